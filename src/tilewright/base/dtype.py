@@ -1,0 +1,144 @@
+"""Data types are plain strings ("float32", "int8x4", "bool", "handle"); this module reads them.
+
+Canonical spelling: `<code><bits>` and, for vectors, `x<lanes>`; booleans are "bool", pointers "handle".
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .errors import TilewrightError
+
+_PATTERN = re.compile(r"(int|uint|float|bfloat|bool|handle)(\d*)(?:x(\d+))?\Z")
+_WIDTHS = {
+    "int": (8, 16, 32, 64),
+    "uint": (1, 8, 16, 32, 64),
+    "float": (16, 32, 64),
+    "bfloat": (16,),
+}
+
+
+class DType:
+    """A parsed data type: kind of number (`code`), width of one lane in bits, number of lanes."""
+
+    __slots__ = ("code", "bits", "lanes", "text")
+
+    def __init__(self, code: str, bits: int, lanes: int) -> None:
+        self.code = code
+        self.bits = bits
+        self.lanes = lanes
+        base = code if code in ("bool", "handle") else f"{code}{bits}"
+        self.text = base if lanes == 1 else f"{base}x{lanes}"
+
+    def __repr__(self) -> str:
+        return f"DType({self.text})"
+
+    @property
+    def element(self) -> str:
+        """The scalar type of one lane."""
+        return self.text if self.lanes == 1 else self.text[: self.text.rindex("x")]
+
+    def with_lanes(self, lanes: int) -> str:
+        return self.element if lanes == 1 else f"{self.element}x{lanes}"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one lane takes in memory (a bool takes one)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.code in ("float", "bfloat")
+
+    @property
+    def is_int(self) -> bool:
+        """Signed integer."""
+        return self.code == "int"
+
+    @property
+    def is_uint(self) -> bool:
+        return self.code == "uint"
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned integer, not bool."""
+        return self.code in ("int", "uint")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.code == "bool"
+
+    @property
+    def is_handle(self) -> bool:
+        return self.code == "handle"
+
+    @property
+    def min_value(self) -> int | float:
+        """Smallest finite value of one lane."""
+        if self.code == "int":
+            return -(1 << (self.bits - 1))
+        if self.is_float:
+            return float(ml_dtypes.finfo(self.numpy).min)
+        return 0
+
+    @property
+    def max_value(self) -> int | float:
+        """Largest finite value of one lane."""
+        if self.code == "int":
+            return (1 << (self.bits - 1)) - 1
+        if self.code == "uint":
+            return (1 << self.bits) - 1
+        if self.is_float:
+            return float(ml_dtypes.finfo(self.numpy).max)
+        return 1
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy type of one lane."""
+        if self.code == "bfloat":
+            return np.dtype(ml_dtypes.bfloat16)
+        if self.code == "handle":
+            return np.dtype(np.uintp)
+        return np.dtype(self.element)
+
+
+@cache
+def parse(text: str) -> DType:
+    """Read a data type; raises TilewrightError for text that names none."""
+    match = _PATTERN.match(text)
+    if not match:
+        raise TilewrightError(
+            f"unknown data type {text!r}; expected for example 'float32' or 'int8x4'"
+        )
+    code, bits_text, lanes_text = match.groups()
+    lanes = int(lanes_text) if lanes_text else 1
+    if code in ("bool", "handle"):
+        if bits_text or lanes < 1:
+            raise TilewrightError(f"unknown data type {text!r}: {code} takes no width")
+        return DType(code, 1 if code == "bool" else 64, lanes)
+    bits = int(bits_text) if bits_text else 32
+    if bits not in _WIDTHS[code] or lanes < 1:
+        raise TilewrightError(f"unknown data type {text!r}: {code} has widths {_WIDTHS[code]}")
+    if (code, bits) == ("uint", 1):
+        return DType("bool", 1, lanes)
+    return DType(code, bits, lanes)
+
+
+def canonical(dtype: Any) -> str:
+    """Canonical text of a dtype given as text, NumPy type or scalar class ("int" is int32, "float" float32)."""
+    if isinstance(dtype, str):
+        return parse(dtype).text
+    if isinstance(dtype, DType):
+        return dtype.text
+    if dtype is int:
+        return "int32"
+    if dtype is float:
+        return "float32"
+    if dtype is bool:
+        return "bool"
+    return parse(np.dtype(dtype).name).text

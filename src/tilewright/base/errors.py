@@ -1,0 +1,32 @@
+"""What can go wrong, sorted by whose mistake it is.
+
+A `TilewrightError` is the user's to mend and says what to do; an `InternalError` is a bug of the compiler.
+"""
+
+
+class TilewrightError(Exception):
+    """Base of every error that a user of tilewright may want to catch."""
+
+
+class ScheduleError(TilewrightError):
+    """A schedule primitive was used in a way that would be illegal."""
+
+
+class CompileError(TilewrightError):
+    """A program could not be lowered, or code could not be generated for the target."""
+
+
+class TargetError(TilewrightError):
+    """An unknown target, CPU or feature, or something that the target lacks."""
+
+
+class ArgumentError(TilewrightError, ValueError):
+    """A built function was called with arguments that do not fit it."""
+
+
+class ImportModelError(TilewrightError):
+    """A model file cannot be read, or holds what is not supported."""
+
+
+class InternalError(Exception):
+    """An invariant of the compiler is broken: always a bug in tilewright."""

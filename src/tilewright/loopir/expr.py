@@ -1,0 +1,516 @@
+"""Expressions: immutable nodes with a dtype, identity hash, and Python's operators.
+
+`a + b` folds constants and makes both sides one type (int with float gives float, the wider of
+two widths, scalars are broadcast to vectors). `==` and `!=` make EQ and NE nodes whose truth value is
+`same_as`, so that expressions can stand in lists; use `same_as` or `structural_equal` for
+questions. Node and field names are TVM's. See SEMANTICS.md for what each operation means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..base.dtype import canonical, parse
+from ..base.errors import TilewrightError
+from .fold import round_float, wrap_int
+from .operators import ExprOps
+
+if TYPE_CHECKING:
+    from .buffer import Buffer
+
+
+class Node:
+    """Anything of the IR: immutable by convention, compared by identity."""
+
+    __slots__ = ("__weakref__",)
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+
+class PrimExpr(ExprOps, Node):
+    """An expression with a value of type `dtype` (canonical text)."""
+
+    __slots__ = ("dtype",)
+    dtype: str
+
+    def asexpr(self) -> PrimExpr:
+        return self
+
+    __hash__ = ExprOps.__hash__
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    __repr__ = __str__
+
+
+class Var(PrimExpr):
+    """A variable; two variables are the same only if they are the same object."""
+
+    __slots__ = ("name",)
+    _fields = ("name",)
+
+    def __init__(self, name: str = "v", dtype: Any = "int32", span: object = None) -> None:
+        self.name = name
+        self.dtype = canonical(dtype)
+
+
+class SizeVar(Var):
+    """A variable known to be zero or more, such as a dimension."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str = "size", dtype: Any = "int32", span: object = None) -> None:
+        super().__init__(name, dtype)
+
+
+class IntImm(PrimExpr):
+    __slots__ = ("value",)
+    _fields = ("value",)
+
+    def __init__(self, dtype: str, value: int, span: object = None) -> None:
+        self.dtype = canonical(dtype)
+        self.value = wrap_int(self.dtype, int(value))
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+
+class FloatImm(PrimExpr):
+    __slots__ = ("value",)
+    _fields = ("value",)
+
+    def __init__(self, dtype: str, value: float, span: object = None) -> None:
+        self.dtype = canonical(dtype)
+        self.value = round_float(self.dtype, float(value))
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+
+class StringImm(PrimExpr):
+    __slots__ = ("value",)
+    _fields = ("value",)
+
+    def __init__(self, value: str, span: object = None) -> None:
+        self.dtype = "handle"
+        self.value = value
+
+    def __eq__(self, other: Any) -> Any:
+        return self.value == (other.value if isinstance(other, StringImm) else other)
+
+    __hash__ = ExprOps.__hash__
+
+
+class BinaryOp(PrimExpr):
+    """An operation on two values of one type that gives that type."""
+
+    __slots__ = ("a", "b")
+    _fields = ("a", "b")
+    fold_name: ClassVar[str] = ""
+
+    def __init__(self, a: PrimExpr, b: PrimExpr, span: object = None) -> None:
+        self.a = a
+        self.b = b
+        self.dtype = a.dtype
+
+
+class Add(BinaryOp):
+    __slots__ = ()
+    fold_name = "add"
+
+
+class Sub(BinaryOp):
+    __slots__ = ()
+    fold_name = "sub"
+
+
+class Mul(BinaryOp):
+    __slots__ = ()
+    fold_name = "mul"
+
+
+class Div(BinaryOp):
+    """Quotient: exact for floats, rounded towards zero for integers."""
+
+    __slots__ = ()
+    fold_name = "div"
+
+
+class Mod(BinaryOp):
+    """Remainder of the division rounded towards zero; has the sign of `a`."""
+
+    __slots__ = ()
+    fold_name = "mod"
+
+
+class FloorDiv(BinaryOp):
+    """Integer quotient rounded down."""
+
+    __slots__ = ()
+    fold_name = "floordiv"
+
+
+class FloorMod(BinaryOp):
+    """Remainder of the division rounded down; has the sign of `b`."""
+
+    __slots__ = ()
+    fold_name = "floormod"
+
+
+class Min(BinaryOp):
+    __slots__ = ()
+    fold_name = "min"
+
+
+class Max(BinaryOp):
+    __slots__ = ()
+    fold_name = "max"
+
+
+class CmpOp(PrimExpr):
+    """A comparison of two values of one type; gives bool (or a vector of bool)."""
+
+    __slots__ = ("a", "b")
+    _fields = ("a", "b")
+
+    def __init__(self, a: PrimExpr, b: PrimExpr, span: object = None) -> None:
+        self.a = a
+        self.b = b
+        self.dtype = _bool_like(a.dtype)
+
+
+class EQ(CmpOp):
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.a is self.b
+
+
+class NE(CmpOp):
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.a is not self.b
+
+
+class LT(CmpOp):
+    __slots__ = ()
+
+
+class LE(CmpOp):
+    __slots__ = ()
+
+
+class GT(CmpOp):
+    __slots__ = ()
+
+
+class GE(CmpOp):
+    __slots__ = ()
+
+
+class And(CmpOp):
+    """Logical and; both sides may be evaluated."""
+
+    __slots__ = ()
+
+
+class Or(CmpOp):
+    __slots__ = ()
+
+
+class Not(PrimExpr):
+    __slots__ = ("a",)
+    _fields = ("a",)
+
+    def __init__(self, a: PrimExpr, span: object = None) -> None:
+        self.a = a
+        self.dtype = a.dtype
+
+
+class Select(PrimExpr):
+    """`true_value` where condition holds, else `false_value`; both are evaluated."""
+
+    __slots__ = ("condition", "true_value", "false_value")
+    _fields = ("condition", "true_value", "false_value")
+
+    def __init__(
+        self, condition: Any, true_value: Any, false_value: Any, span: object = None
+    ) -> None:
+        self.condition = convert(condition)
+        self.true_value, self.false_value = match_types(true_value, false_value)
+        self.dtype = self.true_value.dtype
+
+
+class Cast(PrimExpr):
+    __slots__ = ("value",)
+    _fields = ("value",)
+
+    def __init__(self, dtype: str, value: Any, span: object = None) -> None:
+        self.dtype = canonical(dtype)
+        self.value = convert(value)
+
+
+class Ramp(PrimExpr):
+    """The vector base, base + stride, ... of `lanes` integers."""
+
+    __slots__ = ("base", "stride", "lanes")
+    _fields = ("base", "stride", "lanes")
+
+    def __init__(self, base: Any, stride: Any, lanes: Any, span: object = None) -> None:
+        self.base, self.stride = match_types(base, stride)
+        self.lanes = int(lanes)
+        self.dtype = parse(self.base.dtype).with_lanes(self.lanes)
+
+
+class Broadcast(PrimExpr):
+    """A scalar in every lane of a vector."""
+
+    __slots__ = ("value", "lanes")
+    _fields = ("value", "lanes")
+
+    def __init__(self, value: Any, lanes: Any, span: object = None) -> None:
+        self.value = convert(value)
+        self.lanes = int(lanes)
+        self.dtype = parse(self.value.dtype).with_lanes(self.lanes)
+
+
+class Shuffle(PrimExpr):
+    """The lanes at constant `indices` of the concatenation of `vectors`."""
+
+    __slots__ = ("vectors", "indices")
+    _fields = ("vectors", "indices")
+
+    def __init__(self, vectors: Sequence[Any], indices: Sequence[Any], span: object = None) -> None:
+        self.vectors = tuple(convert(v) for v in vectors)
+        self.indices = tuple(int(i) for i in indices)
+        self.dtype = parse(self.vectors[0].dtype).with_lanes(len(self.indices))
+
+
+class Let(PrimExpr):
+    """`body` with `var` standing for `value`."""
+
+    __slots__ = ("var", "value", "body")
+    _fields = ("var", "value", "body")
+
+    def __init__(self, var: Var, value: Any, body: Any, span: object = None) -> None:
+        self.var = var
+        self.value = convert(value)
+        self.body = convert(body)
+        self.dtype = self.body.dtype
+
+
+class Call(PrimExpr):
+    """An operation by name: an intrinsic of op.py, or an external function (`tir.call_extern`)."""
+
+    __slots__ = ("op", "args")
+    _fields = ("op", "args")
+
+    def __init__(self, dtype: str, op: Any, args: Sequence[Any], span: object = None) -> None:
+        self.dtype = canonical(dtype)
+        self.op = op if isinstance(op, Op) else Op.get(op)
+        self.args = tuple(convert(a) for a in args)
+
+
+class BufferLoad(PrimExpr):
+    """A read of a buffer; the last index may be a vector. Where `predicate` is false, 0 is read."""
+
+    __slots__ = ("buffer", "indices", "predicate")
+    _fields = ("buffer", "indices", "predicate")
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        indices: Sequence[Any],
+        predicate: PrimExpr | None = None,
+        span: object = None,
+    ) -> None:
+        self.buffer = buffer
+        self.indices = tuple(convert(i) for i in indices)
+        self.predicate = predicate
+        lanes = parse(self.indices[-1].dtype).lanes if self.indices else 1
+        t = parse(buffer.dtype)
+        self.dtype = t.with_lanes(lanes * t.lanes)
+
+
+class Op:
+    """A named operation; `Op.get(name)` gives the one object of that name."""
+
+    __slots__ = ("name", "attrs")
+    _table: ClassVar[dict[str, Op]] = {}
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.attrs: dict[str, Any] = {}
+
+    @staticmethod
+    def get(name: str) -> Op:
+        op = Op._table.get(name)
+        if op is None:
+            op = Op._table.setdefault(name, Op(name))
+        return op
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    def get_attr(self, key: str) -> Any:
+        return self.attrs.get(key)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+
+def _bool_like(dtype: str) -> str:
+    lanes = parse(dtype).lanes
+    return "bool" if lanes == 1 else f"boolx{lanes}"
+
+
+def const(value: Any, dtype: Any = None, span: object = None) -> PrimExpr:
+    """A constant; without a dtype, int32 for ints, float32 for floats, bool for bools."""
+    if dtype is None:
+        item = value.item() if hasattr(value, "item") else value
+        dtype = getattr(value, "dtype", None)
+        dtype = canonical(dtype) if dtype is not None else _default_dtype(item)
+        value = item
+    t = parse(canonical(dtype))
+    if t.is_handle:
+        raise TilewrightError("a handle has no constants; use tir.reinterpret of an integer")
+    scalar: PrimExpr
+    if t.is_float:
+        scalar = FloatImm(t.element, float(value))
+    else:
+        scalar = IntImm(t.element, int(value))
+    return scalar if t.lanes == 1 else Broadcast(scalar, t.lanes)
+
+
+def _default_dtype(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int32" if -(2**31) <= value < 2**31 else "int64"
+    if isinstance(value, float):
+        return "float32"
+    raise TypeError(f"cannot make a constant of {value!r}")
+
+
+def convert(value: Any) -> PrimExpr:
+    """A Python or NumPy scalar, string, IterVar or tensor element as an expression."""
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, ExprOps):
+        return value.asexpr()
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, (bool, int, float)):
+        return const(value)
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        return const(value)
+    if hasattr(value, "asexpr"):
+        result: PrimExpr = value.asexpr()
+        return result
+    raise TypeError(f"cannot use {value!r} (of type {type(value).__name__}) in an expression")
+
+
+def cast(dtype: Any, value: Any) -> PrimExpr:
+    """`value` converted to `dtype`; constants are folded, scalars broadcast to vectors."""
+    value = convert(value)
+    target = parse(canonical(dtype))
+    if value.dtype == target.text:
+        return value
+    source = parse(value.dtype)
+    if source.lanes == 1 and target.lanes > 1:
+        return Broadcast(cast(target.element, value), target.lanes)
+    if source.lanes != target.lanes:
+        raise TilewrightError(f"cannot cast {source.text} to {target.text}: lanes differ")
+    if isinstance(value, IntImm):
+        return const(value.value, target.text)
+    if isinstance(value, FloatImm):
+        if target.is_float:
+            return FloatImm(target.text, value.value)
+        if target.is_integer and abs(value.value) < 2**63:
+            whole = int(value.value)
+            if target.min_value <= whole <= target.max_value:
+                return IntImm(target.text, whole)
+    if isinstance(value, Broadcast):
+        return Broadcast(cast(target.element, value.value), value.lanes)
+    return Cast(target.text, value)
+
+
+def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Bring two operands to one type (see the module's head)."""
+    # a plain Python number takes the type of the other side, where it fits
+    if isinstance(a, PrimExpr) and isinstance(b, (int, float)) and not isinstance(b, bool):
+        b = _const_like(b, a.dtype)
+    elif isinstance(b, PrimExpr) and isinstance(a, (int, float)) and not isinstance(a, bool):
+        a = _const_like(a, b.dtype)
+    a, b = convert(a), convert(b)
+    if a.dtype == b.dtype:
+        return a, b
+    ta, tb = parse(a.dtype), parse(b.dtype)
+    lanes = max(ta.lanes, tb.lanes)
+    if ta.lanes != tb.lanes and 1 not in (ta.lanes, tb.lanes):
+        raise TilewrightError(f"operands have different lanes: {a.dtype} and {b.dtype}")
+    if ta.is_handle or tb.is_handle:
+        raise TilewrightError(f"operands do not match: {a.dtype} and {b.dtype}")
+    if ta.is_float or tb.is_float:
+        if ta.is_float and tb.is_float:
+            if ta.bits == tb.bits and ta.code != tb.code:
+                element = "float32"
+            else:
+                element = (ta if ta.bits >= tb.bits else tb).element
+        else:
+            element = (ta if ta.is_float else tb).element
+    elif ta.is_bool or tb.is_bool:
+        element = (tb if ta.is_bool else ta).element
+    else:
+        code = ta.code if ta.code == tb.code else "int"
+        element = f"{code}{max(ta.bits, tb.bits)}"
+    common = parse(element).with_lanes(lanes)
+    return cast(common, a), cast(common, b)
+
+
+def _const_like(value: int | float, dtype: str) -> PrimExpr:
+    t = parse(dtype)
+    if t.is_float:
+        return const(value, t.element)
+    if isinstance(value, int) and t.is_integer and t.min_value <= value <= t.max_value:
+        return const(value, t.element)
+    return const(value)
+
+
+def is_const(e: Any, value: int | float | None = None) -> bool:
+    """Whether `e` is a number (equal to `value`, if given), scalar or broadcast."""
+    if isinstance(e, Broadcast):
+        e = e.value
+    if not isinstance(e, (IntImm, FloatImm)):
+        return False
+    return value is None or e.value == value
+
+
+def const_int(e: Any) -> int | None:
+    """The value of an integer constant, else None."""
+    if isinstance(e, IntImm):
+        return e.value
+    return e if isinstance(e, int) else None
+
+
+_text: Any = object.__repr__
+
+
+def set_printer(printer: Any) -> None:
+    """How `str(expr)` is made; printer.py sets it once, since it stands above this module."""
+    global _text
+    _text = printer

@@ -1,0 +1,114 @@
+"""Arithmetic on constants, as SEMANTICS.md defines it.
+
+Values are Python ints and floats; `None` means that the operation must stay in the program
+(a division by zero, a signed overflow).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from ..base.dtype import DType, parse
+
+Number = int | float
+
+
+@cache
+def _limits(dtype: str) -> tuple[str, int, int, int]:
+    t = parse(dtype)
+    if t.is_float:
+        return "f", 0, 0, t.bits
+    return ("i" if t.is_int else "u"), int(t.min_value), int(t.max_value), t.bits
+
+
+def wrap_int(dtype: str, value: int) -> int:
+    """Bring a value into the range of an integer type, modulo 2^bits (bool: not zero)."""
+    kind, low, high, bits = _limits(dtype)
+    if low <= value <= high:
+        return value
+    if bits == 1:
+        return int(value != 0)
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if kind == "i" and value > high else value
+
+
+def round_float(dtype: str, value: float) -> float:
+    """The value of a float type nearest to `value`."""
+    t: DType = parse(dtype)
+    if t.bits == 64:
+        return float(value)
+    with np.errstate(all="ignore"):
+        return float(np.asarray(value, dtype=np.float64).astype(t.numpy))
+
+
+def _int_result(dtype: str, value: int) -> int | None:
+    kind, low, high, bits = _limits(dtype)
+    if low <= value <= high:
+        return value
+    if kind == "i" and bits >= 32:
+        return None
+    return wrap_int(dtype, value)
+
+
+def trunc_div(a: int, b: int) -> int:
+    """Integer quotient rounded towards zero."""
+    q = abs(a) // abs(b)
+    return q if (a >= 0) == (b >= 0) else -q
+
+
+def fold_binary(op: str, dtype: str, a: Number, b: Number) -> Number | None:
+    """`a op b` for constants of element type `dtype`, or None where it cannot be folded."""
+    if _limits(dtype)[0] == "f":
+        return _fold_float(op, dtype, float(a), float(b))
+    return _fold_int(op, dtype, int(a), int(b))
+
+
+def _fold_int(op: str, dtype: str, a: int, b: int) -> Number | None:
+    if op == "add":
+        return _int_result(dtype, a + b)
+    if op == "sub":
+        return _int_result(dtype, a - b)
+    if op == "mul":
+        return _int_result(dtype, a * b)
+    if op == "min":
+        return min(a, b)
+    if op == "max":
+        return max(a, b)
+    if b == 0:
+        return None
+    if op == "floordiv":
+        return _int_result(dtype, a // b)
+    if op == "floormod":
+        return _int_result(dtype, a % b)
+    if op == "div":
+        return _int_result(dtype, trunc_div(a, b))
+    if op == "mod":
+        return _int_result(dtype, a - b * trunc_div(a, b))
+    return None
+
+
+def _fold_float(op: str, dtype: str, a: float, b: float) -> Number | None:
+    if op in ("min", "max"):
+        if math.isnan(a) or math.isnan(b):
+            return math.nan
+        if a == b == 0:
+            negative = math.copysign(1, a) < 0, math.copysign(1, b) < 0
+            return -0.0 if (any(negative) if op == "min" else all(negative)) else 0.0
+        return min(a, b) if op == "min" else max(a, b)
+    if op == "div" and b == 0:
+        return None
+    try:
+        if op == "add":
+            return round_float(dtype, a + b)
+        if op == "sub":
+            return round_float(dtype, a - b)
+        if op == "mul":
+            return round_float(dtype, a * b)
+        if op == "div":
+            return round_float(dtype, a / b)
+    except OverflowError:
+        return None
+    return None

@@ -1,0 +1,148 @@
+"""What tensors are described with: ranges, iteration variables, reductions, reads of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .expr import IntImm, Node, PrimExpr, Var, const, convert
+from .operators import ExprOps
+
+
+class ProducerLoad(PrimExpr):
+    """A read of a tensor, before it is decided where its values are kept."""
+
+    __slots__ = ("producer", "indices")
+    _fields = ("producer", "indices")
+
+    def __init__(self, producer: Any, indices: Sequence[Any], span: object = None) -> None:
+        self.producer = producer
+        self.indices = tuple(convert(i) for i in indices)
+        self.dtype = producer.dtype
+
+
+class Range(Node):
+    """The integers min, ..., min + extent - 1."""
+
+    __slots__ = ("min", "extent")
+    _fields = ("min", "extent")
+
+    def __init__(self, begin: Any, end: Any = None, span: object = None) -> None:
+        if end is None:
+            begin, end = 0, begin
+        self.min = convert(begin)
+        end = convert(end)
+        zero = isinstance(self.min, IntImm) and self.min.value == 0
+        if not zero or self.min.dtype == end.dtype:
+            self.extent = end if zero else end - self.min
+        else:
+            self.min, self.extent = const(0, end.dtype), end
+
+    @staticmethod
+    def from_min_extent(min_value: Any, extent: Any, span: object = None) -> Range:
+        result = Range.__new__(Range)
+        result.min = convert(min_value)
+        result.extent = convert(extent)
+        return result
+
+    def __repr__(self) -> str:
+        return f"T.Range({self.min}, {self.min + self.extent})"
+
+
+class IterVar(ExprOps, Node):
+    """A loop variable of a tensor's computation, with its domain and kind."""
+
+    __slots__ = ("dom", "var", "iter_type", "thread_tag")
+    _fields = ("dom", "var", "iter_type", "thread_tag")
+
+    DataPar = 0
+    ThreadIndex = 1
+    CommReduce = 2
+    Ordered = 3
+    Opaque = 4
+    Unrolled = 5
+    Vectorized = 6
+    Parallelized = 7
+    Tensorized = 8
+    KINDS = (
+        "DataPar", "ThreadIndex", "CommReduce", "Ordered", "DimInfo",
+        "Unrolled", "Vectorized", "Parallelized", "Tensorized",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dom: Any,
+        var: Var | str,
+        iter_type: int,
+        thread_tag: str = "",
+        span: object = None,
+    ) -> None:
+        if dom is not None and not isinstance(dom, Range):
+            dom = Range(*dom) if isinstance(dom, (tuple, list)) else Range(dom)
+        self.dom: Range | None = dom
+        if isinstance(var, str):
+            var = Var(var, dom.extent.dtype if dom is not None else "int32")
+        self.var = var
+        self.iter_type = iter_type
+        self.thread_tag = thread_tag
+
+    @property
+    def dtype(self) -> str:
+        return self.var.dtype
+
+    def asexpr(self) -> PrimExpr:
+        return self.var
+
+    def __eq__(self, other: Any) -> Any:
+        if isinstance(other, IterVar):
+            return self is other
+        return ExprOps.__eq__(self, other)
+
+    __hash__ = ExprOps.__hash__
+
+    def __repr__(self) -> str:
+        kind = self.KINDS[self.iter_type]
+        return f'T.iter_var({self.var.name}, {self.dom}, "{kind}", "{self.thread_tag}")'
+
+
+class CommReducer(Node):
+    """A commutative, associative operation on one or several values, with its identity."""
+
+    __slots__ = ("lhs", "rhs", "result", "identity_element")
+    _fields = ("lhs", "rhs", "result", "identity_element")
+
+    def __init__(
+        self,
+        lhs: Sequence[Var],
+        rhs: Sequence[Var],
+        result: Sequence[PrimExpr],
+        identity_element: Sequence[PrimExpr],
+    ) -> None:
+        self.lhs = tuple(lhs)
+        self.rhs = tuple(rhs)
+        self.result = tuple(result)
+        self.identity_element = tuple(identity_element)
+
+
+class Reduce(PrimExpr):
+    """Value `value_index` of combining `source` over `axis` where `condition` holds."""
+
+    __slots__ = ("combiner", "source", "init", "axis", "condition", "value_index")
+    _fields = ("combiner", "source", "init", "axis", "condition", "value_index")
+
+    def __init__(
+        self,
+        combiner: CommReducer,
+        source: Sequence[PrimExpr],
+        axis: Sequence[IterVar],
+        condition: PrimExpr,
+        value_index: int = 0,
+        init: Sequence[PrimExpr] = (),
+    ) -> None:
+        self.combiner = combiner
+        self.source = tuple(source)
+        self.axis = tuple(axis)
+        self.condition = condition
+        self.value_index = value_index
+        self.init = tuple(init)
+        self.dtype = self.source[value_index].dtype

@@ -1,0 +1,269 @@
+"""Python's operators on expressions: bring the operands to one type, fold constants, make the node.
+
+Stands apart from expr.py for size only; the two modules import each other (expr.py first, which the
+package's `__init__` sees to), so names of nodes are looked up when an operator runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from . import expr
+from .fold import fold_binary, wrap_int
+
+
+class ExprOps:
+    """Python's operators for everything that stands for an expression (IterVar and slices too)."""
+
+    __slots__ = ()
+
+    def asexpr(self) -> expr.PrimExpr:
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Any:
+        return binary(expr.Add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return binary(expr.Add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return binary(expr.Sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return binary(expr.Sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return binary(expr.Mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return binary(expr.Mul, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return binary(expr.FloorDiv, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return binary(expr.FloorDiv, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return binary(expr.FloorMod, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return binary(expr.FloorMod, other, self)
+
+    def __neg__(self) -> Any:
+        value = expr.convert(self)
+        if isinstance(value, expr.FloatImm):
+            return expr.FloatImm(value.dtype, -value.value)
+        if parse(value.dtype).is_float:
+            return binary(expr.Mul, value, expr.FloatImm(parse(value.dtype).element, -1.0))
+        return binary(expr.Sub, expr.const(0, value.dtype), value)
+
+    def __lt__(self, other: Any) -> Any:
+        return compare(expr.LT, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return compare(expr.LE, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return compare(expr.GT, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return compare(expr.GE, self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        try:
+            return compare(expr.EQ, self, other)
+        except (TypeError, TilewrightError):
+            return False
+
+    def __ne__(self, other: Any) -> Any:
+        try:
+            return compare(expr.NE, self, other)
+        except (TypeError, TilewrightError):
+            return True
+
+    def equal(self, other: Any) -> expr.PrimExpr:
+        """`self == other` as an expression."""
+        return compare(expr.EQ, self, other)
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __lshift__(self, other: Any) -> Any:
+        return bitwise("tir.shift_left", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return bitwise("tir.shift_left", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return bitwise("tir.shift_right", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return bitwise("tir.shift_right", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return bitwise("tir.bitwise_and", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return bitwise("tir.bitwise_or", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Any:
+        return bitwise("tir.bitwise_xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> Any:
+        value = expr.convert(self)
+        if parse(value.dtype).is_float:
+            raise TilewrightError(f"~ needs an integer, got {value.dtype}")
+        if parse(value.dtype).is_bool:
+            return logical_not(value)
+        return expr.Call(value.dtype, "tir.bitwise_not", (value,))
+
+    def __bool__(self) -> bool:
+        raise ValueError(
+            "Cannot use and / or / not / if on an expression: its value is not known yet. "
+            "Use tvm.tir.all / tvm.tir.any / te.if_then_else instead"
+        )
+
+    def astype(self, dtype: str, span: object = None) -> expr.PrimExpr:
+        """This value converted to another type."""
+        return expr.cast(dtype, self)
+
+
+def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> Any:
+    """An arithmetic node with its operands brought to one type, or what it folds to."""
+    if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
+        return NotImplemented
+    a, b = expr.match_types(a, b)
+    if type(a) in (expr.IntImm, expr.FloatImm) and type(b) in (expr.IntImm, expr.FloatImm):
+        value = fold_binary(cls.fold_name, a.dtype, a.value, b.value)
+        if value is not None:
+            return expr.const(value, a.dtype)
+    elif type(b) is expr.IntImm:
+        if b.value == 0 and cls in (expr.Add, expr.Sub):
+            return a
+        if b.value == 1 and cls in (expr.Mul, expr.Div, expr.FloorDiv):
+            return a
+        if b.value == 0 and cls is expr.Mul:
+            return b
+    elif type(a) is expr.IntImm:
+        if a.value == 0 and cls is expr.Add:
+            return b
+        if a.value == 1 and cls is expr.Mul:
+            return b
+        if a.value == 0 and cls is expr.Mul:
+            return a
+    if (
+        cls in (expr.FloorDiv, expr.FloorMod, expr.Mod, expr.Div)
+        and type(b) is expr.IntImm
+        and b.value == 0
+    ):
+        raise TilewrightError(f"division by zero: {a} by {b}")
+    if parse(a.dtype).is_bool and cls not in (expr.Min, expr.Max):
+        a, b = expr.cast(parse(a.dtype).with_lanes(1) and "int32", a), expr.cast("int32", b)
+    return cls(a, b)
+
+
+def divide(a: Any, b: Any) -> Any:
+    """Python's `/`: for floats only, since integers have four divisions of their own."""
+    if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
+        return NotImplemented
+    left, right = expr.match_types(a, b)
+    if not parse(left.dtype).is_float:
+        raise TilewrightError(
+            "TVM supports multiple types of integer divisions, please call div, indexdiv/indexmod, "
+            "floordiv/floormod or truncdiv/truncmod directly to avoid ambiguity in the code."
+        )
+    return binary(expr.Div, left, right)
+
+
+_COMPARE = {
+    "EQ": lambda a, b: a == b,
+    "NE": lambda a, b: a != b,
+    "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GE": lambda a, b: a >= b,
+}
+
+
+def compare(cls: type[expr.CmpOp], a: Any, b: Any) -> Any:
+    """A comparison node, or the constant it folds to."""
+    if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
+        return NotImplemented
+    if isinstance(a, (expr.StringImm, str)) or isinstance(b, (expr.StringImm, str)):
+        raise TypeError("strings are not compared in expressions")
+    a, b = expr.match_types(a, b)
+    if type(a) in (expr.IntImm, expr.FloatImm) and type(b) in (expr.IntImm, expr.FloatImm):
+        return expr.IntImm("bool", int(_COMPARE[cls.__name__](a.value, b.value)))
+    return cls(a, b)
+
+
+def logical_and(a: Any, b: Any) -> expr.PrimExpr:
+    a, b = expr.match_types(as_bool(a), as_bool(b))
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, expr.IntImm):
+            return y if x.value else x
+    return expr.And(a, b)
+
+
+def logical_or(a: Any, b: Any) -> expr.PrimExpr:
+    a, b = expr.match_types(as_bool(a), as_bool(b))
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, expr.IntImm):
+            return x if x.value else y
+    return expr.Or(a, b)
+
+
+def logical_not(a: Any) -> expr.PrimExpr:
+    a = as_bool(a)
+    if isinstance(a, expr.IntImm):
+        return expr.IntImm("bool", 1 - a.value)
+    return a.a if isinstance(a, expr.Not) else expr.Not(a)
+
+
+def as_bool(a: Any) -> expr.PrimExpr:
+    """A condition: `a` itself if bool, else whether it is not zero."""
+    a = expr.convert(a)
+    return (
+        a if parse(a.dtype).is_bool else compare(expr.NE, a, expr.const(0, parse(a.dtype).element))
+    )
+
+
+_BITWISE = {
+    "tir.shift_left": lambda a, b: a << b,
+    "tir.shift_right": lambda a, b: a >> b,
+    "tir.bitwise_and": lambda a, b: a & b,
+    "tir.bitwise_or": lambda a, b: a | b,
+    "tir.bitwise_xor": lambda a, b: a ^ b,
+}
+
+
+def bitwise(name: str, a: Any, b: Any) -> Any:
+    """A bit operation on integers (on bools: the logical one)."""
+    if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
+        return NotImplemented
+    a, b = expr.match_types(a, b)
+    t = parse(a.dtype)
+    if t.is_float:
+        raise TilewrightError(f"{name[4:]} needs integers, got {a.dtype}")
+    if t.is_bool and name in ("tir.bitwise_and", "tir.bitwise_or"):
+        return logical_and(a, b) if name == "tir.bitwise_and" else logical_or(a, b)
+    if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
+        if "shift" not in name or 0 <= b.value < t.bits:
+            return expr.const(wrap_int(a.dtype, _BITWISE[name](a.value, b.value)), a.dtype)
+        raise TilewrightError(f"shift by {b.value} is not in [0, {t.bits})")
+    return expr.Call(a.dtype, name, (a, b))

@@ -1,0 +1,333 @@
+"""Statements, functions and modules of the loop IR. Node and field names are TVM's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..base.dtype import parse
+from .buffer import Buffer, vector_indices
+from .expr import BufferLoad, Node, PrimExpr, Var, convert
+from .iter import IterVar, Range
+
+
+class Stmt(Node):
+    """A statement."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    __repr__ = __str__
+
+
+class ForKind:
+    """How a loop runs."""
+
+    SERIAL = 0
+    PARALLEL = 1
+    VECTORIZED = 2
+    UNROLLED = 3
+    THREAD_BINDING = 4
+    NAMES = ("serial", "parallel", "vectorized", "unroll", "thread_binding")
+
+
+class For(Stmt):
+    """Run `body` for loop_var = min, ..., min + extent - 1; an extent of 0 or less runs nothing."""
+
+    __slots__ = ("annotations", "body", "extent", "kind", "loop_var", "min", "thread_binding")
+    _fields = ("loop_var", "min", "extent", "kind", "body", "thread_binding", "annotations")
+
+    def __init__(
+        self,
+        loop_var: Var,
+        min: Any,
+        extent: Any,
+        kind: int,
+        body: Stmt,
+        thread_binding: IterVar | None = None,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.loop_var = loop_var
+        self.min = convert(min)
+        self.extent = convert(extent)
+        self.kind = kind
+        self.body = body
+        self.thread_binding = thread_binding
+        self.annotations = dict(annotations) if annotations else {}
+
+    def with_body(self, body: Stmt) -> For:
+        """The same loop around another body."""
+        if body is self.body:
+            return self
+        return For(
+            self.loop_var,
+            self.min,
+            self.extent,
+            self.kind,
+            body,
+            self.thread_binding,
+            self.annotations,
+        )
+
+
+class While(Stmt):
+    __slots__ = ("body", "condition")
+    _fields = ("condition", "body")
+
+    def __init__(self, condition: PrimExpr, body: Stmt) -> None:
+        self.condition = condition
+        self.body = body
+
+
+class LetStmt(Stmt):
+    """`body` with `var` standing for `value`."""
+
+    __slots__ = ("body", "value", "var")
+    _fields = ("var", "value", "body")
+
+    def __init__(self, var: Var, value: Any, body: Stmt, span: object = None) -> None:
+        self.var = var
+        self.value = convert(value)
+        self.body = body
+
+
+class AttrStmt(Stmt):
+    """`body` with something said about it: "thread_extent" (node: IterVar), "pragma_*", ..."""
+
+    __slots__ = ("attr_key", "body", "node", "value")
+    _fields = ("node", "attr_key", "value", "body")
+
+    def __init__(self, node: Any, attr_key: str, value: Any, body: Stmt) -> None:
+        self.node = node
+        self.attr_key = attr_key
+        self.value = convert(value)
+        self.body = body
+
+
+class AssertStmt(Stmt):
+    """Check `condition` at run time before `body`; a failure ends the function with `message`."""
+
+    __slots__ = ("body", "condition", "message")
+    _fields = ("condition", "message", "body")
+
+    def __init__(self, condition: Any, message: Any, body: Stmt) -> None:
+        self.condition = convert(condition)
+        self.message = convert(message)
+        self.body = body
+
+
+class IfThenElse(Stmt):
+    __slots__ = ("condition", "else_case", "then_case")
+    _fields = ("condition", "then_case", "else_case")
+
+    def __init__(
+        self, condition: Any, then_case: Stmt, else_case: Stmt | None = None, span: object = None
+    ) -> None:
+        self.condition = convert(condition)
+        self.then_case = then_case
+        self.else_case = else_case
+
+
+class BufferStore(Stmt):
+    """Write `value` to buffer[indices]; lanes where `predicate` is false are left alone."""
+
+    __slots__ = ("buffer", "indices", "predicate", "value")
+    _fields = ("buffer", "value", "indices", "predicate")
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        value: Any,
+        indices: Sequence[Any],
+        predicate: PrimExpr | None = None,
+    ) -> None:
+        self.buffer = buffer
+        self.value = convert(value)
+        self.indices = tuple(convert(i) for i in indices)
+        self.predicate = predicate
+
+
+class Allocate(Stmt):
+    """Memory for `buffer` (its shape, dtype, scope) during `body`; its first content is undefined."""
+
+    __slots__ = ("annotations", "body", "buffer")
+    _fields = ("buffer", "body", "annotations")
+
+    def __init__(
+        self, buffer: Buffer, body: Stmt, annotations: Mapping[str, Any] | None = None
+    ) -> None:
+        self.buffer = buffer
+        self.body = body
+        self.annotations = dict(annotations) if annotations else {}
+
+    @property
+    def buffer_var(self) -> Var:
+        return self.buffer.data
+
+    @property
+    def extents(self) -> tuple[PrimExpr, ...]:
+        return self.buffer.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.buffer.dtype
+
+
+class SeqStmt(Stmt):
+    """Statements one after another; make it with `seq`."""
+
+    __slots__ = ("seq",)
+    _fields = ("seq",)
+
+    def __init__(self, seq: Sequence[Stmt]) -> None:
+        self.seq = tuple(seq)
+
+    def __iter__(self) -> Any:
+        return iter(self.seq)
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def __getitem__(self, index: int) -> Stmt:
+        return self.seq[index]
+
+
+class Evaluate(Stmt):
+    """Evaluate an expression for its effect."""
+
+    __slots__ = ("value",)
+    _fields = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = convert(value)
+
+
+class Prefetch(Stmt):
+    """Bring a box of a buffer near to the processor; changes no value."""
+
+    __slots__ = ("bounds", "buffer")
+    _fields = ("buffer", "bounds")
+
+    def __init__(self, buffer: Buffer, bounds: Sequence[Range]) -> None:
+        self.buffer = buffer
+        self.bounds = tuple(bounds)
+
+
+class PrimFunc(Node):
+    """A function. Parameters are variables; those of `buffer_map` are handles to arrays."""
+
+    __slots__ = ("attrs", "body", "buffer_map", "params")
+    _fields = ("params", "body", "buffer_map", "attrs")
+
+    def __init__(
+        self,
+        params: Sequence[Var],
+        body: Stmt,
+        buffer_map: Mapping[Var, Buffer] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.params = tuple(params)
+        self.body = body
+        self.buffer_map = dict(buffer_map) if buffer_map else {}
+        self.attrs = dict(attrs) if attrs else {}
+
+    def with_body(self, body: Stmt) -> PrimFunc:
+        """The same signature with another body."""
+        if body is self.body:
+            return self
+        return PrimFunc(self.params, body, self.buffer_map, self.attrs)
+
+    def with_attr(self, key: str, value: Any) -> PrimFunc:
+        return PrimFunc(self.params, self.body, self.buffer_map, {**self.attrs, key: value})
+
+    @property
+    def name(self) -> str:
+        return str(self.attrs.get("global_symbol", "main"))
+
+    def script(self, **_: Any) -> str:
+        """The function as TVMScript-style text."""
+        return _text(self)
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    __repr__ = __str__
+
+
+class IRModule(Node):
+    """Functions by name."""
+
+    __slots__ = ("functions",)
+    _fields = ("functions",)
+
+    def __init__(self, functions: Mapping[str, PrimFunc] | None = None) -> None:
+        self.functions = dict(functions or {})
+
+    def __getitem__(self, name: str) -> PrimFunc:
+        return self.functions[name]
+
+    def script(self, **_: Any) -> str:
+        """The module as TVMScript-style text."""
+        return _text(self)
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    __repr__ = __str__
+
+
+def seq(*stmts: Stmt | Iterable[Stmt] | None) -> Stmt:
+    """One statement that runs all given in order: nested sequences are flattened, no-ops dropped."""
+    flat: list[Stmt] = []
+
+    def add(item: Any) -> None:
+        if item is None:
+            return
+        if isinstance(item, SeqStmt):
+            flat.extend(item.seq)
+        elif isinstance(item, Stmt):
+            if not is_no_op(item):
+                flat.append(item)
+        else:
+            for part in item:
+                add(part)
+
+    for s in stmts:
+        add(s)
+    if len(flat) == 1:
+        return flat[0]
+    return SeqStmt(flat) if flat else no_op()
+
+
+def no_op() -> Stmt:
+    """A statement that does nothing."""
+    return Evaluate(0)
+
+
+def is_no_op(s: Stmt | None) -> bool:
+    if s is None:
+        return True
+    if isinstance(s, Evaluate):
+        return not isinstance(s.value, BufferLoad) and not s.value._fields == ("op", "args")
+    return isinstance(s, SeqStmt) and not s.seq
+
+
+def vstore(buffer: Buffer, begin: Any, value: Any) -> Stmt:
+    """Store a scalar or vector at index `begin` of a buffer (also `Buffer.vstore`)."""
+    begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
+    value = convert(value)
+    lanes = parse(value.dtype).lanes // parse(buffer.dtype).lanes
+    return BufferStore(buffer, value, vector_indices(begin, lanes))
+
+
+Buffer.vstore = vstore  # type: ignore[attr-defined]  # statements stand above buffers
+
+_text: Any = object.__repr__
+
+
+def set_printer(printer: Any) -> None:
+    """How `str(stmt)` is made; printer.py sets it, since it stands above this module."""
+    global _text
+    _text = printer
