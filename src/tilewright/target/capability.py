@@ -1,0 +1,81 @@
+"""What a CPU target can do: the facts that schedules and code generators ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """Facts about one core.
+
+    `vector_bytes`: width of a full vector register (the target computes on scalars where it is
+    the width of one). `has_fp16`, `has_bf16`: arithmetic, not only conversion, in hardware.
+    """
+
+    vector_bytes: int
+    num_vector_registers: int
+    has_fma: bool
+    has_fp16: bool
+    has_bf16: bool
+    has_fp16_convert: bool
+    has_bf16_convert: bool
+
+
+def architecture(triple: str) -> str:
+    """The family of a triple: x86_64, x86, aarch64, arm, riscv64, riscv32, or LLVM's own name."""
+    arch = triple.partition("-")[0]
+    if arch in ("amd64", "x86_64", "x86_64h"):
+        return "x86_64"
+    if arch in ("i386", "i486", "i586", "i686"):
+        return "x86"
+    if arch.startswith(("aarch64", "arm64")):
+        return "aarch64"
+    if arch.startswith(("arm", "thumb")):
+        return "arm"
+    return arch
+
+
+def capabilities_of(triple: str, features: frozenset[str]) -> Capabilities:
+    """Capabilities of an architecture with these extensions switched on."""
+    arch = architecture(triple)
+    if arch in ("x86_64", "x86"):
+        return _x86(arch, features)
+    if arch in ("aarch64", "arm"):
+        wide = arch == "aarch64"
+        half = "fullfp16" in features
+        return Capabilities(
+            vector_bytes=16 if wide or "neon" in features else 8,
+            num_vector_registers=32 if wide else 16,
+            has_fma=wide or "vfp4" in features,
+            has_fp16=half,
+            has_bf16=False,
+            has_fp16_convert=wide or half or "fp16" in features,
+            has_bf16_convert="bf16" in features,
+        )
+    if arch.startswith("riscv"):
+        vector = "v" in features
+        return Capabilities(
+            vector_bytes=16 if vector else 8,
+            num_vector_registers=32,
+            has_fma="f" in features,
+            has_fp16=bool(features & {"zvfh", "zfh"}),
+            has_bf16=False,
+            has_fp16_convert=bool(features & {"zvfh", "zfh", "zvfhmin", "zfhmin"}),
+            has_bf16_convert=bool(features & {"zfbfmin", "zvfbfmin"}),
+        )
+    return Capabilities(16, 16, False, False, False, False, False)
+
+
+def _x86(arch: str, features: frozenset[str]) -> Capabilities:
+    full = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= features
+    registers = 8 if arch == "x86" else 32 if full else 16
+    return Capabilities(
+        vector_bytes=64 if full else 32 if "avx2" in features or "avx" in features else 16,
+        num_vector_registers=registers,
+        has_fma="fma" in features or full,
+        has_fp16="avx512fp16" in features,
+        has_bf16=bool(features & {"avx10.2", "avx10.2-512"}),
+        has_fp16_convert="f16c" in features or full,
+        has_bf16_convert="avx512bf16" in features,
+    )

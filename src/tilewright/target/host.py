@@ -1,0 +1,111 @@
+"""What LLVM and the system say about this machine, and about CPUs of other machines.
+
+The one module of `target` that imports llvmlite, and only when asked: importing it takes 30 ms.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import TargetError
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_SHOWN = 400
+
+
+@cache
+def _binding() -> Any:
+    import llvmlite.binding
+
+    return llvmlite.binding
+
+
+@cache
+def host_cpu() -> str:
+    """LLVM's name of this machine's CPU."""
+    return str(_binding().get_host_cpu_name())
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """The features of this machine's CPU that are there and usable, by LLVM's names."""
+    return frozenset(name for name, there in _binding().get_host_cpu_features().items() if there)
+
+
+@cache
+def host_feature_text() -> str:
+    """LLVM's feature string of this machine: each known feature with + or -."""
+    return str(_binding().get_host_cpu_features().flatten())
+
+
+@cache
+def host_triple() -> str:
+    return str(_binding().get_process_triple())
+
+
+def host_cores() -> int:
+    """CPU cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def host_caches() -> tuple[int, int, int]:
+    """Bytes of this machine's level 1 data, level 2 and level 3 cache; 0 where not known."""
+    sizes = [0, 0, 0]
+    for entry in sorted(_CACHES.glob("index*")):
+        try:
+            level = int((entry / "level").read_text())
+            kind = (entry / "type").read_text().strip()
+            text = (entry / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction" and 1 <= level <= 3 and text[:-1].isdigit():
+            unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
+            sizes[level - 1] = int(text[:-1]) * unit
+    return sizes[0], sizes[1], sizes[2]
+
+
+@lru_cache(maxsize=256)
+def probe_features(triple: str, cpu: str, features: str, abi: str = "") -> frozenset[str]:
+    """The extensions that LLVM generates code with for a CPU that need not be this machine's.
+
+    LLVM only warns about an unknown CPU and aborts the process on an impossible one, so a process
+    of its own is asked (about 0.1 s). TargetError lists what exists.
+    """
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None or not sys.executable:
+        raise TargetError("cannot ask LLVM about CPUs: llvmlite or the Python executable not found")
+    script = str(Path(__file__).with_name("llvm_probe.py"))
+    parent = str(Path(spec.origin).parent.parent)
+    command = [sys.executable, "-S", "-E", script, parent, triple, cpu, features, abi]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    what = f"CPU {cpu!r}{f' with {features}' if features else ''}, {triple}"
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        reason = next((line for line in lines if "LLVM ERROR" in line), lines[-1])
+        raise TargetError(f"LLVM cannot generate code for {what}: {reason}")
+    answer = json.loads(done.stdout)
+    if "unknown" in answer:
+        raise TargetError(_unknown(answer, triple))
+    return frozenset(answer["features"])
+
+
+def _unknown(answer: dict[str, Any], triple: str) -> str:
+    what, name, known = answer["unknown"], answer["name"], answer["known"]
+    if what == "triple":
+        return f"unknown target triple {name!r}: {answer['detail'].strip()}"
+    near = [k for k in known if name and k[:2] == name[:2]]
+    listed = ", ".join(known)
+    if len(listed) > 8 * _SHOWN:
+        listed = listed[: 8 * _SHOWN].rpartition(", ")[0] + ", ..."
+    hint = f" Near in name: {', '.join(near[:12])}." if near else ""
+    return f"unknown {what} {name!r} for {triple}.{hint} Known to LLVM: {listed}"

@@ -1,0 +1,124 @@
+"""The kinds of target, and the attributes that each one takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.errors import TargetError
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of a target kind. `type` is str, int, bool or list (a comma-separated one)."""
+
+    name: str
+    type: type
+    doc: str
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """A family of targets that share a code generator.
+
+    `device_type` is DLPack's number of the device that runs the code, `keys` what schedules are
+    chosen by.
+    """
+
+    name: str
+    device_type: int
+    keys: tuple[str, ...]
+    attributes: dict[str, Attribute]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TargetKind) and other.name == self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return find_kind, (self.name,)
+
+    def find_attribute(self, name: str) -> Attribute:
+        """The attribute of that name ("-" and "_" are the same); TargetError lists what exists."""
+        found = self.attributes.get(name) or self.attributes.get(_other_spelling(self, name))
+        if found is None:
+            raise TargetError(
+                f"target kind {self.name!r} has no attribute {name!r}; "
+                f"it has: {', '.join(sorted(self.attributes))}"
+            )
+        return found
+
+
+def _other_spelling(kind: TargetKind, name: str) -> str:
+    plain = name.replace("-", "_")
+    return next((k for k in kind.attributes if k.replace("-", "_") == plain), "")
+
+
+_COMMON = (
+    Attribute("keys", list, "what schedules are chosen by, most specific first"),
+    Attribute("device", str, "family of devices, such as arm_cpu or mali; becomes the first key"),
+    Attribute("model", str, "model of the device, for records of measurements"),
+    Attribute("libs", list, "external libraries that the code may call"),
+    Attribute("num-cores", int, "CPU cores to plan for (default: those of this machine)"),
+)
+_CPU = (
+    Attribute("mcpu", str, "CPU by LLVM's name; without it, or as 'native', the host's"),
+    Attribute("mtriple", str, "LLVM target triple (default: the host's)"),
+    Attribute("mattr", list, "features to switch on or off: +avx2,-avx512f"),
+    Attribute("mabi", str, "name of the ABI, for example lp64d on RISC-V"),
+    Attribute("vector-width", int, "vector width to generate code for, in bits"),
+    Attribute("l1_cache_size_bytes", int, "level 1 data cache of a core"),
+    Attribute("l2_cache_size_bytes", int, "level 2 cache of a core"),
+    Attribute("l3_cache_size_bytes", int, "level 3 cache, all cores together"),
+)
+
+
+def _gpu(threads: int, warp: int, shared: int) -> tuple[Attribute, ...]:
+    return (
+        Attribute("max_num_threads", int, "most threads of a block that schedules use", threads),
+        Attribute("max_threads_per_block", int, "most threads of a block", threads),
+        Attribute("thread_warp_size", int, "threads that run in lock step", warp),
+        Attribute("max_shared_memory_per_block", int, "bytes of shared memory of a block", shared),
+        Attribute("registers_per_block", int, "32-bit registers of a block", 65536),
+        Attribute("l2_cache_size_bytes", int, "level 2 cache", 0),
+    )
+
+
+def _kind(name: str, device: int, keys: tuple[str, ...], *groups: Attribute) -> TargetKind:
+    return TargetKind(name, device, keys, {a.name: a for a in (*_COMMON, *groups)})
+
+
+KINDS: dict[str, TargetKind] = {
+    kind.name: kind
+    for kind in (
+        _kind("llvm", 1, ("cpu",), *_CPU),
+        _kind("c", 1, ("cpu",), *_CPU),
+        _kind(
+            "cuda",
+            2,
+            ("cuda", "gpu"),
+            Attribute("arch", str, "compute capability, as sm_90"),
+            *_gpu(1024, 32, 49152),
+        ),
+        _kind(
+            "opencl",
+            4,
+            ("opencl", "gpu"),
+            Attribute("max_function_args", int, "most arguments of a kernel", 128),
+            *_gpu(256, 1, 16384),
+        ),
+    )
+}
+
+
+def find_kind(name: str) -> TargetKind:
+    """The kind of that name; TargetError lists the known ones."""
+    kind = KINDS.get(name)
+    if kind is None:
+        raise TargetError(f"unknown target kind {name!r}; known kinds: {', '.join(sorted(KINDS))}")
+    return kind

@@ -1,0 +1,149 @@
+"""Ask LLVM about a CPU in a process of its own, since LLVM prints to stderr or aborts on bad ones.
+
+Run as a script: `python llvm_probe.py LLVMLITE_PARENT TRIPLE CPU FEATURES ABI`. Prints one JSON
+object: {"unknown": "CPU"|"feature", "name": ..., "known": [...]}, or {"features": [...]} with the
+extensions that LLVM selects for plain IR, found by compiling one small function for each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+_FMA = "call float @llvm.fma.f32(float %a, float %a, float %a)"
+# (feature, return type, argument types, body, what shows in the assembly when LLVM uses it)
+_X86: tuple[tuple[str, str, str, str, str], ...] = (
+    ("sse4.1", "float", "float %a", "call float @llvm.floor.f32(float %a)", r"roundss"),
+    ("popcnt", "i64", "i64 %a", "call i64 @llvm.ctpop.i64(i64 %a)", r"popcntq"),
+    ("lzcnt", "i64", "i64 %a", "call i64 @llvm.ctlz.i64(i64 %a, i1 false)", r"lzcntq"),
+    ("bmi", "i64", "i64 %a", "call i64 @llvm.cttz.i64(i64 %a, i1 false)", r"\stzcntq"),
+    ("bmi2", "i64", "i64 %a, i64 %b", "shl i64 %a, %b", r"shlxq"),
+    ("avx", "float", "float %a", "fadd float %a, %a", r"vaddss"),
+    ("avx2", "<8 x i32>", "<8 x i32> %a", "add <8 x i32> %a, %a", r"vpaddd.*ymm"),
+    ("fma", "float", "float %a", _FMA, r"vfm"),
+    ("f16c", "<8 x half>", "<8 x float> %a", "fptrunc <8 x float> %a to <8 x half>", r"vcvtps2ph"),
+    ("avx512f", "<16 x float>", "<16 x float> %a", "fadd <16 x float> %a, %a", r"zmm"),
+    ("avx512bw", "<64 x i8>", "<64 x i8> %a", "add <64 x i8> %a, %a", r"zmm"),
+    ("avx512dq", "<8 x i64>", "<8 x i64> %a", "mul <8 x i64> %a, %a", r"vpmullq"),
+    ("avx512vl", "<4 x i64>", "<4 x i64> %a", "mul <4 x i64> %a, %a", r"vpmullq.*ymm"),
+    (
+        "avx512vpopcntdq",
+        "<16 x i32>",
+        "<16 x i32> %a",
+        "call <16 x i32> @llvm.ctpop.v16i32(<16 x i32> %a)",
+        r"vpopcntd.*zmm",
+    ),
+    (
+        "avx512bf16",
+        "<16 x bfloat>",
+        "<16 x float> %a",
+        "fptrunc <16 x float> %a to <16 x bfloat>",
+        r"vcvtneps2bf16",
+    ),
+    ("avx512fp16", "half", "half %a", "fadd half %a, %a", r"vaddsh"),
+    ("avx10.2", "<8 x bfloat>", "<8 x bfloat> %a", "fadd <8 x bfloat> %a, %a", r"vaddbf16"),
+)
+_ARM: tuple[tuple[str, str, str, str, str], ...] = (
+    ("neon", "<4 x i32>", "<4 x i32> %a", "add <4 x i32> %a, %a", r"(v\d+\.4s|vadd\.i32\s+q)"),
+    ("fullfp16", "half", "half %a", "fadd half %a, %a", r"(fadd\s+h|vadd\.f16)"),
+    (
+        "bf16",
+        "<4 x bfloat>",
+        "<4 x float> %a",
+        "fptrunc <4 x float> %a to <4 x bfloat>",
+        r"bfcvtn",
+    ),
+)
+_ARM32: tuple[tuple[str, str, str, str, str], ...] = (
+    *_ARM,
+    (
+        "vfp4",
+        "float",
+        "float %a",
+        "call float @llvm.fma.f32(float %a, float %a, float %a)",
+        r"vfma",
+    ),
+)
+_RISCV: tuple[tuple[str, str, str, str, str], ...] = (
+    ("v", "<4 x i32>", "<4 x i32> %a", "add <4 x i32> %a, %a", r"vadd\.vv"),
+    ("zvfh", "<8 x half>", "<8 x half> %a", "fadd <8 x half> %a, %a", r"vfadd\.vv"),
+    ("zfh", "half", "half %a", "fadd half %a, %a", r"fadd\.h"),
+    ("f", "float", "float %a", _FMA, r"fmadd"),
+)
+_DECLARATIONS = """
+declare float @llvm.floor.f32(float)
+declare float @llvm.fma.f32(float, float, float)
+declare i64 @llvm.ctpop.i64(i64)
+declare i64 @llvm.ctlz.i64(i64, i1)
+declare i64 @llvm.cttz.i64(i64, i1)
+declare <16 x i32> @llvm.ctpop.v16i32(<16 x i32>)
+"""
+
+
+def _probes(triple: str) -> tuple[tuple[str, str, str, str, str], ...]:
+    arch = triple.partition("-")[0]
+    if arch in ("x86_64", "amd64") or re.fullmatch(r"i[3-6]86", arch):
+        return _X86
+    if arch.startswith(("aarch64", "arm64")):
+        return _ARM
+    if arch.startswith(("arm", "thumb")):
+        return _ARM32
+    return _RISCV if arch.startswith("riscv") else ()
+
+
+def _messages_of(action: Callable[[], Any]) -> str:
+    """What LLVM writes to stderr while `action` runs."""
+    with tempfile.TemporaryFile() as file:
+        saved = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            action()
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+        file.seek(0)
+        return file.read().decode(errors="replace")
+
+
+def _listed(text: str, heading: str) -> list[str]:
+    part = text.partition(f"Available {heading} for this target:")[2]
+    part = part.partition("Available ")[0]
+    return re.findall(r"^  (\S+)\s+- ", part, re.MULTILINE)
+
+
+def ask(triple: str, cpu: str, features: str, abi: str) -> dict[str, Any]:
+    """What LLVM knows of the CPU; see the head of this file."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        return {"unknown": "triple", "name": triple, "known": [], "detail": str(error)}
+    options: dict[str, Any] = {"reloc": "pic", "codemodel": "default", "abiname": abi}
+    said = _messages_of(lambda: target.create_target_machine(cpu, features, **options))
+    bad = re.search(r"'([^']*)' is not a recognized (processor|feature)", said)
+    if bad:
+        text = _messages_of(lambda: target.create_target_machine("help", **options))
+        what = "CPU" if bad.group(2) == "processor" else "feature"
+        names = _listed(text, "CPUs" if what == "CPU" else "features")
+        return {"unknown": what, "name": bad.group(1).lstrip("+-"), "known": names}
+    machine = target.create_target_machine(cpu, features, **options)
+    found = []
+    for name, result, arguments, body, pattern in _probes(triple):
+        text = f'target triple = "{triple}"\n{_DECLARATIONS}define {result} @f({arguments}) {{\n'
+        module = llvm.parse_assembly(f"{text}  %r = {body}\n  ret {result} %r\n}}\n")
+        if re.search(pattern, machine.emit_assembly(module)):
+            found.append(name)
+    return {"features": found}
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+    print(json.dumps(ask(*sys.argv[2:6])))

@@ -1,0 +1,82 @@
+"""Reading targets from text and JSON, and writing them back."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..base.errors import TargetError
+from .kinds import Attribute, TargetKind, find_kind
+
+Items = tuple[tuple[str, Any], ...]
+
+_BOOLS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+
+def split_text(text: str) -> dict[str, Any]:
+    """Read "llvm -mcpu=x -mattr=+a", "llvm -mcpu x" or a JSON object into a dict with a "kind"."""
+    if text.lstrip().startswith("{"):
+        try:
+            return dict(json.loads(text))
+        except ValueError as error:
+            raise TargetError(f"target {text!r} is not valid JSON: {error}") from None
+    words = shlex.split(text)
+    if not words:
+        raise TargetError("the target is empty; expected for example 'llvm -mcpu=native'")
+    config: dict[str, Any] = {"kind": words[0]}
+    kind = find_kind(words[0])
+    rest = iter(words[1:])
+    for word in rest:
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not name:
+            raise TargetError(f"target {text!r}: expected -NAME=VALUE, got {word!r}")
+        attribute = kind.find_attribute(name)
+        if not equals:
+            value = "1" if attribute.type is bool else next(rest, "")
+        if attribute.name in config:
+            raise TargetError(f"target {text!r} gives {attribute.name!r} twice")
+        config[attribute.name] = value
+    return config
+
+
+def read_attributes(kind: TargetKind, config: Mapping[str, Any]) -> Items:
+    """Checked, typed and sorted attributes of `config`, without those that say nothing."""
+    items: dict[str, Any] = {}
+    for name, value in config.items():
+        if value is None:
+            continue
+        attribute = kind.find_attribute(name)
+        items[attribute.name] = convert(kind, attribute, value)
+    if items.get("mcpu") == "native" and "mtriple" not in items:
+        del items["mcpu"]
+    return tuple(sorted(items.items()))
+
+
+def convert(kind: TargetKind, attribute: Attribute, value: Any) -> Any:
+    """`value` as the type of the attribute; TargetError where it does not fit."""
+    try:
+        if attribute.type is list:
+            words: Iterable[Any] = value.split(",") if isinstance(value, str) else value
+            return tuple(str(w) for w in words if w != "")
+        if attribute.type is bool:
+            return value if isinstance(value, bool) else _BOOLS[str(value).lower()]
+        if attribute.type is str and not (isinstance(value, str) and value):
+            raise ValueError
+        return attribute.type(value)
+    except (ValueError, KeyError, TypeError):
+        raise TargetError(
+            f"target kind {kind.name!r}: attribute {attribute.name!r} takes "
+            f"{'a list' if attribute.type is list else attribute.type.__name__}, got {value!r}"
+        ) from None
+
+
+def write_text(kind: TargetKind, items: Items) -> str:
+    """The text that `split_text` reads back."""
+    words = [kind.name]
+    for name, value in items:
+        if isinstance(value, tuple):
+            value = ",".join(value)
+        words.append(shlex.quote(f"-{name}={int(value) if isinstance(value, bool) else value}"))
+    return " ".join(words)

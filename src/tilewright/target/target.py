@@ -1,0 +1,313 @@
+"""`Target`: what code is generated for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from ..base.errors import TargetError
+from . import host as machine
+from .capability import Capabilities, architecture, capabilities_of
+from .kinds import KINDS, TargetKind, find_kind
+from .parse import Items, read_attributes, split_text, write_text
+
+_stack: ContextVar[tuple[Target, ...]] = ContextVar("tilewright_targets", default=())
+_CPU_KINDS = ("llvm", "c")
+_SYSTEM = r"cl|fsgs|fxsr|hreset|invpcid|kl|lwp|mwaitx|pconfig|pku|prfchw|ptwrite|rd|rtm|sahf|serial"
+_SYSTEM_FEATURE = re.compile(rf"(?:{_SYSTEM}|sgx|shstk|tsx|uintr|waitpkg|wbnoinvd|widekl|xsave)")
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Target:
+    """A kind of code generator and the attributes of the device; immutable and hashable.
+
+    `Target("llvm -mcpu=skylake-avx512")`, `Target({"kind": "cuda", "arch": "sm_90"})`, JSON text,
+    or another Target. "llvm" without `mcpu` (or with `-mcpu=native`) is this machine. `host` is
+    the target of the code around a device's kernels. Unknown kinds, attributes, CPUs and
+    features raise TargetError, which lists what exists. `str(target)` reads back as the same
+    target; `with target:` makes it the one that `Target.current()` returns.
+    """
+
+    kind: TargetKind
+    items: Items
+    host: Target | None
+
+    def __init__(
+        self,
+        target: str | Mapping[str, Any] | Target,
+        host: str | Mapping[str, Any] | Target | None = None,
+    ) -> None:
+        if isinstance(target, Target):
+            kind, items, own_host = target.kind, target.items, target.host
+        elif isinstance(target, (str, Mapping)):
+            kind, items, own_host = _read(target)
+        else:
+            raise TargetError(f"a target is text, a dict or a Target, not {type(target).__name__}")
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "items", items)
+        object.__setattr__(self, "host", own_host if host is None else Target(host))
+        if kind.name in _CPU_KINDS:
+            _ = self.active_features
+
+    # -- text and JSON
+
+    def __str__(self) -> str:
+        return write_text(self.kind, self.items)
+
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
+
+    def export(self) -> dict[str, Any]:
+        """A dict that `Target(...)` reads back, host included; fit for JSON."""
+        out: dict[str, Any] = {"kind": self.kind.name}
+        out.update((k, list(v) if isinstance(v, tuple) else v) for k, v in self.items)
+        if self.host is not None:
+            out["host"] = self.host.export()
+        return out
+
+    def to_json(self) -> str:
+        return json.dumps(self.export(), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Target:
+        return Target(json.loads(text))
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        """Names of the kinds of target."""
+        return sorted(KINDS)
+
+    # -- attributes
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes given, and the defaults of those that have one."""
+        return _attributes(self)
+
+    @property
+    def keys(self) -> list[str]:
+        """What schedules are chosen by, most specific first."""
+        if "keys" in self.attrs:
+            return list(self.attrs["keys"])
+        device = [self.attrs["device"]] if "device" in self.attrs else []
+        return [*device, *(k for k in self.kind.keys if k not in device)]
+
+    @property
+    def mcpu(self) -> str:
+        """The CPU as given; empty for the host's. `cpu` is the resolved one."""
+        return str(self.attrs.get("mcpu", ""))
+
+    @property
+    def mattr(self) -> list[str]:
+        return list(self.attrs.get("mattr", ()))
+
+    @property
+    def model(self) -> str:
+        return str(self.attrs.get("model", "unknown"))
+
+    @property
+    def device_name(self) -> str:
+        return str(self.attrs.get("device", ""))
+
+    @property
+    def libs(self) -> list[str]:
+        return list(self.attrs.get("libs", ()))
+
+    @property
+    def max_num_threads(self) -> int:
+        return int(self.attrs.get("max_num_threads", 1))
+
+    @property
+    def thread_warp_size(self) -> int:
+        return int(self.attrs.get("thread_warp_size", 1))
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory that a block may use."""
+        return int(self.attrs.get("max_shared_memory_per_block", 0))
+
+    # -- what LLVM needs
+
+    @property
+    def triple(self) -> str:
+        """LLVM's target triple."""
+        return str(self.attrs.get("mtriple") or machine.host_triple())
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the code is for this machine's CPU, by name or by default."""
+        if self.attrs.get("mtriple", machine.host_triple()) != machine.host_triple():
+            return False
+        return self.mcpu in ("", machine.host_cpu())
+
+    @property
+    def cpu(self) -> str:
+        """LLVM's name of the CPU, the host's resolved; "generic" for another triple without one."""
+        return self.mcpu or (machine.host_cpu() if self.is_native else "generic")
+
+    @property
+    def features(self) -> str:
+        """LLVM's feature string: of this machine, for a native target, then those given."""
+        parts = [machine.host_feature_text()] if self.is_native else []
+        return ",".join([*parts, *map(_signed, self.mattr)])
+
+    @property
+    def abi(self) -> str:
+        return str(self.attrs.get("mabi", ""))
+
+    @property
+    def active_features(self) -> frozenset[str]:
+        """Extensions that code for the target may use: all of them for this machine's CPU, for
+        another CPU those that LLVM uses for plain IR."""
+        return _active_features(self)
+
+    @property
+    def required_features(self) -> frozenset[str]:
+        """The active features without those that only operating systems use."""
+        return frozenset(f for f in self.active_features if not _SYSTEM_FEATURE.match(f))
+
+    def missing_on_host(self) -> str:
+        """Why code for this target cannot run on this machine; empty where it can."""
+        if self.kind.name not in _CPU_KINDS:
+            return f"it is for {self.kind.name} devices"
+        mine, theirs = architecture(machine.host_triple()), architecture(self.triple)
+        if mine != theirs:
+            return f"it is for {theirs}, this machine is {mine}"
+        lacking = sorted(self.required_features - machine.host_features())
+        return f"this CPU ({machine.host_cpu()}) lacks {', '.join(lacking)}" if lacking else ""
+
+    # -- capabilities
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _capabilities(self)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a full vector register (or of `-vector-width`, which is in bits)."""
+        width = self.attrs.get("vector-width")
+        return int(width) // 8 if width else self.capabilities.vector_bytes
+
+    @property
+    def num_vector_registers(self) -> int:
+        return self.capabilities.num_vector_registers
+
+    @property
+    def has_fma(self) -> bool:
+        return self.capabilities.has_fma
+
+    @property
+    def has_fp16(self) -> bool:
+        """Whether float16 arithmetic (not only conversion) is in hardware."""
+        return self.capabilities.has_fp16
+
+    @property
+    def has_bf16(self) -> bool:
+        """Whether bfloat16 arithmetic (not only conversion) is in hardware."""
+        return self.capabilities.has_bf16
+
+    @property
+    def num_cores(self) -> int:
+        """CPU cores to plan for: those given, else those of this machine."""
+        return int(self.attrs.get("num-cores") or machine.host_cores())
+
+    @property
+    def l1_cache_bytes(self) -> int:
+        return self._cache(0, "l1_cache_size_bytes", 32 << 10)
+
+    @property
+    def l2_cache_bytes(self) -> int:
+        return self._cache(1, "l2_cache_size_bytes", 512 << 10)
+
+    @property
+    def l3_cache_bytes(self) -> int:
+        return self._cache(2, "l3_cache_size_bytes", 4 << 20)
+
+    def _cache(self, level: int, name: str, default: int) -> int:
+        given = self.attrs.get(name)
+        if given is not None:
+            return int(given)
+        found = machine.host_caches()[level] if self.is_native else 0
+        return found or default
+
+    def fingerprint(self) -> str:
+        """Text that differs wherever generated code may differ: the resolved CPU and features
+        beside the attributes. For keys of caches."""
+        parts = [str(self)]
+        if self.kind.name in _CPU_KINDS:
+            parts += [self.triple, self.cpu, self.features, f"cores={self.num_cores}"]
+            caches = (self.l1_cache_bytes, self.l2_cache_bytes, self.l3_cache_bytes)
+            parts += [f"caches={caches}", f"vector={self.vector_bytes}"]
+        if self.host is not None:
+            parts.append(f"host({self.host.fingerprint()})")
+        return "|".join(parts)
+
+    # -- scope
+
+    def __enter__(self) -> Target:
+        _stack.set((*_stack.get(), self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _stack.set(_stack.get()[:-1])
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with target:`; None, or TargetError, outside of any."""
+        stack = _stack.get()
+        if stack:
+            return stack[-1]
+        if allow_none:
+            return None
+        raise TargetError("no target is active; use `with Target(...):` or pass a target")
+
+
+def _read(target: str | Mapping[str, Any]) -> tuple[TargetKind, Items, Target | None]:
+    config = split_text(target) if isinstance(target, str) else dict(target)
+    name = config.pop("kind", None)
+    if not isinstance(name, str):
+        raise TargetError(f"a target needs a 'kind': one of {', '.join(sorted(KINDS))}")
+    kind = find_kind(name)
+    host = config.pop("host", None)
+    config.pop("tag", None)
+    return kind, read_attributes(kind, config), None if host is None else Target(host)
+
+
+def _signed(feature: str) -> str:
+    return feature if feature[0] in "+-" else f"+{feature}"
+
+
+@lru_cache(maxsize=256)
+def _attributes(target: Target) -> Mapping[str, Any]:
+    defaults = {a.name: a.default for a in target.kind.attributes.values() if a.default is not None}
+    return MappingProxyType({**defaults, **dict(target.items)})
+
+
+@lru_cache(maxsize=256)
+def _active_features(target: Target) -> frozenset[str]:
+    given = [_signed(f) for f in target.mattr]
+    if target.mcpu == "native":
+        raise TargetError(
+            f"-mcpu=native with -mtriple={target.triple}: this machine is {machine.host_triple()}"
+        )
+    if target.is_native:
+        host = machine.host_features()
+        if all(f[0] == "+" and f[1:] in host for f in given):
+            return host
+    return machine.probe_features(target.triple, target.cpu, target.features, target.abi)
+
+
+@lru_cache(maxsize=256)
+def _capabilities(target: Target) -> Capabilities:
+    if target.kind.name in _CPU_KINDS:
+        return capabilities_of(target.triple, target.active_features)
+    arch = str(target.attrs.get("arch", ""))[3:].rstrip("af")
+    cuda = target.kind.name == "cuda"
+    bfloat = cuda and arch.isdigit() and int(arch) >= 80
+    return Capabilities(16, 255, True, cuda, bfloat, cuda, bfloat)
