@@ -1,0 +1,1 @@
+"""Scripts that make data and models for examples, tests and benchmarks; not packaged."""
