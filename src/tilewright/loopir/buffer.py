@@ -14,8 +14,8 @@ from .iter import Range
 class Buffer(Node):
     """An array in memory. Element (i, j, ...) is at data[elem_offset + i*strides[0] + ...].
 
-    Without strides it is compact and row-major. `scope` is where it lives ("global", "shared", "local",
-    "warp", ...). `symbolic_strides` says that the strides are read from the argument at run time.
+    Without strides it is compact and row-major. `scope` is where it lives ("global", "shared",
+    "local", "warp", ...).
     """
 
     __slots__ = (
@@ -100,7 +100,8 @@ class Buffer(Node):
             flat = convert(index) if flat is None else flat * extent + index
         if flat is None:
             return self.elem_offset
-        return self.elem_offset + flat
+        total: PrimExpr = self.elem_offset + flat
+        return total
 
     def __getitem__(self, indices: Any) -> PrimExpr:
         if not isinstance(indices, tuple):
@@ -108,7 +109,7 @@ class Buffer(Node):
         return BufferLoad(self, indices)
 
     def vload(self, begin: Any, dtype: str | None = None) -> PrimExpr:
-        """Load a vector of `dtype` that starts at index `begin` and runs along the last dimension."""
+        """Load a vector of `dtype` that starts at `begin` and runs along the last dimension."""
         begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
         lanes = parse(canonical(dtype or self.dtype)).lanes // parse(self.dtype).lanes
         return BufferLoad(self, vector_indices(begin, lanes))

@@ -1,8 +1,8 @@
 """Expressions: immutable nodes with a dtype, identity hash, and Python's operators.
 
 `a + b` folds constants and makes both sides one type (int with float gives float, the wider of
-two widths, scalars are broadcast to vectors). `==` and `!=` make EQ and NE nodes whose truth value is
-`same_as`, so that expressions can stand in lists; use `same_as` or `structural_equal` for
+two widths, scalars are broadcast to vectors). `==` and `!=` make EQ and NE nodes whose truth value
+is `same_as`, so that expressions can stand in lists; use `same_as` or `structural_equal` for
 questions. Node and field names are TVM's. See SEMANTICS.md for what each operation means.
 """
 
@@ -42,7 +42,7 @@ class PrimExpr(ExprOps, Node):
     __hash__ = ExprOps.__hash__
 
     def __str__(self) -> str:
-        return _text(self)
+        return str(_text(self))
 
     __repr__ = __str__
 
@@ -244,7 +244,7 @@ class Not(PrimExpr):
 class Select(PrimExpr):
     """`true_value` where condition holds, else `false_value`; both are evaluated."""
 
-    __slots__ = ("condition", "true_value", "false_value")
+    __slots__ = ("condition", "false_value", "true_value")
     _fields = ("condition", "true_value", "false_value")
 
     def __init__(
@@ -267,7 +267,7 @@ class Cast(PrimExpr):
 class Ramp(PrimExpr):
     """The vector base, base + stride, ... of `lanes` integers."""
 
-    __slots__ = ("base", "stride", "lanes")
+    __slots__ = ("base", "lanes", "stride")
     _fields = ("base", "stride", "lanes")
 
     def __init__(self, base: Any, stride: Any, lanes: Any, span: object = None) -> None:
@@ -279,7 +279,7 @@ class Ramp(PrimExpr):
 class Broadcast(PrimExpr):
     """A scalar in every lane of a vector."""
 
-    __slots__ = ("value", "lanes")
+    __slots__ = ("lanes", "value")
     _fields = ("value", "lanes")
 
     def __init__(self, value: Any, lanes: Any, span: object = None) -> None:
@@ -291,7 +291,7 @@ class Broadcast(PrimExpr):
 class Shuffle(PrimExpr):
     """The lanes at constant `indices` of the concatenation of `vectors`."""
 
-    __slots__ = ("vectors", "indices")
+    __slots__ = ("indices", "vectors")
     _fields = ("vectors", "indices")
 
     def __init__(self, vectors: Sequence[Any], indices: Sequence[Any], span: object = None) -> None:
@@ -303,7 +303,7 @@ class Shuffle(PrimExpr):
 class Let(PrimExpr):
     """`body` with `var` standing for `value`."""
 
-    __slots__ = ("var", "value", "body")
+    __slots__ = ("body", "value", "var")
     _fields = ("var", "value", "body")
 
     def __init__(self, var: Var, value: Any, body: Any, span: object = None) -> None:
@@ -316,7 +316,7 @@ class Let(PrimExpr):
 class Call(PrimExpr):
     """An operation by name: an intrinsic of op.py, or an external function (`tir.call_extern`)."""
 
-    __slots__ = ("op", "args")
+    __slots__ = ("args", "op")
     _fields = ("op", "args")
 
     def __init__(self, dtype: str, op: Any, args: Sequence[Any], span: object = None) -> None:
@@ -349,7 +349,7 @@ class BufferLoad(PrimExpr):
 class Op:
     """A named operation; `Op.get(name)` gives the one object of that name."""
 
-    __slots__ = ("name", "attrs")
+    __slots__ = ("attrs", "name")
     _table: ClassVar[dict[str, Op]] = {}
 
     def __init__(self, name: str) -> None:
@@ -426,27 +426,27 @@ def convert(value: Any) -> PrimExpr:
 
 def cast(dtype: Any, value: Any) -> PrimExpr:
     """`value` converted to `dtype`; constants are folded, scalars broadcast to vectors."""
-    value = convert(value)
+    e = convert(value)
     target = parse(canonical(dtype))
-    if value.dtype == target.text:
-        return value
-    source = parse(value.dtype)
+    if e.dtype == target.text:
+        return e
+    source = parse(e.dtype)
     if source.lanes == 1 and target.lanes > 1:
-        return Broadcast(cast(target.element, value), target.lanes)
+        return Broadcast(cast(target.element, e), target.lanes)
     if source.lanes != target.lanes:
         raise TilewrightError(f"cannot cast {source.text} to {target.text}: lanes differ")
-    if isinstance(value, IntImm):
-        return const(value.value, target.text)
-    if isinstance(value, FloatImm):
+    if isinstance(e, IntImm):
+        return const(e.value, target.text)
+    if isinstance(e, FloatImm):
         if target.is_float:
-            return FloatImm(target.text, value.value)
-        if target.is_integer and abs(value.value) < 2**63:
-            whole = int(value.value)
+            return FloatImm(target.text, e.value)
+        if target.is_integer and abs(e.value) < 2**63:
+            whole = int(e.value)
             if target.min_value <= whole <= target.max_value:
                 return IntImm(target.text, whole)
-    if isinstance(value, Broadcast):
-        return Broadcast(cast(target.element, value.value), value.lanes)
-    return Cast(target.text, value)
+    if isinstance(e, Broadcast):
+        return Broadcast(cast(target.element, e.value), e.lanes)
+    return Cast(target.text, e)
 
 
 def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:

@@ -12,7 +12,7 @@ from .operators import ExprOps
 class ProducerLoad(PrimExpr):
     """A read of a tensor, before it is decided where its values are kept."""
 
-    __slots__ = ("producer", "indices")
+    __slots__ = ("indices", "producer")
     _fields = ("producer", "indices")
 
     def __init__(self, producer: Any, indices: Sequence[Any], span: object = None) -> None:
@@ -24,7 +24,7 @@ class ProducerLoad(PrimExpr):
 class Range(Node):
     """The integers min, ..., min + extent - 1."""
 
-    __slots__ = ("min", "extent")
+    __slots__ = ("extent", "min")
     _fields = ("min", "extent")
 
     def __init__(self, begin: Any, end: Any = None, span: object = None) -> None:
@@ -52,7 +52,7 @@ class Range(Node):
 class IterVar(ExprOps, Node):
     """A loop variable of a tensor's computation, with its domain and kind."""
 
-    __slots__ = ("dom", "var", "iter_type", "thread_tag")
+    __slots__ = ("dom", "iter_type", "thread_tag", "var")
     _fields = ("dom", "var", "iter_type", "thread_tag")
 
     DataPar = 0
@@ -65,7 +65,7 @@ class IterVar(ExprOps, Node):
     Parallelized = 7
     Tensorized = 8
     KINDS = (
-        "DataPar", "ThreadIndex", "CommReduce", "Ordered", "DimInfo",
+        "DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque",
         "Unrolled", "Vectorized", "Parallelized", "Tensorized",
     )  # fmt: skip
 
@@ -108,7 +108,7 @@ class IterVar(ExprOps, Node):
 class CommReducer(Node):
     """A commutative, associative operation on one or several values, with its identity."""
 
-    __slots__ = ("lhs", "rhs", "result", "identity_element")
+    __slots__ = ("identity_element", "lhs", "result", "rhs")
     _fields = ("lhs", "rhs", "result", "identity_element")
 
     def __init__(
@@ -127,7 +127,7 @@ class CommReducer(Node):
 class Reduce(PrimExpr):
     """Value `value_index` of combining `source` over `axis` where `condition` holds."""
 
-    __slots__ = ("combiner", "source", "init", "axis", "condition", "value_index")
+    __slots__ = ("axis", "combiner", "condition", "init", "source", "value_index")
     _fields = ("combiner", "source", "init", "axis", "condition", "value_index")
 
     def __init__(

@@ -92,7 +92,8 @@ class ExprOps:
 
     def equal(self, other: Any) -> expr.PrimExpr:
         """`self == other` as an expression."""
-        return compare(expr.EQ, self, other)
+        result: expr.PrimExpr = compare(expr.EQ, self, other)
+        return result
 
     def __hash__(self) -> int:
         return id(self) >> 4
@@ -237,10 +238,11 @@ def logical_not(a: Any) -> expr.PrimExpr:
 
 def as_bool(a: Any) -> expr.PrimExpr:
     """A condition: `a` itself if bool, else whether it is not zero."""
-    a = expr.convert(a)
-    return (
-        a if parse(a.dtype).is_bool else compare(expr.NE, a, expr.const(0, parse(a.dtype).element))
-    )
+    e = expr.convert(a)
+    if parse(e.dtype).is_bool:
+        return e
+    result: expr.PrimExpr = compare(expr.NE, e, expr.const(0, parse(e.dtype).element))
+    return result
 
 
 _BITWISE = {

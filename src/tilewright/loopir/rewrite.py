@@ -1,8 +1,9 @@
 """Visitors and rewriters: recursion over the IR with one handler a node type.
 
-Subclass `Rewriter`, mark methods with `@handles(Add, Sub)`; every node type without a handler gets the default,
-which rewrites the children and returns the same object where nothing changed. `self.expr(e)` and
-`self.stmt(s)` dispatch through a table on `type(e)`. `Visitor` is the same without results.
+Subclass `Rewriter`, mark methods with `@handles(Add, Sub)`; every node type without a handler gets
+the default, which rewrites the children and returns the same object where nothing changed.
+`self.expr(e)` and `self.stmt(s)` dispatch through a table on `type(e)`. `Visitor` is the same
+without results.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Stmt(Node):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return _text(self)
+        return str(_text(self))
 
     __repr__ = __str__
 
@@ -150,7 +150,7 @@ class BufferStore(Stmt):
 
 
 class Allocate(Stmt):
-    """Memory for `buffer` (its shape, dtype, scope) during `body`; its first content is undefined."""
+    """Memory for `buffer` (its shape, dtype, scope) during `body`; at first undefined."""
 
     __slots__ = ("annotations", "body", "buffer")
     _fields = ("buffer", "body", "annotations")
@@ -248,10 +248,10 @@ class PrimFunc(Node):
 
     def script(self, **_: Any) -> str:
         """The function as TVMScript-style text."""
-        return _text(self)
+        return str(_text(self))
 
     def __str__(self) -> str:
-        return _text(self)
+        return str(_text(self))
 
     __repr__ = __str__
 
@@ -270,16 +270,16 @@ class IRModule(Node):
 
     def script(self, **_: Any) -> str:
         """The module as TVMScript-style text."""
-        return _text(self)
+        return str(_text(self))
 
     def __str__(self) -> str:
-        return _text(self)
+        return str(_text(self))
 
     __repr__ = __str__
 
 
 def seq(*stmts: Stmt | Iterable[Stmt] | None) -> Stmt:
-    """One statement that runs all given in order: nested sequences are flattened, no-ops dropped."""
+    """One statement that runs all given in order; flattens nested ones, drops no-ops."""
     flat: list[Stmt] = []
 
     def add(item: Any) -> None:
@@ -310,7 +310,7 @@ def is_no_op(s: Stmt | None) -> bool:
     if s is None:
         return True
     if isinstance(s, Evaluate):
-        return not isinstance(s.value, BufferLoad) and not s.value._fields == ("op", "args")
+        return not isinstance(s.value, BufferLoad) and s.value._fields != ("op", "args")
     return isinstance(s, SeqStmt) and not s.seq
 
 

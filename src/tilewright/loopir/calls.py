@@ -1,0 +1,209 @@
+"""Builders of calls: external functions, pointers, barriers, lanes of threads and vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.dtype import canonical, parse
+from ..base.errors import TilewrightError
+from .buffer import Buffer
+from .expr import BufferLoad, Call, IntImm, Op, PrimExpr, StringImm, cast, const, convert
+
+
+def call_intrin(dtype: Any, func_name: Any, *args: Any, span: object = None) -> Call:
+    """A call of the operation `func_name` (text such as "tir.exp", or an Op) giving `dtype`."""
+    if not isinstance(func_name, (str, Op)):
+        raise TilewrightError(f"call_intrin takes the name of an operation, got {func_name!r}")
+    return Call(canonical(dtype), func_name, args)
+
+
+def _extern(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
+    if isinstance(name, StringImm):
+        name = name.value
+    if not isinstance(name, str):
+        raise TilewrightError(f"{op} takes the name of a function, got {name!r}")
+    values = [a.access_ptr("rw") if isinstance(a, Buffer) else a for a in args]
+    return Call(canonical(dtype), f"tir.{op}", (StringImm(name), *values))
+
+
+def call_extern(dtype: Any, func_name: str, *args: Any, span: object = None) -> Call:
+    """A call of the function `func_name` of the target's library, which may do anything."""
+    return _extern("call_extern", dtype, func_name, args)
+
+
+def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: object = None) -> Call:
+    """A call of a function of the target's library whose result depends on its arguments only."""
+    return _extern("call_pure_extern", dtype, func_name, args)
+
+
+def call_packed(*args: Any, span: object = None) -> Call:
+    """A call of a function registered with the runtime: name, then buffers and scalars."""
+    return _extern("tvm_call_packed", "int32", args[0] if args else None, args[1:])
+
+
+def call_cpacked(*args: Any, span: object = None) -> Call:
+    """As `call_packed`, bound by name when the code is linked."""
+    return _extern("tvm_call_cpacked", "int32", args[0] if args else None, args[1:])
+
+
+def _llvm(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
+    if isinstance(name, StringImm):
+        name = name.value
+    if not isinstance(name, str):
+        raise TilewrightError(
+            f'{op} takes the name of an intrinsic, such as "llvm.prefetch", got {name!r}; '
+            "numbers of intrinsics change with every version of LLVM"
+        )
+    if args and isinstance(args[0], int):
+        args = (const(args[0], "uint32"), *args[1:])
+    if not args or not (isinstance(args[0], IntImm) and args[0].dtype == "uint32"):
+        args = (const(0, "uint32"), *args)
+    count = convert(args[0])
+    if isinstance(count, IntImm) and count.value > len(args) - 1:
+        raise TilewrightError(
+            f"{op} of {name}: {count.value} argument types in its signature, "
+            f"but {len(args) - 1} arguments"
+        )
+    return Call(canonical(dtype), f"tir.{op}", (StringImm(name), *args))
+
+
+def call_llvm_intrin(dtype: Any, name: str, *args: Any, span: object = None) -> Call:
+    """A call of an LLVM intrinsic by name, with effects.
+
+    The first of `args` is, as in TVM, how many of the arguments overload it: `const(1, "uint32")`.
+    """
+    return _llvm("call_llvm_intrin", dtype, name, args)
+
+
+def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any, span: object = None) -> Call:
+    """As `call_llvm_intrin`, for an intrinsic without effects."""
+    return _llvm("call_llvm_pure_intrin", dtype, name, args)
+
+
+def address_of(obj: Any, span: object = None) -> Call:
+    """A pointer to an element: a read of a buffer, or a buffer (its first element)."""
+    if isinstance(obj, Buffer):
+        obj = BufferLoad(obj, [0] * len(obj.shape))
+    if not isinstance(obj, BufferLoad):
+        raise TilewrightError(f"address_of takes an element of a buffer, got {obj!r}")
+    return Call("handle", "tir.address_of", (obj,))
+
+
+def access_ptr(
+    buffer: Buffer, access_mask: Any = "rw", offset: Any = 0, extent: Any = None
+) -> PrimExpr:
+    """A pointer to element `offset` of a buffer; see `Buffer.access_ptr`."""
+    return buffer.access_ptr(access_mask, offset=offset, extent=extent)
+
+
+def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: Any) -> Call:
+    """A pointer to element `offset` of `data` for `extent` elements of the type of `ptype`."""
+    args = (ptype, data, offset, extent, rw_mask)
+    return Call("handle", "tir.tvm_access_ptr", args)
+
+
+def type_annotation(dtype: Any) -> PrimExpr:
+    """A type as an argument: the first of `tvm_access_ptr`."""
+    return const(0, canonical(dtype))
+
+
+def tvm_stack_alloca(dtype_str: str, num: Any) -> Call:
+    """Memory of the present function for `num` records of a kind ("shape", "array", ...)."""
+    return Call("handle", "tir.tvm_stack_alloca", (StringImm(dtype_str), num))
+
+
+def tvm_tuple(*value: Any) -> Call:
+    """Several values as one argument."""
+    return Call("handle", "tir.tvm_tuple", value)
+
+
+def isnullptr(var: Any, span: object = None) -> Call:
+    """Whether a pointer is null."""
+    return Call("bool", "tir.isnullptr", (var,))
+
+
+def ret(val: Any, span: object = None) -> Call:
+    """End the function with a value."""
+    val = convert(val)
+    return Call(val.dtype, "tir.ret", (val,))
+
+
+def storage_sync(storage_scope: str) -> Call:
+    """Wait until all threads that share the scope ("shared", "warp", "global") have come here."""
+    return Call("int32", "tir.tvm_storage_sync", (StringImm(storage_scope),))
+
+
+tvm_storage_sync = storage_sync
+
+
+def tvm_thread_allreduce(*freduce_args: Any) -> Call:
+    """Reduction over threads: count, values, condition, results, thread variables."""
+    return Call("handle", "tir.tvm_thread_allreduce", freduce_args)
+
+
+def _shuffle(name: str, args: tuple[Any, ...]) -> Call:
+    values = tuple(convert(a) for a in args)
+    return Call(values[1].dtype, f"tir.{name}", values)
+
+
+def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Call:
+    """`value` of lane `warp_id` of each group of `width` lanes."""
+    return _shuffle("tvm_warp_shuffle", (mask, value, warp_id, width, warp_size))
+
+
+def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
+    """`value` of the lane `offset` below, or the own one at the lower end."""
+    return _shuffle("tvm_warp_shuffle_up", (mask, value, offset, width, warp_size))
+
+
+def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
+    """`value` of the lane `offset` above, or the own one at the upper end."""
+    return _shuffle("tvm_warp_shuffle_down", (mask, value, offset, width, warp_size))
+
+
+def tvm_warp_activemask() -> Call:
+    """Which lanes of the warp run together now, one bit each."""
+    return Call("uint32", "tir.tvm_warp_activemask", ())
+
+
+def prefetch(address: Any, rw: Any = 0, locality: Any = 3, cache_type: Any = 1) -> Call:
+    """Bring the memory at `address` near; arguments as of LLVM's `llvm.prefetch`.
+
+    `rw`: 0 read, 1 write; `locality`: 0 (none) to 3 (keep); `cache_type`: 0 instructions, 1 data.
+    """
+    if isinstance(address, BufferLoad):
+        address = address_of(address)
+    return Call("int32", "tir.prefetch", (address, rw, locality, cache_type))
+
+
+def fma(a: Any, b: Any, c: Any) -> Call:
+    """a * b + c, rounded once."""
+    x, y, z = convert(a), convert(b), convert(c)
+    return Call(x.dtype, "tir.fma", (x, cast(x.dtype, y), cast(x.dtype, z)))
+
+
+def vectorlow(dtype: Any, vec: Any, span: object = None) -> Call:
+    """The lower half of a vector's lanes."""
+    return Call(canonical(dtype), "tir.vectorlow", (vec,))
+
+
+def vectorhigh(dtype: Any, vec: Any, span: object = None) -> Call:
+    """The upper half of a vector's lanes."""
+    return Call(canonical(dtype), "tir.vectorhigh", (vec,))
+
+
+def vectorcombine(dtype: Any, vec1: Any, vec2: Any, span: object = None) -> Call:
+    """One vector of the lanes of two."""
+    return Call(canonical(dtype), "tir.vectorcombine", (vec1, vec2))
+
+
+def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> Call:
+    """acc + the sum of the products of four 8-bit lanes, as int32 (uint32 for unsigned)."""
+    a, b = convert(vec1), convert(vec2)
+    for v in (a, b):
+        t = parse(v.dtype)
+        if t.bits != 8 or t.lanes != 4:
+            raise TilewrightError(f"dp4a takes vectors of four 8-bit integers, got {v.dtype}")
+    unsigned = parse(a.dtype).is_uint and parse(b.dtype).is_uint
+    result = "uint32" if unsigned else "int32"
+    return Call(result, "tir.dp4a", (a, b, cast(result, acc)))

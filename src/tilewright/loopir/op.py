@@ -1,0 +1,425 @@
+"""Builders of operations, by TVM's names: mathematics, divisions, bits, logic.
+
+Each takes whatever `convert` takes (numbers, expressions, iteration variables, tensor elements) and
+returns an expression. calls.py has the rest: external functions, pointers, vectors, barriers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..base.dtype import canonical, parse
+from ..base.errors import TilewrightError
+from .calls import access_ptr as access_ptr
+from .calls import address_of as address_of
+from .calls import call_cpacked as call_cpacked
+from .calls import call_extern as call_extern
+from .calls import call_intrin as call_intrin
+from .calls import call_llvm_intrin as call_llvm_intrin
+from .calls import call_llvm_pure_intrin as call_llvm_pure_intrin
+from .calls import call_packed as call_packed
+from .calls import call_pure_extern as call_pure_extern
+from .calls import dp4a as dp4a
+from .calls import fma as fma
+from .calls import isnullptr as isnullptr
+from .calls import prefetch as prefetch
+from .calls import ret as ret
+from .calls import storage_sync as storage_sync
+from .calls import tvm_access_ptr as tvm_access_ptr
+from .calls import tvm_stack_alloca as tvm_stack_alloca
+from .calls import tvm_storage_sync as tvm_storage_sync
+from .calls import tvm_thread_allreduce as tvm_thread_allreduce
+from .calls import tvm_tuple as tvm_tuple
+from .calls import tvm_warp_activemask as tvm_warp_activemask
+from .calls import tvm_warp_shuffle as tvm_warp_shuffle
+from .calls import tvm_warp_shuffle_down as tvm_warp_shuffle_down
+from .calls import tvm_warp_shuffle_up as tvm_warp_shuffle_up
+from .calls import type_annotation as type_annotation
+from .calls import vectorcombine as vectorcombine
+from .calls import vectorhigh as vectorhigh
+from .calls import vectorlow as vectorlow
+from .effects import CallEffectKind as CallEffectKind
+from .effects import is_pure as is_pure
+from .effects import register_op_attr as register_op_attr
+from .effects import side_effect as side_effect
+from .expr import (
+    Call,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    PrimExpr,
+    Select,
+    cast,
+    const,
+    convert,
+    match_types,
+)
+from .intrin_rules import find_rule as find_rule
+from .intrin_rules import register_intrin_lowering as register_intrin_lowering
+from .operators import as_bool, binary, bitwise, logical_and, logical_or
+
+Unary = Callable[[Any], PrimExpr]
+Binary = Callable[[Any, Any], PrimExpr]
+
+
+def _float(name: str, x: Any) -> PrimExpr:
+    e = convert(x)
+    if not parse(e.dtype).is_float:
+        raise TilewrightError(
+            f'{name} takes a float, got {e.dtype}; convert it first: x.astype("float32")'
+        )
+    return e
+
+
+def _unary(name: str, doc: str) -> Unary:
+    def build(x: Any) -> PrimExpr:
+        x = _float(name, x)
+        return Call(x.dtype, f"tir.{name}", (x,))
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return build
+
+
+def _binary(name: str, doc: str) -> Binary:
+    def build(x1: Any, x2: Any) -> PrimExpr:
+        a, b = match_types(x1, x2)
+        _float(name, a)
+        return Call(a.dtype, f"tir.{name}", (a, b))
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return build
+
+
+exp = _unary("exp", "e to the power of x.")
+exp2 = _unary("exp2", "2 to the power of x.")
+exp10 = _unary("exp10", "10 to the power of x.")
+erf = _unary("erf", "Gauss's error function.")
+tanh = _unary("tanh", "Hyperbolic tangent.")
+sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
+log = _unary("log", "Natural logarithm.")
+log2 = _unary("log2", "Logarithm to base 2.")
+log10 = _unary("log10", "Logarithm to base 10.")
+log1p = _unary("log1p", "log(1 + x), accurate near 0.")
+tan = _unary("tan", "Tangent; x in radians.")
+cos = _unary("cos", "Cosine; x in radians.")
+cosh = _unary("cosh", "Hyperbolic cosine.")
+sin = _unary("sin", "Sine; x in radians.")
+sinh = _unary("sinh", "Hyperbolic sine.")
+asin = _unary("asin", "Arc sine, in radians.")
+acos = _unary("acos", "Arc cosine, in radians.")
+atan = _unary("atan", "Arc tangent, in radians.")
+asinh = _unary("asinh", "Inverse hyperbolic sine.")
+acosh = _unary("acosh", "Inverse hyperbolic cosine.")
+atanh = _unary("atanh", "Inverse hyperbolic tangent.")
+sqrt = _unary("sqrt", "Square root.")
+rsqrt = _unary("rsqrt", "1 / sqrt(x).")
+atan2 = _binary("atan2", "Angle of the point (x2, x1), in radians.")
+nextafter = _binary("nextafter", "The float next to x1 in the direction of x2.")
+hypot = _binary("hypot", "sqrt(x1 * x1 + x2 * x2) without overflow on the way.")
+copysign = _binary("copysign", "The magnitude of x1 with the sign of x2.")
+fmod = _binary("fmod", "Remainder of the division rounded towards zero; has the sign of x1.")
+
+
+builtin_round, builtin_abs = round, abs  # the names are functions of this module below
+
+
+def _nearest_even(x: float) -> float:
+    return math.copysign(float(builtin_round(x)), x)
+
+
+def _half_away(x: float) -> float:
+    whole = math.trunc(x)
+    if builtin_abs(x - whole) >= 0.5:
+        whole += 1 if x > 0 else -1
+    return math.copysign(float(whole), x)
+
+
+def _rounding(name: str, fold: Callable[[float], float], doc: str) -> Unary:
+    def build(x: Any) -> PrimExpr:
+        e = convert(x)
+        t = parse(e.dtype)
+        if t.is_integer or t.is_bool:
+            return e
+        if isinstance(e, FloatImm) and math.isfinite(e.value):
+            return FloatImm(e.dtype, math.copysign(float(fold(e.value)), e.value))
+        return Call(e.dtype, f"tir.{name}", (_float(name, e),))
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{doc}; an integer stays as it is."
+    return build
+
+
+floor = _rounding("floor", math.floor, "The largest whole number not above x")
+ceil = _rounding("ceil", math.ceil, "The smallest whole number not below x")
+trunc = _rounding("trunc", math.trunc, "x without its fraction")
+round = _rounding("round", _half_away, "The nearest whole number, halves away from zero")
+nearbyint = _rounding("nearbyint", _nearest_even, "The nearest whole number, halves to even")
+
+
+def abs(x: Any) -> PrimExpr:
+    """Magnitude; that of the smallest signed integer wraps to itself."""
+    e = convert(x)
+    t = parse(e.dtype)
+    if t.is_uint or t.is_bool:
+        return e
+    if isinstance(e, FloatImm):
+        return FloatImm(e.dtype, math.fabs(e.value))
+    if t.is_float:
+        return Call(e.dtype, "tir.fabs", (e,))
+    if isinstance(e, IntImm):
+        return IntImm(e.dtype, builtin_abs(e.value))
+    return Select(e >= 0, e, -e)
+
+
+def power(x: Any, y: Any) -> PrimExpr:
+    """x to the power of y, for floats."""
+    a, b = match_types(x, y)
+    _float("pow", a)
+    if isinstance(b, FloatImm) and b.value == 1.0:
+        return a
+    return Call(a.dtype, "tir.pow", (a, b))
+
+
+pow = power
+
+
+def ldexp(x1: Any, x2: Any) -> PrimExpr:
+    """x1 * 2^x2 for a float x1 and an integer x2, rounded once."""
+    x = _float("ldexp", x1)
+    t = parse(x.dtype)
+    n = cast(f"int32x{t.lanes}" if t.lanes > 1 else "int32", x2)
+    return Call(x.dtype, "tir.ldexp", (x, n))
+
+
+def _integer(name: str, x: Any) -> PrimExpr:
+    e = convert(x)
+    if not parse(e.dtype).is_integer:
+        raise TilewrightError(f"{name} takes an integer, got {e.dtype}")
+    return e
+
+
+def popcount(x: Any) -> PrimExpr:
+    """How many bits of an integer are set; has the type of x."""
+    x = _integer("popcount", x)
+    return Call(x.dtype, "tir.popcount", (x,))
+
+
+def clz(x: Any) -> PrimExpr:
+    """How many leading bits of an integer are zero, as int32; all of them for 0."""
+    x = _integer("clz", x)
+    return Call(parse("int32").with_lanes(parse(x.dtype).lanes), "tir.clz", (x,))
+
+
+def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> PrimExpr:
+    """round(x * y * 2^-s) for fixed-point int32 with q fraction bits in y (halves upwards).
+
+    The product is exact in 64 bits and shifted right by q - s after adding half a unit.
+    """
+    x = _integer("q_multiply_shift", x)
+    return Call(x.dtype, "tir.q_multiply_shift", (x, convert(y), convert(q), convert(s)))
+
+
+def _predicate(name: str, x: Any, of_integer: int) -> PrimExpr:
+    x = convert(x)
+    t = parse(x.dtype)
+    result = parse("bool").with_lanes(t.lanes)
+    if not t.is_float:
+        return const(of_integer, result)
+    if isinstance(x, FloatImm):
+        return const(getattr(math, name)(x.value), "bool")
+    return Call(result, f"tir.{name}", (x,))
+
+
+def isnan(x: Any) -> PrimExpr:
+    """Whether x is not a number."""
+    return _predicate("isnan", x, 0)
+
+
+def isfinite(x: Any) -> PrimExpr:
+    """Whether x is neither infinite nor NaN."""
+    return _predicate("isfinite", x, 1)
+
+
+def isinf(x: Any) -> PrimExpr:
+    """Whether x is infinite."""
+    return _predicate("isinf", x, 0)
+
+
+def _condition(name: str, cond: Any) -> PrimExpr:
+    e = convert(cond)
+    if not parse(e.dtype).is_bool:
+        raise TilewrightError(
+            f"{name} only accepts a condition of boolean type, got {e.dtype}; compare it: x != 0"
+        )
+    return e
+
+
+def if_then_else(cond: Any, t: Any, f: Any, span: object = None) -> PrimExpr:
+    """`t` where `cond` holds, else `f`; only the one chosen is evaluated."""
+    cond = _condition("if_then_else", cond)
+    a, b = match_types(t, f)
+    if isinstance(cond, IntImm):
+        return a if cond.value else b
+    return Call(a.dtype, "tir.if_then_else", (cond, a, b))
+
+
+def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
+    """`true_value` where the condition holds, else `false_value`; both are evaluated."""
+    cond = _condition("select", condition)
+    a, b = match_types(true_value, false_value)
+    if isinstance(cond, IntImm):
+        return a if cond.value else b
+    return Select(cond, a, b)
+
+
+def likely(cond: Any, span: object = None) -> PrimExpr:
+    """`cond`, marked as true in most iterations: loops are split where it stops to hold."""
+    e = convert(cond)
+    return e if isinstance(e, IntImm) else Call(e.dtype, "tir.likely", (e,))
+
+
+def min(a: Any, b: Any, span: object = None) -> PrimExpr:
+    """The smaller of two values; NaN if either is NaN. (`te.min` is also the reduction.)"""
+    result: PrimExpr = binary(Min, a, b)
+    return result
+
+
+def max(a: Any, b: Any, span: object = None) -> PrimExpr:
+    """The larger of two values; NaN if either is NaN. (`te.max` is also the reduction.)"""
+    result: PrimExpr = binary(Max, a, b)
+    return result
+
+
+min_op, max_op = min, max
+
+
+def min_value(dtype: Any, span: object = None) -> PrimExpr:
+    """The smallest finite value of a type."""
+    t = parse(canonical(dtype))
+    return const(t.min_value, t.text)
+
+
+def max_value(dtype: Any, span: object = None) -> PrimExpr:
+    """The largest finite value of a type."""
+    t = parse(canonical(dtype))
+    return const(t.max_value, t.text)
+
+
+def infinity(dtype: Any, span: object = None) -> PrimExpr:
+    """Positive infinity of a float type."""
+    t = parse(canonical(dtype))
+    if not t.is_float:
+        raise TilewrightError(f"there is no infinity of type {t.text}")
+    return const(math.inf, t.text)
+
+
+def reinterpret(dtype: Any, value: Any, span: object = None) -> PrimExpr:
+    """The bits of `value` read as another type of the same width."""
+    e = convert(value)
+    to, source = parse(canonical(dtype)), parse(e.dtype)
+    if to.text == source.text:
+        return e
+    if to.bits * to.lanes != source.bits * source.lanes:
+        raise TilewrightError(f"reinterpret of {source.text} as {to.text}: widths differ")
+    return Call(to.text, "tir.reinterpret", (e,))
+
+
+def div(a: Any, b: Any, span: object = None) -> PrimExpr:
+    """Quotient as in C: rounded towards zero for integers, exact for floats."""
+    result: PrimExpr = binary(Div, a, b)
+    return result
+
+
+def _int_division(name: str, cls: Any) -> Binary:
+    def build(a: Any, b: Any) -> PrimExpr:
+        x, y = match_types(a, b)
+        if parse(x.dtype).is_float:
+            raise TilewrightError(f"{name} takes integers, got {x.dtype}; use / or fmod")
+        result: PrimExpr = binary(cls, x, y)
+        return result
+
+    build.__name__ = build.__qualname__ = name
+    return build
+
+
+truncdiv = _int_division("truncdiv", Div)
+truncmod = _int_division("truncmod", Mod)
+floordiv = _int_division("floordiv", FloorDiv)
+floormod = _int_division("floormod", FloorMod)
+# of indices, which are zero or more, so that both divisions are the same
+indexdiv = floordiv
+indexmod = floormod
+
+
+def ceildiv(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
+    """Integer quotient rounded up (rhs above zero)."""
+    return floordiv(convert(lhs) + (convert(rhs) - 1), rhs)
+
+
+def _bits(name: str, doc: str) -> Binary:
+    def build(x: Any, y: Any) -> PrimExpr:
+        result: PrimExpr = bitwise(f"tir.{name}", x, y)
+        return result
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return build
+
+
+shift_left = _bits("shift_left", "x * 2^y, wrapped; y is in [0, bits).")
+shift_right = _bits("shift_right", "x shifted right by y bits; copies of the sign come in.")
+bitwise_and = _bits("bitwise_and", "The bits set in both.")
+bitwise_or = _bits("bitwise_or", "The bits set in either.")
+bitwise_xor = _bits("bitwise_xor", "The bits set in one of the two.")
+
+
+def bitwise_not(x: Any) -> PrimExpr:
+    """All bits turned over."""
+    result: PrimExpr = ~convert(x)
+    return result
+
+
+def all(*args: Any, span: object = None) -> PrimExpr:
+    """Whether all conditions hold; each may be evaluated."""
+    return _chain("all", logical_and, args)
+
+
+def any(*args: Any, span: object = None) -> PrimExpr:
+    """Whether some condition holds; each may be evaluated."""
+    return _chain("any", logical_or, args)
+
+
+def _chain(name: str, join: Binary, args: tuple[Any, ...]) -> PrimExpr:
+    if not args:
+        raise ValueError(f"{name} takes at least one condition")
+    result = as_bool(args[0])
+    for other in args[1:]:
+        result = join(result, other)
+    return result
+
+
+def add(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
+    """lhs + rhs."""
+    result: PrimExpr = convert(lhs) + rhs
+    return result
+
+
+def subtract(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
+    """lhs - rhs."""
+    result: PrimExpr = convert(lhs) - rhs
+    return result
+
+
+def multiply(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
+    """lhs * rhs."""
+    result: PrimExpr = convert(lhs) * rhs
+    return result
