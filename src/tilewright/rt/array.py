@@ -1,0 +1,335 @@
+"""`NDArray`: arrays in memory that is aligned for vector code, exchanged without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..base.dtype import canonical, parse
+from ..base.errors import ArgumentError, TilewrightError
+from . import dlpack
+from .device import Device, cpu, device
+
+ALIGNMENT = 64
+"""Bytes; a cache line, and the widest vector register of today's CPUs."""
+
+_CPU = cpu(0)
+_NAMES: dict[np.dtype[Any], str] = {np.dtype(ml_dtypes.bfloat16): "bfloat16"}
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Our name of a NumPy type; ArgumentError for one that has none, or foreign byte order."""
+    name = _NAMES.get(dtype)
+    if name is None:
+        if not dtype.isnative or dtype.hasobject or dtype.fields:
+            raise ArgumentError(f"arrays of NumPy type {dtype!r} are not supported")
+        try:
+            name = canonical(dtype)
+        except TilewrightError:
+            raise ArgumentError(f"arrays of NumPy type {dtype!r} are not supported") from None
+        _NAMES[dtype] = name
+    return name
+
+
+class NDArray:
+    """An array on a device, over CPU memory that NumPy can see.
+
+    `shape`: tuple of ints; `dtype`: text such as "float32"; `device`. NumPy, and every library
+    that speaks DLPack or the array interface, can share the memory; `.numpy()` copies.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_array",
+        "_owner",
+        "_readonly",
+        "_strides",
+        "device",
+        "dtype",
+        "shape",
+    )
+
+    def __init__(self, array: np.ndarray[Any, Any], owner: Any = None) -> None:
+        """Wrap the memory of a NumPy array; `owner` is kept alive beside it."""
+        self._array = array
+        self._owner = owner
+        self.dtype = dtype_name(array.dtype)
+        self.shape: tuple[int, ...] = array.shape
+        self.device: Device = _CPU
+        self._address: int
+        self._readonly: bool
+        self._address, self._readonly = array.__array_interface__["data"]
+        # None for compact row-major memory, else in elements
+        self._strides: tuple[int, ...] | None = None
+        if not array.flags.c_contiguous:
+            size = array.itemsize
+            if any(s % size for s in array.strides):
+                raise ArgumentError(f"strides {array.strides} are no multiples of {size} bytes")
+            self._strides = tuple(s // size for s in array.strides)
+
+    # -- facts
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self._array.size)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._array.nbytes)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides in elements."""
+        return self._strides or compact_strides(self.shape)
+
+    @property
+    def ctx(self) -> Device:
+        return self.device
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __repr__(self) -> str:
+        return f"<tilewright.nd.NDArray shape={self.shape}, {self.dtype}, {self.device}>\n{self}"
+
+    def __str__(self) -> str:
+        return str(self._array)
+
+    # -- copies
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy as a NumPy array (`numpy.asarray(a)` shares the memory instead)."""
+        return self._array.copy()
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Copy elements from an array, or array-like, of the same shape; converts the dtype."""
+        values = source._array if isinstance(source, NDArray) else np.asarray(source)
+        if values.shape != self.shape:
+            raise ArgumentError(
+                f"copyfrom: expected shape {self.shape}, got {values.shape}; "
+                "array shapes do not match"
+            )
+        self._require_writable("copyfrom")
+        np.copyto(self._array, values, casting="unsafe")
+        return self
+
+    def copyto(self, target: NDArray | Device) -> NDArray:
+        """Copy into another array of the same shape, or into a new one on a device."""
+        if isinstance(target, Device):
+            return empty(self.shape, self.dtype, target).copyfrom(self)
+        return target.copyfrom(self)
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    # -- views
+
+    def _create_view(self, shape: Sequence[int], dtype: str | None = None) -> NDArray:
+        """The same memory under another shape, and dtype; it must be compact and as many bytes."""
+        kind = parse(dtype).numpy if dtype else self._array.dtype
+        need = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        if self._strides is not None or need > self.nbytes:
+            raise ArgumentError(
+                f"cannot view {self.shape} of {self.dtype} ({self.nbytes} bytes) as {tuple(shape)} "
+                f"of {kind.name} ({need} bytes)"
+            )
+        flat = self._array.reshape(-1).view(np.uint8)[:need]
+        return NDArray(flat.view(kind).reshape(tuple(shape)), self._owner)
+
+    view = _create_view
+
+    def reshape(self, *shape: Any) -> NDArray:
+        """The same memory under another shape of as many elements."""
+        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        if int(np.prod(sizes, dtype=np.int64)) != self.size:
+            raise ArgumentError(f"cannot reshape {self.shape} to {sizes}")
+        return self._create_view(sizes)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A view for slices, as NumPy's; an element, as a NumPy scalar, for full indices."""
+        found = self._array[index]
+        return NDArray(found, self._owner) if isinstance(found, np.ndarray) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._require_writable("assignment")
+        self._array[index] = value._array if isinstance(value, NDArray) else value
+
+    def _require_writable(self, what: str) -> None:
+        if self._readonly:
+            raise ArgumentError(f"{what}: the array is read-only")
+
+    # -- protocols
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if dtype is not None and np.dtype(dtype) != self._array.dtype:
+            if copy is False:
+                raise ValueError(f"a {self.dtype} array as {dtype} needs a copy")
+            return self._array.astype(dtype)
+        return self._array.copy() if copy else self._array
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if self.dtype == "bfloat16":  # the interface cannot say it; NumPy then asks __array__
+            raise AttributeError("bfloat16 has no array interface")
+        return self._array.__array_interface__
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device.device_type, self.device.device_id
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array is on {self.device}, not on device {dl_device}")
+        versioned = max_version is not None and max_version[0] >= 1
+        if self._readonly and not versioned and not copy:
+            raise BufferError("a read-only array needs DLPack 1.0 or a copy")
+        array = NDArray(self._array.copy()) if copy else self
+        return dlpack.make_capsule(
+            array._address,
+            array.shape,
+            array.strides,
+            array.dtype,
+            array,
+            array._readonly,
+            versioned,
+        )
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule of the memory."""
+        return self.__dlpack__()
+
+
+def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides of a shape, in elements."""
+    strides = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    count = 1
+    for extent in shape:
+        count *= extent
+    nbytes = count * dtype.itemsize
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[start : start + nbytes].view(dtype).reshape(shape)
+
+
+def empty(
+    shape: Sequence[int] | int, dtype: Any = "float32", device: Any = None, mem_scope: Any = None
+) -> NDArray:
+    """A new array with undefined elements, aligned to 64 bytes."""
+    _resolve(device, mem_scope)
+    sizes = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
+    if any(s < 0 for s in sizes):
+        raise ArgumentError(f"an array cannot have shape {sizes}")
+    return NDArray(_allocate(sizes, parse(canonical(dtype)).numpy))
+
+
+def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:
+    """A copy of an array, list or scalar, with the dtype that NumPy gives it."""
+    _resolve(device, mem_scope)
+    if isinstance(source, NDArray):
+        values = source._array
+    elif isinstance(source, np.ndarray):
+        values = source
+    elif hasattr(source, "__dlpack__") and not isinstance(source, np.generic):
+        values = from_dlpack(source)._array
+    else:
+        values = np.asarray(source)
+    dtype_name(values.dtype)
+    out = _allocate(values.shape, values.dtype)
+    out[...] = values
+    return NDArray(out)
+
+
+def from_dlpack(source: Any) -> NDArray:
+    """An array over the memory of an object with `__dlpack__`, or of a DLPack capsule; no copy."""
+    imported = (
+        dlpack.request(source) if hasattr(source, "__dlpack__") else dlpack.read_capsule(source)
+    )
+    if imported.device_type not in (1, 3):
+        raise ArgumentError(
+            f"the array is on device {Device(imported.device_type, imported.device_id)}, "
+            "expected one in CPU memory"
+        )
+    return NDArray(_view_memory(imported), imported)
+
+
+class _Memory:
+    """What NumPy needs to see memory at an address, and to keep its owner alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, address: int, nbytes: int, readonly: bool, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, readonly),
+            "version": 3,
+        }
+
+
+def _view_memory(imported: dlpack.Imported) -> np.ndarray[Any, Any]:
+    return view_address(
+        imported.address,
+        imported.shape,
+        imported.strides,
+        imported.dtype,
+        imported,
+        imported.readonly,
+    )
+
+
+def view_address(
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int] | None,
+    dtype: str,
+    owner: Any,
+    readonly: bool = False,
+) -> np.ndarray[Any, Any]:
+    """A NumPy array over memory at an address; strides in elements, of either sign."""
+    parsed = parse(dtype)
+    if parsed.lanes != 1:
+        raise ArgumentError(f"arrays of vectors ({dtype}) are not supported")
+    kind = parsed.numpy
+    sizes = tuple(shape)
+    steps = compact_strides(sizes) if strides is None else tuple(strides)
+    if 0 in sizes:
+        return np.empty(sizes, kind)
+    spans = [(n - 1) * s * kind.itemsize for n, s in zip(sizes, steps)]
+    low = sum(s for s in spans if s < 0)
+    nbytes = sum(s for s in spans if s > 0) - low + kind.itemsize
+    raw = np.asarray(_Memory(address + low, nbytes, readonly, owner))
+    byte_steps = tuple(s * kind.itemsize for s in steps)
+    return np.ndarray(sizes, kind, raw.data, -low, byte_steps)
+
+
+def _resolve(dev: Any, mem_scope: Any) -> None:
+    if mem_scope not in (None, "", "global"):
+        raise ArgumentError(f"memory scope {mem_scope!r} is not supported on the CPU")
+    if dev is not None:
+        device(dev).require()

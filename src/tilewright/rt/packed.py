@@ -1,0 +1,176 @@
+"""Python functions that compiled code calls by name.
+
+Compiled code calls `i32 tw_call_packed(ptr name, ptr args, i32 n)`: `name` is a C string; `args` is
+an array of n + 1 values, each a struct {i64 code, i64 payload}:
+
+    code 0  int      payload: the value
+    code 1  float    payload: bits of the double
+    code 2  array    payload: address of an array handle
+    code 3  string   payload: address of a C string
+    code 4  handle   payload: an address
+    code -1 none
+
+The last value, args[n], is the result: the callee writes its code and payload there (int or bool:
+code 0, float: code 1, anything else but None is an error). An array handle is a struct {ptr data,
+i32 ndim, i32 code, i32 bits, i32 lanes, ptr shape, ptr strides} with DLPack's type codes, shape and
+strides (in elements; null: compact) int64; the callee sees it as an NDArray over that memory.
+
+It returns 0, or -1 when the function raised (or does not exist): compiled code then returns -1 from
+its entry at once, and the runtime raises the kept exception there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from ..base.errors import InternalError, TilewrightError
+from .array import NDArray, view_address
+from .dlpack import dtype_text
+
+INT, FLOAT, ARRAY, STRING, HANDLE, NONE = 0, 1, 2, 3, 4, -1
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_functions: dict[str, Callable[..., Any]] = {}
+_pending: dict[int, BaseException] = {}
+_double = struct.Struct("d")
+_long = struct.Struct("q")
+
+
+class _Value(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_int64), ("payload", ctypes.c_int64)]
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_int32),
+        ("bits", ctypes.c_int32),
+        ("lanes", ctypes.c_int32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+    ]
+
+
+@overload
+def register_func(name: F, f: None = None, override: bool = False) -> F: ...
+@overload
+def register_func(name: str, f: F, override: bool = False) -> F: ...
+@overload
+def register_func(name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
+def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
+    """Register a Python function under a name that compiled code can call.
+
+    `register_func("name", f)`, or as a decorator: `@register_func("name")`, `@register_func`
+    (which takes the function's own name). TilewrightError where the name is taken, unless
+    `override` is set.
+    """
+    if callable(name):
+        return register_func(name.__name__, name, override)
+    if f is None:
+        return lambda function: register_func(name, function, override)
+    if name in _functions and not override:
+        raise TilewrightError(
+            f"a function named {name!r} is registered already; pass override=True to replace it"
+        )
+    _functions[name] = f
+    return f
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Any:
+    """The function registered under a name; None, or TilewrightError, where there is none."""
+    found = _functions.get(name)
+    if found is None and not allow_missing:
+        raise TilewrightError(f"cannot find a function registered under the name {name!r}")
+    return found
+
+
+def remove_global_func(name: str) -> None:
+    """Forget the function of that name, if there is one."""
+    _functions.pop(name, None)
+
+
+def list_global_func_names() -> list[str]:
+    return sorted(_functions)
+
+
+def take_pending() -> BaseException:
+    """The exception that made compiled code return a negative number on this thread.
+
+    A parallel loop may have called from a thread of its own: then it is the oldest one kept.
+    """
+    own = _pending.pop(threading.get_ident(), None)
+    if own is not None:
+        return own
+    for thread in list(_pending):
+        found = _pending.pop(thread, None)
+        if found is not None:
+            return found
+    return InternalError("compiled code reports an exception that nobody kept")
+
+
+def _read(value: _Value) -> Any:
+    code, payload = value.code, value.payload
+    if code == INT or code == HANDLE:
+        return payload
+    if code == FLOAT:
+        return _double.unpack(_long.pack(payload))[0]
+    if code == ARRAY:
+        return _read_array(_Handle.from_address(payload))
+    if code == STRING:
+        return ctypes.string_at(payload).decode()
+    if code == NONE:
+        return None
+    raise InternalError(f"a packed argument has unknown type code {code}")
+
+
+def _read_array(handle: _Handle) -> NDArray:
+    ndim = handle.ndim
+    shape = handle.shape[:ndim]
+    strides = handle.strides[:ndim] if handle.strides else None
+    dtype = dtype_text(handle.code, handle.bits, handle.lanes)
+    return NDArray(view_address(handle.data or 0, shape, strides, dtype, None))
+
+
+def _write(value: _Value, result: Any) -> None:
+    if result is None:
+        value.code, value.payload = NONE, 0
+    elif isinstance(result, float):
+        value.code, value.payload = FLOAT, _long.unpack(_double.pack(result))[0]
+    elif hasattr(result, "__index__"):
+        value.code, value.payload = INT, int(result)
+    elif hasattr(result, "__float__"):
+        value.code, value.payload = FLOAT, _long.unpack(_double.pack(float(result)))[0]
+    else:
+        raise TilewrightError(f"it returned {type(result).__name__}, not a number or None")
+
+
+def _call_packed(name: bytes, args: int, count: int) -> int:
+    text = name.decode()
+    try:
+        function = get_global_func(text)
+        values = (_Value * (count + 1)).from_address(args)
+        result = function(*[_read(values[i]) for i in range(count)])
+        try:
+            _write(values[count], result)
+        except TilewrightError as error:
+            raise TilewrightError(f"function {text!r}: {error}") from None
+    except BaseException as error:  # even KeyboardInterrupt has to cross the native frames
+        _pending[threading.get_ident()] = error
+        return -1
+    return 0
+
+
+_entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32)(
+    _call_packed
+)
+
+
+def call_packed_address() -> int:
+    """Address of `tw_call_packed`."""
+    return int(ctypes.cast(_entry, ctypes.c_void_p).value or 0)
