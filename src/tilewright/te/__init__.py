@@ -1,0 +1,59 @@
+"""Tensor expressions under the names that TVM's users know: `from tilewright import te`.
+
+Names only, resolved when first used (PEP 562); what they do stands in tensor/, loopir/ and
+schedule/.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_OP = "loopir.op"
+_NAMES: dict[str, str] = {
+    **dict.fromkeys(("Tensor", "TensorSlice"), "tensor.tensor"),
+    **dict.fromkeys(
+        ("Operation", "PlaceholderOp", "BaseComputeOp", "ComputeOp", "TensorComputeOp", "ScanOp")
+        + ("ExternOp",),
+        "tensor.op",
+    ),
+    **dict.fromkeys(("placeholder", "compute"), "tensor.compute"),
+    **dict.fromkeys(("var", "size_var", "thread_axis", "reduce_axis", "tag_scope"), "tensor.axes"),
+    **dict.fromkeys(("comm_reducer", "sum", "prod", "min", "max"), "tensor.reduce"),
+    "scan": "tensor.scan",
+    **dict.fromkeys(("extern", "extern_primfunc"), "tensor.extern"),
+    **dict.fromkeys(("decl_tensor_intrin", "TensorIntrin", "TensorIntrinCall"), "tensor.intrin"),
+    "gradient": "tensor.gradient",
+    **dict.fromkeys(("SpecializedCondition", "AXIS_SEPARATOR"), "schedule.api"),
+    **dict.fromkeys(("create_schedule", "Schedule", "Stage"), "schedule.api"),
+    "const": "loopir.expr",
+    **dict.fromkeys(
+        ("any", "all", "min_value", "max_value", "trace", "if_then_else")
+        + ("exp", "exp2", "exp10", "erf", "tanh", "sigmoid", "log", "log2", "log10", "log1p")
+        + ("tan", "cos", "sin", "sqrt", "rsqrt", "floor", "ceil", "sinh", "cosh", "asin", "asinh")
+        + ("acos", "acosh", "atan", "atanh", "atan2", "trunc", "abs", "round", "nearbyint")
+        + ("power", "pow", "popcount", "clz", "fmod", "isnan", "isfinite", "isinf", "hypot")
+        + ("copysign", "nextafter", "ldexp", "likely", "ceildiv")
+        + ("div", "indexdiv", "indexmod", "truncdiv", "truncmod", "floordiv", "floormod")
+        + ("add", "subtract", "multiply"),
+        _OP,
+    ),
+}
+_SUBMODULES = ("schedule", "operation", "tensor", "tag")
+
+__all__ = [*_NAMES, *_SUBMODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
+    home = _NAMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"tilewright.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

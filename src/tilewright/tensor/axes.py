@@ -1,0 +1,86 @@
+"""Variables and axes that users declare, and the scope that tags operations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..loopir.expr import SizeVar, Var
+from ..loopir.iter import IterVar, Range
+
+
+def var(name: str = "tindex", dtype: str = "int32", span: object = None) -> Var:
+    """A symbolic integer (or value of any `dtype`), such as an extent known only at run time."""
+    return Var(name, dtype)
+
+
+def size_var(name: str = "size", dtype: str = "int32", span: object = None) -> SizeVar:
+    """A symbolic extent: a variable known to be zero or more."""
+    return SizeVar(name, dtype)
+
+
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: object = None) -> IterVar:
+    """An axis to reduce over; `dom` is (begin, end), an extent, or a Range."""
+    return IterVar(_domain(dom), name, IterVar.CommReduce, thread_tag)
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: object = None) -> IterVar:
+    """A thread axis such as "threadIdx.x"; `thread_axis("threadIdx.x")` leaves its extent open."""
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if not tag:
+        raise TilewrightError("tag must be given as Positional or keyword argument")
+    return IterVar(None if dom is None else _domain(dom), name or tag, IterVar.ThreadIndex, tag)
+
+
+def _domain(dom: Any) -> Range:
+    if isinstance(dom, Range):
+        return dom
+    if isinstance(dom, (tuple, list)):
+        if len(dom) != 2:
+            raise TilewrightError(f"the domain of an axis is (begin, end), got {dom!r}")
+        return Range(dom[0], dom[1])
+    return Range(dom)
+
+
+class tag_scope:
+    """Tags every operation made in its `with` block, or in the function it decorates."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+
+    @classmethod
+    def get_current(cls) -> tag_scope | None:
+        return _current.get()
+
+    def __enter__(self) -> tag_scope:
+        scoped_tag(self.tag)
+        _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.set(None)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def tagged(*args: Any, **kwargs: Any) -> Any:
+            with tag_scope(self.tag):
+                return function(*args, **kwargs)
+
+        return tagged
+
+
+_current: ContextVar[tag_scope | None] = ContextVar("tag_scope", default=None)
+
+
+def scoped_tag(tag: str) -> str:
+    """The tag of a new operation: its own, or that of the scope around it."""
+    scope = _current.get()
+    if scope is None:
+        return tag
+    if tag:
+        raise TilewrightError(f"nested tag is not allowed for now: {tag!r} inside {scope.tag!r}")
+    return scope.tag

@@ -1,0 +1,168 @@
+"""Reducers: sum, prod, min, max, and the user's own (`comm_reducer`)."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from ..loopir import expr as E
+from ..loopir import operators as O
+from ..loopir.expr import FloatImm, IntImm, PrimExpr, Var, const, convert
+from ..loopir.iter import CommReducer, IterVar, ProducerLoad, Reduce
+from ..loopir.subst import substitute
+
+
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """A reducer out of a commutative, associative `fcombine(x, y)` and `fidentity(dtype)`.
+
+    For several values at once, `fcombine` takes two lists of values and gives one, `fidentity`
+    takes a dtype for each. The reducer is called `reducer(expr, axis=k)` or
+    `reducer((e0, e1), axis=[k, l])` with `where=` (a condition) and `init=` (a start value, for
+    each); the result for several values is a tuple. Called on two or more expressions without axes
+    it combines those.
+    """
+    left_name, right_name = _two_names(fcombine)
+
+    def make(expr: Any, axis: Any, where: Any, init: Any) -> Any:
+        several = isinstance(expr, (list, tuple))
+        source = [convert(e) for e in (expr if several else (expr,))]
+        axes = [axis] if isinstance(axis, IterVar) else list(axis)
+        _check_axes(name, axes)
+        dtypes = [e.dtype for e in source]
+        if several:
+            lhs = [Var(f"{left_name}_{i}", t) for i, t in enumerate(dtypes)]
+            rhs = [Var(f"{right_name}_{i}", t) for i, t in enumerate(dtypes)]
+            result, identity = fcombine(lhs, rhs), fidentity(*dtypes)
+        else:
+            lhs, rhs = [Var(left_name, dtypes[0])], [Var(right_name, dtypes[0])]
+            result, identity = [fcombine(lhs[0], rhs[0])], [fidentity(dtypes[0])]
+        combiner = CommReducer(
+            lhs, rhs, _typed(name, result, dtypes), _typed(name, identity, dtypes)
+        )
+        condition = const(True) if where is None else O.as_bool(where)
+        starts = _starts(init, dtypes)
+        if not axes:
+            results = tuple(
+                _no_axes(combiner, source, condition, i, starts) for i in range(len(source))
+            )
+        else:
+            results = tuple(
+                Reduce(combiner, source, axes, condition, i, starts) for i in range(len(source))
+            )
+        return results if several and len(results) > 1 else results[0]
+
+    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
+        if isinstance(axis, (IterVar, list, tuple)):
+            if more:
+                raise TilewrightError(f"{name} takes expr, axis, where and init, got {more}")
+            return make(expr, axis, where, init)
+        result = expr
+        for operand in (axis, where, init, *more):
+            if operand is not None:
+                result = fcombine(result, operand)
+        if result is NotImplemented:
+            raise TilewrightError(
+                f"{name} of whole tensors: give elements, such as A[i], and an axis"
+            )
+        return result
+
+    reducer.__name__ = reducer.__qualname__ = name
+    reducer.__doc__ = f"{name}(expr, axis, where=None, init=None): reduce `expr` over `axis`."
+    return reducer
+
+
+def _two_names(fcombine: Callable[..., Any]) -> tuple[str, str]:
+    names = list(inspect.signature(fcombine).parameters)
+    if len(names) != 2:
+        raise TilewrightError(f"fcombine of a reducer takes two arguments, got {names}")
+    return names[0], names[1]
+
+
+def _check_axes(name: str, axes: Sequence[Any]) -> None:
+    for a in axes:
+        if not isinstance(a, IterVar) or a.iter_type != IterVar.CommReduce:
+            raise TilewrightError(f"{name}: axis must be made by te.reduce_axis, got {a!r}")
+    if len(set(axes)) != len(axes):
+        raise TilewrightError(f"{name}: the same axis stands twice in {axes}")
+
+
+def _typed(name: str, values: Any, dtypes: Sequence[str]) -> list[PrimExpr]:
+    """A combiner's values, one of each dtype; plain numbers take it, other types are an error."""
+    if not isinstance(values, (list, tuple)) or len(values) != len(dtypes):
+        raise TilewrightError(
+            f"{name}: fcombine and fidentity must give {len(dtypes)} values, got {values!r}"
+        )
+    result = []
+    for value, dtype in zip(values, dtypes):
+        if not isinstance(value, O.ExprOps):
+            value = const(value, dtype)
+        e = convert(value)
+        if e.dtype != dtype:
+            if not E.is_const(e):
+                raise TilewrightError(f"{name}: {e} is {e.dtype}, the values reduced are {dtype}")
+            e = E.cast(dtype, e)
+        result.append(e)
+    return result
+
+
+def _starts(init: Any, dtypes: Sequence[str]) -> list[PrimExpr]:
+    if init is None:
+        return []
+    values = list(init) if isinstance(init, (list, tuple)) else [init]
+    if len(values) != len(dtypes):
+        raise TilewrightError(
+            f"Number of inits should match number of exprs: {len(values)} and {len(dtypes)}"
+        )
+    result: list[PrimExpr] = []
+    for value, dtype in zip(values, dtypes):
+        e = E.cast(dtype, value) if E.is_const(convert(value)) else convert(value)
+        if not isinstance(e, (IntImm, FloatImm, ProducerLoad)) or e.dtype != dtype:
+            raise TilewrightError(
+                "init can only be a IntImm, FloatImm or ProducerLoad of the reduced type "
+                f"{dtype}, but received {e} of type {e.dtype}"
+            )
+        result.append(e)
+    return result
+
+
+def _no_axes(
+    combiner: CommReducer,
+    source: Sequence[PrimExpr],
+    condition: PrimExpr,
+    index: int,
+    starts: Sequence[PrimExpr],
+) -> PrimExpr:
+    """A reduction over no axis: one element, taken if the condition holds."""
+    if starts:
+        values = {**dict(zip(combiner.lhs, starts)), **dict(zip(combiner.rhs, source))}
+        taken: PrimExpr = substitute(combiner.result[index], values)
+        otherwise = starts[index]
+    else:
+        taken, otherwise = source[index], combiner.identity_element[index]
+    if E.is_const(condition, 1):
+        return taken
+    return E.Select(condition, taken, otherwise)
+
+
+def least_value(dtype: str) -> PrimExpr:
+    """The identity of max: minus infinity, or the smallest value of an integer type."""
+    t = parse(dtype)
+    return const(-math.inf if t.is_float else int(t.min_value), dtype)
+
+
+def greatest_value(dtype: str) -> PrimExpr:
+    """The identity of min: infinity, or the largest value of an integer type."""
+    t = parse(dtype)
+    return const(math.inf if t.is_float else int(t.max_value), dtype)
+
+
+sum = comm_reducer(lambda x, y: O.binary(E.Add, x, y), lambda t: const(0, t), name="sum")
+prod = comm_reducer(lambda x, y: O.binary(E.Mul, x, y), lambda t: const(1, t), name="prod")
+min = comm_reducer(lambda x, y: O.binary(E.Min, x, y), greatest_value, name="min")
+max = comm_reducer(lambda x, y: O.binary(E.Max, x, y), least_value, name="max")
