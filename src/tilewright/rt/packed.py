@@ -116,7 +116,7 @@ def take_pending() -> BaseException:
 
 def _read(value: _Value) -> Any:
     code, payload = value.code, value.payload
-    if code == INT or code == HANDLE:
+    if code in (INT, HANDLE):
         return payload
     if code == FLOAT:
         return _double.unpack(_long.pack(payload))[0]
