@@ -1,0 +1,200 @@
+"""Saying what is wrong with the arguments of a call.
+
+The checker that `checker` generates only finds that something is wrong; this module looks again,
+slowly, and words it. Both follow the rules of `signature`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.errors import ArgumentError, InternalError
+from .adapt import complain, scalar_range, scalar_text
+from .array import NDArray
+from .signature import ArgInfo, Dim, FunctionInfo, dim_value, dims_text
+
+
+def byte_range(
+    address: int, shape: Sequence[int], strides: Sequence[int], itemsize: int
+) -> tuple[int, int]:
+    """First address of an array's memory and the one behind its last; equal for an empty array."""
+    low = high = 0
+    for extent, stride in zip(shape, strides):
+        if extent == 0:
+            return address, address
+        span = (extent - 1) * stride
+        if span < 0:
+            low += span
+        else:
+            high += span
+    return address + low * itemsize, address + (high + 1) * itemsize
+
+
+def element_strides(array: Any) -> tuple[int, ...] | None:
+    """Strides of an NDArray or numpy.ndarray in elements; None where they are no whole elements."""
+    if type(array) is NDArray:
+        return array.strides
+    size = array.itemsize
+    steps: tuple[int, ...] = array.strides
+    return None if any(s % size for s in steps) else tuple(s // size for s in steps)
+
+
+def count_error(info: FunctionInfo, got: int) -> ArgumentError:
+    names = ", ".join(a.name for a in info.args)
+    plural = "" if len(info.args) == 1 else "s"
+    return ArgumentError(
+        f"{info.name}: expected {len(info.args)} argument{plural} ({names}), got {got}"
+    )
+
+
+def explain(info: FunctionInfo, args: Sequence[Any]) -> Exception:
+    """The error that these arguments, adapted already, deserve."""
+    try:
+        _check_scalars(info, args)
+        for index, want in enumerate(info.args):
+            if want.is_array:
+                _check_array(info, index, args[index])
+        symbols = _bind(info, args)
+        for index, want in enumerate(info.args):
+            if want.is_array:
+                _check_dims(info, index, args[index], symbols)
+        _check_overlap(info, args)
+    except ArgumentError as error:
+        return error
+    return InternalError(f"{info.name}: the generated check refuses arguments that are right")
+
+
+def _check_scalars(info: FunctionInfo, args: Sequence[Any]) -> None:
+    for index, want in enumerate(info.args):
+        if not want.is_array and type(args[index]) is int:
+            low, high = scalar_range(want)
+            if not low <= args[index] <= high:
+                complain(info, index, f"expected {scalar_text(want)}, got {args[index]}")
+
+
+def _facts(value: Any) -> tuple[int, bool, str]:
+    """Address, whether read-only, dtype."""
+    if type(value) is NDArray:
+        return value._address, value._readonly, value.dtype
+    address, readonly = value.__array_interface__["data"]
+    return address, readonly, NDArray(value).dtype if value.dtype.isnative else str(value.dtype)
+
+
+def _check_array(info: FunctionInfo, index: int, value: Any) -> None:
+    want = info.args[index]
+    try:
+        address, readonly, dtype = _facts(value)
+    except ArgumentError:
+        complain(info, index, f"expected dtype {want.dtype}, got {value.dtype}")
+    if dtype != want.dtype:
+        complain(info, index, f"expected dtype {want.dtype}, got {dtype}")
+    if len(value.shape) != len(want.shape):
+        complain(
+            info,
+            index,
+            f"expected {len(want.shape)} dimensions, shape {dims_text(want.shape)}, "
+            f"got {len(value.shape)}, shape {value.shape}",
+        )
+    if want.is_output and readonly:
+        complain(info, index, "the function writes it, got a read-only array")
+    if address % want.alignment:
+        complain(
+            info,
+            index,
+            f"expected data aligned to {want.alignment} bytes, got an address that is "
+            f"{address % want.alignment} bytes off; nd.array(x) makes an aligned copy",
+        )
+
+
+def _bind(info: FunctionInfo, args: Sequence[Any]) -> dict[str, int]:
+    symbols: dict[str, int] = {}
+    for symbol in info.symbols:
+        kind, *rest = symbol.source
+        if kind == "shape":
+            symbols[symbol.name] = args[rest[0]].shape[rest[1]]
+        elif kind == "stride":
+            strides = element_strides(args[rest[0]])
+            if strides is None:
+                complain(info, rest[0], "expected strides of whole elements")
+            symbols[symbol.name] = strides[rest[1]]
+        else:
+            symbols[symbol.name] = args[rest[0]] if kind == "scalar" else rest[0]
+    for want, value in zip(info.args, args):
+        for dim, extent in zip(want.shape, value.shape if want.is_array else ()):
+            if isinstance(dim, str):
+                symbols.setdefault(dim, extent)
+    for want, value in zip(info.args, args):
+        if want.strides is not None:
+            for dim, step in zip(want.strides, element_strides(value) or ()):
+                if isinstance(dim, str):
+                    symbols.setdefault(dim, step)
+    return symbols
+
+
+def _check_dims(info: FunctionInfo, index: int, value: Any, symbols: dict[str, int]) -> None:
+    want = info.args[index]
+    shape = tuple(value.shape)
+    if shape != tuple(dim_value(d, symbols) for d in want.shape):
+        expected = f"{dims_text(want.shape)}{_values_text(want.shape, symbols)}"
+        complain(info, index, f"expected shape {expected}, got {shape}")
+    if want.strides is None:
+        if not _is_compact(value):
+            strides = element_strides(value)
+            text = f"strides {strides}" if strides else f"strides of {value.strides} bytes"
+            complain(
+                info,
+                index,
+                f"expected a compact row-major array, got {text} for shape {shape}; "
+                "numpy.ascontiguousarray(x) makes a compact copy",
+            )
+        return
+    strides = element_strides(value)
+    if strides is None:
+        complain(info, index, f"expected strides of whole elements, got {value.strides} bytes")
+    for extent, step, dim in zip(shape, strides, want.strides):
+        if extent > 1 and step != dim_value(dim, symbols):
+            expected = f"{dims_text(want.strides)}{_values_text(want.strides, symbols)}"
+            complain(info, index, f"expected strides {expected}, got {strides}")
+
+
+def _is_compact(value: Any) -> bool:
+    if type(value) is NDArray:
+        return value._strides is None
+    return bool(value.flags.c_contiguous)
+
+
+def _values_text(dims: Sequence[Dim], symbols: dict[str, int]) -> str:
+    names: dict[str, None] = {}
+    stack = list(reversed(dims))
+    while stack:
+        dim = stack.pop()
+        if isinstance(dim, str):
+            names[dim] = None
+        elif isinstance(dim, tuple):
+            stack += reversed(dim[1:])
+    listed = ", ".join(f"{n} = {symbols[n]}" for n in names)
+    return f" with {listed}" if listed else ""
+
+
+def _check_overlap(info: FunctionInfo, args: Sequence[Any]) -> None:
+    ranges = [
+        byte_range(_facts(v)[0], v.shape, element_strides(v) or (), want.itemsize)
+        if want.is_array
+        else (0, 0)
+        for want, v in zip(info.args, args)
+    ]
+    for index, want in enumerate(info.args):
+        low, high = ranges[index]
+        if not want.is_output or low == high:
+            continue
+        for other, (start, end) in enumerate(ranges):
+            if other != index and start < end and low < end and start < high:
+                complain(info, index, _overlap_text(other, info.args[other]))
+
+
+def _overlap_text(other: int, arg: ArgInfo) -> str:
+    return (
+        f"the function writes it, but its memory overlaps that of argument {other} ({arg.name}); "
+        "pass separate arrays"
+    )

@@ -1,0 +1,100 @@
+"""Timing of compiled functions."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import repeat as times
+from typing import Any
+
+from ..base.errors import TilewrightError
+from .array import NDArray, empty
+from .function import Function
+
+_MAX_NUMBER = 1 << 24
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """Seconds of one run: each of `results` is the mean of the runs of one repetition."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        return statistics.pstdev(self.results)
+
+    def __str__(self) -> str:
+        names = ("mean", "median", "max", "min", "std")
+        heads = "".join(f"{f'{n} (ms)':^14}" for n in names)
+        values = "".join(f"{getattr(self, n) * 1e3:^14.4f}" for n in names)
+        return f"Execution time summary:\n{heads.rstrip()}\n{values.rstrip()}"
+
+
+def evaluate(
+    function: Function,
+    args: Sequence[Any],
+    number: int,
+    repeat: int,
+    min_repeat_ms: float,
+    cooldown_interval_ms: float = 0,
+    repeats_to_cooldown: int = 1,
+    cache_flush_bytes: int = 0,
+    setup: Callable[[], Any] | None = None,
+    limit_zero_time_iterations: int = 100,
+) -> BenchmarkResult:
+    """Run `function` once to warm up, then `repeat` times `number` runs, timed together.
+
+    Where `number` runs take less than `min_repeat_ms`, `number` grows until they do not, at most
+    `limit_zero_time_iterations` times. Before each repetition `setup` is called and a memory of
+    `cache_flush_bytes` is written, so that the caches hold nothing of the arguments.
+    """
+    if number < 1 or repeat < 1:
+        raise TilewrightError(f"number ({number}) and repeat ({repeat}) have to be at least 1")
+    function.prepare(*args)()
+    raw = function.prepare_raw(*args)
+    flush = empty((cache_flush_bytes,), "uint8") if cache_flush_bytes > 0 else None
+    results = []
+    for index in range(repeat):
+        if index and cooldown_interval_ms > 0 and index % repeats_to_cooldown == 0:
+            time.sleep(cooldown_interval_ms / 1e3)
+        if setup is not None:
+            setup()
+        taken = _time_once(raw, number, flush)
+        growths = 0
+        while taken * 1e3 < min_repeat_ms and growths < limit_zero_time_iterations:
+            wanted = number * min_repeat_ms / (taken * 1e3) if taken > 0 else number * 2.0
+            number = min(max(int(wanted * 1.1) + 1, int(number * 1.618)), _MAX_NUMBER)
+            growths += 1
+            taken = _time_once(raw, number, flush)
+            if number == _MAX_NUMBER:
+                break
+        results.append(taken / number)
+    return BenchmarkResult(tuple(results))
+
+
+def _time_once(raw: Callable[[], int], number: int, flush: NDArray | None) -> float:
+    if flush is not None:
+        flush._array.fill(1)
+    start = time.perf_counter()
+    for _ in times(None, number):
+        raw()
+    return time.perf_counter() - start
