@@ -1,3 +1,4 @@
 """The loop IR: expressions, statements, buffers, functions (public name: tir)."""
 
-from . import expr as expr  # first: see operators.py
+from . import expr as expr  # isort: skip  # first: see operators.py
+from . import printer as printer  # so that str(node) gives text

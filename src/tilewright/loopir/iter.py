@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from . import expr
 from .expr import IntImm, Node, PrimExpr, Var, const, convert
 from .operators import ExprOps
 
@@ -46,7 +47,7 @@ class Range(Node):
         return result
 
     def __repr__(self) -> str:
-        return f"T.Range({self.min}, {self.min + self.extent})"
+        return str(expr._text(self))
 
 
 class IterVar(ExprOps, Node):
@@ -101,8 +102,7 @@ class IterVar(ExprOps, Node):
     __hash__ = ExprOps.__hash__
 
     def __repr__(self) -> str:
-        kind = self.KINDS[self.iter_type]
-        return f'T.iter_var({self.var.name}, {self.dom}, "{kind}", "{self.thread_tag}")'
+        return str(expr._text(self))
 
 
 class CommReducer(Node):
@@ -122,6 +122,9 @@ class CommReducer(Node):
         self.rhs = tuple(rhs)
         self.result = tuple(result)
         self.identity_element = tuple(identity_element)
+
+    def __repr__(self) -> str:
+        return str(expr._text(self))
 
 
 class Reduce(PrimExpr):
