@@ -129,10 +129,13 @@ def undefined_symbols(obj: bytes) -> list[str]:
         return []
 
 
-def compile_ir(text: str) -> bytes:
-    """Object code, position independent, of LLVM IR text for this machine's baseline CPU."""
+def compile_ir(text: str, triple: str = "") -> bytes:
+    """Object code, position independent, of LLVM IR text for the baseline CPU of a triple."""
     llvm, _ = _session()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
+    if triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple or llvm.get_process_triple())
     machine = target.create_target_machine(opt=2, reloc="pic", codemodel="small")
     module = llvm.parse_assembly(text)
     module.verify()

@@ -34,6 +34,7 @@ _COUNT = ctypes.CFUNCTYPE(ctypes.c_int)
 _BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _count = ctypes.c_int32(0)
+_followers: list[ctypes.c_int32] = []
 _lock = threading.Lock()
 _runtime: Runtime | None = None
 
@@ -66,7 +67,7 @@ def runtime() -> Runtime:
 def num_threads() -> int:
     """Threads that a parallel loop uses."""
     if _count.value == 0:
-        _count.value = int(config.get("num_threads")) or _cores()
+        _set(int(config.get("num_threads")) or _cores())
     return _count.value
 
 
@@ -74,8 +75,21 @@ def set_num_threads(count: int) -> None:
     """Let parallel loops use `count` threads; 0 goes back to the default."""
     if count < 0:
         raise TilewrightError(f"the number of threads cannot be {count}")
-    _count.value = count
+    _set(count)
     num_threads()
+
+
+def _set(count: int) -> None:
+    _count.value = count
+    for follower in _followers:
+        follower.value = count
+
+
+def follow(address: int) -> None:
+    """Keep the int32 at `address`, which has to stay, equal to the number of threads."""
+    follower = ctypes.c_int32.from_address(address)
+    follower.value = num_threads()
+    _followers.append(follower)
 
 
 def num_threads_address() -> int:
@@ -159,7 +173,7 @@ def _serial() -> Runtime:
 
 def _after_fork() -> None:
     if _runtime is not None and not _runtime.is_serial:
-        _count.value = 1
+        _set(1)
 
 
 if hasattr(os, "register_at_fork"):

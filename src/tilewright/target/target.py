@@ -176,10 +176,15 @@ class Target:
         """Why code for this target cannot run on this machine; empty where it can."""
         if self.kind.name not in _CPU_KINDS:
             return f"it is for {self.kind.name} devices"
-        mine, theirs = architecture(machine.host_triple()), architecture(self.triple)
+        return Target.gap_to_host(self.triple, self.required_features)
+
+    @staticmethod
+    def gap_to_host(triple: str, features: frozenset[str]) -> str:
+        """Why code for a triple that uses these features cannot run here; empty where it can."""
+        mine, theirs = architecture(machine.host_triple()), architecture(triple)
         if mine != theirs:
             return f"it is for {theirs}, this machine is {mine}"
-        lacking = sorted(self.required_features - machine.host_features())
+        lacking = sorted(features - machine.host_features())
         return f"this CPU ({machine.host_cpu()}) lacks {', '.join(lacking)}" if lacking else ""
 
     # -- capabilities

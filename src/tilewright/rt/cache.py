@@ -1,0 +1,147 @@
+"""The compile cache: bytes by key, on disk, shared by all processes of a user.
+
+An entry is one file, named by the SHA-256 of its key: a magic word, the checksum and length of key
+and value, then both. Entries appear at once or not at all, so readers need no lock; one that was
+cut short or changed is removed, counts as a miss, and is reported to the log. Above the size limit
+the entries that were used least recently go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from ..base import config
+from ..base.errors import TilewrightError
+from .files import write_atomically
+
+logger = logging.getLogger("tilewright.cache")
+
+_MAGIC = b"TWCACHE1"
+_HEAD = struct.Struct("<8s32sQQ")
+_PRUNED_TO = 0.8
+_STALE_SECONDS = 3600.0
+_written: dict[Path, int] = {}
+
+
+def is_on() -> bool:
+    """Whether the cache is to be used (TILEWRIGHT_CACHE)."""
+    return bool(config.get("cache"))
+
+
+def get(key: str) -> bytes | None:
+    """What was put under the key; None where there is nothing, or the cache is off."""
+    if not is_on():
+        return None
+    path = _path(key)
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    value = _unpack(data, key.encode())
+    if value is None:
+        logger.warning("cache entry %s is damaged (%d bytes): removed", path, len(data))
+        with suppress(OSError):
+            path.unlink()
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return value
+
+
+def put(key: str, value: bytes) -> None:
+    """Keep bytes under a key. A disk that is full or read-only is logged and otherwise ignored."""
+    if not is_on():
+        return
+    path = _path(key)
+    name = key.encode()
+    body = name + value
+    head = _HEAD.pack(_MAGIC, hashlib.sha256(body).digest(), len(name), len(value))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, head + body)
+    except (OSError, TilewrightError) as error:
+        logger.warning("cannot write cache entry %s: %s", path, error)
+        return
+    _prune_sometimes(path.parent.parent, len(head) + len(body))
+
+
+def clear() -> None:
+    """Remove every entry."""
+    for path, _ in _entries(config.cache_dir()):
+        with suppress(OSError):
+            path.unlink()
+
+
+def prune(limit_bytes: int) -> None:
+    """Remove the least recently used entries until those left take at most `limit_bytes`."""
+    _prune(config.cache_dir(), limit_bytes, limit_bytes)
+
+
+def size_bytes() -> int:
+    """Bytes that all entries take."""
+    return sum(stat.st_size for _, stat in _entries(config.cache_dir()))
+
+
+def _path(key: str) -> Path:
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return config.cache_dir() / digest[:2] / f"{digest[2:]}.twc"
+
+
+def _unpack(data: bytes, name: bytes) -> bytes | None:
+    if len(data) < _HEAD.size:
+        return None
+    magic, digest, name_size, value_size = _HEAD.unpack_from(data)
+    body = data[_HEAD.size :]
+    if magic != _MAGIC or len(body) != name_size + value_size:
+        return None
+    if hashlib.sha256(body).digest() != digest or body[:name_size] != name:
+        return None
+    return body[name_size:]
+
+
+def _entries(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    found = []
+    for path in folder.glob("[0-9a-f][0-9a-f]/*.twc"):
+        with suppress(OSError):
+            found.append((path, path.stat()))
+    return found
+
+
+def _drop_leftovers(folder: Path) -> None:
+    """Remove what processes that died while writing have left."""
+    for path in folder.glob("[0-9a-f][0-9a-f]/.*.twc.*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                path.unlink()
+
+
+def _prune_sometimes(folder: Path, added: int) -> None:
+    """Look at the whole cache once a process has added a sixteenth of the limit, not each time."""
+    limit = int(config.get("cache_limit_mb")) << 20
+    if folder not in _written:
+        _written[folder] = limit  # look at the first write of a process
+    _written[folder] += added
+    if _written[folder] * 16 >= limit:
+        _written[folder] = 0
+        _prune(folder, limit, int(limit * _PRUNED_TO))
+
+
+def _prune(folder: Path, limit: int, goal: int) -> None:
+    _drop_leftovers(folder)
+    entries = _entries(folder)
+    total = sum(stat.st_size for _, stat in entries)
+    if total <= limit:
+        return
+    entries.sort(key=lambda entry: entry[1].st_mtime_ns)
+    for path, stat in entries:
+        if total <= goal:
+            return
+        with suppress(OSError):
+            path.unlink()
+        total -= stat.st_size

@@ -1,0 +1,201 @@
+"""Modules as files: an archive of object code and metadata, or a shared library.
+
+The archive is a zip file that needs no linker. The shared library (suffix .so) needs the system's
+and can be called from C: each function is `int32_t NAME(int64_t *slots)` (see `signature`). Its
+parallel loops run serially, and calls of Python functions fail, until someone fills in the
+exported table `tilewright_runtime`: five pointers, to GOMP_parallel, omp_get_thread_num,
+omp_get_num_threads and tw_call_packed, and to the library's own int32 number of threads, which
+is for the host to set. Loading into Python does so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import json
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import TilewrightError
+from . import native, threads
+from .files import replacing, write_atomically
+
+FORMAT = "tilewright-module"
+VERSION = 1
+
+_DATE = (1980, 1, 1, 0, 0, 0)
+_TABLE = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tw_call_packed")
+_LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
+
+_RUNTIME_IR = """
+target triple = "{triple}"
+@tw_num_threads = hidden global i32 1
+@tw_table = hidden global [5 x ptr] [ptr @tw_serial, ptr @tw_zero, ptr @tw_one, ptr @tw_refuse,
+                                     ptr @tw_num_threads]
+@tilewright_runtime = alias [5 x ptr], ptr @tw_table
+@tilewright_metadata = constant [{size} x i8] c"{text}"
+@tilewright_metadata_size = constant i64 {size}
+define internal void @tw_serial(ptr %f, ptr %data, i32 %n, i32 %flags) {{
+  call void %f(ptr %data)
+  ret void
+}}
+define internal i32 @tw_zero() {{
+  ret i32 0
+}}
+define internal i32 @tw_one() {{
+  ret i32 1
+}}
+define internal i32 @tw_refuse(ptr %name, ptr %args, i32 %n) {{
+  ret i32 -1
+}}
+define hidden void @GOMP_parallel(ptr %f, ptr %data, i32 %n, i32 %flags) {{
+  %g = load ptr, ptr @tw_table
+  call void %g(ptr %f, ptr %data, i32 %n, i32 %flags)
+  ret void
+}}
+define hidden i32 @omp_get_thread_num() {{
+  %p = getelementptr ptr, ptr @tw_table, i64 1
+  %g = load ptr, ptr %p
+  %r = call i32 %g()
+  ret i32 %r
+}}
+define hidden i32 @omp_get_num_threads() {{
+  %p = getelementptr ptr, ptr @tw_table, i64 2
+  %g = load ptr, ptr %p
+  %r = call i32 %g()
+  ret i32 %r
+}}
+define hidden i32 @tw_call_packed(ptr %name, ptr %args, i32 %n) {{
+  %p = getelementptr ptr, ptr @tw_table, i64 3
+  %g = load ptr, ptr %p
+  %r = call i32 %g(ptr %name, ptr %args, i32 %n)
+  ret i32 %r
+}}
+"""
+
+
+def write_archive(path: str | os.PathLike[str], members: Mapping[str, bytes]) -> None:
+    """Write the members of a module's archive; the same members give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name, _DATE), data, zipfile.ZIP_DEFLATED)
+    write_atomically(path, buffer.getvalue())
+
+
+def read_archive(path: Path) -> dict[str, bytes]:
+    """The members of an archive, each with its checksum checked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    except (zipfile.BadZipFile, EOFError, ValueError, OSError, struct.error) as error:
+        raise TilewrightError(
+            f"{path} is not a module of tilewright, or was cut short or damaged: {error}"
+        ) from None
+
+
+def read_metadata(path: Path, data: bytes) -> dict[str, Any]:
+    """Metadata from its JSON text, format and version checked."""
+    try:
+        found = json.loads(data)
+        name, version = found["format"], found["version"]
+    except (ValueError, KeyError, TypeError):
+        name, version = "", 0
+    if name != FORMAT:
+        raise TilewrightError(f"{path} holds no metadata of tilewright")
+    if version != VERSION:
+        raise TilewrightError(
+            f"{path} has format version {version}, this tilewright reads {VERSION}: export it again"
+        )
+    metadata: dict[str, Any] = found
+    return metadata
+
+
+def link_shared(
+    path: str | os.PathLike[str], obj: bytes, metadata: bytes, triple: str, cc: str | None
+) -> None:
+    """Link an object and its metadata into a shared library; TilewrightError without a linker."""
+    linker = cc or next((found for name in _LINKERS if (found := shutil.which(name))), None)
+    if linker is None:
+        raise TilewrightError(
+            f"cannot write {os.fspath(path)}: no linker found (looked for {', '.join(_LINKERS)}); "
+            "export to a path that ends in .two, which needs none"
+        )
+    text = "".join(map("\\{:02x}".format, metadata))
+    runtime = native.compile_ir(
+        _RUNTIME_IR.format(triple=triple, size=len(metadata), text=text), triple
+    )
+    libraries = [] if Path(linker).name.startswith("ld") else ["-lm"]
+    with replacing(path) as output, tempfile.TemporaryDirectory() as folder:
+        parts = [Path(folder) / "code.o", Path(folder) / "runtime.o"]
+        for part, data in zip(parts, (obj, runtime)):
+            part.write_bytes(data)
+        command = [linker, "-shared", "-o", str(output), *map(str, parts), *libraries]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise TilewrightError(f"cannot run the linker {linker}: {error.strerror}") from None
+        if done.returncode != 0:
+            raise TilewrightError(f"linking {os.fspath(path)} failed:\n{done.stderr.strip()}")
+
+
+class SharedLibrary:
+    """A shared library that `link_shared` wrote, opened and joined to this process's runtime."""
+
+    __slots__ = ("_library", "_path")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        _require_whole(path)
+        try:
+            self._library = ctypes.CDLL(str(path.resolve()))
+        except OSError as error:
+            raise TilewrightError(f"cannot load {path}: {error}") from None
+        table = self._variable(ctypes.c_void_p * 5, "tilewright_runtime")
+        symbols = native.runtime_symbols()
+        for index, name in enumerate(_TABLE):
+            table[index] = symbols[name]
+        threads.follow(table[4])
+
+    def _variable(self, kind: Any, name: str) -> Any:
+        try:
+            return kind.in_dll(self._library, name)
+        except ValueError:
+            raise TilewrightError(
+                f"{self._path} is not a module of tilewright: it has no symbol {name}"
+            ) from None
+
+    def metadata(self) -> bytes:
+        size = self._variable(ctypes.c_int64, "tilewright_metadata_size").value
+        return bytes(self._variable(ctypes.c_char * size, "tilewright_metadata").raw)
+
+    def address(self, name: str) -> int:
+        """Address of a function; TilewrightError where the library has none of that name."""
+        try:
+            function = getattr(self._library, name)
+        except AttributeError:
+            raise TilewrightError(f"{self._path} has no function {name!r}") from None
+        return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+def _require_whole(path: Path) -> None:
+    """The loader would map a file that was cut short, and the process die when it touches it."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise TilewrightError(f"cannot read {path}: {error.strerror}") from None
+    whole = len(head) == 64 and head[:5] == b"\x7fELF\x02"
+    if whole:
+        offset, entry, count = struct.unpack_from("<40xQ10xHH", head)
+        whole = offset + entry * count <= size
+    if not whole:
+        raise TilewrightError(f"{path} is not a shared library, or was cut short")

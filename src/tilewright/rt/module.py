@@ -1,0 +1,341 @@
+"""`Module`: compiled functions together with their object code, sources and target."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..target import Target
+from . import export, native
+from .device import Device
+from .files import write_atomically
+from .function import Function
+from .signature import FunctionInfo
+from .timing import BenchmarkResult, evaluate
+
+Source = str | Callable[[], str]
+
+_ENTRY = "__tvm_main__"
+_FORMAT_NAMES = {"s": "asm", "llvm": "ll"}
+
+
+class _Code:
+    """Object code that is linked into the process when a function is first called."""
+
+    __slots__ = ("_library", "names", "obj", "symbols", "target")
+
+    def __init__(
+        self, obj: bytes, target: Target, names: Sequence[str], symbols: Mapping[str, int]
+    ) -> None:
+        self.obj = obj
+        self.target = target
+        self.names = names
+        self.symbols = symbols
+        self._library: native.NativeLibrary | None = None
+
+    def load(self, name: str) -> tuple[int, Any]:
+        if self._library is None:
+            reason = self.target.missing_on_host()
+            if reason:
+                raise TilewrightError(f"cannot run code for target {str(self.target)!r}: {reason}")
+            self._library = native.load_object(self.obj, self.symbols, self.names)
+        return self._library.address(name), self._library
+
+
+class Module:
+    """Compiled functions. Calling the module calls its entry function; `m["name"]` gives one.
+
+    `imported_modules` are the modules of devices whose kernels these functions launch.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_code",
+        "_entry",
+        "_functions",
+        "_sources",
+        "imported_modules",
+        "target",
+        "type_key",
+    )
+
+    def __init__(
+        self,
+        functions: Mapping[str, Function],
+        target: Target,
+        sources: Mapping[str, Source],
+        entry: str | None = None,
+        imports: Iterable[Module] = (),
+        type_key: str = "llvm",
+        code: _Code | None = None,
+    ) -> None:
+        self._functions = dict(functions)
+        self._sources = dict(sources)
+        self._code = code
+        self.target = target
+        self.type_key = type_key
+        self.imported_modules: list[Module] = list(imports)
+        self._entry = entry if entry is not None else next(iter(self._functions), "")
+
+    @staticmethod
+    def from_object(
+        obj: bytes,
+        infos: Iterable[FunctionInfo],
+        target: Target,
+        sources: Mapping[str, Source] | None = None,
+        entry: str | None = None,
+        symbols: Mapping[str, int] | None = None,
+        imports: Iterable[Module] = (),
+    ) -> Module:
+        """A module of position-independent object code.
+
+        `sources`: text, or a function that makes it, by format ("ll", "asm", "tir"), the default
+        first. `entry`: what calling the module calls (default: the first function). `symbols`:
+        addresses in this process for names that the object leaves open; a module that has any
+        cannot be exported.
+        """
+        listed = list(infos)
+        code = _Code(obj, target, [i.name for i in listed], dict(symbols or {}))
+        functions = {i.name: Function(i, partial(code.load, i.name)) for i in listed}
+        return Module(functions, target, sources or {}, entry, imports, target.kind.name, code)
+
+    # -- functions
+
+    @property
+    def entry_name(self) -> str:
+        """Name of the function that calling the module calls."""
+        return self._entry
+
+    @property
+    def function_names(self) -> list[str]:
+        return list(self._functions)
+
+    @property
+    def object_code(self) -> bytes | None:
+        """The object file, where the module has one."""
+        return None if self._code is None else self._code.obj
+
+    def get_function(self, name: str, query_imports: bool = False) -> Function:
+        """The function of that name, with `query_imports` in imported modules too."""
+        found = self._functions.get(self._entry if name == _ENTRY else name)
+        if found is not None:
+            return found
+        if query_imports:
+            for module in self.imported_modules:
+                if name in module.function_names:
+                    return module[name]
+        has = ", ".join(self._functions) or "none"
+        raise TilewrightError(f"module has no function {name!r}; it has: {has}")
+
+    def __getitem__(self, name: str) -> Function:
+        return self.get_function(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._functions
+
+    @property
+    def entry_func(self) -> Function:
+        return self.get_function(self._entry)
+
+    def __call__(self, *args: Any) -> None:
+        """Call the entry function; see `Function`."""
+        self._functions[self._entry](*args)
+
+    def prepare(self, *args: Any) -> Callable[[], None]:
+        """The entry function on arguments that are checked once; see `Function.prepare`."""
+        return self.entry_func.prepare(*args)
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: Callable[[], Any] | None = None,
+    ) -> Callable[..., BenchmarkResult]:
+        """A function of the arguments that times `func_name` on them; see `timing.evaluate`."""
+        function = self.get_function(func_name, query_imports=True)
+        if dev is not None:
+            dev.require()
+
+        def timed(*args: Any) -> BenchmarkResult:
+            return evaluate(
+                function,
+                args,
+                number,
+                repeat,
+                min_repeat_ms,
+                cooldown_interval_ms,
+                repeats_to_cooldown,
+                cache_flush_bytes,
+                f_preproc or None,
+                limit_zero_time_iterations,
+            )
+
+        return timed
+
+    # -- sources
+
+    @property
+    def source_formats(self) -> list[str]:
+        return list(self._sources)
+
+    def get_source(self, fmt: str = "") -> str:
+        """The code as text: "ll" (LLVM IR), "asm", "tir"; the default is the module's first."""
+        name = _FORMAT_NAMES.get(fmt, fmt) or next(iter(self._sources), "")
+        found = self._sources.get(name)
+        if found is None:
+            has = ", ".join(self._sources) or "none"
+            raise TilewrightError(f"module has no source of format {name!r}; it has: {has}")
+        if not isinstance(found, str):
+            found = self._sources[name] = found()
+        return found
+
+    def import_module(self, module: Module) -> None:
+        """Make another module one of the imported."""
+        self.imported_modules.append(module)
+
+    # -- files
+
+    def save(self, path: str | os.PathLike[str], fmt: str = "") -> None:
+        """Write one form of the code: .o the object, .ll, .s and .tir sources, else an archive."""
+        kind = fmt or Path(path).suffix[1:]
+        if kind == "o":
+            write_atomically(path, self._object())
+        elif _FORMAT_NAMES.get(kind, kind) in self._sources:
+            write_atomically(path, self.get_source(kind).encode())
+        else:
+            self.export_library(path)
+
+    def export_library(self, path: str | os.PathLike[str], cc: str | None = None) -> str:
+        """Write the module to a file that `load_module` reads; nothing is left half-written.
+
+        A path that ends in .so becomes a shared library and needs a linker (`cc`, or the
+        system's); any other an archive, which needs none. Returns the path.
+        """
+        if Path(path).suffix == ".so":
+            if self.imported_modules:
+                raise TilewrightError(
+                    "a module with device code cannot become a shared library; "
+                    "export to a path that ends in .two"
+                )
+            metadata = json.dumps(self._metadata()).encode()
+            export.link_shared(path, self._object(), metadata, self.target.triple, cc)
+        else:
+            export.write_archive(path, self._members(""))
+        return os.fspath(path)
+
+    def _object(self) -> bytes:
+        if self._code is None:
+            raise TilewrightError("the module has no object code, so it cannot be exported")
+        if self._code.symbols:
+            raise TilewrightError(
+                "the module refers to memory of this process and cannot be exported: "
+                + ", ".join(self._code.symbols)
+            )
+        return self._code.obj
+
+    def _metadata(self) -> dict[str, Any]:
+        on_cpu = self.target.kind.name in ("llvm", "c")
+        target = self.target.export()
+        if on_cpu:
+            target.update(mcpu=self.target.cpu, mtriple=self.target.triple)
+        return {
+            "format": export.FORMAT,
+            "version": export.VERSION,
+            "target": target,
+            "features": sorted(self.target.required_features) if on_cpu else [],
+            "entry": self._entry,
+            "functions": [f.info.to_json() for f in self._functions.values()],
+            "type_key": self.type_key,
+            "imports": len(self.imported_modules),
+        }
+
+    def _members(self, prefix: str) -> dict[str, bytes]:
+        members = {f"{prefix}metadata.json": json.dumps(self._metadata()).encode()}
+        if self._code is not None:
+            members[f"{prefix}code.o"] = self._object()
+        for name, text in self._sources.items():
+            if isinstance(text, str):
+                members[f"{prefix}source.{name}"] = text.encode()
+        for index, module in enumerate(self.imported_modules):
+            members.update(module._members(f"{prefix}imports/{index}/"))
+        return members
+
+    def __repr__(self) -> str:
+        names = ", ".join(self._functions)
+        return f"<tilewright module for {str(self.target)!r}: {names}>"
+
+
+def load_module(path: str | os.PathLike[str]) -> Module:
+    """The module in a file that `export_library` wrote.
+
+    TilewrightError where the file is missing, cut short, of another format version, or for
+    another CPU than this machine's.
+    """
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise TilewrightError(f"cannot read {place}: {error.strerror}") from None
+    if magic == b"\x7fELF" or place.suffix == ".so":
+        return _load_shared(place)
+    return _load_members(place, export.read_archive(place), "")
+
+
+def _load_shared(path: Path) -> Module:
+    library = export.SharedLibrary(path)
+    metadata = export.read_metadata(path, library.metadata())
+    target = _require_target(path, metadata)
+
+    def load(name: str) -> tuple[int, Any]:
+        return library.address(name), library
+
+    infos = map(FunctionInfo.from_json, metadata["functions"])
+    functions = {i.name: Function(i, partial(load, i.name)) for i in infos}
+    return Module(functions, target, {}, metadata["entry"], (), metadata["type_key"])
+
+
+def _load_members(path: Path, members: Mapping[str, bytes], prefix: str) -> Module:
+    metadata = export.read_metadata(path, members.get(f"{prefix}metadata.json", b""))
+    target = _require_target(path, metadata)
+    start = f"{prefix}source."
+    sources = {n[len(start) :]: d.decode() for n, d in members.items() if n.startswith(start)}
+    imports = [
+        _load_members(path, members, f"{prefix}imports/{i}/") for i in range(metadata["imports"])
+    ]
+    infos = [FunctionInfo.from_json(f) for f in metadata["functions"]]
+    obj = members.get(f"{prefix}code.o")
+    if obj is None:
+        return Module({}, target, sources, metadata["entry"], imports, metadata["type_key"])
+    return Module.from_object(obj, infos, target, sources, metadata["entry"], None, imports)
+
+
+def _require_target(path: Path, metadata: Mapping[str, Any]) -> Target:
+    """The target of a file's code; TilewrightError where this machine cannot run it."""
+    from_file = dict(metadata["target"])
+    reason = native_gap(from_file, metadata["features"])
+    if reason:
+        raise TilewrightError(
+            f"{path} cannot run on this machine: {reason}; build it again for this machine, or "
+            "for a CPU that both have, such as -mcpu=x86-64-v3"
+        )
+    return Target(from_file)
+
+
+def native_gap(target: Mapping[str, Any], features: Iterable[str]) -> str:
+    """Why code for a target with these features cannot run here; empty where it can."""
+    if target["kind"] not in ("llvm", "c"):
+        return ""
+    return Target.gap_to_host(str(target["mtriple"]), frozenset(features))
