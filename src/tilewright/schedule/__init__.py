@@ -1,0 +1,1 @@
+"""Schedules: one list of primitives, the trace, over the stages of a computation."""

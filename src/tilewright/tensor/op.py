@@ -173,6 +173,9 @@ class TensorComputeOp(BaseComputeOp):
         self.regions = tuple(tuple(r) for r in regions)
         self.scalar_inputs = tuple(scalar_inputs)
 
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        return self.axis[: self.schedulable_ndim] + self.reduce_axis
+
     @property
     def num_outputs(self) -> int:
         return len(self.intrin.buffers) - len(self.intrin.inputs)

@@ -1,0 +1,69 @@
+"""lower(): from a schedule to loop IR, through every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.deep import deep_call
+from ..base.errors import CompileError
+from ..loopir.buffer import Buffer
+from ..loopir.stmt import IRModule, PrimFunc
+from ..lowering.loop_nest import make_loop_nest
+from ..lowering.options import LowerOptions
+from ..lowering.pipeline import run_pipeline
+from ..schedule.api import Schedule
+from ..schedule.bounds import infer_bounds
+from ..target.target import Target
+
+
+def schedule_to_func(
+    sch: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    binds: Mapping[Any, Buffer] | None = None,
+) -> PrimFunc:
+    """The loop nest of a schedule before any pass: buffers have all their dimensions."""
+    normal = sch.normalize()
+    bounds = infer_bounds(normal)
+    return make_loop_nest(normal, bounds, args, name, binds)
+
+
+def lower(
+    inp: Any,
+    args: Sequence[Any] | None = None,
+    name: str = "main",
+    binds: Mapping[Any, Buffer] | None = None,
+    simple_mode: bool = False,
+    options: LowerOptions | None = None,
+) -> IRModule:
+    """Loop IR of a schedule (with its arguments), a PrimFunc or an IRModule, after all passes.
+
+    `simple_mode` leaves out loop partitioning, for text that is easier to read.
+    """
+    return deep_call(_lower, inp, args, name, binds, simple_mode, options)
+
+
+def _lower(
+    inp: Any,
+    args: Sequence[Any] | None,
+    name: str,
+    binds: Mapping[Any, Buffer] | None,
+    simple_mode: bool,
+    options: LowerOptions | None,
+) -> IRModule:
+    if options is None:
+        options = LowerOptions.current(Target.current(allow_none=True), simple_mode)
+    if isinstance(inp, Schedule):
+        if args is None:
+            raise CompileError("lower of a schedule needs its arguments: lower(s, [A, B, C])")
+        funcs = {name: schedule_to_func(inp, args, name, binds)}
+    elif isinstance(inp, PrimFunc):
+        funcs = {inp.attrs.get("global_symbol", name): inp}
+    elif isinstance(inp, IRModule):
+        funcs = dict(inp.functions)
+    else:
+        raise CompileError(
+            f"lower takes a Schedule, PrimFunc or IRModule, got {type(inp).__name__}"
+        )
+    return IRModule({key: run_pipeline(func, options) for key, func in funcs.items()})

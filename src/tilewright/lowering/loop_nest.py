@@ -1,0 +1,250 @@
+"""From a schedule to loops: the first step of lowering.
+
+Needs a normalised schedule and its bounds. Guarantees: every tensor has a buffer (an argument's, or
+an internal one of the size of its region, whose indices start at 0); every stage stands in the
+loops its schedule asks for, at its attach point, before its readers; what bound inference could not
+prove is guarded by `if likely(...)`. Buffers still have all their dimensions.
+
+A stage with a reduction becomes `common loops { initialisation nest; update nest }`, where the
+common loops are those before the first one that comes from a reduction axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.errors import CompileError
+from ..loopir.buffer import Buffer
+from ..loopir.expr import PrimExpr, Var, const, is_const
+from ..loopir.iter import IterVar, Range
+from ..loopir.stmt import (
+    Allocate,
+    AttrStmt,
+    For,
+    ForKind,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    no_op,
+    seq,
+)
+from ..schedule.bounds import Bounds, attach_point, root_offsets
+from ..schedule.state import StageState
+from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
+from .stage_body import compute_body, extern_body
+from .stage_guards import stage_guards
+from .stage_memory import Memory, plan_memory
+from .stage_tensorize import tensor_compute_body, tensorized_body
+
+KINDS = {
+    IterVar.Unrolled: ForKind.UNROLLED,
+    IterVar.Vectorized: ForKind.VECTORIZED,
+    IterVar.Parallelized: ForKind.PARALLEL,
+}
+
+
+def make_loop_nest(
+    sch: Any, bounds: Bounds, args: Sequence[Any], name: str, binds: Mapping[Any, Buffer] | None
+) -> PrimFunc:
+    """The function that computes the schedule's outputs from `args` (tensors, buffers,
+    variables)."""
+    memory, params, buffer_map = plan_memory(sch, bounds, args, binds or {})
+    body = NestBuilder(sch, bounds, memory).root()
+    attrs = {"from_legacy_te_schedule": True, "global_symbol": name, "tir.noalias": True}
+    return PrimFunc(params, body, buffer_map, attrs)
+
+
+class NestBuilder:
+    """Emits stages, each with the stages attached in it."""
+
+    def __init__(self, sch: Any, bounds: Bounds, memory: Memory) -> None:
+        self.bounds = bounds
+        self.memory = memory
+        self.threads: dict[str, Var] = {}
+        self.at_root: list[Any] = []
+        self.attached: dict[tuple[int, int], list[Any]] = {}
+        for stage in sch.stages:
+            if isinstance(stage.op, PlaceholderOp):
+                continue
+            point = attach_point(stage)
+            if point is None:
+                self.at_root.append(stage)
+            else:
+                self.attached.setdefault((point[0].id, id(point[1])), []).append(stage)
+        self.missing = {s.id: s.name for group in self.attached.values() for s in group}
+
+    def root(self) -> Stmt:
+        body = no_op()
+        for stage in reversed(self.at_root):
+            body = self.pipeline(stage, body)
+        if self.missing:
+            names = ", ".join(self.missing.values())
+            raise CompileError(f"did not find attachment point of stage {names}")
+        return body
+
+    def pipeline(self, stage: StageState, consumer: Stmt) -> Stmt:
+        """The stage, then its readers, with the stage's memory around both."""
+        self.missing.pop(stage.id, None)
+        producer = self.stage(stage)
+        buffers = self.memory.internal(stage)
+        for flag, key in (
+            (stage.double_buffered, "double_buffer_scope"),
+            (stage.rolling, "rolling_buffer_scope"),
+        ):
+            if flag:
+                for buffer in buffers:
+                    producer = AttrStmt(buffer, key, 1, producer)
+        body = seq(producer, consumer)
+        for buffer in reversed(buffers):
+            body = Allocate(buffer, body)
+        return body
+
+    def stage(self, stage: StageState) -> Stmt:
+        op = stage.op
+        if isinstance(op, ExternOp):
+            return extern_body(stage, self.memory)
+        if isinstance(op, ScanOp):
+            return self._scan(stage)
+        if isinstance(op, TensorComputeOp):
+            return self._plain(stage, tensor_compute_body)
+        if any(stage.attr(leaf).tensor_intrin is not None for leaf in stage.leaf_iter_vars):
+            return tensorized_body(self, stage)
+        if isinstance(op, ComputeOp) and op.reduce_axis:
+            return self._reduction(stage)
+        return self._plain(stage, compute_body)
+
+    # -- the three shapes of a stage
+
+    def _plain(self, stage: StageState, make_body: Any) -> Stmt:
+        values = self.values(stage)
+        body = make_body(stage, self.bounds, self.memory, values)
+        body = self.guarded(stage, values, body)
+        return self.nest(stage, stage.leaf_iter_vars, body)
+
+    def _reduction(self, stage: StageState) -> Stmt:
+        split = first_reduction_loop(stage)
+        common, rest = stage.leaf_iter_vars[:split], stage.leaf_iter_vars[split:]
+        values = self.values(stage)
+        update = compute_body(stage, self.bounds, self.memory, values)
+        update = self.guarded(stage, values, update)
+        update = self.nest(stage, rest, update)
+        init = self.init_nest(stage, rest)
+        return self.nest(stage, common, seq(init, update))
+
+    def init_nest(self, stage: StageState, rest: Sequence[IterVar]) -> Stmt:
+        """Loops over the data axes among `rest` that store the identity."""
+        mine = self.bounds[stage]
+        reduction = reduction_axes(stage)
+        loops: list[tuple[IterVar, Var]] = []
+        leaves: dict[IterVar, PrimExpr] = {}
+        for leaf in stage.leaf_iter_vars:
+            value = mine.offset(leaf)
+            if leaf in reduction:
+                continue
+            if any(leaf is r for r in rest) and isinstance(value, Var):
+                thread = stage.attr(leaf).bind_thread
+                if thread is None:
+                    value = Var(f"{value.name}.init", value.dtype)
+                    self.bounds.analyzer.bind(value, _range(mine.extent[leaf]))
+                loops.append((leaf, value))
+            leaves[leaf] = value
+        values = self.values(stage, leaves)
+        body = compute_body(stage, self.bounds, self.memory, values, init=True)
+        body = self.guarded(stage, values, body, skip=reduction)
+        for leaf, var in reversed(loops):
+            body = self.wrap(stage, leaf, body, var)
+        return body
+
+    def _scan(self, stage: StageState) -> Stmt:
+        axis = stage.op.scan_axis
+        body = self.nest(stage, [axis], no_op())
+        for thread in reversed(stage.threads):
+            body = self.launch(thread, thread.dom.extent if thread.dom else const(1), body)
+        return body
+
+    # -- loops
+
+    def values(
+        self, stage: StageState, leaves: Mapping[IterVar, PrimExpr] | None = None
+    ) -> dict[IterVar, PrimExpr]:
+        """The value of each root axis (its minimum included) in terms of loop variables."""
+        mine = self.bounds[stage]
+        offsets = root_offsets(self.bounds, stage, leaves)
+        simplify = self.bounds.analyzer.simplify
+        return {
+            a: simplify(mine.min[a] + offsets[a]) for a in stage.op.root_iter_vars() if a in offsets
+        }
+
+    def guarded(
+        self,
+        stage: StageState,
+        values: Mapping[IterVar, PrimExpr],
+        body: Stmt,
+        skip: frozenset[IterVar] = frozenset(),
+    ) -> Stmt:
+        """`body` under the conditions that bound inference could not prove."""
+        if stage.store_predicate is not None:
+            body = IfThenElse(stage.store_predicate, body)
+        for condition in reversed(stage_guards(self.bounds, stage, values, skip)):
+            body = IfThenElse(condition, body)
+        return body
+
+    def nest(self, stage: StageState, leaves: Sequence[IterVar], body: Stmt) -> Stmt:
+        """Loops around `body`, outermost first, with the stages attached at each."""
+        for leaf in reversed(leaves):
+            body = self.attach(stage, leaf, body)
+            body = self.wrap(stage, leaf, body)
+        return body
+
+    def attach(self, stage: StageState, leaf: IterVar, body: Stmt) -> Stmt:
+        for child in reversed(self.attached.get((stage.id, id(leaf)), [])):
+            body = self.pipeline(child, body)
+        return body
+
+    def wrap(self, stage: StageState, leaf: IterVar, body: Stmt, var: Var | None = None) -> Stmt:
+        """One loop, as its axis says."""
+        mine = self.bounds[stage]
+        attr = stage.attr(leaf)
+        extent = mine.extent[leaf]
+        for tensor, ahead in reversed(attr.prefetch):
+            body = AttrStmt(self.memory.buffer(tensor), "prefetch_scope", ahead, body)
+        if attr.bind_thread is not None:
+            body = self.launch(attr.bind_thread, extent, body)
+        elif not is_const(extent, 1):
+            kind = KINDS.get(stage.kind_of(leaf), ForKind.SERIAL)
+            if kind == ForKind.PARALLEL and var is not None:
+                kind = ForKind.SERIAL
+            zero = const(0, extent.dtype)
+            body = For(var if var is not None else mine.var[leaf], zero, extent, kind, body)
+        for key, value in reversed(attr.pragmas):
+            body = AttrStmt(leaf, f"pragma_{key}", value, body)
+        return body
+
+    def launch(self, thread: IterVar, extent: PrimExpr, body: Stmt) -> Stmt:
+        virtual = thread.thread_tag.startswith(("vthread", "cthread"))
+        return AttrStmt(thread, "virtual_thread" if virtual else "thread_extent", extent, body)
+
+
+def reduction_axes(stage: StageState) -> frozenset[IterVar]:
+    """Axes that come from reduction axes alone."""
+    from_data: set[IterVar] = set(stage.op.axis)
+    from_reduction: set[IterVar] = set(stage.op.reduce_axis)
+    for relation in stage.relations:
+        for group in (from_data, from_reduction):
+            if any(p in group for p in relation.parents):
+                group.update(relation.children)
+    return frozenset(from_reduction - from_data)
+
+
+def first_reduction_loop(stage: StageState) -> int:
+    """Where the loops of the initialisation part from those of the update."""
+    reduction = reduction_axes(stage)
+    for i, leaf in enumerate(stage.leaf_iter_vars):
+        if leaf in reduction:
+            return i
+    return len(stage.leaf_iter_vars)
+
+
+def _range(extent: PrimExpr) -> Range:
+    return Range.from_min_extent(const(0, extent.dtype), extent)

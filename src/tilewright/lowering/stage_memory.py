@@ -1,0 +1,190 @@
+"""Where each tensor lives: arguments in the caller's arrays, the rest in buffers as large as their
+region.
+
+A scan's initial values, its update and its state are one array: the scan's own output. A tensor
+with a transformed layout is stored whole, with its dimensions mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.errors import CompileError
+from ..loopir.buffer import Buffer
+from ..loopir.expr import PrimExpr, Var, const
+from ..loopir.iter import IterVar
+from ..loopir.subst import substitute
+from ..schedule.bounds import Bounds, storage_scope
+from ..schedule.state import StageState
+from ..tensor.op import PlaceholderOp, ScanOp
+from ..tensor.tensor import Tensor
+
+
+class Place:
+    """A tensor's buffer, and the region's minima that its indices start from (None: no shift)."""
+
+    __slots__ = ("buffer", "layout", "minima")
+
+    def __init__(
+        self, buffer: Buffer, minima: Sequence[PrimExpr] | None = None, layout: Any = None
+    ) -> None:
+        self.buffer = buffer
+        self.minima = minima
+        self.layout = layout
+
+
+class Memory:
+    """The place of every tensor."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.places: dict[Tensor, Place] = {}
+        self.alias: dict[Tensor, Tensor] = {}
+        self.arguments: set[Tensor] = set()
+
+    def owner(self, t: Tensor) -> Tensor:
+        while t in self.alias:
+            t = self.alias[t]
+        return t
+
+    def buffer(self, t: Tensor) -> Buffer:
+        place = self.places.get(self.owner(t))
+        if place is None:
+            raise CompileError(
+                f"tensor {t.op.name} is neither computed nor an argument: add it to the arguments"
+            )
+        return place.buffer
+
+    def place(self, t: Tensor) -> Place:
+        self.buffer(t)
+        return self.places[self.owner(t)]
+
+    def internal(self, stage: StageState) -> list[Buffer]:
+        """Buffers that must be allocated around a stage and its readers.
+
+        A scan's array is allocated around its initial values, which are written first.
+        """
+        result = []
+        for t in () if isinstance(stage.op, ScanOp) else stage.op.outputs:
+            owner = self.owner(t)
+            if owner in self.arguments:
+                continue
+            if owner is t or any(t is i for i in owner.op.init):
+                result.append(self.places[owner].buffer)
+        return result
+
+    def locate(self, t: Tensor, indices: Sequence[PrimExpr]) -> tuple[Buffer, list[PrimExpr]]:
+        """Buffer and indices of one element, given its indices in the tensor."""
+        place = self.place(t)
+        if place.layout is not None:
+            table = dict(zip(place.layout.variables, indices))
+            return place.buffer, [substitute(e, table) for e in place.layout.forward]
+        if place.minima is None:
+            return place.buffer, list(indices)
+        return place.buffer, [i - low for i, low in zip(indices, place.minima)]
+
+
+def plan_memory(
+    sch: Any, bounds: Bounds, args: Sequence[Any], binds: Mapping[Any, Buffer]
+) -> tuple[Memory, list[Var], dict[Var, Buffer]]:
+    """Places of all tensors, the function's parameters, and the buffers of those that are
+    arrays."""
+    memory = Memory(bounds)
+    for stage in sch.stages:
+        if isinstance(stage.op, ScanOp):
+            for k, t in enumerate(stage.op.outputs):
+                for other in (stage.op.init[k], stage.op.update[k], stage.op.state_placeholder[k]):
+                    memory.alias[other] = t
+    params: list[Var] = []
+    buffer_map: dict[Var, Buffer] = {}
+    for arg in args:
+        _plan_argument(sch, memory, arg, binds, params, buffer_map)
+    for stage in sch.stages:
+        for t in stage.op.outputs:
+            if memory.owner(t) is t and t not in memory.places:
+                _plan_internal(memory, bounds, stage, t)
+    return memory, params, buffer_map
+
+
+def _plan_argument(
+    sch: Any,
+    memory: Memory,
+    arg: Any,
+    binds: Mapping[Any, Buffer],
+    params: list[Var],
+    buffer_map: dict[Var, Buffer],
+) -> None:
+    if isinstance(arg, Var):
+        params.append(arg)
+        return
+    if isinstance(arg, Buffer):
+        buffer, tensors = arg, [t for t, b in binds.items() if b is arg]
+    elif isinstance(arg, Tensor):
+        stage = sch.stage_of.get(arg.op)
+        t = arg if stage is None else stage.op.output(arg.value_index)
+        layout = stage.layout if stage is not None else None
+        bound = binds.get(arg)
+        buffer = bound if bound is not None else _argument_buffer(t, layout)
+        tensors = [t]
+        memory.places[memory.owner(t)] = Place(buffer, None, layout)
+    else:
+        raise CompileError(f"an argument is a Tensor, Buffer or Var, got {arg!r}")
+    for t in tensors:
+        memory.arguments.add(memory.owner(t))
+        memory.places.setdefault(memory.owner(t), Place(buffer))
+    param = Var(buffer.name, "handle")
+    if any(b.data is buffer.data for b in buffer_map.values()):
+        raise CompileError(f"argument {buffer.name} is given twice")
+    params.append(param)
+    buffer_map[param] = buffer
+
+
+def _argument_buffer(t: Tensor, layout: Any) -> Buffer:
+    """Strides are read at run time where a dimension is a plain variable, as TVM does."""
+    name = t.op.name if t.op.num_outputs == 1 else f"{t.op.name}.v{t.value_index}"
+    if layout is not None:
+        return Buffer(layout.extents, t.dtype, name)
+    if any(isinstance(d, Var) for d in t.shape):
+        strides = [Var(f"{name}.strides[{i}]", "int32") for i in range(len(t.shape))]
+        return Buffer(t.shape, t.dtype, name, strides=strides, buffer_type="auto_broadcast")
+    return Buffer(t.shape, t.dtype, name)
+
+
+def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor) -> None:
+    if isinstance(stage.op, PlaceholderOp):
+        return
+    name = t.op.name if t.op.num_outputs == 1 else f"{t.op.name}.v{t.value_index}"
+    scope = storage_scope(stage)
+    if stage.layout is not None:
+        buffer = Buffer(stage.layout.extents, t.dtype, name, scope=scope)
+        memory.places[t] = Place(buffer, None, stage.layout)
+        return
+    axes: Sequence[IterVar] = getattr(stage.op, "axis", ())
+    if isinstance(stage.op, ScanOp) or not axes or len(axes) != len(t.shape):
+        memory.places[t] = Place(Buffer(t.shape, t.dtype, name, scope=scope))
+        return
+    mine = bounds[stage]
+    extents = [mine.extent[a] for a in axes]
+    strides = _aligned_strides(stage, axes, extents)
+    buffer = Buffer(extents, t.dtype, name, strides=strides, scope=scope)
+    minima = [mine.min[a] for a in axes]
+    memory.places[t] = Place(buffer, minima)
+
+
+def _aligned_strides(
+    stage: StageState, axes: Sequence[IterVar], extents: Sequence[PrimExpr]
+) -> list[PrimExpr] | None:
+    """Strides that satisfy storage_align, or None for the compact layout."""
+    if all(stage.attr(a).align is None for a in axes):
+        return None
+    strides: list[PrimExpr] = []
+    stride: PrimExpr = const(1, extents[-1].dtype)
+    for axis, extent in zip(reversed(axes), reversed(extents)):
+        align = stage.attr(axis).align
+        if align is not None:
+            factor, offset = align
+            stride = stride + (const(factor + offset) - stride % factor) % factor
+        strides.append(stride)
+        stride = stride * extent
+    return list(reversed(strides))

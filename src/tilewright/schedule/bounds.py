@@ -1,0 +1,431 @@
+"""Bound inference: which part of each tensor every loop iteration needs, and so the extent of
+every loop.
+
+Design. Stages are visited consumers first. For a stage P attached inside loop L of stage S, the
+loops outside and including L are fixed, all others on the way to each consumer are *relaxed*: they
+run. The value of each root axis of a consumer is an affine expression of its loop variables
+(relations.pass_up_values); evaluating that over the intervals of the relaxed variables
+(arith.eval_set) gives the values the axis takes, and evaluating the consumer's index expressions
+over those gives the region of P that is read. The union over consumers is P's region: `min` (of
+fixed loop variables) and `extent` (constant wherever that can be proved) a root axis. There is one
+rule per relation for values and none for sets.
+
+A region may reach over the edge of the tensor, or over what is needed, where a tile does not
+divide: loop generation guards what cannot be proved. A thread axis is relaxed if the storage scope
+is shared by those threads (rank of the scope <= rank of the thread axis), wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..arith import Analyzer, IntervalSet, eval_set, union
+from ..base.errors import InternalError, ScheduleError
+from ..loopir.expr import IntImm, PrimExpr, Var, const
+from ..loopir.iter import IterVar, ProducerLoad, Range
+from ..loopir.visit import post_order_visit
+from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
+from ..tensor.tensor import Tensor
+from .relations import Values, pass_down_extents, pass_up_values
+from .state import GROUP_ROOT, SCAN_UPDATE, SCOPE, StageState
+
+Path = list[tuple[StageState, IterVar]]
+Regions = dict[Tensor, list[list[IntervalSet]]]
+
+SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
+
+
+class StageBounds:
+    """Of one stage: `min` of its root axes, `extent` of all axes, the loop variable of each
+    leaf.
+    """
+
+    __slots__ = ("extent", "min", "var")
+
+    def __init__(self) -> None:
+        self.min: Values = {}
+        self.extent: Values = {}
+        self.var: dict[IterVar, Var] = {}
+
+    def offset(self, leaf: IterVar) -> PrimExpr:
+        """The value of a leaf axis inside its loop: the loop variable, or 0 for a single
+        iteration.
+        """
+        extent = self.extent[leaf]
+        if isinstance(extent, IntImm) and extent.value == 1:
+            return const(0, extent.dtype)
+        return self.var[leaf]
+
+
+class Bounds:
+    """The result of `infer_bounds`: StageBounds by stage, and an analyzer that knows all loop
+    variables.
+    """
+
+    def __init__(self, sch: Any) -> None:
+        self.schedule = sch
+        self.analyzer = Analyzer()
+        self.of: dict[int, StageBounds] = {}
+        self.regions: dict[Tensor, list[Range]] = {}
+        self.positions = {stage.id: i for i, stage in enumerate(sch.stages)}
+
+    def __getitem__(self, stage: StageState) -> StageBounds:
+        return self.of[stage.id]
+
+
+def infer_bounds(sch: Any) -> Bounds:
+    """Loop extents and regions of a normalised schedule; ScheduleError where an attachment is
+    invalid.
+    """
+    bounds = Bounds(sch)
+    _name_loop_variables(sch, bounds)
+    readers = sch.consumers()
+    for stage in reversed(sch.stages):
+        _infer_stage(bounds, stage, readers)
+    return bounds
+
+
+def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
+    """One variable a loop: an axis shared by two stages (a reused reduction axis) gets two."""
+    used: set[Var] = set()
+    for stage in sch.stages:
+        mine = bounds.of[stage.id] = StageBounds()
+        for leaf in stage.leaf_iter_vars:
+            thread = stage.attr(leaf).bind_thread
+            var = thread.var if thread is not None else leaf.var
+            if thread is None and var in used:
+                var = Var(leaf.var.name, leaf.var.dtype)
+            used.add(var)
+            mine.var[leaf] = var
+
+
+def attach_point(stage: StageState) -> tuple[StageState, IterVar] | None:
+    """The loop inside which a stage is computed, or None at the root."""
+    spec = stage.attach_spec()
+    if spec.attach_type in (SCOPE, SCAN_UPDATE):
+        if spec.attach_stage is None or spec.attach_ivar is None:
+            raise ScheduleError(f"did not find attachment point of stage {stage.name}")
+        return spec.attach_stage, spec.attach_ivar
+    if spec.attach_type != GROUP_ROOT:
+        raise InternalError(f"stage {stage.name} has attach type {spec.attach_type}")
+    return None
+
+
+def attach_path(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:
+    """The loops around a stage that belong to other stages, innermost first."""
+    seen: set[tuple[int, int]] = set()
+    point = attach_point(stage)
+    while point is not None:
+        parent, axis = point
+        key = (parent.id, id(axis))
+        if key in seen:
+            raise ScheduleError(f"Find loop in compute_at attach group: stage {stage.name}")
+        seen.add(key)
+        position = _leaf_index(parent, axis, stage)
+        for leaf in reversed(parent.leaf_iter_vars[: position + 1]):
+            yield parent, leaf
+        point = attach_point(parent)
+
+
+def _leaf_index(parent: StageState, axis: IterVar, stage: StageState) -> int:
+    for i, leaf in enumerate(parent.leaf_iter_vars):
+        if leaf is axis:
+            return i
+    raise ScheduleError(
+        f"did not find attachment point of stage {stage.name}: {axis.var.name} is not a loop of "
+        f"{parent.name}, whose loops are {', '.join(a.var.name for a in parent.leaf_iter_vars)}"
+    )
+
+
+def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]) -> None:
+    op = stage.op
+    if isinstance(op, (PlaceholderOp, ExternOp)) or not op.root_iter_vars():
+        _gather_fixed(b, stage)
+        if isinstance(op, ExternOp):
+            _check_order(b, stage, readers)
+        return
+    domains = _root_domains(b, stage, readers)
+    mine = b[stage]
+    for axis, (low, extent) in domains.items():
+        mine.min[axis] = low
+        mine.extent[axis] = extent
+    roots = {a: e for a, (_, e) in domains.items()}
+    mine.extent = pass_down_extents(stage.relations, roots, b.analyzer)
+    for leaf in stage.leaf_iter_vars:
+        thread = stage.attr(leaf).bind_thread
+        if thread is not None and thread.dom is not None:
+            mine.extent[leaf] = _thread_extent(b, stage, leaf, thread, mine.extent[leaf])
+        b.analyzer.bind(
+            mine.var[leaf], Range.from_min_extent(const(0, leaf.dtype), mine.extent[leaf])
+        )
+
+
+def _thread_extent(
+    b: Bounds, stage: StageState, leaf: IterVar, thread: IterVar, needed: PrimExpr
+) -> PrimExpr:
+    assert thread.dom is not None
+    given: PrimExpr = thread.dom.extent
+    if b.analyzer.can_prove(needed > given):
+        raise ScheduleError(
+            f"bind on stage {stage.name}: axis {leaf.var.name} has extent {needed}, "
+            f"more than the {given} threads of {thread.thread_tag}"
+        )
+    return given
+
+
+def _gather_fixed(b: Bounds, stage: StageState) -> None:
+    for axis in stage.op.root_iter_vars():
+        b[stage].min[axis] = axis.dom.min
+        b[stage].extent[axis] = axis.dom.extent
+
+
+def _check_order(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]) -> None:
+    point = attach_point(stage)
+    if point is not None:
+        for t in stage.op.outputs:
+            for reader in readers.get(t, ()):
+                _relaxed_loops(b, stage, reader, point)
+
+
+def _root_domains(
+    b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]
+) -> dict[IterVar, tuple[PrimExpr, PrimExpr]]:
+    """(min, extent) of each root axis."""
+    op = stage.op
+    axes = dict.fromkeys([*op.root_iter_vars(), *getattr(op, "axis", ())])
+    result = {a: (a.dom.min, a.dom.extent) for a in axes}
+    point = attach_point(stage)
+    if stage.is_output:
+        if point is not None and stage.attach_spec().attach_type != SCAN_UPDATE:
+            raise ScheduleError(f"Output must be attached at root: {stage.name}")
+        return result
+    if stage.layout is not None:
+        return result
+    regions: Regions = {t: [[] for _ in t.shape] for t in op.outputs}
+    for reader in {r.id: r for t in op.outputs for r in readers.get(t, ())}.values():
+        fixed = _relaxed_loops(b, stage, reader, point)
+        _add_reads(b, reader, fixed, regions)
+    for axis, dims in _dimension_axes(op).items():
+        sets = [s for t, d in dims for s in regions[t][d]]
+        if sets:
+            cover = union(sets, b.analyzer).cover_range(axis.dom, b.analyzer)
+            result[axis] = (cover.min, _positive(cover.extent))
+    return result
+
+
+def _positive(extent: PrimExpr) -> PrimExpr:
+    if isinstance(extent, IntImm) and extent.value < 0:
+        return const(0, extent.dtype)
+    return extent
+
+
+def _dimension_axes(op: Any) -> dict[IterVar, list[tuple[Tensor, int]]]:
+    """Which dimensions of which outputs each data axis runs over."""
+    if isinstance(op, ScanOp):
+        axes: dict[IterVar, list[tuple[Tensor, int]]] = {}
+        spatial = iter(op.spatial_axis_)
+        for t in op.outputs:
+            for d in range(1, len(t.shape)):
+                axes[next(spatial)] = [(t, d)]
+        return axes
+    return {a: [(t, d) for t in op.outputs] for d, a in enumerate(op.axis)}
+
+
+def _needs_relax(stage: StageState, holder: StageState, leaf: IterVar, outside: bool) -> bool:
+    """Whether a loop runs, as seen from the memory of `stage`; `outside` its attach point or
+    not.
+    """
+    thread = holder.attr(leaf).bind_thread
+    tag = thread.thread_tag if thread is not None else leaf.thread_tag
+    if not tag:
+        return not outside
+    scope = storage_scope(stage)
+    rank = 0 if tag.startswith("blockIdx") else 1
+    if scope == "warp" and tag == "threadIdx.x":
+        return True
+    return SCOPE_RANK.get(scope.split(".")[0], 3) <= rank
+
+
+def storage_scope(stage: StageState) -> str:
+    """Where a stage's results are kept: as set, else by the threads it is computed in."""
+    if stage.scope:
+        return stage.scope
+    rank = -1
+    for parent, leaf in attach_path(stage):
+        thread = parent.attr(leaf).bind_thread
+        if thread is not None:
+            rank = max(rank, 0 if thread.thread_tag.startswith("blockIdx") else 1)
+    return ("global", "shared", "local")[rank + 1]
+
+
+def _relaxed_loops(
+    b: Bounds,
+    stage: StageState,
+    reader: StageState,
+    point: tuple[StageState, IterVar] | None,
+) -> dict[Var, IntervalSet]:
+    """Intervals of the loop variables that run while one instance of `stage` is live for
+    `reader`.
+    """
+    relaxed: dict[Var, IntervalSet] = {}
+    outside = False
+    path = [(reader, leaf) for leaf in reversed(reader.leaf_iter_vars)]
+    path += list(attach_path(reader))
+    for holder, leaf in path:
+        if point is not None and holder is point[0] and leaf is point[1]:
+            outside = True
+        mine = b[holder]
+        if leaf not in mine.extent:
+            continue  # a scan's spatial axis: no loop of its own
+        if _needs_relax(stage, holder, leaf, outside):
+            extent = mine.extent[leaf]
+            zero = const(0, extent.dtype)
+            relaxed[mine.var[leaf]] = IntervalSet.from_range(Range.from_min_extent(zero, extent))
+    if point is not None and not outside:
+        raise ScheduleError(
+            f"Invalid Schedule, cannot find the producer {stage.name} along the loop nest "
+            f"specified by compute_at of consumer {reader.name}: {stage.name} is computed at "
+            f"{point[0].name}, axis {point[1].var.name}, but {reader.name} reads it outside of that loop"
+        )
+    return relaxed
+
+
+def root_offsets(
+    b: Bounds, stage: StageState, leaves: Mapping[IterVar, PrimExpr] | None = None
+) -> Values:
+    """Offsets of all axes of a stage in terms of its loop variables (or of given leaf offsets)."""
+    mine = b[stage]
+    if leaves is None:
+        leaves = {x: mine.offset(x) for x in stage.leaf_iter_vars if x in mine.extent}
+    return pass_up_values(stage.relations, leaves, mine.extent)
+
+
+def _axis_sets(
+    b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet]
+) -> dict[Var, IntervalSet]:
+    """The values that each root axis of a reader takes."""
+    mine = b[reader]
+    offsets = root_offsets(b, reader)
+    result: dict[Var, IntervalSet] = {}
+    for axis in reader.op.root_iter_vars():
+        if axis not in offsets:
+            low, last = mine.min[axis], mine.min[axis] + (mine.extent[axis] - 1)
+            result[axis.var] = _span(b, low, last, relaxed)
+            continue
+        taken = eval_set(mine.min[axis] + offsets[axis], relaxed, b.analyzer)
+        low, last = mine.min[axis], mine.min[axis] + (mine.extent[axis] - 1)
+        result[axis.var] = _clip(b, taken, _span(b, low, last, relaxed))
+    return result
+
+
+def _span(
+    b: Bounds, low: PrimExpr, last: PrimExpr, relaxed: Mapping[Var, IntervalSet]
+) -> IntervalSet:
+    start, end = eval_set(low, relaxed, b.analyzer), eval_set(last, relaxed, b.analyzer)
+    return IntervalSet(start.min_value, end.max_value)
+
+
+def _clip(b: Bounds, taken: IntervalSet, whole: IntervalSet) -> IntervalSet:
+    """`taken`, cut to `whole` at the ends where that is proved to be tighter (the rest is
+    guarded).
+    """
+    low, high = taken.min_value, taken.max_value
+    if _finite(whole.min_value) and (
+        not _finite(low) or b.analyzer.can_prove(whole.min_value >= low)
+    ):
+        low = whole.min_value
+    if _finite(whole.max_value) and (
+        not _finite(high) or b.analyzer.can_prove(whole.max_value <= high)
+    ):
+        high = whole.max_value
+    return IntervalSet(low, high)
+
+
+def _finite(e: Any) -> bool:
+    return isinstance(e, PrimExpr)
+
+
+def _add_reads(
+    b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet], regions: Regions
+) -> None:
+    """Add what `reader` reads of each tensor in `regions`."""
+    op = reader.op
+    if isinstance(op, ComputeOp):
+        domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
+        _compute_reads(b, op, domains, regions)
+    elif isinstance(op, TensorComputeOp):
+        domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
+        for t, region in zip(op.tensors, op.regions):
+            if t in regions:
+                for d, r in enumerate(region):
+                    low = eval_set(r.min, domains, b.analyzer)
+                    high = eval_set(r.min + r.extent - 1, domains, b.analyzer)
+                    interval = IntervalSet(low.min_value, high.max_value)
+                    regions[t][d].append(_in_shape(b, t, d, interval))
+    elif isinstance(op, ScanOp):
+        _scan_reads(b, reader, relaxed, regions)
+    else:
+        for t in op.input_tensors:
+            if t in regions:
+                for d, extent in enumerate(t.shape):
+                    regions[t][d].append(_whole(extent))
+
+
+def _whole(extent: PrimExpr) -> IntervalSet:
+    return IntervalSet.from_range(Range.from_min_extent(const(0, extent.dtype), extent))
+
+
+def _compute_reads(
+    b: Bounds, op: ComputeOp, domains: Mapping[Var, IntervalSet], regions: Regions
+) -> None:
+    def visit(e: Any) -> None:
+        if isinstance(e, ProducerLoad) and e.producer in regions:
+            dims = regions[e.producer]
+            for d, index in enumerate(e.indices):
+                dims[d].append(_in_shape(b, e.producer, d, eval_set(index, domains, b.analyzer)))
+
+    bodies = op.body[:1] if op.reduce_axis else op.body
+    for body in bodies:
+        post_order_visit(body, visit)
+
+
+def _in_shape(b: Bounds, t: Tensor, d: int, interval: IntervalSet) -> IntervalSet:
+    """The tensor's own range where it is proved tighter at both ends, else the interval."""
+    last = t.shape[d] - 1
+    low, high = interval.min_value, interval.max_value
+    zero = const(0, t.shape[d].dtype)
+    if (not _finite(low) or b.analyzer.can_prove(low <= 0)) and (
+        not _finite(high) or b.analyzer.can_prove(high >= last)
+    ):
+        return _whole(t.shape[d])
+    if not _finite(low) or not _finite(high):
+        low = low if _finite(low) else zero
+        high = high if _finite(high) else last
+    return IntervalSet(low, high)
+
+
+def _scan_reads(
+    b: Bounds, stage: StageState, relaxed: Mapping[Var, IntervalSet], regions: Regions
+) -> None:
+    """A scan reads its initial values whole, and of its update the step at work."""
+    op = stage.op
+    mine = b[stage]
+    spatial: Sequence[IterVar] = op.spatial_axis_
+    used = 0
+    for init, update in zip(op.init, op.update):
+        dims = len(update.shape) - 1
+        axes = spatial[used : used + dims]
+        used += dims
+        ranges = []
+        for a in axes:
+            last = mine.min[a] + (mine.extent[a] - 1)
+            ranges.append(_span(b, mine.min[a], last, relaxed))
+        if init in regions:
+            for d, s in enumerate([_whole(init.shape[0]), *ranges]):
+                regions[init][d].append(s)
+        if update in regions:
+            step = mine.min[op.scan_axis] + mine.offset(op.scan_axis)
+            now = eval_set(step, relaxed, b.analyzer)
+            for d, s in enumerate([now, *ranges]):
+                regions[update][d].append(s)

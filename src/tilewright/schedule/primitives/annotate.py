@@ -1,0 +1,147 @@
+"""vectorize, unroll, parallel, bind, pragma, prefetch, storage_align, tensorize: said of one axis.
+
+for i in range(n):        ->       for i in T.vectorized(n):  (unroll, parallel alike)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...loopir.expr import IntImm, convert
+from ...loopir.iter import IterVar
+from ...tensor.op import ComputeOp
+from ..state import Illegal, StageState
+
+
+def set_kind(stage: StageState, axis: IterVar, kind: int) -> None:
+    stage.leaf_position(axis)
+    stage.attrs[axis] = stage.attr(axis).with_(iter_type=kind)
+
+
+def vectorize(stage: StageState, var: IterVar) -> None:
+    """Run the iterations of a data axis as the lanes of vectors."""
+    stage.leaf_position(var)
+    if var.iter_type not in (IterVar.DataPar, IterVar.Opaque):
+        raise Illegal(
+            f"Cannot vectorize on {IterVar.KINDS[var.iter_type]}: axis {var.var.name}",
+            var,
+            "vectorize a data axis; a reduction becomes one with rfactor",
+        )
+    _check_free(stage, var, "vectorize")
+    set_kind(stage, var, IterVar.Vectorized)
+
+
+def unroll(stage: StageState, var: IterVar) -> None:
+    """Repeat the body of the loop instead of looping."""
+    stage.leaf_position(var)
+    _check_free(stage, var, "unroll")
+    set_kind(stage, var, IterVar.Unrolled)
+
+
+def parallel(stage: StageState, var: IterVar) -> None:
+    """Run the iterations of the loop on several threads."""
+    stage.leaf_position(var)
+    if var.iter_type == IterVar.CommReduce:
+        raise Illegal(
+            f"Cannot parallelize the reduction axis {var.var.name}: its iterations depend on each other",
+            var,
+            "parallel on a data axis, or rfactor the reduction first",
+        )
+    _check_free(stage, var, "parallel")
+    set_kind(stage, var, IterVar.Parallelized)
+
+
+def _check_free(stage: StageState, axis: IterVar, verb: str) -> None:
+    thread = stage.attr(axis).bind_thread
+    if thread is not None:
+        raise Illegal(
+            f"Cannot {verb} axis {axis.var.name}: it is bound to {thread.thread_tag}", axis
+        )
+
+
+def bind(stage: StageState, ivar: IterVar, thread_ivar: IterVar) -> None:
+    """Run the iterations of the loop on the threads of `thread_ivar`, made by te.thread_axis."""
+    stage.leaf_position(ivar)
+    if not isinstance(thread_ivar, IterVar) or thread_ivar.iter_type != IterVar.ThreadIndex:
+        raise Illegal(
+            f"Cannot rebase by {thread_ivar}, only thread axis is allowed so far",
+            ivar,
+            'a thread axis, e.g. te.thread_axis("threadIdx.x")',
+        )
+    bound = stage.attr(ivar).bind_thread
+    if bound is not None:
+        raise Illegal(
+            f"axis {ivar.var.name} is bound twice: to {bound.thread_tag} and now to "
+            f"{thread_ivar.thread_tag}",
+            ivar,
+            "split the axis and bind each part once",
+        )
+    for other in stage.leaf_iter_vars:
+        thread = stage.attr(other).bind_thread
+        if thread is not None and thread.thread_tag == thread_ivar.thread_tag != "vthread":
+            raise Illegal(
+                f"{thread_ivar.thread_tag} is bound twice in one stage: to {other.var.name} and now "
+                f"to {ivar.var.name}",
+                ivar,
+                "fuse the two axes before binding, or use another thread axis",
+            )
+    stage.attrs[ivar] = stage.attr(ivar).with_(bind_thread=thread_ivar)
+
+
+def pragma(stage: StageState, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+    """Attach `pragma_<type>` to a loop; "unroll", "vectorize" and "parallel" are those
+    primitives.
+    """
+    stage.leaf_position(var)
+    if pragma_type in ("unroll", "vectorize", "parallel"):
+        {"unroll": unroll, "vectorize": vectorize, "parallel": parallel}[pragma_type](stage, var)
+        return
+    if not isinstance(pragma_type, str) or not pragma_type:
+        raise Illegal(f"a pragma has a name, got {pragma_type!r}", var)
+    value = convert(pragma_value) if pragma_value is not None else convert(1)
+    old = stage.attr(var)
+    stage.attrs[var] = old.with_(pragmas=(*old.pragmas, (pragma_type, value)))
+
+
+def prefetch(stage: StageState, tensor: Any, var: IterVar, offset: Any) -> None:
+    """In each iteration of `var`, fetch what the iteration `offset` later reads of `tensor`."""
+    stage.leaf_position(var)
+    if tensor not in stage.op.input_tensors:
+        raise Illegal(f"{stage.name} does not read {tensor.op.name}", var)
+    old = stage.attr(var)
+    stage.attrs[var] = old.with_(prefetch=(*old.prefetch, (tensor, convert(offset))))
+
+
+def storage_align(stage: StageState, axis: IterVar, factor: int, offset: int) -> None:
+    """Let the stride of a dimension in memory be k * factor + offset elements for some k."""
+    if not any(axis is a for a in getattr(stage.op, "axis", ())):
+        raise Illegal(
+            f"storage_align speaks of a dimension of the stage's own tensor, not of {axis}",
+            axis,
+            f"an axis of s[{stage.name}].op.axis",
+        )
+    factor, offset = int(factor), int(offset)
+    if factor <= 0:
+        raise Illegal(f"factor must be positive, got {factor}", axis)
+    stage.attrs[axis] = stage.attr(axis).with_(align=(factor, offset))
+
+
+def tensorize(stage: StageState, var: IterVar, tensor_intrin: Any) -> None:
+    """Replace the loops from `var` inwards by a tensor intrinsic that computes the same."""
+    stage.leaf_position(var)
+    if not isinstance(stage.op, ComputeOp):
+        raise Illegal("Can only tensorize a compute operation", var)
+    if not hasattr(tensor_intrin, "reduce_update"):
+        raise Illegal(
+            f"expected a tensor intrinsic, got {type(tensor_intrin).__name__}",
+            var,
+            "what te.decl_tensor_intrin returns",
+        )
+    old = stage.attr(var)
+    stage.attrs[var] = old.with_(iter_type=IterVar.Tensorized, tensor_intrin=tensor_intrin)
+
+
+def is_trivial(axis: IterVar) -> bool:
+    return (
+        axis.dom is not None and isinstance(axis.dom.extent, IntImm) and axis.dom.extent.value == 1
+    )

@@ -1,0 +1,115 @@
+"""compute_at, compute_inline, compute_root, set_scope and other things said of a whole stage.
+
+for i in range(n):                 for i in range(n):
+    A[i] = ...             ->          A[0] = ...
+for i in range(n):                     B[i] = f(A[0])
+    B[i] = f(A[i])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...loopir.expr import convert
+from ...loopir.iter import IterVar
+from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp
+from ..state import GROUP_ROOT, INLINE, SCAN_UPDATE, SCOPE, Illegal, StageState
+
+
+def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
+    """Compute what an iteration of `scope`, a loop of stage `parent`, needs, inside that
+    iteration.
+    """
+    _check_attachable(stage)
+    if stage is parent:
+        raise Illegal(f"cannot compute {stage.name} at itself", scope)
+    if isinstance(stage.op, PlaceholderOp):
+        raise Illegal(f"{stage.name} is an input: there is nothing to compute")
+    if stage.is_output:
+        raise Illegal(
+            "Output must be attached at root",
+            legal=f"{stage.name} is an output of the schedule; add a cache_write stage and attach that",
+        )
+    if parent.group is not stage.group:
+        raise Illegal("Can only assign compute_at to stages within the same group")
+    if not any(scope is leaf for leaf in parent.leaf_iter_vars):
+        if any(scope is a for a in parent.axes):
+            stage.attach_type, stage.attach_ivar, stage.attach_stage = SCOPE, scope, parent
+            return  # split or fused since: resolved when the schedule is normalised
+        name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
+        raise Illegal(
+            f"Cannot find the axis {name} in parent's leaf_iter_vars: parent={parent.name}",
+            legal="one of " + ", ".join(a.var.name for a in parent.leaf_iter_vars),
+        )
+    stage.attach_type, stage.attach_ivar, stage.attach_stage = SCOPE, scope, parent
+
+
+def compute_inline(stage: StageState) -> None:
+    """Put the stage's expression in place of each read of it."""
+    _check_attachable(stage)
+    if not isinstance(stage.op, ComputeOp):
+        raise Illegal(f"can only inline compute op, {stage.name} is a {type(stage.op).__name__}")
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: it must be stored")
+    if stage.op.num_outputs != 1:
+        raise Illegal("can only inline compute op with 1 output")
+    if stage.op.reduce_axis:
+        raise Illegal(
+            f"cannot inline the reduction {stage.name}", legal="use compute_at to move it closer"
+        )
+    stage.attach_type, stage.attach_ivar, stage.attach_stage = INLINE, None, None
+
+
+def compute_root(stage: StageState) -> None:
+    """Compute the whole stage before its first consumer."""
+    _check_attachable(stage)
+    stage.attach_type, stage.attach_ivar, stage.attach_stage = GROUP_ROOT, None, None
+
+
+def _check_attachable(stage: StageState) -> None:
+    if stage.attach_type == SCAN_UPDATE:
+        raise Illegal("Cannot specify compute_at for scan updates")
+
+
+def set_scope(stage: StageState, scope: str) -> None:
+    """Keep the stage's results in storage scope "global", "shared", "local", "warp", ..."""
+    if stage.is_group:
+        raise Illegal("a group has no storage of its own")
+    stage.scope = scope
+
+
+def env_threads(stage: StageState, threads: Any) -> None:
+    """Thread axes that run the whole scan, with all that is computed inside it."""
+    if not isinstance(stage.op, ScanOp):
+        raise Illegal("env_threads is only valid for composite ops such as ScanOp")
+    if stage.threads:
+        raise Illegal("Already set env_threads")
+    threads = (threads,) if isinstance(threads, IterVar) else tuple(threads)
+    for t in threads:
+        if t.iter_type != IterVar.ThreadIndex:
+            raise Illegal(f"expected thread axes, got {t}")
+    stage.threads = threads
+
+
+def set_store_predicate(stage: StageState, predicate: Any) -> None:
+    """Store results only where `predicate` holds."""
+    stage.store_predicate = convert(predicate)
+
+
+def double_buffer(stage: StageState) -> None:
+    """Keep two copies of the stage's buffer, so that the next is filled while one is read."""
+    _check_internal(stage)
+    stage.double_buffered = True
+
+
+def rolling_buffer(stage: StageState) -> None:
+    """Keep only the part of the buffer that overlapping tiles still need."""
+    _check_internal(stage)
+    stage.rolling = True
+
+
+def _check_internal(stage: StageState) -> None:
+    if stage.is_output:
+        raise Illegal("Cannot apply buffering on output", legal="apply it to an intermediate stage")
+    if isinstance(stage.op, PlaceholderOp):
+        raise Illegal(f"{stage.name} is an input: its memory is the caller's")

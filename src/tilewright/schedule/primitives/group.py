@@ -1,0 +1,77 @@
+"""create_group: stages that move together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...tensor.tensor import Tensor
+from ..state import Illegal, ScheduleState, StageState, ops_between
+
+
+def create_group(
+    sch: ScheduleState, outputs: Any, inputs: Any, include_inputs: bool = False
+) -> StageState:
+    """A virtual stage for all operations between `inputs` and `outputs`.
+
+    compute_at of the group moves all of its stages that stand at its root.
+    """
+    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    current = [sch.find(t).op.output(t.value_index) for t in outs]
+    limits = [_now(sch, t) for t in ins]
+    members = [sch.stage_of[op] for op in ops_between(current, limits, include_inputs)]
+    if not members:
+        raise Illegal("the group is empty", legal="outputs must be computed from the inputs")
+    parent = _common_parent(members)
+    group: StageState = sch.new_stage(None, "group")
+    group.group = parent
+    counts: dict[int, int] = {}
+    for stage in members:
+        top = _below(stage, parent)
+        counts[id(top)] = counts.get(id(top), 0) + (0 if top is stage else 1)
+        top.group = group
+    for other in sch.groups:
+        if other is group or other.group is not group:
+            continue
+        size = sum(1 for s in sch.stages if _inside(s, other))
+        if size != counts.get(id(other), size):
+            for stage in members:
+                if stage.group is group:
+                    stage.group = parent
+            raise Illegal("the new group overlaps another group only in part")
+    return group
+
+
+def _now(sch: ScheduleState, t: Tensor) -> Tensor:
+    stage = sch.stage_of.get(t.op)
+    return t if stage is None else stage.op.output(t.value_index)
+
+
+def _chain(stage: StageState) -> list[Any]:
+    chain: list[Any] = []
+    g = stage.group
+    while g is not None:
+        chain.append(g)
+        g = g.group
+    return chain
+
+
+def _inside(stage: StageState, group: StageState) -> bool:
+    return any(g is group for g in _chain(stage))
+
+
+def _common_parent(stages: list[StageState]) -> StageState | None:
+    common = _chain(stages[0])
+    for stage in stages[1:]:
+        chain = _chain(stage)
+        common = [g for g in common if any(g is h for h in chain)]
+    return common[0] if common else None
+
+
+def _below(stage: StageState, parent: StageState | None) -> StageState:
+    """The stage itself or the group around it that stands directly in `parent`."""
+    item = stage
+    while item.group is not parent:
+        assert item.group is not None
+        item = item.group
+    return item

@@ -1,0 +1,132 @@
+"""transform_layout: other axes and another arrangement in memory, by an invertible map.
+
+# s[B].transform_layout(lambda i, j: [i // 4, j, i % 4])
+for i in range(16):                for ax0 in range(4):
+    for j in range(8):     ->          for ax1 in range(8):
+        B[i, j] = ...                      for ax2 in range(4):
+                                               B[ax0, ax1, ax2] = ...
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...arith import Analyzer, IntervalSet, eval_set
+from ...arith.iter_map import inverse_index_map
+from ...base.errors import TilewrightError
+from ...loopir.expr import PrimExpr, Var, const, convert
+from ...loopir.iter import IterVar, Range
+from ...tensor.op import ComputeOp, PlaceholderOp
+from ..relations import Transform
+from ..state import Illegal, StageState
+
+AXIS_SEPARATOR = "axis_separator"
+
+
+class Layout:
+    """A map from the indices of a tensor to those of its memory, with the extents there."""
+
+    __slots__ = ("extents", "forward", "inverse", "new_variables", "variables")
+
+    def __init__(
+        self,
+        variables: Sequence[Var],
+        forward: Sequence[PrimExpr],
+        new_variables: Sequence[Var],
+        inverse: Sequence[PrimExpr],
+        extents: Sequence[PrimExpr],
+    ) -> None:
+        self.variables = tuple(variables)
+        self.forward = tuple(forward)
+        self.new_variables = tuple(new_variables)
+        self.inverse = tuple(inverse)
+        self.extents = tuple(extents)
+
+
+def transform_layout(stage: StageState, mapping: Callable[..., Any]) -> list[IterVar]:
+    """Map the dimensions of the stage's tensor in memory, and its loops with them.
+
+    `mapping` takes one variable a dimension and returns the new indices; with te.AXIS_SEPARATOR
+    between them, memory has several dimensions. The map must be invertible over the tensor's
+    shape; new extents that are not filled (padding) are left unwritten. Returns the new loop axes,
+    for an input none.
+    """
+    op = stage.op
+    if stage.layout is not None:
+        raise Illegal("the layout was transformed already; compose the two maps into one")
+    if isinstance(op, PlaceholderOp):
+        stage.layout, separators = make_layout(op.shape, mapping)
+        stage.axis_separators = separators
+        return []
+    if not isinstance(op, ComputeOp):
+        raise Illegal(f"transform_layout needs a compute operation or an input, not {op}")
+    leaves = stage.leaf_iter_vars[: len(op.axis)]
+    if len(leaves) != len(op.axis) or any(a is not b for a, b in zip(leaves, op.axis)):
+        raise Illegal(
+            "Cannot transform the layout once the compute axes have been split, fused or reordered",
+            legal="call transform_layout before other primitives on these axes",
+        )
+    shape = [a.dom.extent for a in op.axis]
+    layout, separators = make_layout(shape, mapping)
+    new = [IterVar(None, f"axis{k}", IterVar.DataPar) for k, _ in enumerate(layout.forward)]
+    stage.relations.append(
+        Transform(
+            op.axis,
+            new,
+            layout.variables,
+            layout.forward,
+            layout.new_variables,
+            layout.inverse,
+            layout.extents,
+        )
+    )
+    stage.leaf_iter_vars[: len(op.axis)] = new
+    for axis in new:
+        stage.add_axis(axis)
+    stage.layout = layout
+    stage.axis_separators = separators
+    return new
+
+
+def make_layout(
+    shape: Sequence[PrimExpr], mapping: Callable[..., Any]
+) -> tuple[Layout, tuple[int, ...]]:
+    """The Layout of a map over a shape; Illegal if it is not invertible."""
+    variables = _variables(shape, mapping)
+    items = list(mapping(*variables))
+    separators: list[int] = []
+    forward: list[PrimExpr] = []
+    for item in items:
+        if isinstance(item, str) and item == AXIS_SEPARATOR:
+            separators.append(len(forward))
+        else:
+            forward.append(convert(item))
+    analyzer = Analyzer()
+    ranges = {}
+    for v, extent in zip(variables, shape):
+        ranges[v] = Range.from_min_extent(const(0, extent.dtype), extent)
+        analyzer.bind(v, ranges[v])
+    sets = {v: IntervalSet.from_range(r) for v, r in ranges.items()}
+    extents = []
+    for e in forward:
+        cover = eval_set(e, sets, analyzer).cover_range(Range(0, 1), analyzer)
+        extents.append(analyzer.simplify(cover.min + cover.extent))
+    new_variables = [Var(f"axis{k}", e.dtype) for k, e in enumerate(forward)]
+    try:
+        inverse = inverse_index_map(variables, ranges, forward, new_variables, extents)
+    except TilewrightError as problem:
+        raise Illegal(f"the layout map is not invertible: {problem}") from None
+    return Layout(variables, forward, new_variables, inverse, extents), tuple(separators)
+
+
+def _variables(shape: Sequence[PrimExpr], mapping: Callable[..., Any]) -> list[Var]:
+    """One variable a dimension, named like the parameters of the map."""
+    parameters = list(inspect.signature(mapping).parameters.values())
+    names = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
+    varargs = len(names) != len(parameters)
+    if len(names) > len(shape) or (len(names) < len(shape) and not varargs):
+        raise Illegal(f"the layout map takes {len(names)} indices, the tensor has {len(shape)}")
+    names += [f"i{k}" for k in range(len(names), len(shape))]
+    return [Var(name, extent.dtype) for name, extent in zip(names, shape)]

@@ -1,0 +1,297 @@
+"""How the axes of a stage come from each other, and what follows for values and extents.
+
+A stage starts with the axes of its operation (the *root* axes); each split, fuse or layout change
+adds one relation. Two questions are asked of the whole list:
+
+- down: which extents do the new axes have, given those of the root axes (`pass_down_extents`), and
+  what are their values, given root values (`pass_down_values`);
+- up: what is the value of each root axis, as an expression of the leaves (`pass_up_values`).
+
+All axes but root axes count from 0; a root axis has the value `min + offset`. "Up" works on
+offsets, so relations never see a minimum. Bound inference evaluates the "up" expressions over
+intervals: there is no separate rule per relation for sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..arith import Analyzer
+from ..loopir.expr import IntImm, PrimExpr, Var, const
+from ..loopir.iter import IterVar
+from ..loopir.subst import substitute
+
+Values = dict[IterVar, PrimExpr]
+
+
+class Relation:
+    """One step from parent axes to child axes."""
+
+    __slots__ = ()
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        raise NotImplementedError
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        raise NotImplementedError
+
+    def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
+        """Add the children's extents to `extent`, which holds the parents'."""
+        raise NotImplementedError
+
+    def up(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        """Add the parents' offsets to `offset`, which holds the children's."""
+        raise NotImplementedError
+
+    def down(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        """Add the children's offsets to `offset`, which holds the parents'."""
+        raise NotImplementedError
+
+    def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
+        """The same relation between other axes."""
+        raise NotImplementedError
+
+
+class Split(Relation):
+    """parent = outer * factor + inner; exactly one of factor and nparts is given."""
+
+    __slots__ = ("parent", "outer", "inner", "factor", "nparts", "disable_predication")
+
+    def __init__(
+        self,
+        parent: IterVar,
+        outer: IterVar,
+        inner: IterVar,
+        factor: PrimExpr | None,
+        nparts: PrimExpr | None,
+        disable_predication: bool = False,
+    ) -> None:
+        self.parent, self.outer, self.inner = parent, outer, inner
+        self.factor, self.nparts = factor, nparts
+        self.disable_predication = disable_predication
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return (self.parent,)
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return (self.outer, self.inner)
+
+    def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
+        whole = extent[self.parent]
+        if self.factor is not None:
+            inner = _at_most(self.factor, whole)
+            extent[self.inner] = inner
+            extent[self.outer] = simplify((whole + (inner - 1)) // inner)
+        else:
+            assert self.nparts is not None
+            outer = _at_most(self.nparts, whole)
+            extent[self.outer] = outer
+            extent[self.inner] = simplify((whole + (outer - 1)) // outer)
+
+    def up(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        offset[self.parent] = offset[self.outer] * extent[self.inner] + offset[self.inner]
+
+    def down(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        offset[self.outer] = offset[self.parent] // extent[self.inner]
+        offset[self.inner] = offset[self.parent] % extent[self.inner]
+
+    def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
+        parent, outer, inner = (axes.get(a, a) for a in (self.parent, self.outer, self.inner))
+        return Split(parent, outer, inner, self.factor, self.nparts, self.disable_predication)
+
+
+class Fuse(Relation):
+    """fused = outer * extent(inner) + inner."""
+
+    __slots__ = ("outer", "inner", "fused")
+
+    def __init__(self, outer: IterVar, inner: IterVar, fused: IterVar) -> None:
+        self.outer, self.inner, self.fused = outer, inner, fused
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return (self.outer, self.inner)
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return (self.fused,)
+
+    def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
+        extent[self.fused] = simplify(extent[self.outer] * extent[self.inner])
+
+    def up(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        inner = extent[self.inner]
+        if isinstance(inner, IntImm) and inner.value <= 0:
+            inner = const(1, inner.dtype)  # an empty loop: its body never runs
+        offset[self.outer] = offset[self.fused] // inner
+        offset[self.inner] = offset[self.fused] % inner
+
+    def down(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        offset[self.fused] = offset[self.outer] * extent[self.inner] + offset[self.inner]
+
+    def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
+        return Fuse(*(axes.get(a, a) for a in (self.outer, self.inner, self.fused)))
+
+
+class Singleton(Relation):
+    """A new axis of extent 1 that comes from nothing."""
+
+    __slots__ = ("axis",)
+
+    def __init__(self, axis: IterVar) -> None:
+        self.axis = axis
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return ()
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return (self.axis,)
+
+    def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
+        extent[self.axis] = const(1)
+
+    def up(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        return
+
+    def down(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        offset[self.axis] = const(0)
+
+    def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
+        return Singleton(axes.get(self.axis, self.axis))
+
+
+class Transform(Relation):
+    """New axes computed from old ones by an invertible map.
+
+    `forward[k]` is the value of children[k] in terms of `variables` (one per parent); `inverse[i]`
+    the value of parents[i] in terms of `new_variables`; `extents[k]` the extent of children[k] for
+    the parents' extents at the time of the call.
+    """
+
+    __slots__ = (
+        "old",
+        "new",
+        "variables",
+        "forward",
+        "new_variables",
+        "inverse",
+        "extents",
+    )
+
+    def __init__(
+        self,
+        old: Sequence[IterVar],
+        new: Sequence[IterVar],
+        variables: Sequence[Var],
+        forward: Sequence[PrimExpr],
+        new_variables: Sequence[Var],
+        inverse: Sequence[PrimExpr],
+        extents: Sequence[PrimExpr],
+    ) -> None:
+        self.old, self.new = tuple(old), tuple(new)
+        self.variables, self.forward = tuple(variables), tuple(forward)
+        self.new_variables, self.inverse = tuple(new_variables), tuple(inverse)
+        self.extents = tuple(extents)
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return self.old
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return self.new
+
+    def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
+        for axis, e in zip(self.new, self.extents):
+            extent[axis] = e
+
+    def up(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        table = {v: offset[axis] for v, axis in zip(self.new_variables, self.new)}
+        for axis, e in zip(self.old, self.inverse):
+            offset[axis] = substitute(e, table)
+
+    def down(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
+        table = {v: offset[axis] for v, axis in zip(self.variables, self.old)}
+        for axis, e in zip(self.new, self.forward):
+            offset[axis] = substitute(e, table)
+
+    def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
+        return Transform(
+            [axes.get(a, a) for a in self.old],
+            [axes.get(a, a) for a in self.new],
+            self.variables,
+            self.forward,
+            self.new_variables,
+            self.inverse,
+            self.extents,
+        )
+
+
+def _at_most(size: PrimExpr, whole: PrimExpr) -> PrimExpr:
+    """A tile larger than the whole is cut down where both are known; at least 1."""
+    if isinstance(size, IntImm) and isinstance(whole, IntImm):
+        return const(max(1, min(size.value, whole.value)), whole.dtype)
+    return size if size.dtype == whole.dtype else size.astype(whole.dtype)
+
+
+def pass_down_extents(
+    relations: Iterable[Relation],
+    roots: Mapping[IterVar, PrimExpr],
+    analyzer: Analyzer,
+) -> Values:
+    """Extents of all axes, given those of the root axes."""
+    extent: Values = dict(roots)
+    for relation in relations:
+        relation.down_extents(extent, analyzer.simplify)
+    return extent
+
+
+def pass_up_values(
+    relations: Sequence[Relation],
+    leaves: Mapping[IterVar, PrimExpr],
+    extent: Mapping[IterVar, PrimExpr],
+) -> Values:
+    """Offsets of all axes, given those of the leaf axes."""
+    offset: Values = dict(leaves)
+    for relation in reversed(relations):
+        if all(c in offset for c in relation.children):
+            relation.up(offset, extent)
+    return offset
+
+
+def pass_down_values(
+    relations: Iterable[Relation],
+    roots: Mapping[IterVar, PrimExpr],
+    extent: Mapping[IterVar, PrimExpr],
+) -> Values:
+    """Offsets of all axes, given those of the root axes."""
+    offset: Values = dict(roots)
+    for relation in relations:
+        if all(p in offset for p in relation.parents):
+            relation.down(offset, extent)
+    return offset
+
+
+def derived_from(relations: Iterable[Relation], roots: Iterable[IterVar]) -> set[IterVar]:
+    """All axes that come, wholly or in part, from the given ones (themselves included)."""
+    marked = set(roots)
+    for relation in relations:
+        if any(p in marked for p in relation.parents):
+            marked.update(relation.children)
+    return marked
+
+
+def sources_of(relations: Sequence[Relation], leaves: Iterable[IterVar]) -> set[IterVar]:
+    """All axes from which the given ones come, wholly or in part (themselves included)."""
+    marked = set(leaves)
+    for relation in reversed(relations):
+        if any(c in marked for c in relation.children):
+            marked.update(relation.parents)
+    return marked
