@@ -11,17 +11,7 @@ _ROOMS = {
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = [
-    "Device",
-    "NDArray",
-    "array",
-    "cpu",
-    "cuda",
-    "device",
-    "empty",
-    "from_dlpack",
-    "opencl",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -22,25 +22,7 @@ _ROOMS = {
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = [
-    "BenchmarkResult",
-    "Device",
-    "Function",
-    "FunctionInfo",
-    "Module",
-    "NDArray",
-    "cpu",
-    "cuda",
-    "device",
-    "get_global_func",
-    "list_global_func_names",
-    "load_module",
-    "num_threads",
-    "opencl",
-    "register_func",
-    "remove_global_func",
-    "set_num_threads",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
