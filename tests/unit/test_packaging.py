@@ -1,0 +1,84 @@
+"""What a user meets before the first line of code: imports, metadata, the README's commands."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points, metadata
+from pathlib import Path
+
+import pytest
+
+import tilewright
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+HEAVY = ("onnx", "torch", "rich", "click", "xgboost", "scipy", "llvmlite", "onnxruntime")
+
+
+def command_after(mark: str) -> list[str]:
+    """Lines of the fenced block that follows <!-- mark --> in the README."""
+    found = re.search(rf"<!-- {mark} -->\n```sh\n(.*?)```", README, re.DOTALL)
+    assert found, f"README.md lacks the block marked {mark!r}"
+    return found.group(1).splitlines()
+
+
+def run_python(code: str) -> str:
+    """What a fresh Python prints for ``code``, with warnings as errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = f"import sys, tilewright; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert run_python(code).strip() == "[]"
+
+
+def test_everything_the_face_promises_is_there() -> None:
+    missing = [name for name in dir(tilewright) if getattr(tilewright, name, None) is None]
+    assert missing == []
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = tilewright.no_such_thing
+
+
+def test_metadata() -> None:
+    about = metadata("tilewright")
+    assert about["Version"] == tilewright.__version__
+    assert about["Requires-Python"] == ">=3.10"
+    assert "Apache-2.0" in (about["License-Expression"] or "")
+    assert (ROOT / "LICENSE").read_text().lstrip().startswith("Apache License")
+
+
+def test_the_command_line_is_installed() -> None:
+    scripts = {e.name: e.value for e in entry_points(group="console_scripts")}
+    assert scripts["tilewright"] == "tilewright.cli.main:main"
+
+
+@pytest.mark.parametrize("mark", ["quick start", "tests"])
+def test_readme_commands_are_one_line_and_make_their_own_environment(mark: str) -> None:
+    (command,) = command_after(mark)
+    first, *rest = command.split(" && ")
+    assert first == "python3 -m venv .venv"
+    assert rest and all(part.startswith(".venv/bin/python ") for part in rest)
+    for path in re.findall(r"\S+\.py\b", command):
+        assert (ROOT / path).is_file()
+
+
+def test_the_first_schedule_of_the_readme_runs() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    lines = [
+        line for line in program.splitlines() if line and not line.startswith(("import", "from"))
+    ]
+    assert len(lines) <= 15
+    assert run_python(program).splitlines()[-1].startswith("True ")
+
+
+def test_readme_links_lead_somewhere() -> None:
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            assert (ROOT / target).exists(), f"{document.name} links to {target}"

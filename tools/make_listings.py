@@ -1,0 +1,97 @@
+"""Bring the listings in docs/ up to date, or say which ones are not.
+
+    python -m tools.make_listings [--check]
+
+In a document, a fenced ``python`` block directly followed by a fenced ``text`` block is a program
+and what it prints. The blocks of one document run in order in one namespace, which begins with
+``tvm``, ``te``, ``np`` and the functions ``loops`` and ``files`` of this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "tilewright"
+PAIR = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+NOISE = ("T.func_attr", "T.match_buffer", "# ", "@", "class ", "def ")
+DECLARATION = re.compile(r"\w+ = T\.(Buffer\(.*data=|int32\(\)|int64\(\))")
+
+
+def loops(title: str, schedule: Any, *args: Any) -> None:
+    """Print the loop nest that ``schedule`` lowers to, without signature and buffer aliases."""
+    import tilewright as tvm
+
+    lines = str(tvm.lower(schedule, list(args), simple_mode=True)).splitlines()
+    body = [
+        line
+        for line in lines
+        if line.strip()
+        and not line.strip().startswith(NOISE)
+        and not DECLARATION.match(re.sub(r"^(\w+, )+", "", line.strip()))
+    ]
+    indent = min(len(line) - len(line.lstrip()) for line in body)
+    print(f"# {title}")
+    for line in body:
+        print(re.sub(r"\b([A-Za-z]\w*?)_\d+\[", r"\1[", line[indent:].rstrip()))
+
+
+def files(*rooms: str) -> None:
+    """Print the files of some rooms of the package with the first sentence of their docstrings."""
+    for room in rooms:
+        paths = SOURCE.glob("*.py") if room == "." else (SOURCE / room).rglob("*.py")
+        for path in sorted(paths):
+            text = ast.get_docstring(ast.parse(path.read_text()))
+            if text:
+                sentence = re.split(r"(?<=[.;:])\s", " ".join(text.split("\n\n")[0].split()))[0]
+                head = str(path.relative_to(SOURCE))
+                print(textwrap.fill(f"{head:<34}{sentence}", 100, subsequent_indent=" " * 34))
+
+
+def run_document(text: str) -> str:
+    """The document with the output of each of its programs in place."""
+    import tilewright as tvm
+    from tilewright import te
+
+    namespace: dict[str, Any] = {"tvm": tvm, "te": te, "np": np, "loops": loops, "files": files}
+
+    def run(match: re.Match[str]) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(match["code"], "<listing>", "exec"), namespace)
+        return f"```python\n{match['code']}```\n\n```text\n{out.getvalue().rstrip()}\n```\n"
+
+    return PAIR.sub(run, text)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Rewrite the documents; with --check only name those that would change, and exit with 1."""
+    parser = argparse.ArgumentParser(description="Bring the listings in docs/ up to date.")
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    args = parser.parse_args(argv)
+    stale = []
+    for path in sorted(DOCS.glob("*.md")):
+        old = path.read_text()
+        new = run_document(old)
+        if new != old:
+            stale.append(path)
+            if not args.check:
+                path.write_text(new)
+    for path in stale:
+        print(f"{path.relative_to(DOCS.parent)}: {'stale' if args.check else 'updated'}")
+    return 1 if stale and args.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
