@@ -333,8 +333,8 @@ def bind_region(
         elif not is_const(declared.shape[d], 1) and not analyzer.can_prove_equal(want, have):
             raise _fail(
                 stage,
-                f"Tensorize failed, stride {d} of {tensor.op.name} is {have}, the intrinsic's buffer "
-                f"{declared.name} has {want}; declare it with a stride variable",
+                f"Tensorize failed, stride {d} of {tensor.op.name} is {have}, the intrinsic's "
+                f"buffer {declared.name} has {want}; declare it with a stride variable",
             )
     return actual.with_(
         shape=declared.shape,

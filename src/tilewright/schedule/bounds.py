@@ -286,7 +286,8 @@ def _relaxed_loops(
         raise ScheduleError(
             f"Invalid Schedule, cannot find the producer {stage.name} along the loop nest "
             f"specified by compute_at of consumer {reader.name}: {stage.name} is computed at "
-            f"{point[0].name}, axis {point[1].var.name}, but {reader.name} reads it outside of that loop"
+            f"{point[0].name}, axis {point[1].var.name}, but {reader.name} reads it outside of "
+            "that loop"
         )
     return relaxed
 

@@ -131,7 +131,8 @@ class StageState:
                 legal="use the axes that the split, fuse or transform_layout returned",
             )
         raise Illegal(
-            f"Operate on iter var {axis.var.name} that is not part of the schedule of stage {self.name}",
+            f"Operate on iter var {axis.var.name} that is not part of the schedule of stage "
+            f"{self.name}",
             legal=f"the axes of {self.name} are s[{self.name}].op.axis and op.reduce_axis",
         )
 
@@ -273,7 +274,7 @@ def ops_between(
             return True
         if op not in reach:
             reach[op] = False
-            reach[op] = any([reaches(t.op) for t in op.input_tensors])
+            reach[op] = any(reaches(t.op) for t in op.input_tensors)
         return reach[op]
 
     stack = [t.op for t in outputs]

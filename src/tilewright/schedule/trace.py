@@ -107,12 +107,9 @@ def stages_in(sch: Any, values: Iterable[Any]) -> list[Any]:
 
 def _encode_thread(sch: Any, axis: IterVar) -> ThreadRef:
     threads: list[IterVar] = sch.thread_axes
-    for i, known in enumerate(threads):
-        if known is axis:
-            break
-    else:
-        i = len(threads)
+    if not any(known is axis for known in threads):
         threads.append(axis)
+    i = next(k for k, known in enumerate(threads) if known is axis)
     extent = axis.dom.extent if axis.dom is not None else None
     return ThreadRef(i, axis.thread_tag, extent.value if isinstance(extent, IntImm) else None)
 

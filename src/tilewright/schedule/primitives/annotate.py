@@ -43,7 +43,8 @@ def parallel(stage: StageState, var: IterVar) -> None:
     stage.leaf_position(var)
     if var.iter_type == IterVar.CommReduce:
         raise Illegal(
-            f"Cannot parallelize the reduction axis {var.var.name}: its iterations depend on each other",
+            f"Cannot parallelize the reduction axis {var.var.name}: its iterations depend on "
+            "each other",
             var,
             "parallel on a data axis, or rfactor the reduction first",
         )
@@ -54,9 +55,8 @@ def parallel(stage: StageState, var: IterVar) -> None:
 def _check_free(stage: StageState, axis: IterVar, verb: str) -> None:
     thread = stage.attr(axis).bind_thread
     if thread is not None:
-        raise Illegal(
-            f"Cannot {verb} axis {axis.var.name}: it is bound to {thread.thread_tag}", axis
-        )
+        name = axis.var.name
+        raise Illegal(f"Cannot {verb} axis {name}: it is bound to {thread.thread_tag}", axis)
 
 
 def bind(stage: StageState, ivar: IterVar, thread_ivar: IterVar) -> None:
@@ -80,8 +80,8 @@ def bind(stage: StageState, ivar: IterVar, thread_ivar: IterVar) -> None:
         thread = stage.attr(other).bind_thread
         if thread is not None and thread.thread_tag == thread_ivar.thread_tag != "vthread":
             raise Illegal(
-                f"{thread_ivar.thread_tag} is bound twice in one stage: to {other.var.name} and now "
-                f"to {ivar.var.name}",
+                f"{thread_ivar.thread_tag} is bound twice in one stage: to {other.var.name} and "
+                f"now to {ivar.var.name}",
                 ivar,
                 "fuse the two axes before binding, or use another thread axis",
             )

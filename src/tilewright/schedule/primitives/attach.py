@@ -28,7 +28,7 @@ def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
     if stage.is_output:
         raise Illegal(
             "Output must be attached at root",
-            legal=f"{stage.name} is an output of the schedule; add a cache_write stage and attach that",
+            legal=f"{stage.name} is an output; add a cache_write stage and attach that",
         )
     if parent.group is not stage.group:
         raise Illegal("Can only assign compute_at to stages within the same group")

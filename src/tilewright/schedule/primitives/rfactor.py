@@ -91,7 +91,7 @@ def _partial(
         analyzer.bind(a.var, a.dom)
     offsets = pass_up_values(stage.relations, {a: n.var for a, n in new_axes.items()}, extent)
     values: dict[Any, PrimExpr] = {}
-    condition = op.body[0].condition
+    condition = _reduction(op).condition
     guards = []
     for a in touched:
         assert a.dom is not None
@@ -102,9 +102,9 @@ def _partial(
     condition = ops.all(*guards, substitute(condition, values))
     reduce_axis = [a for a in op.reduce_axis if a not in touched]
     reduce_axis += [n for a, n in new_axes.items() if a is not axis]
-    source = [substitute(e, values) for e in op.body[0].source]
+    source = [substitute(e, values) for e in _reduction(op).source]
     body = [
-        Reduce(op.body[0].combiner, source, reduce_axis, condition, i)
+        Reduce(_reduction(op).combiner, source, reduce_axis, condition, i)
         for i in range(op.num_outputs)
     ]
     axes = [*op.axis[:place], factor, *op.axis[place:]]
@@ -115,8 +115,14 @@ def _partial(
 
 def _unreduced(op: ComputeOp, source: list[Any], condition: PrimExpr) -> list[Any]:
     """The partial results where nothing is left to reduce: the terms themselves."""
-    identity = op.body[0].combiner.identity_element
+    identity = _reduction(op).combiner.identity_element
     return [ops.if_then_else(condition, s, e) for s, e in zip(source, identity)]
+
+
+def _reduction(op: ComputeOp) -> Reduce:
+    first = op.body[0]
+    assert isinstance(first, Reduce)
+    return first
 
 
 def _fresh(axis: IterVar, extent: Values, kind: int) -> IterVar:
@@ -134,9 +140,9 @@ def _final(
     indices.insert(place, reduced.var)
     source = [ProducerLoad(factored.output(i), indices) for i in range(op.num_outputs)]
     table = {old.var: new.var for old, new in zip(op.axis, axes)}
-    init = [substitute(e, table) for e in op.body[0].init]
+    init = [substitute(e, table) for e in _reduction(op).init]
     body = [
-        Reduce(op.body[0].combiner, source, [reduced], const(True), i, init)
+        Reduce(_reduction(op).combiner, source, [reduced], const(True), i, init)
         for i in range(op.num_outputs)
     ]
     return ComputeOp(op.name, op.tag, op.attrs, axes, body)
