@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.errors import ArgumentError, InternalError
 from .adapt import complain, scalar_range, scalar_text
-from .array import NDArray
+from .array import NDArray, dtype_name
 from .signature import ArgInfo, Dim, FunctionInfo, dim_value, dims_text
 
 
@@ -78,7 +78,7 @@ def _facts(value: Any) -> tuple[int, bool, str]:
     if type(value) is NDArray:
         return value._address, value._readonly, value.dtype
     address, readonly = value.__array_interface__["data"]
-    return address, readonly, NDArray(value).dtype if value.dtype.isnative else str(value.dtype)
+    return address, readonly, dtype_name(value.dtype)
 
 
 def _check_array(info: FunctionInfo, index: int, value: Any) -> None:
