@@ -1,0 +1,303 @@
+"""Equality of structure: the same program up to the names and identities of what it defines.
+
+Variables defined in a program (loops, lets, allocations, parameters, axes of reductions) match by
+where they are defined; free variables match only themselves, unless `map_free_vars` lets them match
+by first use. Names, also those of buffers, do not count. hash.py has the hash that goes with it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from . import expr as E
+from . import iter as I
+from . import stmt as S
+from .buffer import Buffer
+from .printer import script
+
+VARS = (E.Var, E.SizeVar)
+LEAVES = (*VARS, E.IntImm, E.FloatImm, E.StringImm)
+BUFFER_TEXT = (
+    "dtype",
+    "scope_name",
+    "data_alignment",
+    "offset_factor",
+    "buffer_type",
+    "axis_separators",
+)
+BUFFER_EXPRS = ("data", "shape", "strides", "elem_offset")
+
+
+def producer_key(tensor: Any) -> tuple[int, int]:
+    """Tensors are the same if they are the same output of the same operation."""
+    return id(getattr(tensor, "op", tensor)), getattr(tensor, "value_index", 0)
+
+
+class Mismatch(Exception):
+    """Where two structures differ first; `path` is (path of the parent, field or index)."""
+
+    def __init__(self, path: Any, left: Any, right: Any) -> None:
+        self.path, self.left, self.right = path, left, right
+
+
+class _Comparer:
+    """Compares with an explicit stack of pairs (and of actions to take between them)."""
+
+    def __init__(self, map_free_vars: bool) -> None:
+        self.map_free = map_free_vars
+        self.right_of: dict[Any, Any] = {}
+        self.left_of: dict[Any, Any] = {}
+        self.skewed = 0  # how many variables stand for another than themselves
+        self.seen: set[tuple[int, int]] = set()
+        self.stack: list[Any] = []
+
+    def run(self, a: Any, b: Any) -> None:
+        """Raise Mismatch unless the two are equal."""
+        stack = self.stack
+        stack.append((a, b, None, False))
+        while stack:
+            item = stack.pop()
+            if type(item) is tuple:
+                self.pair(*item)
+            else:
+                item()
+
+    def pair(self, a: Any, b: Any, path: Any, defines: bool) -> None:
+        kind = type(a)
+        if kind is not type(b):
+            raise Mismatch(path, a, b)
+        if kind in VARS:
+            self.var(a, b, path, defines)
+        elif isinstance(a, E.Node):
+            self.node(a, b, path, defines)
+        elif kind is tuple or kind is list:
+            if len(a) != len(b):
+                raise Mismatch(path, a, b)
+            self.push(path, zip(range(len(a)), a, b), defines)
+        elif kind is dict:
+            if a.keys() != b.keys():
+                raise Mismatch(path, a, b)
+            self.push(path, ((k, a[k], b[k]) for k in a), defines)
+        elif kind is float:
+            if struct.pack("d", a) != struct.pack("d", b):
+                raise Mismatch(path, a, b)
+        elif a is not b and not bool(a == b):
+            raise Mismatch(path, a, b)
+
+    def node(self, a: Any, b: Any, path: Any, defines: bool) -> None:
+        if a is b and not self.skewed and not self.map_free and not defines:
+            return
+        kind = type(a)
+        if kind not in LEAVES:
+            key = (id(a), id(b))
+            if key in self.seen:
+                return
+            self.seen.add(key)
+        if isinstance(a, E.PrimExpr) and a.dtype != b.dtype:
+            raise Mismatch(path, a, b)
+        special = _SPECIAL.get(kind)
+        if special is not None:
+            special(self, a, b, path, defines)
+        else:
+            self.fields(path, a, b, a._fields, defines)
+
+    def push(self, path: Any, parts: Iterable[tuple[Any, Any, Any]], defines: bool = False) -> None:
+        """Compare parts (key, left, right) in order, before all that is pending."""
+        items = [(x, y, (path, at), defines) for at, x, y in parts]
+        self.stack.extend(reversed(items))
+
+    def fields(
+        self, path: Any, a: Any, b: Any, names: Iterable[str], defines: bool = False
+    ) -> None:
+        self.push(path, ((f, getattr(a, f), getattr(b, f)) for f in names), defines)
+
+    # -- variables
+
+    def var(self, a: E.Var, b: E.Var, path: Any, defines: bool) -> None:
+        known = self.right_of.get(a)
+        if known is not None or b in self.left_of:
+            if known is not b:
+                raise Mismatch(path, a, b)
+        elif defines or self.map_free:
+            self.define(a, b, path)
+        elif a is not b:
+            raise Mismatch(path, a, b)
+
+    def define(self, a: Any, b: Any, path: Any) -> Callable[[], None]:
+        """Let `a` on the left stand for `b` on the right; returns what ends that."""
+        if type(a) is not type(b) or a.dtype != b.dtype:
+            raise Mismatch(path, a, b)
+        before = self.right_of.get(a), self.left_of.get(b)
+        self.right_of[a] = b
+        self.left_of[b] = a
+        self.skewed += a is not b
+        self.seen.clear()
+        return partial(self.undo, a, b, *before)
+
+    def undo(self, a: Any, b: Any, right: Any, left: Any) -> None:
+        self.skewed -= a is not b
+        for table, key, value in ((self.right_of, a, right), (self.left_of, b, left)):
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = value
+        self.seen.clear()
+
+    def scope(self, pairs: Iterable[tuple[Any, Any]], path: Any) -> None:
+        """Define variables for what is pushed after this call."""
+        for a, b in pairs:
+            self.stack.append(self.define(a, b, path))
+
+    def restore(self, right: dict[Any, Any], left: dict[Any, Any], skewed: int) -> None:
+        self.right_of, self.left_of, self.skewed = right, left, skewed
+        self.seen.clear()
+
+    # -- nodes that define something
+
+    def buffer(self, a: Buffer, b: Buffer, path: Any, defines: bool) -> None:
+        for f in BUFFER_TEXT:
+            if getattr(a, f) != getattr(b, f):
+                raise Mismatch((path, f), getattr(a, f), getattr(b, f))
+        self.fields(path, a, b, BUFFER_EXPRS, defines)
+
+    def binder(
+        self, a: Any, b: Any, path: Any, var: str, first: Iterable[str], inside: Iterable[str]
+    ) -> None:
+        """Compare the fields `first`, define `var`, compare the fields `inside` its scope."""
+
+        def body() -> None:
+            self.scope([(getattr(a, var), getattr(b, var))], (path, var))
+            self.fields(path, a, b, inside)
+
+        self.stack.append(body)
+        self.fields(path, a, b, first)
+
+    def loop(self, a: S.For, b: S.For, path: Any, _: bool) -> None:
+        first = ("min", "extent", "kind", "thread_binding", "annotations")
+        self.binder(a, b, path, "loop_var", first, ("body",))
+
+    def let(self, a: Any, b: Any, path: Any, _: bool) -> None:
+        self.binder(a, b, path, "var", ("value",), ("body",))
+
+    def allocate(self, a: S.Allocate, b: S.Allocate, path: Any, _: bool) -> None:
+        first = ("extents", "annotations")
+        self.binder(a, b, path, "buffer_var", first, ("buffer", "body"))
+
+    def attr(self, a: S.AttrStmt, b: S.AttrStmt, path: Any, _: bool) -> None:
+        left, right = a.node, b.node
+        both = isinstance(left, I.IterVar) and isinstance(right, I.IterVar)
+        if both and left.var not in self.right_of and right.var not in self.left_of:
+            self.scope([(left.var, right.var)], (path, "node"))
+        self.fields(path, a, b, a._fields)
+
+    def iter_var(self, a: I.IterVar, b: I.IterVar, path: Any, defines: bool) -> None:
+        if (a.iter_type, a.thread_tag) != (b.iter_type, b.thread_tag):
+            raise Mismatch(path, a, b)
+        self.fields(path, a, b, ("dom",))
+        self.fields(path, a, b, ("var",), True)
+
+    def producer_load(self, a: I.ProducerLoad, b: I.ProducerLoad, path: Any, _: bool) -> None:
+        if producer_key(a.producer) != producer_key(b.producer):
+            raise Mismatch((path, "producer"), a.producer, b.producer)
+        self.fields(path, a, b, ("indices",))
+
+    def reduce(self, a: I.Reduce, b: I.Reduce, path: Any, _: bool) -> None:
+        if len(a.axis) != len(b.axis):
+            raise Mismatch((path, "axis"), a.axis, b.axis)
+        self.scope([(x.var, y.var) for x, y in zip(a.axis, b.axis)], (path, "axis"))
+        self.fields(path, a, b, a._fields)
+
+    def reducer(self, a: I.CommReducer, b: I.CommReducer, path: Any, _: bool) -> None:
+        if (len(a.lhs), len(a.rhs)) != (len(b.lhs), len(b.rhs)):
+            raise Mismatch(path, a, b)
+        self.scope(zip((*a.lhs, *a.rhs), (*b.lhs, *b.rhs)), path)
+        self.fields(path, a, b, ("result", "identity_element"))
+
+    def function(self, a: S.PrimFunc, b: S.PrimFunc, path: Any, _: bool) -> None:
+        here = (path, "params")
+        if len(a.params) != len(b.params):
+            raise Mismatch(here, a.params, b.params)
+        before = dict(self.right_of), dict(self.left_of), self.skewed
+        self.stack.append(partial(self.restore, *before))
+        for x, y in zip(a.params, b.params):
+            if (x in a.buffer_map) != (y in b.buffer_map):
+                raise Mismatch(here, x, y)
+            self.define(x, y, here)
+        self.fields(path, a, b, ("attrs", "body"))
+        maps = a.buffer_map, b.buffer_map
+        pairs = [(x.name, x, y) for x, y in zip(a.params, b.params) if x in maps[0]]
+        self.push((path, "buffer_map"), [(n, maps[0][x], maps[1][y]) for n, x, y in pairs], True)
+
+
+_SPECIAL: dict[type, Callable[[_Comparer, Any, Any, Any, bool], None]] = {
+    Buffer: _Comparer.buffer,
+    S.For: _Comparer.loop,
+    S.LetStmt: _Comparer.let,
+    E.Let: _Comparer.let,
+    S.Allocate: _Comparer.allocate,
+    S.AttrStmt: _Comparer.attr,
+    I.IterVar: _Comparer.iter_var,
+    I.ProducerLoad: _Comparer.producer_load,
+    I.Reduce: _Comparer.reduce,
+    I.CommReducer: _Comparer.reducer,
+    S.PrimFunc: _Comparer.function,
+}
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two expressions, statements, functions or modules are the same program.
+
+    Linear in the size of the smaller, counting shared nodes once; of any depth.
+    """
+    try:
+        _Comparer(map_free_vars).run(lhs, rhs)
+    except Mismatch:
+        return False
+    return True
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise ValueError that shows the first differing place, unless they are the same program."""
+    try:
+        _Comparer(map_free_vars).run(lhs, rhs)
+    except Mismatch as error:
+        raise ValueError(_describe(lhs, rhs, error)) from None
+
+
+def _describe(lhs: Any, rhs: Any, error: Mismatch) -> str:
+    keys: list[Any] = []
+    path = error.path
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    keys.reverse()
+    place = "".join(f".{k}" if isinstance(k, str) else f"[{k}]" for k in keys) or " the root"
+    left, right = _short(error.left), _short(error.right)
+    texts = [script(side, _marks(side, keys)) for side in (lhs, rhs)]
+    return (
+        f"structures differ at{' ' if place[0] != ' ' else ''}{place}: {left} against {right}\n"
+        f"left:\n{texts[0]}\nright:\n{texts[1]}"
+    )
+
+
+def _short(value: Any) -> str:
+    text = f"{value} ({type(value).__name__})" if isinstance(value, E.Node) else repr(value)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _marks(root: Any, keys: list[Any]) -> Mapping[Any, str]:
+    """A mark for the innermost statement on the way to the differing place."""
+    found, node = None, root
+    for key in keys:
+        if isinstance(node, S.Stmt):
+            found = node
+        if isinstance(node, (S.IRModule, tuple, list, dict)):
+            node = node[key]
+        else:
+            node = getattr(node, str(key), None)
+    if isinstance(node, S.Stmt):
+        found = node
+    return {found: "differs"} if found is not None else {}
