@@ -9,7 +9,8 @@ from ..base.deep import deep_call
 from ..base.errors import InternalError
 from ..loopir.iter import ProducerLoad, Range, Reduce
 from ..loopir.rewrite import Rewriter, handles
-from .op import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
+from .operations import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
+from .operations import loaded_tensors as loaded_tensors
 from .tensor import Tensor
 
 

@@ -26,7 +26,7 @@ def scan(
 
     Each argument is a tensor, or a list of them for several states. `init` (shape (k, ...)) holds
     the first k rows, `update` (shape (T, ...)) computes row t from rows of `state_placeholder`
-    (shape (T, ...)) before t, for t = k ... T - 1. `inputs` may name the tensors that `update` reads.
+    (shape (T, ...)) before t, for t = k ... T - 1. `inputs` may name the tensors that it reads.
 
     Raises TilewrightError where lengths, dtypes or shapes do not agree.
     """

@@ -12,7 +12,7 @@ from ..loopir.operators import ExprOps
 from .arithmetic import TensorArithmetic
 
 if TYPE_CHECKING:
-    from .op import Operation
+    from .operations import Operation
 
 
 class Tensor(TensorArithmetic, Node):
