@@ -153,7 +153,9 @@ def test_devices():
 
 
 def test_options(monkeypatch):
-    with pytest.raises(TilewrightError, match="unknown option 'unrol_max_step'; did you mean unroll"):
+    with pytest.raises(
+        TilewrightError, match="unknown option 'unrol_max_step'; did you mean unroll"
+    ):
         config.get("unrol_max_step")
     with pytest.raises(TilewrightError, match="option 'verify' takes a yes or no, got 'maybe'"):
         config.set_option("verify", "maybe")

@@ -233,7 +233,7 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, A
     nbytes = count * dtype.itemsize
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return raw[start : start + nbytes].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, raw.data, start)
 
 
 def empty(

@@ -87,7 +87,12 @@ def test_torch_tensors_share_memory():
 
 
 def test_scalars_fill_their_slots():
-    args = [scalar("i", "int32"), scalar("b", "bool"), scalar("f", "float32"), scalar("u", "uint64")]
+    args = [
+        scalar("i", "int32"),
+        scalar("b", "bool"),
+        scalar("f", "float32"),
+        scalar("u", "uint64"),
+    ]
     f = dump(args, 5)
     out = np.zeros(5, np.int64)
     f(out, -7, True, 0.5, (1 << 64) - 1)
@@ -152,7 +157,9 @@ def test_shapes_may_be_expressions_of_symbols_bound_later():
     args = [
         array("C", "float32", [["sub", "n", 2], ["floordiv", "m", 2]], is_output=True),
         array("A", "float32", ["n", ["max", "m", 1]]),
-        array("B", "float32", ["m", ["floormod", "n", 4], ["add", ["mul", "n", 2], ["min", 1, "m"]]]),
+        array(
+            "B", "float32", ["m", ["floormod", "n", 4], ["add", ["mul", "n", 2], ["min", 1, "m"]]]
+        ),
     ]
     f = checked(args)
     f(*(np.zeros(s, np.float32) for s in ((4, 2), (6, 5), (5, 2, 13))))
@@ -191,7 +198,12 @@ def test_outputs_may_lie_side_by_side_but_not_overlap():
 
 def test_strided_views_that_interleave_count_as_overlapping():
     sizes = {"strides": ["s"]}
-    f = checked([array("A", "float32", [3], **sizes), array("C", "float32", [3], strides=["t"], is_output=True)])
+    f = checked(
+        [
+            array("A", "float32", [3], **sizes),
+            array("C", "float32", [3], strides=["t"], is_output=True),
+        ]
+    )
     buffer = np.zeros(12, np.float32)
     f(buffer[:3], buffer[3:6])
     f(buffer[5:2:-1], buffer[:3])
@@ -210,7 +222,9 @@ def test_empty_arrays_overlap_nothing():
     g(buffer[2:2], buffer)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int64", "float16", "float64", "bfloat16"]
+)
 def test_dtypes_match_exactly(dtype):
     kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     f = checked([array("A", dtype, [3])])
