@@ -1,0 +1,3 @@
+"""`tvm.tir.buffer`: buffers."""
+
+from ..loopir.buffer import *  # noqa: F403

@@ -1,0 +1,5 @@
+"""`tvm.tir.ir_builder`."""
+
+from ..loopir.ir_builder import BufferVar as BufferVar
+from ..loopir.ir_builder import IRBuilder as IRBuilder
+from ..loopir.ir_builder import create as create

@@ -1,0 +1,3 @@
+"""`tvm.tir.op`: builders of operations."""
+
+from ..loopir.op import *  # noqa: F403

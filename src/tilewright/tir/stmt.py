@@ -1,0 +1,3 @@
+"""`tvm.tir.stmt`: the statements."""
+
+from ..loopir.stmt import *  # noqa: F403
