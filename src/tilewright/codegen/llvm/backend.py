@@ -1,0 +1,112 @@
+"""LLVM IR text to machine code: parse, link what users import, optimise, emit.
+
+Loops are vectorised in the loop IR, so LLVM's loop and SLP vectorisers stay off unless asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from ...base.errors import CompileError, InternalError
+from ...target.capability import architecture
+from ...target.target import Target
+
+_lock = threading.Lock()
+_ready: set[str] = set()
+
+
+def emit_object(
+    text: str,
+    target: Target,
+    imports: Sequence[str] = (),
+    opt_level: int = 2,
+    vectorize: bool = False,
+) -> bytes:
+    """Object code, position independent, of LLVM IR text."""
+    module, machine = optimize(text, target, imports, opt_level, vectorize)
+    return bytes(machine.emit_object(module))
+
+
+def emit_assembly(
+    text: str,
+    target: Target,
+    imports: Sequence[str] = (),
+    opt_level: int = 2,
+    vectorize: bool = False,
+) -> str:
+    """Assembly text of LLVM IR text."""
+    module, machine = optimize(text, target, imports, opt_level, vectorize)
+    return str(machine.emit_assembly(module))
+
+
+def optimize(
+    text: str,
+    target: Target,
+    imports: Sequence[str] = (),
+    opt_level: int = 2,
+    vectorize: bool = False,
+) -> tuple[Any, Any]:
+    """The optimised module, and the target machine that emits it."""
+    import llvmlite.binding as llvm
+
+    with _lock:
+        machine = _machine(target.triple, target.cpu, target.features, target.abi, opt_level)
+        try:
+            module = llvm.parse_assembly(text)
+            module.data_layout = str(machine.target_data)
+            for other in imports:
+                extra = llvm.parse_assembly(other)
+                extra.triple, extra.data_layout = module.triple, module.data_layout
+                module.link_in(extra)
+            module.verify()
+        except RuntimeError as error:
+            if imports:
+                raise CompileError(f"linking the imported code failed: {error}") from None
+            raise InternalError(f"LLVM rejects generated code: {error}") from None
+        _run_passes(llvm, module, machine, opt_level, vectorize)
+    return module, machine
+
+
+def _run_passes(llvm: Any, module: Any, machine: Any, opt_level: int, vectorize: bool) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=min(max(opt_level, 0), 3))
+    options.loop_vectorization = vectorize
+    options.slp_vectorization = vectorize
+    options.loop_interleaving = vectorize
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    passes.close()
+    builder.close()
+
+
+@lru_cache(maxsize=32)
+def _machine(triple: str, cpu: str, features: str, abi: str, opt_level: int) -> Any:
+    import llvmlite.binding as llvm
+
+    _initialize(llvm, triple)
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise CompileError(f"LLVM has no code generator for {triple}: {error}") from None
+    return target.create_target_machine(
+        cpu, features, opt=opt_level, reloc="pic", codemodel="small", abiname=abi
+    )
+
+
+def _initialize(llvm: Any, triple: str) -> None:
+    """Make LLVM's code generators known: the host's alone (cheap), or all for another machine."""
+    host = architecture(llvm.get_process_triple()) == architecture(triple)
+    which = "native" if host else "all"
+    if which in _ready:
+        return
+    if host:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    _ready.add(which)

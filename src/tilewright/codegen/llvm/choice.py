@@ -1,0 +1,85 @@
+"""tir.if_then_else: only the side that is chosen may be evaluated."""
+
+from __future__ import annotations
+
+from ...base.dtype import parse
+from ...loopir import expr as E
+from ...loopir.visit import CHILDREN
+from .emitter import Emitter
+
+_CHEAP = 16  # nodes that are rather evaluated in vain than branched around
+_DIVISIONS = (E.Div, E.Mod, E.FloorDiv, E.FloorMod)
+_CHEAP_CALLS = frozenset(
+    f"tir.{n}"
+    for n in (
+        "likely reinterpret shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not "
+        "fabs floor ceil trunc nearbyint fma copysign isnan isinf isfinite sqrt"
+    ).split()
+)
+
+
+def if_then_else(f: Emitter, e: E.Call) -> str:
+    """A select where both sides are harmless; else a branch, or masked reads for vector conditions."""
+    condition, a, b = e.args
+    if isinstance(condition, E.IntImm):
+        return f.expr(a if condition.value else b)
+    test = f.expr(condition)
+    lanes = parse(condition.dtype).lanes
+    kind = f.type(e.dtype)
+    if _harmless(a) and _harmless(b):
+        return f.op(
+            f"select {f.type(condition.dtype)} {test}, {kind} {f.expr(a)}, {kind} {f.expr(b)}"
+        )
+    if lanes == 1:
+        return _branch(f, test, a, b, kind)
+    outer = f.mask
+    bits = f"<{lanes} x i1>"
+    ones = f.splat("true", "i1", lanes)
+    f.mask = (_and(f, test, outer, bits, lanes), lanes)
+    yes = f.expr(a)
+    f.mask = (_and(f, f.op(f"xor {bits} {test}, {ones}"), outer, bits, lanes), lanes)
+    no = f.expr(b)
+    f.mask = outer
+    return f.op(f"select {bits} {test}, {kind} {yes}, {kind} {no}")
+
+
+def _and(f: Emitter, test: str, outer: tuple[str, int] | None, bits: str, lanes: int) -> str:
+    if outer is None:
+        return test
+    operand = outer[0] if outer[1] == lanes else f.splat(outer[0], "i1", lanes)
+    return f.op(f"and {bits} {test}, {operand}")
+
+
+def _branch(f: Emitter, test: str, a: E.PrimExpr, b: E.PrimExpr, kind: str) -> str:
+    then, other, after = f.label("then"), f.label("else"), f.label("join")
+    f.branch_if(test, then, other)
+    f.block(then)
+    with f.scope(expression=True):
+        yes = f.expr(a)
+    yes_end = f.current
+    f.branch(after)
+    f.block(other)
+    with f.scope(expression=True):
+        no = f.expr(b)
+    no_end = f.current
+    f.branch(after)
+    f.block(after)
+    return f.effect(f"phi {kind} [ {yes}, %{yes_end} ], [ {no}, %{no_end} ]")
+
+
+def _harmless(e: E.PrimExpr) -> bool:
+    """Whether an expression may be evaluated although it is not needed: short, without reads, integer
+    divisions and calls that cost or do something."""
+    stack, left = [e], _CHEAP
+    while stack:
+        x = stack.pop()
+        left -= 1
+        kind = type(x)
+        if left < 0 or kind is E.BufferLoad:
+            return False
+        if kind in _DIVISIONS and not parse(x.dtype).is_float:
+            return False
+        if kind is E.Call and x.op.name not in _CHEAP_CALLS:  # type: ignore[attr-defined]
+            return False
+        stack.extend(CHILDREN[kind](x))
+    return True

@@ -1,0 +1,198 @@
+"""Where a function's allocations live: on the stack, in a workspace taken at entry, or on the heap.
+
+Small ones of constant size are stack slots, which LLVM turns into registers where it can. Others
+whose size is known at entry share one block of memory, taken there; those inside a parallel loop have a
+slice of it for each thread. What depends on a loop variable is taken and freed where it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...base.dtype import parse
+from ...loopir import expr as E
+from ...loopir import stmt as S
+from ...loopir.visit import free_vars
+from .emitter import Emitter
+from .index import add64, index, mul64
+
+STACK_BYTES = 64 << 10
+ALIGN = 64
+WORKSPACE, SLICE, THREADS = (
+    E.Var("workspace", "handle"),
+    E.Var("slice", "int64"),
+    E.Var("threads", "int32"),
+)
+
+Offset = "int | E.Var"
+
+
+@dataclass
+class Plan:
+    """The allocations of one function by place; `regions` by the id of the parallel loop."""
+
+    stack: set[E.Var] = field(default_factory=set)
+    serial: dict[E.Var, S.Allocate] = field(default_factory=dict)
+    regions: dict[int, dict[E.Var, S.Allocate]] = field(default_factory=dict)
+    offsets: dict[tuple[int, E.Var], str | E.Var] = field(default_factory=dict)
+    has_parallel: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.serial and not any(self.regions.values())
+
+
+def runs_parallel(s: S.For) -> bool:
+    """Whether a loop is worth threads: parallel, and not known to have one step at most."""
+    return s.kind == S.ForKind.PARALLEL and not (
+        isinstance(s.extent, E.IntImm) and s.extent.value <= 1
+    )
+
+
+def make_plan(body: S.Stmt, known: set[E.Var], limit: int = STACK_BYTES) -> Plan:
+    """Decide for each allocation of a function; `known`: variables that have values at entry."""
+    plan = Plan()
+    used: dict[int, int] = {}
+    stack: list[tuple[S.Stmt, int]] = [(body, 0)]
+    while stack:
+        s, region = stack.pop()
+        if isinstance(s, S.For):
+            if region == 0 and runs_parallel(s):
+                region = id(s)
+                plan.has_parallel = True
+                plan.regions.setdefault(region, {})
+            stack.append((s.body, region))
+        elif isinstance(s, S.Allocate):
+            _place(plan, s, region, used, known, limit)
+            stack.append((s.body, region))
+        elif isinstance(s, S.SeqStmt):
+            stack.extend((x, region) for x in reversed(s.seq))
+        elif isinstance(s, S.IfThenElse):
+            stack.append((s.then_case, region))
+            if s.else_case is not None:
+                stack.append((s.else_case, region))
+        elif isinstance(s, (S.LetStmt, S.AttrStmt, S.AssertStmt, S.While)):
+            stack.append((s.body, region))
+    return plan
+
+
+def constant_bytes(s: S.Allocate) -> int | None:
+    """Bytes of an allocation, None if they are not constant."""
+    t = parse(s.buffer.dtype)
+    total = t.nbytes * t.lanes
+    for extent in s.buffer.shape:
+        if not isinstance(extent, E.IntImm):
+            return None
+        total *= max(extent.value, 0)
+    return total
+
+
+def _place(
+    plan: Plan, s: S.Allocate, region: int, used: dict[int, int], known: set[E.Var], limit: int
+) -> None:
+    data, size = s.buffer.data, constant_bytes(s)
+    if size is not None and used.get(region, 0) + size <= limit:
+        used[region] = used.get(region, 0) + size
+        plan.stack.add(data)
+    elif all(v in known for extent in s.buffer.shape for v in free_vars(extent)):
+        (plan.regions[region] if region else plan.serial)[data] = s
+
+
+def emit_bytes(f: Emitter, s: S.Allocate) -> str:
+    """Bytes of an allocation, rounded up to the alignment, as an i64 operand."""
+    size = constant_bytes(s)
+    if size is not None:
+        return str(-(-max(size, 1) // ALIGN) * ALIGN)
+    t = parse(s.buffer.dtype)
+    total = str(t.nbytes * t.lanes)
+    for extent in s.buffer.shape:
+        total = mul64(f, total, index(f, extent))
+    f.module.declare("declare i64 @llvm.smax.i64(i64, i64)")
+    total = f.op(f"call i64 @llvm.smax.i64(i64 {total}, i64 1)")
+    return f.op(f"and i64 {add64(f, total, str(ALIGN - 1))}, {-ALIGN}")
+
+
+def take_workspace(f: Emitter, plan: Plan) -> str:
+    """In the entry function: allocate, give each serial allocation its pointer and each of a thread's
+    slice its offset (both in `f.env`); returns the block's pointer, empty if none is needed."""
+    if plan.is_empty:
+        return ""
+    serial: list[tuple[E.Var, str]] = []
+    total = "0"
+    for data, s in plan.serial.items():
+        serial.append((data, total))
+        total = add64(f, total, emit_bytes(f, s))
+    slice_bytes = "0"
+    for region, slots in plan.regions.items():
+        end = "0"
+        for data, s in slots.items():
+            plan.offsets[region, data] = _as_offset(f, end)
+            end = add64(f, end, emit_bytes(f, s))
+        slice_bytes = _larger(f, slice_bytes, end)
+    whole = total
+    if slice_bytes != "0":
+        whole = add64(f, total, mul64(f, slice_bytes, f.extend(f.env[THREADS], "int32")))
+    block = take(f, whole)
+    for data, offset in serial:
+        f.env[data] = f.op(f"getelementptr inbounds i8, ptr {block}, i64 {offset}")
+        f.align[data] = ALIGN
+    if slice_bytes != "0":
+        f.env[WORKSPACE] = f.op(f"getelementptr inbounds i8, ptr {block}, i64 {total}")
+        f.wide[SLICE] = slice_bytes
+    return block
+
+
+def take(f: Emitter, size: str) -> str:
+    """A new block of `size` bytes (a multiple of the alignment); the function fails without."""
+    f.module.declare("declare noalias ptr @aligned_alloc(i64 allocalign, i64)")
+    block = f.effect(f"call noalias align {ALIGN} ptr @aligned_alloc(i64 {ALIGN}, i64 {size})")
+    failed, fine = f.label("nomem"), f.label("taken")
+    f.branch_if(f.op(f"icmp eq ptr {block}, null"), failed, fine)
+    f.block(failed)
+    f.leave(str(f.module.message("out of memory: the workspace of a compiled function") + 1))
+    f.block(fine)
+    return block
+
+
+def give_back(f: Emitter, block: str) -> None:
+    """Free a block."""
+    f.module.declare("declare void @free(ptr)")
+    f.line(f"call void @free(ptr {block})")
+
+
+def slot_pointers(f: Emitter, plan: Plan, region: int, thread: str) -> list[tuple[E.Var, str]]:
+    """Pointers of a parallel loop's allocations in the slice of a thread (an i64 operand)."""
+    slots = plan.regions.get(region)
+    if not slots:
+        return []
+    start = mul64(f, f.wide[SLICE], thread)
+    base = f.op(f"getelementptr inbounds i8, ptr {f.env[WORKSPACE]}, i64 {start}")
+    pointers = []
+    for data in slots:
+        offset = plan.offsets[region, data]
+        at = offset if isinstance(offset, str) else f.wide[offset]
+        pointers.append((data, f.op(f"getelementptr inbounds i8, ptr {base}, i64 {at}")))
+    return pointers
+
+
+def slot_variables(plan: Plan, region: int) -> list[E.Var]:
+    """What a thread needs to find its slice."""
+    if not plan.regions.get(region):
+        return []
+    offsets = (plan.offsets[region, data] for data in plan.regions[region])
+    return [WORKSPACE, SLICE, *(v for v in offsets if isinstance(v, E.Var))]
+
+
+def _as_offset(f: Emitter, operand: str) -> str | E.Var:
+    if operand[0] != "%":
+        return operand
+    var = E.Var("offset", "int64")
+    f.wide[var] = operand
+    return var
+
+
+def _larger(f: Emitter, a: str, b: str) -> str:
+    if a[0] != "%" and b[0] != "%":
+        return str(max(int(a), int(b)))
+    f.module.declare("declare i64 @llvm.smax.i64(i64, i64)")
+    return f.op(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
