@@ -1,0 +1,155 @@
+"""Analyzer: the questions that passes ask about integer expressions.
+
+One Analyzer serves one walk over a program: it is told the ranges of variables (`bind`) and the
+conditions of the place (`enter_constraint`), and simplifies and proves with them. Inside,
+everything is a linear form (forms.py); expressions are turned into forms by the rules in simplify/,
+bounds are interval arithmetic (interval.py, modular.py), proofs eliminate atoms by facts (prove.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..base.deep import deep_call
+from ..loopir import expr as E
+from ..loopir.effects import is_pure
+from ..loopir.iter import IterVar, Range
+from .assume import assume, bind_range, bind_value, forget
+from .bound import ConstIntBound, ModularSet, unlimited
+from .context import Context
+from .decide import condition_holds
+from .forms import LINEAR_TYPES, Lin, combined
+from .interval import expr_bound
+from .modular import expr_residue
+from .prove import PROOF_STEPS, proves
+from .simplify.mul import expand
+from .simplify.table import EXPR_RULES, LIN_RULES
+
+if TYPE_CHECKING:
+    from .int_set import IntervalSet
+
+
+class Analyzer:
+    """Simplifies and proves with what it is told; see the module's head."""
+
+    def __init__(self) -> None:
+        self.context = Context(LIN_RULES, EXPR_RULES)
+
+    def bind(self, var: Any, value: Any, allow_override: bool = True) -> None:
+        """Say what a variable stands for: an expression (it is replaced by it) or a Range.
+
+        A range with symbolic ends is used where the variable itself occurs, so that an empty loop
+        proves nothing about its limits elsewhere.
+        """
+        del allow_override  # a second bind always replaces the first
+        var = var.var if isinstance(var, IterVar) else var
+        if isinstance(value, Range):
+            deep_call(bind_range, self.context, var, value)
+        else:
+            deep_call(bind_value, self.context, var, E.convert(value))
+
+    @contextmanager
+    def enter_constraint(self, cond: Any) -> Iterator[None]:
+        """Within the `with`, `cond` is known to hold.
+
+        Conjunctions are split, `likely` is stripped. Conditions that read memory or call impure
+        functions are ignored: what they say may stop to hold before the scope ends.
+        """
+        cond = E.convert(cond)
+        ctx = self.context
+        ctx.push()
+        try:
+            if is_pure(cond):
+                deep_call(assume, ctx, ctx_simplify(ctx, cond))
+            yield
+        finally:
+            ctx.pop()
+
+    constraint_scope = enter_constraint
+
+    def simplify(self, e: Any, steps: int = 2) -> Any:
+        """An equal expression in normal form; the same object where nothing changes."""
+        del steps
+        if not isinstance(e, E.PrimExpr):
+            e = E.convert(e)
+        hit = self.context.simps.get(id(e))
+        return hit[1] if hit is not None else ctx_simplify(self.context, e)
+
+    rewrite_simplify = simplify
+    canonical_simplify = simplify
+
+    def can_prove(self, cond: Any) -> bool:
+        """Whether a condition is proved; False does not say that it is false."""
+        return deep_call(condition_holds, self.context, E.convert(cond))
+
+    def can_prove_equal(self, a: Any, b: Any) -> bool:
+        """Whether a == b is proved."""
+        a, b = E.match_types(a, b)
+        if a is b:
+            return True
+        if a.dtype not in LINEAR_TYPES:
+            return self.can_prove(E.EQ(a, b))
+        return deep_call(self._equal, a, b)
+
+    def _equal(self, a: E.PrimExpr, b: E.PrimExpr) -> bool:
+        ctx = self.context
+        gap = combined(ctx.lin(a), -1, ctx.lin(b))
+        if gap.terms:
+            gap = expand(ctx, gap)
+        if not gap.terms:
+            return gap.const == 0
+        return condition_holds(ctx, E.EQ(a, b))
+
+    def can_prove_less(self, a: Any, b: Any) -> bool:
+        """Whether a < b is proved."""
+        return self._at_least(b, a, 1)
+
+    def can_prove_less_equal(self, a: Any, b: Any) -> bool:
+        """Whether a <= b is proved."""
+        return self._at_least(b, a, 0)
+
+    def can_prove_greater_equal(self, a: Any, b: Any) -> bool:
+        """Whether a >= b is proved."""
+        return self._at_least(a, b, 0)
+
+    def _at_least(self, a: Any, b: Any, margin: int) -> bool:
+        """Whether a >= b + margin is proved."""
+        a, b = E.match_types(a, b)
+        if a.dtype not in LINEAR_TYPES:
+            return self.can_prove(E.LT(b, a) if margin else E.LE(b, a))
+        ctx = self.context
+
+        def work() -> bool:
+            gap = combined(ctx.lin(a), -1, ctx.lin(b))
+            return proves(ctx, Lin(gap.terms, gap.const - margin), PROOF_STEPS)
+
+        return deep_call(work)
+
+    def const_int_bound(self, e: Any) -> ConstIntBound:
+        """Constants between which an integer expression lies."""
+        e = E.convert(e)
+        low, high = deep_call(expr_bound, self.context, ctx_simplify(self.context, e))
+        return ConstIntBound(low, high)
+
+    def const_int_bound_update(self, var: Any, bound: ConstIntBound) -> None:
+        """Say between which constants a variable lies."""
+        atom = self.context.space.var(var.var if isinstance(var, IterVar) else var)
+        forget(self.context, atom)
+        self.context.known[atom] = (unlimited(bound.min_value), unlimited(bound.max_value))
+
+    def modular_set(self, e: Any) -> ModularSet:
+        """What an integer expression is modulo some number."""
+        e = E.convert(e)
+        return ModularSet(*deep_call(expr_residue, self.context, e))
+
+    def int_set(self, e: Any, dom_map: Mapping[Any, Any] | None = None) -> IntervalSet:
+        """The interval of `e` as the variables in `dom_map` range over their sets."""
+        from .int_set import eval_set
+
+        return eval_set(E.convert(e), dom_map or {}, self)
+
+
+def ctx_simplify(ctx: Context, e: Any) -> Any:
+    return deep_call(ctx.simp, e)

@@ -1,0 +1,73 @@
+"""What bound and residue queries answer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .forms import INF
+
+
+class ConstIntBound:
+    """min_value <= x <= max_value; the sentinels NEG_INF and POS_INF say that there is no limit."""
+
+    __slots__ = ("max_value", "min_value")
+    POS_INF: ClassVar[int] = (1 << 63) - 1
+    NEG_INF: ClassVar[int] = -((1 << 63) - 1)
+
+    def __init__(self, min_value: float, max_value: float) -> None:
+        self.min_value = _finite(min_value)
+        self.max_value = _finite(max_value)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ConstIntBound)
+            and self.min_value == other.min_value
+            and self.max_value == other.max_value
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.min_value, self.max_value))
+
+    def __repr__(self) -> str:
+        return f"ConstIntBound(min={_text(self.min_value)}, max={_text(self.max_value)})"
+
+
+def _finite(value: float) -> int:
+    if value == INF:
+        return ConstIntBound.POS_INF
+    if value == -INF:
+        return ConstIntBound.NEG_INF
+    return max(ConstIntBound.NEG_INF, min(ConstIntBound.POS_INF, int(value)))
+
+
+def _text(value: int) -> str:
+    named = {ConstIntBound.POS_INF: "pos_inf", ConstIntBound.NEG_INF: "neg_inf"}
+    return named.get(value, str(value))
+
+
+def unlimited(value: int) -> float:
+    """A limit of a ConstIntBound with its sentinels as infinities."""
+    if value >= ConstIntBound.POS_INF:
+        return INF
+    return -INF if value <= ConstIntBound.NEG_INF else value
+
+
+class ModularSet:
+    """x = base modulo coeff; coeff 0: x is base, coeff 1: nothing is known."""
+
+    __slots__ = ("base", "coeff")
+
+    def __init__(self, coeff: int, base: int) -> None:
+        self.coeff = coeff
+        self.base = base
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ModularSet) and self.coeff == other.coeff and self.base == other.base
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.coeff, self.base))
+
+    def __repr__(self) -> str:
+        return f"ModularSet(coeff={self.coeff}, base={self.base})"

@@ -1,0 +1,163 @@
+"""What the simplifier knows and remembers.
+
+A Context holds facts about variables in layers: `push` opens one, `pop` takes back what was learned
+in it. Results are remembered per layer, by identity of the expression: a new layer starts with
+nothing remembered, since it may know more, and the old layer's memory is right again after `pop`.
+
+Three kinds of facts:
+- `known`: constant bounds of atoms
+- `facts`: linear forms that are zero or more, listed under every atom they hold (constraints), or
+  under the bound variable alone (symbolic ranges: that of a loop variable says nothing about its
+  limits outside the loop, so it may be used only where the variable itself occurs)
+- `truths`: conditions of any other kind, known true or false
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..loopir import expr as E
+from .emit import OutOfRange, emit
+from .forms import INF, LINEAR_TYPES, Atom, Bound, Lin, VarAtom, atom_lin
+from .interval import ATOM_BOUNDS
+from .same import same_expr
+from .space import Space
+
+Handler = Callable[..., Any]
+_LEAVES = frozenset((E.IntImm, E.FloatImm, E.StringImm))
+
+
+class Context:
+    """Facts and memory of one Analyzer; see the module's head."""
+
+    __slots__ = (
+        "_layers",
+        "_undo",
+        "bounds",
+        "disjunctions",
+        "facts",
+        "known",
+        "lin_table",
+        "lins",
+        "modular",
+        "residues",
+        "simp_table",
+        "simps",
+        "space",
+        "truths",
+        "values",
+    )
+
+    def __init__(self, lin_table: dict[type, Handler], simp_table: dict[type, Handler]) -> None:
+        self.space = Space()
+        self.lin_table = lin_table
+        self.simp_table = simp_table
+        self.known: dict[Atom, Bound] = {}
+        self.facts: dict[Atom, list[Lin]] = {}
+        self.truths: dict[int, bool] = {}
+        self.values: dict[Atom, Any] = {}  # what a bound variable stands for: a Lin or PrimExpr
+        self.residues: dict[Atom, tuple[int, int]] = {}  # atom = base modulo coefficient
+        self.disjunctions: list[E.PrimExpr] = []
+        self._undo: list[Callable[[], Any]] = []
+        self._layers: list[tuple[Any, ...]] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget results (not facts), in this layer and those below."""
+        self.lins: dict[int, tuple[Any, Lin]] = {}
+        self.simps: dict[int, tuple[Any, Any]] = {}
+        self.bounds: dict[Atom, Bound] = {}
+        self.modular: dict[Atom, tuple[int, int]] = {}
+        self._layers = [({}, {}, {}, {}, mark) for *_, mark in self._layers]
+
+    def push(self) -> None:
+        """Open a layer."""
+        self._layers.append((self.lins, self.simps, self.bounds, self.modular, len(self._undo)))
+        self.lins, self.simps, self.bounds, self.modular = {}, {}, {}, {}
+
+    def pop(self) -> None:
+        """Take back what was learned since the last `push`."""
+        self.lins, self.simps, self.bounds, self.modular, mark = self._layers.pop()
+        undo = self._undo
+        while len(undo) > mark:
+            undo.pop()()
+
+    def learned(self, undo: Callable[[], Any]) -> None:
+        """Say how to take back a fact; results so far in this layer may be out of date."""
+        if self._layers:
+            self._undo.append(undo)
+        if self.lins or self.simps or self.bounds or self.modular:
+            self.lins, self.simps, self.bounds, self.modular = {}, {}, {}, {}
+
+    def lin(self, e: E.PrimExpr) -> Lin:
+        """The linear form of an int32 or int64 scalar."""
+        hit = self.lins.get(id(e))
+        if hit is not None:
+            return hit[1]
+        result: Lin = self.lin_table[type(e)](self, e)
+        self.lins[id(e)] = (e, result)
+        return result
+
+    def simp(self, e: Any) -> Any:
+        """The simplified form of any expression; the same object where nothing changes."""
+        t = type(e)
+        if t in _LEAVES:
+            return e
+        hit = self.simps.get(id(e))
+        if hit is not None:
+            return hit[1]
+        if e.dtype in LINEAR_TYPES:
+            try:
+                result: Any = emit(self.lin(e), e.dtype)
+            except OutOfRange:
+                result = e
+        else:
+            result = self.simp_table[t](self, e)
+        if result is not e and same_expr(result, e):
+            result = e
+        self.simps[id(e)] = (e, result)
+        return result
+
+    def var(self, e: E.Var) -> Lin:
+        """The form of a variable: what it is bound to, or itself."""
+        atom = self.space.var(e)
+        value = self.values.get(atom)
+        if value is not None and type(value) is Lin:
+            return value
+        low, high = self.known.get(atom, (0, 1))
+        if low == high:
+            return Lin({}, int(low))
+        return atom_lin(atom)
+
+    def bound(self, atom: Atom) -> Bound:
+        """Constant bounds of an atom."""
+        hit = self.bounds.get(atom)
+        if hit is not None:
+            return hit
+        if type(atom) is VarAtom:
+            low, high = self.known.get(atom) or (
+                (0, INF) if type(atom.var) is E.SizeVar else (-INF, INF)
+            )
+        else:
+            low, high = ATOM_BOUNDS[type(atom)](self, atom)
+            known = self.known.get(atom)
+            if known is not None:
+                low, high = max(low, known[0]), min(high, known[1])
+        self.bounds[atom] = (low, high)
+        return low, high
+
+    def lin_bound(self, x: Lin) -> Bound:
+        """Constant bounds of a linear form, its atoms taken as independent."""
+        low: float = x.const
+        high: float = x.const
+        bound = self.bound
+        for atom, k in x.terms.items():
+            a, b = bound(atom)
+            if k > 0:
+                low += k * a
+                high += k * b
+            else:
+                low += k * b
+                high += k * a
+        return low, high

@@ -1,0 +1,122 @@
+"""Linear forms back to expressions, in the normal form of printed programs.
+
+Terms come in order of first appearance, coefficients after the variable, the constant last,
+negative terms as subtractions: `i*32 + j - 5`, `n - i*32`, `31 - n`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from ..loopir import expr as E
+from ..loopir.fold import wrap_int
+from .forms import (
+    Atom,
+    DivAtom,
+    Lin,
+    MaxAtom,
+    MinAtom,
+    ModAtom,
+    MulAtom,
+    SplitAtom,
+    SumAtom,
+)
+
+
+class OutOfRange(Exception):
+    """A constant of the simplified form does not fit its type: keep the expression as it was."""
+
+
+@lru_cache(maxsize=8192)
+def int_imm(dtype: str, value: int) -> E.IntImm:
+    if wrap_int(dtype, value) != value:
+        raise OutOfRange
+    return E.IntImm(dtype, value)
+
+
+def _binary(cls: type[E.BinaryOp], a: E.PrimExpr, b: E.PrimExpr) -> E.PrimExpr:
+    return cls(a, b)
+
+
+def _split(atom: SplitAtom) -> E.PrimExpr:
+    e = emit(atom.x, atom.dtype)
+    if atom.upper:
+        e = E.FloorMod(e, int_imm(atom.dtype, atom.upper))
+    if atom.lower > 1:
+        e = E.FloorDiv(e, int_imm(atom.dtype, atom.lower))
+    return e
+
+
+def _product(atom: MulAtom) -> E.PrimExpr:
+    first, *rest = atom.factors
+    e = emit_atom(first, atom.dtype)
+    for f in rest:
+        e = E.Mul(e, emit_atom(f, atom.dtype))
+    return e
+
+
+def _pair(cls: type[E.BinaryOp]) -> Any:
+    return lambda atom: cls(emit(atom.a, atom.dtype), emit(atom.b, atom.dtype))
+
+
+_MAKE: dict[type, Any] = {
+    SplitAtom: _split,
+    MulAtom: _product,
+    SumAtom: lambda atom: emit(atom.x, atom.dtype),
+    DivAtom: _pair(E.FloorDiv),
+    ModAtom: _pair(E.FloorMod),
+    MinAtom: _pair(E.Min),
+    MaxAtom: _pair(E.Max),
+}
+
+
+def emit_atom(atom: Atom, dtype: str) -> E.PrimExpr:
+    """The expression of an atom, as a value of type `dtype`."""
+    e = atom.expr
+    if e is None:
+        e = atom.expr = _MAKE[type(atom)](atom)
+    if e.dtype != dtype:
+        e = E.Cast(dtype, e)
+    return e
+
+
+def emit(x: Lin, dtype: str) -> E.PrimExpr:
+    """The expression of a linear form, of type `dtype` (int32 or int64)."""
+    e = x.expr
+    if e is not None and e.dtype == dtype:
+        return e
+    e = x.expr = _emit(x, dtype)
+    return e
+
+
+def _emit(x: Lin, dtype: str) -> E.PrimExpr:
+    terms, const = x.terms, x.const
+    if not terms:
+        return int_imm(dtype, const)
+    result: E.PrimExpr | None = None
+    skipped: Atom | None = None
+    for atom, k in terms.items():
+        if k > 0:
+            skipped = atom
+            e = emit_atom(atom, dtype)
+            result = e if k == 1 else E.Mul(e, int_imm(dtype, k))
+            break
+    if result is None and const > 0:
+        result, const = int_imm(dtype, const), 0
+    for atom, k in terms.items():
+        if atom is skipped:
+            continue
+        e = emit_atom(atom, dtype)
+        if result is None:
+            result = E.Mul(e, int_imm(dtype, k))
+        elif k > 0:
+            result = E.Add(result, e if k == 1 else E.Mul(e, int_imm(dtype, k)))
+        else:
+            result = E.Sub(result, e if k == -1 else E.Mul(e, int_imm(dtype, -k)))
+    assert result is not None
+    if const > 0:
+        result = E.Add(result, int_imm(dtype, const))
+    elif const < 0:
+        result = E.Sub(result, int_imm(dtype, -const))
+    return result

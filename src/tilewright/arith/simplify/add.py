@@ -1,0 +1,247 @@
+"""Sums: collect terms, and let digits of one number melt together.
+
+With x//c = SplitAtom(x, c, 0) and x%c = SplitAtom(x, 1, c), a sum may hold
+
+- neighbouring digits: k*(x%m//a) + k*(m/a)*(x%u//m)  ->  k*(x%u//a)      a | m | u
+- a number and its high digits: k*(x%u//a) - k*(m/a)*(x%u//m)  ->  k*(x%m//a)
+- a number and its low digits: k*(x%u//a) - k*(x%m//a)  ->  k*(m/a)*(x%u//m)
+
+where `x%u//a` may be x itself (a = 1, no u). Sums with a minimum or maximum take the other terms into it
+where this leaves fewer: `min(i*32 + 32, n) - i*32 -> min(32, n - i*32)`.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+from ...loopir import expr as E
+from ..forms import (
+    Atom,
+    DivAtom,
+    Lin,
+    MaxAtom,
+    MinAtom,
+    ModAtom,
+    SplitAtom,
+    add_into,
+)
+from .minmax import extreme
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+_MELTING = frozenset((SplitAtom, MinAtom, MaxAtom, ModAtom))
+
+
+def sum_form(ctx: Context, e: Any) -> Lin:
+    """The form of a sum, difference or product by a constant, however deeply nested."""
+    terms: dict[Atom, int] = {}
+    const = 0
+    plain = True
+    stack: list[tuple[Any, int]] = [(e, 1)]
+    variables = ctx.space.vars
+    known, values = ctx.known, ctx.values
+    while stack:
+        e, k = stack.pop()
+        t = type(e)
+        if t is E.Add:
+            stack.append((e.b, k))
+            stack.append((e.a, k))
+        elif t is E.Var or t is E.SizeVar:
+            atom = variables.get(id(e))
+            if atom is not None and atom not in known and atom not in values:
+                terms[atom] = terms.get(atom, 0) + k
+            else:
+                x = ctx.var(e)
+                for a, c in x.terms.items():
+                    terms[a] = terms.get(a, 0) + k * c
+                const += k * x.const
+                plain = plain and len(x.terms) == 1
+        elif t is E.IntImm:
+            const += k * e.value
+        elif t is E.Sub:
+            stack.append((e.b, -k))
+            stack.append((e.a, k))
+        elif t is E.Mul and type(e.b) is E.IntImm:
+            stack.append((e.a, k * e.b.value))
+        elif t is E.Mul and type(e.a) is E.IntImm:
+            stack.append((e.b, k * e.a.value))
+        else:
+            x = ctx.lin(e)
+            for a, c in x.terms.items():
+                terms[a] = terms.get(a, 0) + k * c
+            const += k * x.const
+            plain = False
+    if 0 in terms.values():
+        terms = {a: k for a, k in terms.items() if k}
+    if plain or len(terms) < 2:
+        return Lin(terms, const)
+    return melt(ctx, terms, const)
+
+
+def add(ctx: Context, x: Lin, k: int, y: Lin) -> Lin:
+    """x + k * y, melted."""
+    terms = dict(x.terms)
+    add_into(terms, y.terms, k)
+    return melt(ctx, terms, x.const + k * y.const)
+
+
+def melt(ctx: Context, terms: dict[Atom, int], const: int) -> Lin:
+    """The form of a sum that may hold digits of one number, minima or maxima. Owns `terms`."""
+    if _MELTING.isdisjoint([type(a) for a in terms]):
+        return Lin(terms, const)
+    while True:
+        step = _melt_step(ctx, terms, const)
+        if step is None:
+            return Lin(terms, const)
+        terms, const = step
+
+
+Sum = tuple[dict[Atom, int], int]
+
+
+def _melt_step(ctx: Context, terms: dict[Atom, int], const: int) -> Sum | None:
+    splits = [a for a in terms if type(a) is SplitAtom]
+    if len(splits) > 1:
+        for low, high in permutations(splits, 2):
+            if low.x is high.x or (low.x.const == high.x.const and low.x.terms == high.x.terms):
+                found = _join(ctx, terms, const, low, high)
+                if found is not None:
+                    return found
+    for s in splits:
+        found = _join_whole(ctx, terms, const, s)
+        if found is not None:
+            return found
+    for a in list(terms):
+        if (type(a) is MinAtom or type(a) is MaxAtom) and abs(terms[a]) == 1:
+            found = _absorb(ctx, terms, const, a)
+            if found is not None:
+                return found
+        elif type(a) is ModAtom:
+            found = _join_symbolic(ctx, terms, const, a)
+            if found is not None:
+                return found
+    return None
+
+
+def _join(
+    ctx: Context, terms: dict[Atom, int], const: int, p: SplitAtom, q: SplitAtom
+) -> Sum | None:
+    """Two digits of the same number, as the three rules of the module's head."""
+    kp, kq = terms[p], terms[q]
+    a, m, u = p.lower, q.lower, q.upper
+    if p.upper == m and kp * m == kq * a and m % a == 0 and (not u or u % m == 0):
+        return _replace(ctx, terms, const, p, q, _Digit(p, a, u, kp))
+    if p.upper == u and m > a and kp * m == -kq * a and m % a == 0 and (not u or u % m == 0):
+        return _replace(ctx, terms, const, p, q, _Digit(p, a, m, kp))
+    if a == m and kp == -kq and u and p.upper != u and p.upper % u == 0 and u % a == 0:
+        return _replace(ctx, terms, const, p, q, _Digit(p, u, p.upper, kp * (u // a)))
+    return None
+
+
+class _Digit:
+    """k * SplitAtom(like.x, lower, upper), to be put into a sum."""
+
+    __slots__ = ("k", "like", "lower", "upper")
+
+    def __init__(self, like: SplitAtom, lower: int, upper: int, k: int) -> None:
+        self.like = like
+        self.lower = lower
+        self.upper = upper
+        self.k = k
+
+
+def _replace(
+    ctx: Context, terms: dict[Atom, int], const: int, p: Atom, q: Atom, new: _Digit
+) -> Sum:
+    """`terms` with the digit `new` in the place of p, and without q."""
+    x = new.like.x
+    result: dict[Atom, int] = {}
+    for atom, k in terms.items():
+        if atom is p:
+            if new.lower == 1 and not new.upper:
+                add_into(result, x.terms, new.k)
+                const += new.k * x.const
+            else:
+                digit = ctx.space.split(x, new.lower, new.upper, new.like.dtype)
+                add_into(result, {digit: new.k}, 1)
+        elif atom is not q:
+            add_into(result, {atom: k}, 1)
+    return result, const
+
+
+def _join_whole(ctx: Context, terms: dict[Atom, int], const: int, s: SplitAtom) -> Sum | None:
+    """k*x - k*c*(x//c) -> k*(x%c), and k*x - k*(x%c) -> k*c*(x//c)."""
+    x, k = s.x, terms[s]
+    if s.lower > 1 and not s.upper:
+        if k % s.lower:
+            return None
+        whole, lower, upper, factor = -k // s.lower, 1, s.lower, -k // s.lower
+    elif s.lower == 1 and s.upper:
+        whole, lower, upper, factor = -k, s.upper, 0, -k * s.upper
+    else:
+        return None
+    for a, c in x.terms.items():
+        if terms.get(a) != whole * c:
+            return None
+    new = ctx.space.split(x, lower, upper, s.dtype)
+    result: dict[Atom, int] = {}
+    for a, c in terms.items():
+        if a is s:
+            add_into(result, {new: factor}, 1)
+        elif a not in x.terms:
+            add_into(result, {a: c}, 1)
+    return result, const - whole * x.const
+
+
+def _join_symbolic(ctx: Context, terms: dict[Atom, int], const: int, r: ModAtom) -> Sum | None:
+    """n*(x//n) + x%n -> x."""
+    space, k = ctx.space, terms[r]
+    quotient = space.pair(DivAtom, r.a, r.b, r.dtype)
+    for order in (True, False):
+        pair = (quotient, space.factor(r.b, r.dtype))
+        product = space.product(pair if order else pair[::-1], r.dtype)
+        if terms.get(product) == k:
+            result = {a: c for a, c in terms.items() if a is not r and a is not product}
+            add_into(result, r.a.terms, k)
+            return result, const + k * r.a.const
+    return None
+
+
+def _weight(x: Lin) -> int:
+    return 2 * len(x.terms) + (x.const != 0)
+
+
+def _absorb(ctx: Context, terms: dict[Atom, int], const: int, m: Any) -> Sum | None:
+    """Other terms into a minimum or maximum, where this leaves fewer in all."""
+    sign = terms[m]
+    rest = {a: k for a, k in terms.items() if a in m.a.terms or a in m.b.terms}
+    before = _weight(m.a) + _weight(m.b) + 2 * len(rest)
+    if not rest and not (const and (m.a.const == -sign * const or m.b.const == -sign * const)):
+        return None
+    best = None
+    for c in (0, const) if const else (0,):
+        a = _shifted(m.a, rest, c, sign)
+        b = _shifted(m.b, rest, c, sign)
+        after = _weight(a) + _weight(b) + (const != 0 and not c) + 1
+        if after <= before + (const != 0) and (best is None or after < best[0]):
+            best = (after, a, b, c)
+    if best is None:
+        return None
+    _, a, b, c = best
+    result: dict[Atom, int] = {}
+    for atom, k in terms.items():
+        if atom is m:
+            x = extreme(ctx, type(m), a, b, m.dtype)
+            add_into(result, x.terms, sign)
+            const += sign * x.const
+        elif atom not in rest:
+            add_into(result, {atom: k}, 1)
+    return result, const - c
+
+
+def _shifted(x: Lin, rest: dict[Atom, int], c: int, sign: int) -> Lin:
+    terms = dict(x.terms)
+    add_into(terms, rest, sign)
+    return Lin(terms, x.const + sign * c)

@@ -1,0 +1,241 @@
+"""Quotients and remainders, rounded down, of linear forms.
+
+x // c and x % c are taken together: x = c*Q + R, where Q takes what the divisor divides (of the constant
+too), so that x // c = Q + R // c and x % c = R % c. Then, for the rest R:
+
+- its bounds lie in one period: the quotient is a constant
+- a common divisor g of its coefficients and c: (g*S + r) // (g*d) = S // d and (g*S + r) % (g*d) = g*(S % d) + r
+- terms that only fill the gap below a larger common divisor: with 0 <= L < g,
+  (g*S + L) // (g*d) = S // d and (g*S + L) % (g*d) = g*(S % d) + L
+- one digit of another number: (x%u//l) // c = x%u//(l*c), (x%u//l) % c = x%(l*c)//l
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..forms import (
+    ZERO,
+    Atom,
+    DivAtom,
+    Lin,
+    ModAtom,
+    MulAtom,
+    SplitAtom,
+    add_into,
+    combined,
+    constant,
+    floor_div,
+    scaled,
+)
+from ..modular import lin_residue
+from ..prove import proves
+from .add import add, melt
+from .mul import product_of
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+
+def floordiv_form(ctx: Context, e: Any) -> Lin:
+    return divide(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype, e)
+
+
+def floormod_form(ctx: Context, e: Any) -> Lin:
+    return modulo(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype, e)
+
+
+def divide(ctx: Context, x: Lin, y: Lin, dtype: str, e: Any = None) -> Lin:
+    """x // y, rounded down. Division by the constant zero keeps the expression `e`."""
+    if not y.terms:
+        c = y.const
+        if c == 0:
+            return Lin({ctx.space.opaque(e): 1}, 0)
+        return quotient(ctx, x, c, dtype) if c > 0 else quotient(ctx, scaled(x, -1), -c, dtype)
+    whole, rest = _symbolic_split(ctx, x, y, dtype)
+    if rest.terms or rest.const:
+        if not _within(ctx, rest, y):
+            atom = ctx.space.pair(DivAtom, rest, y, dtype)
+            whole = combined(whole, 1, Lin({atom: 1}, 0))
+    return melt(ctx, dict(whole.terms), whole.const)
+
+
+def modulo(ctx: Context, x: Lin, y: Lin, dtype: str, e: Any = None) -> Lin:
+    """x % y, with the sign of y."""
+    if not y.terms:
+        c = y.const
+        if c == 0:
+            return Lin({ctx.space.opaque(e): 1}, 0)
+        if c > 0:
+            return remainder(ctx, x, c, dtype)
+        return scaled(remainder(ctx, scaled(x, -1), -c, dtype), -1)
+    _, rest = _symbolic_split(ctx, x, y, dtype)
+    if not rest.terms and not rest.const:
+        return ZERO
+    if _within(ctx, rest, y):
+        return rest
+    return Lin({ctx.space.pair(ModAtom, rest, y, dtype): 1}, 0)
+
+
+def quotient(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
+    """x // c for a constant c above zero."""
+    if c == 1:
+        return x
+    whole, rest = _periods(ctx, x, c)
+    if not rest.terms:
+        return whole
+    low = _rest_quotient(ctx, rest, c, dtype)
+    if not whole.terms and not whole.const:
+        return low
+    terms = dict(whole.terms)
+    add_into(terms, low.terms, 1)
+    return melt(ctx, terms, whole.const + low.const)
+
+
+def remainder(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
+    """x % c for a constant c above zero."""
+    if c == 1:
+        return ZERO
+    _, rest = _periods(ctx, x, c)
+    return _rest_remainder(ctx, rest, c, dtype) if rest.terms else constant(rest.const)
+
+
+def _periods(ctx: Context, x: Lin, c: int) -> tuple[Lin, Lin]:
+    """x = c * whole + rest, with the constant of rest in [0, c)."""
+    whole: dict[Atom, int] = {}
+    rest: dict[Atom, int] = {}
+    for a, k in x.terms.items():
+        q = k // c if k >= 0 else -(-k // c)
+        r = k - q * c
+        if q:
+            whole[a] = q
+        if r:
+            rest[a] = r
+    return Lin(whole, x.const // c), Lin(rest, x.const % c)
+
+
+def _one_period(ctx: Context, x: Lin, c: int) -> int | None:
+    """The constant x // c, if the bounds of x leave but one."""
+    low, high = ctx.lin_bound(x)
+    q = floor_div(low, c)
+    return int(q) if q == floor_div(high, c) and -math.inf < q < math.inf else None
+
+
+def _low_part(ctx: Context, x: Lin, c: int) -> tuple[Lin, Lin] | None:
+    """x = high + low with coefficients of `high` divisible by some g | c, and 0 <= low < g."""
+    steps = {a: math.gcd(k, c) for a, k in x.terms.items()}
+    for g in sorted(set(steps.values()), reverse=True):
+        if g == 1:
+            break
+        low = Lin({a: k for a, k in x.terms.items() if steps[a] % g}, x.const)
+        period = _one_period(ctx, low, g)
+        if period is not None:
+            high = {a: k for a, k in x.terms.items() if not steps[a] % g}
+            return Lin(high, period * g), Lin(low.terms, low.const - period * g)
+    return None
+
+
+def _known_residue(ctx: Context, x: Lin, c: int) -> int | None:
+    if not ctx.residues:
+        return None
+    m, b = lin_residue(ctx, x)
+    return b % c if m % c == 0 else None
+
+
+def _rest_quotient(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
+    period = _one_period(ctx, x, c)
+    if period is not None:
+        return constant(period)
+    g = math.gcd(c, *x.terms.values())
+    if g > 1:
+        part = Lin({a: k // g for a, k in x.terms.items()}, x.const // g)
+        return quotient(ctx, part, c // g, dtype)
+    if len(x.terms) > 1 or x.const:
+        parts = _low_part(ctx, x, c)
+        if parts is not None:
+            return quotient(ctx, parts[0], c, dtype)
+    if len(x.terms) == 1:
+        ((atom, k),) = x.terms.items()
+        if type(atom) is SplitAtom and k == 1:
+            if not atom.upper:
+                inner = Lin(atom.x.terms, atom.x.const + x.const * atom.lower)
+                return quotient(ctx, inner, c * atom.lower, dtype)
+            if not x.const:
+                new = ctx.space.split(atom.x, atom.lower * c, atom.upper, dtype)
+                return Lin({new: 1}, 0)
+    return Lin({ctx.space.split(x, c, 0, dtype): 1}, 0)
+
+
+def _rest_remainder(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
+    period = _one_period(ctx, x, c)
+    if period is not None:
+        return Lin(x.terms, x.const - period * c)
+    g = math.gcd(c, *x.terms.values())
+    if g > 1:
+        part = Lin({a: k // g for a, k in x.terms.items()}, x.const // g)
+        inner = remainder(ctx, part, c // g, dtype)
+        return combined(constant(x.const % g), g, inner)
+    if len(x.terms) > 1 or x.const:
+        parts = _low_part(ctx, x, c)
+        if parts is not None:
+            high = remainder(ctx, parts[0], c, dtype)
+            return add(ctx, high, 1, parts[1])
+    if len(x.terms) == 1 and not x.const:
+        ((atom, k),) = x.terms.items()
+        if type(atom) is SplitAtom and k == 1:
+            width = atom.lower * c
+            if not atom.upper or atom.upper % width == 0:
+                return _digit(ctx, atom.x, atom.lower, width, dtype)
+    residue = _known_residue(ctx, x, c)
+    if residue is not None:
+        return constant(residue)
+    return Lin({ctx.space.split(x, 1, c, dtype): 1}, 0)
+
+
+def _digit(ctx: Context, x: Lin, lower: int, upper: int, dtype: str) -> Lin:
+    """x % upper // lower."""
+    return quotient(ctx, remainder(ctx, x, upper, dtype), lower, dtype)
+
+
+def _symbolic_split(ctx: Context, x: Lin, y: Lin, dtype: str) -> tuple[Lin, Lin]:
+    """x = y * whole + rest, for a divisor that is not a constant."""
+    if len(y.terms) == 1 and not y.const:
+        ((divisor, size),) = y.terms.items()
+    else:
+        divisor, size = ctx.space.factor(y, dtype), 1
+    needed = list(divisor.factors) if type(divisor) is MulAtom else [divisor]
+    whole, rest = ZERO, dict(x.terms)
+    for a, k in x.terms.items():
+        if k % size:
+            continue
+        left = list(a.factors) if type(a) is MulAtom else [a]
+        for f in needed:
+            if f not in left:
+                break
+            left.remove(f)
+        else:
+            whole = combined(whole, k // size, product_of(ctx, left, dtype))
+            del rest[a]
+    remaining = Lin(rest, x.const)
+    if len(y.terms) > 1 or y.const:
+        remaining, times = _whole_multiples(remaining, y)
+        whole = combined(whole, times, constant(1))
+    return whole, remaining
+
+
+def _whole_multiples(x: Lin, y: Lin) -> tuple[Lin, int]:
+    """x - q*y and q, where the terms of x are a multiple of those of y; else x and 0."""
+    first, k = next(iter(y.terms.items()))
+    c = x.terms.get(first, 0)
+    if not c or c % k:
+        return x, 0
+    q = c // k
+    if any(x.terms.get(a, 0) != q * b for a, b in y.terms.items()):
+        return x, 0
+    return combined(x, -q, y), q
+
+
+def _within(ctx: Context, x: Lin, y: Lin) -> bool:
+    """Whether 0 <= x < y is proved."""
+    return proves(ctx, x) and proves(ctx, combined(combined(y, -1, x), -1, constant(1)))

@@ -1,0 +1,236 @@
+"""Which rule simplifies which node: linear forms for int32 and int64 scalars, expressions for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...base.dtype import parse
+from ...loopir import expr as E
+from ...loopir.fold import fold_binary
+from ...loopir.iter import ProducerLoad, Reduce
+from ..forms import LINEAR_TYPES, Lin
+from .add import sum_form
+from .cmp import comparison
+from .divmod import divide, floordiv_form, floormod_form, modulo
+from .logic import and_form, bool_var, constant_truth, not_form, or_form
+from .minmax import max_form, min_form
+from .mul import mul_form
+from .select import if_then_else, let, select
+from .vector import vector_arithmetic
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+Handler = Callable[..., Any]
+
+
+def _opaque(ctx: Context, e: Any) -> Lin:
+    """The atom of an expression whose parts are simplified."""
+    return Lin({ctx.space.opaque(e): 1}, 0)
+
+
+def _rebuilt(ctx: Context, e: Any) -> Lin:
+    """An int node that the other table simplifies to an expression."""
+    result = EXPR_RULES[type(e)](ctx, e)
+    if result is e or type(result) is type(e):
+        return _opaque(ctx, result)
+    return ctx.lin(result)
+
+
+def _select_form(ctx: Context, e: Any) -> Lin:
+    result = select(ctx, e)
+    return _opaque(ctx, result) if type(result) is E.Select else ctx.lin(result)
+
+
+def _var_form(ctx: Context, e: Any) -> Lin:
+    return ctx.var(e)
+
+
+def _trunc_form(ctx: Context, e: Any) -> Lin:
+    """Division towards zero: that of rounding down, where both sides are not negative."""
+    x, y = ctx.lin(e.a), ctx.lin(e.b)
+    (x_low, x_high), (y_low, y_high) = ctx.lin_bound(x), ctx.lin_bound(y)
+    quotient = type(e) is E.Div
+    if x_low >= 0 and y_low > 0:
+        return (divide if quotient else modulo)(ctx, x, y, e.dtype, e)
+    if x_low == x_high and y_low == y_high and y_low:
+        value = fold_binary(type(e).fold_name, e.dtype, int(x_low), int(y_low))
+        if value is not None:
+            return Lin({}, int(value))
+    if not y.terms and y.const in (1, -1):
+        return (
+            Lin({a: k * y.const for a, k in x.terms.items()}, x.const * y.const)
+            if (quotient)
+            else Lin({}, 0)
+        )
+    a, b = ctx.simp(e.a), ctx.simp(e.b)
+    return _opaque(ctx, e if a is e.a and b is e.b else type(e)(a, b))
+
+
+def _cast_form(ctx: Context, e: Any) -> Lin:
+    source = e.value.dtype
+    if source in LINEAR_TYPES:
+        if source == e.dtype or e.dtype == "int64":
+            return ctx.lin(e.value)
+        low, high = ctx.lin_bound(ctx.lin(e.value))
+        if low == high and parse(e.dtype).min_value <= low <= parse(e.dtype).max_value:
+            return Lin({}, int(low))
+    result = cast(ctx, e)
+    return _opaque(ctx, result) if type(result) is E.Cast else ctx.lin(result)
+
+
+def cast(ctx: Context, e: Any) -> Any:
+    value = ctx.simp(e.value)
+    if value is e.value and type(value) not in (E.IntImm, E.FloatImm, E.Broadcast):
+        return e if value.dtype != e.dtype else value
+    return E.cast(e.dtype, value)
+
+
+def call(ctx: Context, e: Any) -> Any:
+    name = e.op.name
+    if name == "tir.if_then_else":
+        return if_then_else(ctx, e)
+    args = tuple([ctx.simp(a) for a in e.args])
+    if name == "tir.likely" and constant_truth(args[0]) is not None:
+        return args[0]
+    folded = _folded_bits(name, e.dtype, args)
+    if folded is not None:
+        return folded
+    if all(a is b for a, b in zip(args, e.args)):
+        return e
+    return E.Call(e.dtype, e.op, args)
+
+
+_BITS: dict[str, Callable[[int, int], int]] = {
+    "tir.shift_left": lambda a, b: a << b,
+    "tir.shift_right": lambda a, b: a >> b,
+    "tir.bitwise_and": lambda a, b: a & b,
+    "tir.bitwise_or": lambda a, b: a | b,
+    "tir.bitwise_xor": lambda a, b: a ^ b,
+}
+
+
+def _folded_bits(name: str, dtype: str, args: tuple[Any, ...]) -> Any | None:
+    rule = _BITS.get(name)
+    if rule is None or type(args[1]) is not E.IntImm:
+        return None
+    right = args[1].value
+    if "shift" in name and not 0 <= right < parse(dtype).bits:
+        return None
+    if type(args[0]) is E.IntImm:
+        return E.IntImm(dtype, rule(args[0].value, right))
+    if right == 0:
+        return args[1] if name == "tir.bitwise_and" else args[0]
+    return None
+
+
+def load(ctx: Context, e: Any) -> Any:
+    indices = tuple([ctx.simp(i) for i in e.indices])
+    predicate = None if e.predicate is None else ctx.simp(e.predicate)
+    if predicate is e.predicate and all(a is b for a, b in zip(indices, e.indices)):
+        return e
+    return E.BufferLoad(e.buffer, indices, predicate)
+
+
+def producer_load(ctx: Context, e: Any) -> Any:
+    indices = tuple([ctx.simp(i) for i in e.indices])
+    if all(a is b for a, b in zip(indices, e.indices)):
+        return e
+    return ProducerLoad(e.producer, indices)
+
+
+def reduction(ctx: Context, e: Any) -> Any:
+    source = tuple([ctx.simp(s) for s in e.source])
+    init = tuple([ctx.simp(s) for s in e.init])
+    condition = ctx.simp(e.condition)
+    same = condition is e.condition and all(a is b for a, b in zip(source, e.source))
+    if same and all(a is b for a, b in zip(init, e.init)):
+        return e
+    return Reduce(e.combiner, source, e.axis, condition, e.value_index, init)
+
+
+def arithmetic(ctx: Context, e: Any) -> Any:
+    """Floats, vectors, and integers that wrap: constants and identities that are always exact."""
+    if parse(e.dtype).lanes > 1:
+        done = vector_arithmetic(ctx, e)
+        if done is not None:
+            return done
+    a, b = ctx.simp(e.a), ctx.simp(e.b)
+    t = type(e)
+    if type(a) in (E.IntImm, E.FloatImm) and type(b) in (E.IntImm, E.FloatImm):
+        value = fold_binary(t.fold_name, e.dtype, a.value, b.value)
+        if value is not None:
+            return E.const(value, e.dtype)
+    element = parse(e.dtype)
+    if E.is_const(b, 1) and t in (E.Mul, E.Div, E.FloorDiv):
+        return a
+    if E.is_const(a, 1) and t is E.Mul:
+        return b
+    if not element.is_float:
+        if E.is_const(b, 0) and t in (E.Add, E.Sub):
+            return a
+        if E.is_const(a, 0) and t is E.Add:
+            return b
+        if t is E.Mul and (E.is_const(a, 0) or E.is_const(b, 0)):
+            return a if E.is_const(a, 0) else b
+        if t is E.Sub and ctx.space.uid(a) == ctx.space.uid(b):
+            return E.const(0, e.dtype)
+    if t in (E.Min, E.Max) and ctx.space.uid(a) == ctx.space.uid(b):
+        return a
+    return e if a is e.a and b is e.b else t(a, b)
+
+
+def ramp(ctx: Context, e: Any) -> Any:
+    base, stride = ctx.simp(e.base), ctx.simp(e.stride)
+    if E.is_const(stride, 0) and parse(base.dtype).lanes == 1:
+        return E.Broadcast(base, e.lanes)
+    return e if base is e.base and stride is e.stride else E.Ramp(base, stride, e.lanes)
+
+
+def broadcast(ctx: Context, e: Any) -> Any:
+    value = ctx.simp(e.value)
+    return e if value is e.value else E.Broadcast(value, e.lanes)
+
+
+def shuffle(ctx: Context, e: Any) -> Any:
+    vectors = tuple([ctx.simp(v) for v in e.vectors])
+    if all(a is b for a, b in zip(vectors, e.vectors)):
+        return e
+    return E.Shuffle(vectors, e.indices)
+
+
+LIN_RULES: dict[type, Handler] = {
+    **dict.fromkeys((E.Add, E.Sub, E.IntImm), sum_form),
+    **dict.fromkeys((E.Var, E.SizeVar), _var_form),
+    E.Mul: mul_form,
+    E.FloorDiv: floordiv_form,
+    E.FloorMod: floormod_form,
+    **dict.fromkeys((E.Div, E.Mod), _trunc_form),
+    E.Min: min_form,
+    E.Max: max_form,
+    E.Select: _select_form,
+    E.Cast: _cast_form,
+    **dict.fromkeys((E.Call, E.Let, E.BufferLoad, ProducerLoad, Reduce, E.Shuffle), _rebuilt),
+}
+
+EXPR_RULES: dict[type, Handler] = {
+    **dict.fromkeys((E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE), comparison),
+    **dict.fromkeys(
+        (E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, E.Max), arithmetic
+    ),
+    **dict.fromkeys((E.Var, E.SizeVar), bool_var),
+    E.And: and_form,
+    E.Or: or_form,
+    E.Not: not_form,
+    E.Select: select,
+    E.Cast: cast,
+    E.Call: call,
+    E.Let: let,
+    E.BufferLoad: load,
+    ProducerLoad: producer_load,
+    Reduce: reduction,
+    E.Ramp: ramp,
+    E.Broadcast: broadcast,
+    E.Shuffle: shuffle,
+}
