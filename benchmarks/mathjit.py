@@ -13,7 +13,6 @@ from tilewright.base.dtype import parse
 from tilewright.codegen.llvm import math as vector_math
 
 _KINDS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
-_SCALAR_NAMES = {"rsqrt": "", "sigmoid": ""}
 
 
 def numpy_type(dtype: str) -> np.dtype[Any]:
@@ -23,22 +22,26 @@ def numpy_type(dtype: str) -> np.dtype[Any]:
 
 
 def _loop(body: list[str], declares: set[str], kind: str, lanes: int, args: int) -> str:
-    """A function run(in..., out, count of vectors) around the body that sets %r from %a0, %a1."""
+    """A function run(in..., out, count of vectors, repetitions) around the body that sets %r from
+    %a0 and %a1."""
     vector = kind if lanes == 1 else f"<{lanes} x {kind}>"
     pointers = ", ".join(f"ptr noalias %p{i}" for i in range(args))
     loads = []
     for i in range(args):
         loads.append(f"  %q{i} = getelementptr {kind}, ptr %p{i}, i64 %at")
-        loads.append(f"  %a{i} = load {vector}, ptr %q{i}, align {2 if lanes == 1 else 2}")
+        loads.append(f"  %a{i} = load {vector}, ptr %q{i}, align 2")
     return "\n".join(
         [
             *sorted(declares),
-            f"define void @run({pointers}, ptr noalias %out, i64 %n) #0 {{",
+            f"define void @run({pointers}, ptr noalias %out, i64 %n, i64 %times) #0 {{",
             "entry:",
             "  %empty = icmp eq i64 %n, 0",
-            "  br i1 %empty, label %end, label %loop",
+            "  br i1 %empty, label %end, label %again",
+            "again:",
+            "  %time = phi i64 [ 0, %entry ], [ %time.next, %again.end ]",
+            "  br label %loop",
             "loop:",
-            "  %i = phi i64 [ 0, %entry ], [ %next, %loop.end ]",
+            "  %i = phi i64 [ 0, %again ], [ %next, %loop.end ]",
             f"  %at = mul i64 %i, {lanes}",
             *loads,
             "  br label %loop.body",
@@ -50,7 +53,11 @@ def _loop(body: list[str], declares: set[str], kind: str, lanes: int, args: int)
             "loop.end:",
             "  %next = add i64 %i, 1",
             "  %done = icmp eq i64 %next, %n",
-            "  br i1 %done, label %end, label %loop",
+            "  br i1 %done, label %again.end, label %loop",
+            "again.end:",
+            "  %time.next = add i64 %time, 1",
+            "  %finished = icmp eq i64 %time.next, %times",
+            "  br i1 %finished, label %end, label %again",
             "end:",
             "  ret void",
             "}",
@@ -84,13 +91,13 @@ class Compiled:
         self._engine.finalize_object()
         self._address = self._engine.get_function_address("run")
 
-    def __call__(self, *arrays: np.ndarray[Any, Any]) -> None:
+    def __call__(self, *arrays: np.ndarray[Any, Any], times: int = 1) -> None:
         count, rest = divmod(arrays[0].size, self.lanes)
         if rest or any(a.size != arrays[0].size for a in arrays):
             raise ValueError(f"arrays of equal size, a multiple of {self.lanes}, are needed")
-        signature = [ctypes.c_void_p] * len(arrays) + [ctypes.c_int64]
+        signature = [ctypes.c_void_p] * len(arrays) + [ctypes.c_int64] * 2
         function = ctypes.CFUNCTYPE(None, *signature)(self._address)
-        function(*(a.ctypes.data for a in arrays), count)
+        function(*(a.ctypes.data for a in arrays), count, times)
 
 
 def compile_vector(name: str, dtype: str, cpu: str | None = None) -> Compiled:
@@ -105,18 +112,12 @@ def compile_vector(name: str, dtype: str, cpu: str | None = None) -> Compiled:
     return Compiled(text + loop, t.lanes, cpu)
 
 
-def scalar_symbol(name: str, element: str) -> str:
-    """The C library's function ("expf"); "" where it has none (sigmoid, rsqrt)."""
-    if name in ("sigmoid", "rsqrt"):
-        return ""
-    return name + ("f" if element == "float32" else "")
-
-
 def compile_scalar(name: str, element: str) -> Compiled:
     """A loop over scalar calls of the C library; sigmoid as 1 / (1 + exp(-x)), rsqrt by sqrt."""
     kind = _KINDS[element]
     args = vector_math.arity(name)
-    symbol = scalar_symbol({"sigmoid": "exp", "rsqrt": "sqrt"}.get(name, name), element)
+    base = {"sigmoid": "exp", "rsqrt": "sqrt"}.get(name, name)
+    symbol = base + ("f" if element == "float32" else "")
     arguments = ", ".join(f"{kind} %a{i}" for i in range(args))
     declares = {f"declare {kind} @{symbol}({', '.join([kind] * args)}) #1"}
     body = [f"  %r = call {kind} @{symbol}({arguments})"]

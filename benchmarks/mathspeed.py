@@ -48,15 +48,14 @@ def inputs(name: str, dtype: str) -> list[np.ndarray[Any, Any]]:
 
 
 def best_time(
-    runs: list[tuple[Compiled, list[np.ndarray[Any, Any]]]], rounds: int = 60, repeat: int = 20
+    runs: list[tuple[Compiled, list[np.ndarray[Any, Any]]]], rounds: int = 40, repeat: int = 50
 ) -> list[float]:
     """Least seconds of one pass over the arrays, for each function, measured in turns."""
     best = [float("inf")] * len(runs)
     for _ in range(rounds):
         for i, (function, arrays) in enumerate(runs):
             start = time.perf_counter()
-            for _ in range(repeat):
-                function(*arrays)
+            function(*arrays, times=repeat)
             best[i] = min(best[i], (time.perf_counter() - start) / repeat)
     return best
 
