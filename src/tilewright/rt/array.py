@@ -239,12 +239,14 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, A
 def empty(
     shape: Sequence[int] | int, dtype: Any = "float32", device: Any = None, mem_scope: Any = None
 ) -> NDArray:
-    """A new array with undefined elements, aligned to 64 bytes."""
+    """A new array with undefined elements, aligned to 64 bytes. The lanes of a vector dtype become
+    one more dimension."""
     _resolve(device, mem_scope)
     sizes = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
     if any(s < 0 for s in sizes):
         raise ArgumentError(f"an array cannot have shape {sizes}")
-    return NDArray(_allocate(sizes, parse(canonical(dtype)).numpy))
+    kind = parse(canonical(dtype))
+    return NDArray(_allocate(sizes if kind.lanes == 1 else (*sizes, kind.lanes), kind.numpy))
 
 
 def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:

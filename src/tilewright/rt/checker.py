@@ -49,9 +49,12 @@ class _Writer:
 
 
 def _sources(info: FunctionInfo) -> dict[tuple[Any, ...], str]:
-    """Where each symbol is bound: its listed source, else its first plain place in a shape, then
-    in strides."""
+    """Where each symbol is bound: its listed source, else the scalar argument of that name, else
+    its first plain place in a shape, then in strides."""
     bound: dict[str, tuple[Any, ...]] = {s.name: s.source for s in info.symbols}
+    for i, arg in enumerate(info.args):
+        if not arg.is_array:
+            bound.setdefault(arg.name, ("scalar", i))
     for kind in ("shape", "stride"):
         for i, arg in enumerate(info.args):
             for j, dim in enumerate((arg.shape if kind == "shape" else arg.strides) or ()):
@@ -128,7 +131,8 @@ def _bound_value(info: FunctionInfo, kind: str, rest: list[int]) -> str:
     if kind == "scalar":
         return f"a{index}"
     if kind == "stride":
-        return f"{f't{index}' if arg.strides is not None else f'strides(a{index})'}[{rest[1]}]"
+        steps = f"t{index}" if arg.strides is not None else f"strides(a{index})"
+        return f"{steps}[{rest[1]}]{f' // {arg.lanes}' if arg.lanes > 1 else ''}"
     fixed = arg.strides is None and all(isinstance(d, int) for d in arg.shape)
     return str(arg.shape[rest[1]]) if fixed else f"s{index}_{rest[1]}"
 

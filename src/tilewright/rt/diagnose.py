@@ -117,9 +117,12 @@ def _bind(info: FunctionInfo, args: Sequence[Any]) -> dict[str, int]:
             strides = element_strides(args[rest[0]])
             if strides is None:
                 complain(info, rest[0], "expected strides of whole elements")
-            symbols[symbol.name] = strides[rest[1]]
+            symbols[symbol.name] = strides[rest[1]] // info.args[rest[0]].lanes
         else:
             symbols[symbol.name] = args[rest[0]] if kind == "scalar" else rest[0]
+    for want, value in zip(info.args, args):
+        if not want.is_array:
+            symbols.setdefault(want.name, value)
     for want, value in zip(info.args, args):
         for dim, extent in zip(want.shape, value.shape if want.is_array else ()):
             if isinstance(dim, str):

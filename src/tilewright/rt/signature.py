@@ -6,8 +6,11 @@ to int64, floats as a double), then one int64 for each entry of `symbols`, in th
 returns 0; `i + 1` where the check with text `messages[i]` failed; or a negative number where a
 Python function that it called has raised (see `packed`).
 
-A dimension or stride is an int, the name of a symbol, or a tree [op, a, b] of those with op one of
-add, sub, mul, floordiv, floormod, max, min: `["sub", "n", 2]` is n - 2. Strides are in elements.
+A dimension or stride is an int, a name, or a tree [op, a, b] of those with op one of add, sub, mul,
+floordiv, floormod, max, min: `["sub", "n", 2]` is n - 2. Strides are in elements. A name is that of
+a symbol, else of a scalar argument, else it is bound (without a slot) where it first stands alone;
+every other place has to agree. Arrays of vectors ("float32x4") are, to the caller and in `ArgInfo`,
+compact arrays of their elements with the lanes as one more dimension.
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ def dims_text(dims: Sequence[Dim]) -> str:
 @dataclass(frozen=True)
 class ArgInfo:
     """One argument. `strides` None: compact, row-major. `is_output`: the function writes it.
-    `align`: bytes that the data pointer must be a multiple of; 0 is the size of an element."""
+    `align`: bytes that the data pointer must be a multiple of; 0 is the size of an element.
+    `lanes`: elements of what the function counts as one, for arrays of vectors."""
 
     name: str
     kind: str
@@ -84,6 +88,7 @@ class ArgInfo:
     strides: tuple[Dim, ...] | None = None
     is_output: bool = False
     align: int = 0
+    lanes: int = 1
 
     @property
     def is_array(self) -> bool:
@@ -105,21 +110,29 @@ class ArgInfo:
             out["strides"] = None if self.strides is None else _plain(self.strides)
             out["is_output"] = self.is_output
             out["align"] = self.align
+            out["lanes"] = self.lanes
         return out
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ArgInfo:
         if data["kind"] not in ("array", "scalar"):
             raise InternalError(f"argument {data['name']!r} is neither array nor scalar")
-        strides = data.get("strides")
+        dtype = parse(data["dtype"])
+        shape = tuple(map(read_dim, data.get("shape") or ()))
+        given = data.get("strides")
+        strides = None if given is None else tuple(map(read_dim, given))
+        lanes = int(data.get("lanes", dtype.lanes))
+        if dtype.lanes > 1:
+            shape, strides = (*shape, lanes), None
         return ArgInfo(
             name=str(data["name"]),
             kind=str(data["kind"]),
-            dtype=parse(data["dtype"]).text,
-            shape=tuple(map(read_dim, data.get("shape") or ())),
-            strides=None if strides is None else tuple(map(read_dim, strides)),
+            dtype=dtype.element,
+            shape=shape,
+            strides=strides,
             is_output=bool(data.get("is_output", False)),
             align=int(data.get("align", 0) or 0),
+            lanes=lanes,
         )
 
 

@@ -167,6 +167,26 @@ def test_shapes_may_be_expressions_of_symbols_bound_later():
         f(*(np.zeros(s, np.float32) for s in ((5, 2), (6, 5), (5, 2, 13))))
 
 
+def test_a_shape_may_name_a_scalar_argument():
+    f = checked([array("A", "float32", ["n", ["add", "n", 1]]), scalar("n", "int32")])
+    f(np.zeros((3, 4), np.float32), 3)
+    with pytest.raises(ArgumentError, match=r"\(n, n \+ 1\) with n = 4, got \(3, 4\)"):
+        f(np.zeros((3, 4), np.float32), 4)
+
+
+def test_arrays_of_vectors_have_the_lanes_as_a_dimension():
+    symbols = [{"name": "s", "source": ["stride", 1, 0]}, {"name": "n", "source": ["shape", 1, 0]}]
+    f = dump([array("A", "float32x4", ["n", 3], strides=["s", 1])], 4, symbols=symbols)
+    out = np.zeros(4, np.int64)
+    f(out, nd.empty((5, 3), "float32x4"))
+    assert out[2:].tolist() == [3, 5]
+    f(out, np.zeros((2, 3, 4), np.float32))
+    assert out[2:].tolist() == [3, 2]
+    assert FunctionInfo.from_json(f.info.to_json()) == f.info
+    with pytest.raises(ArgumentError, match=r"shape \(n, 3, 4\) with n = 5, got \(5, 3, 3\)"):
+        f(out, np.zeros((5, 3, 3), np.float32))
+
+
 def test_strides_of_extent_one_do_not_matter():
     f = checked([array("A", "float32", [1, 4]), array("B", "float32", [1, 4], strides=[4, 1])])
     wide = np.zeros((8, 4), np.float32)
