@@ -1,4 +1,4 @@
-"""Every example runs, checks itself, and says something."""
+"""Examples, and programs as TVM's users write them, run and check their own results."""
 
 import os
 import subprocess
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 EXAMPLES = sorted(p.relative_to(ROOT / "examples") for p in (ROOT / "examples").rglob("*.py"))
 
 
@@ -36,30 +37,13 @@ def test_example_runs(path: Path) -> None:
     assert done.stdout.strip()
 
 
-TVM_SHIM = """
-import importlib, importlib.abc, importlib.machinery, runpy, sys
-
-class Tvm(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "tvm":
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-    def create_module(self, spec):
-        return None
-    def exec_module(self, module):
-        real = importlib.import_module("tilewright" + module.__name__[3:])
-        sys.modules[module.__name__] = real
-
-sys.meta_path.insert(0, Tvm())
-source = open(sys.argv[1]).read()
-source = source.replace("import tilewright as tvm", "import tvm")
-source = source.replace("from tilewright import", "from tvm import")
-exec(compile(source, sys.argv[1], "exec"), {"__name__": "__main__"})
-"""
-
-
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if p.name[0].isdigit()], ids=str)
-def test_example_runs_as_a_tvm_program(path: Path, tmp_path: Path) -> None:
-    shim = tmp_path / "as_tvm.py"
-    shim.write_text(TVM_SHIM)
-    done = run_python(str(shim), str(ROOT / "examples" / path))
+def test_example_runs_as_a_tvm_program(path: Path) -> None:
+    done = run_python(str(HERE / "as_tvm.py"), str(ROOT / "examples" / path))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "programs").glob("*.py")), ids=lambda p: p.stem)
+def test_tvm_program_runs(path: Path) -> None:
+    done = run_python(str(HERE / "as_tvm.py"), str(path))
     assert done.returncode == 0, done.stdout + done.stderr
