@@ -10,20 +10,10 @@ import numpy as np
 
 from ..loopir import expr as E
 from ..loopir import iter as I
+from ..tensor.reduce import builtin_kind
 from .te_expr import BLOCK, Mask, Walker, blocks, flat_factors, used_vars
 
 MakeWalker = Callable[[list[tuple[int, int]]], Walker]
-
-
-def builtin_kind(combiner: I.CommReducer) -> type | None:
-    """The operation of a combiner of one value that is just that operation."""
-    if len(combiner.result) != 1:
-        return None
-    result = combiner.result[0]
-    if type(result) not in (E.Add, E.Mul, E.Min, E.Max, E.And, E.Or):
-        return None
-    operands = {result.a, result.b}  # type: ignore[attr-defined]
-    return type(result) if operands == {combiner.lhs[0], combiner.rhs[0]} else None
 
 
 class Reducer:

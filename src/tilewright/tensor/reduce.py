@@ -166,3 +166,14 @@ sum = comm_reducer(lambda x, y: O.binary(E.Add, x, y), lambda t: const(0, t), na
 prod = comm_reducer(lambda x, y: O.binary(E.Mul, x, y), lambda t: const(1, t), name="prod")
 min = comm_reducer(lambda x, y: O.binary(E.Min, x, y), greatest_value, name="min")
 max = comm_reducer(lambda x, y: O.binary(E.Max, x, y), least_value, name="max")
+
+
+def builtin_kind(combiner: CommReducer) -> type | None:
+    """The operation of a combiner of one value that is just that operation."""
+    if len(combiner.result) != 1:
+        return None
+    result = combiner.result[0]
+    if type(result) not in (E.Add, E.Mul, E.Min, E.Max, E.And, E.Or):
+        return None
+    operands = {result.a, result.b}  # type: ignore[attr-defined]
+    return type(result) if operands == {combiner.lhs[0], combiner.rhs[0]} else None
