@@ -271,7 +271,7 @@ class _ToIntrinsic(Rewriter):
 
     def __init__(self, match: _Match, table: Mapping[Var, Any]) -> None:
         self.match = match
-        self.table = table
+        self.offsets = table
         inputs = match.stage.op.input_tensors
         self.partner = dict(zip(inputs, match.intrin.inputs))
 
@@ -284,7 +284,7 @@ class _ToIntrinsic(Rewriter):
 
     @handles(Var, SizeVar)
     def _var(self, e: Var) -> Any:
-        return self.table.get(e, e)
+        return self.offsets.get(e, e)
 
     @handles(ProducerLoad)
     def _read(self, e: ProducerLoad) -> Any:

@@ -224,10 +224,6 @@ class ScanOp(Operation):
         self.spatial_axis_ = tuple(spatial_axis_)
 
     @property
-    def axis(self) -> IterVar:
-        return self.scan_axis
-
-    @property
     def num_outputs(self) -> int:
         return len(self.update)
 
