@@ -44,10 +44,10 @@ class NDArray:
     __slots__ = (
         "__weakref__",
         "_address",
-        "_array",
         "_owner",
         "_readonly",
         "_strides",
+        "_view",
         "device",
         "dtype",
         "shape",
@@ -55,7 +55,7 @@ class NDArray:
 
     def __init__(self, array: np.ndarray[Any, Any], owner: Any = None) -> None:
         """Wrap the memory of a NumPy array; `owner` is kept alive beside it."""
-        self._array = array
+        self._view: np.ndarray[Any, Any] | None = array
         self._owner = owner
         self.dtype = dtype_name(array.dtype)
         self.shape: tuple[int, ...] = array.shape
@@ -72,6 +72,16 @@ class NDArray:
             self._strides = tuple(s // size for s in array.strides)
 
     # -- facts
+
+    @property
+    def _array(self) -> np.ndarray[Any, Any]:
+        """NumPy's view of the memory, made at first use for memory that was borrowed."""
+        found = self._view
+        if found is None:
+            found = self._view = view_address(
+                self._address, self.shape, self._strides, self.dtype, self._owner, self._readonly
+            )
+        return found
 
     @property
     def ndim(self) -> int:
@@ -276,7 +286,27 @@ def from_dlpack(source: Any) -> NDArray:
             f"the array is on device {Device(imported.device_type, imported.device_id)}, "
             "expected one in CPU memory"
         )
-    return NDArray(_view_memory(imported), imported)
+    out = NDArray.__new__(NDArray)
+    out.shape, out.dtype, out.device = imported.shape, imported.dtype, _CPU
+    out._address, out._readonly = imported.address, imported.readonly
+    out._strides = imported.strides
+    if out._strides is not None and is_compact(out.shape, out._strides):
+        out._strides = None
+    out._owner, out._view = imported, None
+    return out
+
+
+def is_compact(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether an array is row-major without gaps; strides of single elements do not matter."""
+    step = 1
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent != 1:
+            if extent == 0:
+                return True
+            if stride != step:
+                return 0 in shape
+            step *= extent
+    return True
 
 
 class _Memory:
@@ -292,17 +322,6 @@ class _Memory:
             "data": (address, readonly),
             "version": 3,
         }
-
-
-def _view_memory(imported: dlpack.Imported) -> np.ndarray[Any, Any]:
-    return view_address(
-        imported.address,
-        imported.shape,
-        imported.strides,
-        imported.dtype,
-        imported,
-        imported.readonly,
-    )
 
 
 def view_address(

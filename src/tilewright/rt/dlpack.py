@@ -86,10 +86,8 @@ class Imported:
         self.address = int(tensor.data or 0) + int(tensor.byte_offset)
         self.device_type = int(tensor.device_type)
         self.device_id = int(tensor.device_id)
-        self.shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-        self.strides = (
-            tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else None
-        )
+        self.shape = tuple(tensor.shape[: tensor.ndim])
+        self.strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
         self.dtype = dtype_text(tensor.code, tensor.bits, tensor.lanes)
         self.readonly = readonly
         self._managed = managed  # last: until here the memory is still the capsule's

@@ -147,7 +147,7 @@ def link_shared(
 
 
 class SharedLibrary:
-    """A shared library that `link_shared` wrote, opened and joined to this process's runtime."""
+    """A shared library that `link_shared` wrote; `join_runtime` ties it to this process's."""
 
     __slots__ = ("_library", "_path")
 
@@ -158,10 +158,13 @@ class SharedLibrary:
             self._library = ctypes.CDLL(str(path.resolve()))
         except OSError as error:
             raise TilewrightError(f"cannot load {path}: {error}") from None
+
+    def join_runtime(self, parallel: bool) -> None:
+        """Let the code call Python functions and, where it is `parallel`, use threads."""
         table = self._variable(ctypes.c_void_p * 5, "tilewright_runtime")
-        symbols = native.runtime_symbols()
+        symbols = native.runtime_symbols(parallel)
         for index, name in enumerate(_TABLE):
-            table[index] = symbols[name]
+            table[index] = symbols.get(name, table[index])
         threads.follow(table[4])
 
     def _variable(self, kind: Any, name: str) -> Any:

@@ -259,6 +259,7 @@ class Module:
             "functions": [f.info.to_json() for f in self._functions.values()],
             "type_key": self.type_key,
             "imports": len(self.imported_modules),
+            "parallel": self._code is not None and native.needs_threads(self._code.obj),
         }
 
     def _members(self, prefix: str) -> dict[str, bytes]:
@@ -298,6 +299,7 @@ def _load_shared(path: Path) -> Module:
     library = export.SharedLibrary(path)
     metadata = export.read_metadata(path, library.metadata())
     target = _require_target(path, metadata)
+    library.join_runtime(bool(metadata["parallel"]))
 
     def load(name: str) -> tuple[int, Any]:
         return library.address(name), library

@@ -17,10 +17,11 @@ from typing import Any
 from ..base.errors import TilewrightError
 from . import packed, threads
 
-_RUNTIME = "tilewright_runtime"
+_RUNTIME, _OPENMP = "tilewright_runtime", "tilewright_openmp"
 _numbers = itertools.count()
-_lock = threading.Lock()
+_lock = threading.RLock()
 _jit: Any = None
+_shared: dict[str, Any] = {}
 
 
 class NativeLibrary:
@@ -46,17 +47,22 @@ class NativeLibrary:
         return found
 
 
-def runtime_symbols() -> dict[str, int]:
+def needs_threads(obj: bytes) -> bool:
+    """Whether an object has parallel loops: only then is an OpenMP runtime chosen and loaded."""
+    return b"GOMP_parallel" in obj
+
+
+def runtime_symbols(parallel: bool = True) -> dict[str, int]:
     """Addresses of what the runtime offers to compiled code, by name."""
     return {
-        **threads.runtime().symbols,
+        **(threads.runtime().symbols if parallel else {}),
         "tw_num_threads": threads.num_threads_address(),
         "tw_call_packed": packed.call_packed_address(),
     }
 
 
 def _session() -> tuple[Any, Any]:
-    """llvmlite's binding and the LLJIT of the process, with the runtime's symbols in a library."""
+    """llvmlite's binding and the LLJIT of the process."""
     global _jit
     import llvmlite.binding as llvm
 
@@ -65,13 +71,20 @@ def _session() -> tuple[Any, Any]:
             if _jit is None:
                 llvm.initialize_native_target()
                 llvm.initialize_native_asmprinter()
-                jit = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
-                builder = llvm.JITLibraryBuilder()
-                for name, address in runtime_symbols().items():
-                    builder.import_symbol(name, address)
-                # Dropping its tracker would remove the symbols: it lives as long as the JIT.
-                _jit = (jit, builder.link(jit, _RUNTIME))
-    return llvm, _jit[0]
+                _jit = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
+    return llvm, _jit
+
+
+def _share(name: str, parallel: bool) -> None:
+    """Make the runtime's symbols a library of the JIT, once."""
+    llvm, jit = _session()
+    with _lock:
+        if name not in _shared:
+            builder = llvm.JITLibraryBuilder()
+            for symbol, address in runtime_symbols(parallel).items():
+                builder.import_symbol(symbol, address)
+            # Dropping its tracker would remove the symbols: it lives as long as the JIT.
+            _shared[name] = builder.link(jit, name)
 
 
 def load_object(
@@ -88,7 +101,10 @@ def load_object(
     builder = llvm.JITLibraryBuilder().add_object_img(obj)
     for symbol, address in (symbols or {}).items():
         builder.import_symbol(symbol, address)
-    builder.add_jit_library(_RUNTIME).add_current_process()
+    parallel = needs_threads(obj)
+    runtime = _OPENMP if parallel else _RUNTIME
+    _share(runtime, parallel)
+    builder.add_jit_library(runtime).add_current_process()
     for symbol in names:
         builder.export_symbol(symbol)
     try:

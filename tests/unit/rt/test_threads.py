@@ -35,19 +35,24 @@ define i32 @region(ptr %slots) {
 }
 """
 
-SCRIPT = f"""
+HEAD = f"""
 import sys
 import numpy as np
 sys.path.insert(0, {os.getcwd()!r})
-from tests.unit.rt.kernels import array, info_of, make
+from tests.unit.rt.kernels import add_function, array, info_of, make
 from tests.unit.rt.test_threads import REGION
 from tilewright.rt import threads
+"""
+SCRIPT = (
+    HEAD
+    + """
 f = make(REGION, info_of("region", [array("out", "int32", [8], is_output=True)]))
 def team():
     out = np.zeros(8, np.int32)
     f(out)
     return out[out > 0].tolist()
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +66,10 @@ def restore():
     threads.set_num_threads(0)
 
 
-def run(code: str, **env: str) -> str:
+def run(code: str, head: str = SCRIPT, **env: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "TILEWRIGHT_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + code],
+        [sys.executable, "-c", head + code],
         capture_output=True,
         text=True,
         check=False,
@@ -168,3 +173,12 @@ if pid == 0:
 print(os.waitpid(pid, 0)[1], team() == before)
 """
     assert run(code, TILEWRIGHT_NUM_THREADS="2").splitlines() == ["True [2]", "0 True"]
+
+
+def test_serial_code_loads_no_runtime():
+    code = """
+x = np.zeros(3, np.float32)
+add_function()(x, x, np.zeros(3, np.float32))
+print(threads._runtime)
+"""
+    assert run(code, HEAD).strip() == "None"
