@@ -29,6 +29,7 @@ from ..loopir.stmt import (
     no_op,
     seq,
 )
+from ..loopir.subst import substitute
 from ..schedule.bounds import Bounds, attach_point, root_offsets
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
@@ -185,7 +186,8 @@ class NestBuilder:
     ) -> Stmt:
         """`body` under the conditions that bound inference could not prove."""
         if stage.store_predicate is not None:
-            body = IfThenElse(stage.store_predicate, body)
+            table = {a.var: v for a, v in values.items()}
+            body = IfThenElse(substitute(stage.store_predicate, table), body)
         for condition in reversed(stage_guards(self.bounds, stage, values, skip)):
             body = IfThenElse(condition, body)
         return body

@@ -12,13 +12,15 @@ from typing import Any
 
 from ..base.errors import CompileError
 from ..loopir.buffer import Buffer
-from ..loopir.expr import PrimExpr, Var, const
+from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
 from ..schedule.bounds import Bounds, storage_scope
 from ..schedule.state import StageState
-from ..tensor.op import PlaceholderOp, ScanOp
+from ..tensor.op import BaseComputeOp, PlaceholderOp, ScanOp
 from ..tensor.tensor import Tensor
+
+MAX_CONSTANT_EXTENT = 1 << 31
 
 
 class Place:
@@ -160,16 +162,28 @@ def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor)
         buffer = Buffer(stage.layout.extents, t.dtype, name, scope=scope)
         memory.places[t] = Place(buffer, None, stage.layout)
         return
-    axes: Sequence[IterVar] = getattr(stage.op, "axis", ())
-    if isinstance(stage.op, ScanOp) or not axes or len(axes) != len(t.shape):
+    if not isinstance(stage.op, BaseComputeOp):
         memory.places[t] = Place(Buffer(t.shape, t.dtype, name, scope=scope))
         return
     mine = bounds[stage]
-    extents = [mine.extent[a] for a in axes]
+    axes = stage.op.axis
+    extents = [_largest(bounds, mine.extent[a]) for a in axes]
     strides = _aligned_strides(stage, axes, extents)
     buffer = Buffer(extents, t.dtype, name, strides=strides, scope=scope)
     minima = [mine.min[a] for a in axes]
     memory.places[t] = Place(buffer, minima)
+
+
+def _largest(bounds: Bounds, extent: PrimExpr) -> PrimExpr:
+    """A constant that the extent never exceeds, where there is one: memory of known size is
+    cheap.
+    """
+    if isinstance(extent, IntImm):
+        return extent
+    bound = bounds.analyzer.const_int_bound(extent)
+    if 0 < bound.max_value < MAX_CONSTANT_EXTENT:
+        return const(bound.max_value, extent.dtype)
+    return extent
 
 
 def _aligned_strides(

@@ -87,14 +87,19 @@ def infer_bounds(sch: Any) -> Bounds:
 
 
 def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
-    """One variable a loop: an axis shared by two stages (a reused reduction axis) gets two."""
+    """One variable a loop.
+
+    A root axis's own variable stands for its value in the tensor expression, which is not the count of
+    its loop where the region starts elsewhere; so loops over root axes get variables of their own.
+    """
     used: set[Var] = set()
     for stage in sch.stages:
         mine = bounds.of[stage.id] = StageBounds()
+        roots = set(stage.op.root_iter_vars())
         for leaf in stage.leaf_iter_vars:
             thread = stage.attr(leaf).bind_thread
             var = thread.var if thread is not None else leaf.var
-            if thread is None and var in used:
+            if thread is None and (var in used or leaf in roots):
                 var = Var(leaf.var.name, leaf.var.dtype)
             used.add(var)
             mine.var[leaf] = var
@@ -193,7 +198,8 @@ def _root_domains(
 ) -> dict[IterVar, tuple[PrimExpr, PrimExpr]]:
     """(min, extent) of each root axis."""
     op = stage.op
-    axes = dict.fromkeys([*op.root_iter_vars(), *getattr(op, "axis", ())])
+    inner = op.axis if isinstance(op, TensorComputeOp) else ()
+    axes = dict.fromkeys([*op.root_iter_vars(), *inner])
     result = {a: (a.dom.min, a.dom.extent) for a in axes}
     point = attach_point(stage)
     if stage.is_output:
