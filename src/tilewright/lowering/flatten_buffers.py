@@ -1,0 +1,113 @@
+"""Give every buffer one dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arith.analyzer import Analyzer
+from ..base.errors import CompileError
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
+from ..loopir.expr import const, const_int
+from ..loopir.rewrite import Rewriter, handles
+from .options import LowerOptions
+
+
+def flatten_buffers(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """Replace buffers of any rank by flat ones on the same memory, and indices by element offsets.
+
+    Each buffer gets one flat alias: the same name, type, scope and data variable, one dimension,
+    strides and elem_offset folded into the index (`i*strides[0] + j*strides[1]`, or `i*n + j` for a
+    compact buffer). The buffers of `buffer_map` keep their shapes, since they describe the
+    arguments.
+
+    Needs accesses with as many indices as the buffer has dimensions, prefetches lowered. Guarantees
+    one index an access. Stands before every pass that looks at how memory is used, since one index
+    is simpler than several, and after those that need the dimensions (rolling buffers, prefetch,
+    bound checks).
+    """
+    flattener = _Flattener()
+    return func.with_body(flattener.stmt(func.body))
+
+
+class _Flattener(Rewriter):
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+        self.flat: dict[Buffer, Buffer] = {}
+
+    def buffer(self, b: Buffer) -> Buffer:
+        flat = self.flat.get(b)
+        if flat is None:
+            flat = b
+            if b.ndim != 1 or b.strides or const_int(b.elem_offset) != 0:
+                size = self.analyzer.simplify(_flat_extent(b))
+                flat = b.with_(shape=(size,), strides=None, elem_offset=None, axis_separators=())
+            self.flat[b] = flat
+        return flat
+
+    def _offset(self, b: Buffer, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+        indices = self.exprs(indices)
+        if len(indices) != b.ndim:
+            raise CompileError(
+                f"buffer {b.name} has {b.ndim} dimensions, but is used with {len(indices)} indices"
+            )
+        if self.flat.get(b) is b:
+            return indices
+        return (_offset(b, indices),)
+
+    @handles(E.BufferLoad)
+    def _load(self, e: E.BufferLoad) -> Any:
+        flat = self.buffer(e.buffer)
+        indices = self._offset(e.buffer, e.indices)
+        predicate = None if e.predicate is None else self.expr(e.predicate)
+        if flat is e.buffer and indices is e.indices and predicate is e.predicate:
+            return e
+        return E.BufferLoad(flat, indices, predicate)
+
+    @handles(S.BufferStore)
+    def _store(self, s: S.BufferStore) -> Any:
+        flat, value = self.buffer(s.buffer), self.expr(s.value)
+        indices = self._offset(s.buffer, s.indices)
+        predicate = None if s.predicate is None else self.expr(s.predicate)
+        same = flat is s.buffer and indices is s.indices and value is s.value
+        if same and predicate is s.predicate:
+            return s
+        return S.BufferStore(flat, value, indices, predicate)
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        node = self.buffer(s.node) if isinstance(s.node, Buffer) else s.node
+        value, body = self.expr(s.value), self.stmt(s.body)
+        if node is s.node and value is s.value and body is s.body:
+            return s
+        return S.AttrStmt(node, s.attr_key, value, body)
+
+
+def _offset(b: Buffer, indices: tuple[Any, ...]) -> Any:
+    """The flat offset of an element; a vector if the last index is one."""
+    *head, last = indices or (const(0),)
+    scalar = last
+    if type(last) is E.Ramp:
+        scalar = last.base
+    elif last.dtype != b.data.dtype and "x" in last.dtype:
+        raise CompileError(f"buffer {b.name} of {b.ndim} dimensions takes ramps as vector index")
+    offset = b.offset_of((*head, scalar)) if indices else b.elem_offset
+    if type(last) is not E.Ramp:
+        return offset
+    stride = last.stride * b.strides[-1] if b.strides else last.stride
+    return E.Ramp(offset, stride, last.lanes)
+
+
+def _flat_extent(b: Buffer) -> Any:
+    """How many elements the flat buffer spans."""
+    if not b.strides:
+        size: Any = const(1)
+        for d in b.shape:
+            size = size * d
+        return size + b.elem_offset
+    strides = [const_int(x) for x in b.strides]
+    if any(x is None for x in strides) or any(const_int(d) is None for d in b.shape):
+        return b.strides[0] * b.shape[0] + b.elem_offset
+    last = sum((int(d) - 1) * int(x) for d, x in zip(b.shape, strides) if x is not None)
+    return b.elem_offset + (last + 1)

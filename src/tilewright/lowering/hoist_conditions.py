@@ -1,0 +1,92 @@
+"""Move conditions out of the loops in which they do not change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.effects import is_pure
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import walk
+from .copies import fresh_copy
+from .options import LowerOptions
+
+
+def hoist_conditions(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """`for k: if c: body` becomes `if c: for k: body` where c depends neither on k nor on a thread.
+
+    Of nested conditions without `else` each one that may goes out, past those that stay. A
+    condition on a thread variable stays inside: threads that leave a loop early gain nothing and
+    could miss a barrier. The loops are serial, unrolled or vectorised ones: parallel ones are
+    started by the function as a whole.
+
+    Needs nothing; guarantees nothing. Stands before partition_loops, which cuts a loop short where
+    its body is one condition on its variable, and before unroll_loops, which would copy the
+    conditions.
+    """
+    return func.with_body(_Hoister().stmt(func.body))
+
+
+_LOOPS = (S.ForKind.SERIAL, S.ForKind.UNROLLED, S.ForKind.VECTORIZED)
+_DIVISIONS = (E.FloorDiv, E.FloorMod, E.Div, E.Mod)
+_THREADS = ("thread_extent", "virtual_thread")
+
+
+class _Hoister(Rewriter):
+    def __init__(self) -> None:
+        self.threads: set[E.Var] = set()
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key in _THREADS:
+            self.threads.add(s.node.var)
+        return super()._attr(s)
+
+    @handles(E.Call, E.BufferLoad, E.Select)
+    def _keep(self, e: Any) -> Any:
+        return e
+
+    @handles(S.BufferStore, S.Evaluate)
+    def _leaf_stmt(self, s: Any) -> Any:
+        return s
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        body = self.stmt(s.body)
+        if s.kind not in _LOOPS or type(body) is not S.IfThenElse:
+            return s.with_body(body)
+        if body.else_case is not None:
+            if not self._invariant(body.condition, s.loop_var):
+                return s.with_body(body)
+            other = fresh_copy(s.with_body(body.else_case))
+            return S.IfThenElse(body.condition, s.with_body(body.then_case), other)
+        out: list[Any] = []
+        stay: list[Any] = []
+        inner: S.Stmt = body
+        while type(inner) is S.IfThenElse and inner.else_case is None:
+            if self._invariant(inner.condition, s.loop_var):
+                out.append(inner.condition)
+            elif is_pure(inner.condition):
+                stay.append(inner.condition)
+            else:
+                break
+            inner = inner.then_case
+        if not out:
+            return s.with_body(body)
+        for condition in reversed(stay):
+            inner = S.IfThenElse(condition, inner)
+        inner = s.with_body(inner)
+        for condition in reversed(out):
+            inner = S.IfThenElse(condition, inner)
+        return inner
+
+    def _invariant(self, condition: Any, loop_var: E.Var) -> bool:
+        if not is_pure(condition):
+            return False
+        for x in walk(condition):
+            if isinstance(x, E.Var) and (x is loop_var or x in self.threads):
+                return False
+            if type(x) in _DIVISIONS and type(x.b) is not E.IntImm:
+                return False  # the loop may have no step, and the divisor be zero
+        return True

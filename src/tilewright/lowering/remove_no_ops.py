@@ -1,0 +1,163 @@
+"""Drop statements that do nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.effects import CallEffectKind, side_effect
+from ..loopir.expr import const_int
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import walk
+from .copies import const_condition
+from .options import LowerOptions
+
+
+def remove_no_ops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """Remove evaluations without effect, empty loops and branches, unused lets and allocations,
+    attributes around nothing, and stores of an element to itself.
+
+    Needs nothing; guarantees that no statement but the function's body is a no-op. Stands after the
+    simplifier, which finds the conditions that never hold, and before passes that cost time a
+    statement.
+    """
+    return func.with_body(_Remover().stmt(func.body))
+
+
+def has_effect(e: Any) -> bool:
+    """Whether evaluating `e` changes anything."""
+    return side_effect(e) > CallEffectKind.ReadState
+
+
+class _Remover(Rewriter):
+    """Bottom up; `used` holds the variables read so far in what is kept, to find unused lets."""
+
+    def __init__(self) -> None:
+        self.used: set[E.Var] = set()
+
+    def _use(self, *exprs: Any) -> None:
+        for e in exprs:
+            for x in walk(e):
+                if isinstance(x, E.Var):
+                    self.used.add(x)
+                elif type(x) is E.BufferLoad:
+                    self.used.add(x.buffer.data)
+
+    @handles(S.Evaluate)
+    def _evaluate(self, s: S.Evaluate) -> Any:
+        if not has_effect(s.value):
+            return S.no_op()
+        self._use(s.value)
+        return s
+
+    @handles(S.BufferStore)
+    def _store(self, s: S.BufferStore) -> Any:
+        value = s.value
+        if type(value) is E.BufferLoad and value.buffer is s.buffer and _same(s, value):
+            return S.no_op()
+        self.used.add(s.buffer.data)
+        self._use(*s.indices, value)
+        if s.predicate is not None:
+            self._use(s.predicate)
+        return s
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        extent = const_int(s.extent)
+        if extent is not None and extent <= 0:
+            return S.no_op()
+        body = self.stmt(s.body)
+        if S.is_no_op(body):
+            return body
+        self._use(s.min, s.extent)
+        return s.with_body(body)
+
+    @handles(S.While)
+    def _while(self, s: S.While) -> Any:
+        body = self.stmt(s.body)
+        self._use(s.condition)
+        return s if body is s.body else S.While(s.condition, body)
+
+    @handles(S.IfThenElse)
+    def _if(self, s: S.IfThenElse) -> Any:
+        known = const_condition(s.condition)
+        if known is not None:
+            chosen = s.then_case if known else s.else_case
+            return S.no_op() if chosen is None else self.stmt(chosen)
+        then_case = self.stmt(s.then_case)
+        else_case = None if s.else_case is None else self.stmt(s.else_case)
+        if S.is_no_op(else_case):
+            else_case = None
+        if S.is_no_op(then_case) and not has_effect(s.condition):
+            if else_case is None:
+                return S.no_op()
+            self._use(s.condition)
+            return S.IfThenElse(E.Not(s.condition), else_case)
+        self._use(s.condition)
+        if then_case is s.then_case and else_case is s.else_case:
+            return s
+        return S.IfThenElse(s.condition, then_case, else_case)
+
+    @handles(S.LetStmt)
+    def _let_stmt(self, s: S.LetStmt) -> Any:
+        body = self.stmt(s.body)
+        if not has_effect(s.value) and (S.is_no_op(body) or s.var not in self.used):
+            return body
+        self._use(s.value)
+        return s if body is s.body else S.LetStmt(s.var, s.value, body)
+
+    @handles(S.Allocate)
+    def _allocate(self, s: S.Allocate) -> Any:
+        body = self.stmt(s.body)
+        if S.is_no_op(body) or s.buffer.data not in self.used:
+            return body
+        self._use(*s.buffer.shape)
+        return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        body = self.stmt(s.body)
+        if S.is_no_op(body) and not s.attr_key.startswith(("pragma_import", "thread_extent")):
+            return body
+        self._use(s.value)
+        if isinstance(s.node, E.Var):
+            self.used.add(s.node)
+        return s if body is s.body else S.AttrStmt(s.node, s.attr_key, s.value, body)
+
+    @handles(S.AssertStmt)
+    def _assert(self, s: S.AssertStmt) -> Any:
+        body = self.stmt(s.body)
+        if const_condition(s.condition):
+            return body
+        self._use(s.condition)
+        return s if body is s.body else S.AssertStmt(s.condition, s.message, body)
+
+    @handles(S.SeqStmt)
+    def _seq(self, s: S.SeqStmt) -> Any:
+        new = [self.stmt(x) for x in s.seq]
+        if all(a is b for a, b in zip(new, s.seq)) and not any(S.is_no_op(x) for x in new):
+            return s
+        return S.seq(new)
+
+
+def _same(s: S.BufferStore, load: E.BufferLoad) -> bool:
+    if load.predicate is not None or s.predicate is not None:
+        return False
+    return all(_equal_index(a, b) for a, b in zip(s.indices, load.indices, strict=True))
+
+
+def _equal_index(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a) is not type(b) or a.dtype != b.dtype:
+        return False
+    if type(a) is E.IntImm:
+        return bool(a.value == b.value)
+    if isinstance(a, (E.BinaryOp, E.CmpOp)):
+        return _equal_index(a.a, b.a) and _equal_index(a.b, b.b)
+    if type(a) is E.Ramp:
+        return (
+            a.lanes == b.lanes and _equal_index(a.base, b.base) and _equal_index(a.stride, b.stride)
+        )
+    return False

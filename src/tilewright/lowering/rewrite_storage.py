@@ -1,0 +1,256 @@
+"""Let buffers that do not live at the same time share memory, and allocate outside loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.dtype import parse
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
+from ..loopir.expr import const_int
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import CHILDREN, walk
+from .options import LowerOptions
+
+SMALL_BYTES = 2048
+GROWTH = 16
+
+
+def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """Move allocations to the start of the function, or of the body of the parallel loop or thread
+    that owns them, and give buffers with disjoint lifetimes one memory.
+
+    Sharing buffers have the same scope and type, and sizes that are constant within a factor of 16
+    or equal expressions. A buffer lives from its first to its last use; a use in a loop inside its
+    scope counts for the whole loop. Allocations of at most 2048 bytes stay where they are: they
+    become registers or stack slots, which sharing would tie together. So do those whose size is
+    computed inside.
+
+    Needs flat buffers. Stands after vectorize_loops, inject_virtual_threads and
+    inject_double_buffer, which enlarge buffers, and before unroll_loops, which would multiply
+    allocations.
+    """
+    if options.disable_storage_rewrite:
+        return func
+    if not any(type(x) is S.Allocate for x in walk(func.body)):
+        return func
+    return func.with_body(_region(func.body))
+
+
+def _region(body: S.Stmt) -> S.Stmt:
+    """`body` with the allocations that it owns planned together."""
+    plan = _Plan(body)
+    body = _Apply(plan).stmt(body)
+    for slot in reversed(plan.slots):
+        body = S.Allocate(slot.buffer, body, slot.annotations)
+    return body
+
+
+def _owns_threads(s: Any) -> bool:
+    """Whether the body of `s` runs once a thread, so that its allocations stay in it."""
+    if type(s) is S.For:
+        return s.kind in (S.ForKind.PARALLEL, S.ForKind.THREAD_BINDING)
+    if type(s) is not S.AttrStmt or s.attr_key not in ("thread_extent", "virtual_thread"):
+        return False
+    return not (type(s.body) is S.AttrStmt and s.body.attr_key == "thread_extent")
+
+
+class _Life:
+    """One allocation of a region and when it is used."""
+
+    __slots__ = ("depth", "first", "last", "stmt")
+
+    def __init__(self, stmt: S.Allocate, depth: int) -> None:
+        self.stmt = stmt
+        self.depth = depth
+        self.first = -1
+        self.last = -1
+
+
+class _Slot:
+    """Memory for one or several buffers."""
+
+    def __init__(self, life: _Life) -> None:
+        self.buffer = life.stmt.buffer
+        self.annotations = life.stmt.annotations
+        self.last = life.last
+
+    def fits(self, life: _Life) -> bool:
+        new, own = life.stmt.buffer, self.buffer
+        if new.dtype != own.dtype or new.scope_name != own.scope_name or self.last >= life.first:
+            return False
+        if life.stmt.annotations or self.annotations:
+            return False
+        size, have = const_int(new.shape[0]), const_int(own.shape[0])
+        if size is not None and have is not None:
+            return max(size, have) <= GROWTH * min(size, have)
+        return size is None and have is None and str(new.shape[0]) == str(own.shape[0])
+
+    def take(self, life: _Life) -> None:
+        size, have = const_int(life.stmt.buffer.shape[0]), const_int(self.buffer.shape[0])
+        if size is not None and have is not None and size > have:
+            self.buffer = self.buffer.with_(shape=(size,))
+        self.last = life.last
+
+
+class _Loop:
+    __slots__ = ("start", "used")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.used: set[_Life] = set()
+
+
+class _Plan:
+    """Lifetimes of a region's allocations on one clock, and the slots they get."""
+
+    def __init__(self, body: S.Stmt) -> None:
+        self.clock = 0
+        self.loops: list[_Loop] = []
+        self.lives: dict[E.Var, _Life] = {}
+        self.defined: set[E.Var] = set()
+        self.slots: list[_Slot] = []
+        self.moved: dict[E.Var, _Slot] = {}
+        self._scan(body, owned=True)
+        self._assign()
+
+    def _scan(self, s: Any, owned: bool) -> None:
+        """Visit `s`; `owned` is false inside a nested region, whose allocations are not ours."""
+        kind = type(s)
+        self.clock += 1
+        if kind is S.Allocate:
+            if owned and self._liftable(s.buffer):
+                self.lives[s.buffer.data] = _Life(s, len(self.loops))
+            self._touch_exprs(s.buffer.shape)
+            self._scan(s.body, owned)
+        elif kind is S.For or kind is S.While:
+            self._scan_loop(s, owned and not _owns_threads(s))
+        elif kind in (S.LetStmt, S.AttrStmt, S.AssertStmt):
+            self._scan_scope(s, owned)
+        else:
+            if kind is S.BufferStore:
+                self._touch(s.buffer.data)
+            for part in CHILDREN[kind](s):
+                if isinstance(part, S.Stmt):
+                    self._scan(part, owned)
+                else:
+                    self._touch_exprs((part,))
+
+    def _scan_scope(self, s: Any, owned: bool) -> None:
+        if type(s) is S.LetStmt:
+            self.defined.add(s.var)
+        elif type(s) is S.AttrStmt:
+            if isinstance(s.node, Buffer):
+                self._touch(s.node.data)
+            elif isinstance(s.node, E.Var):
+                self._touch(s.node)
+        self._touch_exprs(CHILDREN[type(s)](s)[:-1])
+        self._scan(s.body, owned and not _owns_threads(s))
+
+    def _scan_loop(self, s: Any, owned: bool) -> None:
+        if type(s) is S.For:
+            self.defined.add(s.loop_var)
+        loop = _Loop(self.clock)
+        self.loops.append(loop)
+        self._touch_exprs(CHILDREN[type(s)](s)[:-1])
+        self._scan(s.body, owned)
+        self.loops.pop()
+        self.clock += 1
+        for life in loop.used:
+            life.last = self.clock
+
+    def _liftable(self, buffer: Buffer) -> bool:
+        if len(buffer.shape) != 1 or buffer.strides:
+            return False
+        size = const_int(buffer.shape[0])
+        t = parse(buffer.dtype)
+        if size is not None:
+            return size * t.nbytes * t.lanes > SMALL_BYTES
+        own = self.defined
+        return not any(
+            type(x) is E.BufferLoad or type(x) is E.Call or x in own
+            for x in walk(buffer.shape[0])
+            if not isinstance(x, E.BinaryOp)
+        )
+
+    def _touch_exprs(self, exprs: Any) -> None:
+        for e in exprs:
+            for x in walk(e):
+                if type(x) is E.BufferLoad:
+                    self._touch(x.buffer.data)
+                elif type(x) is E.Var and x in self.lives:
+                    self._touch(x)
+
+    def _touch(self, data: E.Var) -> None:
+        life = self.lives.get(data)
+        if life is None:
+            return
+        at = self.clock
+        if len(self.loops) > life.depth:
+            loop = self.loops[life.depth]
+            loop.used.add(life)
+            at = loop.start
+        if life.first < 0:
+            life.first = at
+        life.last = self.clock
+
+    def _assign(self) -> None:
+        used = [life for life in self.lives.values() if life.first >= 0]
+        for life in sorted(used, key=lambda x: x.first):
+            slot = next((s for s in self.slots if s.fits(life)), None)
+            if slot is None:
+                slot = _Slot(life)
+                self.slots.append(slot)
+            else:
+                slot.take(life)
+            self.moved[life.stmt.buffer.data] = slot
+
+
+class _Apply(Rewriter):
+    """Drops the planned allocations and redirects accesses to the slots."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self.plan = plan
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def buffer(self, b: Buffer) -> Buffer:
+        slot = self.plan.moved.get(b.data)
+        if slot is None:
+            return b
+        new = self.buffers.get(b)
+        if new is None:
+            same = b.ndim == 1 and b.dtype == slot.buffer.dtype and not b.strides
+            new = slot.buffer if same else b.with_(data=slot.buffer.data)
+            self.buffers[b] = new
+        return new
+
+    @handles(E.Var)
+    def _var(self, e: E.Var) -> Any:
+        slot = self.plan.moved.get(e)
+        return e if slot is None else slot.buffer.data
+
+    @handles(S.Allocate)
+    def _allocate(self, s: S.Allocate) -> Any:
+        if s.buffer.data in self.plan.moved:
+            return self.stmt(s.body)
+        return super()._allocate(s)
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        node = s.node
+        if isinstance(node, Buffer):
+            node = self.buffer(node)
+        elif isinstance(node, E.Var):
+            node = self._var(node)
+        value, body = self.expr(s.value), self.stmt(s.body)
+        if _owns_threads(s):
+            body = _region(body)
+        if node is s.node and value is s.value and body is s.body:
+            return s
+        return S.AttrStmt(node, s.attr_key, value, body)
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        new = super()._for(s)
+        return new.with_body(_region(new.body)) if _owns_threads(s) else new

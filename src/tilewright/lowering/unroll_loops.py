@@ -1,0 +1,117 @@
+"""Unroll loops: those that are marked, and short ones where a pragma or option asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.expr import const_int
+from ..loopir.rewrite import Rewriter, handles
+from .copies import fold_pair, fresh_copy
+from .options import LowerOptions
+
+MAX_STEPS = 8192
+
+
+def unroll_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """Replace loops by their bodies, one copy a step.
+
+    Loops of kind UNROLLED are unrolled. A serial loop is unrolled by itself if no loop inside it
+    stays a loop, the steps (stores and calls) of all its copies are at most `auto_unroll_max_step`,
+    and at most `unroll_max_depth` nested loops were unrolled in it; or if its extent is at most
+    `unroll_max_extent`. AttrStmt "pragma_auto_unroll_max_step" and "pragma_unroll_explicit" set
+    these options for their body and are removed. Without `unroll_explicit` a loop is only marked
+    UNROLLED, as a hint to LLVM; so are loops that would become more than 8192 steps. A marked loop
+    of symbolic extent runs serially.
+
+    Needs constant extents to be IntImm. Stands after vectorize_loops (a vector is one step) and
+    after hoist_conditions (a condition outside is not copied), before the last simplify_statements,
+    which folds the indices.
+    """
+    return func.with_body(_Unroller(options).stmt(func.body))
+
+
+class _Unroller(Rewriter):
+    def __init__(self, options: LowerOptions) -> None:
+        self.options = options
+        self.max_step = options.unroll_max_step
+        self.explicit = options.unroll_explicit
+        self.steps = 0
+        self.depth = 0
+        self.loops = 0
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        value = const_int(s.value)
+        if s.attr_key == "pragma_auto_unroll_max_step" and value is not None:
+            kept, self.max_step = self.max_step, value
+            body = self.stmt(s.body)
+            self.max_step = kept
+            return body
+        if s.attr_key == "pragma_unroll_explicit" and value is not None:
+            was, self.explicit = self.explicit, bool(value)
+            body = self.stmt(s.body)
+            self.explicit = was
+            return body
+        return super()._attr(s)
+
+    @handles(S.BufferStore, S.Evaluate)
+    def _step(self, s: Any) -> Any:
+        self.steps += 1
+        return s
+
+    @handles(S.SeqStmt)
+    def _seq(self, s: S.SeqStmt) -> Any:
+        steps = depth = loops = 0
+        new = []
+        for part in s.seq:
+            self.steps = self.depth = self.loops = 0
+            new.append(self.stmt(part))
+            steps += self.steps
+            depth = max(depth, self.depth)
+            loops = max(loops, self.loops)
+        self.steps, self.depth, self.loops = steps, depth, loops
+        return s if all(a is b for a, b in zip(new, s.seq)) else S.seq(new)
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        body = self.stmt(s.body)
+        extent = const_int(s.extent)
+        chosen = extent is not None and self._chosen(s.kind, extent)
+        marked = s.kind == S.ForKind.UNROLLED
+        if not chosen:
+            self.loops += 1
+            if marked:
+                return S.For(s.loop_var, s.min, s.extent, S.ForKind.SERIAL, body)
+            return s.with_body(body)
+        assert extent is not None
+        self.depth += 1
+        small = self.steps * extent <= MAX_STEPS
+        self.steps *= extent
+        if (self.explicit or extent == 1) and small:
+            return _copies(s, extent, body)
+        self.loops += 1
+        if marked and body is s.body:
+            return s
+        return S.For(
+            s.loop_var, s.min, s.extent, S.ForKind.UNROLLED, body, annotations=s.annotations
+        )
+
+    def _chosen(self, kind: int, extent: int) -> bool:
+        if kind == S.ForKind.UNROLLED:
+            return True
+        if kind != S.ForKind.SERIAL or self.loops:
+            return False
+        if extent <= self.options.unroll_max_extent:
+            return True
+        within = extent * self.steps <= self.max_step
+        return within and self.depth < self.options.unroll_max_depth
+
+
+def _copies(s: S.For, extent: int, body: S.Stmt) -> S.Stmt:
+    parts = []
+    for i in range(max(extent, 0)):
+        at = fold_pair(E.Add, s.min, E.IntImm(s.min.dtype, i))
+        parts.append(fresh_copy(body, {s.loop_var: at}))
+    return S.seq(parts)
