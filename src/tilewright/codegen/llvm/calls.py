@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...base.dtype import DType, parse
 from ...base.errors import CompileError, InternalError
@@ -49,7 +48,7 @@ def call(f: Emitter, e: E.Call) -> str:
     if e.op.name.startswith("tir.") and vector_math.supported(e.op.name[4:], e.dtype):
         return _math(f, e)
     raise CompileError(
-        f"the CPU code generator has no code for {e.op.name} of type {e.dtype}; give it a rule with "
+        f"the CPU code generator has no code for {e.op.name} of type {e.dtype}; give it a rule: "
         f'register_intrin_lowering("{e.op.name}", target="llvm", f=...)'
     )
 
@@ -65,7 +64,7 @@ def _math(f: Emitter, e: E.Call) -> str:
     name = f.module.math(e.op.name[4:], e.dtype)
     kind = f.type(e.dtype)
     args = ", ".join(f"{f.type(a.dtype)} {f.expr(a)}" for a in e.args)
-    return f.op(f"call {kind} @{name}({args})")
+    return f.op(f"call {kind} {name}({args})")
 
 
 def _intrinsic(f: Emitter, e: E.Call) -> str:
@@ -253,7 +252,8 @@ def _extension(t: DType) -> str:
 
 
 def _llvm_intrinsic(f: Emitter, e: E.Call) -> str:
-    """An LLVM intrinsic by name; whether the target has it is checked beforehand, since LLVM aborts."""
+    """An LLVM intrinsic by name; whether the target has it is checked beforehand, since LLVM
+    aborts."""
     name = e.args[0]
     if not isinstance(name, E.StringImm):
         raise CompileError("call_llvm_intrin needs the name of the intrinsic")

@@ -9,17 +9,16 @@ from .emitter import Emitter
 
 _CHEAP = 16  # nodes that are rather evaluated in vain than branched around
 _DIVISIONS = (E.Div, E.Mod, E.FloorDiv, E.FloorMod)
-_CHEAP_CALLS = frozenset(
-    f"tir.{n}"
-    for n in (
-        "likely reinterpret shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not "
-        "fabs floor ceil trunc nearbyint fma copysign isnan isinf isfinite sqrt"
-    ).split()
-)
+_NAMES = """
+    likely reinterpret shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not
+    fabs floor ceil trunc nearbyint fma copysign isnan isinf isfinite sqrt
+"""
+_CHEAP_CALLS = frozenset(f"tir.{n}" for n in _NAMES.split())
 
 
 def if_then_else(f: Emitter, e: E.Call) -> str:
-    """A select where both sides are harmless; else a branch, or masked reads for vector conditions."""
+    """A select where both sides are harmless; else a branch, or masked reads for vector
+    conditions."""
     condition, a, b = e.args
     if isinstance(condition, E.IntImm):
         return f.expr(a if condition.value else b)
@@ -68,8 +67,8 @@ def _branch(f: Emitter, test: str, a: E.PrimExpr, b: E.PrimExpr, kind: str) -> s
 
 
 def _harmless(e: E.PrimExpr) -> bool:
-    """Whether an expression may be evaluated although it is not needed: short, without reads, integer
-    divisions and calls that cost or do something."""
+    """Whether an expression may be evaluated although it is not needed: short, without reads,
+    integer divisions and calls that cost or do something."""
     stack, left = [e], _CHEAP
     while stack:
         x = stack.pop()

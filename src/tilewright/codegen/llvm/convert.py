@@ -1,10 +1,10 @@
 """Conversions between number types.
 
-Float to integer saturates and NaN gives 0 (as in WebAssembly and on Arm), by a few vector instructions:
-LLVM's own `llvm.fptosi.sat` is scalar code on x86. float16 and bfloat16 round to nearest even, once,
-also from float64, and keep NaN. Where the target has no instruction for float16, and for bfloat16 on every
-target, conversion is integer code: there is no compiler-rt to call, and the instruction for
-bfloat16 of x86 flushes denormals.
+Float to integer saturates and NaN gives 0 (as in WebAssembly and on Arm), by a few vector
+instructions: LLVM's own `llvm.fptosi.sat` is scalar code on x86. float16 and bfloat16 round to
+nearest even, once, also from float64, and keep NaN. Where the target has no instruction for
+float16, and for bfloat16 on every target, conversion is integer code: there is no compiler-rt to
+call, and the instruction for bfloat16 of x86 flushes denormals.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def to_float32(f: Emitter, value: str, source: DType) -> str:
 
 
 def _float16_by_integers(f: Emitter, value: str, n: int) -> str:
-    """Shift exponent and mantissa into place and scale by 2^112, which also brings denormals right."""
+    """Shift exponent and mantissa into place and scale by 2^112, which also brings denormals
+    right."""
     floats, ints, halves = vector("float", n), vector("i32", n), vector("i16", n)
     bits = vector("i1", n)
 
@@ -174,8 +175,8 @@ def _round_bfloat16(f: Emitter, value: str, bits: str, n: int) -> str:
 
 
 def _float16_of_bits(f: Emitter, value: str, n: int) -> str:
-    """Normal results: add half a unit (less one, plus the parity) and shift. Denormal ones: adding 0.5
-    to the magnitude makes the adder round at float16's last place."""
+    """Normal results: add half a unit (less one, plus the parity) and shift. Denormal ones: adding
+    0.5 to the magnitude makes the adder round at float16's last place."""
     floats, ints, halves = vector("float", n), vector("i32", n), vector("i16", n)
     flags = vector("i1", n)
 
@@ -205,8 +206,8 @@ def _float16_of_bits(f: Emitter, value: str, n: int) -> str:
 def _round_to_odd(f: Emitter, value: str, n: int) -> str:
     """A float64 as the float32 that still rounds to the right float16 or bfloat16.
 
-    Rounding to odd: of the two neighbours of an inexact value, the one with an odd last bit (Boldo and
-    Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+    Rounding to odd: of the two neighbours of an inexact value, the one with an odd last bit (Boldo
+    and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
     """
     doubles, floats, ints = vector("double", n), vector("float", n), vector("i32", n)
     flags = vector("i1", n)

@@ -1,8 +1,9 @@
 """Writes the text of one LLVM function: names, blocks, value numbering, scopes.
 
-Values are operand texts ("%v12", "0", "splat (float 0x3FF0000000000000)"); their types follow from the dtype
-of the expression. Pure instructions are numbered by their text within the blocks that they dominate, so
-what is computed twice is written once; loads are numbered until the next side effect.
+Values are operand texts ("%v12", "0", "splat (float 0x3FF0000000000000)"); their types follow from
+the dtype of the expression. Pure instructions are numbered by their text within the blocks that
+they dominate, so what is computed twice is written once; loads are numbered until the next side
+effect.
 """
 
 from __future__ import annotations
@@ -162,10 +163,12 @@ class Emitter:
 
     @contextmanager
     def scope(self, expression: bool = False, straight: bool = False) -> Iterator[None]:
-        """Values numbered inside are forgotten at the end, since they need not dominate what follows.
+        """Values numbered inside are forgotten at the end, since they need not dominate what
+        follows.
 
         `expression`: nothing inside writes memory, so loads known before stay known after.
-        `straight`: the body runs once, right after what stands before, so these loads are known in it.
+        `straight`: the body runs once, right after what stands before, so these loads are known in
+        it.
         """
         mark = len(self.trail)
         loads, effects = self.loads, self.effects

@@ -19,15 +19,16 @@ from ...target.capability import architecture
 from ...target.target import Target
 
 # have generic code on every target (perhaps a call into libm)
-_EVERYWHERE = frozenset(
-    """sqrt powi sin cos pow exp exp2 log log2 log10 fma fabs copysign floor ceil trunc rint nearbyint
-    round roundeven minnum maxnum minimum maximum smin smax umin umax abs ctpop ctlz cttz bswap
-    bitreverse fshl fshr prefetch fmuladd sadd.sat uadd.sat ssub.sat usub.sat fptosi.sat fptoui.sat
-    vector.reduce.add vector.reduce.mul vector.reduce.and vector.reduce.or vector.reduce.xor
-    vector.reduce.smax vector.reduce.smin vector.reduce.umax vector.reduce.umin vector.reduce.fadd
-    vector.reduce.fmul vector.reduce.fmax vector.reduce.fmin expect assume masked.load masked.store
-    masked.gather masked.scatter""".split()
-)
+_GENERIC = """
+    sqrt powi sin cos pow exp exp2 log log2 log10 fma fabs copysign floor ceil trunc rint
+    nearbyint round roundeven minnum maxnum minimum maximum smin smax umin umax abs ctpop ctlz
+    cttz bswap bitreverse fshl fshr prefetch fmuladd sadd.sat uadd.sat ssub.sat usub.sat
+    fptosi.sat fptoui.sat vector.reduce.add vector.reduce.mul vector.reduce.and vector.reduce.or
+    vector.reduce.xor vector.reduce.smax vector.reduce.smin vector.reduce.umax vector.reduce.umin
+    vector.reduce.fadd vector.reduce.fmul vector.reduce.fmax vector.reduce.fmin expect assume
+    masked.load masked.store masked.gather masked.scatter
+"""
+_EVERYWHERE = frozenset(_GENERIC.split())
 _FAMILIES = {
     "x86": ("x86_64", "x86"),
     "aarch64": ("aarch64",),
@@ -42,7 +43,8 @@ def resolve_intrinsic(
 ) -> str:
     """The full name of an intrinsic for these types: `args` are operand and LLVM type each.
 
-    TargetError or CompileError where LLVM does not know it, the target lacks it, or the types do not fit.
+    TargetError or CompileError where LLVM does not know it, the target lacks it, or the types do
+    not fit.
     """
     operands = tuple(v if v[0] != "%" else "" for v, _ in args)
     return _resolve(name, result, tuple(k for _, k in args), operands, target)

@@ -1,6 +1,7 @@
 """Compile IR text in a process of its own: `python guard_probe.py LLVMLITE_PARENT < request`.
 
-The request is JSON: [text, triple, cpu, features, abi]. Exit status 0 means that LLVM made machine code.
+The request is JSON: [text, triple, cpu, features, abi]. Exit status 0 means that LLVM made machine
+code.
 """
 
 from __future__ import annotations

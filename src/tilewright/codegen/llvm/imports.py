@@ -1,4 +1,5 @@
-"""Code that users bring along: pragma import_llvm (IR text, or a file of it) and import_c (C source)."""
+"""Code that users bring along: pragma import_llvm (IR text, or a file of it) and import_c (C
+source)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Index arithmetic in i64.
 
-Index expressions are int32 in the program; their arithmetic is assumed not to overflow, so it is done in
-i64 with `nsw` from the start: loop counters are i64 and addresses need no extensions.
+Index expressions are int32 in the program; their arithmetic is assumed not to overflow, so it is
+done in i64 with `nsw` from the start: loop counters are i64 and addresses need no extensions.
 """
 
 from __future__ import annotations
@@ -125,18 +125,18 @@ _INDEX: dict[type, Callable[[Emitter, Any], str]] = {
 
 
 def index_like(e: E.PrimExpr) -> bool:
-    """Whether a scalar is arithmetic on variables and constants only, such as is best done in i64."""
-    stack = [e]
+    """Whether a scalar is arithmetic on variables and constants only: such is best done in i64."""
+    stack: list[Any] = [e]
     while stack:
         x = stack.pop()
         kind = type(x)
         if kind is E.IntImm or kind is E.Var or kind is E.SizeVar:
             continue
         if kind in _PAIRS:
-            stack.append(x.a)  # type: ignore[attr-defined]
-            stack.append(x.b)  # type: ignore[attr-defined]
-        elif kind is E.Call and (x.op.name in _BITS or x.op.name == "tir.likely"):  # type: ignore[attr-defined]
-            stack.extend(x.args)  # type: ignore[attr-defined]
+            stack.append(x.a)
+            stack.append(x.b)
+        elif kind is E.Call and (x.op.name in _BITS or x.op.name == "tir.likely"):
+            stack.extend(x.args)
         else:
             return False
     return True
@@ -145,21 +145,21 @@ def index_like(e: E.PrimExpr) -> bool:
 _PAIRS = {E.Add, E.Sub, E.Mul, E.Min, E.Max, E.FloorDiv, E.FloorMod, E.Div, E.Mod}
 
 
-def ramp_of(f: Emitter, e: E.PrimExpr) -> Ramp | None:
-    """Base and stride (i64 operands) of a vector index that is an arithmetic progression, else None."""
+def ramp_of(f: Emitter, e: Any) -> Ramp | None:
+    """Base and stride (i64 operands) of a vector index in arithmetic progression, else None."""
     kind = type(e)
     if kind is E.Ramp:
-        return index(f, e.base), index(f, e.stride)  # type: ignore[attr-defined]
+        return index(f, e.base), index(f, e.stride)
     if kind is E.Broadcast:
-        return index(f, e.value), "0"  # type: ignore[attr-defined]
+        return index(f, e.value), "0"
     if kind is E.Cast and _widens(e):
-        return ramp_of(f, e.value)  # type: ignore[attr-defined]
+        return ramp_of(f, e.value)
     if kind not in (E.Add, E.Sub, E.Mul) or parse(e.dtype).bits < 32:
         return None
-    a = ramp_of(f, e.a)  # type: ignore[attr-defined]
+    a = ramp_of(f, e.a)
     if a is None:
         return None
-    b = ramp_of(f, e.b)  # type: ignore[attr-defined]
+    b = ramp_of(f, e.b)
     if b is None:
         return None
     if kind is E.Mul:
@@ -202,15 +202,15 @@ def split_gather(f: Emitter, e: E.PrimExpr) -> tuple[str, str, str]:
     return scalars, operand, kind
 
 
-def divisor(e: E.PrimExpr) -> int:
+def divisor(e: Any) -> int:
     """A number that divides an index expression for certain (0: the expression is 0)."""
     kind = type(e)
     if kind is E.IntImm:
-        return abs(e.value)  # type: ignore[attr-defined]
+        return abs(int(e.value))
     if kind is E.Mul:
-        return min(divisor(e.a) * divisor(e.b), 1 << 20)  # type: ignore[attr-defined]
+        return min(divisor(e.a) * divisor(e.b), 1 << 20)
     if kind in (E.Add, E.Sub):
-        a, b = divisor(e.a), divisor(e.b)  # type: ignore[attr-defined]
+        a, b = divisor(e.a), divisor(e.b)
         while b:
             a, b = b, a % b
         return a

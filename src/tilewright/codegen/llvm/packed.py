@@ -1,7 +1,7 @@
 """Calls of Python functions by name, through the runtime's `tw_call_packed`.
 
-Its calling convention stands at the head of rt/packed.py: an array of {i64 code, i64 payload}, arrays
-as handles with DLPack's type codes.
+Its calling convention stands at the head of rt/packed.py: an array of {i64 code, i64 payload},
+arrays as handles with DLPack's type codes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A cut-out function takes what it uses as parameters, pointers `noalias`, so that LLVM needs no
 metadata to tell arrays apart. A parallel loop's function runs a range of steps; OpenMP's
-`GOMP_parallel` calls a small function on each thread that works out its range. Steps are divided into
-one contiguous part a thread (or dealt out in turn, with the pragma parallel_stride_pattern).
+`GOMP_parallel` calls a small function on each thread that works out its range. Steps are divided
+into one contiguous part a thread (or dealt out in turn, with the pragma parallel_stride_pattern).
 """
 
 from __future__ import annotations

@@ -20,13 +20,14 @@ _LIKELY, _UNLIKELY = "likely", "unlikely"
 _LINE_BYTES = 64
 
 # what has done its work before code generation, or says something about other targets
-_IGNORED = frozenset(
-    """pragma_auto_unroll_max_step pragma_unroll_explicit pragma_loop_partition_hint
+_SPENT = """
+    pragma_auto_unroll_max_step pragma_unroll_explicit pragma_loop_partition_hint
     pragma_parallel_launch_point pragma_parallel_barrier_when_finish pragma_scope storage_alignment
     storage_scope buffer_dim_align double_buffer_scope double_buffer_write volatile_scope
     pragma_layout_transform pragma_tensor_core hand_threaded warp_execution realize_scope
-    compute_scope extern_scope target device_id device_type""".split()
-)
+    compute_scope extern_scope target device_id device_type
+"""
+_IGNORED = frozenset(_SPENT.split())
 _GPU = frozenset(("thread_extent", "virtual_thread", "cooperative_thread"))
 
 

@@ -1,8 +1,8 @@
 """LLVM's spelling of types and constants.
 
-A bool is i1 in registers and i8 in memory. bfloat16 is i16 everywhere (arithmetic on it is legalised to
-float32 beforehand, conversions are integer code: see convert.py), and so is float16 unless the
-target computes in it.
+A bool is i1 in registers and i8 in memory. bfloat16 is i16 everywhere (arithmetic on it is
+legalised to float32 beforehand, conversions are integer code: see convert.py), and so is float16
+unless the target computes in it.
 """
 
 from __future__ import annotations

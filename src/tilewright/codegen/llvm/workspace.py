@@ -1,8 +1,9 @@
 """Where a function's allocations live: on the stack, in a workspace taken at entry, or on the heap.
 
 Small ones of constant size are stack slots, which LLVM turns into registers where it can. Others
-whose size is known at entry share one block of memory, taken there; those inside a parallel loop have a
-slice of it for each thread. What depends on a loop variable is taken and freed where it stands.
+whose size is known at entry share one block of memory, taken there; those inside a parallel loop
+have a slice of it for each thread. What depends on a loop variable is taken and freed where it
+stands.
 """
 
 from __future__ import annotations
@@ -113,8 +114,9 @@ def emit_bytes(f: Emitter, s: S.Allocate) -> str:
 
 
 def take_workspace(f: Emitter, plan: Plan) -> str:
-    """In the entry function: allocate, give each serial allocation its pointer and each of a thread's
-    slice its offset (both in `f.env`); returns the block's pointer, empty if none is needed."""
+    """In the entry function: allocate, give each serial allocation its pointer and each of a
+    thread's slice its offset (both in `f.env`); returns the block's pointer, empty if none is
+    needed."""
     if plan.is_empty:
         return ""
     serial: list[tuple[E.Var, str]] = []

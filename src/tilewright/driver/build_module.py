@@ -1,0 +1,133 @@
+"""build(): from a schedule or loop IR to a module that runs; the one place where the pieces meet.
+
+Stages: lower (driver.lower) -> device passes (`prepare`) -> LLVM IR -> object code -> rt.Module.
+The compile cache is keyed by the LLVM IR with everything that changes what LLVM makes of it, so
+what stands above the IR (rules, callbacks, options of passes) needs no place in the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from ..base import config
+from ..base.deep import deep_call
+from ..base.errors import CompileError
+from ..codegen.llvm import backend
+from ..codegen.llvm.calls import supported
+from ..codegen.llvm.module import GeneratedModule, generate
+from ..loopir.buffer import Buffer
+from ..loopir.stmt import IRModule, PrimFunc
+from ..lowering.intrin.llvm import llvm_rules
+from ..lowering.legalize_types import legalize_types
+from ..lowering.lower_division import lower_division
+from ..lowering.lower_intrinsics import lower_intrinsics
+from ..rt import cache as disk
+from ..rt.module import Module
+from ..target.target import Target
+from .dump import dump
+from .lower import lower
+from .signature import function_info
+
+_CACHE_VERSION = 1
+
+
+def build(
+    inputs: Any,
+    args: Sequence[Any] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    runtime: Any = None,
+    name: str = "default_function",
+    binds: Mapping[Any, Buffer] | None = None,
+) -> Module:
+    """Compile a schedule (with its arguments), a PrimFunc or an IRModule.
+
+    `target`: text or a Target (default: `Target.current()`, else "llvm", this machine's CPU).
+    `name`: of the function, for a schedule. `binds`: buffers for tensors. Raises ScheduleError,
+    CompileError or TargetError; all say what to change. `runtime` is accepted for TVM's sake.
+    """
+    del runtime
+    chosen = _target(target, target_host)
+    if chosen.kind.name != "llvm":
+        raise CompileError(
+            f"there is no code generator for target {str(chosen)!r}; build for 'llvm' (CPUs)"
+        )
+    with chosen:
+        module = lower(inputs, args, name=name, binds=binds)
+        return build_lowered(module, chosen)
+
+
+def _target(target: Any, host: Any) -> Target:
+    if target is None:
+        target = Target.current(allow_none=True) or "llvm"
+    return Target(target, host)
+
+
+def build_lowered(module: IRModule, target: Target) -> Module:
+    """Compile functions that `lower` has made, without lowering them again."""
+    if not module.functions:
+        raise CompileError("the module to build has no functions")
+    functions = {key: prepare(func, target) for key, func in module.functions.items()}
+    generated = generate(functions, target)
+    infos = [
+        function_info(functions[g.name], g.name, g.symbols, g.messages, str(target))
+        for g in generated.functions
+    ]
+    opt_level = int(config.get("opt_level"))
+    dump(infos[0].name, "tir", lambda: str(IRModule(functions)))
+    dump(infos[0].name, "ll", lambda: generated.text)
+    obj = emit_cached(generated, target, opt_level)
+
+    def assembly() -> str:
+        return backend.emit_assembly(generated.text, target, generated.imports, opt_level)
+
+    dump(infos[0].name, "s", assembly)
+    sources: dict[str, str | Callable[[], str]] = {
+        "ll": generated.text,
+        "asm": assembly,
+        "tir": lambda: str(module),
+    }
+    return Module.from_object(obj, infos, target, sources)
+
+
+def prepare(func: PrimFunc, target: Target) -> PrimFunc:
+    """The passes between lowering and the code generator, each in a file of lowering/."""
+    return deep_call(_prepare, func, target)
+
+
+def _prepare(func: PrimFunc, target: Target) -> PrimFunc:
+    func = lower_intrinsics(func, ["llvm", "default"], llvm_rules(), supported)
+    func = legalize_types(func, target.has_fp16)
+    return lower_division(func)
+
+
+def emit_cached(generated: GeneratedModule, target: Target, opt_level: int) -> bytes:
+    """Object code, from the compile cache where it has it."""
+    key = cache_key(generated, target, opt_level)
+    found = disk.get(key)
+    if found is not None:
+        return found
+    obj = backend.emit_object(generated.text, target, generated.imports, opt_level)
+    disk.put(key, obj)
+    return obj
+
+
+def cache_key(generated: GeneratedModule, target: Target, opt_level: int) -> str:
+    """Text that differs wherever the object code may differ."""
+    digest = hashlib.sha256(generated.text.encode())
+    for text in generated.imports:
+        digest.update(b"\0" + text.encode())
+    return f"object|{_CACHE_VERSION}|{_llvm_version()}|{opt_level}|{target.fingerprint()}|" + (
+        digest.hexdigest()
+    )
+
+
+@cache
+def _llvm_version() -> str:
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    return f"{llvmlite.__version__}/{'.'.join(map(str, llvm.llvm_version_info))}"

@@ -1,0 +1,67 @@
+"""lower_intrinsics: calls of operations become what the target has, by lowering rules.
+
+A user's rule (`register_intrin_lowering`) comes first; then the compiler's own (lowering/intrin),
+for what the code generator has no code for. What a rule returns is lowered in turn, except that a
+call of the same operation stays as it is. Needs: nothing. Guarantees: every call left is one that
+the code generator knows, or it raises there. Stands before legalize_types, so that rules see the
+types that the user wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..base.errors import CompileError
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.intrin_rules import Rule, find_rule
+from ..loopir.rewrite import Rewriter, handles
+
+_DEEPEST = 64
+
+
+def lower_intrinsics(
+    func: S.PrimFunc,
+    kinds: Sequence[str],
+    builtin: Mapping[tuple[str, str], Rule],
+    native: Callable[[str, str], bool],
+) -> S.PrimFunc:
+    """`kinds`: whose rules count, best first; `native(op name, dtype)`: whether the code generator
+    has code for an operation."""
+    return func.with_body(_LowerIntrinsics(kinds, builtin, native).stmt(func.body))
+
+
+class _LowerIntrinsics(Rewriter):
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        builtin: Mapping[tuple[str, str], Rule],
+        native: Callable[[str, str], bool],
+    ) -> None:
+        self.kinds = list(kinds)
+        self.builtin = builtin
+        self.native = native
+        self.depth = 0
+
+    @handles(E.Call)
+    def _call(self, e: E.Call) -> Any:
+        builtin = None if self.native(e.op.name, e.dtype) else self.builtin
+        rule = find_rule(self.kinds, e.op.name, builtin)
+        if rule is None:
+            return self._arguments(e)
+        result = E.convert(rule(e))
+        if result.dtype != e.dtype:
+            result = E.cast(e.dtype, result)
+        if isinstance(result, E.Call) and result.op is e.op:
+            return self._arguments(result)
+        if self.depth >= _DEEPEST:
+            raise CompileError(f"the lowering rules of {e.op.name} lead back to themselves")
+        self.depth += 1
+        lowered = self.expr(result)
+        self.depth -= 1
+        return lowered
+
+    def _arguments(self, e: E.Call) -> E.Call:
+        args = self.exprs(e.args)
+        return e if args is e.args else E.Call(e.dtype, e.op, args)
