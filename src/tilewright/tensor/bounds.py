@@ -1,0 +1,195 @@
+"""Reads that are surely out of bounds, found before any code is made.
+
+A read is reported only with a witness: a place of the iteration domain where every guard around
+the read holds and an index lies outside. What cannot be decided is left to the run-time checks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..arith import Analyzer
+from ..base.errors import TilewrightError
+from ..loopir import expr as E
+from ..loopir.expr import IntImm, PrimExpr, Var, const
+from ..loopir.iter import ProducerLoad, Range, Reduce
+from ..loopir.op import max_value
+from ..loopir.operators import logical_not
+from ..loopir.subst import substitute
+from ..loopir.visit import children, free_vars
+from .op import ComputeOp, Operation, ScanOp, domain, post_order
+from .tensor import Tensor
+
+Guards = tuple[PrimExpr, ...]
+_CORNERS = 6  # variables of an index whose corners are all tried
+
+
+def check_program(outputs: Iterable[Tensor | Operation]) -> None:
+    """`check_reads` for every operation of a program; scans start after their first rows."""
+    ops = post_order(outputs)
+    first_rows: dict[Operation, Range] = {}
+    for op in ops:
+        if isinstance(op, ScanOp):
+            for step in _scan_steps(op):
+                first_rows[step] = domain(op.scan_axis)
+    for op in ops:
+        check_reads(op, None, first_rows.get(op))
+
+
+def _scan_steps(op: ScanOp) -> set[Operation]:
+    inside: set[Operation] = {s.op for s in op.state_placeholder}
+    for step in post_order(op.update):
+        if any(t.op in inside for t in step.input_tensors):
+            inside.add(step)
+    return inside
+
+
+def check_reads(
+    op: Operation, analyzer: Analyzer | None = None, first_axis: Range | None = None
+) -> None:
+    """Raise TilewrightError if some read of a compute operation is provably out of bounds.
+
+    The message names the tensor, the index and its range. Conditions of if_then_else, select and of
+    reductions count as guards. `first_axis` replaces the domain of the first axis.
+    """
+    if not isinstance(op, ComputeOp):
+        return
+    doms = {a.var: domain(a) for a in (*op.axis, *op.reduce_axis)}
+    if first_axis is not None and op.axis:
+        doms[op.axis[0].var] = first_axis
+    if any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in doms.values()):
+        return
+    analyzer = analyzer or Analyzer()
+    for v, d in doms.items():
+        analyzer.bind(v, d)
+    bodies = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
+    for body in bodies:
+        for load, guards in guarded_loads(body):
+            _check(op, analyzer, doms, load, guards)
+
+
+def guarded_loads(e: PrimExpr) -> Iterator[tuple[ProducerLoad, Guards]]:
+    """The reads in an expression, each with the conditions under which it is evaluated."""
+    stack: list[tuple[Any, Guards]] = [(e, ())]
+    seen: set[tuple[int, Guards]] = set()
+    while stack:
+        node, guards = stack.pop()
+        if (id(node), guards) in seen:
+            continue
+        seen.add((id(node), guards))
+        if type(node) is ProducerLoad:
+            yield node, guards
+        if type(node) is Reduce:
+            inner = guards if E.is_const(node.condition, 1) else (*guards, node.condition)
+            stack += [(s, inner) for s in node.source]
+            stack += [(x, guards) for x in (*node.init, node.condition)]
+            continue
+        parts = _branches(node)
+        if parts is None:
+            stack += [(c, guards) for c in children(node)]
+        else:
+            condition, a, b = parts
+            stack += [(condition, guards), (a, (*guards, condition))]
+            stack.append((b, (*guards, logical_not(condition))))
+
+
+def _branches(node: Any) -> tuple[Any, Any, Any] | None:
+    if type(node) is E.Select:
+        return node.condition, node.true_value, node.false_value
+    if type(node) is E.Call and node.op.name == "tir.if_then_else":
+        return node.args[0], node.args[1], node.args[2]
+    return None
+
+
+def _check(
+    op: ComputeOp,
+    analyzer: Analyzer,
+    doms: Mapping[Var, Range],
+    load: ProducerLoad,
+    guards: Guards,
+) -> None:
+    tensor = load.producer
+    with _assumed(analyzer, guards):
+        doubtful = [
+            k
+            for k, (index, extent) in enumerate(zip(load.indices, tensor.shape))
+            if not (
+                analyzer.can_prove_greater_equal(index, 0)
+                and analyzer.can_prove_less(index, extent)
+            )
+        ]
+        if not doubtful:
+            return
+        ends = {v: _ends(analyzer, v, d) for v, d in doms.items()}
+    for k in doubtful:
+        index, extent = load.indices[k], tensor.shape[k]
+        for place in _places(doms, ends, index):
+            if _outside(analyzer, place, guards, index, extent):
+                _refuse(op, load, k, ends, place)
+
+
+def _assumed(analyzer: Analyzer, guards: Guards) -> Any:
+    condition: PrimExpr = E.const(True)
+    for g in guards:
+        condition = g if E.is_const(condition, 1) else E.And(condition, g)
+    return analyzer.enter_constraint(condition)
+
+
+def _ends(analyzer: Analyzer, v: Var, dom: Range) -> tuple[PrimExpr, PrimExpr]:
+    """The first and last value of an axis, narrowed by the guards where these are constants."""
+    last = dom.min + (dom.extent - 1)
+    if isinstance(dom.min, IntImm) and isinstance(last, IntImm):
+        bound = analyzer.const_int_bound(v)
+        low, high = max(dom.min.value, bound.min_value), min(last.value, bound.max_value)
+        if low <= high:
+            return IntImm(v.dtype, low), IntImm(v.dtype, high)
+    return dom.min, analyzer.simplify(last)
+
+
+def _places(
+    doms: Mapping[Var, Range],
+    ends: Mapping[Var, tuple[PrimExpr, PrimExpr]],
+    index: PrimExpr,
+) -> Iterator[dict[Var, PrimExpr]]:
+    """Corners of the domain, in the axes of `index`; other axes are at their first or last value."""
+    own = [v for v in free_vars(index) if v in doms][:_CORNERS]
+    for other in (0, 1):
+        base = {v: ends[v][other] for v in doms}
+        for corner in itertools.product((0, 1), repeat=len(own)):
+            yield {**base, **{v: ends[v][c] for v, c in zip(own, corner)}}
+
+
+def _outside(
+    analyzer: Analyzer,
+    place: Mapping[Var, PrimExpr],
+    guards: Sequence[PrimExpr],
+    index: PrimExpr,
+    extent: PrimExpr,
+) -> bool:
+    at = substitute(index, place)
+    if not (analyzer.can_prove(at < 0) or analyzer.can_prove(at >= extent)):
+        return False
+    return all(analyzer.can_prove(substitute(g, place)) for g in guards)
+
+
+def _refuse(
+    op: ComputeOp,
+    load: ProducerLoad,
+    k: int,
+    ends: Mapping[Var, tuple[PrimExpr, PrimExpr]],
+    place: Mapping[Var, PrimExpr],
+) -> None:
+    tensor, index = load.producer, load.indices[k]
+    own = [v for v in free_vars(index) if v in ends]
+    ranges = ", ".join(f"{v.name} from {ends[v][0]} to {ends[v][1]}" for v in own)
+    value = Analyzer().simplify(substitute(index, place))
+    where = ", ".join(f"{v.name} = {place[v]}" for v in own)
+    raise TilewrightError(
+        f"out of bounds: {op.name} reads {tensor.name}[{', '.join(str(i) for i in load.indices)}], "
+        f"and index {k}, {index}, is {value}"
+        + (f" at {where} (with {ranges})" if own else "")
+        + f"; dimension {k} of {tensor.name} has the range [0, {tensor.shape[k]}). "
+        "Guard the read with te.if_then_else, or correct the shape"
+    )
