@@ -7,7 +7,7 @@ from typing import Any
 
 _ROOMS = {
     "tilewright.rt.array": ("NDArray",),
-    "tilewright.rt.device": ("Device", "cpu", "cuda", "device", "opencl"),
+    "tilewright.rt.device": ("Device", "cpu", "cuda", "device", "enabled", "opencl"),
     "tilewright.rt.function": ("Function",),
     "tilewright.rt.module": ("Module", "load_module"),
     "tilewright.rt.packed": (

@@ -72,11 +72,15 @@ class Device:
 
 def device(dev: str | int | Device, dev_id: int = 0) -> Device:
     """The device of a kind ("cpu", "llvm", "cuda", ..., or the text of a target) and index."""
-    return dev if isinstance(dev, Device) else Device(str(dev) if _is_text(dev) else dev, dev_id)
+    if isinstance(dev, Device):
+        return dev
+    return Device(dev if isinstance(dev, int) else str(dev), dev_id)
 
 
-def _is_text(dev: Any) -> bool:
-    return not isinstance(dev, int)
+def enabled(target: str) -> bool:
+    """Whether code for a kind of target ("llvm", "cuda", ...) can run here."""
+    name = target.split()[0] if target.split() else ""
+    return name in _TYPES and Device(name).exist
 
 
 def cpu(dev_id: int = 0) -> Device:

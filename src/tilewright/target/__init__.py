@@ -8,7 +8,7 @@ from .capability import Capabilities
 from .kinds import Attribute, TargetKind
 from .target import Target
 
-__all__ = ["Attribute", "Capabilities", "Target", "TargetKind", "cuda", "opencl"]
+__all__ = ["Attribute", "Capabilities", "Target", "TargetKind", "cuda", "mali", "opencl"]
 
 
 def cuda(model: str = "unknown", arch: str | None = None, **attributes: Any) -> Target:
@@ -19,3 +19,8 @@ def cuda(model: str = "unknown", arch: str | None = None, **attributes: Any) -> 
 def opencl(model: str = "unknown", **attributes: Any) -> Target:
     """An OpenCL target."""
     return Target({"kind": "opencl", "model": model, **attributes})
+
+
+def mali(model: str = "unknown", **attributes: Any) -> Target:
+    """An OpenCL target for Arm's Mali GPUs."""
+    return opencl(model, device="mali", **attributes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import subprocess
 import sys
 import weakref
@@ -15,7 +16,7 @@ import tilewright.nd as public
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.rt import array as nd
 from tilewright.rt import dlpack
-from tilewright.rt.device import Device, cpu, cuda, device, opencl
+from tilewright.rt.device import Device, cpu, cuda, device, enabled, opencl
 
 DTYPES = ["bool", "int8", "uint8", "int32", "uint64", "float16", "bfloat16", "float32", "float64"]
 
@@ -146,6 +147,13 @@ def test_devices_compare_by_value():
     with pytest.raises(TilewrightError, match="does not exist here"):
         opencl(0).sync()
     assert device(cuda(1)) == cuda(1)
+    assert [enabled(x) for x in ("llvm -mcpu=native", "c", "cuda", "tpu", "")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert cpu(0) != "cpu(0)"
 
 
@@ -247,16 +255,19 @@ def test_dlpack_of_other_devices_is_refused():
         dlpack.dtype_text(5, 64, 1)
 
 
-def test_torch_both_ways():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    t = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
-    a = nd.from_dlpack(t)
-    assert (a.dtype, a._address) == ("bfloat16", t.data_ptr())
-    a[0, 0] = 9
-    assert t[0, 0] == 9
-    back = torch.from_dlpack(a)
-    assert (back.dtype, back.data_ptr()) == (torch.bfloat16, t.data_ptr())
-    assert nd.array(t).numpy().astype(float).tolist() == [[9, 1, 2], [3, 4, 5]]
+if importlib.util.find_spec("torch") is not None:
+
+    def test_torch_both_ways():
+        import torch
+
+        t = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+        a = nd.from_dlpack(t)
+        assert (a.dtype, a._address) == ("bfloat16", t.data_ptr())
+        a[0, 0] = 9
+        assert t[0, 0] == 9
+        back = torch.from_dlpack(a)
+        assert (back.dtype, back.data_ptr()) == (torch.bfloat16, t.data_ptr())
+        assert nd.array(t).numpy().astype(float).tolist() == [[9, 1, 2], [3, 4, 5]]
 
 
 def test_memory_lent_at_exit_does_no_harm():

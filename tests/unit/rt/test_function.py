@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib.util
 import threading
 
 import ml_dtypes
@@ -77,13 +79,45 @@ def test_an_output_that_would_be_a_copy_is_refused():
         ADD(a, b, Copies())
 
 
-def test_torch_tensors_share_memory():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    out = torch.zeros(4)
-    ADD(torch.ones(4), torch.full((4,), 3.0), out)
-    assert out.tolist() == [4.0] * 4
-    with pytest.raises(ArgumentError, match=r"argument 0 \(A\): Tensor does not lend its memory"):
-        ADD(torch.ones(4, requires_grad=True), out, torch.zeros(4))
+def test_what_lends_no_memory_is_refused():
+    a, b, c = vectors()
+
+    class Refuses:
+        def __dlpack__(self, max_version=None):
+            raise BufferError("it needs a gradient")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    class Old:
+        """Speaks the first version of DLPack only, without telling its device."""
+
+        def __init__(self, x):
+            self.x = x
+
+        def __dlpack__(self):
+            return self.x.__dlpack__()
+
+    ADD(Old(a), Old(b), Old(c))
+    assert c[3] == a[3] + b[3]
+    with pytest.raises(ArgumentError, match=r"\(A\): Refuses does not lend its memory: it needs"):
+        ADD(Refuses(), b, c)
+    Refuses.__array_interface__ = a.__array_interface__
+    ADD(Refuses(), b, c)
+
+
+if importlib.util.find_spec("torch") is not None:
+
+    def test_torch_tensors_share_memory():
+        import torch
+
+        out = torch.zeros(4)
+        ADD(torch.ones(4), torch.full((4,), 3.0), out)
+        assert out.tolist() == [4.0] * 4
+        with pytest.raises(
+            ArgumentError, match=r"argument 0 \(A\): Tensor does not lend its memory"
+        ):
+            ADD(torch.ones(4, requires_grad=True), out, torch.zeros(4))
 
 
 def test_scalars_fill_their_slots():
@@ -118,12 +152,20 @@ def test_scalars_come_from_numpy_and_from_what_has_index_or_float():
 
 
 def test_handles_are_addresses():
-    import ctypes
-
     f = dump([scalar("h", "handle"), scalar("g", "handle")], 3)
     out = np.zeros(3, np.int64)
     f(out, ctypes.c_void_p(1234), ctypes.c_void_p(None))
     assert out[1:].tolist() == [1234, 0]
+    f(out, np.uint64((1 << 64) - 1), 5)
+    assert out[1:].tolist() == [-1, 5]
+    with pytest.raises(ArgumentError, match="expected an integer"):
+        f(out, -1, 5)
+
+
+def test_the_address_is_that_of_the_native_function():
+    f = add_function()
+    assert f.address == f.address > 0
+    assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(f.address)(bytes(32)) == 0
 
 
 def test_symbols_come_from_shapes_strides_scalars_and_constants():

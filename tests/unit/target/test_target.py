@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from tilewright.base.errors import TargetError
-from tilewright.target import Target, cuda, host, opencl
+from tilewright.target import Target, cuda, host, mali, opencl
 from tilewright.target.capability import architecture, capabilities_of
 from tilewright.target.llvm_probe import ask
 
@@ -76,7 +76,8 @@ def test_attributes_and_their_defaults():
 
 def test_constructors_of_devices():
     assert cuda(arch="sm_90") == Target("cuda -arch=sm_90 -model=unknown")
-    assert opencl("x", device="mali").keys[0] == "mali"
+    assert mali("x") == opencl("x", device="mali")
+    assert mali().keys == ["mali", "opencl", "gpu"]
 
 
 def test_the_host_belongs_to_the_target():
