@@ -2,8 +2,8 @@
 
 One Analyzer serves one walk over a program: it is told the ranges of variables (`bind`) and the
 conditions of the place (`enter_constraint`), and simplifies and proves with them. Inside,
-everything is a linear form (forms.py); expressions are turned into forms by the rules in simplify/,
-bounds are interval arithmetic (interval.py, modular.py), proofs eliminate atoms by facts (prove.py).
+everything is a linear form (forms.py); rules in simplify/ turn expressions into forms, bounds are
+interval arithmetic (interval.py, modular.py), proofs eliminate atoms by facts (prove.py).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .context import Context
 from .decide import condition_holds
 from .forms import LINEAR_TYPES, Lin, combined
 from .interval import expr_bound
-from .modular import expr_residue
-from .prove import PROOF_STEPS, proves
+from .modular import lin_residue
+from .prove import PROOF_STEPS, proves, tight_bound
 from .simplify.mul import expand
 from .simplify.table import EXPR_RULES, LIN_RULES
 
@@ -130,8 +130,7 @@ class Analyzer:
     def const_int_bound(self, e: Any) -> ConstIntBound:
         """Constants between which an integer expression lies."""
         e = E.convert(e)
-        low, high = deep_call(expr_bound, self.context, ctx_simplify(self.context, e))
-        return ConstIntBound(low, high)
+        return ConstIntBound(*deep_call(_tight_bound, self.context, e))
 
     def const_int_bound_update(self, var: Any, bound: ConstIntBound) -> None:
         """Say between which constants a variable lies."""
@@ -141,14 +140,22 @@ class Analyzer:
 
     def modular_set(self, e: Any) -> ModularSet:
         """What an integer expression is modulo some number."""
-        e = E.convert(e)
-        return ModularSet(*deep_call(expr_residue, self.context, e))
+        e, ctx = E.convert(e), self.context
+        if e.dtype not in LINEAR_TYPES:
+            return ModularSet(1, 0)
+        return ModularSet(*deep_call(lambda: lin_residue(ctx, ctx.lin(e))))
 
     def int_set(self, e: Any, dom_map: Mapping[Any, Any] | None = None) -> IntervalSet:
         """The interval of `e` as the variables in `dom_map` range over their sets."""
         from .int_set import eval_set
 
         return eval_set(E.convert(e), dom_map or {}, self)
+
+
+def _tight_bound(ctx: Context, e: E.PrimExpr) -> tuple[float, float]:
+    if e.dtype in LINEAR_TYPES:
+        return tight_bound(ctx, ctx.lin(e))
+    return expr_bound(ctx, ctx.simp(e))
 
 
 def ctx_simplify(ctx: Context, e: Any) -> Any:

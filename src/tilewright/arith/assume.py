@@ -27,6 +27,8 @@ _SWAPPED = {E.LT: E.GE, E.LE: E.GT, E.GT: E.LE, E.GE: E.LT, E.EQ: E.NE, E.NE: E.
 
 def assume(ctx: Context, cond: Any, truth: bool = True) -> None:
     """Learn that `cond` is true (or false), in the layer that is open."""
+    if ctx.plain is ctx:
+        return
     stack = [(cond, truth)]
     while stack:
         e, truth = stack.pop()
@@ -128,11 +130,10 @@ def _tighten(ctx: Context, x: Lin) -> None:
         if endless and h != INF:
             continue
         rest = total - (0 if h == INF else h)  # k*a + rest >= 0
-        limit = -(rest // k) if k > 0 else rest // -k
         if k > 0:
             learn_bound(ctx, a, -(rest // k), INF)
         else:
-            learn_bound(ctx, a, -INF, limit)
+            learn_bound(ctx, a, -INF, rest // -k)
 
 
 def learn_bound(ctx: Context, atom: Atom, low: float, high: float) -> None:
@@ -232,5 +233,5 @@ def forget(ctx: Context, atom: VarAtom) -> None:
     """Drop what is known of a variable that is bound anew."""
     known = (ctx.known, ctx.facts, ctx.values, ctx.residues)
     for table in known:
-        table.pop(atom, None)  # type: ignore[attr-defined]
+        table.pop(atom, None)
     ctx.clear()

@@ -41,6 +41,7 @@ class Context:
         "lin_table",
         "lins",
         "modular",
+        "plain",
         "residues",
         "simp_table",
         "simps",
@@ -49,8 +50,16 @@ class Context:
         "values",
     )
 
-    def __init__(self, lin_table: dict[type, Handler], simp_table: dict[type, Handler]) -> None:
-        self.space = Space()
+    def __init__(
+        self,
+        lin_table: dict[type, Handler],
+        simp_table: dict[type, Handler],
+        space: Space | None = None,
+    ) -> None:
+        self.space = space or Space()
+        # proofs look into opaque atoms through a context without facts: what they find there
+        # cannot depend on the fact that is being used
+        self.plain = self if space else Context(lin_table, simp_table, self.space)
         self.lin_table = lin_table
         self.simp_table = simp_table
         self.known: dict[Atom, Bound] = {}

@@ -57,7 +57,7 @@ def _under(ctx: Context, assumption: Any, e: Any, cases: int) -> bool:
 
 
 def _by_cases(ctx: Context, e: Any, cases: int) -> bool:
-    either = ctx.disjunctions[-1]
+    either: Any = ctx.disjunctions[-1]
     ctx.push()
     try:
         ctx.disjunctions.pop()

@@ -1,7 +1,7 @@
 """Interval sets: the integers from one expression to another, both included.
 
-Ends are expressions, `neg_inf` or `pos_inf`. `eval_set` gives the interval that an expression runs through
-as some variables run through theirs; the other variables stay symbols.
+Ends are expressions, `neg_inf` or `pos_inf`. `eval_set` gives the interval that an expression runs
+through as some variables run through theirs; the other variables stay symbols.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def as_set(value: Any) -> IntervalSet:
 def eval_set(e: Any, dom: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:
     """The interval of `e` while each variable in `dom` runs through its set (or Range).
 
-    All variables are replaced at once: ends that name other variables of `dom` keep them. The result
-    is exact for sums in which every term moves on its own, and encloses the values otherwise.
+    All variables are replaced at once: ends that name other variables of `dom` keep them. The
+    result is exact for sums in which every term moves on its own, else it encloses the values.
     """
     e = E.convert(e)
     analyzer = _analyzer(analyzer)

@@ -111,7 +111,7 @@ def expr_bound(ctx: Context, e: Any) -> Bound:
     if e.dtype in LINEAR_TYPES:
         if type(e) is E.IntImm:
             return e.value, e.value
-        return ctx.lin_bound(ctx.lin(e))
+        return ctx.lin_bound(ctx.plain.lin(e))
     limits = type_bound(e.dtype)
     low, high = opaque_bound(ctx, e)
     if low < limits[0] or high > limits[1]:

@@ -1,7 +1,7 @@
 """Modular sets: x = base modulo coefficient.
 
-A coefficient of 0 says that x is the constant `base`, 1 that nothing is known. The lattice is that of
-P. Granger, "Static analysis of arithmetical congruences", Int. J. Computer Math. 30, 1989.
+A coefficient of 0 says that x is the constant `base`, 1 that nothing is known. The lattice is that
+of P. Granger, "Static analysis of arithmetical congruences", Int. J. Computer Math. 30, 1989.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _opaque(ctx: Context, atom: Atom) -> Residue:
 
 def expr_residue(ctx: Context, e: E.PrimExpr) -> Residue:
     """The modular set of an integer expression; nothing is known of types that wrap."""
-    return lin_residue(ctx, ctx.lin(e)) if e.dtype in LINEAR_TYPES else ANYTHING
+    return lin_residue(ctx, ctx.plain.lin(e)) if e.dtype in LINEAR_TYPES else ANYTHING
 
 
 _RULES: dict[type[Atom], Callable[..., Residue]] = {

@@ -1,9 +1,9 @@
 """Proof that a linear form is never below zero.
 
-`L >= 0` holds if bounds of the atoms say so. Else, from facts F >= 0, it is enough to prove m*L - k*F >= 0 with
-m, k > 0 that remove an atom whose bound is the trouble; since L is an integer, m*L - k*F > -m does. This
-is a depth-first search for Farkas multipliers, bounded by a number of steps. Facts are those of the
-context, and those that atoms carry in themselves:
+`L >= 0` holds if bounds of the atoms say so. Else, from facts F >= 0, it is enough to prove
+m*L - k*F >= 0 with m, k > 0 that remove an atom whose bound is the trouble; since L is an integer,
+m*L - k*F > -m does. This is a depth-first search for Farkas multipliers, bounded by a number of
+steps. Facts are those of the context, and those that atoms carry in themselves:
 
 - q = x // c:  c*q <= x <= c*q + c - 1
 - r = x % c:   r <= x where x >= 0
@@ -59,6 +59,32 @@ def proves(ctx: Context, x: Lin, steps: int = SIMPLIFY_STEPS) -> bool:
     if high < 0 or not x.terms:
         return False
     return _search(ctx, x, [steps], _DEPTH)
+
+
+def tight_bound(ctx: Context, x: Lin) -> tuple[float, float]:
+    """Constant bounds of a form: those of its atoms, and what facts add to them."""
+    low, high = ctx.lin_bound(x)
+    if low == high or not x.terms:
+        return low, high
+    opposite = Lin({a: -k for a, k in x.terms.items()}, -x.const)
+    return max(low, _lowest(ctx, x, 1, 2)), min(high, -_lowest(ctx, opposite, 1, 2))
+
+
+def _lowest(ctx: Context, x: Lin, scale: int, depth: int) -> float:
+    """A lower bound of x / scale from facts, rounded up."""
+    low, _ = ctx.lin_bound(x)
+    best = low if low == -INF else -(-low // scale)
+    if not depth:
+        return best
+    for atom, k in x.terms.items():
+        for fact in _facts(ctx, atom, k):
+            f = fact.terms.get(atom, 0)
+            if f * k > 0:
+                g = math.gcd(k, f)
+                m, n = abs(f) // g, abs(k) // g
+                rest = combined(Lin({a: c * m for a, c in x.terms.items()}, x.const * m), -n, fact)
+                best = max(best, _lowest(ctx, rest, scale * m, depth - 1))
+    return best
 
 
 def _search(ctx: Context, x: Lin, budget: list[int], depth: int) -> bool:
@@ -133,9 +159,9 @@ def _choices(ctx: Context, atom: Atom) -> tuple[Lin, Lin] | None:
     """The two values that a selection may have."""
     e: Any = atom.expr
     if type(e) is E.Select:
-        return ctx.lin(e.true_value), ctx.lin(e.false_value)
+        return ctx.plain.lin(e.true_value), ctx.plain.lin(e.false_value)
     if type(e) is E.Call and e.op.name == "tir.if_then_else":
-        return ctx.lin(e.args[1]), ctx.lin(e.args[2])
+        return ctx.plain.lin(e.args[1]), ctx.plain.lin(e.args[2])
     return None
 
 

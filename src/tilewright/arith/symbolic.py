@@ -247,7 +247,7 @@ def _opaque(ev: Evaluation, atom: OpaqueAtom) -> Ends:
     else:
         return UNLIMITED
     del c
-    (a, b), (x, y) = ev.lin(ev.ctx.lin(t)), ev.lin(ev.ctx.lin(f))
+    (a, b), (x, y) = ev.lin(ev.ctx.plain.lin(t)), ev.lin(ev.ctx.plain.lin(f))
     return _smaller(ev, MinAtom, a, x, atom.dtype), _smaller(ev, MaxAtom, b, y, atom.dtype)
 
 

@@ -6,8 +6,8 @@ With x//c = SplitAtom(x, c, 0) and x%c = SplitAtom(x, 1, c), a sum may hold
 - a number and its high digits: k*(x%u//a) - k*(m/a)*(x%u//m)  ->  k*(x%m//a)
 - a number and its low digits: k*(x%u//a) - k*(x%m//a)  ->  k*(m/a)*(x%u//m)
 
-where `x%u//a` may be x itself (a = 1, no u). Sums with a minimum or maximum take the other terms into it
-where this leaves fewer: `min(i*32 + 32, n) - i*32 -> min(32, n - i*32)`.
+where `x%u//a` may be x itself (a = 1, no u). Sums with a minimum or maximum take the other terms
+into it where this leaves fewer: `min(i*32 + 32, n) - i*32 -> min(32, n - i*32)`.
 """
 
 from __future__ import annotations

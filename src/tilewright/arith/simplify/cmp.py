@@ -51,7 +51,7 @@ def comparison(ctx: Context, e: Any) -> Any:
     return _with_truth(ctx, result)
 
 
-def decide(ctx: Context, cls: type, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) -> bool | None:
+def decide(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) -> bool | None:
     """Whether x < y (LT), x <= y (LE), x == y (EQ), x != y (NE); None if not proved."""
     gap = combined(y, -1, x)
     if not gap.terms:

@@ -1,10 +1,11 @@
 """Quotients and remainders, rounded down, of linear forms.
 
-x // c and x % c are taken together: x = c*Q + R, where Q takes what the divisor divides (of the constant
-too), so that x // c = Q + R // c and x % c = R % c. Then, for the rest R:
+x // c and x % c are taken together: x = c*Q + R, where Q takes what the divisor divides (of the
+constant too), so that x // c = Q + R // c and x % c = R % c. Then, for the rest R:
 
 - its bounds lie in one period: the quotient is a constant
-- a common divisor g of its coefficients and c: (g*S + r) // (g*d) = S // d and (g*S + r) % (g*d) = g*(S % d) + r
+- a common divisor g of its coefficients and c:
+  (g*S + r) // (g*d) = S // d and (g*S + r) % (g*d) = g*(S % d) + r
 - terms that only fill the gap below a larger common divisor: with 0 <= L < g,
   (g*S + L) // (g*d) = S // d and (g*S + L) % (g*d) = g*(S % d) + L
 - one digit of another number: (x%u//l) // c = x%u//(l*c), (x%u//l) % c = x%(l*c)//l
@@ -54,10 +55,9 @@ def divide(ctx: Context, x: Lin, y: Lin, dtype: str, e: Any = None) -> Lin:
             return Lin({ctx.space.opaque(e): 1}, 0)
         return quotient(ctx, x, c, dtype) if c > 0 else quotient(ctx, scaled(x, -1), -c, dtype)
     whole, rest = _symbolic_split(ctx, x, y, dtype)
-    if rest.terms or rest.const:
-        if not _within(ctx, rest, y):
-            atom = ctx.space.pair(DivAtom, rest, y, dtype)
-            whole = combined(whole, 1, Lin({atom: 1}, 0))
+    if (rest.terms or rest.const) and not _within(ctx, rest, y):
+        atom = ctx.space.pair(DivAtom, rest, y, dtype)
+        whole = combined(whole, 1, Lin({atom: 1}, 0))
     return melt(ctx, dict(whole.terms), whole.const)
 
 

@@ -1,4 +1,4 @@
-"""Conditions joined by and, or, not; each part is simplified under what the ones before it imply."""
+"""Conditions joined by and, or, not; each part is simplified under what those before it imply."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def or_form(ctx: Context, e: Any) -> Any:
     return _joined(ctx, e, E.Or, False)
 
 
-def _parts(e: Any, cls: type) -> list[Any]:
-    parts, stack = [], [e]
+def _parts(e: Any, cls: Any) -> list[Any]:
+    parts: list[Any] = []
+    stack: list[Any] = [e]
     while stack:
-        x = stack.pop()
+        x: Any = stack.pop()
         if type(x) is cls:
             stack.append(x.b)
             stack.append(x.a)
@@ -66,7 +67,7 @@ def _joined(ctx: Context, e: Any, cls: Any, unit: bool) -> Any:
 
 
 def _in_turn(ctx: Context, parts: list[Any], unit: bool) -> list[Any] | None:
-    """Each part simplified where those before have value `unit`; None if one has the other value."""
+    """Each part simplified where those before are `unit`; None if one is not."""
     kept: list[Any] = []
     if parse(parts[0].dtype).lanes > 1 or len(parts) > _MAX_PARTS:
         kept = [ctx.simp(p) for p in parts]

@@ -24,7 +24,8 @@ def multiply(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
         return scaled(y, x.const)
     if not y.terms:
         return scaled(x, y.const)
-    k, factors = 1, []
+    k = 1
+    factors: list[Atom] = []
     for side in (x, y):
         if len(side.terms) == 1 and not side.const:
             ((atom, c),) = side.terms.items()

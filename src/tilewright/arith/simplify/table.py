@@ -1,4 +1,4 @@
-"""Which rule simplifies which node: linear forms for int32 and int64 scalars, expressions for the rest."""
+"""Which rule simplifies which node: linear forms for int32 and int64, expressions for the rest."""
 
 from __future__ import annotations
 
