@@ -7,6 +7,7 @@ the read holds and an index lies outside. What cannot be decided is left to the 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from .tensor import Tensor
 
 Guards = tuple[PrimExpr, ...]
 _CORNERS = 6  # variables of an index whose corners are all tried
+_POINTS = 256  # places of its variables that are all tried
 
 
 def check_program(outputs: Iterable[Tensor | Operation]) -> None:
@@ -64,6 +66,10 @@ def check_reads(
     analyzer = analyzer or Analyzer()
     for v, d in doms.items():
         analyzer.bind(v, d)
+    for t in (*op.outputs, *op.input_tensors):
+        for e in t.shape:
+            if isinstance(e, Var):
+                analyzer.bind(e, Range.from_min_extent(const(0, e.dtype), max_value(e.dtype)))
     bodies = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
     for body in bodies:
         for load, guards in guarded_loads(body):
@@ -115,10 +121,7 @@ def _check(
         doubtful = [
             k
             for k, (index, extent) in enumerate(zip(load.indices, tensor.shape))
-            if not (
-                analyzer.can_prove_greater_equal(index, 0)
-                and analyzer.can_prove_less(index, extent)
-            )
+            if not _inside(analyzer, index, extent)
         ]
         if not doubtful:
             return
@@ -128,6 +131,10 @@ def _check(
         for place in _places(doms, ends, index):
             if _outside(analyzer, place, guards, index, extent):
                 _refuse(op, load, k, ends, place)
+
+
+def _inside(analyzer: Analyzer, index: PrimExpr, extent: PrimExpr) -> bool:
+    return analyzer.can_prove_greater_equal(index, 0) and analyzer.can_prove_less(index, extent)
 
 
 def _assumed(analyzer: Analyzer, guards: Guards) -> Any:
@@ -153,12 +160,25 @@ def _places(
     ends: Mapping[Var, tuple[PrimExpr, PrimExpr]],
     index: PrimExpr,
 ) -> Iterator[dict[Var, PrimExpr]]:
-    """Corners of the domain, in the axes of `index`; other axes are at their first or last value."""
-    own = [v for v in free_vars(index) if v in doms][:_CORNERS]
+    """Corners of the domain in the axes of `index`, then all places where these are few.
+
+    Other axes are at their first or last value.
+    """
+    own = [v for v in free_vars(index) if v in doms]
     for other in (0, 1):
         base = {v: ends[v][other] for v in doms}
-        for corner in itertools.product((0, 1), repeat=len(own)):
+        for corner in itertools.product((0, 1), repeat=min(len(own), _CORNERS)):
             yield {**base, **{v: ends[v][c] for v, c in zip(own, corner)}}
+    spans = [_span(*ends[v]) for v in own]
+    if math.prod(len(s) or _POINTS + 1 for s in spans) <= _POINTS:
+        for point in itertools.product(*spans):
+            yield {**base, **{v: IntImm(v.dtype, x) for v, x in zip(own, point)}}
+
+
+def _span(first: PrimExpr, last: PrimExpr) -> range:
+    if isinstance(first, IntImm) and isinstance(last, IntImm):
+        return range(first.value, last.value + 1)
+    return range(0)
 
 
 def _outside(
