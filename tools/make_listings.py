@@ -24,7 +24,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "tilewright"
-PAIR = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+PAIR = re.compile(
+    r"```python\n(?P<code>(?:(?!```).)*)```\n\n```text\n(?:(?!```).)*```\n", re.DOTALL
+)
 NOISE = ("T.func_attr", "T.match_buffer", "# ", "@", "class ", "def ")
 DECLARATION = re.compile(r"\w+ = T\.(Buffer\(.*data=|int32\(\)|int64\(\))")
 
