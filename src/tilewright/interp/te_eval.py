@@ -16,7 +16,7 @@ from ..base.deep import deep_call
 from ..base.errors import TilewrightError
 from ..loopir.expr import IntImm, Var
 from ..loopir.iter import IterVar, Reduce
-from ..tensor.graph import post_order
+from ..tensor.analysis import scan_body
 from ..tensor.op import (
     ComputeOp,
     ExternOp,
@@ -25,6 +25,7 @@ from ..tensor.op import (
     ScanOp,
     TensorComputeOp,
     domain,
+    post_order,
 )
 from ..tensor.tensor import Tensor
 from .np_ops import Array
@@ -338,13 +339,3 @@ class Program:
 
 def _along(line: Array, dim: int, ndim: int) -> Array:
     return line.reshape([-1 if d == dim else 1 for d in range(ndim)])
-
-
-def scan_body(op: ScanOp) -> set[Operation]:
-    """The operations that depend on the state of a scan, its placeholders among them."""
-    inside: set[Operation] = {s.op for s in op.state_placeholder}
-    for step in post_order(op.update):
-        if any(t.op in inside for t in step.input_tensors):
-            inside.add(step)
-    inside.update(u.op for u in op.update)
-    return inside

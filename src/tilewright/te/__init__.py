@@ -24,8 +24,8 @@ _NAMES: dict[str, str] = {
     **dict.fromkeys(("extern", "extern_primfunc"), "tensor.extern"),
     **dict.fromkeys(("decl_tensor_intrin", "TensorIntrin", "TensorIntrinCall"), "tensor.intrin"),
     "gradient": "tensor.gradient",
-    **dict.fromkeys(("SpecializedCondition", "AXIS_SEPARATOR"), "schedule.api"),
-    **dict.fromkeys(("create_schedule", "Schedule", "Stage"), "schedule.api"),
+    "SpecializedCondition": "tensor.specialize",
+    **dict.fromkeys(("create_schedule", "Schedule", "Stage", "AXIS_SEPARATOR"), "schedule.api"),
     "const": "loopir.expr",
     **dict.fromkeys(
         ("any", "all", "min_value", "max_value", "trace", "if_then_else")

@@ -20,6 +20,7 @@ from ..loopir.op import max_value
 from ..loopir.operators import logical_not
 from ..loopir.subst import substitute
 from ..loopir.visit import children, free_vars
+from .analysis import scan_body
 from .op import ComputeOp, Operation, ScanOp, domain, post_order
 from .tensor import Tensor
 
@@ -34,18 +35,10 @@ def check_program(outputs: Iterable[Tensor | Operation]) -> None:
     first_rows: dict[Operation, Range] = {}
     for op in ops:
         if isinstance(op, ScanOp):
-            for step in _scan_steps(op):
+            for step in scan_body(op):
                 first_rows[step] = domain(op.scan_axis)
     for op in ops:
         check_reads(op, None, first_rows.get(op))
-
-
-def _scan_steps(op: ScanOp) -> set[Operation]:
-    inside: set[Operation] = {s.op for s in op.state_placeholder}
-    for step in post_order(op.update):
-        if any(t.op in inside for t in step.input_tensors):
-            inside.add(step)
-    return inside
 
 
 def check_reads(

@@ -1,0 +1,30 @@
+"""te.schedule: schedules, and questions about the graphs that they are made for.
+
+Names resolve when first used (PEP 562).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_ANALYSIS = {
+    "CreateReadGraph": "create_read_graph",
+    "PostDFSOrder": "post_dfs_order",
+    "ScanGetBody": "scan_get_body",
+    "ScanFixPointAnalysis": "scan_fix_points",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ANALYSIS:
+        value = getattr(import_module("tilewright.tensor.analysis"), _ANALYSIS[name])
+    elif name == "SpecializedCondition":
+        value = import_module("tilewright.tensor.specialize").SpecializedCondition
+    else:
+        try:
+            value = getattr(import_module("tilewright.schedule.api"), name)
+        except AttributeError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    globals()[name] = value
+    return value
