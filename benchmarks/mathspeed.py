@@ -39,12 +39,22 @@ _RANGES = {
 }
 
 
+def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy that starts at a multiple of 64 bytes: split cache lines would time the memory."""
+    raw = np.empty(values.nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    copy = raw[start : start + values.nbytes].view(values.dtype)
+    copy[:] = values
+    return copy
+
+
 def inputs(name: str, dtype: str) -> list[np.ndarray[Any, Any]]:
     """Arguments in the range where the function is neither trivial nor special."""
     rng = np.random.default_rng(1)
     low, high = _RANGES.get(name, (-10, 10))
     count = vector_math.arity(name)
-    return [rng.uniform(low, high, _SIZE).astype(numpy_type(dtype)) for _ in range(count)]
+    kind = numpy_type(dtype)
+    return [aligned(rng.uniform(low, high, _SIZE).astype(kind)) for _ in range(count)]
 
 
 def best_time(
@@ -63,7 +73,7 @@ def best_time(
 def measure(name: str, element: str, lanes: int) -> dict[str, Any]:
     """One row: nanoseconds an element of the vector and the scalar code, and their ratio."""
     arguments = inputs(name, element)
-    arrays = [*arguments, np.empty_like(arguments[0])]
+    arrays = [*arguments, aligned(arguments[0])]
     dtype = element if lanes == 1 else f"{element}x{lanes}"
     vector = compile_vector(name, dtype)
     scalar = compile_scalar(name, element)

@@ -74,7 +74,10 @@ def remez(basis: list[list[mpf]], target: list[mpf]) -> list[mpf]:
                 matrix[row, k] = basis[k][i]
             matrix[row, size] = (-1) ** row
             right[row] = target[i]
-        solution = mp.lu_solve(matrix, right)
+        try:
+            solution = mp.lu_solve(matrix, right)
+        except ZeroDivisionError:
+            break
         coefficients = [solution[k] for k in range(size)]
         errors = [
             target[i] - mp.fdot((coefficients[k], basis[k][i]) for k in range(size))
@@ -183,6 +186,22 @@ def kernels() -> dict[str, Kernel]:
             7,
             19,
         ),
+        "log2": Kernel(
+            -third,
+            third,
+            lambda r: mp.log1p(r) / ln2 / r - round_to(1 / ln2, 24),
+            lambda r: r * ln2 / mp.log1p(r),
+            9,
+            0,
+        ),
+        "log2f64": Kernel(
+            -third,
+            third,
+            lambda r: mp.log1p(r) / ln2 / r - round_to(1 / ln2, 53),
+            lambda r: r * ln2 / mp.log1p(r),
+            0,
+            21,
+        ),
         "sin": Kernel(mpf(0), quarter**2, *of_square(mp.sin, 1), 2, 6),
         "cos": Kernel(
             mpf(0),
@@ -198,7 +217,9 @@ def kernels() -> dict[str, Kernel]:
         "sinh": Kernel(mpf(0), one, *of_square(mp.sinh, 1), 3, 7),
         "erf": Kernel(mpf(0), erf_edge**2, *of_square(mp.erf, 1, 1), 6, 13),
         "erfc": Kernel(erf_edge, mpf("4"), log_erfc, lambda x: x * mp.erfc(x) / mp.erf(x), 6, 0),
-        "erfc64": Kernel(erf_edge, mpf("6"), log_erfc, lambda x: x * mp.erfc(x) / mp.erf(x), 0, 20),
+        "erfcf64": Kernel(
+            erf_edge, mpf("6"), log_erfc, lambda x: x * mp.erfc(x) / mp.erf(x), 0, 20
+        ),
         "log2_tail": Kernel(mpf(0), ratio**2, log2_tail, lambda z: z**2 / c1, 2, 7),
     }
 

@@ -140,6 +140,14 @@ class Value:
         """Not equal; true for NaN."""
         return self._compare("une", "ne", other)
 
+    def not_below(self, other: Value | Number) -> Value:
+        """Not less than: true for NaN."""
+        return self._compare("uge", "sge", other)
+
+    def at_or_above(self, other: Value | Number) -> Value:
+        """Greater or equal, of unsigned integers."""
+        return self._compare("", "uge", other)
+
     def unordered(self, other: Value) -> Value:
         """Whether one of the two floats is NaN."""
         return self._compare("uno", "", other)

@@ -75,15 +75,26 @@ def exp2(e: Emitter, x: Value) -> Value:
     return exp2_sum(e, e.at_least(e.at_most(x, high), low), None)
 
 
-def exp2_sum(e: Emitter, x: Value, tail: Value | None) -> Value:
-    """2^(x + tail) for x that is clamped already, and a tail much smaller than 1."""
-    magic = e.format.rounder + 2 * e.format.bias
+def _exp2_parts(e: Emitter, x: Value, tail: Value | None, add: int) -> tuple[Value, Value]:
+    """2^(x + tail - n) for n = rint(x), and n + add in the low bits of a float."""
+    magic = e.format.rounder + add
     shifted = x + magic
     r = x - (shifted - magic)
     if tail is not None:
         r = r + tail
-    p = e.fma(r, e.poly(r, COEFFICIENTS["exp2"][e.format.name]), 1.0)
+    return e.fma(r, e.poly(r, COEFFICIENTS["exp2"][e.format.name]), 1.0), shifted
+
+
+def exp2_sum(e: Emitter, x: Value, tail: Value | None) -> Value:
+    """2^(x + tail) for x that is clamped already, and a tail much smaller than 1."""
+    p, shifted = _exp2_parts(e, x, tail, 2 * e.format.bias)
     return Scale(e, shifted).apply(p)
+
+
+def exp2_near(e: Emitter, x: Value, tail: Value) -> Value:
+    """2^(x + tail) where that is a normal number; nonsense elsewhere."""
+    p, shifted = _exp2_parts(e, x, tail, 0)
+    return e.from_bits(e.bits(p) + (e.bits(shifted) << e.format.mantissa))
 
 
 def exp10(e: Emitter, x: Value) -> Value:
@@ -119,12 +130,7 @@ def sigmoid(e: Emitter, x: Value) -> Value:
     """1 / (1 + e^-x), as e^x / (1 + e^x) for negative x so that nothing overflows."""
     low, _ = limits(e)
     small = exp_core(e, e.at_least(-e.abs(x), low * math.log(2)))
-    total = small + 1.0
-    lost = small - (total - 1.0)
-    top = e.select(x.lt(0.0), small, 1.0)
-    quotient = top / total
-    # The sum rounds once more than the accuracy allows: put what it lost back.
-    return e.fma(-quotient, lost, quotient)
+    return e.select(x.lt(0.0), small, 1.0) / (small + 1.0)
 
 
 def tanh(e: Emitter, x: Value) -> Value:

@@ -15,38 +15,54 @@ _INFINITY = math.inf
 _TWO_THIRDS = 2 / 3
 
 
-def exponent_as_float(e: Emitter, k: Value, less: Value | float) -> Value:
-    """float(k) - less for small integers k, without a conversion (64-bit ones may be missing)."""
-    rounder = e.format.rounder
-    shifted = e.from_bits(k + e.format.encode(rounder))
-    if isinstance(less, Value):
-        return shifted - less
-    return shifted - (rounder + less)
+class Exponent:
+    """The exponent n of x = 2^n (1 + r) as a float that counts in units of its own: converting the
+    exponent field where it stands saves a shift."""
+
+    __slots__ = ("value", "unit")
+
+    def __init__(self, value: Value, unit: float) -> None:
+        self.value = value
+        self.unit = unit
+
+    def times(self, e: Emitter, factor: float, plus: Value) -> Value:
+        """n * factor + plus, rounded once."""
+        return e.fma(self.value, factor * self.unit, plus)
 
 
-def split_exponent(e: Emitter, x: Value) -> tuple[Value, Value]:
-    """n and r of x = 2^n (1 + r), for positive finite x, denormal ones too."""
+def split_bits(e: Emitter, x: Value, low: float) -> tuple[Exponent, Value]:
+    """n and m of x = 2^n m, low <= m < 2 low, for normal x."""
+    f = e.format
+    shifted = e.bits(x) - f.encode(low)
+    field = shifted & (-1 << f.mantissa)
+    m = e.from_bits(e.bits(x) - field)
+    if f.bits == 32:
+        return Exponent(e.cast("sitofp", field, "float"), math.ldexp(1.0, -f.mantissa)), m
+    # Not every target converts 64-bit integers: add the small number to the bits of a big one.
+    big = e.from_bits((shifted >> f.mantissa) + f.encode(f.rounder))
+    return Exponent(big - f.rounder, 1.0), m
+
+
+def split_exponent(e: Emitter, x: Value, low: float = _TWO_THIRDS) -> tuple[Exponent, Value]:
+    """n and m of x = 2^n m, low <= m < 2 low, for positive finite x, denormal ones too."""
     f = e.format
     tiny = x.lt(f.smallest_normal)
-    scaled = e.select(tiny, x * math.ldexp(1.0, f.mantissa + 1), x)
-    offset = f.encode(_TWO_THIRDS)
-    shifted = e.bits(scaled) - offset
-    k = shifted >> f.mantissa
-    m = e.from_bits((shifted & ((1 << f.mantissa) - 1)) + offset)
-    less = e.select(tiny, e.real(f.rounder + f.mantissa + 1), e.real(f.rounder))
-    return exponent_as_float(e, k, less), m - 1.0
+    n, m = split_bits(e, e.select(tiny, x * math.ldexp(1.0, f.mantissa + 1), x), low)
+    less = n.value - (f.mantissa + 1) / n.unit
+    return Exponent(e.select(tiny, less, n.value), n.unit), m
 
 
 def log_tail(e: Emitter, r: Value) -> Value:
-    """log(1 + r) - r."""
-    tail = e.poly(r, COEFFICIENTS["log"][e.format.name])
-    return r * r * e.fma(r, tail, -0.5)
+    """(log(1 + r) - r) / r^2."""
+    return e.fma(r, e.poly(r, COEFFICIENTS["log"][e.format.name]), -0.5)
 
 
-def natural(e: Emitter, n: Value, r: Value) -> Value:
+def natural(e: Emitter, n: Exponent, r: Value) -> Value:
     """n ln(2) + log(1 + r)."""
     high, low = PARTS["ln2"][e.format.name]
-    return e.fma(n, high, r + e.fma(n, low, log_tail(e, r)))
+    # In float32 the rounded ln(2) is good to 28 bits by luck, and needs no second part.
+    head = r if e.format.bits == 32 else n.times(e, low, r)
+    return n.times(e, high, e.fma(r * r, log_tail(e, r), head))
 
 
 def with_specials(e: Emitter, x: Value, pole: float, result: Value) -> Value:
@@ -57,23 +73,26 @@ def with_specials(e: Emitter, x: Value, pole: float, result: Value) -> Value:
 
 
 def log(e: Emitter, x: Value) -> Value:
-    n, r = split_exponent(e, x)
-    return with_specials(e, x, 0.0, natural(e, n, r))
+    n, m = split_exponent(e, x)
+    return with_specials(e, x, 0.0, natural(e, n, m - 1.0))
 
 
 def log2(e: Emitter, x: Value) -> Value:
-    n, r = split_exponent(e, x)
-    high, low = PARTS["log2e"][e.format.name]
-    tail = e.fma(r, low, log_tail(e, r) * high)
-    return with_specials(e, x, 0.0, n + e.fma(r, high, tail))
+    n, m = split_exponent(e, x)
+    r = m - 1.0
+    high = PARTS["log2e"][e.format.name][0]
+    tail = r * e.poly(r, COEFFICIENTS["log2" if e.format.bits == 32 else "log2f64"][e.format.name])
+    return with_specials(e, x, 0.0, n.times(e, 1.0, e.fma(r, high, tail)))
 
 
 def log10(e: Emitter, x: Value) -> Value:
-    n, r = split_exponent(e, x)
+    n, m = split_exponent(e, x)
+    r = m - 1.0
     high, low = PARTS["log10e"][e.format.name]
     two_high, two_low = PARTS["log10_2"][e.format.name]
-    tail = e.fma(n, two_low, e.fma(r, low, log_tail(e, r) * high))
-    return with_specials(e, x, 0.0, e.fma(n, two_high, e.fma(r, high, tail)))
+    tail = e.fma(r, low, r * r * log_tail(e, r) * high)
+    log = n.times(e, two_high, e.fma(r, high, n.times(e, two_low, tail)))
+    return with_specials(e, x, 0.0, log)
 
 
 def log1p_core(e: Emitter, x: Value, more: Value | None = None) -> Value:
@@ -81,18 +100,13 @@ def log1p_core(e: Emitter, x: Value, more: Value | None = None) -> Value:
     f = e.format
     u = x + 1.0
     lost = x - (u - 1.0)
-    offset = f.encode(_TWO_THIRDS)
-    shifted = e.bits(u) - offset
-    k = shifted >> f.mantissa
-    m = e.from_bits((shifted & ((1 << f.mantissa) - 1)) + offset)
-    # Beyond 2^mantissa nothing that matters is lost, and 2^-k may not be a normal number.
-    exponent = e.constant(f.encode(1.0), f.integer) - (k << f.mantissa)
-    scale = e.from_bits(e.select(exponent.lt(0), 0, exponent))
-    r = e.fma(lost, scale, m - 1.0)
-    less: Value | float = 0.0
+    n, m = split_bits(e, u, _TWO_THIRDS)
+    # 2^-n by its bits: what was lost matters for small n only, where this is a normal number.
+    scale = e.bits(m) - e.bits(u) + f.encode(1.0)
+    r = e.fma(lost, e.from_bits(e.select(scale.lt(0), 0, scale)), m - 1.0)
     if more is not None:
-        less = e.select(more, e.real(f.rounder - 1), e.real(f.rounder))
-    return natural(e, exponent_as_float(e, k, less), r)
+        n = Exponent(e.select(more, n.value + 1 / n.unit, n.value), n.unit)
+    return natural(e, n, r)
 
 
 def log1p(e: Emitter, x: Value) -> Value:

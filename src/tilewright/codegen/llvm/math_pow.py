@@ -1,6 +1,6 @@
 """pow as branch-free vector code: 2^(y log2|x|) with the logarithm in two working-precision parts.
 
-log2(m) = s (C1 + z (C3 + z P(z))), s = (m - 1) / (m + 1), z = s^2: the first two terms are
+log2(m) = s (C1 + z (C3 + z P(z))), s = (m - 1) / (m + 1), z = s^2: the leading terms are
 evaluated in double-word arithmetic (T. J. Dekker, "A floating-point technique for extending the
 available precision", Numer. Math. 18, 1971), the minimax polynomial P in working precision.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from .math_emit import Emitter, Value
-from .math_exp import exp2_sum, limits
-from .math_log import exponent_as_float
+from .math_exp import exp2_near, exp2_sum, limits
+from .math_log import Exponent, split_bits, split_exponent
 from .math_tables import COEFFICIENTS, PARTS
 
 Pair = tuple[Value, Value]
@@ -35,67 +35,97 @@ def _multiply(e: Emitter, a: Pair, b: Pair) -> Pair:
     return high, e.fma(a[0], b[1], e.fma(a[1], b[0], low))
 
 
-def log2_pair(e: Emitter, x: Value) -> Pair:
-    """log2(x) as an unevaluated sum, for positive finite x, denormal ones too."""
-    f = e.format
-    tiny = x.lt(f.smallest_normal)
-    scaled = e.select(tiny, x * math.ldexp(1.0, f.mantissa + 1), x)
-    offset = f.encode(math.sqrt(0.5))
-    shifted = e.bits(scaled) - offset
-    less = e.select(tiny, e.real(f.rounder + f.mantissa + 1), e.real(f.rounder))
-    n = exponent_as_float(e, shifted >> f.mantissa, less)
-    m = e.from_bits((shifted & ((1 << f.mantissa) - 1)) + offset)
+def _ratio(e: Emitter, m: Value) -> Pair:
+    """(m - 1) / (m + 1) = r / (2 + r), r = m - 1: the remainder r - s (2 + r) is exact."""
+    r = m - 1.0
+    inverse = e.real(1.0) / (r + 2.0)
+    s = r * inverse
+    return s, e.fma(-s, r, e.fma(s, -2.0, r)) * inverse
 
-    top = m - 1.0
-    below, below_low = _fast_sum(e, 1.0, m)
-    high = top / below
-    rest = e.fma(-high, below_low, e.fma(-high, below, top))
-    s = high, rest / below
-    z_high, z_low = _product(e, high, high)
-    z = z_high, e.fma(high + high, s[1], z_low)
 
-    c1_high, c1_low = PARTS["log2_c1"][f.name]
-    c3_high, c3_low = PARTS["log2_c3"][f.name]
-    tail = z_high * e.poly(z_high, COEFFICIENTS["log2_tail"][f.name])
+def _log2_mantissa_short(e: Emitter, m: Value) -> Pair:
+    """log2(m) for float32, whose results need no more than 30 bits of it: only s C1 is a pair."""
+    name = e.format.name
+    s, s_low = _ratio(e, m)
+    z = s * s
+    c1_high, c1_low = PARTS["log2_c1"][name]
+    c3, _ = PARTS["log2_c3"][name]
+    tail = e.poly(z, (c1_low, c3, *COEFFICIENTS["log2_tail"][name]))
+    high, low = _product(e, s, e.real(c1_high))
+    return high, e.fma(s_low, c1_high, e.fma(s, tail, low))
+
+
+def _log2_mantissa_long(e: Emitter, m: Value) -> Pair:
+    """log2(m) to about 64 bits for float64: the first two terms are pairs."""
+    name = e.format.name
+    s = _ratio(e, m)
+    z_high, z_low = _product(e, s[0], s[0])
+    z = z_high, e.fma(s[0] + s[0], s[1], z_low)
+    c1_high, c1_low = PARTS["log2_c1"][name]
+    c3_high, c3_low = PARTS["log2_c3"][name]
+    tail = z_high * e.poly(z_high, COEFFICIENTS["log2_tail"][name])
     inner, inner_low = _fast_sum(e, c3_high, tail)
     weighted, weighted_low = _multiply(e, z, (inner, inner_low + c3_low))
     outer, outer_low = _fast_sum(e, c1_high, weighted)
-    high, low = _multiply(e, s, (outer, outer_low + (weighted_low + c1_low)))
-    total, lost = _fast_sum(e, n, high)
-    return _fast_sum(e, total, lost + low)
+    return _multiply(e, s, (outer, outer_low + (weighted_low + c1_low)))
 
 
-def pow(e: Emitter, x: Value, y: Value) -> Value:
-    """x^y with the special cases of C99, annex F.9.4.4."""
+def _log2_pair(e: Emitter, n: Exponent, m: Value) -> Pair:
+    """n + log2(m) as an unevaluated sum whose first part is the rounded whole."""
+    short = e.format.bits == 32
+    high, low = _log2_mantissa_short(e, m) if short else _log2_mantissa_long(e, m)
+    total = n.times(e, 1.0, high + low)
+    return total, (n.times(e, 1.0, -total) + high) + low
+
+
+def _times(e: Emitter, y: Value, log: Pair) -> Pair:
+    product = y * log[0]
+    return product, e.fma(y, log[1], e.fma(y, log[0], -product))
+
+
+def _pow_everywhere(e: Emitter) -> str:
+    """Text of a function of x and y: x^y with the special cases of C99, annex F.9.4.4."""
     f = e.format
+    x, y = Value(e, "%x", f.kind), Value(e, "%y", f.kind)
     infinity = math.inf
     ax = e.abs(x)
-    high, low = log2_pair(e, ax)
+    n, m = split_exponent(e, ax, math.sqrt(0.5))
 
     # A huge y would make infinity * 0; clamped it overflows or underflows alike.
     bound = math.ldexp(1.0, f.bias - 10)
     clamped = e.at_least(e.at_most(y, bound), -bound)
-    product = clamped * high
-    tail = e.fma(clamped, low, e.fma(clamped, high, -product))
+    product, tail = _times(e, clamped, _log2_pair(e, n, m))
     least, most = limits(e)
     exponent = e.at_least(e.at_most(product, most), least)
     tail = e.select(exponent.eq(product), tail, e.real(0.0))
     result = exp2_sum(e, exponent, tail)
 
     # Zero and infinity to the power y, y != 0: one or the other.
-    edge = e.bits(ax).eq(0)
-    limit = e.bits(ax).eq(f.encode(infinity))
-    up = e.select(edge, y.lt(0.0), y.gt(0.0))
-    extreme = e.select(up, e.real(infinity), e.real(0.0))
-    edge = edge | limit
-    result = e.select(edge, extreme, result)
+    zero, infinite = e.bits(ax).eq(0), e.bits(ax).eq(f.encode(infinity))
+    up = e.select(zero, y.lt(0.0), y.gt(0.0))
+    result = e.select(zero | infinite, e.select(up, e.real(infinity), e.real(0.0)), result)
 
-    negative = e.bits(x).lt(0)
-    half = y * 0.5
     whole = e.trunc(y).eq(y)
+    half = y * 0.5
     odd = whole & e.trunc(half).ne(half)
-    result = e.select(negative & odd, -result, result)
-    invalid = x.lt(0.0) & e.select(limit | whole, e.constant(0, "i1"), e.constant(1, "i1"))
+    result = e.select(e.bits(x).lt(0) & odd, -result, result)
+    invalid = x.lt(0.0) & ((infinite | whole) ^ 1)
     result = e.select(invalid, e.real(math.nan), result)
     result = e.select(x.unordered(y), x + y, result)
-    return e.select(y.eq(0.0) | x.eq(1.0), e.real(1.0), result)
+    result = e.select(y.eq(0.0) | x.eq(1.0), e.real(1.0), result)
+    return e.function([x, y], [result], "noinline cold")
+
+
+def pow(e: Emitter, x: Value, y: Value) -> Value:
+    """x^y; a lane whose x is not positive, or that comes near overflow, takes the long way."""
+    f = e.format
+    n, m = split_bits(e, x, math.sqrt(0.5))
+    product, tail = _times(e, y, _log2_pair(e, n, m))
+    first, last = f.encode(f.smallest_normal), f.encode(math.inf)
+    strange = (e.bits(x) - first).at_or_above(last - first)
+    strange = strange | e.abs(product).not_below(f.bias - 1)
+    result = exp2_near(e, product, tail)
+    helper = e.fork(e.name + ".everywhere")
+    e.others.append(_pow_everywhere(helper))
+    (result,) = e.when_any(strange, helper, [x, y], [result])
+    return result

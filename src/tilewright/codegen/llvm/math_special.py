@@ -25,7 +25,7 @@ def erf(e: Emitter, x: Value) -> Value:
     near = e.fma(a, e.poly(z, COEFFICIENTS["erf"][f.name]), a)
     # erf rounds to 1 from here on, and the polynomial holds up to here.
     bounded = e.at_most(a, 4.0 if f.bits == 32 else 6.0)
-    log_erfc = e.poly(bounded, COEFFICIENTS["erfc" if f.bits == 32 else "erfc64"][f.name])
+    log_erfc = e.poly(bounded, COEFFICIENTS["erfc" if f.bits == 32 else "erfcf64"][f.name])
     far = e.real(1.0) - exp_core(e, bounded * log_erfc)
     return e.copysign(e.select(a.lt(1.0), near, far), x)
 
@@ -52,8 +52,11 @@ def hypot(e: Emitter, x: Value, y: Value) -> Value:
 
 def _remainder(e: Emitter, x: Value, y: Value) -> Value:
     """x mod y exactly, 0 <= x / y <= 2^52: the quotient is off by one at most, the fma is exact."""
-    q = e.trunc(x / y)
-    r = e.fma(-q, y, x)
+    return _fold(e, x, y, x / y)
+
+
+def _fold(e: Emitter, x: Value, y: Value, quotient: Value) -> Value:
+    r = e.fma(-e.trunc(quotient), y, x)
     r = e.select(r.lt(0.0), r + y, r)
     return e.select(r.ge(y), r - y, r)
 
@@ -83,9 +86,10 @@ def _reduce_far(e: Emitter) -> str:
     return e.function([x, y], [r], "noinline cold")
 
 
-def fmod(e: Emitter, x: Value, y: Value) -> Value:
-    """x - trunc(x / y) y exactly, in double precision; x's sign."""
+def _fmod_everywhere(e: Emitter) -> str:
+    """Text of a function of x and y in the format: x - trunc(x / y) y for all x and y."""
     narrow = e.format.bits == 32
+    x, y = Value(e, "%x", e.format.kind), Value(e, "%y", e.format.kind)
     wx = e.cast("fpext", x, "double") if narrow else x
     wy = e.cast("fpext", y, "double") if narrow else y
     ax, ay = e.abs(wx), e.abs(wy)
@@ -97,4 +101,17 @@ def fmod(e: Emitter, x: Value, y: Value) -> Value:
     r = e.select(bad, e.constant(math.nan, "double"), r)
     r = e.select(wx.unordered(wy), wx + wy, r)
     signed = e.copysign(r, wx)
-    return e.cast("fptrunc", signed, "float") if narrow else signed
+    result = e.cast("fptrunc", signed, "float") if narrow else signed
+    return e.function([x, y], [result], "noinline cold")
+
+
+def fmod(e: Emitter, x: Value, y: Value) -> Value:
+    """x - trunc(x / y) y exactly, x's sign; large quotients and special values go the long way."""
+    ax, ay = e.abs(x), e.abs(y)
+    quotient = ax / ay
+    strange = quotient.not_below(math.ldexp(1.0, e.format.mantissa - 1)) | ay.eq(math.inf)
+    r = e.copysign(_fold(e, ax, ay, quotient), x)
+    helper = e.fork(e.name + ".everywhere")
+    e.others.append(_fmod_everywhere(helper))
+    (r,) = e.when_any(strange, helper, [x, y], [r])
+    return r
