@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.effects import is_pure
+from ...loopir.iter import ProducerLoad
 from ...loopir.subst import substitute
+from ...loopir.visit import walk
 from ..assume import assume
 from ..forms import LINEAR_TYPES
 from .logic import constant_truth
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from ..context import Context
 
 _LEAVES = frozenset((E.Var, E.SizeVar, E.IntImm, E.FloatImm))
+_READS = frozenset((E.BufferLoad, ProducerLoad, E.Call))
+_DIVISIONS = frozenset((E.Div, E.Mod, E.FloorDiv, E.FloorMod))
 _SMALL_LET = frozenset((E.Var, E.SizeVar, E.IntImm, E.FloatImm))
 
 
@@ -30,6 +34,23 @@ def _under(ctx: Context, cond: Any, truth: bool, e: Any) -> Any:
         ctx.pop()
 
 
+def _chosen(ctx: Context, cond: Any, truth: bool, e: Any) -> Any:
+    """A branch of a Select, which is evaluated also where it is not chosen.
+
+    What might fail there does not learn the condition: a read whose index the condition makes
+    simpler, a division.
+    """
+    if type(e) in _LEAVES:
+        return ctx.simp(e)
+    return ctx.simp(e) if _may_fail(e) else _under(ctx, cond, truth, e)
+
+
+def _may_fail(e: Any) -> bool:
+    return any(
+        type(x) in _READS or (type(x) in _DIVISIONS and type(x.b) is not E.IntImm) for x in walk(e)
+    )
+
+
 def select(ctx: Context, e: Any) -> Any:
     """A simplified Select."""
     c = ctx.simp(e.condition)
@@ -39,7 +60,7 @@ def select(ctx: Context, e: Any) -> Any:
     if parse(c.dtype).lanes > 1:
         t, f = ctx.simp(e.true_value), ctx.simp(e.false_value)
     else:
-        t, f = _under(ctx, c, True, e.true_value), _under(ctx, c, False, e.false_value)
+        t, f = _chosen(ctx, c, True, e.true_value), _chosen(ctx, c, False, e.false_value)
     if ctx.space.uid(t) == ctx.space.uid(f):
         return t
     if c is e.condition and t is e.true_value and f is e.false_value:
