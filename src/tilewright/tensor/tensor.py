@@ -25,6 +25,7 @@ class Tensor(TensorArithmetic, Node):
     __slots__ = ("dtype", "op", "shape", "value_index")
     _fields = ("op", "value_index")
     is_tensor: ClassVar[bool] = True
+    __array_ufunc__: ClassVar[None] = None  # NumPy's scalars leave operators to this class
 
     def __init__(
         self, op: Operation, value_index: int, shape: Sequence[PrimExpr], dtype: str
@@ -96,6 +97,7 @@ class TensorSlice(ExprOps):
     """
 
     __slots__ = ("indices", "tensor")
+    __array_ufunc__: ClassVar[None] = None
 
     def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
         self.tensor = tensor
