@@ -161,12 +161,15 @@ class Context:
         low: float = x.const
         high: float = x.const
         bound = self.bound
-        for atom, k in x.terms.items():
-            a, b = bound(atom)
-            if k > 0:
-                low += k * a
-                high += k * b
-            else:
-                low += k * b
-                high += k * a
+        try:
+            for atom, k in x.terms.items():
+                a, b = bound(atom)
+                if k > 0:
+                    low += k * a
+                    high += k * b
+                else:
+                    low += k * b
+                    high += k * a
+        except OverflowError:  # an integer beyond what floats hold met an infinity
+            return -INF, INF
         return low, high

@@ -43,17 +43,7 @@ _DEPTH = 8
 
 def proves(ctx: Context, x: Lin, steps: int = SIMPLIFY_STEPS) -> bool:
     """Whether x >= 0 is proved; False says nothing."""
-    low: float = x.const
-    high: float = x.const
-    bound = ctx.bound
-    for atom, k in x.terms.items():
-        a, b = bound(atom)
-        if k > 0:
-            low += k * a
-            high += k * b
-        else:
-            low += k * b
-            high += k * a
+    low, high = ctx.lin_bound(x)
     if low >= 0:
         return True
     if high < 0 or not x.terms:
@@ -91,28 +81,17 @@ def _search(ctx: Context, x: Lin, budget: list[int], depth: int) -> bool:
     if budget[0] <= 0:
         return False
     budget[0] -= 1
-    troubled, endless = [], []
-    low: float = x.const
-    high: float = x.const
-    for atom, k in x.terms.items():
-        a, b = ctx.bound(atom)
-        if k < 0:
-            a, b = b, a
-        low += k * a
-        high += k * b
-        if k * a == -INF:
-            endless.append(atom)
-        else:
-            troubled.append(atom)
+    low, high = ctx.lin_bound(x)
     if low >= 0:
         return True
     if high < 0 or not depth:
         return False
+    endless = [a for a, k in x.terms.items() if abs(ctx.bound(a)[k < 0]) == INF]
     cases = _cases(ctx, x)
     if cases is not None and all(_search(ctx, c, budget, depth - 1) for c in cases):
         return True
     next_forms = []
-    for atom in endless or troubled:
+    for atom in endless or x.terms:
         k = x.terms[atom]
         for fact in _facts(ctx, atom, k):
             f = fact.terms.get(atom, 0)

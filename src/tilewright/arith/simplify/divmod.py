@@ -8,6 +8,7 @@ constant too), so that x // c = Q + R // c and x % c = R % c. Then, for the rest
   (g*S + r) // (g*d) = S // d and (g*S + r) % (g*d) = g*(S % d) + r
 - terms that only fill the gap below a larger common divisor: with 0 <= L < g,
   (g*S + L) // (g*d) = S // d and (g*S + L) % (g*d) = g*(S % d) + L
+- only negative coefficients: (-S) // c = -((S + c-1) // c), (-S) % c = c-1 - (S + c-1) % c
 - one digit of another number: (x%u//l) // c = x%u//(l*c), (x%u//l) % c = x%(l*c)//l
 """
 
@@ -37,6 +38,8 @@ from .mul import product_of
 
 if TYPE_CHECKING:
     from ..context import Context
+
+_LARGEST = {"int32": 2**31 - 1, "int64": 2**63 - 1}
 
 
 def floordiv_form(ctx: Context, e: Any) -> Lin:
@@ -157,13 +160,15 @@ def _rest_quotient(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
             return quotient(ctx, parts[0], c, dtype)
     if len(x.terms) == 1:
         ((atom, k),) = x.terms.items()
-        if type(atom) is SplitAtom and k == 1:
+        if type(atom) is SplitAtom and k == 1 and atom.lower * c <= _LARGEST[dtype]:
             if not atom.upper:
                 inner = Lin(atom.x.terms, atom.x.const + x.const * atom.lower)
                 return quotient(ctx, inner, c * atom.lower, dtype)
             if not x.const:
                 new = ctx.space.split(atom.x, atom.lower * c, atom.upper, dtype)
                 return Lin({new: 1}, 0)
+    if all(k < 0 for k in x.terms.values()):
+        return scaled(quotient(ctx, combined(constant(c - 1), -1, x), c, dtype), -1)
     return Lin({ctx.space.split(x, c, 0, dtype): 1}, 0)
 
 
@@ -183,13 +188,16 @@ def _rest_remainder(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
             return add(ctx, high, 1, parts[1])
     if len(x.terms) == 1 and not x.const:
         ((atom, k),) = x.terms.items()
-        if type(atom) is SplitAtom and k == 1:
+        if type(atom) is SplitAtom and k == 1 and atom.lower * c <= _LARGEST[dtype]:
             width = atom.lower * c
             if not atom.upper or atom.upper % width == 0:
                 return _digit(ctx, atom.x, atom.lower, width, dtype)
     residue = _known_residue(ctx, x, c)
     if residue is not None:
         return constant(residue)
+    if all(k < 0 for k in x.terms.values()):
+        opposite = combined(constant(c - 1), -1, x)
+        return combined(constant(c - 1), -1, remainder(ctx, opposite, c, dtype))
     return Lin({ctx.space.split(x, 1, c, dtype): 1}, 0)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ..assume import assume
-from ..forms import LINEAR_TYPES
+from ..forms import LINEAR_TYPES, combined
 from .cmp import NEGATED, boolean
 
 if TYPE_CHECKING:
@@ -92,14 +92,15 @@ def _in_turn(ctx: Context, parts: list[Any], unit: bool) -> list[Any] | None:
 
 
 def _related(ctx: Context, parts: list[Any]) -> bool:
-    """Whether two comparisons are about the same atoms."""
+    """Whether two comparisons limit the same sum from the same side."""
     seen: set[frozenset[Any]] = set()
     for p in parts:
         if type(p) in NEGATED and p.a.dtype in LINEAR_TYPES:
-            atoms = frozenset((*ctx.lin(p.a).terms, *ctx.lin(p.b).terms))
-            if atoms in seen:
+            gap = combined(ctx.lin(p.b), -1, ctx.lin(p.a))
+            key = frozenset(gap.terms.items())
+            if key in seen or type(p) in (E.EQ, E.NE):
                 return True
-            seen.add(atoms)
+            seen.add(key)
     return False
 
 

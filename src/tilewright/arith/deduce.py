@@ -1,0 +1,165 @@
+"""For which values of one variable does a condition hold, whatever some others are.
+
+Loop partitioning asks this of each `likely` condition: `var` is the loop to split, the loops inside
+it are relaxed over their ranges, all else stays symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.deep import deep_call
+from ..loopir import expr as E
+from ..loopir.iter import IterVar, Range
+from .analyzer import Analyzer
+from .context import Context
+from .emit import OutOfRange, emit
+from .forms import LINEAR_TYPES, Atom, Lin, MaxAtom, MinAtom, SplitAtom, combined, constant
+from .int_set import Infinity, IntervalSet, as_set, intersect, neg_inf, pos_inf
+from .linear import coefficients, conjuncts, gaps_of
+from .simplify.divmod import quotient
+from .simplify.minmax import extreme
+from .symbolic import Evaluation
+
+Limits = tuple[Lin | None, Lin | None]
+EVERYWHERE: Limits = (None, None)
+
+
+def deduce_bound(
+    var: Any,
+    cond: Any,
+    hint_map: Mapping[Any, Any] | None = None,
+    relax_map: Mapping[Any, Any] | None = None,
+) -> IntervalSet:
+    """An interval of `var` in which `cond` holds for all values of the variables in `relax_map`.
+
+    `hint_map` says in which sets (or Ranges) variables lie; it sharpens the result only. The
+    interval is the largest one where every relaxed variable moves on its own. Where nothing is
+    found, the result is `IntervalSet.nothing()`.
+    """
+    var = var.var if isinstance(var, IterVar) else var
+    analyzer = Analyzer()
+    for key, value in (hint_map or {}).items():
+        _bind(analyzer, key, value)
+    return deep_call(_deduce, analyzer, var, E.convert(cond), relax_map or {})
+
+
+def _bind(analyzer: Analyzer, key: Any, value: Any) -> None:
+    v = key.var if isinstance(key, IterVar) else key
+    if v.dtype not in LINEAR_TYPES:
+        return
+    if isinstance(value, Range):
+        analyzer.bind(v, value)
+        return
+    s = as_set(value)
+    if isinstance(s.min_value, Infinity) or isinstance(s.max_value, Infinity):
+        return
+    analyzer.bind(v, Range.from_min_extent(s.min_value, s.max_value - s.min_value + 1))
+
+
+def _deduce(
+    analyzer: Analyzer, var: E.Var, cond: E.PrimExpr, relax: Mapping[Any, Any]
+) -> IntervalSet:
+    ctx = analyzer.context
+    dom = {}
+    for key, value in relax.items():
+        s = as_set(value)
+        inner = ctx.space.var(key.var if isinstance(key, IterVar) else key)
+        dom[inner] = (
+            None if isinstance(s.min_value, Infinity) else ctx.lin(s.min_value),
+            None if isinstance(s.max_value, Infinity) else ctx.lin(s.max_value),
+        )
+    target = ctx.space.var(var)
+    solver = _Solver(ctx, target, Evaluation(ctx, dom))
+    sets = []
+    for part in conjuncts(cond):
+        gaps = gaps_of(ctx, part)
+        if gaps is None:
+            return IntervalSet.nothing()
+        for gap in gaps:
+            limits = solver.solve(gap, 0)
+            if limits is None:
+                return IntervalSet.nothing()
+            sets.append(_interval(limits, var.dtype))
+    try:
+        return intersect(sets, analyzer)
+    except OutOfRange:
+        return IntervalSet.nothing()
+
+
+def _interval(limits: Limits, dtype: str) -> IntervalSet:
+    low, high = limits
+    return IntervalSet(
+        neg_inf if low is None else emit(low, dtype),
+        pos_inf if high is None else emit(high, dtype),
+    )
+
+
+class _Solver:
+    """Solves `form >= 0` for one variable."""
+
+    def __init__(self, ctx: Context, target: Any, relaxed: Evaluation) -> None:
+        self.ctx = ctx
+        self.target = target
+        self.relaxed = relaxed
+        self.of_target = Evaluation(ctx, {target: EVERYWHERE})
+
+    def solve(self, x: Lin, depth: int) -> Limits | None:
+        """Limits of the variable that make x >= 0 for all relaxed values; None if not found."""
+        holders = [a for a in x.terms if self.of_target.moves(a)]
+        if not holders:
+            low = self.relaxed.lin(x)[0]
+            proved = low is not None and self.ctx.lin_bound(low)[0] >= 0
+            return EVERYWHERE if proved else None
+        if depth > 8:
+            return None
+        for a in holders:
+            k = x.terms[a]
+            if (type(a) is MinAtom and k > 0) or (type(a) is MaxAtom and k < 0):
+                return self._both(x, a, depth)
+        if len(holders) == 1 and type(holders[0]) is SplitAtom:
+            return self._quotient(x, holders[0], depth)
+        return self._linear(x)
+
+    def _both(self, x: Lin, atom: Any, depth: int) -> Limits | None:
+        k = x.terms[atom]
+        rest = Lin({a: c for a, c in x.terms.items() if a is not atom}, x.const)
+        results = [self.solve(combined(rest, k, part), depth + 1) for part in (atom.a, atom.b)]
+        if results[0] is None or results[1] is None:
+            return None
+        (a, b), (c, d) = results[0], results[1]
+        return self._extreme(MaxAtom, a, c), self._extreme(MinAtom, b, d)
+
+    def _extreme(self, cls: Any, x: Lin | None, y: Lin | None) -> Lin | None:
+        if x is None or y is None:
+            return x or y
+        return extreme(self.ctx, cls, x, y, self.target.dtype)
+
+    def _quotient(self, x: Lin, atom: SplitAtom, depth: int) -> Limits | None:
+        """k*(y//c) + rest >= 0: a limit of the quotient is one of y."""
+        if atom.upper:
+            return None
+        k, c = x.terms[atom], atom.lower
+        rest = Lin({a: v for a, v in x.terms.items() if a is not atom}, x.const)
+        low = self.relaxed.lin(rest)[0]
+        if low is None:
+            return None
+        q = quotient(self.ctx, low, abs(k), atom.dtype)
+        if k > 0:  # y//c >= -q, so y >= -q*c
+            return self.solve(combined(atom.x, c, q), depth + 1)
+        return self.solve(combined(combined(constant(c - 1), c, q), -1, atom.x), depth + 1)
+
+    def _linear(self, x: Lin) -> Limits | None:
+        atoms: list[Atom] = [self.target]
+        parts = coefficients(self.ctx, x, atoms)
+        if parts is None or parts[0].terms or not parts[0].const:
+            return None
+        k = parts[0].const
+        low = self.relaxed.lin(parts[1])[0]
+        if low is None:
+            return None
+        limit = quotient(self.ctx, low, abs(k), self.target.dtype)
+        if k > 0:
+            return combined(constant(0), -1, limit), None
+        return None, limit

@@ -1,0 +1,146 @@
+"""Coefficients of variables in an expression, and the limits that conditions put on variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.deep import deep_call
+from ..loopir import expr as E
+from ..loopir.iter import IterVar
+from .analyzer import Analyzer
+from .context import Context
+from .emit import emit
+from .forms import LINEAR_TYPES, ZERO, Atom, Lin, MaxAtom, MinAtom, MulAtom, add_into, combined
+from .simplify.add import melt
+from .simplify.divmod import quotient
+from .simplify.logic import negate
+from .simplify.minmax import extreme
+from .simplify.mul import expand, product_of
+from .symbolic import Evaluation
+
+Coefficients = list[Lin]  # one for each variable, then the rest
+
+
+def _vars(variables: Sequence[Any]) -> list[E.Var]:
+    return [v.var if isinstance(v, IterVar) else v for v in variables]
+
+
+def coefficients(ctx: Context, x: Lin, atoms: Sequence[Atom]) -> Coefficients | None:
+    """x = sum(c[i] * atoms[i]) + c[-1] with c free of the atoms; None if there is no such form."""
+    depends = Evaluation(ctx, dict.fromkeys(atoms, (None, None))).moves
+    x = expand(ctx, x) if any(type(a) is MulAtom and depends(a) for a in x.terms) else x
+    found: list[dict[Atom, int]] = [{} for _ in range(len(atoms) + 1)]
+    consts = [0] * len(atoms) + [x.const]
+    places = {a: i for i, a in enumerate(atoms)}
+    for atom, k in x.terms.items():
+        if atom in places:
+            consts[places[atom]] += k
+        elif not depends(atom):
+            add_into(found[-1], {atom: k}, 1)
+        elif type(atom) is MulAtom:
+            inside = [f for f in atom.factors if f in places]
+            others = [f for f in atom.factors if f not in places]
+            if len(inside) != 1 or any(depends(f) for f in others):
+                return None
+            y = product_of(ctx, others, atom.dtype)
+            add_into(found[places[inside[0]]], y.terms, k)
+            consts[places[inside[0]]] += k * y.const
+        else:
+            return None
+    return [melt(ctx, terms, const) for terms, const in zip(found, consts)]
+
+
+def detect_linear_equation(
+    e: Any, variables: Sequence[Any], analyzer: Analyzer | None = None
+) -> list[E.PrimExpr] | None:
+    """Coefficients of `variables` in `e` and then the constant part, none of which uses them.
+
+    None where `e` is not linear in them. `x*4 + y*n + 3` in [x, y] gives [4, n, 3].
+    """
+    e = E.convert(e)
+    if e.dtype not in LINEAR_TYPES:
+        return None
+    ctx = (analyzer or Analyzer()).context
+
+    def work() -> list[E.PrimExpr] | None:
+        atoms = [ctx.space.var(v) for v in _vars(variables)]
+        parts = coefficients(ctx, ctx.lin(e), atoms)
+        return None if parts is None else [emit(p, e.dtype) for p in parts]
+
+    return deep_call(work)
+
+
+def detect_clip_bound(
+    e: Any, variables: Sequence[Any], analyzer: Analyzer | None = None
+) -> list[E.PrimExpr | None] | None:
+    """Limits [min, max, min, max, ...] that the conjunction `e` puts on each of `variables`.
+
+    A missing limit is None. The result is None where a part of `e` is no linear comparison in
+    exactly one of the variables.
+    """
+    ctx = (analyzer or Analyzer()).context
+    atoms = [ctx.space.var(v) for v in _vars(variables)]
+    limits: list[Lin | None] = [None] * (2 * len(atoms))
+    dtypes = [v.dtype for v in _vars(variables)]
+    for part in conjuncts(E.convert(e)):
+        gaps = gaps_of(ctx, part)
+        if gaps is None:
+            return None
+        for gap in gaps:
+            if not _clip(ctx, gap, atoms, dtypes, limits):
+                return None
+    return [None if x is None else emit(x, dtypes[i // 2]) for i, x in enumerate(limits)]
+
+
+def _clip(
+    ctx: Context, gap: Lin, atoms: list[Any], dtypes: list[str], limits: list[Lin | None]
+) -> bool:
+    parts = coefficients(ctx, gap, atoms)
+    if parts is None or any(p.terms for p in parts[:-1]):
+        return False
+    used = [i for i, p in enumerate(parts[:-1]) if p.const]
+    if len(used) != 1:
+        return False
+    i = used[0]
+    k, rest = parts[i].const, parts[-1]
+    place, cls = (2 * i, MaxAtom) if k > 0 else (2 * i + 1, MinAtom)
+    limit = quotient(ctx, rest, abs(k), dtypes[i])
+    if k > 0:
+        limit = combined(ZERO, -1, limit)
+    old = limits[place]
+    limits[place] = limit if old is None else extreme(ctx, cls, old, limit, dtypes[i])
+    return True
+
+
+def conjuncts(e: Any) -> list[Any]:
+    """The parts of a conjunction, without `likely`."""
+    parts: list[Any] = []
+    stack = [e]
+    while stack:
+        x: Any = stack.pop()
+        if type(x) is E.And:
+            stack.append(x.b)
+            stack.append(x.a)
+        elif type(x) is E.Call and x.op.name == "tir.likely":
+            stack.append(x.args[0])
+        else:
+            parts.append(x)
+    return parts
+
+
+def gaps_of(ctx: Context, e: Any) -> list[Lin] | None:
+    """Forms that are all >= 0 exactly where the comparison holds; None for other conditions."""
+    t = type(e)
+    if t is E.Not:
+        inner = negate(e.a)
+        return None if type(inner) is E.Not else gaps_of(ctx, inner)
+    if t not in (E.LT, E.LE, E.GT, E.GE, E.EQ) or e.a.dtype not in LINEAR_TYPES:
+        return None
+    a, b = ctx.lin(e.a), ctx.lin(e.b)
+    if t in (E.GT, E.GE):
+        a, b, t = b, a, (E.LT if t is E.GT else E.LE)
+    up = combined(b, -1, a)
+    if t is E.LT:
+        return [Lin(up.terms, up.const - 1)]
+    return [up] if t is E.LE else [up, combined(a, -1, b)]
