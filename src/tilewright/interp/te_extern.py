@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base.dtype import parse
 from ..loopir.buffer import Buffer
-from ..loopir.expr import Var
+from ..loopir.expr import Var, const
 from ..loopir.stmt import PrimFunc
 from ..loopir.subst import substitute
 from ..tensor.op import ExternOp
@@ -34,10 +34,10 @@ def run_extern(program: Any, op: ExternOp) -> list[Any]:
 def extern_function(op: ExternOp, symbols: Any) -> PrimFunc:
     """The body as a function of its buffers: inputs, then outputs; symbols become constants."""
     buffers = (*op.input_placeholders, *op.output_placeholders)
-    values: dict[Any, Any] = {v: x.item() for v, x in symbols.items()}
+    values: dict[Any, Any] = {v: const(x.item(), v.dtype) for v, x in symbols.items()}
     for b in buffers:
         if isinstance(b.elem_offset, Var):
-            values[b.elem_offset] = 0
+            values[b.elem_offset] = const(0, b.elem_offset.dtype)
     fixed: dict[Buffer, Buffer] = {
         b: b.with_(
             shape=[substitute(d, values) for d in b.shape],
