@@ -385,8 +385,8 @@ def tensor_compute_body(
 
 class _AxisValues(Rewriter):
     def __init__(self, table: Mapping[Var, Any]) -> None:
-        self.table = table
+        self.values = table
 
     @handles(Var, SizeVar)
     def _var(self, e: Var) -> Any:
-        return self.table.get(e, e)
+        return self.values.get(e, e)
