@@ -106,8 +106,10 @@ def _flat_extent(b: Buffer) -> Any:
         for d in b.shape:
             size = size * d
         return size + b.elem_offset
-    strides = [const_int(x) for x in b.strides]
-    if any(x is None for x in strides) or any(const_int(d) is None for d in b.shape):
-        return b.strides[0] * b.shape[0] + b.elem_offset
-    last = sum((int(d) - 1) * int(x) for d, x in zip(b.shape, strides) if x is not None)
+    last = 0
+    for d, x in zip(b.shape, b.strides):
+        extent, stride = const_int(d), const_int(x)
+        if extent is None or stride is None:
+            return b.strides[0] * b.shape[0] + b.elem_offset
+        last += (extent - 1) * stride
     return b.elem_offset + (last + 1)

@@ -159,9 +159,12 @@ class _Injector(Folder):
     @handles(E.Call)
     def _call(self, e: E.Call) -> Any:
         new = super()._call(e)
-        if e.op.name == "tir.tvm_access_ptr" and e.args[1] in self.parts:
+        if e.op.name == "tir.tvm_access_ptr" and isinstance(data := e.args[1], E.Var):
+            size = self.parts.get(data)
+            if size is None:
+                return new
             a = new.args
-            start = a[2] + self.var * self.parts[e.args[1]]
+            start = a[2] + self.var * size
             return E.Call(e.dtype, e.op, (a[0], a[1], start, a[3], a[4]))
         return new
 

@@ -1,0 +1,76 @@
+"""A rewriter that tells an Analyzer where it is: ranges of loops, threads and lets, conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arith.analyzer import Analyzer
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.effects import is_pure
+from ..loopir.iter import Range
+from ..loopir.operators import logical_not
+from ..loopir.rewrite import Rewriter, handles
+
+THREAD_KEYS = ("thread_extent", "virtual_thread")
+
+
+class BoundedRewriter(Rewriter):
+    """Statements are rewritten in their context; expressions by `expr`, as in any Rewriter."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        low, extent = self.expr(s.min), self.expr(s.extent)
+        self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
+        body = self.stmt(s.body)
+        if low is s.min and extent is s.extent and body is s.body:
+            return s
+        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+
+    @handles(S.LetStmt)
+    def _let_stmt(self, s: S.LetStmt) -> Any:
+        value = self.expr(s.value)
+        self.learn_let(s.var, value)
+        body = self.stmt(s.body)
+        return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
+
+    def learn_let(self, var: E.Var, value: Any) -> None:
+        """Bind what can be said of a let's variable without writing its value in its place."""
+        if var.dtype in ("int32", "int64") and is_pure(value):
+            self.analyzer.const_int_bound_update(var, self.analyzer.const_int_bound(value))
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        value = self.expr(s.value)
+        if s.attr_key in THREAD_KEYS:
+            zero = E.const(0, value.dtype)
+            self.analyzer.bind(s.node.var, Range.from_min_extent(zero, value))
+        body = self.stmt(s.body)
+        if value is s.value and body is s.body:
+            return s
+        return S.AttrStmt(s.node, s.attr_key, value, body)
+
+    @handles(S.IfThenElse)
+    def _if(self, s: S.IfThenElse) -> Any:
+        condition = self.expr(s.condition)
+        with self.analyzer.enter_constraint(condition):
+            then_case = self.stmt(s.then_case)
+        else_case = None
+        if s.else_case is not None:
+            with self.analyzer.enter_constraint(logical_not(condition)):
+                else_case = self.stmt(s.else_case)
+        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
+            return s
+        return S.IfThenElse(condition, then_case, else_case)
+
+    @handles(S.AssertStmt)
+    def _assert(self, s: S.AssertStmt) -> Any:
+        condition = self.expr(s.condition)
+        with self.analyzer.enter_constraint(condition):
+            body = self.stmt(s.body)
+        if condition is s.condition and body is s.body:
+            return s
+        return S.AssertStmt(condition, s.message, body)

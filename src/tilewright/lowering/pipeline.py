@@ -1,0 +1,106 @@
+"""The passes of lowering, in order, each with the reason for its place.
+
+`run_pipeline` takes what loop_nest makes (or any PrimFunc) to what the code generators take: flat
+buffers, vectors, no guards in hot loops, simplified indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..base.errors import CompileError
+from ..loopir.stmt import PrimFunc
+from .eliminate_common import eliminate_common
+from .flatten_buffers import flatten_buffers
+from .hoist_conditions import hoist_conditions
+from .inject_double_buffer import inject_double_buffer
+from .inject_virtual_threads import inject_virtual_threads
+from .options import LowerOptions
+from .partition_loops import partition_loops
+from .remove_no_ops import remove_no_ops
+from .rewrite_storage import rewrite_storage
+from .rewrite_unsafe_select import rewrite_unsafe_select
+from .simplify_statements import simplify_statements
+from .unroll_loops import unroll_loops
+from .vectorize_loops import vectorize_loops
+
+Pass = Callable[[PrimFunc, LowerOptions], PrimFunc]
+
+PHASES: tuple[tuple[Pass, ...], ...] = (
+    (  # 0: what the schedule asked for by attributes, while buffers have their dimensions
+        rewrite_unsafe_select,  # first: all others may evaluate both sides of a Select
+        flatten_buffers,  # one index an access, for all that follows
+    ),
+    (  # 1: loops
+        simplify_statements,  # indices in normal form, provable guards gone
+        hoist_conditions,  # guards as far out as they go, so that loops can be cut short
+        partition_loops,  # hot parts without guards, before vectors make predicates of them
+        vectorize_loops,  # before what counts statements or looks at lifetimes
+        inject_virtual_threads,  # repeats vector code, enlarges buffers
+        inject_double_buffer,  # doubles the buffers in their final size
+        rewrite_storage,  # lifetimes of final sizes; once, before unrolling repeats allocations
+        unroll_loops,  # last of the loops: what it copies is done
+    ),
+    (  # 2: expressions
+        simplify_statements,  # the constants that unrolling and partitioning made
+        remove_no_ops,  # what simplification emptied
+    ),
+    (  # 3: the form for printing and code generation
+        eliminate_common,  # last: names hide what an index is made of
+    ),
+)
+
+
+def run_pipeline(func: PrimFunc, options: LowerOptions, dump: Path | None = None) -> PrimFunc:
+    """`func` after all passes.
+
+    `options.user_passes` run at the end of their phase, in order. With `options.verify` the
+    function is verified after each pass; passes named in `options.disabled_pass` are left out.
+    `dump` is a folder for the function's text after each pass, `NN_<pass>.txt`.
+    """
+    stage = _Stages(func, options, dump)
+    known = {p.__name__ for phase in PHASES for p in phase}
+    for name in options.disabled_pass:
+        if name not in known:
+            names = ", ".join(sorted(known))
+            raise CompileError(f"disabled_pass: there is no pass {name!r}; there are {names}")
+    for number, phase in enumerate(PHASES):
+        for one in phase:
+            if one.__name__ not in options.disabled_pass:
+                func = stage.done(one.__name__, one(func, options))
+        for at, user_pass in options.user_passes:
+            if at == number:
+                func = stage.done(_name(user_pass), _checked(user_pass, func))
+    return func
+
+
+def _name(user_pass: object) -> str:
+    return str(getattr(user_pass, "__name__", type(user_pass).__name__))
+
+
+def _checked(user_pass: Callable[[PrimFunc], PrimFunc], func: PrimFunc) -> PrimFunc:
+    result = user_pass(func)
+    if not isinstance(result, PrimFunc):
+        raise CompileError(
+            f"the pass {_name(user_pass)} must return a PrimFunc, got {type(result).__name__}"
+        )
+    return result
+
+
+class _Stages:
+    """Writes and verifies what each pass gives."""
+
+    def __init__(self, func: PrimFunc, options: LowerOptions, dump: Path | None) -> None:
+        self.options = options
+        self.dump = dump
+        self.count = 0
+        if dump is not None:
+            dump.mkdir(parents=True, exist_ok=True)
+        self.done("loop_nest", func)
+
+    def done(self, name: str, func: PrimFunc) -> PrimFunc:
+        if self.dump is not None:
+            (self.dump / f"{self.count:02}_{name}.txt").write_text(f"{func}\n", encoding="utf-8")
+        self.count += 1
+        return func

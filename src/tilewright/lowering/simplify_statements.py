@@ -1,0 +1,129 @@
+"""Simplify every expression in its context, and the statements around constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
+from ..loopir.expr import const_int
+from ..loopir.iter import Range
+from ..loopir.operators import logical_not
+from ..loopir.rewrite import handles
+from .bounded import THREAD_KEYS, BoundedRewriter
+from .copies import const_condition
+from .options import LowerOptions
+
+
+def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """Bring expressions to the normal form of arith, knowing the ranges of loops and threads and
+    the conditions around each place.
+
+    Branches whose condition is decided are chosen, loops of one step become their body, loops of
+    none vanish, lets of constants and variables are replaced, asserts that always hold are removed,
+    and so are predicates.
+
+    Needs each variable to be defined once. Guarantees the printed normal form of indices. Stands
+    after each group of passes that write index arithmetic without simplifying it themselves:
+    flattening, partitioning, unrolling.
+    """
+    return func.with_body(_Simplifier().stmt(func.body))
+
+
+class _Simplifier(BoundedRewriter):
+    def expr(self, e: Any) -> Any:
+        return self.analyzer.simplify(e)
+
+    def exprs(self, items: Any) -> Any:
+        simplify = self.analyzer.simplify
+        new = tuple([simplify(x) for x in items])
+        for a, b in zip(new, items):
+            if a is not b:
+                return new
+        return items
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        low, extent = self.expr(s.min), self.expr(s.extent)
+        size = const_int(extent)
+        if size is not None and size <= 0:
+            return S.no_op()
+        if size == 1 and s.thread_binding is None:
+            self.analyzer.bind(s.loop_var, low)
+            return self.stmt(s.body)
+        if size is None and self.analyzer.can_prove(extent <= 0):
+            return S.no_op()
+        self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
+        body = self.stmt(s.body)
+        if low is s.min and extent is s.extent and body is s.body:
+            return s
+        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+
+    @handles(S.IfThenElse)
+    def _if(self, s: S.IfThenElse) -> Any:
+        condition = self.expr(s.condition)
+        known = const_condition(condition)
+        if known is None and self.analyzer.can_prove(condition):
+            known = True
+        if known is not None:
+            chosen = s.then_case if known else s.else_case
+            return S.no_op() if chosen is None else self.stmt(chosen)
+        with self.analyzer.enter_constraint(condition):
+            then_case = self.stmt(s.then_case)
+        else_case = None
+        if s.else_case is not None:
+            with self.analyzer.enter_constraint(logical_not(condition)):
+                else_case = self.stmt(s.else_case)
+        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
+            return s
+        return S.IfThenElse(condition, then_case, else_case)
+
+    @handles(S.LetStmt)
+    def _let_stmt(self, s: S.LetStmt) -> Any:
+        value = self.expr(s.value)
+        if isinstance(value, (E.IntImm, E.FloatImm, E.Var)) and value.dtype == s.var.dtype:
+            self.analyzer.bind(s.var, value)
+            return self.stmt(s.body)
+        self.learn_let(s.var, value)
+        body = self.stmt(s.body)
+        return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
+
+    @handles(S.AssertStmt)
+    def _assert(self, s: S.AssertStmt) -> Any:
+        if self.analyzer.can_prove(s.condition):
+            return self.stmt(s.body)
+        return super()._assert(s)
+
+    @handles(S.BufferStore)
+    def _store(self, s: S.BufferStore) -> Any:
+        predicate = s.predicate
+        if predicate is not None:
+            predicate = self.expr(predicate)
+            known = _all_lanes(predicate)
+            if known is False:
+                return S.no_op()
+            predicate = None if known else predicate
+        indices, value = self.exprs(s.indices), self.expr(s.value)
+        if indices is s.indices and value is s.value and predicate is s.predicate:
+            return s
+        return S.BufferStore(s.buffer, value, indices, predicate)
+
+    @handles(S.Allocate)
+    def _allocate(self, s: S.Allocate) -> Any:
+        body = self.stmt(s.body)
+        return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key in THREAD_KEYS or isinstance(s.node, (Buffer, E.Var)):
+            return super()._attr(s)
+        body = self.stmt(s.body)
+        return s if body is s.body else S.AttrStmt(s.node, s.attr_key, s.value, body)
+
+
+def _all_lanes(predicate: Any) -> bool | None:
+    """The value of a predicate that is the same constant in all lanes, else None."""
+    if type(predicate) is E.Broadcast:
+        predicate = predicate.value
+    return const_condition(predicate)
