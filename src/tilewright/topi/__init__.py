@@ -1,0 +1,44 @@
+"""Operator library: computations and default schedules, under TVM's names.
+
+`topi.nn.conv2d_nchw(data, kernel, ...)`, `topi.add(a, b)`, `topi.default_schedule(out, target)`, ...
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_ELEMWISE = (
+    "abs acos acosh add asin asinh atan atanh cast ceil clip cos cosh divide equal erf exp exp2 "
+    "floor floor_divide floor_mod greater greater_equal identity isfinite isinf isnan less "
+    "less_equal log log10 log2 maximum minimum multiply negative not_equal power round rsqrt "
+    "sigmoid sin sinh sqrt subtract tan tanh trunc where"
+).split()
+_TRANSFORM = (
+    "concatenate expand_dims flatten pack_channels pad reshape squeeze strided_slice transpose "
+    "unpack_channels"
+).split()
+_HOMES = {
+    **dict.fromkeys(_ELEMWISE, "elemwise"),
+    **dict.fromkeys(_TRANSFORM, "transform"),
+    **dict.fromkeys(("argmax", "argmin", "max", "mean", "min", "prod", "sum"), "reduction"),
+    **dict.fromkeys(("matmul", "batch_matmul"), "nn.dense"),
+    "default_schedule": "schedules.default",
+}
+
+__all__ = [*_HOMES, "nn", "schedules"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("nn", "schedules"):
+        return import_module(f"{__name__}.{name}")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

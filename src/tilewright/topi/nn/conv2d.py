@@ -1,0 +1,119 @@
+"""Two-dimensional convolution (cross-correlation, as networks use it)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...base.errors import TilewrightError
+from ...loopir.expr import cast, const_int
+from ...tensor.axes import reduce_axis
+from ...tensor.compute import compute
+from ...tensor.reduce import sum as reduce_sum
+from ...tensor.tensor import Tensor
+from ..transform import pad
+
+Pair = Sequence[int]
+
+
+def conv_extent(size: Any, kernel: Any, stride: int, before: int, after: int, dilation: int) -> Any:
+    """Output extent of a window that slides over `size` elements with padding."""
+    return (size + before + after - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def _padded(data: Tensor, pads: Pair, at: int) -> Tensor:
+    top, left, bottom, right = pads
+    if not any(pads):
+        return data
+    before, after = [0] * data.ndim, [0] * data.ndim
+    before[at : at + 2] = [top, left]
+    after[at : at + 2] = [bottom, right]
+    return pad(data, before, after, 0.0, "data_pad")
+
+
+def conv2d_nchw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Pair = (1, 1),
+    padding: Pair = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """data (N, C, H, W), kernel (F, C / groups, KH, KW), padding (top, left, bottom, right).
+
+    Returns (N, F, OH, OW) of `out_dtype` (default: of data).
+    """
+    n, c, h, w = data.shape
+    f, cg, kh, kw = kernel.shape
+    channels, per_group, filters = const_int(c), const_int(cg), const_int(f)
+    if channels is not None and per_group is not None and channels != per_group * groups:
+        raise TilewrightError(
+            f"conv2d: data has {channels} channels, the kernel takes {per_group} x {groups} groups"
+        )
+    if filters is not None and filters % groups:
+        raise TilewrightError(f"conv2d: {filters} filters do not divide into {groups} groups")
+    (sh, sw), (dh, dw) = strides, dilation
+    dtype = out_dtype or data.dtype
+    padded = _padded(data, padding, 2)
+    oh = conv_extent(h, kh, sh, padding[0], padding[2], dh)
+    ow = conv_extent(w, kw, sw, padding[1], padding[3], dw)
+    rc = reduce_axis((0, cg), "rc")
+    ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
+    per = f // groups
+
+    def element(b: Any, ff: Any, y: Any, x: Any) -> Any:
+        channel = rc.var if groups == 1 else ff // per * cg + rc
+        value = padded(b, channel, y * sh + ry * dh, x * sw + rx * dw)
+        return reduce_sum(
+            cast(dtype, value) * cast(dtype, kernel(ff, rc, ry, rx)), axis=[rc, ry, rx]
+        )
+
+    result: Tensor = compute((n, f, oh, ow), element, "conv2d", "conv2d_nchw")
+    return result
+
+
+def pack_kernel(kernel: Tensor, in_block: int, out_block: int) -> Tensor:
+    """(F, C, KH, KW) to (F / out_block, C / in_block, KH, KW, in_block, out_block)."""
+    f, c, kh, kw = kernel.shape
+
+    def element(fo: Any, co: Any, y: Any, x: Any, ci: Any, fi: Any) -> Any:
+        return kernel(fo * out_block + fi, co * in_block + ci, y, x)
+
+    shape = (f // out_block, c // in_block, kh, kw, in_block, out_block)
+    result: Tensor = compute(shape, element, "packed_kernel", "injective")
+    return result
+
+
+def conv2d_nchwc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Pair = (1, 1),
+    padding: Pair = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Convolution with blocked channels, so that a vector holds neighbouring filters.
+
+    data (N, C / b, H, W, b), kernel (F / f, C / b, KH, KW, b, f) as `pack_kernel` makes it, padding
+    (top, left, bottom, right). Returns (N, F / f, OH, OW, f).
+    """
+    n, co, h, w, cb = data.shape
+    fo, co2, kh, kw, cb2, fb = kernel.shape
+    if const_int(co) != const_int(co2) or const_int(cb) != const_int(cb2):
+        raise TilewrightError(f"conv2d: channels of data {data} and kernel {kernel} differ")
+    (sh, sw), (dh, dw) = strides, dilation
+    dtype = out_dtype or data.dtype
+    padded = _padded(data, padding, 2)
+    oh = conv_extent(h, kh, sh, padding[0], padding[2], dh)
+    ow = conv_extent(w, kw, sw, padding[1], padding[3], dw)
+    rco, rci = reduce_axis((0, co), "rco"), reduce_axis((0, cb), "rci")
+    ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
+
+    def element(b: Any, f: Any, y: Any, x: Any, fi: Any) -> Any:
+        value = padded(b, rco, y * sh + ry * dh, x * sw + rx * dw, rci)
+        weight = kernel(f, rco, ry, rx, rci, fi)
+        return reduce_sum(cast(dtype, value) * cast(dtype, weight), axis=[rco, ry, rx, rci])
+
+    result: Tensor = compute((n, fo, oh, ow, fb), element, "conv2d_nchwc", "conv2d_nchwc")
+    return result

@@ -1,0 +1,48 @@
+"""Activations and per-channel arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...loopir import op as O
+from ...loopir.expr import const
+from ...tensor.compute import compute
+from ...tensor.tensor import Tensor
+from ..elemwise import unary
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0)."""
+    zero = const(0, x.dtype)
+    return unary(lambda v: O.max(v, zero), x, "T_relu")
+
+
+def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
+    """x where positive, else alpha * x."""
+    slope, zero = const(alpha, x.dtype), const(0, x.dtype)
+    return unary(lambda v: O.select(v > zero, v, v * slope), x, "T_leaky_relu")
+
+
+def channel_reader(x: Tensor, values: Tensor, axis: int) -> Any:
+    """How to read a value per channel at an element of x.
+
+    `values` is 1-D over dimension `axis` of x; or 2-D (channel block, lane) where x has its
+    channels split between `axis` and its last dimension.
+    """
+    if values.ndim == 2:
+        return lambda i: values(i[axis], i[-1])
+    return lambda i: values(i[axis])
+
+
+def bias_add(x: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
+    """x + bias, the bias being one value per index of dimension `axis`."""
+    read = channel_reader(x, bias, axis)
+    result: Tensor = compute(x.shape, lambda *i: x(*i) + read(i), "T_bias_add", "broadcast")
+    return result
+
+
+def scale_shift(x: Tensor, scale: Tensor, shift: Tensor, axis: int = 1) -> Tensor:
+    """x * scale + shift, one pair per index of dimension `axis` (an inference-time batch norm)."""
+    a, b = channel_reader(x, scale, axis), channel_reader(x, shift, axis)
+    result: Tensor = compute(x.shape, lambda *i: x(*i) * a(i) + b(i), "T_scale_shift", "broadcast")
+    return result

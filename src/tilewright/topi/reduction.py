@@ -1,0 +1,128 @@
+"""Reductions over dimensions: sum, mean, max, min, prod, argmax, argmin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..loopir import op as O
+from ..loopir.expr import Select, cast, const
+from ..tensor import reduce as R
+from ..tensor.axes import reduce_axis
+from ..tensor.compute import compute
+from ..tensor.tensor import Tensor
+from .elemwise import divide, unary
+
+COMM_REDUCE = "comm_reduce"
+
+
+def normalize_axes(x: Tensor, axis: int | Sequence[int] | None) -> list[int]:
+    """The dimensions meant by `axis` (None: all), ascending."""
+    if axis is None:
+        return list(range(x.ndim))
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    return sorted({a % x.ndim for a in axes})
+
+
+def reduce_with(
+    reducer: Callable[..., Any],
+    x: Tensor,
+    axis: int | Sequence[int] | None,
+    keepdims: bool,
+    name: str,
+) -> Any:
+    """`reducer` over some dimensions; the rest stay (with keepdims, reduced ones as extent 1)."""
+    axes = normalize_axes(x, axis)
+    ks = [reduce_axis((0, x.shape[a]), f"k{a}") for a in axes]
+    shape = []
+    for d in range(x.ndim):
+        if d not in axes:
+            shape.append(x.shape[d])
+        elif keepdims:
+            shape.append(const(1))
+
+    def element(*i: Any) -> Any:
+        data = iter(i)
+        running = iter(ks)
+        indices = []
+        for d in range(x.ndim):
+            if d in axes:
+                indices.append(next(running))
+                if keepdims:
+                    next(data)
+            else:
+                indices.append(next(data))
+        return reducer(x, indices, ks)
+
+    return compute(shape, element, name, COMM_REDUCE)
+
+
+def sum(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Sum over dimensions."""
+    result: Tensor = reduce_with(
+        lambda t, i, k: R.sum(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
+    )
+    return result
+
+
+def prod(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Product over dimensions."""
+    result: Tensor = reduce_with(
+        lambda t, i, k: R.prod(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
+    )
+    return result
+
+
+def max(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Maximum over dimensions."""
+    result: Tensor = reduce_with(
+        lambda t, i, k: R.max(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
+    )
+    return result
+
+
+def min(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Minimum over dimensions."""
+    result: Tensor = reduce_with(
+        lambda t, i, k: R.min(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
+    )
+    return result
+
+
+def mean(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean over dimensions, of floating-point data."""
+    count: Any = const(1)
+    for a in normalize_axes(x, axis):
+        count = count * x.shape[a]
+    total = sum(x, axis, keepdims)
+    result: Tensor = divide(total, cast(x.dtype, count))
+    return result
+
+
+def _arg(better: Callable[[Any, Any], Any], start: Callable[[str], Any], name: str) -> Any:
+    def combine(left: Any, right: Any) -> Any:
+        first = O.any(better(left[1], right[1]), O.all(left[1].equal(right[1]), left[0] < right[0]))
+        return Select(first, left[0], right[0]), Select(first, left[1], right[1])
+
+    return R.comm_reducer(combine, lambda i, v: (const(-1, i), start(v)), name=name)
+
+
+def _arg_reduce(reducer: Any, x: Tensor, axis: int, keepdims: bool, name: str) -> Tensor:
+    pair = reduce_with(
+        lambda t, i, k: reducer((cast("int32", k[0].var), t(*i)), axis=k),
+        x,
+        axis,
+        keepdims,
+        f"{x.op.name}_{name}",
+    )
+    return unary(lambda v: v, pair[0], f"T_{name}")
+
+
+def argmax(x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    """Index of the largest element along one dimension (the first of equals), int32."""
+    return _arg_reduce(_arg(lambda a, b: a > b, O.min_value, "argmax"), x, axis, keepdims, "argmax")
+
+
+def argmin(x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    """Index of the smallest element along one dimension (the first of equals), int32."""
+    return _arg_reduce(_arg(lambda a, b: a < b, O.max_value, "argmin"), x, axis, keepdims, "argmin")

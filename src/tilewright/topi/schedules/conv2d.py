@@ -1,0 +1,110 @@
+"""Convolution: a tile of the output stays in registers over the whole reduction.
+
+Blocked channels (conv2d_nchwc): the tile is `columns` output columns times `chunks` vectors of
+filters. Each step of the reduction loads `chunks` vectors of weights, broadcasts `columns` values
+of data, and does columns * chunks FMAs; both are limited by the number of registers, and there
+must be enough chains to cover the latency of an FMA. What follows the convolution (bias, residual,
+activation) is computed on the tile before it is stored.
+
+Georganas et al.: Anatomy of high-performance deep learning convolutions on SIMD architectures,
+SC18.
+"""
+
+from __future__ import annotations
+
+from ...schedule.api import Schedule
+from ...tensor.tensor import Tensor
+from .injective import arrange
+from .machine import Machine, extent_of, largest_divisor
+
+FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
+
+
+def choose_tile(width: int, chunks: int, vectors: int, registers: int) -> tuple[int, int]:
+    """(columns, chunks) of a register tile; `vectors` registers hold one chunk.
+
+    Prefers tiles that divide the width; the cost of a tile is its loads an FMA, where a broadcast
+    serves all chunks and a load of weights all columns; too few chains stall.
+    """
+    budget = max(1, registers - 2 - vectors)
+    best, best_cost = (1, 1), float("inf")
+    for c in (1, 2, 4):
+        if chunks % c:
+            continue
+        for w in range(1, min(width, budget // (c * vectors)) + 1):
+            chains = w * c * vectors
+            waste = (-width % w) / width
+            loads = (w + c * vectors) / chains
+            cost = (1 + waste) * max(1.0, FMA_CHAINS / chains) * (1 + loads)
+            if width % w:
+                cost *= 1.15  # the tail is guarded
+            if cost < best_cost:
+                best, best_cost = (w, c), cost
+    return best
+
+
+def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
+    """Schedule a blocked convolution and the element-wise stage `out` that ends its group."""
+    lanes = machine.lanes(conv.dtype)
+    block = extent_of(s[conv].op.axis[-1])
+    vectors = max(1, block // lanes)
+    if conv.op is out.op:
+        conv = s.cache_write(out, "local")
+    _, chunks, _, width, _ = (extent_of(a) for a in s[out].op.axis)
+    columns, group = choose_tile(width or 1, chunks or 1, vectors, machine.registers)
+
+    n, fo, oh, ow, fi = s[out].op.axis
+    fo_outer, fo_inner = s[out].split(fo, factor=group)
+    ow_outer, ow_inner = s[out].split(ow, factor=columns)
+    s[out].reorder(n, fo_outer, oh, ow_outer, fo_inner, ow_inner, fi)
+    s[out].vectorize(fi)
+    s[out].unroll(fo_inner)
+    s[out].unroll(ow_inner)
+    s[out].parallel(s[out].fuse(n, fo_outer, oh))
+
+    stage = s[conv]
+    stage.compute_at(s[out], ow_outer)
+    n, fo, oh, ow, fi = stage.op.axis
+    rco, ry, rx, rci = stage.op.reduce_axis
+    stage.reorder(n, oh, rco, ry, rx, rci, fo, ow, fi)
+    stage.vectorize(fi)
+    stage.unroll(fo)
+    stage.unroll(ow)
+    if extent_of(rci) <= 4:
+        stage.unroll(rci)
+    schedule_padding(s, conv, machine)
+
+
+def schedule_padding(s: Schedule, conv: Tensor, machine: Machine) -> None:
+    """A padded copy of the data is made first, in parallel."""
+    for t in s[conv].op.input_tensors:
+        if t.op.tag.endswith("pad"):
+            arrange(s[t], list(s[t].op.axis), machine)
+
+
+def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
+    """Convolution on plain NCHW data: vectors along the width, a few filters at a time."""
+    lanes = machine.lanes(conv.dtype)
+    if conv.op is out.op:
+        conv = s.cache_write(out, "local")
+    n, f, oh, ow = s[out].op.axis
+    filters = largest_divisor(extent_of(f), 8)
+    ow_outer, ow_inner = s[out].split(ow, factor=_columns(extent_of(ow), lanes))
+    f_outer, f_inner = s[out].split(f, factor=filters)
+    s[out].reorder(n, f_outer, oh, ow_outer, f_inner, ow_inner)
+    s[out].vectorize(ow_inner)
+    s[out].unroll(f_inner)
+    s[out].parallel(s[out].fuse(n, f_outer, oh))
+    stage = s[conv]
+    stage.compute_at(s[out], ow_outer)
+    n, f, oh, ow = stage.op.axis
+    rc, ry, rx = stage.op.reduce_axis
+    stage.reorder(n, oh, rc, ry, rx, f, ow)
+    stage.vectorize(ow)
+    stage.unroll(f)
+    schedule_padding(s, conv, machine)
+
+
+def _columns(width: int, lanes: int) -> int:
+    """Lanes along the width: a full vector where there is room, else all of it."""
+    return min(width, lanes) if width else lanes

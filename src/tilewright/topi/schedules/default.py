@@ -1,0 +1,111 @@
+"""Choose a default schedule for any group of operations that ends in one output.
+
+The group's *anchor* is its one expensive operation (a convolution, product, pooling or other
+reduction). Element-wise operations before it are inlined, those behind it are computed on its
+tiles. What does not fit that pattern falls back to stages one after another, each with its own
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...schedule.api import Schedule, create_schedule
+from ...target.target import Target
+from ...tensor.op import ComputeOp, PlaceholderOp
+from ...tensor.tensor import Tensor
+from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc
+from .injective import arrange
+from .machine import Machine
+from .matmul import schedule_dense_packed, schedule_matmul
+from .reduce import schedule_pool, schedule_reduce, schedule_softmax
+
+Rule = Callable[[Schedule, Tensor, Tensor, Machine], None]
+
+ANCHORS: dict[str, Rule] = {
+    "conv2d_nchwc": schedule_conv2d_nchwc,
+    "conv2d_nchw": schedule_conv2d_nchw,
+    "matmul": schedule_matmul,
+    "batch_matmul": schedule_matmul,
+    "dense_packed": schedule_dense_packed,
+    "pool_max": schedule_pool,
+    "pool_avg": schedule_pool,
+    "global_pool_avg": schedule_pool,
+    "global_pool_max": schedule_pool,
+    "comm_reduce": schedule_reduce,
+}
+
+
+def default_schedule(outs: Tensor | Sequence[Tensor], target: Target | None = None) -> Schedule:
+    """A schedule for the computation of `outs` that needs no tuning."""
+    outputs = [outs] if isinstance(outs, Tensor) else list(outs)
+    machine = Machine.of(target if target is not None else Target.current(allow_none=True))
+    s = create_schedule([t.op for t in outputs])
+    reductions = [x for x in s.stages if getattr(x.op, "reduce_axis", ())]
+    out = outputs[0]
+    if len(outputs) == 1 and out.op.tag == "softmax_output" and _all_computed(s):
+        schedule_softmax(s, out, machine)
+        return s
+    if len(outputs) == 1 and len(reductions) == 1 and reductions[0].op.tag in ANCHORS:
+        anchor = reductions[0]
+        if _follows(s, anchor, out):
+            _inline_others(s, anchor, out)
+            ANCHORS[anchor.op.tag](s, anchor.op.output(0), s[out].op.output(0), machine)
+            return s
+    _stage_by_stage(s, machine)
+    return s
+
+
+def _all_computed(s: Schedule) -> bool:
+    return all(isinstance(x.op, (ComputeOp, PlaceholderOp)) for x in s.stages)
+
+
+def _follows(s: Schedule, anchor: Any, out: Tensor) -> bool:
+    """Whether the output is the anchor, or element-wise on it with the same shape."""
+    if anchor.op is out.op:
+        return True
+    result = anchor.op.output(0)
+    if len(out.shape) != len(result.shape):
+        return False
+    same = all(
+        getattr(a, "value", a) == getattr(b, "value", b) for a, b in zip(out.shape, result.shape)
+    )
+    if not same:
+        return False
+    behind = {id(anchor)}
+    for stage in s.stages:
+        if any(id(s[t]) in behind for t in stage.op.input_tensors):
+            if stage.op.tag.split(",")[0] not in ("elemwise", "broadcast"):
+                return False
+            behind.add(id(stage))
+    return True
+
+
+def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
+    """Inline all element-wise stages but the output and a convolution's padding."""
+    for stage in s.stages:
+        op = stage.op
+        if stage is anchor or stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
+            continue
+        if op.tag.endswith("pad") and anchor.op.tag.startswith("conv2d"):
+            continue
+        stage.compute_inline()
+
+
+def _stage_by_stage(s: Schedule, machine: Machine) -> None:
+    """Cheap stages inlined, the others one after another."""
+    readers = s.consumers()
+    for stage in s.stages:
+        op = stage.op
+        if not isinstance(op, ComputeOp):
+            continue
+        if op.reduce_axis:
+            if op.num_outputs == 1 and op.axis:
+                schedule_reduce(s, op.output(0), op.output(0), machine)
+            continue
+        count = sum(len(readers.get(t, ())) for t in op.outputs)
+        if not stage.is_output and count == 1 and op.num_outputs == 1:
+            stage.compute_inline()
+        else:
+            arrange(stage, list(op.axis), machine)

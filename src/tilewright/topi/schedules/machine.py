@@ -1,0 +1,38 @@
+"""What default schedules ask of a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.dtype import parse
+from ...loopir.expr import const_int
+from ...target.target import Target
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Vector width in bytes and number of vector registers of one core."""
+
+    vector_bytes: int
+    registers: int
+
+    def lanes(self, dtype: str) -> int:
+        """Elements of a full vector."""
+        return max(1, self.vector_bytes // parse(dtype).nbytes)
+
+    @staticmethod
+    def of(target: Target | None) -> Machine:
+        if target is None or target.kind.name not in ("llvm", "c"):
+            return Machine(16, 16)
+        return Machine(target.vector_bytes, target.num_vector_registers)
+
+
+def extent_of(axis: Any) -> int:
+    """The extent of a root axis, 0 where it is not known."""
+    return const_int(axis.dom.extent) or 0
+
+
+def largest_divisor(n: int, limit: int) -> int:
+    """The largest divisor of n that is at most `limit` (1 for n = 0)."""
+    return next((d for d in range(min(n, limit), 0, -1) if n % d == 0), 1)

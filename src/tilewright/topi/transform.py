@@ -1,0 +1,210 @@
+"""Operations that move elements: reshape, transpose, concatenate, pad, layout changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..loopir import op as O
+from ..loopir.expr import PrimExpr, const, const_int, convert
+from ..tensor.compute import compute
+from ..tensor.tensor import Tensor
+
+INJECTIVE = "injective"
+
+
+def _size(shape: Sequence[Any]) -> PrimExpr:
+    size: PrimExpr = const(1)
+    for d in shape:
+        size = size * d
+    return size
+
+
+def reshape(x: Tensor, newshape: Sequence[Any]) -> Tensor:
+    """The elements of x, in row-major order, with another shape; one extent may be -1."""
+    shape = [convert(d) for d in newshape]
+    unknown = [i for i, d in enumerate(shape) if const_int(d) == -1]
+    if len(unknown) > 1:
+        raise TilewrightError("reshape: at most one extent may be -1")
+    if unknown:
+        rest = _size([d for i, d in enumerate(shape) if i != unknown[0]])
+        shape[unknown[0]] = _size(x.shape) // rest
+    have, want = const_int(_size(x.shape)), const_int(_size(shape))
+    if have is not None and want is not None and have != want:
+        raise TilewrightError(f"reshape of {have} elements to {want}")
+
+    def element(*i: Any) -> PrimExpr:
+        flat: PrimExpr = const(0)
+        for index, extent in zip(i, shape):
+            flat = flat * extent + index
+        return x(*unravel(flat, x.shape))
+
+    result: Tensor = compute(shape, element, "T_reshape", INJECTIVE)
+    return result
+
+
+def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
+    """The indices of the row-major element number `flat`."""
+    indices: list[PrimExpr] = []
+    for extent in reversed(shape[1:]):
+        indices.append(flat % extent)
+        flat = flat // extent
+    if shape:
+        indices.append(flat)
+    return list(reversed(indices))
+
+
+def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """Dimension k of the result is dimension axes[k] of x (all reversed by default)."""
+    order = list(axes) if axes is not None else list(reversed(range(x.ndim)))
+    if sorted(a % x.ndim for a in order) != list(range(x.ndim)):
+        raise TilewrightError(f"transpose: axes {order} are no permutation of {x.ndim} dimensions")
+    order = [a % x.ndim for a in order]
+
+    def element(*i: Any) -> Any:
+        back: list[Any] = [None] * x.ndim
+        for k, a in enumerate(order):
+            back[a] = i[k]
+        return x(*back)
+
+    result: Tensor = compute([x.shape[a] for a in order], element, "T_transpose", INJECTIVE)
+    return result
+
+
+def expand_dims(x: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
+    """New dimensions of extent 1 before dimension `axis`."""
+    at = axis if axis >= 0 else x.ndim + 1 + axis
+    shape = [*x.shape[:at], *[const(1)] * num_newaxis, *x.shape[at:]]
+
+    def element(*i: Any) -> Any:
+        return x(*i[:at], *i[at + num_newaxis :])
+
+    result: Tensor = compute(shape, element, "T_expand_dims", INJECTIVE)
+    return result
+
+
+def squeeze(x: Tensor, axis: Sequence[int] | None = None) -> Tensor:
+    """Without the dimensions `axis` of extent 1 (all of extent 1 by default)."""
+    if axis is None:
+        gone = {k for k, d in enumerate(x.shape) if const_int(d) == 1}
+    else:
+        gone = {a % x.ndim for a in axis}
+    kept = [k for k in range(x.ndim) if k not in gone]
+
+    def element(*i: Any) -> Any:
+        full: list[Any] = [const(0)] * x.ndim
+        for k, index in zip(kept, i):
+            full[k] = index
+        return x(*full)
+
+    result: Tensor = compute([x.shape[k] for k in kept], element, "T_squeeze", INJECTIVE)
+    return result
+
+
+def flatten(x: Tensor, axis: int = 1) -> Tensor:
+    """Two dimensions: those before `axis`, and the rest."""
+    head, tail = x.shape[:axis], x.shape[axis:]
+
+    def element(i: Any, j: Any) -> Any:
+        return x(*unravel(i, head), *unravel(j, tail))
+
+    result: Tensor = compute((_size(head), _size(tail)), element, "T_flatten", INJECTIVE)
+    return result
+
+
+def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors one after another along `axis`."""
+    at = axis % tensors[0].ndim
+    total: PrimExpr = const(0)
+    for t in tensors:
+        total = total + t.shape[at]
+    shape = [*tensors[0].shape[:at], total, *tensors[0].shape[at + 1 :]]
+
+    def element(*i: Any) -> PrimExpr:
+        bounds: list[PrimExpr] = []
+        end: PrimExpr = const(0)
+        for t in tensors:
+            bounds.append(end)
+            end = end + t.shape[at]
+        last = len(tensors) - 1
+        value = tensors[last](*i[:at], i[at] - bounds[last], *i[at + 1 :])
+        for t, start, stop in reversed(list(zip(tensors[:-1], bounds, bounds[1:]))):
+            here = t(*i[:at], i[at] - start, *i[at + 1 :])
+            value = O.if_then_else(i[at] < stop, here, value)
+        return value
+
+    result: Tensor = compute(shape, element, "T_concat", INJECTIVE)
+    return result
+
+
+def strided_slice(
+    x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
+) -> Tensor:
+    """x[begin[0]:end[0]:strides[0], ...] with constant, non-negative bounds and strides."""
+    steps = list(strides) if strides is not None else [1] * len(begin)
+    shape = [
+        (min(e, _known(x, k)) - b + s - 1) // s
+        for k, (b, e, s) in enumerate(zip(begin, end, steps))
+    ]
+    shape += [_known(x, k) for k in range(len(begin), x.ndim)]
+
+    def element(*i: Any) -> Any:
+        head = [j * s + b for j, b, s in zip(i, begin, steps)]
+        return x(*head, *i[len(begin) :])
+
+    result: Tensor = compute(shape, element, "T_strided_slice", INJECTIVE)
+    return result
+
+
+def _known(x: Tensor, k: int) -> int:
+    extent = const_int(x.shape[k])
+    if extent is None:
+        raise TilewrightError(f"dimension {k} of {x!r} must be a constant here")
+    return extent
+
+
+def pad(
+    x: Tensor, before: Sequence[int], after: Sequence[int], value: float = 0.0, name: str = "T_pad"
+) -> Tensor:
+    """`before[k]` elements of `value` in front of dimension k and `after[k]` behind it."""
+    shape = [d + b + a for d, b, a in zip(x.shape, before, after)]
+
+    def element(*i: Any) -> Any:
+        inside = []
+        where = []
+        for index, d, b, a in zip(i, x.shape, before, after):
+            where.append(index - b if b else index)
+            if b:
+                inside.append(index >= b)
+            if a:
+                inside.append(index < d + b)
+        if not inside:
+            return x(*i)
+        return O.if_then_else(O.all(*inside), x(*where), const(value, x.dtype))
+
+    result: Tensor = compute(shape, element, name, "injective,pad")
+    return result
+
+
+def pack_channels(x: Tensor, block: int) -> Tensor:
+    """(N, C, ...) to (N, C / block, ..., block); C must be divisible."""
+    n, c, *rest = x.shape
+
+    def element(*i: Any) -> Any:
+        return x(i[0], i[1] * block + i[-1], *i[2:-1])
+
+    shape = (n, c // block, *rest, block)
+    result: Tensor = compute(shape, element, "T_pack_channels", INJECTIVE)
+    return result
+
+
+def unpack_channels(x: Tensor) -> Tensor:
+    """(N, C, ..., block) to (N, C * block, ...)."""
+    n, c, *rest, block = x.shape
+
+    def element(*i: Any) -> Any:
+        return x(i[0], i[1] // block, *i[2:], i[1] % block)
+
+    result: Tensor = compute((n, c * block, *rest), element, "T_unpack_channels", INJECTIVE)
+    return result
