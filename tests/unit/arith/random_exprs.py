@@ -130,9 +130,7 @@ class Maker:
         return cls(a, self.integer(depth) if rng.random() < 0.6 else E.const(self.constant()))
 
 
-def points_of(
-    ranges: dict[E.Var, tuple[int, int]], rng: random.Random, limit: int
-) -> list[Point]:
+def points_of(ranges: dict[E.Var, tuple[int, int]], rng: random.Random, limit: int) -> list[Point]:
     """Points of a box, all of them if they are few."""
     sizes = 1
     for low, high in ranges.values():

@@ -6,8 +6,8 @@ import random
 from contextlib import ExitStack
 
 import pytest
-from tests.unit.arith.random_exprs import Maker, points_of, text, value
 
+from tests.unit.arith.random_exprs import Maker, points_of, text, value
 from tilewright.arith import Analyzer, IntervalSet, eval_set
 from tilewright.loopir import expr as E
 from tilewright.loopir.iter import Range

@@ -1,0 +1,184 @@
+"""Index maps as functions: apply, invert, and the shape they give to an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..loopir import expr as E
+from ..loopir.iter import Range
+from ..loopir.operators import logical_or
+from ..loopir.subst import substitute
+from .analyzer import Analyzer
+from .int_set import eval_set
+from .iter_map import IterMapResult, IterMark, IterSum, detect_iter_map, in_radix
+
+
+def inverse_affine_iter_map(
+    iter_map: Sequence[IterSum], outputs: Sequence[Any], analyzer: Analyzer | None = None
+) -> dict[E.Var, E.PrimExpr]:
+    """Each input variable as an expression of the values `outputs` of the sums.
+
+    The sums must be those of a bijective `detect_iter_map` (or an injective one: then the result
+    holds for values that the map takes).
+    """
+    analyzer = analyzer or Analyzer()
+    values: dict[int, tuple[IterMark, E.PrimExpr]] = {}
+    for s, y in zip(iter_map, outputs, strict=True):
+        _take_apart(s, E.convert(y), values)
+    result: dict[E.Var, E.PrimExpr] = {}
+    while values:
+        key = _next_known(values)
+        mark, value = values.pop(key)
+        if isinstance(mark.source, E.Var):
+            result[mark.source] = analyzer.simplify(value + mark.first)
+        else:
+            _take_apart(mark.source, value, values)
+    return result
+
+
+def _next_known(values: Mapping[int, tuple[IterMark, E.PrimExpr]]) -> int:
+    """A mark all of whose digits are known: one that no pending fused mark still feeds."""
+    fed: set[int] = set()
+    for mark, _ in values.values():
+        stack = [mark.source]
+        while stack:
+            source = stack.pop()
+            if isinstance(source, IterSum):
+                for d in source.args:
+                    fed.add(id(d.mark))
+                    stack.append(d.mark.source)
+    return next(k for k in values if k not in fed)
+
+
+def _take_apart(s: IterSum, y: E.PrimExpr, values: dict[int, tuple[IterMark, E.PrimExpr]]) -> None:
+    """Add to each mark's value what the digits in `s` say of it, for s = y."""
+    digits = in_radix(s.args) or []
+    rest: Any = y - s.base
+    for d in digits:
+        if d.scale < 0:
+            rest = rest - d.scale * ((d.extent or 1) - 1)
+    for i, d in enumerate(digits):
+        digit: Any = rest
+        if i + 1 < len(digits):
+            digit = digit % abs(digits[i + 1].scale)
+        digit = digit // abs(d.scale)
+        if d.scale < 0:
+            digit = (d.extent or 1) - 1 - digit
+        mark, value = values.get(id(d.mark), (d.mark, E.const(0, y.dtype)))
+        values[id(d.mark)] = (mark, value + digit * d.lower)
+
+
+class IndexMap:
+    """Final indices as expressions of initial indices, such as those of `lambda i: [i//4, i%4]`."""
+
+    __slots__ = ("final_indices", "initial_indices")
+
+    def __init__(self, initial_indices: Sequence[E.Var], final_indices: Sequence[Any]) -> None:
+        self.initial_indices = tuple(initial_indices)
+        self.final_indices = tuple(E.convert(e) for e in final_indices)
+
+    @staticmethod
+    def from_func(func: Callable[..., Any], ndim: int | None = None) -> IndexMap:
+        """The map of a Python function of indices; `ndim` is needed where it takes `*indices`."""
+        names: list[str] = []
+        for p in signature(func).parameters.values():
+            if p.kind is Parameter.VAR_POSITIONAL:
+                if ndim is None:
+                    raise TilewrightError("give ndim for an index map that takes *indices")
+                names += [f"i{n}" for n in range(len(names), ndim)]
+            else:
+                names.append(p.name)
+        initial = [E.Var(name) for name in names]
+        final = func(*initial)
+        return IndexMap(initial, final if isinstance(final, (list, tuple)) else [final])
+
+    def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[Any]:
+        """The final indices of given initial ones, simplified."""
+        self._check(indices)
+        values = dict(zip(self.initial_indices, map(E.convert, indices)))
+        analyzer = analyzer or Analyzer()
+        return [analyzer.simplify(substitute(e, values)) for e in self.final_indices]
+
+    def map_shape(self, shape: Sequence[Any], analyzer: Analyzer | None = None) -> list[Any]:
+        """The extents of the final indices over an array of the given shape, padding included."""
+        ranges = self._ranges(shape)
+        analyzer = analyzer or Analyzer()
+        result = []
+        for e in self.final_indices:
+            s = eval_set(e, ranges, analyzer)
+            if not s.has_upper_bound():
+                raise TilewrightError(f"the index map's result {e} has no upper limit")
+            result.append(analyzer.simplify(s.max_value + 1))
+        return result
+
+    def inverse(self, shape: Sequence[Any]) -> IndexMap:
+        """The inverse of a map that is a bijection from `shape` onto its result's shape."""
+        result = self._detect(shape)
+        if result.padded:
+            raise TilewrightError(
+                f"the index map leaves padding for shape {tuple(map(str, shape))}: its extents do "
+                "not divide; pad the tensor first or use non_surjective_inverse"
+            )
+        return self._inverted(result, shape)
+
+    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, E.PrimExpr]:
+        """The inverse, and a condition on its indices that holds where there is padding only."""
+        result = self._detect(shape)
+        inverse = self._inverted(result, shape)
+        analyzer = self._final_analyzer(inverse, shape)
+        padding: Any = E.IntImm("bool", 0)
+        if result.padded:
+            for e, extent in zip(inverse.final_indices, shape):
+                outside = analyzer.simplify(E.convert(extent) <= e)
+                padding = logical_or(padding, outside)
+        return inverse, analyzer.simplify(padding)
+
+    def is_equivalent_to(self, other: IndexMap) -> bool:
+        """Whether both maps give the same indices (proved)."""
+        if len(self.initial_indices) != len(other.initial_indices):
+            return False
+        mine = self.final_indices
+        theirs = other.map_indices(self.initial_indices)
+        analyzer = Analyzer()
+        return len(mine) == len(theirs) and all(map(analyzer.can_prove_equal, mine, theirs))
+
+    def _check(self, indices: Sequence[Any]) -> None:
+        if len(indices) != len(self.initial_indices):
+            raise TilewrightError(
+                f"the index map takes {len(self.initial_indices)} indices, got {len(indices)}"
+            )
+
+    def _ranges(self, shape: Sequence[Any]) -> dict[E.Var, Range]:
+        self._check(shape)
+        return {
+            v: Range.from_min_extent(
+                E.const(0, v.dtype), d if isinstance(d, E.PrimExpr) else int(d)
+            )
+            for v, d in zip(self.initial_indices, shape)
+        }
+
+    def _detect(self, shape: Sequence[Any]) -> IterMapResult:
+        result = detect_iter_map(self.final_indices, self._ranges(shape))
+        if result.errors:
+            indices = ", ".join(str(e) for e in self.final_indices)
+            raise TilewrightError(f"the index map [{indices}] has no inverse: {result.errors[0]}")
+        return result
+
+    def _inverted(self, result: IterMapResult, shape: Sequence[Any]) -> IndexMap:
+        outputs = [E.Var(f"axis{i}", e.dtype) for i, e in enumerate(self.final_indices)]
+        analyzer = Analyzer()
+        for v, extent in zip(outputs, self.map_shape(shape)):
+            analyzer.bind(v, Range.from_min_extent(E.const(0, v.dtype), extent))
+        found = inverse_affine_iter_map(result.indices, outputs, analyzer)
+        zero = [E.const(0, v.dtype) for v in self.initial_indices]
+        final = [found.get(v, z) for v, z in zip(self.initial_indices, zero)]
+        return IndexMap(outputs, final)
+
+    def _final_analyzer(self, inverse: IndexMap, shape: Sequence[Any]) -> Analyzer:
+        analyzer = Analyzer()
+        for v, extent in zip(inverse.initial_indices, self.map_shape(shape)):
+            analyzer.bind(v, Range.from_min_extent(E.const(0, v.dtype), extent))
+        return analyzer
