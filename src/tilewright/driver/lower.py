@@ -15,6 +15,7 @@ from ..lowering.pipeline import run_pipeline
 from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
+from .transform import user_passes
 
 
 def schedule_to_func(
@@ -53,7 +54,9 @@ def _lower(
     options: LowerOptions | None,
 ) -> IRModule:
     if options is None:
-        options = LowerOptions.current(Target.current(allow_none=True), simple_mode)
+        options = LowerOptions.current(
+            Target.current(allow_none=True), simple_mode, user_passes()
+        )
     if isinstance(inp, Schedule):
         if args is None:
             raise CompileError("lower of a schedule needs its arguments: lower(s, [A, B, C])")
