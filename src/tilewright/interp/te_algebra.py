@@ -81,6 +81,14 @@ class NumpyAlgebra:
     def gather(self, table: Any, indices: tuple[Array, ...]) -> Any:
         return np.asarray(table[indices])
 
+    def blur(self, x: Any, indices: Sequence[Any]) -> Any:
+        """`x`, less certain where it was read at uncertain `indices`."""
+        return x
+
+    def from_extern(self, x: Array, dtype: str) -> Any:
+        """What an extern operation has written."""
+        return self.wrap(x, dtype)
+
     def view(self, table: Any, slices: tuple[Any, ...], order: list[int], shape: list[int]) -> Any:
         """A box of a table with its dimensions reordered and reshaped."""
         return table[slices].transpose(order).reshape(shape)

@@ -186,7 +186,8 @@ def gather(algebra: Any, name: str, table: Any, indices: list[Any], mask: Mask) 
     if 0 in shape:
         everywhere = np.broadcast_shapes(*(np.shape(p) for p in places))
         return algebra.blank(table, everywhere)
-    return algebra.gather(table, tuple(p.astype(np.intp, copy=False) for p in places))
+    found = algebra.gather(table, tuple(p.astype(np.intp, copy=False) for p in places))
+    return algebra.blur(found, indices)
 
 
 def bounded(

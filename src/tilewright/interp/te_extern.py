@@ -28,7 +28,7 @@ def run_extern(program: Any, op: ExternOp) -> list[Any]:
     ]
     func = extern_function(op, program.plain)
     tir_eval(func, *ins, *outs, extern=program.extern)
-    return [algebra.wrap(a, b.dtype) for a, b in zip(outs, op.output_placeholders)]
+    return [algebra.from_extern(a, b.dtype) for a, b in zip(outs, op.output_placeholders)]
 
 
 def extern_function(op: ExternOp, symbols: Any) -> PrimFunc:
