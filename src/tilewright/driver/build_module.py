@@ -13,22 +13,17 @@ from functools import cache
 from typing import Any
 
 from ..base import config
-from ..base.deep import deep_call
 from ..base.errors import CompileError
 from ..codegen.llvm import backend
-from ..codegen.llvm.calls import supported
 from ..codegen.llvm.module import GeneratedModule, generate
 from ..loopir.buffer import Buffer
-from ..loopir.stmt import IRModule, PrimFunc
-from ..lowering.intrin.llvm import llvm_rules
-from ..lowering.legalize_types import legalize_types
-from ..lowering.lower_division import lower_division
-from ..lowering.lower_intrinsics import lower_intrinsics
+from ..loopir.stmt import IRModule
 from ..rt import cache as disk
 from ..rt.module import Module
 from ..target.target import Target
 from .dump import dump
 from .lower import lower
+from .prepare import prepare
 from .signature import function_info
 
 _CACHE_VERSION = 1
@@ -91,17 +86,6 @@ def build_lowered(module: IRModule, target: Target) -> Module:
         "tir": lambda: str(module),
     }
     return Module.from_object(obj, infos, target, sources)
-
-
-def prepare(func: PrimFunc, target: Target) -> PrimFunc:
-    """The passes between lowering and the code generator, each in a file of lowering/."""
-    return deep_call(_prepare, func, target)
-
-
-def _prepare(func: PrimFunc, target: Target) -> PrimFunc:
-    func = lower_intrinsics(func, ["llvm", "default"], llvm_rules(), supported)
-    func = legalize_types(func, target.has_fp16)
-    return lower_division(func)
 
 
 def emit_cached(generated: GeneratedModule, target: Target, opt_level: int) -> bytes:

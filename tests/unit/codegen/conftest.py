@@ -8,32 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.base.deep import deep_call
 from tilewright.base.dtype import parse
 from tilewright.codegen.llvm import backend
-from tilewright.codegen.llvm.calls import supported
 from tilewright.codegen.llvm.module import generate
+from tilewright.driver.prepare import prepare
 from tilewright.driver.signature import function_info
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer, decl_buffer
-from tilewright.lowering.intrin.llvm import llvm_rules
-from tilewright.lowering.legalize_types import legalize_types
-from tilewright.lowering.lower_division import lower_division
-from tilewright.lowering.lower_intrinsics import lower_intrinsics
 from tilewright.rt.module import Module
 from tilewright.target.target import Target
-
-
-def prepare(func: S.PrimFunc, target: Target) -> S.PrimFunc:
-    func = lower_intrinsics(func, ["llvm", "default"], llvm_rules(), supported)
-    return lower_division(legalize_types(func, target.has_fp16))
 
 
 def compile_func(func: S.PrimFunc, target: Any = "llvm") -> Module:
     """A module with the one function "f"."""
     target = Target(target)
-    func = deep_call(prepare, func, target)
+    func = prepare(func, target)
     generated = generate({"f": func}, target)
     g = generated.functions[0]
     info = function_info(func, "f", g.symbols, g.messages, str(target))

@@ -56,9 +56,11 @@ def test_every_pair(run_elementwise: Any, source: str, lanes: int) -> None:
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
 def test_float_to_integer_saturates(run_elementwise: Any, source: str, lanes: int) -> None:
     kind = parse(source).numpy
-    listed = [np.nan, np.inf, -np.inf, 0.0, -0.0, -0.99, 0.99, 127.9, 128.0, -128.9, 255.5, 256.0,
-              65503.0, -65503.0, 3e38, -3e38, 2.0**31, 2.0**31 - 128, -(2.0**31), 2.0**63, 2.0**64,
-              -(2.0**63), 2.0**32, 2.0**32 - 256, -1.0, 1e9, 1e18, 4e9, 1.0, 2.0, 3.5, -3.5]  # fmt: skip
+    listed = [
+        *(np.nan, np.inf, -np.inf, 0.0, -0.0, -0.99, 0.99, 127.9, 128.0, -128.9, 255.5, 256.0),
+        *(65503.0, -65503.0, 3e38, -3e38, 2.0**31, 2.0**31 - 128, -(2.0**31), 2.0**63, 2.0**64),
+        *(-(2.0**63), 2.0**32, 2.0**32 - 256, -1.0, 1e9, 1e18, 4e9, 1.0, 2.0, 3.5, -3.5),
+    ]
     with np.errstate(over="ignore"):
         values = np.array(listed).astype(kind)
     for target in TYPES[1:9]:

@@ -200,11 +200,12 @@ def test_symbolic_allocations_share_one_workspace(program: Any, kind: int) -> No
     one, two = decl_buffer((n,), "float32", "one"), decl_buffer((n, 2), "float64", "two")
     flat = two.with_(shape=(n * 2,))
     i, j = var("i"), var("j")
+    back = E.Cast("float32", load(flat, j * 2))
     body: S.Stmt = S.seq(
         S.For(j, 0, n, SERIAL, S.seq(
             store(one, load(a, i * n + j), j), store(flat, E.Cast("float64", load(one, j)), j * 2)
         )),
-        S.For(j, 0, n, SERIAL, store(b, E.Cast("float32", load(flat, j * 2)) + load(one, j), i * n + j)),
+        S.For(j, 0, n, SERIAL, store(b, back + load(one, j), i * n + j)),
     )  # fmt: skip
     body = S.For(i, 0, 256 // n, kind, S.Allocate(one, S.Allocate(two, body)))
     module = p.compile(body, n)
