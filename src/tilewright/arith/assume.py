@@ -219,7 +219,7 @@ def bind_range(ctx: Context, var: E.Var, r: Range) -> None:
     if last.terms:
         rows.append(combined(last, -1, Lin({atom: 1}, 0)))
     if rows:
-        ctx.facts[atom] = rows
+        ctx.ranges[atom] = rows
 
 
 def bind_value(ctx: Context, var: E.Var, value: Any) -> None:
@@ -231,7 +231,7 @@ def bind_value(ctx: Context, var: E.Var, value: Any) -> None:
 
 def forget(ctx: Context, atom: VarAtom) -> None:
     """Drop what is known of a variable that is bound anew."""
-    known = (ctx.known, ctx.facts, ctx.values, ctx.residues)
+    known = (ctx.known, ctx.ranges, ctx.values, ctx.residues)
     for table in known:
         table.pop(atom, None)
     ctx.clear()

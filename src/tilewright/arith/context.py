@@ -4,11 +4,11 @@ A Context holds facts about variables in layers: `push` opens one, `pop` takes b
 in it. Results are remembered per layer, by identity of the expression: a new layer starts with
 nothing remembered, since it may know more, and the old layer's memory is right again after `pop`.
 
-Three kinds of facts:
+Kinds of facts:
 - `known`: constant bounds of atoms
-- `facts`: linear forms that are zero or more, listed under every atom they hold (constraints), or
-  under the bound variable alone (symbolic ranges: that of a loop variable says nothing about its
-  limits outside the loop, so it may be used only where the variable itself occurs)
+- `facts`: linear forms that are zero or more (constraints), listed under every atom they hold
+- `ranges`: the same for symbolic ranges, under the bound variable: that of a loop variable says
+  nothing about its limits outside the loop, so it is used only where the variable itself occurs
 - `truths`: conditions of any other kind, known true or false
 """
 
@@ -42,6 +42,7 @@ class Context:
         "lins",
         "modular",
         "plain",
+        "ranges",
         "residues",
         "simp_table",
         "simps",
@@ -64,6 +65,7 @@ class Context:
         self.simp_table = simp_table
         self.known: dict[Atom, Bound] = {}
         self.facts: dict[Atom, list[Lin]] = {}
+        self.ranges: dict[Atom, list[Lin]] = {}
         self.truths: dict[int, bool] = {}
         self.values: dict[Atom, Any] = {}  # what a bound variable stands for: a Lin or PrimExpr
         self.residues: dict[Atom, tuple[int, int]] = {}  # atom = base modulo coefficient
@@ -155,6 +157,24 @@ class Context:
                 low, high = max(low, known[0]), min(high, known[1])
         self.bounds[atom] = (low, high)
         return low, high
+
+    def ranges_in_scope(self, x: Lin) -> dict[Atom, list[Lin]]:
+        """Symbolic ranges of the variables in a form and in constraints, under their atoms."""
+        ranges, vars_of = self.ranges, self.space.vars_of
+        pending = [v for a in x.terms for v in vars_of(a)]
+        pending += [v for a, rows in self.facts.items() if rows for v in vars_of(a)]
+        seen: set[Atom] = set()
+        scope: dict[Atom, list[Lin]] = {}
+        while pending:
+            var = pending.pop()
+            if var in seen:
+                continue
+            seen.add(var)
+            for row in ranges.get(var, ()):
+                for a in row.terms:
+                    scope.setdefault(a, []).append(row)
+                    pending.extend(vars_of(a))
+        return scope
 
     def lin_bound(self, x: Lin) -> Bound:
         """Constant bounds of a linear form, its atoms taken as independent."""

@@ -54,20 +54,21 @@ def split_bound(x: Bound, lower: int, upper: int) -> Bound:
 
 
 def div_bound(x: Bound, y: Bound) -> Bound:
-    """Bounds of x // y, rounded down; everything unless y is above zero."""
+    """Bounds of x // y, rounded down; everything if y may be negative. It is not zero."""
     low, high = x
-    if y[0] < 1:
+    if y[0] < 0:
         return EVERYTHING
-    small, big = int(y[0]), y[1]
+    small, big = max(int(y[0]), 1), max(y[1], 1)
     least = floor_div(low, small) if low < 0 else (0 if big == INF else floor_div(low, int(big)))
     most = floor_div(high, small) if high >= 0 else (-1 if big == INF else high // int(big))
     return least, (-1 if high == -INF else most)
 
 
 def mod_bound(x: Bound, y: Bound) -> Bound:
-    """Bounds of x mod y (sign of y); everything unless y is above zero."""
-    if y[0] < 1:
+    """Bounds of x mod y (sign of y); everything if y may be negative. It is not zero."""
+    if y[0] < 0:
         return EVERYTHING
+    y = max(y[0], 1), max(y[1], 1)
     if x[0] >= 0 and x[1] < y[0]:
         return x
     return 0, min(y[1] - 1, x[1] if x[0] >= 0 else INF)

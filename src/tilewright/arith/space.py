@@ -6,12 +6,13 @@ variables, so it never forgets.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..loopir import expr as E
 from ..loopir.effects import CallEffectKind, effect_of
 from ..loopir.iter import ProducerLoad, Reduce
-from ..loopir.visit import CHILDREN
+from ..loopir.visit import CHILDREN, walk
 from .forms import (
     Atom,
     DivAtom,
@@ -35,13 +36,14 @@ def _key(x: Lin) -> tuple[frozenset[tuple[Atom, int]], int]:
 class Space:
     """Tables that give equal atoms and expressions one object or number."""
 
-    __slots__ = ("_atoms", "_count", "_ids", "_names", "vars")
+    __slots__ = ("_atoms", "_count", "_ids", "_names", "_vars_of", "vars")
 
     def __init__(self) -> None:
         self.vars: dict[int, VarAtom] = {}  # by id(var); the atom keeps the var alive
         self._atoms: dict[Any, Any] = {}
         self._ids: dict[int, tuple[E.PrimExpr, int]] = {}
         self._names: dict[Any, int] = {}
+        self._vars_of: dict[Atom, tuple[Atom, ...]] = {}
         self._count = 0
 
     def _next(self) -> int:
@@ -104,6 +106,30 @@ class Space:
     def factor_lin(atom: Atom) -> Lin:
         """The form that a factor stands for."""
         return atom.x if type(atom) is SumAtom else atom_lin(atom)
+
+    def vars_of(self, atom: Any) -> tuple[Atom, ...]:
+        """The variables in an atom, each once."""
+        hit = self._vars_of.get(atom)
+        if hit is None:
+            hit = self._vars_of[atom] = tuple(dict.fromkeys(self._collect(atom)))
+        return hit
+
+    def _collect(self, atom: Any) -> Iterator[Atom]:
+        t = type(atom)
+        if t is VarAtom:
+            yield atom
+        elif t is OpaqueAtom:
+            for x in walk(atom.expr):
+                if isinstance(x, E.Var):
+                    yield self.var(x)
+        elif t is MulAtom:
+            for f in atom.factors:
+                yield from self.vars_of(f)
+        else:
+            parts = (atom.x,) if t in (SplitAtom, SumAtom) else (atom.a, atom.b)
+            for part in parts:
+                for a in part.terms:
+                    yield from self.vars_of(a)
 
     def uid(self, e: Any) -> int:
         """A number that two expressions share exactly if they always have the same value."""

@@ -71,7 +71,11 @@ def decide(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) 
     m, b = lin_residue(ctx, gap)
     if (m != 1 and (b % m if m else b)) or proves(ctx, above, steps) or proves(ctx, below, steps):
         return cls is E.NE
-    if ctx.facts and proves(ctx, gap, steps) and proves(ctx, scaled(gap, -1), steps):
+    if (
+        (ctx.facts or ctx.ranges)
+        and proves(ctx, gap, steps)
+        and proves(ctx, scaled(gap, -1), steps)
+    ):
         return cls is E.EQ
     return None
 
