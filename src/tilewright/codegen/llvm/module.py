@@ -11,19 +11,18 @@ from typing import Any
 
 from ...base.deep import deep_call
 from ...base.dtype import parse
-from ...base.errors import CompileError, InternalError
+from ...base.errors import CompileError
 from ...loopir import expr as E
 from ...loopir import stmt as S
-from ...loopir.buffer import Buffer
 from ...target.capability import architecture
 from ...target.target import Target
-from . import convert
 from . import math as vector_math
 from .calls import call, quoted
 from .emitter import Emitter
 from .expr import EXPRS
 from .imports import import_text
 from .parallel import outline, used_variables
+from .slots import innermost_strides, read_slots
 from .stmt import STMTS
 from .types import register_type, suffix
 from .workspace import THREADS, give_back, make_plan, take_workspace
@@ -191,7 +190,7 @@ class ModuleBuilder:
         self.pointer_notes = {}
         self.names.setdefault(name, 1)
         f = Emitter(self, name)
-        symbols = self._read_slots(f, func)
+        symbols = read_slots(f, func)
         plan = make_plan(func.body, {*f.env, *f.wide})
         f.workspace = plan
         if plan.has_parallel:
@@ -204,83 +203,46 @@ class ModuleBuilder:
             self.pointer_notes[data] = " noalias align 64"
         extra = [v for v in (*f.env, *f.wide) if v not in func.params and v not in symbols]
         inner = [*used_variables(f, func.body), *extra]
-        child, params, args = outline(f, f"{name}.body", inner)
-        child.stmt(func.body)
-        child.line("ret i32 0")
-        self.add(
-            child.text(
-                f"internal i32 @{quoted(name + '.body')}({', '.join(params)})", "noinline #0"
-            )
-        )
-        code = f.effect(f"call i32 @{quoted(name + '.body')}({', '.join(args)})")
+        steps = [v for v in innermost_strides(func) if v in inner]
+        code = self._call_body(f, func, "body", inner)
+        if steps:
+            code = self._call_compact(f, func, inner, steps, code)
+        else:
+            code = f.effect(code)
         if block:
             give_back(f, block)
         f.line(f"ret i32 {code}")
         self.add(f.text(f"i32 @{quoted(name)}(ptr noalias %slots)", "#0"))
         return GeneratedFunction(name, tuple(symbols), tuple(self.messages))
 
-    def _read_slots(self, f: Emitter, func: S.PrimFunc) -> list[E.Var]:
-        """Give parameters and symbols their values; returns the symbols."""
-        noalias = " noalias" if func.attrs.get("tir.noalias") else ""
-        for i, param in enumerate(func.params):
-            buffer = func.buffer_map.get(param)
-            if buffer is None:
-                self._read_scalar(f, param, i)
-                continue
-            f.env[buffer.data] = _slot(f, "ptr", i)
-            f.env[param] = f.env[buffer.data]
-            f.align[buffer.data] = parse(buffer.dtype).nbytes
-            self.pointer_notes[buffer.data] = noalias + _extent_note(buffer)
-        symbols = symbols_of(func)
-        for i, symbol in enumerate(symbols):
-            value = _slot(f, "i64", len(func.params) + i)
-            f.wide[symbol] = value
-        return symbols
+    def _call_body(self, f: Emitter, func: S.PrimFunc, suffix: str, inner: list[E.Var]) -> str:
+        """Write the body as a function of its own; returns the text of its call."""
+        name = quoted(f"{f.name}.{suffix}")
+        child, params, args = outline(f, f"{f.name}.{suffix}", inner)
+        child.stmt(func.body)
+        child.line("ret i32 0")
+        self.add(child.text(f"internal i32 @{name}({', '.join(params)})", "noinline #0"))
+        return f"call i32 @{name}({', '.join(args)})"
 
-    def _read_scalar(self, f: Emitter, param: E.Var, slot: int) -> None:
-        t = parse(param.dtype)
-        if t.lanes != 1:
-            raise CompileError(f"parameter {param.name} is a vector; pass an array")
-        if t.is_handle:
-            f.env[param] = _slot(f, "ptr", slot)
-        elif t.is_float:
-            f.env[param] = convert.cast(f, _slot(f, "double", slot), parse("float64"), t)
-        elif t.is_bool:
-            f.env[param] = f.op(f"icmp ne i64 {_slot(f, 'i64', slot)}, 0")
-        elif t.is_int and t.bits >= 32:
-            f.wide[param] = _slot(f, "i64", slot)
-        else:
-            f.env[param] = convert.cast(f, _slot(f, "i64", slot), parse("int64"), t)
-
-
-def _slot(f: Emitter, kind: str, number: int) -> str:
-    at = f.op(f"getelementptr inbounds i64, ptr %slots, i64 {number}") if number else "%slots"
-    return f.effect(f"load {kind}, ptr {at}, align 8")
-
-
-def _extent_note(buffer: Buffer) -> str:
-    """What is known of an argument's memory: its alignment, and the bytes that may be read."""
-    t = parse(buffer.dtype)
-    size = t.nbytes * t.lanes
-    note = f" align {t.nbytes}"
-    if buffer.strides or not all(isinstance(d, E.IntImm) for d in buffer.shape):
-        return note
-    for extent in buffer.shape:
-        size *= int(extent)  # type: ignore[call-overload]
-    return f"{note} dereferenceable({size})" if size > 0 else note
-
-
-def symbols_of(func: S.PrimFunc) -> list[E.Var]:
-    """Variables whose values come from arrays' shapes and strides, in the order of their slots:
-    of first appearance over the parameters, of each its shape, then its strides."""
-    found: dict[E.Var, None] = {}
-    for param in func.params:
-        buffer = func.buffer_map.get(param)
-        if buffer is not None:
-            for dim in (*buffer.shape, *buffer.strides):
-                if isinstance(dim, E.Var) and dim not in func.params:
-                    found.setdefault(dim)
-    for dim in found:
-        if not parse(dim.dtype).is_integer:
-            raise InternalError(f"dimension {dim.name} has type {dim.dtype}")
-    return list(found)
+    def _call_compact(
+        self, f: Emitter, func: S.PrimFunc, inner: list[E.Var], steps: list[E.Var], general: str
+    ) -> str:
+        """Call a second body where the last stride of every array is 1, which vectors thrive on."""
+        tests = [f.op(f"icmp eq i64 {f.wide[v]}, 1") for v in steps]
+        compact = tests[0]
+        for test in tests[1:]:
+            compact = f.op(f"and i1 {compact}, {test}")
+        kept = {v: f.wide[v] for v in steps}
+        f.wide.update(dict.fromkeys(steps, "1"))
+        special = self._call_body(f, func, "compact", inner)
+        f.wide.update(kept)
+        yes, no, after = f.label("compact"), f.label("general"), f.label("called")
+        f.branch_if(compact, yes, no)
+        f.block(yes)
+        first = f.effect(special)
+        f.branch(after)
+        f.block(no)
+        second = f.effect(general)
+        f.branch(after)
+        f.block(after)
+        return f.effect(f"phi i32 [ {first}, %{yes} ], [ {second}, %{no} ]")

@@ -34,7 +34,8 @@ def outline(
     f: Emitter, name: str, variables: Iterable[E.Var]
 ) -> tuple[Emitter, list[str], list[str]]:
     """An emitter for a function that gets `variables`: with the texts of its parameters and of the
-    arguments that `f` passes."""
+    arguments that `f` passes. What is constant in `f` is so in the function, without a
+    parameter."""
     child = Emitter(f.module, name)
     child.align = f.align
     child.workspace = f.workspace
@@ -42,6 +43,9 @@ def outline(
     params, args = [], []
     for i, var in enumerate(dict.fromkeys(variables)):
         kind, operand, is_wide = variable_value(f, var)
+        if operand[0] != "%":
+            (child.wide if is_wide else child.env)[var] = operand
+            continue
         (child.wide if is_wide else child.env)[var] = f"%p{i}"
         note = f.module.pointer_notes.get(var, "") if kind == "ptr" else ""
         params.append(f"{kind}{note} %p{i}")
@@ -65,10 +69,11 @@ def parallel_loop(f: Emitter, s: S.For, cyclic: bool) -> None:
     low, count = index(f, s.min), index(f, s.extent)
     name = module.unique(f"{f.name}.parallel")
     slots = list(plan.regions.get(id(s), ()))
-    variables = [v for v in used_variables(f, s.body) if v not in slots]
-    inner = [*variables, *slots]
+    used = [v for v in used_variables(f, s.body) if v not in slots]
+    variables = [v for v in used if variable_value(f, v)[1][0] == "%"]
+    inner = [*used, *slots]
     for data in slots:  # a slot's pointer is the thread's own: it has a value only when passed
-        f.env[data] = "null"
+        f.env[data] = "%slot"
         f.align[data] = 64
         module.pointer_notes[data] = " noalias align 64"
     child, params, _ = outline(f, name, inner)
