@@ -11,13 +11,18 @@ from pathlib import Path
 
 from ..base.errors import CompileError
 from ..loopir.stmt import PrimFunc
+from .check_bounds import check_bounds
 from .eliminate_common import eliminate_common
 from .flatten_buffers import flatten_buffers
 from .hoist_conditions import hoist_conditions
 from .inject_double_buffer import inject_double_buffer
+from .inject_prefetch import inject_prefetch
+from .inject_rolling_buffer import inject_rolling_buffer
 from .inject_virtual_threads import inject_virtual_threads
+from .narrow_types import narrow_types
 from .options import LowerOptions
 from .partition_loops import partition_loops
+from .promote_accumulators import promote_accumulators
 from .remove_no_ops import remove_no_ops
 from .rewrite_storage import rewrite_storage
 from .rewrite_unsafe_select import rewrite_unsafe_select
@@ -30,9 +35,13 @@ Pass = Callable[[PrimFunc, LowerOptions], PrimFunc]
 PHASES: tuple[tuple[Pass, ...], ...] = (
     (  # 0: what the schedule asked for by attributes, while buffers have their dimensions
         rewrite_unsafe_select,  # first: all others may evaluate both sides of a Select
+        check_bounds,  # while accesses are as the user wrote them
+        inject_rolling_buffer,  # before prefetch, which asks for what is computed then
+        inject_prefetch,  # regions have dimensions
         flatten_buffers,  # one index an access, for all that follows
     ),
     (  # 1: loops
+        narrow_types,  # before indices take their normal form
         simplify_statements,  # indices in normal form, provable guards gone
         hoist_conditions,  # guards as far out as they go, so that loops can be cut short
         partition_loops,  # hot parts without guards, before vectors make predicates of them
@@ -45,6 +54,7 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
     (  # 2: expressions
         simplify_statements,  # the constants that unrolling and partitioning made
         remove_no_ops,  # what simplification emptied
+        promote_accumulators,  # register tiles are unrolled, indices comparable
     ),
     (  # 3: the form for printing and code generation
         eliminate_common,  # last: names hide what an index is made of

@@ -1,0 +1,264 @@
+"""Keep what a reduction loop accumulates in registers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from ..arith.analyzer import Analyzer
+from ..arith.same import same_expr
+from ..base.dtype import parse
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
+from ..loopir.effects import CallEffectKind, side_effect
+from ..loopir.expr import const, const_int
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import CHILDREN, walk
+from .bounded import THREAD_KEYS
+from .options import LowerOptions
+
+MAX_GROUPS = 64
+
+
+def promote_accumulators(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """Around a serial loop that reads and writes fixed elements of a buffer, keep these in a local
+    buffer.
+
+        for k: C[i] = C[i] + A[k]   =>   acc = C[i];  for k: acc = acc + A[k];  C[i] = acc
+
+    The elements (or vectors) must not depend on anything that changes in the loop, no other access
+    of the loop may overlap them, and nothing between the loop and an access may decide, by a
+    variable of the element's index, whether it happens: else the loop could write back an element
+    that belongs to another thread. Predicates must not change in the loop. LLVM does the same where
+    it can see all this itself; here it is certain.
+
+    Needs flat buffers and simplified indices. Stands after unroll_loops, which makes the elements
+    of a register tile distinct, and before eliminate_common. `simple_mode` leaves it out.
+    """
+    if options.simple_mode or not func.attrs.get("tir.noalias", True):
+        return func
+    return func.with_body(_Promoter(_scope_variables(func.body)).stmt(func.body))
+
+
+def _scope_variables(body: S.Stmt) -> frozenset[E.Var]:
+    """Loop, thread and let variables: those that say which part of the work this is."""
+    found: set[E.Var] = set()
+    for s in walk(body):
+        if type(s) is S.For:
+            found.add(s.loop_var)
+        elif type(s) is S.LetStmt:
+            found.add(s.var)
+        elif type(s) is S.AttrStmt and s.attr_key in THREAD_KEYS:
+            found.add(s.node.var)
+    return frozenset(found)
+
+
+class _Access:
+    """One element or vector that a loop uses throughout."""
+
+    __slots__ = ("buffer", "index", "lanes", "local", "predicate")
+
+    def __init__(self, buffer: Buffer, index: Any, predicate: Any) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.predicate = predicate
+        self.lanes = parse(index.dtype).lanes
+        element = parse(buffer.dtype)
+        self.local = Buffer((self.lanes,), element.text, f"{buffer.name}.acc", scope="local")
+
+    def same(self, buffer: Buffer, index: Any, predicate: Any) -> bool:
+        if buffer is not self.buffer or (predicate is None) != (self.predicate is None):
+            return False
+        return same_expr(index, self.index) and (
+            predicate is None or same_expr(predicate, self.predicate)
+        )
+
+    @property
+    def slot(self) -> tuple[Any, ...]:
+        zero = const(0)
+        return (zero if self.lanes == 1 else E.Ramp(zero, const(1), self.lanes),)
+
+
+class _Survey:
+    """All accesses of a loop, by data variable, and what decides whether they happen."""
+
+    def __init__(self, loop: S.For, scope: frozenset[E.Var]) -> None:
+        self.scope = scope
+        self.varying: set[E.Var] = set()
+        self.stored: set[E.Var] = set()
+        self.loaded: set[E.Var] = set()
+        self.rejected: set[E.Var] = set()
+        self.groups: dict[E.Var, list[_Access]] = {}
+        self.deciding: dict[E.Var, set[E.Var]] = {}
+        self.opaque = False
+        self._visit(loop, frozenset())
+
+    def _visit(self, s: Any, deciding: frozenset[E.Var]) -> None:
+        kind = type(s)
+        if kind is S.For:
+            self._exprs((s.min, s.extent), deciding)
+            self.varying.add(s.loop_var)
+            if s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
+                self.opaque = True
+            if (const_int(s.extent) or 0) < 1:
+                deciding = deciding | self._scoped(s.extent)
+            self._visit(s.body, deciding)
+        elif kind is S.IfThenElse:
+            self._exprs((s.condition,), deciding)
+            inside = deciding | self._scoped(s.condition)
+            self._visit(s.then_case, inside)
+            if s.else_case is not None:
+                self._visit(s.else_case, inside)
+        elif kind is S.BufferStore:
+            self.stored.add(s.buffer.data)
+            self._access(s.buffer, s.indices, s.predicate, deciding)
+            self._exprs(CHILDREN[kind](s), deciding)
+        elif kind is S.Evaluate:
+            self.opaque = self.opaque or side_effect(s.value) > CallEffectKind.ReadState
+            self._exprs((s.value,), deciding)
+        elif kind in (S.While, S.AssertStmt, S.Prefetch):
+            self.opaque = True
+        else:
+            if kind is S.LetStmt:
+                self.varying.add(s.var)
+            elif kind is S.Allocate:
+                self.rejected.add(s.buffer.data)
+            for part in CHILDREN[kind](s):
+                if isinstance(part, S.Stmt):
+                    self._visit(part, deciding)
+                else:
+                    self._exprs((part,), deciding)
+
+    def _scoped(self, e: Any) -> frozenset[E.Var]:
+        return frozenset(x for x in walk(e) if isinstance(x, E.Var) and x in self.scope)
+
+    def _exprs(self, exprs: Any, deciding: frozenset[E.Var]) -> None:
+        for e in exprs:
+            for x in walk(e):
+                kind = type(x)
+                if kind is E.BufferLoad:
+                    self.loaded.add(x.buffer.data)
+                    self._access(x.buffer, x.indices, x.predicate, deciding)
+                elif kind is E.Let:
+                    self.varying.add(x.var)
+                elif kind is E.Var and x.dtype == "handle":
+                    self.rejected.add(x)
+                elif kind is E.Call and x.op.name == "tir.if_then_else":
+                    deciding = deciding | self._scoped(x.args[0])
+
+    def _access(self, b: Buffer, indices: Any, predicate: Any, deciding: frozenset[E.Var]) -> None:
+        data = b.data
+        if data in self.rejected:
+            return
+        if len(indices) != 1 or parse(b.dtype).lanes != 1:
+            self.rejected.add(data)
+            return
+        self.deciding.setdefault(data, set()).update(deciding)
+        groups = self.groups.setdefault(data, [])
+        for known in groups:
+            if known.same(b, indices[0], predicate):
+                return
+        groups.append(_Access(b, indices[0], predicate))
+        if len(groups) > MAX_GROUPS:
+            self.rejected.add(data)
+
+    def promotable(self) -> list[_Access]:
+        """The accesses that can be kept in local buffers over the loop."""
+        if self.opaque:
+            return []
+        found: list[_Access] = []
+        for data, groups in self.groups.items():
+            if data in self.rejected or data not in self.stored or data not in self.loaded:
+                continue
+            if all(self._fixed(g, self.deciding[data]) for g in groups) and _disjoint(groups):
+                found.extend(groups)
+        return found
+
+    def _fixed(self, g: _Access, deciding: set[E.Var]) -> bool:
+        for e in (g.index, g.predicate):
+            if e is None:
+                continue
+            for x in walk(e):
+                if isinstance(x, E.Var) and (x in self.varying or x in deciding):
+                    return False
+                if type(x) is E.BufferLoad or type(x) is E.Call:
+                    return False
+        return const_int(_base(g.index)) is None
+
+
+def _base(index: Any) -> Any:
+    return index.base if type(index) is E.Ramp else index
+
+
+def _disjoint(groups: list[_Access]) -> bool:
+    """Whether no two of the elements or vectors can overlap."""
+    if len(groups) == 1:
+        index = groups[0].index
+        return groups[0].lanes == 1 or type(index) is E.Ramp
+    analyzer = Analyzer()
+    first = _base(groups[0].index)
+    spans = []
+    for g in groups:
+        if g.lanes > 1 and not (type(g.index) is E.Ramp and const_int(g.index.stride) == 1):
+            return False
+        gap = const_int(analyzer.simplify(_base(g.index) - first))
+        if gap is None:
+            return False
+        spans.append((gap, gap + g.lanes))
+    spans.sort()
+    return all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+class _Promoter(Rewriter):
+    def __init__(self, scope: frozenset[E.Var]) -> None:
+        self.scope = scope
+
+    @handles(S.BufferStore, S.Evaluate)
+    def _leaf_stmt(self, s: Any) -> Any:
+        return s
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        if s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
+            return s.with_body(self.stmt(s.body))
+        found = _Survey(s, self.scope).promotable()
+        loop = s if not found else _UseLocals(found).stmt(s)
+        loop = loop.with_body(self.stmt(loop.body))
+        if not found:
+            return loop
+        before, after = [], []
+        for g in found:
+            value = E.BufferLoad(g.buffer, (g.index,), g.predicate)
+            before.append(S.BufferStore(g.local, value, g.slot))
+            kept = E.BufferLoad(g.local, g.slot)
+            after.append(S.BufferStore(g.buffer, kept, (g.index,), g.predicate))
+        result = S.seq(before, loop, after)
+        for g in reversed(found):
+            result = S.Allocate(g.local, result)
+        return result
+
+
+class _UseLocals(Rewriter):
+    def __init__(self, found: list[_Access]) -> None:
+        self.by_data: dict[E.Var, list[_Access]] = {}
+        for g in found:
+            self.by_data.setdefault(g.buffer.data, []).append(g)
+
+    def _find(self, b: Buffer, indices: Any, predicate: Any) -> _Access | None:
+        for g in self.by_data.get(b.data, ()):
+            if g.same(b, indices[0], predicate):
+                return g
+        return None
+
+    @handles(E.BufferLoad)
+    def _load(self, e: E.BufferLoad) -> Any:
+        g = self._find(e.buffer, e.indices, e.predicate)
+        return super()._load(e) if g is None else E.BufferLoad(g.local, g.slot)
+
+    @handles(S.BufferStore)
+    def _store(self, s: S.BufferStore) -> Any:
+        g = self._find(s.buffer, s.indices, s.predicate)
+        if g is None:
+            return super()._store(s)
+        return S.BufferStore(g.local, self.expr(s.value), g.slot)
