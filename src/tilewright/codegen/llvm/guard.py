@@ -102,7 +102,7 @@ def check_selects(text: str, target: Target, what: str) -> None:
     script = str(Path(__file__).with_name("guard_probe.py"))
     request = json.dumps([text, target.triple, target.cpu, target.features, target.abi])
     done = subprocess.run(
-        [sys.executable, "-S", "-E", script, parent],
+        [sys.executable, "-I", "-S", script, parent],
         input=request,
         capture_output=True,
         text=True,
