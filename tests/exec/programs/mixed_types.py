@@ -44,7 +44,7 @@ np.testing.assert_array_equal(run([J, Q], i), i)
 np.testing.assert_array_equal(run([J, R], i), np.trunc(i / 7) * 100 + np.fmod(i, 7))
 
 U = te.placeholder((N,), name="U", dtype="uint8")
-V = te.compute((N,), lambda i: (U[i] << 1) ^ (U[i] >> 3), name="V")
+V = te.compute((N,), lambda i: ((U[i] << 1) ^ (U[i] >> 3)).astype("uint8"), name="V")
 u = rng.integers(0, 255, N).astype("uint8")
 np.testing.assert_array_equal(run([U, V], u), (u << 1) ^ (u >> 3))
 

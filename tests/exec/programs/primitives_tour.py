@@ -17,7 +17,7 @@ def program():
 
 def check(s, A, C):
     mod = tvm.lower(s, [A, C], simple_mode=True)
-    assert "main" in [gv.name_hint for gv in mod.get_global_vars()]
+    assert isinstance(mod["main"], tvm.tir.PrimFunc)
     f = tvm.build(s, [A, C], "llvm")
     a = np.random.default_rng(0).integers(-9, 9, (M, N)).astype("float32")
     c = tvm.nd.array(np.full((M, N), -1, "float32"))
