@@ -220,6 +220,14 @@ def kernels() -> dict[str, Kernel]:
         "erfcf64": Kernel(
             erf_edge, mpf("6"), log_erfc, lambda x: x * mp.erfc(x) / mp.erf(x), 0, 20
         ),
+        "log2_slope": Kernel(
+            mp.sqrt(2) / 2,
+            mp.sqrt(2),
+            lambda m: c1 * (m + 1) / (4 * m),
+            lambda m: 4 * m / (c1 * (m + 1)),
+            2,
+            0,
+        ),
         "log2_tail": Kernel(mpf(0), ratio**2, log2_tail, lambda z: z**2 / c1, 2, 7),
     }
 

@@ -140,13 +140,13 @@ class Value:
         """Not equal; true for NaN."""
         return self._compare("une", "ne", other)
 
-    def not_below(self, other: Value | Number) -> Value:
-        """Not less than: true for NaN."""
-        return self._compare("uge", "sge", other)
+    def below(self, other: Value | Number) -> Value:
+        """Less than, of unsigned integers."""
+        return self._compare("", "ult", other)
 
-    def at_or_above(self, other: Value | Number) -> Value:
-        """Greater or equal, of unsigned integers."""
-        return self._compare("", "uge", other)
+    def not_above(self, other: Value | Number) -> Value:
+        """Not greater than: true for NaN."""
+        return self._compare("ule", "sle", other)
 
     def unordered(self, other: Value) -> Value:
         """Whether one of the two floats is NaN."""
@@ -278,32 +278,45 @@ class Emitter:
         return self.op(f"{op} {self.type(x.kind)} {x.text} to {self.type(kind)}", kind)
 
     def poly(self, x: Value, coefficients: Sequence[float]) -> Value:
-        """Horner's scheme, coefficients lowest power first."""
-        result: Value | float = coefficients[-1]
-        for c in reversed(coefficients[:-1]):
-            start = self.constant(result, x.kind) if isinstance(result, float) else result
-            result = self.fma(start, x, c)
-        return self.constant(result, x.kind) if isinstance(result, float) else result
+        """A polynomial, coefficients lowest power first.
 
-    def any(self, condition: Value) -> str:
-        """A scalar i1: whether the condition holds in a lane."""
+        Long ones are paired up (G. Estrin, 1960) until Horner's chain is short: the iterations of
+        a loop do not overlap enough to hide a long one.
+        """
+        row: list[Value | float] = list(coefficients)
+        while len(row) > 7:
+            odd = len(row) % 2
+            ends = [row[-1]] if odd else []
+            pairs = zip(row[::2], row[1::2])
+            row = [*(self.fma(self._as_value(b, x), x, a) for a, b in pairs), *ends]
+            x = x * x
+        result = self._as_value(row[-1], x)
+        for c in reversed(row[:-1]):
+            result = self.fma(result, x, c)
+        return result
+
+    def _as_value(self, c: Value | float, like: Value) -> Value:
+        return c if isinstance(c, Value) else self.constant(c, like.kind)
+
+    def reduce(self, op: str, condition: Value) -> str:
+        """A scalar i1: whether the condition holds in some lane ("or"), in every lane ("and")."""
         if self.lanes == 1:
             return condition.text
-        callee = f"@llvm.vector.reduce.or.v{self.lanes}i1"
+        callee = f"@llvm.vector.reduce.{op}.v{self.lanes}i1"
         self.declares.add(f"declare i1 {callee}({self.type('i1')})")
         return self.op(f"call i1 {callee}({self.type('i1')} {condition.text})", "i1").text
 
-    def when_any(
+    def unless_all(
         self, condition: Value, helper: Emitter, args: Sequence[Value], values: Sequence[Value]
     ) -> list[Value]:
-        """The values; in lanes where the condition holds those that `helper`, whose function has
+        """The values; in lanes where the condition fails those that `helper`, whose function has
         been written, computes from the arguments. It is called only when there is such a lane."""
         label = self.fresh("b")
         result = self._result_type(values)
         given = ", ".join(f"{self.type(a.kind)} {a.text}" for a in args)
-        any_lane, before = self.any(condition), self._block
+        all_lanes, before = self.reduce("and", condition), self._block
         self.lines += [
-            f"  br i1 {any_lane}, label %{label}.rare, label %{label}.done",
+            f"  br i1 {all_lanes}, label %{label}.done, label %{label}.rare",
             f"{label}.rare:",
             f"  %{label} = call {result} {helper.name}({given})",
         ]
@@ -312,7 +325,7 @@ class Emitter:
             taken = Value(self, f"%{label}", value.kind)
             if len(values) > 1:
                 taken = self.op(f"extractvalue {result} %{label}, {i}", value.kind)
-            rare.append(self.select(condition, taken, value))
+            rare.append(self.select(condition, value, taken))
         self.lines += [f"  br label %{label}.done", f"{label}.done:"]
         self._block = f"{label}.done"
         self.declares |= helper.declares
@@ -329,8 +342,9 @@ class Emitter:
         self.lines += [f"  br label %{label}.head", f"{label}.head:"]
         state = self._phi(start.kind, (start.text, before), (f"%{label}.next", f"{label}.body"))
         going = active(state)
+        some = self.reduce("or", going)
         self.lines += [
-            f"  br i1 {self.any(going)}, label %{label}.body, label %{label}.done",
+            f"  br i1 {some}, label %{label}.body, label %{label}.done",
             f"{label}.body:",
         ]
         new, kind = step(state), self.type(start.kind)

@@ -75,26 +75,18 @@ def exp2(e: Emitter, x: Value) -> Value:
     return exp2_sum(e, e.at_least(e.at_most(x, high), low), None)
 
 
-def _exp2_parts(e: Emitter, x: Value, tail: Value | None, add: int) -> tuple[Value, Value]:
-    """2^(x + tail - n) for n = rint(x), and n + add in the low bits of a float."""
-    magic = e.format.rounder + add
-    shifted = x + magic
-    r = x - (shifted - magic)
-    if tail is not None:
-        r = r + tail
-    return e.fma(r, e.poly(r, COEFFICIENTS["exp2"][e.format.name]), 1.0), shifted
+def exp2_poly(e: Emitter, r: Value) -> Value:
+    """2^r for |r| <= 1/2."""
+    return e.fma(r, e.poly(r, COEFFICIENTS["exp2"][e.format.name]), 1.0)
 
 
 def exp2_sum(e: Emitter, x: Value, tail: Value | None) -> Value:
     """2^(x + tail) for x that is clamped already, and a tail much smaller than 1."""
-    p, shifted = _exp2_parts(e, x, tail, 2 * e.format.bias)
+    magic = e.format.rounder + 2 * e.format.bias
+    shifted = x + magic
+    r = x - (shifted - magic)
+    p = exp2_poly(e, r if tail is None else r + tail)
     return Scale(e, shifted).apply(p)
-
-
-def exp2_near(e: Emitter, x: Value, tail: Value) -> Value:
-    """2^(x + tail) where that is a normal number; nonsense elsewhere."""
-    p, shifted = _exp2_parts(e, x, tail, 0)
-    return e.from_bits(e.bits(p) + (e.bits(shifted) << e.format.mantissa))
 
 
 def exp10(e: Emitter, x: Value) -> Value:
@@ -127,10 +119,24 @@ def expm1(e: Emitter, x: Value) -> Value:
 
 
 def sigmoid(e: Emitter, x: Value) -> Value:
-    """1 / (1 + e^-x), as e^x / (1 + e^x) for negative x so that nothing overflows."""
-    low, _ = limits(e)
-    small = exp_core(e, e.at_least(-e.abs(x), low * math.log(2)))
-    return e.select(x.lt(0.0), small, 1.0) / (small + 1.0)
+    """1 / (1 + e^-x) with e^-x = low high (1 + q), as (1 / (high + 1 / low + high q)) / low.
+
+    low and high are powers of two, each about half the exponent: nothing overflows, 1 + e^-x is
+    rounded once, and results may be denormal.
+    """
+    f = e.format
+    least, _ = limits(e)
+    x = e.at_least(e.at_most(x, (f.mantissa + 4) * math.log(2)), least * math.log(2))
+    n, shifted = nearest(e, x, -1 / math.log(2), 2 * f.bias)
+    r = reduce_ln2(e, -x, n)
+    q = e.fma(r * r, exp_tail(e, r), r)
+    half = e.bits(shifted).lshr(1)
+    high = e.from_bits((e.bits(shifted) - half) << f.mantissa)
+    inverse_low = e.from_bits(
+        e.constant(2 * f.bias << f.mantissa, f.integer) - (half << f.mantissa)
+    )
+    total = e.fma(high, q, high + inverse_low)
+    return e.real(1.0) / total * inverse_low
 
 
 def tanh(e: Emitter, x: Value) -> Value:

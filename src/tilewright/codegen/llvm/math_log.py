@@ -7,9 +7,12 @@ accuracy there; log(1 + r) = r - r^2/2 + r^3 L(r) with a minimax polynomial L.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .math_emit import Emitter, Value
 from .math_tables import COEFFICIENTS, PARTS
+
+Finish = Callable[[Emitter, "Exponent", Value], Value]
 
 _INFINITY = math.inf
 _TWO_THIRDS = 2 / 3
@@ -72,27 +75,49 @@ def with_specials(e: Emitter, x: Value, pole: float, result: Value) -> Value:
     return e.select(x.eq(pole), e.real(-_INFINITY), below)
 
 
-def log(e: Emitter, x: Value) -> Value:
-    n, m = split_exponent(e, x)
-    return with_specials(e, x, 0.0, natural(e, n, m - 1.0))
+def is_normal(e: Emitter, x: Value) -> Value:
+    """Whether x is positive, finite and not denormal."""
+    first, last = (e.format.encode(v) for v in (e.format.smallest_normal, _INFINITY))
+    return (e.bits(x) - first).below(last - first)
 
 
-def log2(e: Emitter, x: Value) -> Value:
-    n, m = split_exponent(e, x)
-    r = m - 1.0
-    high = PARTS["log2e"][e.format.name][0]
-    tail = r * e.poly(r, COEFFICIENTS["log2" if e.format.bits == 32 else "log2f64"][e.format.name])
-    return with_specials(e, x, 0.0, n.times(e, 1.0, e.fma(r, high, tail)))
+def _logarithm(e: Emitter, x: Value, finish: Finish) -> Value:
+    """finish(n, r), x = 2^n (1 + r); what is not positive and normal goes through a function of its
+    own, which spares all others three comparisons and as many selects."""
+    n, m = split_bits(e, x, _TWO_THIRDS)
+    result = finish(e, n, m - 1.0)
+    other = e.fork(e.name + ".everywhere")
+    argument = Value(other, "%x", e.format.kind)
+    n, m = split_exponent(other, argument)
+    whole = with_specials(other, argument, 0.0, finish(other, n, m - 1.0))
+    e.others.append(other.function([argument], [whole], "noinline cold"))
+    (result,) = e.unless_all(is_normal(e, x), other, [x], [result])
+    return result
 
 
-def log10(e: Emitter, x: Value) -> Value:
-    n, m = split_exponent(e, x)
-    r = m - 1.0
+def _log2_finish(e: Emitter, n: Exponent, r: Value) -> Value:
+    name = e.format.name
+    table = COEFFICIENTS["log2" if e.format.bits == 32 else "log2f64"][name]
+    return n.times(e, 1.0, e.fma(r, PARTS["log2e"][name][0], r * e.poly(r, table)))
+
+
+def _log10_finish(e: Emitter, n: Exponent, r: Value) -> Value:
     high, low = PARTS["log10e"][e.format.name]
     two_high, two_low = PARTS["log10_2"][e.format.name]
     tail = e.fma(r, low, r * r * log_tail(e, r) * high)
-    log = n.times(e, two_high, e.fma(r, high, n.times(e, two_low, tail)))
-    return with_specials(e, x, 0.0, log)
+    return n.times(e, two_high, e.fma(r, high, n.times(e, two_low, tail)))
+
+
+def log(e: Emitter, x: Value) -> Value:
+    return _logarithm(e, x, natural)
+
+
+def log2(e: Emitter, x: Value) -> Value:
+    return _logarithm(e, x, _log2_finish)
+
+
+def log10(e: Emitter, x: Value) -> Value:
+    return _logarithm(e, x, _log10_finish)
 
 
 def log1p_core(e: Emitter, x: Value, more: Value | None = None) -> Value:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from .math_emit import Emitter, Value
-from .math_exp import exp2_near, exp2_sum, limits
-from .math_log import Exponent, split_bits, split_exponent
+from .math_exp import exp2_poly, exp2_sum, limits
+from .math_log import Exponent, is_normal, split_bits, split_exponent
 from .math_tables import COEFFICIENTS, PARTS
 
 Pair = tuple[Value, Value]
@@ -38,21 +38,28 @@ def _multiply(e: Emitter, a: Pair, b: Pair) -> Pair:
 def _ratio(e: Emitter, m: Value) -> Pair:
     """(m - 1) / (m + 1) = r / (2 + r), r = m - 1: the remainder r - s (2 + r) is exact."""
     r = m - 1.0
-    inverse = e.real(1.0) / (r + 2.0)
+    inverse = e.real(1.0) / (m + 1.0)
     s = r * inverse
     return s, e.fma(-s, r, e.fma(s, -2.0, r)) * inverse
 
 
-def _log2_mantissa_short(e: Emitter, m: Value) -> Pair:
-    """log2(m) for float32, whose results need no more than 30 bits of it: only s C1 is a pair."""
+def _log2_mantissa_short(e: Emitter, m: Value) -> tuple[Value, Value, Value]:
+    """log2(m) for float32, whose results need no more than 30 bits of it, as high + low, where low
+    is up to a hundredth of high; and an approximation good to 12 bits that is ready early."""
     name = e.format.name
-    s, s_low = _ratio(e, m)
+    r = m - 1.0
+    s = r / (m + 1.0)
+    remainder = e.fma(-s, r, e.fma(s, -2.0, r))
     z = s * s
+    cube = s * z
     c1_high, c1_low = PARTS["log2_c1"][name]
     c3, _ = PARTS["log2_c3"][name]
-    tail = e.poly(z, (c1_low, c3, *COEFFICIENTS["log2_tail"][name]))
-    high, low = _product(e, s, e.real(c1_high))
-    return high, e.fma(s_low, c1_high, e.fma(s, tail, low))
+    high, lost = _product(e, s, e.real(c1_high))
+    # What a remainder adds to the logarithm: its slope in s by the denominator.
+    slope = e.poly(m, COEFFICIENTS["log2_slope"][name])
+    low = e.fma(remainder, slope, e.fma(s, c1_low, lost))
+    low = e.fma(cube, e.poly(z, (c3, *COEFFICIENTS["log2_tail"][name])), low)
+    return high, low, e.fma(cube, c3, high)
 
 
 def _log2_mantissa_long(e: Emitter, m: Value) -> Pair:
@@ -73,14 +80,25 @@ def _log2_mantissa_long(e: Emitter, m: Value) -> Pair:
 def _log2_pair(e: Emitter, n: Exponent, m: Value) -> Pair:
     """n + log2(m) as an unevaluated sum whose first part is the rounded whole."""
     short = e.format.bits == 32
-    high, low = _log2_mantissa_short(e, m) if short else _log2_mantissa_long(e, m)
+    high, low = _log2_mantissa_short(e, m)[:2] if short else _log2_mantissa_long(e, m)
     total = n.times(e, 1.0, high + low)
     return total, (n.times(e, 1.0, -total) + high) + low
 
 
-def _times(e: Emitter, y: Value, log: Pair) -> Pair:
-    product = y * log[0]
-    return product, e.fma(y, log[1], e.fma(y, log[0], -product))
+def _exponent(e: Emitter, n: Exponent, m: Value, y: Value) -> Pair:
+    """y (n + log2(m)) as k + r: k = rint of it, nearly, in the low bits of a float; and r."""
+    magic = e.format.rounder
+    if e.format.bits == 64:
+        high, low = _log2_pair(e, n, m)
+        shifted = e.fma(y, high, magic)
+        return shifted, e.fma(y, low, e.fma(y, high, -(shifted - magic)))
+    # The chain of dependent operations decides the speed: k comes from a rough logarithm, and
+    # y n - k is exact, or good to 2^-25 where |y| < 1, which is as good.
+    high, low, rough = _log2_mantissa_short(e, m)
+    whole = n.value * n.unit
+    shifted = e.fma(y, whole + rough, magic)
+    r = e.fma(y, whole, -(shifted - magic))
+    return shifted, e.fma(y, low, e.fma(y, high, r))
 
 
 def _pow_everywhere(e: Emitter) -> str:
@@ -94,7 +112,9 @@ def _pow_everywhere(e: Emitter) -> str:
     # A huge y would make infinity * 0; clamped it overflows or underflows alike.
     bound = math.ldexp(1.0, f.bias - 10)
     clamped = e.at_least(e.at_most(y, bound), -bound)
-    product, tail = _times(e, clamped, _log2_pair(e, n, m))
+    high, low = _log2_pair(e, n, m)
+    product = clamped * high
+    tail = e.fma(clamped, low, e.fma(clamped, high, -product))
     least, most = limits(e)
     exponent = e.at_least(e.at_most(product, most), least)
     tail = e.select(exponent.eq(product), tail, e.real(0.0))
@@ -120,12 +140,11 @@ def pow(e: Emitter, x: Value, y: Value) -> Value:
     """x^y; a lane whose x is not positive, or that comes near overflow, takes the long way."""
     f = e.format
     n, m = split_bits(e, x, math.sqrt(0.5))
-    product, tail = _times(e, y, _log2_pair(e, n, m))
-    first, last = f.encode(f.smallest_normal), f.encode(math.inf)
-    strange = (e.bits(x) - first).at_or_above(last - first)
-    strange = strange | e.abs(product).not_below(f.bias - 1)
-    result = exp2_near(e, product, tail)
+    shifted, r = _exponent(e, n, m, y)
+    k = e.bits(shifted)
+    plain = is_normal(e, x) & (k - (f.encode(f.rounder) - (f.bias - 2))).below(2 * f.bias - 3)
+    result = e.from_bits(e.bits(exp2_poly(e, r)) + (k << f.mantissa))
     helper = e.fork(e.name + ".everywhere")
     e.others.append(_pow_everywhere(helper))
-    (result,) = e.when_any(strange, helper, [x, y], [result])
+    (result,) = e.unless_all(plain, helper, [x, y], [result])
     return result

@@ -35,7 +35,7 @@ def hypot(e: Emitter, x: Value, y: Value) -> Value:
     f = e.format
     ax, ay = e.abs(x), e.abs(y)
     big, small = e.select(ax.gt(ay), ax, ay), e.select(ax.gt(ay), ay, ax)
-    step = f.bias // 2 + f.mantissa // 2
+    step = f.bias // 2 + 3 * f.mantissa // 2 + 4
     high, low = math.ldexp(1.0, f.bias // 2 - 3), math.ldexp(1.0, f.mantissa - f.bias // 2)
     up, down = math.ldexp(1.0, step), math.ldexp(1.0, -step)
     huge, tiny = big.gt(high), big.lt(low)
@@ -95,7 +95,7 @@ def _fmod_everywhere(e: Emitter) -> str:
     ax, ay = e.abs(wx), e.abs(wy)
     helper = e.fork(e.name + ".far")
     e.others.append(_reduce_far(helper))
-    (r,) = e.when_any(_far(e, ax, ay), helper, [ax, ay], [ax])
+    (r,) = e.unless_all(_far(e, ax, ay) ^ 1, helper, [ax, ay], [ax])
     r = e.select(r.lt(ay), r, _remainder(e, r, ay))
     bad = ay.eq(0.0) | ax.eq(math.inf)
     r = e.select(bad, e.constant(math.nan, "double"), r)
@@ -109,9 +109,9 @@ def fmod(e: Emitter, x: Value, y: Value) -> Value:
     """x - trunc(x / y) y exactly, x's sign; large quotients and special values go the long way."""
     ax, ay = e.abs(x), e.abs(y)
     quotient = ax / ay
-    strange = quotient.not_below(math.ldexp(1.0, e.format.mantissa - 1)) | ay.eq(math.inf)
+    plain = quotient.lt(math.ldexp(1.0, e.format.mantissa - 1)) & ay.lt(math.inf)
     r = e.copysign(_fold(e, ax, ay, quotient), x)
     helper = e.fork(e.name + ".everywhere")
     e.others.append(_fmod_everywhere(helper))
-    (r,) = e.when_any(strange, helper, [x, y], [r])
+    (r,) = e.unless_all(plain, helper, [x, y], [r])
     return r

@@ -20,7 +20,7 @@ _LARGE = {"f32": 2.0**17, "f64": 2.0**20}
 def reduce_half_pi(e: Emitter, a: Value) -> tuple[Value, Value]:
     """r and the integer q (its low two bits count) with a = q pi/2 + r, |r| <= pi/4, for a >= 0."""
     f = e.format
-    large = a.gt(_LARGE[f.name])
+    small = a.not_above(_LARGE[f.name])
     shifted = e.fma(a, 2 / math.pi, f.rounder)
     n = shifted - f.rounder
     r = a
@@ -29,7 +29,7 @@ def reduce_half_pi(e: Emitter, a: Value) -> tuple[Value, Value]:
     q = e.bits(shifted)
     helper = e.fork(e.name + ".large")
     e.others.append(reduce_large(helper))
-    r, q = e.when_any(large, helper, [a], [r, q])
+    r, q = e.unless_all(small, helper, [a], [r, q])
     return r, q
 
 
