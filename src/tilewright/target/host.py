@@ -86,7 +86,7 @@ def probe_features(triple: str, cpu: str, features: str, abi: str = "") -> froze
         raise TargetError("cannot ask LLVM about CPUs: llvmlite or the Python executable not found")
     script = str(Path(__file__).with_name("llvm_probe.py"))
     parent = str(Path(spec.origin).parent.parent)
-    command = [sys.executable, "-S", "-E", script, parent, triple, cpu, features, abi]
+    command = [sys.executable, "-I", "-S", script, parent, triple, cpu, features, abi]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     what = f"CPU {cpu!r}{f' with {features}' if features else ''}, {triple}"
     if done.returncode != 0:
