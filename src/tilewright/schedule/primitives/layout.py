@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...arith import Analyzer, IntervalSet, eval_set
-from ...arith.iter_map import inverse_index_map
 from ...base.errors import TilewrightError
 from ...loopir.expr import PrimExpr, Var, const, convert
 from ...loopir.iter import IterVar, Range
@@ -114,6 +113,8 @@ def make_layout(
         cover = eval_set(e, sets, analyzer).cover_range(Range(0, 1), analyzer)
         extents.append(analyzer.simplify(cover.min + cover.extent))
     new_variables = [Var(f"axis{k}", e.dtype) for k, e in enumerate(forward)]
+    from ...arith.iter_map import inverse_index_map
+
     try:
         inverse = inverse_index_map(variables, ranges, forward, new_variables, extents)
     except TilewrightError as problem:

@@ -1,0 +1,156 @@
+"""Executable: a compiled network that runs."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ..base.dtype import parse
+from ..base.errors import ArgumentError, TilewrightError
+from ..driver.network import ENTRY, KernelCall
+from ..rt import native
+from ..rt.array import empty
+from ..target.target import Target
+from .ir import Value
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Object code of one kernel: its symbol, what it computes."""
+
+    symbol: str
+    title: str
+    obj: bytes
+
+
+class Executable:
+    """A network as native code: one entry function that calls the kernels.
+
+    The workspace for intermediate values is allocated once; calls from several threads take turns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        output_names: Sequence[str],
+        constants: Sequence[Array],
+        workspace: int,
+        kernels: Sequence[Kernel],
+        calls: Sequence[KernelCall],
+        entry: bytes,
+        target: Target,
+        nodes: Sequence[Sequence[str]],
+    ) -> None:
+        self.name = name
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.output_names = list(output_names)
+        self.constants = list(constants)
+        self.workspace_bytes = workspace
+        self.kernels = list(kernels)
+        self.calls = list(calls)
+        self.entry = entry
+        self.target = target
+        self.nodes = [list(n) for n in nodes]
+        self._lock = Lock()
+        self._loaded: Any = None
+
+    def _load(self) -> Any:
+        """(entry function, its slots), linking the code on the first call."""
+        if self._loaded is None:
+            reason = self.target.missing_on_host()
+            if reason:
+                raise TilewrightError(f"cannot run code for {str(self.target)!r}: {reason}")
+            self._libraries = [native.load_object(k.obj, names=[k.symbol]) for k in self.kernels]
+            symbols = {
+                k.symbol: lib.address(k.symbol) for k, lib in zip(self.kernels, self._libraries)
+            }
+            library = native.load_object(self.entry, symbols, [ENTRY])
+            self._workspace = np.asarray(empty((max(self.workspace_bytes, 1),), "uint8"))
+            arrays = [*self.constants, self._workspace]
+            first = len(self.inputs) + len(self.outputs)
+            slots = (ctypes.c_int64 * (first + len(arrays)))()
+            for k, a in enumerate(arrays):
+                slots[first + k] = a.ctypes.data
+            kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+            self._addresses = symbols
+            self._libraries.append(library)
+            self._loaded = (kind(library.address(ENTRY)), slots)
+        return self._loaded
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Outputs by name. `inputs` has one array for each input, of its dtype and shape."""
+        arrays = self._checked(inputs)
+        outputs = [np.empty(v.shape, parse(v.dtype).numpy) for v in self.outputs]
+        self._invoke(arrays, outputs)
+        return dict(zip(self.output_names, outputs))
+
+    def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+        with self._lock:
+            function, slots = self._load()
+            for k, a in enumerate((*arrays, *outputs)):
+                slots[k] = a.ctypes.data
+            code = function(ctypes.addressof(slots))
+        if code:
+            raise TilewrightError(f"{self.name}: a kernel failed with code {code}")
+
+    def _checked(self, inputs: Mapping[str, Any]) -> list[Array]:
+        expected = ", ".join(repr(v) for v in self.inputs)
+        unknown = sorted(set(inputs) - {v.name for v in self.inputs})
+        if unknown:
+            raise ArgumentError(f"{self.name} has no input {unknown[0]!r}; inputs: {expected}")
+        result = []
+        for v in self.inputs:
+            if v.name not in inputs:
+                raise ArgumentError(f"{self.name}: input {v.name!r} is missing; inputs: {expected}")
+            array = np.asarray(inputs[v.name])
+            if array.shape != v.shape:
+                raise ArgumentError(
+                    f"{self.name}: input {v.name!r} has shape {array.shape}, expected {v.shape}"
+                )
+            if array.dtype != parse(v.dtype).numpy:
+                raise ArgumentError(
+                    f"{self.name}: input {v.name!r} is {array.dtype}, expected {v.dtype}"
+                )
+            result.append(np.ascontiguousarray(array))
+        return result
+
+    def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
+        """A call on fixed inputs that are checked once; results are dropped. For timing."""
+        arrays = self._checked(inputs)
+        outputs = [np.empty(v.shape, parse(v.dtype).numpy) for v in self.outputs]
+
+        def call() -> None:
+            self._invoke(arrays, outputs)
+
+        return call
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
+        """Median seconds of each kernel call, by the names of its nodes, in order."""
+        self.prepare(inputs)()
+        _, slots = self._load()
+        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+        result = []
+        for call, nodes in zip(self.calls, self.nodes):
+            kernel = kind(self._addresses[self.kernels[call.kernel].symbol])
+            args = (ctypes.c_int64 * len(call.args))()
+            for k, place in enumerate(call.args):
+                args[k] = slots[place.slot] + place.offset
+            address = ctypes.addressof(args)
+            times = []
+            for _ in range(repeat):
+                start = time.perf_counter()
+                kernel(address)
+                times.append(time.perf_counter() - start)
+            result.append((" + ".join(nodes), float(np.median(times))))
+        return result

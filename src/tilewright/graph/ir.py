@@ -1,0 +1,145 @@
+"""Networks: values, nodes, graphs.
+
+A `Graph` is a list of nodes in an order in which they can run. A value is a graph input, a
+constant (weights: `data` is set) or the output of one node. Shapes are fixed numbers. Passes
+change graphs in place and return them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base.dtype import canonical, parse
+
+
+class Value:
+    """An array that flows through a network."""
+
+    __slots__ = ("data", "dtype", "name", "producer", "shape")
+
+    def __init__(
+        self,
+        name: str,
+        shape: Iterable[int],
+        dtype: str,
+        data: np.ndarray[Any, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = tuple(int(d) for d in shape)
+        self.dtype = dtype
+        self.data = data
+        self.producer: Node | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    @property
+    def nbytes(self) -> int:
+        size = parse(self.dtype).nbytes
+        for d in self.shape:
+            size *= d
+        return size
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{self.name}: {self.dtype}[{shape}]"
+
+
+def constant(name: str, data: np.ndarray[Any, Any]) -> Value:
+    """A value that is known."""
+    data = np.ascontiguousarray(data)
+    return Value(name, data.shape, canonical(data.dtype), data)
+
+
+class Node:
+    """One operation (`op`: a name of ops.OPS) with its inputs, outputs and attributes."""
+
+    __slots__ = ("attrs", "inputs", "name", "op", "outputs")
+
+    def __init__(
+        self,
+        op: str,
+        name: str,
+        inputs: Iterable[Value],
+        outputs: Iterable[Value],
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.op = op
+        self.name = name
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.attrs = dict(attrs or {})
+        for v in self.outputs:
+            v.producer = self
+
+    @property
+    def output(self) -> Value:
+        return self.outputs[0]
+
+    def __repr__(self) -> str:
+        ins = ", ".join(v.name for v in self.inputs)
+        outs = ", ".join(map(repr, self.outputs))
+        return f"{outs} = {self.op}({ins})"
+
+
+class Graph:
+    """A network. `doc` may hold what the model's file says of itself."""
+
+    __slots__ = ("inputs", "name", "nodes", "outputs")
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Iterable[Value],
+        outputs: Iterable[Value],
+        nodes: Iterable[Node],
+    ) -> None:
+        self.name = name
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.nodes = list(nodes)
+
+    def consumers(self) -> dict[Value, list[Node]]:
+        """Which nodes read each value."""
+        readers: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for v in dict.fromkeys(node.inputs):
+                readers.setdefault(v, []).append(node)
+        return readers
+
+    def replace_value(self, old: Value, new: Value) -> None:
+        """Let everything that reads `old` read `new`; an output keeps its name."""
+        for node in self.nodes:
+            node.inputs = [new if v is old else v for v in node.inputs]
+        if any(v is old for v in self.outputs):
+            if not any(v is new for v in self.inputs) and not any(v is new for v in self.outputs):
+                new.name = old.name
+            self.outputs = [new if v is old else v for v in self.outputs]
+
+    def drop_dead_nodes(self) -> None:
+        """Remove nodes whose outputs nobody reads."""
+        needed = set(self.outputs)
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if any(v in needed for v in node.outputs):
+                needed.update(node.inputs)
+                kept.append(node)
+        self.nodes = list(reversed(kept))
+
+    def constants(self) -> list[Value]:
+        """The constants that nodes or outputs read, in the order of first use."""
+        found: dict[Value, None] = {}
+        for node in self.nodes:
+            found.update((v, None) for v in node.inputs if v.is_constant)
+        found.update((v, None) for v in self.outputs if v.is_constant)
+        return list(found)
+
+    def __str__(self) -> str:
+        lines = [f"graph {self.name}({', '.join(map(repr, self.inputs))})"]
+        lines += [f"  {node!r}" for node in self.nodes]
+        lines.append(f"  return {', '.join(v.name for v in self.outputs)}")
+        return "\n".join(lines)

@@ -1,0 +1,90 @@
+"""What converters of ONNX operators work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import ImportModelError
+from ..evaluate import evaluate
+from ..ir import Node, Value, constant
+from ..ops import infer
+
+Array = np.ndarray[Any, Any]
+
+
+class Builder:
+    """Collects the nodes that an ONNX graph turns into."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.nodes: list[Node] = []
+        self.names: dict[str, int] = {}
+
+    def fresh(self, name: str) -> str:
+        count = self.names.get(name, 0)
+        self.names[name] = count + 1
+        return name if count == 0 else f"{name}.{count}"
+
+    def add(self, op: str, inputs: Sequence[Value], name: str = "", **attrs: Any) -> Value:
+        """Append an operation; its output has the inferred shape and dtype. Constants are
+        folded.
+        """
+        name = self.fresh(name or op)
+        if inputs and all(v.is_constant for v in inputs):
+            return constant(name, evaluate(op, inputs, attrs))
+        shape, dtype = infer(op, inputs, attrs)
+        out = Value(name, shape, dtype)
+        self.nodes.append(Node(op, name, inputs, [out], attrs))
+        return out
+
+    def constant(self, data: Any, name: str = "const") -> Value:
+        return constant(self.fresh(name), np.asarray(data))
+
+
+class OnnxNode:
+    """One node of the file: inputs as values (None where left out), attributes as Python data."""
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[str],
+        attrs: Mapping[str, Any],
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.attrs = attrs
+
+    def input(self, index: int) -> Value:
+        """A required input."""
+        value = self.optional(index)
+        if value is None:
+            raise self.error(f"input {index} is missing")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def array(self, index: int, default: Any = None) -> Any:
+        """An input that has to be known when the network is compiled."""
+        value = self.optional(index)
+        if value is None:
+            return default
+        if value.data is None:
+            raise self.error(f"input {index} ({value.name}) must be a constant")
+        return value.data
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.attrs.get(name, default)
+
+    def error(self, text: str) -> ImportModelError:
+        return ImportModelError(f"{self.kind} node {self.name!r}: {text}")
+
+
+Converter = Callable[[Builder, OnnxNode], Any]

@@ -1,0 +1,210 @@
+"""load_onnx: a network from an ONNX file.
+
+The one module that imports onnx. Everything that could be wrong with a file is found before any
+work is done on it, and all unsupported operators are listed at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...base.dtype import canonical
+from ...base.errors import ImportModelError
+from ..ir import Graph, Value, constant
+from . import math, nn, tensor
+from .convert import Builder, Converter, OnnxNode
+
+CONVERTERS: dict[str, Converter] = {**nn.CONVERTERS, **math.CONVERTERS, **tensor.CONVERTERS}
+
+
+def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """Read a model: a path, bytes, or an onnx.ModelProto.
+
+    `shapes` gives the extents of inputs whose dimensions the file leaves open (a batch dimension
+    that is left open is taken as 1). Raises ImportModelError for files that are cut off or no
+    ONNX, operators that are not supported (all are listed), and external data outside the model's
+    folder.
+    """
+    import onnx
+
+    proto, folder = _read(onnx, model)
+    graph = proto.graph
+    _check_operators(graph)
+    opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    builder = Builder(opset)
+    known: dict[str, Value] = {}
+    for t in graph.initializer:
+        known[t.name] = constant(t.name, _array(onnx, t, folder))
+    inputs = []
+    for item in graph.input:
+        if item.name not in known:
+            known[item.name] = _input(onnx, item, shapes or {})
+            inputs.append(known[item.name])
+    for node in graph.node:
+        _convert(onnx, builder, node, known, folder)
+    outputs = [_output(known, o.name) for o in graph.output]
+    for item, value in zip(graph.output, outputs):
+        if value.producer is not None:
+            value.name = item.name
+    return Graph(graph.name or "network", inputs, outputs, builder.nodes)
+
+
+def _read(onnx: Any, model: Any) -> tuple[Any, Path | None]:
+    from google.protobuf.message import DecodeError
+
+    if isinstance(model, onnx.ModelProto):
+        return model, None
+    folder = None
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        what = str(path)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ImportModelError(f"cannot read {path}: {error.strerror}") from None
+        folder = path.resolve().parent
+    else:
+        what, data = "the model", bytes(model)
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError:
+        raise ImportModelError(
+            f"{what} is no ONNX model, or the file is cut off ({len(data)} bytes)"
+        ) from None
+    if not proto.graph.node and not proto.graph.output:
+        raise ImportModelError(f"{what} is no ONNX model: it has no graph")
+    if not proto.opset_import and proto.ir_version >= 3:
+        raise ImportModelError(f"{what} is no valid ONNX model: it names no operator set")
+    return proto, folder
+
+
+def _check_operators(graph: Any) -> None:
+    missing: dict[str, list[str]] = {}
+    for k, node in enumerate(graph.node):
+        standard = node.domain in ("", "ai.onnx")
+        if not standard or node.op_type not in CONVERTERS:
+            kind = node.op_type if standard else f"{node.domain}.{node.op_type}"
+            missing.setdefault(kind, []).append(node.name or f"#{k}")
+    if missing:
+        lines = [f"  {kind}: {', '.join(names)}" for kind, names in sorted(missing.items())]
+        raise ImportModelError(
+            "the model has operators that are not supported (operator: nodes):\n" + "\n".join(lines)
+        )
+
+
+def _array(onnx: Any, tensor_proto: Any, folder: Path | None) -> np.ndarray[Any, Any]:
+    """The data of an initializer, which may lie in a file beside the model."""
+    if tensor_proto.data_location == onnx.TensorProto.EXTERNAL:
+        return _external(onnx, tensor_proto, folder)
+    try:
+        result: np.ndarray[Any, Any] = onnx.numpy_helper.to_array(tensor_proto)
+    except (ValueError, TypeError) as error:
+        raise ImportModelError(f"weight {tensor_proto.name!r} is damaged: {error}") from None
+    return result
+
+
+def _external(onnx: Any, tensor_proto: Any, folder: Path | None) -> np.ndarray[Any, Any]:
+    name = tensor_proto.name
+    entries = {e.key: e.value for e in tensor_proto.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise ImportModelError(
+            f"weight {name!r} is in file {location!r}: load the model by its path"
+        )
+    path = (folder / location).resolve()
+    if not location or os.path.isabs(location) or not path.is_relative_to(folder):
+        raise ImportModelError(
+            f"weight {name!r}: external data {location!r} is outside the model's folder"
+        )
+    offset, shape = int(entries.get("offset", 0)), tuple(tensor_proto.dims)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor_proto.data_type)
+    count = int(np.prod(shape)) if shape else 1
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ImportModelError(f"weight {name!r}: cannot read {path}: {error.strerror}") from None
+    if offset < 0 or size < offset + count * dtype.itemsize:
+        raise ImportModelError(
+            f"weight {name!r}: {location} has {size} bytes, "
+            f"{offset + count * dtype.itemsize} are needed: the file is cut off"
+        )
+    return np.memmap(path, dtype, "r", offset, shape)
+
+
+def _input(onnx: Any, item: Any, shapes: Mapping[str, Sequence[int]]) -> Value:
+    kind = item.type.tensor_type
+    dtype = canonical(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    given = shapes.get(item.name)
+    dims = list(kind.shape.dim)
+    if given is not None:
+        if len(given) != len(dims):
+            raise ImportModelError(
+                f"input {item.name!r} has {len(dims)} dimensions, got shape {list(given)}"
+            )
+        return Value(item.name, given, dtype)
+    shape = []
+    for k, d in enumerate(dims):
+        if d.HasField("dim_value"):
+            shape.append(d.dim_value)
+        elif k == 0:
+            shape.append(1)
+        else:
+            raise ImportModelError(
+                f"input {item.name!r}: dimension {k} ({d.dim_param or '?'}) is open; "
+                f"give shapes={{{item.name!r}: (...)}}"
+            )
+    return Value(item.name, shape, dtype)
+
+
+def _convert(
+    onnx: Any, builder: Builder, node: Any, known: dict[str, Value], folder: Path | None
+) -> None:
+    attrs = {a.name: _attribute(onnx, a, folder) for a in node.attribute}
+    for name in node.input:
+        if name and name not in known:
+            raise ImportModelError(
+                f"{node.op_type} node {node.name!r} reads {name!r}, which nothing computes"
+            )
+    name = node.name or (node.output[0] if node.output else node.op_type)
+    inputs = [known[i] if i else None for i in node.input]
+    wrapped = OnnxNode(node.op_type, name, inputs, list(node.output), attrs)
+    try:
+        result = CONVERTERS[node.op_type](builder, wrapped)
+    except ImportModelError:
+        raise
+    except Exception as error:
+        raise ImportModelError(
+            f"{node.op_type} node {name!r} cannot be imported: {error}"
+        ) from error
+    results = result if isinstance(result, list) else [result]
+    for out, value in zip(node.output, results):
+        known[out] = value
+
+
+def _attribute(onnx: Any, a: Any, folder: Path | None) -> Any:
+    kinds = onnx.AttributeProto
+    if a.type == kinds.TENSOR:
+        return _array(onnx, a.t, folder)
+    if a.type == kinds.STRING:
+        return a.s.decode()
+    if a.type == kinds.FLOAT:
+        return float(a.f)
+    if a.type == kinds.INT:
+        return int(a.i)
+    if a.type == kinds.FLOATS:
+        return list(a.floats)
+    if a.type == kinds.INTS:
+        return list(a.ints)
+    return None
+
+
+def _output(known: Mapping[str, Value], name: str) -> Value:
+    if name not in known:
+        raise ImportModelError(f"output {name!r} is computed by no node")
+    return known[name]

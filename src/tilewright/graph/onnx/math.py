@@ -1,0 +1,104 @@
+"""Element-wise arithmetic, activations, reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Value
+from .convert import Builder, Converter, OnnxNode
+
+
+def _simple(op: str) -> Converter:
+    return lambda b, node: b.add(op, [v for v in node.inputs if v is not None], node.name)
+
+
+def _chain(op: str) -> Converter:
+    def convert(b: Builder, node: OnnxNode) -> Value:
+        out = node.input(0)
+        for i in range(1, len(node.inputs)):
+            out = b.add(op, [out, node.input(i)], node.name)
+        return out
+
+    return convert
+
+
+def identity(b: Builder, node: OnnxNode) -> Value:
+    return node.input(0)
+
+
+def clip(b: Builder, node: OnnxNode) -> Value:
+    low = node.get("min") if b.opset < 11 else node.array(1)
+    high = node.get("max") if b.opset < 11 else node.array(2)
+    x = node.input(0)
+    info = np.finfo(np.dtype(x.dtype)) if "float" in x.dtype else np.iinfo(np.dtype(x.dtype))
+    least = float(info.min) if low is None else float(np.asarray(low))
+    most = float(info.max) if high is None else float(np.asarray(high))
+    return b.add("clip", [x], node.name, min=least, max=most)
+
+
+def leaky_relu(b: Builder, node: OnnxNode) -> Value:
+    return b.add("leaky_relu", [node.input(0)], node.name, alpha=node.get("alpha", 0.01))
+
+
+_TYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
+    9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
+}  # fmt: skip
+
+
+def cast(b: Builder, node: OnnxNode) -> Value:
+    dtype = _TYPES.get(node.get("to"))
+    if dtype is None:
+        raise node.error(f"cast to ONNX type {node.get('to')} is not supported")
+    return b.add("cast", [node.input(0)], node.name, dtype=dtype)
+
+
+def _reduce(kind: str) -> Converter:
+    def convert(b: Builder, node: OnnxNode) -> Value:
+        x = node.input(0)
+        axes = node.get("axes")
+        if axes is None:
+            axes = node.array(1)
+        listed = [int(a) for a in axes] if axes is not None else list(range(len(x.shape)))
+        if not listed and node.get("noop_with_empty_axes", 0):
+            return x
+        keep = bool(node.get("keepdims", 1))
+        every = listed or list(range(len(x.shape)))
+        return b.add("reduce", [x], node.name, type=kind, axes=every, keepdims=keep)
+
+    return convert
+
+
+def reciprocal(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    one: Any = b.constant(np.asarray(1, x.dtype), "one")
+    return b.add("divide", [one, x], node.name)
+
+
+CONVERTERS: dict[str, Converter] = {
+    **{
+        kind: _simple(op)
+        for kind, op in {
+            "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Pow": "power",
+            "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log",
+            "Sqrt": "sqrt", "Erf": "erf", "Abs": "abs", "Neg": "negative", "Floor": "floor",
+            "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "Where": "where", "Less": "less",
+            "Greater": "greater", "Equal": "equal",
+        }.items()
+    },
+    "Sum": _chain("add"),
+    "Max": _chain("maximum"),
+    "Min": _chain("minimum"),
+    "Identity": identity,
+    "Dropout": identity,
+    "Clip": clip,
+    "LeakyRelu": leaky_relu,
+    "Cast": cast,
+    "ReduceMean": _reduce("mean"),
+    "ReduceSum": _reduce("sum"),
+    "ReduceMax": _reduce("max"),
+    "ReduceMin": _reduce("min"),
+    "Reciprocal": reciprocal,
+}  # fmt: skip

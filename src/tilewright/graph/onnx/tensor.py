@@ -1,0 +1,146 @@
+"""Operators that move elements or work on shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Value
+from .convert import Builder, Converter, OnnxNode
+
+
+def reshape(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    wanted = node.get("shape") if b.opset < 5 else node.array(1)
+    shape = [int(d) for d in wanted]
+    if not node.get("allowzero", 0):
+        shape = [x.shape[k] if d == 0 else d for k, d in enumerate(shape)]
+    if -1 in shape:
+        known = int(np.prod([d for d in shape if d != -1]))
+        shape[shape.index(-1)] = int(np.prod(x.shape)) // known if known else 0
+    return b.add("reshape", [x], node.name, shape=tuple(shape))
+
+
+def flatten(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    axis = node.get("axis", 1)
+    axis = axis + len(x.shape) if axis < 0 else axis
+    shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
+    return b.add("reshape", [x], node.name, shape=shape)
+
+
+def transpose(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    axes = node.get("perm") or list(reversed(range(len(x.shape))))
+    return b.add("transpose", [x], node.name, axes=tuple(axes))
+
+
+def concat(b: Builder, node: OnnxNode) -> Value:
+    values = [node.input(i) for i in range(len(node.inputs))]
+    axis = node.get("axis", 1) % len(values[0].shape)
+    return values[0] if len(values) == 1 else b.add("concat", values, node.name, axis=axis)
+
+
+def _axes(b: Builder, node: OnnxNode) -> list[int] | None:
+    axes = node.get("axes") if b.opset < 13 else node.array(1)
+    return None if axes is None else [int(a) for a in axes]
+
+
+def squeeze(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    axes = _axes(b, node)
+    rank = len(x.shape)
+    gone = (
+        {a % rank for a in axes}
+        if axes is not None
+        else {k for k, d in enumerate(x.shape) if d == 1}
+    )
+    shape = tuple(d for k, d in enumerate(x.shape) if k not in gone)
+    return b.add("reshape", [x], node.name, shape=shape)
+
+
+def unsqueeze(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    axes = _axes(b, node) or []
+    rank = len(x.shape) + len(axes)
+    new = {a % rank for a in axes}
+    old = iter(x.shape)
+    shape = tuple(1 if k in new else next(old) for k in range(rank))
+    return b.add("reshape", [x], node.name, shape=shape)
+
+
+def pad(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    if node.get("mode", "constant") != "constant":
+        raise node.error(f"mode {node.get('mode')!r} is not supported, only 'constant'")
+    pads = node.get("pads") if b.opset < 11 else node.array(1)
+    value = node.get("value", 0.0) if b.opset < 11 else node.array(2, 0.0)
+    rank = len(x.shape)
+    before, after = [int(p) for p in pads[:rank]], [int(p) for p in pads[rank:]]
+    if min(before + after) < 0:
+        raise node.error("negative padding is not supported")
+    number = float(np.asarray(value).reshape(-1)[0])
+    return b.add("pad", [x], node.name, before=before, after=after, value=number)
+
+
+def slice_(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    rank = len(x.shape)
+    if b.opset < 10:
+        starts, ends = node.get("starts"), node.get("ends")
+        axes, steps = node.get("axes"), None
+    else:
+        starts, ends, axes, steps = (node.array(i) for i in range(1, 5))
+    axes = list(range(len(starts))) if axes is None else [int(a) % rank for a in axes]
+    steps = [1] * len(axes) if steps is None else [int(s) for s in steps]
+    begin, end, strides = [0] * rank, list(x.shape), [1] * rank
+    for a, s, e, step in zip(axes, starts, ends, steps):
+        if step <= 0:
+            raise node.error("steps must be positive")
+        begin[a], end[a], strides[a] = *slice(int(s), int(e)).indices(x.shape[a])[:2], step
+    return b.add("slice", [x], node.name, begin=begin, end=end, strides=strides)
+
+
+def shape_of(b: Builder, node: OnnxNode) -> Value:
+    return b.constant(np.asarray(node.input(0).shape, np.int64), node.name)
+
+
+def constant(b: Builder, node: OnnxNode) -> Value:
+    for key in ("value", "value_float", "value_int", "value_floats", "value_ints"):
+        data = node.get(key)
+        if data is not None:
+            kind = {"value_float": np.float32, "value_floats": np.float32}.get(key)
+            kind = np.int64 if key.startswith("value_int") else kind
+            return b.constant(np.asarray(data, kind) if kind else np.asarray(data), node.name)
+    raise node.error("the constant has no value")
+
+
+def constant_of_shape(b: Builder, node: OnnxNode) -> Value:
+    value = np.asarray(node.get("value", np.zeros(1, np.float32))).reshape(-1)
+    shape = tuple(int(d) for d in node.array(0))
+    return b.constant(np.full(shape, value[0], value.dtype), node.name)
+
+
+def gather(b: Builder, node: OnnxNode) -> Value:
+    x, axis = node.input(0), node.get("axis", 0)
+    if x.data is None or node.input(1).data is None:
+        raise node.error("only gathers of constants are supported")
+    indices: Any = node.array(1)
+    return b.constant(np.take(x.data, indices, axis), node.name)
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Reshape": reshape,
+    "Flatten": flatten,
+    "Transpose": transpose,
+    "Concat": concat,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Pad": pad,
+    "Slice": slice_,
+    "Shape": shape_of,
+    "Constant": constant,
+    "ConstantOfShape": constant_of_shape,
+    "Gather": gather,
+}

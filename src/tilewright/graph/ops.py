@@ -1,0 +1,160 @@
+"""The operations of networks: how each is computed, and how it may be fused.
+
+An operation is described once, as a tensor expression (`compute`); shapes are read off it, default
+schedules and constant folding follow from it. `numpy`, where given, computes constants faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import topi
+from ..base.errors import TilewrightError
+from ..loopir.expr import const_int
+from ..tensor.compute import compute, placeholder
+from ..tensor.tensor import Tensor
+from ..topi import nn
+from .ir import Value
+
+ELEMWISE = "elemwise"  # same element of each input (broadcast): joins a group before or after it
+INJECTIVE = "injective"  # moves elements: joins a group before it
+ANCHOR = "anchor"  # expensive: at most one in a group
+OPAQUE = "opaque"  # a group of its own
+
+Compute = Callable[[Sequence[Tensor], Mapping[str, Any]], Tensor]
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One operation of networks."""
+
+    compute: Compute
+    kind: str = ELEMWISE
+    numpy: Callable[[Sequence[Array], Mapping[str, Any]], Array] | None = None
+
+
+def _elementwise(function: Callable[..., Tensor]) -> OpSpec:
+    return OpSpec(lambda t, a: function(*t))
+
+
+def _numpy_pack_kernel(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
+    f, c, kh, kw = x[0].shape
+    fb, cb = a["out_block"], a["in_block"]
+    blocks = x[0].reshape(f // fb, fb, c // cb, cb, kh, kw)
+    return np.ascontiguousarray(blocks.transpose(0, 2, 4, 5, 3, 1))
+
+
+def _pack_dense(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    n, k = t[0].shape
+    b = a["block"]
+    result: Tensor = compute(
+        ((n + b - 1) // b, k, b), lambda i, kk, v: t[0](i * b + v, kk), "packed_weight", "injective"
+    )
+    return result
+
+
+def _numpy_pack_dense(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
+    n, k = x[0].shape
+    b = a["block"]
+    return np.ascontiguousarray(x[0].reshape(n // b, b, k).transpose(0, 2, 1))
+
+
+def _dense_packed(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.dense_packed(t[0], t[1])
+
+
+def _conv2d(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.conv2d_nchw(t[0], t[1], a["strides"], a["padding"], a["dilation"], a["groups"])
+
+
+def _conv2d_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.conv2d_nchwc(t[0], t[1], a["strides"], a["padding"], a["dilation"])
+
+
+def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.pool2d(
+        t[0],
+        a["kernel"],
+        a["strides"],
+        a["padding"],
+        a["type"],
+        a["ceil_mode"],
+        a["count_include_pad"],
+        a.get("dilation", (1, 1)),
+    )
+
+
+OPS: dict[str, OpSpec] = {
+    "conv2d": OpSpec(_conv2d, ANCHOR),
+    "conv2d_nchwc": OpSpec(_conv2d_nchwc, ANCHOR),
+    "pack_kernel": OpSpec(
+        lambda t, a: nn.pack_kernel(t[0], a["in_block"], a["out_block"]),
+        INJECTIVE,
+        _numpy_pack_kernel,
+    ),
+    "dense": OpSpec(lambda t, a: nn.dense(t[0], t[1]), ANCHOR),
+    "dense_packed": OpSpec(_dense_packed, ANCHOR),
+    "pack_dense": OpSpec(_pack_dense, INJECTIVE, _numpy_pack_dense),
+    "matmul": OpSpec(lambda t, a: nn.matmul(t[0], t[1]), ANCHOR),
+    "batch_matmul": OpSpec(lambda t, a: nn.batch_matmul(t[0], t[1]), ANCHOR),
+    "pool2d": OpSpec(_pool, ANCHOR),
+    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR),
+    "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE),
+    "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE),
+    "reduce": OpSpec(lambda t, a: getattr(topi, a["type"])(t[0], a["axes"], a["keepdims"]), ANCHOR),
+    "bias_add": OpSpec(lambda t, a: nn.bias_add(t[0], t[1], a["axis"])),
+    "scale_shift": OpSpec(lambda t, a: nn.scale_shift(t[0], t[1], t[2], a["axis"])),
+    "relu": _elementwise(nn.relu),
+    "leaky_relu": OpSpec(lambda t, a: nn.leaky_relu(t[0], a["alpha"])),
+    "clip": OpSpec(lambda t, a: topi.clip(t[0], a["min"], a["max"])),
+    "cast": OpSpec(lambda t, a: topi.cast(t[0], a["dtype"])),
+    "identity": _elementwise(topi.identity),
+    **{
+        name: _elementwise(getattr(topi, name))
+        for name in (
+            *("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where"),
+            *("exp", "log", "sqrt", "tanh", "sigmoid", "erf", "abs", "negative", "floor", "ceil"),
+            *("sin", "cos", "round", "less", "greater", "equal"),
+        )
+    },
+    "reshape": OpSpec(
+        lambda t, a: topi.reshape(t[0], a["shape"]),
+        INJECTIVE,
+        lambda x, a: x[0].reshape(a["shape"]),
+    ),
+    "transpose": OpSpec(
+        lambda t, a: topi.transpose(t[0], a["axes"]),
+        INJECTIVE,
+        lambda x, a: np.ascontiguousarray(x[0].transpose(a["axes"])),
+    ),
+    "concat": OpSpec(
+        lambda t, a: topi.concatenate(t, a["axis"]),
+        OPAQUE,
+        lambda x, a: np.concatenate(x, a["axis"]),
+    ),
+    "pad": OpSpec(lambda t, a: topi.pad(t[0], a["before"], a["after"], a["value"]), INJECTIVE),
+    "slice": OpSpec(
+        lambda t, a: topi.strided_slice(t[0], a["begin"], a["end"], a["strides"]), INJECTIVE
+    ),
+    "pack_channels": OpSpec(lambda t, a: topi.pack_channels(t[0], a["block"]), INJECTIVE),
+    "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0]), INJECTIVE),
+}
+
+
+def tensors_of(values: Sequence[Value]) -> list[Tensor]:
+    """A placeholder for each value."""
+    return [placeholder(v.shape, v.dtype, f"p{i}") for i, v in enumerate(values)]
+
+
+def infer(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> tuple[Any, str]:
+    """Shape and dtype of the result of an operation."""
+    result = OPS[op].compute(tensors_of(inputs), attrs)
+    shape = [const_int(d) for d in result.shape]
+    if any(d is None or d < 0 for d in shape):
+        raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))} gives shape {result.shape}")
+    return shape, result.dtype

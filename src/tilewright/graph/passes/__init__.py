@@ -1,0 +1,1 @@
+"""Passes over networks: each changes a graph in place and returns it."""

@@ -1,0 +1,133 @@
+"""Keep activations in blocks of channels, (N, C / b, H, W, b), between convolutions.
+
+A vector then holds neighbouring channels of one pixel, which convolution, pooling and element-wise
+work all like. Values are packed where a convolution first needs it and unpacked where something
+reads them that does not know blocks; both vanish between nodes that do. Weights are packed ahead
+of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..evaluate import evaluate
+from ..ir import Graph, Node, Value, constant
+from ..ops import infer
+
+_SAME = frozenset(
+    ("relu", "leaky_relu", "clip", "sigmoid", "tanh", "exp", "sqrt", "erf", "abs", "negative")
+)
+_PAIR = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum"))
+
+
+def block_channels(graph: Graph, block: int) -> Graph:
+    """Rewrite convolutions whose channels divide into blocks of `block`, and what lies between."""
+    return _Blocker(graph, block).run()
+
+
+class _Blocker:
+    def __init__(self, graph: Graph, block: int) -> None:
+        self.graph = graph
+        self.block = block
+        self.nodes: list[Node] = []
+        self.blocked: dict[Value, Value] = {}
+        self.plain: dict[Value, Value] = {}
+        self.rules: dict[str, Callable[[Node], bool]] = {
+            "conv2d": self._conv,
+            "pool2d": self._spatial,
+            "global_pool": self._spatial,
+            "bias_add": self._channelwise,
+            "scale_shift": self._channelwise,
+            "concat": self._concat,
+        }
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            rule = self.rules.get(node.op)
+            if node.op in _SAME:
+                rule = self._same
+            elif node.op in _PAIR:
+                rule = self._pair
+            if rule is None or not rule(node):
+                node.inputs = [self._unblocked(v) for v in node.inputs]
+                self.nodes.append(node)
+        outputs = [self._unblocked(v) for v in self.graph.outputs]
+        for old, new in zip(self.graph.outputs, outputs):
+            if new is not old:
+                old.name, new.name = old.name + ".old", old.name
+        self.graph.outputs = outputs
+        self.graph.nodes = self.nodes
+        self.graph.drop_dead_nodes()
+        return self.graph
+
+    def _emit(self, op: str, inputs: list[Value], name: str, attrs: dict[str, object]) -> Value:
+        shape, dtype = infer(op, inputs, attrs)
+        out = Value(name, shape, dtype)
+        self.nodes.append(Node(op, name, inputs, [out], attrs))
+        return out
+
+    def _unblocked(self, v: Value) -> Value:
+        """The plain form of a value."""
+        if v not in self.blocked or v in self.plain:
+            return self.plain.get(v, v)
+        self.plain[v] = self._emit("unpack_channels", [self.blocked[v]], v.name + ".plain", {})
+        return self.plain[v]
+
+    def _packed(self, v: Value, block: int) -> Value:
+        """The blocked form of a value."""
+        if v not in self.blocked:
+            out = self._emit("pack_channels", [v], v.name + ".blocked", {"block": block})
+            if block != self.block:
+                return out
+            self.blocked[v] = out
+            self.plain[v] = v
+        return self.blocked[v]
+
+    def _replace(
+        self, node: Node, inputs: list[Value], attrs: dict[str, object] | None = None, op: str = ""
+    ) -> bool:
+        out = self._emit(op or node.op, inputs, node.name, attrs or node.attrs)
+        self.blocked[node.output] = out
+        return True
+
+    def _conv(self, node: Node) -> bool:
+        data, kernel = node.inputs
+        filters, channels = kernel.shape[:2]
+        if node.attrs["groups"] != 1 or kernel.data is None or filters % self.block:
+            return False
+        inner = self.block if channels % self.block == 0 else channels
+        if inner > self.block:
+            return False
+        attrs = {"in_block": inner, "out_block": self.block}
+        packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [kernel], attrs))
+        keep = {k: node.attrs[k] for k in ("strides", "padding", "dilation")}
+        source = self._packed(data, inner)
+        return self._replace(node, [source, packed], keep, "conv2d_nchwc")
+
+    def _spatial(self, node: Node) -> bool:
+        if node.inputs[0] not in self.blocked:
+            return False
+        return self._replace(node, [self.blocked[node.inputs[0]]])
+
+    _same = _spatial
+
+    def _channelwise(self, node: Node) -> bool:
+        if node.inputs[0] not in self.blocked or node.attrs["axis"] != 1:
+            return False
+        values = []
+        for v in node.inputs[1:]:
+            if v.data is None or v.data.ndim != 1:
+                return False
+            values.append(constant(v.name + ".blocked", v.data.reshape(-1, self.block)))
+        return self._replace(node, [self.blocked[node.inputs[0]], *values])
+
+    def _pair(self, node: Node) -> bool:
+        a, b = node.inputs
+        if a.shape != b.shape or a not in self.blocked or b not in self.blocked:
+            return False
+        return self._replace(node, [self.blocked[a], self.blocked[b]])
+
+    def _concat(self, node: Node) -> bool:
+        if node.attrs["axis"] != 1 or not all(v in self.blocked for v in node.inputs):
+            return False
+        return self._replace(node, [self.blocked[v] for v in node.inputs])

@@ -1,0 +1,76 @@
+"""Fold constants and batch norms, and drop what computes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..evaluate import evaluate
+from ..ir import Graph, Node, Value, constant
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Compute nodes whose inputs are all known, except outputs of the graph."""
+    for node in list(graph.nodes):
+        if node.inputs and all(v.is_constant for v in node.inputs):
+            known = constant(node.output.name, evaluate(node.op, node.inputs, node.attrs))
+            graph.nodes.remove(node)
+            graph.replace_value(node.output, known)
+    return graph
+
+
+def fold_batch_norm(graph: Graph) -> Graph:
+    """Move a scale and shift behind a convolution or dense layer into its weights and a bias.
+
+    conv(x, w) + b, then * s + t, is conv(x, w * s) + (b * s + t).
+    """
+    readers = graph.consumers()
+    for node in list(graph.nodes):
+        if node.op != "scale_shift" or not all(v.is_constant for v in node.inputs[1:]):
+            continue
+        source = node.inputs[0].producer
+        bias: Value | None = None
+        before = source
+        if source is not None and source.op == "bias_add" and _only(readers, source):
+            bias = source.inputs[1]
+            before = source.inputs[0].producer
+        if before is None or before.op != "conv2d" or not _only(readers, before):
+            continue
+        weight = before.inputs[1]
+        scale, shift = node.inputs[1].data, node.inputs[2].data
+        if weight.data is None or scale is None or shift is None:
+            continue
+        if bias is not None and bias.data is None:
+            continue
+        old = np.zeros_like(shift) if bias is None or bias.data is None else bias.data
+        folded = weight.data * scale.reshape(-1, 1, 1, 1)
+        before.inputs[1] = constant(weight.name + ".scaled", folded.astype(weight.dtype))
+        node.inputs = [before.output, constant(node.name + ".bias", old * scale + shift)]
+        node.op, node.attrs = "bias_add", {"axis": 1}
+    graph.drop_dead_nodes()
+    return graph
+
+
+def _only(readers: dict[Value, list[Node]], node: Node) -> bool:
+    return len(readers.get(node.output, [])) == 1
+
+
+def drop_identities(graph: Graph) -> Graph:
+    """Remove reshapes to the same shape, transposes that move nothing, casts to the same type."""
+    for node in list(graph.nodes):
+        source = node.inputs[0] if node.inputs else None
+        if source is None or not _is_identity(node, source):
+            continue
+        if any(node.output is o for o in graph.outputs) and source.producer is None:
+            continue  # an input that is an output must be copied
+        graph.nodes.remove(node)
+        graph.replace_value(node.output, source)
+    return graph
+
+
+def _is_identity(node: Node, source: Value) -> bool:
+    same = source.shape == node.output.shape and source.dtype == node.output.dtype
+    if node.op in ("reshape", "cast"):
+        return same
+    if node.op == "transpose":
+        return list(node.attrs["axes"]) == list(range(len(source.shape)))
+    return False
