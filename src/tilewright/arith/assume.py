@@ -47,6 +47,8 @@ def assume(ctx: Context, cond: Any, truth: bool = True) -> None:
         else:
             if t in _SWAPPED and e.a.dtype in LINEAR_TYPES:
                 _assume_comparison(ctx, t if truth else _SWAPPED[t], e)
+                if t not in (E.EQ, E.NE):
+                    continue  # the facts say it all
             elif t in (E.And, E.Or):
                 _learn_disjunction(ctx, e if truth else None)
             _learn_truth(ctx, e, truth)

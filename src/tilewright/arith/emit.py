@@ -19,6 +19,7 @@ from .forms import (
     MinAtom,
     ModAtom,
     MulAtom,
+    NarrowLin,
     SplitAtom,
     SumAtom,
 )
@@ -86,7 +87,11 @@ def emit(x: Lin, dtype: str) -> E.PrimExpr:
     e = x.expr
     if e is not None and e.dtype == dtype:
         return e
-    e = x.expr = _emit(x, dtype)
+    if type(x) is NarrowLin and dtype == "int64":
+        e = E.Cast(dtype, _emit(x, "int32"))
+    else:
+        e = _emit(x, dtype)
+    x.expr = e
     return e
 
 

@@ -123,6 +123,12 @@ class Lin:
         self.expr: PrimExpr | None = None
 
 
+class NarrowLin(Lin):
+    """A form whose value an int32 expression has; as int64 it is that expression, converted."""
+
+    __slots__ = ()
+
+
 ZERO = Lin({}, 0)
 
 

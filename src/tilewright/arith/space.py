@@ -21,6 +21,7 @@ from .forms import (
     MinAtom,
     ModAtom,
     MulAtom,
+    NarrowLin,
     OpaqueAtom,
     SplitAtom,
     SumAtom,
@@ -73,6 +74,8 @@ class Space:
     def pair(
         self, cls: type[DivAtom | ModAtom | MinAtom | MaxAtom], a: Lin, b: Lin, dtype: str
     ) -> Atom:
+        if type(a) is NarrowLin or type(b) is NarrowLin:
+            a, b = Lin(a.terms, a.const), Lin(b.terms, b.const)
         keys = (_key(a), _key(b))
         if cls in (MinAtom, MaxAtom):
             key: Any = (cls, frozenset(keys), dtype)
@@ -96,7 +99,7 @@ class Space:
             ((atom, k),) = x.terms.items()
             if k == 1:
                 return atom
-        key = (SumAtom, _key(x), dtype)
+        key = (SumAtom, type(x), _key(x), dtype)
         atom2: SumAtom | None = self._atoms.get(key)
         if atom2 is None:
             atom2 = self._atoms[key] = SumAtom(x, dtype, self._next())

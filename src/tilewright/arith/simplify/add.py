@@ -4,6 +4,7 @@ With x//c = SplitAtom(x, c, 0) and x%c = SplitAtom(x, 1, c), a sum may hold
 
 - neighbouring digits: k*(x%m//a) + k*(m/a)*(x%u//m)  ->  k*(x%u//a)      a | m | u
 - a number and its high digits: k*(x%u//a) - k*(m/a)*(x%u//m)  ->  k*(x%m//a)
+- quotients of shifted numbers: (x + d)//c - x//c  ->  (x%c + d)//c
 - a number and its low digits: k*(x%u//a) - k*(x%m//a)  ->  k*(m/a)*(x%u//m)
 
 where `x%u//a` may be x itself (a = 1, no u). Sums with a minimum or maximum take the other terms
@@ -109,6 +110,12 @@ def _melt_step(ctx: Context, terms: dict[Atom, int], const: int) -> Sum | None:
                 found = _join(ctx, terms, const, low, high)
                 if found is not None:
                     return found
+    if len(splits) > 1:
+        for high, low in permutations(splits, 2):
+            if terms[high] == -terms[low] and high.lower == low.lower:
+                found = _carry(ctx, terms, const, high, low)
+                if found is not None:
+                    return found
     for s in splits:
         found = _join_whole(ctx, terms, const, s)
         if found is not None:
@@ -138,6 +145,24 @@ def _join(
     if a == m and kp == -kq and u and p.upper != u and p.upper % u == 0 and u % a == 0:
         return _replace(ctx, terms, const, p, q, _Digit(p, u, p.upper, kp * (u // a)))
     return None
+
+
+def _carry(
+    ctx: Context, terms: dict[Atom, int], const: int, p: SplitAtom, q: SplitAtom
+) -> Sum | None:
+    """(x + d)//c - x//c -> (x%c + d)//c, which is 0 or 1 for d < c."""
+    c, step = p.lower, p.x.const - q.x.const
+    if p.upper or q.upper or not 0 < step < c or p.x.terms != q.x.terms:
+        return None
+    low = ctx.space.split(q.x, 1, c, p.dtype)
+    carry = ctx.space.split(Lin({low: 1}, step), c, 0, p.dtype)
+    result: dict[Atom, int] = {}
+    for atom, k in terms.items():
+        if atom is p:
+            add_into(result, {carry: k}, 1)
+        elif atom is not q:
+            add_into(result, {atom: k}, 1)
+    return result, const
 
 
 class _Digit:

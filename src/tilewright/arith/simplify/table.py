@@ -9,7 +9,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.fold import fold_binary
 from ...loopir.iter import ProducerLoad, Reduce
-from ..forms import LINEAR_TYPES, Lin
+from ..forms import LINEAR_TYPES, ZERO, Lin, NarrowLin
 from .add import sum_form
 from .cmp import comparison
 from .divmod import divide, floordiv_form, floormod_form, modulo
@@ -58,12 +58,10 @@ def _trunc_form(ctx: Context, e: Any) -> Lin:
         value = fold_binary(type(e).fold_name, e.dtype, int(x_low), int(y_low))
         if value is not None:
             return Lin({}, int(value))
-    if not y.terms and y.const in (1, -1):
-        return (
-            Lin({a: k * y.const for a, k in x.terms.items()}, x.const * y.const)
-            if (quotient)
-            else Lin({}, 0)
-        )
+    c = y.const
+    if not y.terms and c and not any(k % c for k in (*x.terms.values(), x.const)):
+        whole = Lin({a: k // c for a, k in x.terms.items()}, x.const // c)
+        return whole if quotient else ZERO
     a, b = ctx.simp(e.a), ctx.simp(e.b)
     return _opaque(ctx, e if a is e.a and b is e.b else type(e)(a, b))
 
@@ -71,13 +69,22 @@ def _trunc_form(ctx: Context, e: Any) -> Lin:
 def _cast_form(ctx: Context, e: Any) -> Lin:
     source = e.value.dtype
     if source in LINEAR_TYPES:
-        if source == e.dtype or e.dtype == "int64":
-            return ctx.lin(e.value)
-        low, high = ctx.lin_bound(ctx.lin(e.value))
-        if low == high and parse(e.dtype).min_value <= low <= parse(e.dtype).max_value:
-            return Lin({}, int(low))
+        x = ctx.lin(e.value)
+        if source == e.dtype or (e.dtype == "int64" and not x.terms):
+            return x
+        if e.dtype == "int64":
+            return NarrowLin(x.terms, x.const)
+        if type(x) is NarrowLin or (not x.terms and abs(x.const) < 2**31):
+            return x
+        if _fits_int32(ctx, x) and all(a.dtype == "int32" for a in x.terms):
+            return x
     result = cast(ctx, e)
     return _opaque(ctx, result) if type(result) is E.Cast else ctx.lin(result)
+
+
+def _fits_int32(ctx: Context, x: Lin) -> bool:
+    low, high = ctx.lin_bound(x)
+    return low >= -(2**31) and high < 2**31
 
 
 def cast(ctx: Context, e: Any) -> Any:
