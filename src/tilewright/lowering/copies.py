@@ -7,7 +7,7 @@ arithmetic that constants make possible and leaves the rest to simplify_statemen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..loopir import expr as E
@@ -162,6 +162,26 @@ def fresh_copy(s: S.Stmt, values: Mapping[E.Var, Any] | None = None) -> S.Stmt:
     wherever it defines some."""
     copy: S.Stmt = Copier(values or {}).stmt(s)
     return copy
+
+
+def walk_stmts(s: S.Stmt) -> Iterator[Any]:
+    """Every statement below and including `s`, in order; expressions are not visited."""
+    stack: list[Any] = [s]
+    while stack:
+        x = stack.pop()
+        yield x
+        kind = type(x)
+        if kind is S.SeqStmt:
+            stack.extend(reversed(x.seq))
+        elif kind is S.IfThenElse:
+            if x.else_case is not None:
+                stack.append(x.else_case)
+            stack.append(x.then_case)
+        elif kind in _WITH_BODY:
+            stack.append(x.body)
+
+
+_WITH_BODY = frozenset((S.For, S.While, S.LetStmt, S.AttrStmt, S.AssertStmt, S.Allocate))
 
 
 def is_likely(e: Any) -> bool:

@@ -32,6 +32,7 @@ def eliminate_common(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 class _Eliminator(Rewriter):
     def __init__(self) -> None:
         self.scope: set[E.Var] = set()
+        self.graph = _Graph(self.scope)
         self.count = 0
 
     @handles(S.For)
@@ -63,7 +64,7 @@ class _Eliminator(Rewriter):
         return self._statement(s, [s.value])
 
     def _statement(self, s: Any, roots: list[Any]) -> S.Stmt:
-        graph = _Graph(self.scope)
+        graph = self.graph
         tops = [graph.add(e) for e in roots]
         chosen = graph.repeated(tops)
         if not chosen:
@@ -82,7 +83,7 @@ class _Eliminator(Rewriter):
 
 
 class _Graph:
-    """The distinct subexpressions of one statement: equal ones share an index, children first."""
+    """The distinct subexpressions of a function: equal ones share an index, children first."""
 
     def __init__(self, scope: set[E.Var]) -> None:
         self.scope = scope
@@ -98,8 +99,12 @@ class _Graph:
         if known is not None:
             return known
         kind = type(e)
-        below = tuple([self.add(c) for c in CHILDREN[kind](e)])
-        key = self._key(kind, e, below)
+        if kind in _ARITH:
+            below: tuple[int, ...] = (self.add(e.a), self.add(e.b))
+            key: Any = (kind, below)
+        else:
+            below = tuple([self.add(c) for c in CHILDREN[kind](e)])
+            key = self._key(kind, e, below)
         index = self.index.get(key)
         if index is None:
             index = len(self.nodes)
@@ -112,8 +117,6 @@ class _Graph:
 
     @staticmethod
     def _key(kind: type, e: Any, below: tuple[int, ...]) -> Any:
-        if below and kind in _ARITH:
-            return (kind, below)
         if kind is E.IntImm:
             return (kind, e.dtype, e.value)
         if kind is E.Cast:
@@ -135,17 +138,28 @@ class _Graph:
 
     def repeated(self, roots: list[int]) -> list[int]:
         """The indices of what gets a name, largest first."""
-        uses = [0] * len(self.nodes)
+        children, movable = self.children, self.movable
+        uses: dict[int, int] = dict.fromkeys(roots, 0)
+        stack = list(uses)
+        while stack:
+            for child in children[stack.pop()]:
+                if child not in uses:
+                    uses[child] = 0
+                    stack.append(child)
         for root in roots:
             uses[root] += 1
         chosen = []
-        for index in range(len(uses) - 1, -1, -1):
+        for index in sorted(uses, reverse=True):
+            below = children[index]
+            if not below:
+                continue
             times = uses[index]
-            if times >= 2 and self.movable[index] and self.children[index]:
+            if times >= 2 and movable[index]:
                 chosen.append(index)
                 times = 1
-            times = min(times, 2)
-            for child in self.children[index]:
+            elif times > 2:
+                times = 2
+            for child in below:
                 uses[child] += times
         return chosen
 

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 from ..arith.analyzer import Analyzer
-from ..arith.same import same_expr
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -16,9 +15,11 @@ from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, walk
 from .bounded import THREAD_KEYS
+from .copies import walk_stmts
 from .options import LowerOptions
 
 MAX_GROUPS = 64
+_SMALL = 1024
 
 
 def promote_accumulators(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -38,20 +39,31 @@ def promote_accumulators(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """
     if options.simple_mode or not func.attrs.get("tir.noalias", True):
         return func
-    return func.with_body(_Promoter(_scope_variables(func.body)).stmt(func.body))
+    return func.with_body(_Promoter(_Facts(func.body)).stmt(func.body))
 
 
-def _scope_variables(body: S.Stmt) -> frozenset[E.Var]:
-    """Loop, thread and let variables: those that say which part of the work this is."""
-    found: set[E.Var] = set()
-    for s in walk(body):
-        if type(s) is S.For:
-            found.add(s.loop_var)
-        elif type(s) is S.LetStmt:
-            found.add(s.var)
-        elif type(s) is S.AttrStmt and s.attr_key in THREAD_KEYS:
-            found.add(s.node.var)
-    return frozenset(found)
+class _Facts:
+    """What the promotion needs to know of the function as a whole."""
+
+    def __init__(self, body: S.Stmt) -> None:
+        self.analyzer = Analyzer()
+        self.scope: set[E.Var] = set()  # loop, thread and let variables: which part of the work
+        self.local: set[E.Var] = set()  # data of small buffers, which become registers anyhow
+        for s in walk_stmts(body):
+            kind = type(s)
+            if kind is S.For:
+                self.scope.add(s.loop_var)
+            elif kind is S.LetStmt:
+                self.scope.add(s.var)
+            elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
+                self.scope.add(s.node.var)
+            elif kind is S.Allocate and (const_int(s.buffer.shape[0]) or _SMALL) < _SMALL:
+                self.local.add(s.buffer.data)
+
+    def key(self, *exprs: Any) -> Any:
+        """Equal for expressions of equal structure."""
+        uid = self.analyzer.context.space.uid
+        return tuple([None if e is None else uid(e) for e in exprs])
 
 
 class _Access:
@@ -67,13 +79,6 @@ class _Access:
         element = parse(buffer.dtype)
         self.local = Buffer((self.lanes,), element.text, f"{buffer.name}.acc", scope="local")
 
-    def same(self, buffer: Buffer, index: Any, predicate: Any) -> bool:
-        if buffer is not self.buffer or (predicate is None) != (self.predicate is None):
-            return False
-        return same_expr(index, self.index) and (
-            predicate is None or same_expr(predicate, self.predicate)
-        )
-
     @property
     def slot(self) -> tuple[Any, ...]:
         zero = const(0)
@@ -81,18 +86,24 @@ class _Access:
 
 
 class _Survey:
-    """All accesses of a loop, by data variable, and what decides whether they happen."""
+    """All accesses of a loop to buffers it stores to, and what decides whether they happen."""
 
-    def __init__(self, loop: S.For, scope: frozenset[E.Var]) -> None:
-        self.scope = scope
+    def __init__(self, loop: S.For, facts: _Facts) -> None:
+        self.facts = facts
         self.varying: set[E.Var] = set()
         self.stored: set[E.Var] = set()
         self.loaded: set[E.Var] = set()
         self.rejected: set[E.Var] = set()
-        self.groups: dict[E.Var, list[_Access]] = {}
+        self.groups: dict[E.Var, dict[Any, _Access]] = {}
         self.deciding: dict[E.Var, set[E.Var]] = {}
         self.opaque = False
-        self._visit(loop, frozenset())
+        for s in walk_stmts(loop):
+            if type(s) is S.BufferStore:
+                known = s.buffer.data in facts.local and const_int(_base(s.indices[-1])) is not None
+                (self.rejected if known else self.stored).add(s.buffer.data)
+        self.stored -= self.rejected
+        if self.stored:
+            self._visit(loop, frozenset())
 
     def _visit(self, s: Any, deciding: frozenset[E.Var]) -> None:
         kind = type(s)
@@ -111,7 +122,6 @@ class _Survey:
             if s.else_case is not None:
                 self._visit(s.else_case, inside)
         elif kind is S.BufferStore:
-            self.stored.add(s.buffer.data)
             self._access(s.buffer, s.indices, s.predicate, deciding)
             self._exprs(CHILDREN[kind](s), deciding)
         elif kind is S.Evaluate:
@@ -131,15 +141,16 @@ class _Survey:
                     self._exprs((part,), deciding)
 
     def _scoped(self, e: Any) -> frozenset[E.Var]:
-        return frozenset(x for x in walk(e) if isinstance(x, E.Var) and x in self.scope)
+        return frozenset(x for x in walk(e) if isinstance(x, E.Var) and x in self.facts.scope)
 
     def _exprs(self, exprs: Any, deciding: frozenset[E.Var]) -> None:
         for e in exprs:
             for x in walk(e):
                 kind = type(x)
                 if kind is E.BufferLoad:
-                    self.loaded.add(x.buffer.data)
-                    self._access(x.buffer, x.indices, x.predicate, deciding)
+                    if x.buffer.data in self.stored:
+                        self.loaded.add(x.buffer.data)
+                        self._access(x.buffer, x.indices, x.predicate, deciding)
                 elif kind is E.Let:
                     self.varying.add(x.var)
                 elif kind is E.Var and x.dtype == "handle":
@@ -155,23 +166,24 @@ class _Survey:
             self.rejected.add(data)
             return
         self.deciding.setdefault(data, set()).update(deciding)
-        groups = self.groups.setdefault(data, [])
-        for known in groups:
-            if known.same(b, indices[0], predicate):
-                return
-        groups.append(_Access(b, indices[0], predicate))
-        if len(groups) > MAX_GROUPS:
-            self.rejected.add(data)
+        groups = self.groups.setdefault(data, {})
+        key = self.facts.key(indices[0], predicate)
+        if key not in groups:
+            groups[key] = _Access(b, indices[0], predicate)
+            if len(groups) > MAX_GROUPS:
+                self.rejected.add(data)
 
     def promotable(self) -> list[_Access]:
         """The accesses that can be kept in local buffers over the loop."""
         if self.opaque:
             return []
         found: list[_Access] = []
-        for data, groups in self.groups.items():
-            if data in self.rejected or data not in self.stored or data not in self.loaded:
+        for data, by_key in self.groups.items():
+            if data in self.rejected or data not in self.loaded:
                 continue
-            if all(self._fixed(g, self.deciding[data]) for g in groups) and _disjoint(groups):
+            groups = list(by_key.values())
+            fixed = all(self._fixed(g, self.deciding[data]) for g in groups)
+            if fixed and _disjoint(groups, self.facts.analyzer):
                 found.extend(groups)
         return found
 
@@ -184,19 +196,18 @@ class _Survey:
                     return False
                 if type(x) is E.BufferLoad or type(x) is E.Call:
                     return False
-        return const_int(_base(g.index)) is None
+        return True
 
 
 def _base(index: Any) -> Any:
     return index.base if type(index) is E.Ramp else index
 
 
-def _disjoint(groups: list[_Access]) -> bool:
+def _disjoint(groups: list[_Access], analyzer: Analyzer) -> bool:
     """Whether no two of the elements or vectors can overlap."""
     if len(groups) == 1:
         index = groups[0].index
         return groups[0].lanes == 1 or type(index) is E.Ramp
-    analyzer = Analyzer()
     first = _base(groups[0].index)
     spans = []
     for g in groups:
@@ -211,8 +222,8 @@ def _disjoint(groups: list[_Access]) -> bool:
 
 
 class _Promoter(Rewriter):
-    def __init__(self, scope: frozenset[E.Var]) -> None:
-        self.scope = scope
+    def __init__(self, facts: _Facts) -> None:
+        self.facts = facts
 
     @handles(S.BufferStore, S.Evaluate)
     def _leaf_stmt(self, s: Any) -> Any:
@@ -222,8 +233,8 @@ class _Promoter(Rewriter):
     def _for(self, s: S.For) -> Any:
         if s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
             return s.with_body(self.stmt(s.body))
-        found = _Survey(s, self.scope).promotable()
-        loop = s if not found else _UseLocals(found).stmt(s)
+        found = _Survey(s, self.facts).promotable()
+        loop = s if not found else _UseLocals(found, self.facts).stmt(s)
         loop = loop.with_body(self.stmt(loop.body))
         if not found:
             return loop
@@ -240,16 +251,15 @@ class _Promoter(Rewriter):
 
 
 class _UseLocals(Rewriter):
-    def __init__(self, found: list[_Access]) -> None:
-        self.by_data: dict[E.Var, list[_Access]] = {}
-        for g in found:
-            self.by_data.setdefault(g.buffer.data, []).append(g)
+    def __init__(self, found: list[_Access], facts: _Facts) -> None:
+        self.facts = facts
+        self.by_key = {(g.buffer.data, facts.key(g.index, g.predicate)): g for g in found}
+        self.data = {g.buffer.data for g in found}
 
     def _find(self, b: Buffer, indices: Any, predicate: Any) -> _Access | None:
-        for g in self.by_data.get(b.data, ()):
-            if g.same(b, indices[0], predicate):
-                return g
-        return None
+        if b.data not in self.data:
+            return None
+        return self.by_key.get((b.data, self.facts.key(indices[0], predicate)))
 
     @handles(E.BufferLoad)
     def _load(self, e: E.BufferLoad) -> Any:

@@ -10,7 +10,7 @@ from ..loopir.effects import CallEffectKind, side_effect
 from ..loopir.expr import const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import const_condition
+from .copies import const_condition, walk_stmts
 from .options import LowerOptions
 
 
@@ -22,7 +22,8 @@ def remove_no_ops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     simplifier, which finds the conditions that never hold, and before passes that cost time a
     statement.
     """
-    return func.with_body(_Remover().stmt(func.body))
+    lets = any(type(s) is S.LetStmt for s in walk_stmts(func.body))
+    return func.with_body(_Remover(lets).stmt(func.body))
 
 
 def has_effect(e: Any) -> bool:
@@ -31,24 +32,25 @@ def has_effect(e: Any) -> bool:
 
 
 class _Remover(Rewriter):
-    """Bottom up; `used` holds the variables read so far in what is kept, to find unused lets."""
+    """Bottom up; `used` holds the buffers stored to and, if there are lets, the variables read in
+    what is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, lets: bool) -> None:
+        self.lets = lets
         self.used: set[E.Var] = set()
 
     def _use(self, *exprs: Any) -> None:
-        for e in exprs:
+        for e in exprs if self.lets else ():
             for x in walk(e):
                 if isinstance(x, E.Var):
                     self.used.add(x)
-                elif type(x) is E.BufferLoad:
-                    self.used.add(x.buffer.data)
 
     @handles(S.Evaluate)
     def _evaluate(self, s: S.Evaluate) -> Any:
         if not has_effect(s.value):
             return S.no_op()
-        self._use(s.value)
+        self.used.update(x for x in walk(s.value) if isinstance(x, E.Var))
+        self.used.update(x.buffer.data for x in walk(s.value) if type(x) is E.BufferLoad)
         return s
 
     @handles(S.BufferStore)
@@ -110,7 +112,7 @@ class _Remover(Rewriter):
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
         body = self.stmt(s.body)
-        if S.is_no_op(body) or s.buffer.data not in self.used:
+        if S.is_no_op(body) or not (s.buffer.data in self.used or _reads(body, s.buffer.data)):
             return body
         self._use(*s.buffer.shape)
         return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
@@ -139,6 +141,10 @@ class _Remover(Rewriter):
         if all(a is b for a, b in zip(new, s.seq)) and not any(S.is_no_op(x) for x in new):
             return s
         return S.seq(new)
+
+
+def _reads(body: S.Stmt, data: E.Var) -> bool:
+    return any(type(x) is E.BufferLoad and x.buffer.data is data for x in walk(body))
 
 
 def _same(s: S.BufferStore, load: E.BufferLoad) -> bool:
