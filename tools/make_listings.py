@@ -4,7 +4,7 @@
 
 In a document, a fenced ``python`` block directly followed by a fenced ``text`` block is a program
 and what it prints. The blocks of one document run in order in one namespace, which begins with
-``tvm``, ``te``, ``np`` and the functions ``loops`` and ``files`` of this module.
+``tvm``, ``te``, ``np`` and the functions of this module that are in HELPERS.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import inspect
 import io
 import re
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,14 @@ DECLARATION = re.compile(r"\w+ = T\.(Buffer\(.*data=|int32\(\)|int64\(\))")
 
 
 def loops(title: str, schedule: Any, *args: Any) -> None:
-    """Print the loop nest that ``schedule`` lowers to, without signature and buffer aliases."""
+    """Print the loop nest that ``schedule`` lowers to, without signature and buffer aliases.
+
+    Common subexpressions stay as they are: naming them makes short listings longer.
+    """
     import tilewright as tvm
 
-    lines = str(tvm.lower(schedule, list(args), simple_mode=True)).splitlines()
+    with tvm.transform.PassContext(config={"tir.disable_cse_tir": True}):
+        lines = str(tvm.lower(schedule, list(args), simple_mode=True)).splitlines()
     body = [
         line
         for line in lines
@@ -56,9 +62,22 @@ def files(*rooms: str) -> None:
         for path in sorted(paths):
             text = ast.get_docstring(ast.parse(path.read_text()))
             if text:
-                sentence = re.split(r"(?<=[.;:])\s", " ".join(text.split("\n\n")[0].split()))[0]
-                head = str(path.relative_to(SOURCE))
-                print(textwrap.fill(f"{head:<34}{sentence}", 100, subsequent_indent=" " * 34))
+                _entry(str(path.relative_to(SOURCE)), text)
+
+
+def passes(*functions: Callable[..., Any]) -> None:
+    """Print the names of passes with the first sentence of their docstrings."""
+    for function in functions:
+        _entry(function.__name__, inspect.getdoc(function) or "")
+
+
+def _entry(name: str, doc: str) -> None:
+    """A name and the first sentence of a docstring, in two columns."""
+    sentence = re.split(r"(?<=\.)\s", " ".join(doc.split("\n\n")[0].split()))[0]
+    print(textwrap.fill(f"{name:<34}{sentence}", 100, subsequent_indent=" " * 34))
+
+
+HELPERS = {"loops": loops, "files": files, "passes": passes}
 
 
 def run_document(text: str) -> str:
@@ -66,7 +85,7 @@ def run_document(text: str) -> str:
     import tilewright as tvm
     from tilewright import te
 
-    namespace: dict[str, Any] = {"tvm": tvm, "te": te, "np": np, "loops": loops, "files": files}
+    namespace: dict[str, Any] = {"tvm": tvm, "te": te, "np": np, **HELPERS}
 
     def run(match: re.Match[str]) -> str:
         out = io.StringIO()
