@@ -119,24 +119,26 @@ def expm1(e: Emitter, x: Value) -> Value:
 
 
 def sigmoid(e: Emitter, x: Value) -> Value:
-    """1 / (1 + e^-x) with e^-x = low high (1 + q), as (1 / (high + 1 / low + high q)) / low.
+    """1 / (1 + 2^n (1 + q)) where 2^n (1 + q) = e^-x.
 
-    low and high are powers of two, each about half the exponent: nothing overflows, 1 + e^-x is
-    rounded once, and results may be denormal.
+    2^n + 1 is exact for moderate n. Far below zero the 1 joins the small part of the sum instead,
+    and all is scaled down by a power of two, so that nothing overflows.
     """
     f = e.format
     least, _ = limits(e)
+    far = x.lt(-0.5 * f.mantissa * math.log(2))
     x = e.at_least(e.at_most(x, (f.mantissa + 4) * math.log(2)), least * math.log(2))
-    n, shifted = nearest(e, x, -1 / math.log(2), 2 * f.bias)
+    n, shifted = nearest(e, x, -1 / math.log(2), f.bias)
     r = reduce_ln2(e, -x, n)
     q = e.fma(r * r, exp_tail(e, r), r)
-    half = e.bits(shifted).lshr(1)
-    high = e.from_bits((e.bits(shifted) - half) << f.mantissa)
-    inverse_low = e.from_bits(
-        e.constant(2 * f.bias << f.mantissa, f.integer) - (half << f.mantissa)
-    )
-    total = e.fma(high, q, high + inverse_low)
-    return e.real(1.0) / total * inverse_low
+    step = (f.bias + 1) // 2
+    down = math.ldexp(1.0, -step)
+    field = e.bits(shifted) << f.mantissa
+    power = e.from_bits(e.select(far, field - (step << f.mantissa), field))
+    total = e.select(far, power, power + 1.0)
+    total = total + e.fma(power, q, e.select(far, e.real(down), e.real(0.0)))
+    result = e.real(1.0) / total
+    return e.select(far, result * down, result)
 
 
 def tanh(e: Emitter, x: Value) -> Value:
