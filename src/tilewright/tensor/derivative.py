@@ -17,9 +17,8 @@ from ..loopir import iter as I
 from ..loopir import op as tir
 from ..loopir import operators as O
 from ..loopir.expr import PrimExpr, const
-from ..loopir.rewrite import Rewriter, handles
-from ..loopir.subst import substitute
 from ..loopir.visit import children
+from .shared import inline_lets
 
 Adjoint = Any  # PrimExpr; None stands for zero
 
@@ -31,7 +30,7 @@ def adjoints(
 
     `leaves(node)` says which loads and variables count. A node used in several places gets the sum.
     """
-    e = _InlineLets().expr(e)
+    e = inline_lets(e)
     order = _topological(e)
     grads: dict[int, PrimExpr] = {id(e): head}
     found: list[tuple[Any, PrimExpr]] = []
@@ -67,12 +66,6 @@ def _topological(e: PrimExpr) -> list[Any]:
     return order
 
 
-class _InlineLets(Rewriter):
-    @handles(E.Let)
-    def _inline(self, e: E.Let) -> Any:
-        return self.expr(substitute(e.body, {e.var: self.expr(e.value)}))
-
-
 def _parts(node: Any, g: PrimExpr) -> Iterable[tuple[Any, Adjoint]]:
     rule = _RULES.get(type(node))
     if rule is None:
@@ -93,6 +86,8 @@ def add(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         return b
     if E.is_const(b, 0):
         return a
+    if a is b:
+        return mul(a, const(2, a.dtype))
     return a + b  # type: ignore[no-any-return]
 
 

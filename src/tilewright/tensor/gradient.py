@@ -16,12 +16,12 @@ from ..base.errors import TilewrightError
 from ..loopir import op as tir
 from ..loopir.expr import PrimExpr, Var, const
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
-from ..loopir.subst import substitute
 from . import reduce as R
 from .derivative import add, adjoints, where
 from .extents import same_extent, same_tree
 from .gradient_reduce import Source, reduction_sources
 from .op import ComputeOp, Operation, PlaceholderOp, post_order
+from .shared import substitute
 from .solve_reads import solve_reads
 from .tensor import Tensor
 
@@ -158,7 +158,7 @@ class _Tape:
                 part = ComputeOp(f"{name}.{n}", "", None, own, [value]).output(0)
                 value = part(*axes)
             elif several:
-                value = substitute(value, dict(zip(own, (a.var for a in axes))))
+                value = substitute(value, {a.var: b.var for a, b in zip(own, axes)})
             total = add(total, value)
         return ComputeOp(name, "", None, axes, [total]).output(0)
 

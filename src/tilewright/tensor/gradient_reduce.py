@@ -12,10 +12,10 @@ from ..loopir import op as tir
 from ..loopir.expr import PrimExpr, Var, const
 from ..loopir.iter import IterVar, Range, Reduce
 from ..loopir.operators import binary
-from ..loopir.subst import substitute
 from . import reduce as R
 from .derivative import adjoints, where
 from .op import ComputeOp, domain
+from .shared import substitute
 from .tensor import Tensor
 
 

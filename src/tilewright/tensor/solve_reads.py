@@ -125,27 +125,25 @@ class _System:
     # --- elimination
 
     def run(self) -> None:
-        self._split_digits()
-        while True:
-            choice = self._choose()
-            if choice is None:
-                break
-            equation, v = choice
+        while any(e.terms for e in self.equations):
+            single = next((e for e in self.equations if len(e.terms) == 1), None)
+            if single is None and self._split_digits():
+                continue
+            equation, v = (single, next(iter(single.terms))) if single else self._choose()
             self.equations.remove(equation)
             self._eliminate(equation, v)
         for equation in self.equations:
             self.guards.append(equation.expr().equal(const(0, equation.rest.dtype)))
 
-    def _split_digits(self) -> None:
+    def _split_digits(self) -> bool:
         """Turn c * v + x == p, where x is in [0, c), into v == p // c and x == p % c."""
-        pending, self.equations = self.equations, []
-        while pending:
-            equation = pending.pop()
+        for equation in self.equations:
             parts = self._leading_digit(equation)
-            if parts is None:
-                self.equations.insert(0, equation)
-            else:
-                pending += parts
+            if parts is not None:
+                self.equations.remove(equation)
+                self.equations += parts
+                return True
+        return False
 
     def _leading_digit(self, equation: Affine) -> list[Affine] | None:
         if len(equation.terms) < 2:
@@ -163,15 +161,15 @@ class _System:
         value = zero - equation.rest - low
         return [Affine({v: 1}, zero - value // c), lower.plus(Affine({}, low + value % c), -1)]
 
-    def _choose(self) -> tuple[Affine, Var] | None:
-        best, best_rank = None, (-1, False)
-        for equation in self.equations:
-            for v, c in equation.terms.items():
-                extent = self.doms[v].extent
-                rank = (extent.value if isinstance(extent, IntImm) else 1 << 62, abs(c) == 1)
-                if rank > best_rank:
-                    best, best_rank = (equation, v), rank
-        return best
+    def _choose(self) -> tuple[Affine, Var]:
+        """The axis of the largest extent, where it has no coefficient if there is a choice."""
+
+        def rank(candidate: tuple[Affine, Var]) -> tuple[int, bool]:
+            extent = self.doms[candidate[1]].extent
+            size = extent.value if isinstance(extent, IntImm) else 1 << 62
+            return size, abs(candidate[0].terms[candidate[1]]) == 1
+
+        return max(((e, v) for e in self.equations for v in e.terms), key=rank)
 
     def _eliminate(self, equation: Affine, v: Var) -> None:
         c = equation.terms[v]
