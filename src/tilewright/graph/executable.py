@@ -137,7 +137,8 @@ class Executable:
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
         """Median seconds of each kernel call, by the names of its nodes, in order."""
-        self.prepare(inputs)()
+        whole = self.prepare(inputs)  # its arrays must live as long as the slots are used
+        whole()
         _, slots = self._load()
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         result = []
@@ -153,4 +154,5 @@ class Executable:
                 kernel(address)
                 times.append(time.perf_counter() - start)
             result.append((" + ".join(nodes), float(np.median(times))))
+        del whole
         return result
