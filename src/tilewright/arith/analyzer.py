@@ -85,12 +85,14 @@ class Analyzer:
         return deep_call(condition_holds, self.context, E.convert(cond))
 
     def can_prove_equal(self, a: Any, b: Any) -> bool:
-        """Whether a == b is proved."""
+        """Whether a and b always have the same value (a NaN counts as the same as itself)."""
         a, b = E.match_types(a, b)
         if a is b:
             return True
         if a.dtype not in LINEAR_TYPES:
-            return self.can_prove(E.EQ(a, b))
+            ctx = self.context
+            x, y = self.simplify(a), self.simplify(b)
+            return ctx.space.uid(x) == ctx.space.uid(y) or self.can_prove(E.EQ(a, b))
         return deep_call(self._equal, a, b)
 
     def _equal(self, a: E.PrimExpr, b: E.PrimExpr) -> bool:

@@ -35,15 +35,17 @@ if TYPE_CHECKING:
 def _split_facts(search: Search, atom: SplitAtom, k: int, found: list[Lin]) -> None:
     x, c, ctx = atom.x, atom.lower, search.ctx
     if not atom.upper:
-        if k < 0:
-            found.append(combined(x, -c, atom_lin(atom)))
-        else:
-            found.append(combined(Lin({atom: c}, c - 1), -1, x))
+        low, high = 0, c - 1  # of the remainder
+        if ctx.known:
+            low, high = map(int, ctx.bound(ctx.space.split(x, 1, c, atom.dtype)))
+        terms: dict[Atom, int] = {atom: c if k > 0 else -c}
+        add_into(terms, x.terms, -1 if k > 0 else 1)
+        found.append(Lin(terms, high - x.const if k > 0 else x.const - low))
         return
     if c == 1:
         quotient = ctx.space.split(x, atom.upper, 0, atom.dtype)
         sign = -1 if k < 0 else 1
-        terms: dict[Atom, int] = {atom: sign, quotient: sign * atom.upper}
+        terms = {atom: sign, quotient: sign * atom.upper}
         add_into(terms, x.terms, -sign)
         found.append(Lin(terms, -sign * x.const))
     if k < 0 and ctx.lin_bound(x)[0] >= 0:

@@ -27,6 +27,7 @@ from ..forms import (
     SplitAtom,
     add_into,
 )
+from ..modular import lin_residue
 from .minmax import extreme
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def sum_form(ctx: Context, e: Any) -> Lin:
             plain = False
     if 0 in terms.values():
         terms = {a: k for a, k in terms.items() if k}
-    if plain or len(terms) < 2:
+    if plain or (len(terms) < 2 and not ctx.residues):
         return Lin(terms, const)
     return melt(ctx, terms, const)
 
@@ -116,6 +117,11 @@ def _melt_step(ctx: Context, terms: dict[Atom, int], const: int) -> Sum | None:
                 found = _carry(ctx, terms, const, high, low)
                 if found is not None:
                     return found
+    if ctx.residues:
+        for s in splits:
+            found = _exact(ctx, terms, const, s)
+            if found is not None:
+                return found
     for s in splits:
         found = _join_whole(ctx, terms, const, s)
         if found is not None:
@@ -194,6 +200,22 @@ def _replace(
         elif atom is not q:
             add_into(result, {atom: k}, 1)
     return result, const
+
+
+def _exact(ctx: Context, terms: dict[Atom, int], const: int, s: SplitAtom) -> Sum | None:
+    """c*(x//c) -> x - r, where x is known to be r modulo c."""
+    c, k = s.lower, terms[s]
+    if s.upper or k % c:
+        return None
+    m, base = lin_residue(ctx, s.x)
+    if m % c:
+        return None
+    result: dict[Atom, int] = {}
+    for atom, coefficient in terms.items():
+        add_into(
+            result, s.x.terms if atom is s else {atom: coefficient}, k // c if atom is s else 1
+        )
+    return result, const + k // c * (s.x.const - base % c)
 
 
 def _join_whole(ctx: Context, terms: dict[Atom, int], const: int, s: SplitAtom) -> Sum | None:
