@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..arith import Analyzer
 from ..base.errors import TilewrightError
 from ..loopir.buffer import Buffer, decl_buffer
 from ..loopir.expr import Node, PrimExpr, Var, convert
@@ -96,7 +97,8 @@ def _region(tensor_slice: TensorSlice) -> list[Range]:
             if index.step not in (None, 1):
                 raise TilewrightError(f"a region has no steps: {tensor_slice!r}")
             begin = 0 if index.start is None else index.start
-            region.append(Range(begin, extent if index.stop is None else index.stop))
+            end = extent if index.stop is None else index.stop
+            region.append(Range.from_min_extent(begin, Analyzer().simplify(convert(end) - begin)))
         else:
             region.append(Range.from_min_extent(index, 1))
     return region
