@@ -21,8 +21,8 @@ from .forms import (
     SplitAtom,
     SumAtom,
     VarAtom,
+    add_into,
     atom_lin,
-    combined,
     constant,
 )
 from .simplify.add import add, melt
@@ -80,23 +80,29 @@ class Evaluation:
 
     def lin(self, x: Lin) -> Ends:
         """The ends of a linear form."""
-        moving = [a for a in x.terms if self.moves(a)]
-        if not moving:
+        moves = self.moves
+        if not any(moves(a) for a in x.terms):
             return x, x
-        fixed = Lin({a: k for a, k in x.terms.items() if a not in moving}, x.const)
-        low: Lin | None = fixed
-        high: Lin | None = fixed
-        for a in moving:
-            k = x.terms[a]
-            first, last = self.atom(a)
+        low: dict[Atom, int] | None = {}
+        high: dict[Atom, int] | None = {}
+        low_const = high_const = x.const
+        for a, k in x.terms.items():
+            first, last = self.atom(a) if moves(a) else (atom_lin(a),) * 2
             if k < 0:
                 first, last = last, first
-            low = None if low is None or first is None else combined(low, k, first)
-            high = None if high is None or last is None else combined(high, k, last)
-        ctx = self.ctx
+            if first is None:
+                low = None
+            elif low is not None:
+                add_into(low, first.terms, k)
+                low_const += k * first.const
+            if last is None:
+                high = None
+            elif high is not None:
+                add_into(high, last.terms, k)
+                high_const += k * last.const
         return (
-            None if low is None else melt(ctx, dict(_in_order(low, x)), low.const),
-            None if high is None else melt(ctx, dict(_in_order(high, x)), high.const),
+            None if low is None else melt(self.ctx, low, low_const),
+            None if high is None else melt(self.ctx, high, high_const),
         )
 
     def atom(self, atom: Atom) -> Ends:
@@ -143,12 +149,6 @@ class Evaluation:
                 known[var] = old
 
         self.ctx.learned(undo)
-
-
-def _in_order(x: Lin, model: Lin) -> list[tuple[Atom, int]]:
-    """The terms of x, those of `model` first and in its order."""
-    head = [(a, x.terms[a]) for a in model.terms if a in x.terms]
-    return head + [(a, k) for a, k in x.terms.items() if a not in model.terms]
 
 
 def _split(ev: Evaluation, atom: SplitAtom) -> Ends:
@@ -221,7 +221,7 @@ def _max(ev: Evaluation, atom: MaxAtom) -> Ends:
 
 
 def _div(ev: Evaluation, atom: DivAtom) -> Ends:
-    if any(ev.moves(a) for a in atom.b.terms) or ev.ctx.lin_bound(atom.b)[0] < 1:
+    if any(ev.moves(a) for a in atom.b.terms) or ev.ctx.lin_bound(atom.b)[0] < 0:
         return UNLIMITED
     low, high = ev.lin(atom.a)
     ctx, n, dtype = ev.ctx, atom.b, atom.dtype
@@ -233,9 +233,13 @@ def _div(ev: Evaluation, atom: DivAtom) -> Ends:
 
 def _mod(ev: Evaluation, atom: ModAtom) -> Ends:
     n = atom.b
-    if any(ev.moves(a) for a in n.terms) or ev.ctx.lin_bound(n)[0] < 1:
+    if any(ev.moves(a) for a in n.terms) or ev.ctx.lin_bound(n)[0] < 0:
         return UNLIMITED
-    return ZERO, Lin(n.terms, n.const - 1)
+    most = Lin(n.terms, n.const - 1)
+    low, high = ev.lin(atom.a)
+    if high is not None and _sign(ev, low):
+        most = extreme(ev.ctx, MinAtom, most, high, atom.dtype)
+    return ZERO, most
 
 
 def _opaque(ev: Evaluation, atom: OpaqueAtom) -> Ends:
