@@ -51,7 +51,7 @@ def scan(
 def _several(item: Any) -> Sequence[Tensor]:
     if item is None:
         return []
-    tensors = [item] if isinstance(item, Tensor) else list(item)
+    tensors = list(item) if isinstance(item, (list, tuple)) else [item]
     for t in tensors:
         if not isinstance(t, Tensor):
             raise TilewrightError(f"scan works on tensors, got {t!r}")
