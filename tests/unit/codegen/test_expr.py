@@ -153,6 +153,15 @@ def test_min_and_max_keep_nan(run_elementwise: Any, dtype: str, lanes: int) -> N
         same(run_elementwise(build, [a], dtype, lanes), rectified)
 
 
+def test_a_constant_nan_wins(run_elementwise: Any) -> None:
+    a = data("float32", 22)
+    for lanes in (1, 4):
+        nan = E.const(float("nan"), parse("float32").with_lanes(lanes))
+        for node in (E.Min, E.Max):
+            got = run_elementwise(lambda v, n=node, c=nan: n(v, c), [a], "float32", lanes)
+            assert np.isnan(got).all()
+
+
 def test_constants_of_every_type(run_elementwise: Any) -> None:
     values: dict[str, list[Any]] = {
         "int8": [-128, 127],

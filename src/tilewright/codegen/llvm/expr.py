@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ _FLOAT_OPS = {
     E.Div: "fdiv contract",
     E.Mod: "frem",
 }
+_NAN_TEXT = re.compile(r"0x[7F]FF[89A-F]")
 _INT_OPS = {E.Add: "add", E.Sub: "sub", E.Mul: "mul"}
 _FLOAT_COMPARE = {E.EQ: "oeq", E.NE: "une", E.LT: "olt", E.LE: "ole", E.GT: "ogt", E.GE: "oge"}
 _INT_COMPARE = {E.EQ: "eq", E.NE: "ne", E.LT: "lt", E.LE: "le", E.GT: "gt", E.GE: "ge"}
@@ -149,8 +151,9 @@ def _extreme(f: Emitter, e: E.BinaryOp) -> str:
 def _float_extreme(f: Emitter, smaller: bool, t: DType, a: str, b: str) -> str:
     """The extreme of two floats, NaN where either is NaN (the sign of a zero is either's).
 
-    x86's instruction gives its second operand if a comparison is unordered: against a constant one
-    instruction is enough, else a blend follows. Arm's instruction does what is wanted by itself.
+    x86's instruction gives its second operand if a comparison is unordered, so against a constant
+    one instruction is enough; else both orders are computed and their bits joined, which are the
+    same, or a NaN's. Arm's instruction does what is wanted by itself.
     """
     kind, flags = f.type(t.text), f.type(parse("bool").with_lanes(t.lanes))
     if f.module.nan_extremes:
@@ -159,13 +162,15 @@ def _float_extreme(f: Emitter, smaller: bool, t: DType, a: str, b: str) -> str:
         return f.op(f"call {kind} @{name}({kind} {a}, {kind} {b})")
     if is_constant(a):
         a, b = b, a
-    if is_constant(b):
-        test = f.op(f"fcmp u{'lt' if smaller else 'gt'} {kind} {a}, {b}")
-        return f.op(f"select {flags} {test}, {kind} {a}, {kind} {b}")
+    test = f.op(f"fcmp u{'le' if smaller else 'ge'} {kind} {a}, {b}")
+    first = f.op(f"select {flags} {test}, {kind} {a}, {kind} {b}")
+    if is_constant(b) and _NAN_TEXT.search(b) is None:
+        return first
     test = f.op(f"fcmp o{'lt' if smaller else 'gt'} {kind} {a}, {b}")
-    result = f.op(f"select {flags} {test}, {kind} {a}, {kind} {b}")
-    nan = f.op(f"fcmp uno {kind} {a}, {f.splat('0.0', f.type(t.element), t.lanes)}")
-    return f.op(f"select {flags} {nan}, {kind} {a}, {kind} {result}")
+    second = f.op(f"select {flags} {test}, {kind} {a}, {kind} {b}")
+    bits = f.type(parse(f"int{t.bits}").with_lanes(t.lanes))
+    x, y = (f.op(f"bitcast {kind} {v} to {bits}") for v in (first, second))
+    return f.op(f"bitcast {bits} {f.op(f'or {bits} {x}, {y}')} to {kind}")
 
 
 def _compare(f: Emitter, e: E.CmpOp) -> str:

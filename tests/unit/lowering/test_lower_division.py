@@ -1,0 +1,84 @@
+"""lower_division: which divisions become shifts and plain divisions; their values are tested in
+tests/unit/codegen/test_expr.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilewright.loopir import expr as E
+from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import decl_buffer
+from tilewright.loopir.visit import walk
+from tilewright.lowering.lower_division import lower_division
+
+
+def kinds(value: Any, wrap: Any = None) -> set[str]:
+    """Names of the divisions and operations left in a store of `value`."""
+    b = decl_buffer((64,), "int32", "b")
+    p = E.Var("p", "handle")
+    body: S.Stmt = S.BufferStore(b, E.Cast("int32", value), [E.const(0)])
+    body = wrap(body) if wrap else body
+    done = lower_division(S.PrimFunc([p], body, {p: b}))
+    return {
+        x.op.name if isinstance(x, E.Call) else type(x).__name__
+        for x in walk(done.body)
+        if isinstance(x, (E.Call, E.FloorDiv, E.FloorMod, E.Div, E.Mod))
+    }
+
+
+X = E.Var("x", "int32")
+Y = E.Var("y", "int32")
+
+
+def test_powers_of_two() -> None:
+    assert kinds(E.FloorDiv(X, E.const(8))) == {"tir.shift_right"}
+    assert kinds(E.FloorMod(X, E.const(8))) == {"tir.bitwise_and"}
+    assert kinds(E.FloorDiv(X, E.const(1))) == set()
+    assert kinds(E.FloorDiv(X, E.const(-8))) == {"FloorDiv"}
+
+
+def test_unknown_signs_stay() -> None:
+    assert kinds(E.FloorDiv(X, E.const(7))) == {"FloorDiv"}
+    assert kinds(E.FloorMod(X, Y)) == {"FloorMod"}
+
+
+def test_unsigned() -> None:
+    x = E.Var("x", "uint32")
+    assert kinds(E.FloorDiv(x, E.const(7, "uint32"))) == {"Div"}
+
+
+def loop(var: E.Var, low: Any, extent: Any) -> Any:
+    return lambda body: S.For(var, low, extent, 0, body)
+
+
+@pytest.mark.parametrize("value", [
+    E.FloorDiv(X, E.const(7)),
+    E.FloorDiv(X * 3 + 2, E.const(7)),
+    E.FloorDiv(E.FloorMod(Y, E.const(5)) + X, E.const(7)),
+    E.FloorDiv(E.Max(Y, X), E.const(7)),
+    E.FloorDiv(E.Cast("int64", X), E.const(7, "int64")),
+    E.FloorDiv(E.const(20) - X, E.const(7)),
+])  # fmt: skip
+def test_loop_variables_from_zero(value: Any) -> None:
+    assert "FloorDiv" not in kinds(value, loop(X, 0, 10))
+
+
+def test_loops_that_start_below_zero_and_guards() -> None:
+    value = E.FloorDiv(X, E.const(7))
+    assert "FloorDiv" in kinds(value, loop(X, -3, 10))
+    guarded = loop(X, -3, 10)
+
+    def wrap(body: S.Stmt) -> S.Stmt:
+        return guarded(S.IfThenElse(X >= 0, body))  # type: ignore[no-any-return]
+
+    assert "FloorDiv" not in kinds(value, wrap)
+    assert "FloorDiv" in kinds(value, lambda b: guarded(S.IfThenElse(X >= 0, S.no_op(), b)))
+
+
+def test_divisors_that_are_variables() -> None:
+    value = E.FloorMod(X, Y)
+    assert "FloorMod" in kinds(value, loop(X, 0, 10))
+    both = loop(X, 0, 10)
+    assert "FloorMod" not in kinds(value, lambda b: both(S.IfThenElse(Y > 0, b)))
