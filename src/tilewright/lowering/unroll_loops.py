@@ -91,7 +91,7 @@ class _Unroller(Rewriter):
         self.steps *= extent
         if (self.explicit or extent == 1) and small:
             return _copies(s, extent, body)
-        self.loops += 1
+        self.loops += not small
         if marked and body is s.body:
             return s
         return S.For(
