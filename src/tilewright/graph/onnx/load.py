@@ -54,6 +54,21 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
     return Graph(graph.name or "network", inputs, outputs, builder.nodes)
 
 
+def load_tensor(path: str | os.PathLike[str]) -> np.ndarray[Any, Any]:
+    """The array in a file that holds one ONNX TensorProto, as model zoos give expected outputs."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    proto = onnx.TensorProto()
+    try:
+        proto.ParseFromString(Path(path).read_bytes())
+    except (OSError, DecodeError) as error:
+        raise ImportModelError(f"cannot read an ONNX tensor from {path}: {error}") from None
+    if not proto.data_type:
+        raise ImportModelError(f"{path} holds no ONNX tensor")
+    return _array(onnx, proto, None)
+
+
 def _read(onnx: Any, model: Any) -> tuple[Any, Path | None]:
     from google.protobuf.message import DecodeError
 

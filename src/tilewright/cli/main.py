@@ -1,0 +1,84 @@
+"""`tilewright`: the commands. Each stands in a file of its own; this one owns click."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..base.errors import TilewrightError
+from . import doctor as doctor_command
+from . import run as run_command
+
+
+class _Group(click.Group):
+    """Shows the user's mistakes as one line, not as a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TilewrightError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tilewright")
+def main() -> None:
+    """A tensor compiler: run networks fast on this machine's CPU."""
+
+
+@main.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.option("--target", default="llvm", show_default=True, help="What to compile for.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="Data of one input; seeded random data without it. May be given several times.",
+)
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="Where to save one output. May be given several times.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=1,3,224,224",
+    help="Shape of an input whose dimensions the model leaves open.",
+)
+@click.option(
+    "--check",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compare the first output with this .npy or ONNX TensorProto .pb file.",
+)
+@click.option("--rtol", default=1e-3, show_default=True, help="Tolerance of --check, relative.")
+@click.option("--repeat", default=20, show_default=True, help="Timed runs.")
+@click.option("--threads", type=int, help="Threads to use (default: all cores).")
+@click.option("--profile", is_flag=True, help="Show the time of each kernel.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def run(**options: Any) -> None:
+    """Compile an ONNX MODEL, run it, and report outputs, compile time and latency.
+
+    Exits with 1 if --check finds a difference.
+    """
+    sys.exit(run_command.run(run_command.Options(**options)))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def doctor(as_json: bool) -> None:
+    """Say what works on this machine: versions, CPU, threads, targets."""
+    doctor_command.doctor(as_json)
+
+
+if __name__ == "__main__":
+    main()

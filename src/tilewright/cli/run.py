@@ -1,0 +1,195 @@
+"""`tilewright run`: compile a network, run it, report."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.dtype import parse
+from ..base.errors import ImportModelError, TilewrightError
+from ..driver.peak import fma_peak
+from ..graph.build import compile as compile_graph
+from ..graph.build import flops
+from ..graph.executable import Executable
+from ..graph.ir import Graph
+from ..graph.onnx.load import load_onnx, load_tensor
+from ..rt import threads
+from ..rt.files import write_atomically
+from . import show
+
+Array = np.ndarray[Any, Any]
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options, see main.py."""
+
+    model: str
+    target: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    shapes: Sequence[str]
+    check: str | None
+    rtol: float
+    repeat: int
+    threads: int | None
+    profile: bool
+    as_json: bool
+
+
+def run(options: Options) -> int:
+    """Run the command; the exit status."""
+    if options.repeat < 1:
+        raise TilewrightError("--repeat must be at least 1")
+    if options.threads is not None:
+        threads.set_num_threads(options.threads)
+    shapes = {name: _shape(text) for name, text in map(_pair, options.shapes)}
+    graph = load_onnx(options.model, shapes)
+    arrays, random = _input_data(graph, dict(map(_pair, options.inputs)))
+    targets = dict(map(_pair, options.outputs))
+    unknown = sorted(set(targets) - {v.name for v in graph.outputs})
+    if unknown:
+        known = ", ".join(v.name for v in graph.outputs)
+        raise TilewrightError(f"--output: the model has no output {unknown[0]!r}; it has: {known}")
+    start = time.perf_counter()
+    with show.progress("compiling") as step:
+        net = compile_graph(graph, options.target, progress=step)
+    compile_s = time.perf_counter() - start
+    results = net.run(arrays)
+    for name, path in targets.items():
+        _save(path, results[name])
+    times = _time(net, arrays, options.repeat)
+    report = _report(graph, net, results, times, compile_s, random)
+    if options.check is not None:
+        report["check"] = _check(results[net.output_names[0]], options.check, options.rtol)
+    if options.profile:
+        report["profile"] = [
+            {"nodes": nodes, "ms": seconds * 1e3} for nodes, seconds in net.profile(arrays)
+        ]
+    if options.as_json:
+        print(json.dumps(report))
+    else:
+        show.run_report(report, results)
+    return 0 if report.get("check", {"ok": True})["ok"] else 1
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise TilewrightError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(d) for d in text.split(","))
+    except ValueError:
+        raise TilewrightError(f"a shape is numbers with commas between, got {text!r}") from None
+
+
+def _input_data(graph: Graph, files: Mapping[str, str]) -> tuple[dict[str, Array], list[str]]:
+    """Arrays for all inputs, and the names of those that are random."""
+    known = {v.name for v in graph.inputs}
+    unknown = sorted(set(files) - known)
+    if unknown:
+        raise TilewrightError(
+            f"--input: the model has no input {unknown[0]!r}; it has: {', '.join(sorted(known))}"
+        )
+    generator = np.random.default_rng(SEED)
+    arrays: dict[str, Array] = {}
+    random = []
+    for v in graph.inputs:
+        if v.name in files:
+            arrays[v.name] = load_array(files[v.name])
+            continue
+        random.append(v.name)
+        dtype = parse(v.dtype)
+        if dtype.is_float:
+            arrays[v.name] = generator.standard_normal(v.shape).astype(dtype.numpy)
+        else:
+            arrays[v.name] = generator.integers(0, 2, v.shape).astype(dtype.numpy)
+    return arrays, random
+
+
+def load_array(path: str) -> Array:
+    """The array in a .npy file, or in an ONNX TensorProto (.pb)."""
+    if Path(path).suffix == ".pb":
+        return load_tensor(path)
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ImportModelError(f"cannot read an array from {path}: {error}") from None
+    return array
+
+
+def _save(path: str, array: Array) -> None:
+    data = io.BytesIO()
+    np.save(data, array)
+    write_atomically(path, data.getvalue())
+
+
+def _time(net: Executable, arrays: Mapping[str, Array], repeat: int) -> list[float]:
+    """Seconds of each timed run, after warming up."""
+    call = net.prepare(arrays)
+    for _ in range(min(3, repeat)):
+        call()
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _report(
+    graph: Graph,
+    net: Executable,
+    results: Mapping[str, Array],
+    times: Sequence[float],
+    compile_s: float,
+    random: Sequence[str],
+) -> dict[str, Any]:
+    median = float(np.median(times))
+    work = flops(graph)
+    peak = fma_peak(net.target, threads.num_threads())
+    rate = work / median if work else 0.0
+    report: dict[str, Any] = {
+        "model": graph.name,
+        "target": str(net.target),
+        "threads": threads.num_threads(),
+        "compile_s": compile_s,
+        "latency_ms": {"median": median * 1e3, "p90": float(np.quantile(times, 0.9)) * 1e3},
+        "gflops": rate / 1e9,
+        "peak_gflops": peak / 1e9,
+        "share_of_peak": rate / peak if peak else 0.0,
+        "outputs": {name: {"shape": a.shape, "dtype": str(a.dtype)} for name, a in results.items()},
+    }
+    if random:
+        report["random_inputs"] = list(random)
+        report["seed"] = SEED
+    first = next(iter(results.values()))
+    if show.is_classifier(first):
+        report["top5"] = show.top5(first)
+    return report
+
+
+def _check(actual: Array, path: str, rtol: float) -> dict[str, Any]:
+    """How far the output is from what is expected, relative to the largest expected value."""
+    expected = load_array(path)
+    if expected.shape != actual.shape:
+        raise TilewrightError(
+            f"--check: {path} has shape {expected.shape}, the output has {actual.shape}"
+        )
+    wide, reference = actual.astype(np.float64), expected.astype(np.float64)
+    scale = float(np.abs(reference).max()) if reference.size else 0.0
+    error = float(np.abs(wide - reference).max()) if reference.size else 0.0
+    worst = error / scale if scale else error
+    return {"ok": bool(worst <= rtol), "worst_error": worst, "rtol": rtol, "file": path}

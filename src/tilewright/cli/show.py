@@ -1,0 +1,98 @@
+"""What commands print; the one module that owns rich."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on stderr; gives the function that moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(file=sys.stderr)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[item]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None, item="")
+
+        def step(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, item=name[:40])
+
+        yield step
+
+
+def is_classifier(output: Array) -> bool:
+    """Whether an output looks like scores of classes: one row of ten or more numbers."""
+    return output.ndim == 2 and output.shape[0] == 1 and output.shape[1] >= 10
+
+
+def top5(scores: Array) -> list[dict[str, Any]]:
+    """The five best classes with their scores."""
+    row = scores.reshape(-1)
+    best = np.argsort(-row.astype(np.float64), kind="stable")[:5]
+    return [{"class": int(k), "score": float(row[k])} for k in best]
+
+
+def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
+    """The report of `tilewright run` as text."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    for name in report.get("random_inputs", ()):
+        console.print(f"note: input {name} is random data (seed {report['seed']})")
+    for name, array in results.items():
+        shape = "x".join(map(str, array.shape))
+        console.print(f"output {name}: {array.dtype} {shape}")
+    if "top5" in report:
+        table = Table("class", "score", title="top 5")
+        for row in report["top5"]:
+            table.add_row(str(row["class"]), f"{row['score']:.5g}")
+        console.print(table)
+    latency = report["latency_ms"]
+    console.print(f"compiled in {report['compile_s']:.2f} s for {report['target']}")
+    console.print(
+        f"latency {latency['median']:.3f} ms median, {latency['p90']:.3f} ms p90, "
+        f"{report['threads']} threads"
+    )
+    if report["gflops"]:
+        console.print(
+            f"rate {report['gflops']:.1f} GFLOP/s, {report['share_of_peak']:.0%} of the measured "
+            f"peak of {report['peak_gflops']:.0f}"
+        )
+    if "check" in report:
+        check = report["check"]
+        word = "ok" if check["ok"] else "WRONG"
+        console.print(
+            f"check {word}: worst error {check['worst_error']:.3g} of the largest value "
+            f"(tolerance {check['rtol']:.3g})"
+        )
+    if "profile" in report:
+        table = Table("ms", "nodes", title="kernels, slowest first")
+        for row in sorted(report["profile"], key=lambda r: -r["ms"]):
+            table.add_row(f"{row['ms']:.3f}", row["nodes"])
+        console.print(table)
+
+
+def facts(rows: Mapping[str, Any]) -> None:
+    """Names and values, one a line."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    width = max(map(len, rows))
+    for name, value in rows.items():
+        console.print(f"{name.ljust(width)}  {value}", soft_wrap=True)
