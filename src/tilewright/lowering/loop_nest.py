@@ -16,6 +16,7 @@ from typing import Any
 
 from ..base.errors import CompileError
 from ..loopir.buffer import Buffer
+from ..loopir.calls import tvm_tuple
 from ..loopir.expr import PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, Range
 from ..loopir.stmt import (
@@ -89,13 +90,13 @@ class NestBuilder:
         self.missing.pop(stage.id, None)
         producer = self.stage(stage)
         buffers = self.memory.internal(stage)
-        for flag, key in (
-            (stage.double_buffered, "double_buffer_scope"),
-            (stage.rolling, "rolling_buffer_scope"),
-        ):
-            if flag:
-                for buffer in buffers:
-                    producer = AttrStmt(buffer, key, 1, producer)
+        if stage.double_buffered:
+            for buffer in buffers:
+                producer = AttrStmt(buffer, "double_buffer_scope", 1, producer)
+        if stage.rolling:
+            for place in (self.memory.place(t) for t in stage.op.outputs):
+                minima = tvm_tuple(*(place.minima or ()))
+                producer = AttrStmt(place.buffer, "rolling_buffer_scope", minima, producer)
         body = seq(producer, consumer)
         for buffer in reversed(buffers):
             body = Allocate(buffer, body)
