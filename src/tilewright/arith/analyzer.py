@@ -16,7 +16,7 @@ from ..base.deep import deep_call
 from ..loopir import expr as E
 from ..loopir.effects import is_pure
 from ..loopir.iter import IterVar, Range
-from .assume import assume, bind_range, bind_value, forget
+from .assume import assume, bind_range, bind_value, renewed
 from .bound import ConstIntBound, ModularSet, unlimited
 from .context import Context
 from .decide import condition_holds
@@ -136,8 +136,7 @@ class Analyzer:
 
     def const_int_bound_update(self, var: Any, bound: ConstIntBound) -> None:
         """Say between which constants a variable lies."""
-        atom = self.context.space.var(var.var if isinstance(var, IterVar) else var)
-        forget(self.context, atom)
+        atom = renewed(self.context, var.var if isinstance(var, IterVar) else var)
         self.context.known[atom] = (unlimited(bound.min_value), unlimited(bound.max_value))
 
     def modular_set(self, e: Any) -> ModularSet:

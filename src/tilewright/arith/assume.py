@@ -203,8 +203,7 @@ def _learn_unequal(ctx: Context, x: Lin) -> None:
 
 def bind_range(ctx: Context, var: E.Var, r: Range) -> None:
     """Learn that a variable lies in a range, for as long as it occurs."""
-    atom = ctx.space.var(var)
-    forget(ctx, atom)
+    atom = renewed(ctx, var)
     if var.dtype not in LINEAR_TYPES:
         return
     start, extent = ctx.lin(r.min), ctx.lin(r.extent)
@@ -226,9 +225,17 @@ def bind_range(ctx: Context, var: E.Var, r: Range) -> None:
 
 def bind_value(ctx: Context, var: E.Var, value: Any) -> None:
     """Let a variable stand for an expression wherever it occurs."""
-    atom = ctx.space.var(var)
-    forget(ctx, atom)
+    atom = renewed(ctx, var)
     ctx.values[atom] = ctx.lin(value) if var.dtype in LINEAR_TYPES else ctx.simp(value)
+
+
+def renewed(ctx: Context, var: E.Var) -> VarAtom:
+    """The atom of a variable of which nothing is known (any more)."""
+    met = id(var) in ctx.space.vars
+    atom = ctx.space.var(var)
+    if met:  # results so far may rest on what was known
+        forget(ctx, atom)
+    return atom
 
 
 def forget(ctx: Context, atom: VarAtom) -> None:

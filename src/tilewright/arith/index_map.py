@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
@@ -13,62 +13,7 @@ from ..loopir.operators import logical_or
 from ..loopir.subst import substitute
 from .analyzer import Analyzer
 from .int_set import eval_set
-from .iter_map import IterMapResult, IterMark, IterSum, detect_iter_map, in_radix
-
-
-def inverse_affine_iter_map(
-    iter_map: Sequence[IterSum], outputs: Sequence[Any], analyzer: Analyzer | None = None
-) -> dict[E.Var, E.PrimExpr]:
-    """Each input variable as an expression of the values `outputs` of the sums.
-
-    The sums must be those of a bijective `detect_iter_map` (or an injective one: then the result
-    holds for values that the map takes).
-    """
-    analyzer = analyzer or Analyzer()
-    values: dict[int, tuple[IterMark, E.PrimExpr]] = {}
-    for s, y in zip(iter_map, outputs, strict=True):
-        _take_apart(s, E.convert(y), values)
-    result: dict[E.Var, E.PrimExpr] = {}
-    while values:
-        key = _next_known(values)
-        mark, value = values.pop(key)
-        if isinstance(mark.source, E.Var):
-            result[mark.source] = analyzer.simplify(value + mark.first)
-        else:
-            _take_apart(mark.source, value, values)
-    return result
-
-
-def _next_known(values: Mapping[int, tuple[IterMark, E.PrimExpr]]) -> int:
-    """A mark all of whose digits are known: one that no pending fused mark still feeds."""
-    fed: set[int] = set()
-    for mark, _ in values.values():
-        stack = [mark.source]
-        while stack:
-            source = stack.pop()
-            if isinstance(source, IterSum):
-                for d in source.args:
-                    fed.add(id(d.mark))
-                    stack.append(d.mark.source)
-    return next(k for k in values if k not in fed)
-
-
-def _take_apart(s: IterSum, y: E.PrimExpr, values: dict[int, tuple[IterMark, E.PrimExpr]]) -> None:
-    """Add to each mark's value what the digits in `s` say of it, for s = y."""
-    digits = in_radix(s.args) or []
-    rest: Any = y - s.base
-    for d in digits:
-        if d.scale < 0:
-            rest = rest - d.scale * ((d.extent or 1) - 1)
-    for i, d in enumerate(digits):
-        digit: Any = rest
-        if i + 1 < len(digits):
-            digit = digit % abs(digits[i + 1].scale)
-        digit = digit // abs(d.scale)
-        if d.scale < 0:
-            digit = (d.extent or 1) - 1 - digit
-        mark, value = values.get(id(d.mark), (d.mark, E.const(0, y.dtype)))
-        values[id(d.mark)] = (mark, value + digit * d.lower)
+from .iter_map import IterMapResult, detect_iter_map, inverse_affine_iter_map
 
 
 class IndexMap:

@@ -1,75 +1,16 @@
-"""Index maps made of digits: which indices are sums of split and fused iterators.
-
-An iterator that runs over [0, extent) is cut into digits like a number in mixed radix: `i//8` and
-`i%8` are the two digits of i at 8. An index is a sum of digits with scales; where each scale is the
-extent of everything below it (`i*32 + j`, j in [0, 32)), the sum runs through an interval, every
-value once: it is an iterator itself (a *fused* one) and can be cut again. A map whose indices use
-every digit of every iterator exactly once is a bijection, and is undone digit by digit.
-"""
+"""Index maps as sums of digits (digits.py), and their inverses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from ..base.deep import deep_call
+from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.iter import IterVar, Range
-from ..loopir.visit import uses_var
 from .analyzer import Analyzer
-
-
-class IterMark:
-    """An iterator over [0, extent): a variable less its first value, or a sum of digits.
-
-    `extent` is None where it is not a constant; such an iterator can have digits, but only its
-    highest digit is without limit.
-    """
-
-    __slots__ = ("extent", "first", "source")
-
-    def __init__(self, source: E.Var | IterSum, extent: int | None, first: Any = None) -> None:
-        self.source = source
-        self.extent = extent
-        self.first = first if first is not None else E.const(0)
-
-
-class IterSplit:
-    """The digit (mark // lower) % extent, times `scale` (below zero: it runs backwards)."""
-
-    __slots__ = ("extent", "lower", "mark", "scale")
-
-    def __init__(self, mark: IterMark, lower: int, extent: int | None, scale: int) -> None:
-        self.mark = mark
-        self.lower = lower
-        self.extent = extent
-        self.scale = scale
-
-    def scaled(self, k: int) -> IterSplit:
-        return IterSplit(self.mark, self.lower, self.extent, self.scale * k)
-
-    def span(self) -> int | None:
-        """How far the digit moves the sum, plus one step; None: without limit."""
-        return None if self.extent is None else abs(self.scale) * self.extent
-
-
-class IterSum:
-    """A sum of digits and a base that moves with no iterator."""
-
-    __slots__ = ("args", "base")
-
-    def __init__(self, args: Sequence[IterSplit], base: Any) -> None:
-        self.args = tuple(args)
-        self.base = E.convert(base)
-
-    def key(self) -> Any:
-        """Equal for equal sums of the same marks."""
-        return frozenset((id(a.mark), a.lower, a.extent, a.scale) for a in self.args)
-
-
-class IterMapError(Exception):
-    """Why an index is no sum of digits."""
+from .digits import IterMapError, IterMark, IterSum, Reader, check_digits, in_radix
 
 
 class IterMapResult:
@@ -87,14 +28,14 @@ def detect_iter_map(
     indices: Sequence[Any],
     input_iters: Mapping[Any, Range],
     predicate: Any = True,
-    require_bijective: bool = True,
+    check_level: str = "bijective",
     analyzer: Analyzer | None = None,
 ) -> IterMapResult:
     """Read `indices` over iterators with known ranges as sums of digits.
 
-    With `require_bijective`, every digit of every iterator must be used once, and each index must
-    run through a whole interval. Otherwise it is enough that no digit is used twice. `padded` says
-    that extents do not divide, so that the indices have room for more than the iterators' values.
+    `check_level` "injective" asks that every digit of every iterator is used once, "bijective" also
+    that each index runs through a whole interval; "none" allows unused digits. `padded` says that
+    extents do not divide, so that the indices have room for more than the iterators' values.
     """
     analyzer = analyzer or Analyzer()
     ranges = {(k.var if isinstance(k, IterVar) else k): r for k, r in input_iters.items()}
@@ -111,10 +52,10 @@ def detect_iter_map(
                 (E.convert, False),
                 (E.convert, True),
             ):
-                reader = _Reader(ranges, analyzer, whole)
+                reader = Reader(ranges, analyzer, whole)
                 try:
                     sums = [reader.sum(prepare(e)) for e in indices]
-                    padded = check_digits(sums, reader.marks, require_bijective)
+                    padded = check_digits(sums, reader.marks, check_level)
                     return IterMapResult(sums, [], padded)
                 except IterMapError as error:
                     errors.append(str(error))
@@ -123,194 +64,78 @@ def detect_iter_map(
     return deep_call(work)
 
 
-def in_radix(args: Sequence[IterSplit]) -> list[IterSplit] | None:
-    """Digits from low to high if no two sums of them are equal by construction, else None."""
-    digits = sorted(args, key=lambda a: (abs(a.scale), a.extent or 0))
-    for low, high in pairwise(digits):
-        span = low.span()
-        if span is None or abs(high.scale) < span:
-            return None
-    return digits
+def inverse_affine_iter_map(
+    iter_map: Sequence[IterSum], outputs: Sequence[Any], analyzer: Analyzer | None = None
+) -> dict[E.Var, E.PrimExpr]:
+    """Each input variable as an expression of the values `outputs` of the sums.
+
+    The sums must be those of a bijective `detect_iter_map` (or an injective one: then the result
+    holds for values that the map takes).
+    """
+    analyzer = analyzer or Analyzer()
+    values: dict[int, tuple[IterMark, E.PrimExpr]] = {}
+    for s, y in zip(iter_map, outputs, strict=True):
+        _take_apart(s, E.convert(y), values)
+    result: dict[E.Var, E.PrimExpr] = {}
+    while values:
+        key = _next_known(values)
+        mark, value = values.pop(key)
+        if isinstance(mark.source, E.Var):
+            result[mark.source] = analyzer.simplify(value + mark.first)
+        else:
+            _take_apart(mark.source, value, values)
+    return result
 
 
-def is_whole(digits: Sequence[IterSplit]) -> bool:
-    """Whether a sum of digits in radix order runs through an interval without gaps."""
-    expected: int | None = 1
+def _next_known(values: Mapping[int, tuple[IterMark, E.PrimExpr]]) -> int:
+    """A mark all of whose digits are known: one that no pending fused mark still feeds."""
+    fed: set[int] = set()
+    for mark, _ in values.values():
+        stack = [mark.source]
+        while stack:
+            source = stack.pop()
+            if isinstance(source, IterSum):
+                for d in source.args:
+                    fed.add(id(d.mark))
+                    stack.append(d.mark.source)
+    return next(k for k in values if k not in fed)
+
+
+def _take_apart(s: IterSum, y: E.PrimExpr, values: dict[int, tuple[IterMark, E.PrimExpr]]) -> None:
+    """Add to each mark's value what the digits in `s` say of it, for s = y."""
+    digits = in_radix(s.args) or []
+    rest: Any = y - s.base
     for d in digits:
-        if d.scale != expected and -d.scale != expected:
-            return False
-        expected = d.span()
-    return True
+        if d.scale < 0:
+            rest = rest - d.scale * ((d.extent or 1) - 1)
+    for i, d in enumerate(digits):
+        digit: Any = rest
+        if i + 1 < len(digits):
+            digit = digit % abs(digits[i + 1].scale)
+        digit = digit // abs(d.scale)
+        if d.scale < 0:
+            digit = (d.extent or 1) - 1 - digit
+        mark, value = values.get(id(d.mark), (d.mark, E.const(0, y.dtype)))
+        values[id(d.mark)] = (mark, value + digit * d.lower)
 
 
-def check_digits(sums: Sequence[IterSum], marks: Sequence[IterMark], bijective: bool) -> bool:
-    """Raise IterMapError unless the digits used fit together; whether extents leave padding."""
-    used: dict[int, list[IterSplit]] = {}
-    owners: dict[int, IterMark] = {id(m): m for m in marks}
-    pending = list(sums)
-    seen: set[int] = set()
-    while pending:
-        s = pending.pop()
-        digits = in_radix(s.args)
-        if digits is None:
-            raise IterMapError("the iterators of an index overlap: two places have the same index")
-        if bijective and not is_whole(digits):
-            raise IterMapError("an index does not run through a whole interval")
-        for d in s.args:
-            used.setdefault(id(d.mark), []).append(d)
-            owners[id(d.mark)] = d.mark
-            if isinstance(d.mark.source, IterSum) and id(d.mark) not in seen:
-                seen.add(id(d.mark))
-                pending.append(d.mark.source)
-    padded = False
-    for ident, mark in owners.items():
-        padded = _check_mark(mark, used.get(ident, []), bijective) or padded
-    return padded
+def inverse_index_map(
+    variables: Sequence[E.Var],
+    ranges: Mapping[E.Var, Range],
+    forward: Sequence[Any],
+    new_variables: Sequence[E.Var],
+    extents: Sequence[Any],
+) -> list[E.PrimExpr]:
+    """Each of `variables` in terms of `new_variables`, where these are the values of `forward`.
 
-
-def _name(mark: IterMark) -> str:
-    return mark.source.name if isinstance(mark.source, E.Var) else "a fused iterator"
-
-
-def _check_mark(mark: IterMark, digits: list[IterSplit], bijective: bool) -> bool:
-    digits = sorted((d for d in digits if d.extent != 1), key=lambda d: d.lower)
-    expected: int | None = 1
-    for d in digits:
-        if expected is None or d.lower < expected:
-            raise IterMapError(f"a digit of {_name(mark)} is used twice")
-        if bijective and d.lower != expected:
-            raise IterMapError(f"a digit of {_name(mark)} is not used")
-        expected = None if d.extent is None else d.lower * d.extent
-    if not bijective:
-        return False
-    if mark.extent is None:
-        if expected is not None:
-            raise IterMapError(f"the high digit of {_name(mark)} is not used")
-        return any(d.lower > 1 for d in digits)
-    if expected is None or expected < mark.extent:
-        raise IterMapError(f"{_name(mark)} is not used, or its high digit is not")
-    return expected > mark.extent
-
-
-class _Reader:
-    """Reads expressions as sums of digits."""
-
-    def __init__(self, ranges: Mapping[E.Var, Range], analyzer: Analyzer, whole: bool) -> None:
-        self.analyzer = analyzer
-        self.keeps_whole = whole
-        self.marks: list[IterMark] = []
-        self.of_var: dict[E.Var, IterMark] = {}
-        self.fused: dict[Any, IterMark] = {}
-        for var, r in ranges.items():
-            extent = E.const_int(analyzer.simplify(r.extent))
-            if extent == 1:
-                continue  # the analyzer has replaced it by its only value
-            mark = IterMark(var, extent, r.min)
-            self.marks.append(mark)
-            self.of_var[var] = mark
-
-    def sum(self, e: Any) -> IterSum:
-        """The sum of digits that an expression is; IterMapError if it is none."""
-        t = type(e)
-        if isinstance(e, E.Var) and e in self.of_var:
-            mark = self.of_var[e]
-            return IterSum([IterSplit(mark, 1, mark.extent, 1)], mark.first)
-        if t is E.Add or t is E.Sub:
-            return self._add(self.sum(e.a), self.sum(e.b), 1 if t is E.Add else -1)
-        if t is E.Mul:
-            a, b = (e.b, e.a) if isinstance(e.a, E.IntImm) else (e.a, e.b)
-            k = E.const_int(b)
-            if k is not None:
-                s = self.sum(a)
-                return IterSum([d.scaled(k) for d in s.args] if k else [], s.base * k)
-        if t in (E.FloorDiv, E.FloorMod):
-            c = E.const_int(e.b)
-            if c is not None and c > 0:
-                s = self.sum(e.a)
-                return self._cut(s, c, t is E.FloorDiv) if s.args else IterSum((), t(s.base, e.b))
-        if not uses_var(e, self.of_var.__contains__):
-            return IterSum((), e)
-        raise IterMapError(f"{e} is no sum of quotients and remainders of the iterators")
-
-    def _add(self, x: IterSum, y: IterSum, sign: int) -> IterSum:
-        args = list(x.args)
-        for d in y.args:
-            new = d.scaled(sign)
-            for i, old in enumerate(args):
-                if (old.mark, old.lower, old.extent) == (new.mark, new.lower, new.extent):
-                    k = old.scale + new.scale
-                    args[i : i + 1] = [IterSplit(old.mark, old.lower, old.extent, k)] if k else []
-                    break
-            else:
-                args.append(new)
-        return IterSum(args, x.base + y.base if sign > 0 else x.base - y.base)
-
-    def _cut(self, s: IterSum, c: int, quotient: bool) -> IterSum:
-        """The digits of s at c and above (as s // c), or those below (as s % c)."""
-        base = E.const_int(self.analyzer.simplify(s.base))
-        if base is None or base % c or (self.keeps_whole and len(s.args) > 1):
-            s, base = self._fuse(s), 0
-        whole = [d for d in s.args if d.scale % c == 0]
-        rest = [d for d in s.args if d.scale % c]
-        low, high = self._below(rest, c)
-        if low is None:
-            mark = self._fuse(IterSum(rest, 0)).args[0].mark
-            low, high = self._digit_at(IterSplit(mark, 1, mark.extent, 1), c)
-        if quotient:
-            args = [IterSplit(d.mark, d.lower, d.extent, d.scale // c) for d in (*whole, *high)]
-            return IterSum(args, base // c)
-        return IterSum(low, 0)
-
-    def _below(
-        self, rest: list[IterSplit], c: int
-    ) -> tuple[list[IterSplit] | None, list[IterSplit]]:
-        """Digits of a sum below c and those above; (None, []) if c cuts no digit evenly."""
-        digits = in_radix(rest)
-        if digits is None:
-            raise IterMapError("the iterators under a division overlap")
-        if any(d.scale < 0 for d in digits):
-            return None, []
-        low: list[IterSplit] = []
-        high: list[IterSplit] = []
-        room = 0  # the largest sum of the low digits
-        for i, d in enumerate(digits):
-            span = d.span()
-            if span is not None and room + span - d.scale < c:
-                low.append(d)
-                room += span - d.scale
-            elif i + 1 == len(digits) and c % d.scale == 0 and room < d.scale:
-                below, above = self._digit_at(d, c)
-                return low + below, above
-            else:
-                return None, []
-        return low, high
-
-    def _digit_at(self, d: IterSplit, c: int) -> tuple[list[IterSplit], list[IterSplit]]:
-        """A digit cut in two where its scaled value reaches c, a multiple of its scale."""
-        step = c // d.scale
-        rest = None if d.extent is None else -(-d.extent // step)
-        if d.extent is not None and d.extent % step and d.mark.extent is not None:
-            top = -(-d.mark.extent // d.lower)
-            if d.extent != top:
-                raise IterMapError(f"{step} does not divide the extent {d.extent} of a digit")
-        if rest == 1:
-            return [d], []
-        below = IterSplit(d.mark, d.lower, step, d.scale)
-        return [below], [IterSplit(d.mark, d.lower * step, rest, c)]
-
-    def _fuse(self, s: IterSum) -> IterSum:
-        """The sum as one new iterator over [0, extent)."""
-        digits = in_radix(s.args)
-        low = E.const_int(self.analyzer.simplify(s.base))
-        if digits is None or low is None or not is_whole(digits):
-            raise IterMapError("a divided index does not run through a whole interval from 0")
-        for d in digits:
-            if d.scale < 0:
-                low += d.scale * ((d.extent or 1) - 1)
-        if low:
-            raise IterMapError("a divided index does not start at 0")
-        key = s.key()
-        mark = self.fused.get(key)
-        if mark is None:
-            mark = self.fused[key] = IterMark(s, digits[-1].span())
-        return IterSum([IterSplit(mark, 1, mark.extent, 1)], 0)
+    The map has to be injective over `ranges`; new indices that it does not take (padding, gaps) are
+    mapped anywhere. `extents` are those of the new indices. Raises TilewrightError with the reason.
+    """
+    result = detect_iter_map(forward, ranges, check_level="injective")
+    if result.errors:
+        raise TilewrightError(result.errors[0])
+    analyzer = Analyzer()
+    for v, extent in zip(new_variables, extents, strict=True):
+        analyzer.bind(v, Range.from_min_extent(E.const(0, v.dtype), extent))
+    found = inverse_affine_iter_map(result.indices, new_variables, analyzer)
+    return [found[v] if v in found else analyzer.simplify(ranges[v].min) for v in variables]

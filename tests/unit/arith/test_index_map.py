@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.arith.random_exprs import value
-from tilewright.arith import IndexMap, detect_iter_map
+from tilewright.arith import IndexMap, detect_iter_map, inverse_index_map
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir import expr as E
 from tilewright.loopir.iter import Range
@@ -145,14 +145,25 @@ def test_random_maps_called_bijective_are_injective() -> None:
                 e = rng.choice((e // d, e % d, e * d + f, e * d, f - e, e + d))
             final.append(e)
         ranges = {v: Range(0, n) for v, n in zip(variables, extents)}
-        for bijective in (True, False):
-            result = detect_iter_map(final, ranges, require_bijective=bijective)
+        for level in ("bijective", "injective"):
+            result = detect_iter_map(final, ranges, check_level=level)
             if result.errors:
-                continue
-            if not bijective:
                 continue
             accepted += 1
             points = list(itertools.product(*map(range, extents)))
             images = {tuple(value(e, dict(zip(variables, p))) for e in final) for p in points}
             assert len(images) == len(points), (seed, final)
     assert accepted > 20
+
+
+def test_inverse_with_gaps_and_padding() -> None:
+    i, j = E.Var("i"), E.Var("j")
+    a, b = E.Var("a"), E.Var("b")
+    ranges = {i: Range(0, 10), j: Range.from_min_extent(2, 5)}
+    forward = [i // 4 * 16 + (j - 2) * 2, i % 4]
+    inverse = inverse_index_map([i, j], ranges, forward, [a, b], [48, 4])
+    for p in itertools.product(range(10), range(2, 7)):
+        image = dict(zip((a, b), (value(e, dict(zip((i, j), p))) for e in forward)))
+        assert tuple(value(e, image) for e in inverse) == p
+    with pytest.raises(TilewrightError, match="high digit"):
+        inverse_index_map([i], {i: Range(0, 10)}, [i % 4], [a], [4])
