@@ -10,6 +10,8 @@ from typing import Any
 from ..base import config as options
 from ..base.errors import TilewrightError
 from ..loopir.stmt import PrimFunc
+from ..lowering.options import LowerOptions
+from ..target.target import Target
 
 UserPass = Callable[..., Any]
 
@@ -159,3 +161,20 @@ def prim_func_pass(
         return PrimFuncPass(function, opt_level, name or str(getattr(function, "__name__", "pass")))
 
     return make if pass_func is None else make(pass_func)
+
+
+def lowering_pass(
+    name: str, function: Callable[[PrimFunc, LowerOptions], PrimFunc]
+) -> Callable[[], PrimFuncPass]:
+    """A maker of pass objects for a pass of the pipeline, with the options of the present
+    context."""
+
+    def run(func: PrimFunc, module: Any, context: PassContext) -> PrimFunc:
+        return function(func, LowerOptions.current(Target.current(allow_none=True)))
+
+    def make(*_: Any, **__: Any) -> PrimFuncPass:
+        return PrimFuncPass(run, 0, name)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = function.__doc__
+    return make

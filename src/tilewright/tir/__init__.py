@@ -41,7 +41,16 @@ _NAMES: dict[str, str] = {
     **dict.fromkeys(("IterVar", "CommReducer", "Reduce", "ProducerLoad"), "loopir.iter"),
     **dict.fromkeys(("comm_reducer", "sum", "min", "max"), "tensor.reduce"),
 }
-_SUBMODULES = ("analysis", "buffer", "expr", "ir_builder", "op", "stmt", "stmt_functor")
+_SUBMODULES = (
+    "analysis",
+    "buffer",
+    "expr",
+    "ir_builder",
+    "op",
+    "stmt",
+    "stmt_functor",
+    "transform",
+)
 
 __all__ = [*_NAMES, *_SUBMODULES]
 

@@ -87,3 +87,15 @@ def test_wrong_options() -> None:
     ):
         with pytest.raises(TilewrightError, match=text):
             transform.PassContext(**kwargs)  # type: ignore[arg-type]
+
+
+def test_passes_by_name() -> None:
+    from tilewright.tir import transform as passes
+
+    with transform.PassContext(config={"tir.disable_vectorize": True}):
+        serial = lower(*program())
+    assert len(loops(serial)) == 2
+    with transform.PassContext(config={"tir.UnrollLoop": {"auto_max_step": 8}}):
+        unrolled = passes.UnrollLoop()(serial)
+    assert len(loops(unrolled)) == 1
+    assert passes.Simplify()(serial["main"]).params == serial["main"].params

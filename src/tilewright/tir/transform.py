@@ -1,0 +1,40 @@
+"""Passes under the names that TVM's users know: `tir.transform.Simplify()(mod)`.
+
+Each name makes a pass object, which takes an IRModule or a PrimFunc; options come from the present
+PassContext. lowering/pipeline.py has the order in which `lower` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..driver.transform import PrimFuncPass as PrimFuncPass
+from ..driver.transform import lowering_pass
+from ..driver.transform import prim_func_pass as prim_func_pass
+from ..lowering.eliminate_common import eliminate_common
+from ..lowering.flatten_buffers import flatten_buffers
+from ..lowering.hoist_conditions import hoist_conditions
+from ..lowering.inject_double_buffer import inject_double_buffer
+from ..lowering.inject_virtual_threads import inject_virtual_threads
+from ..lowering.partition_loops import partition_loops
+from ..lowering.remove_no_ops import remove_no_ops
+from ..lowering.rewrite_storage import rewrite_storage
+from ..lowering.rewrite_unsafe_select import rewrite_unsafe_select
+from ..lowering.simplify_statements import simplify_statements
+from ..lowering.unroll_loops import unroll_loops
+from ..lowering.vectorize_loops import vectorize_loops
+
+Maker = Callable[[], PrimFuncPass]
+
+CommonSubexprElimTIR: Maker = lowering_pass("CommonSubexprElimTIR", eliminate_common)
+FlattenBuffer: Maker = lowering_pass("FlattenBuffer", flatten_buffers)
+HoistIfThenElse: Maker = lowering_pass("HoistIfThenElse", hoist_conditions)
+InjectDoubleBuffer: Maker = lowering_pass("InjectDoubleBuffer", inject_double_buffer)
+InjectVirtualThread: Maker = lowering_pass("InjectVirtualThread", inject_virtual_threads)
+LoopPartition: Maker = lowering_pass("LoopPartition", partition_loops)
+RemoveNoOp: Maker = lowering_pass("RemoveNoOp", remove_no_ops)
+RewriteUnsafeSelect: Maker = lowering_pass("RewriteUnsafeSelect", rewrite_unsafe_select)
+Simplify: Maker = lowering_pass("Simplify", simplify_statements)
+StorageRewrite: Maker = lowering_pass("StorageRewrite", rewrite_storage)
+UnrollLoop: Maker = lowering_pass("UnrollLoop", unroll_loops)
+VectorizeLoop: Maker = lowering_pass("VectorizeLoop", vectorize_loops)
