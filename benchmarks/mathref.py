@@ -96,9 +96,9 @@ def errors(got: Array, wanted: Array, element: str) -> Array:
 
 def _errors_long(got: Array, wanted: Array) -> Array:
     """Errors of float64 results against long doubles."""
-    value = got.astype(np.longdouble)
     limit = np.ldexp(np.longdouble(1), 1024)
     with np.errstate(invalid="ignore"):
+        value = got.astype(np.longdouble)
         exponent = np.clip(np.frexp(wanted)[1] - 1, -1022, 1023)
         distance = np.abs(np.clip(value, -limit, limit) - np.clip(wanted, -limit, limit))
         error = np.ldexp(distance, 52 - exponent).astype(np.float64)
@@ -111,7 +111,8 @@ def _with_specials(error: Array, value: Array, wanted: Array) -> Array:
         missing = np.isnan(value)
         same = missing == np.isnan(wanted)
         error = np.where(missing & same, 0.0, np.where(same, error, np.inf))
-    if not wanted.all():
-        wrong = (wanted == 0) & (value == 0) & (np.signbit(value) != np.signbit(wanted))
+    zero = wanted == 0
+    if zero.any():
+        wrong = zero & (value == 0) & (np.signbit(value) != np.signbit(wanted))
         error = np.where(wrong, np.inf, error)
     return error

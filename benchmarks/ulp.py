@@ -78,7 +78,7 @@ def _pow_pairs(rng: np.random.Generator, kind: Any, turn: int) -> list[Array]:
     """Pairs whose power is spread evenly over all exponents, a little beyond both ends."""
     exponents = np.finfo(np.float64 if kind.itemsize == 8 else np.float32).maxexp
     spread = exponents if turn % 3 else 1.0
-    x = np.exp2(rng.uniform(-spread, spread, _CHUNK)).astype(kind)
+    x = np.exp2(rng.uniform(-spread, 0.999 * spread, _CHUNK)).astype(kind)
     wanted = rng.uniform(-1.2 * exponents, 1.1 * exponents, _CHUNK)
     with np.errstate(all="ignore"):
         y = (wanted / np.log2(x.astype(np.float64))).astype(kind)
