@@ -12,7 +12,7 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir import iter as I
-from ..loopir.visit import walk
+from ..loopir.visit import post_order_visit
 from . import np_ops
 from .np_ops import Array
 
@@ -255,4 +255,7 @@ def flat_factors(e: Any) -> list[Any]:
 
 
 def used_vars(e: Any) -> set[Any]:
-    return {x for x in walk(e) if isinstance(x, E.Var)}
+    """The variables in an expression."""
+    found: set[Any] = set()
+    post_order_visit(e, lambda x: found.add(x) if isinstance(x, E.Var) else None)
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..loopir.expr import IntImm, Var
 from ..loopir.iter import IterVar, ProducerLoad
-from ..loopir.visit import walk
+from ..loopir.visit import post_order_visit
 from .op import ComputeOp, Operation, ScanOp, post_order
 from .tensor import Tensor
 
@@ -78,7 +78,10 @@ def _stays(op: ScanOp, update: Tensor, dim: int) -> bool:
 
 
 def _loads(op: ComputeOp) -> list[ProducerLoad]:
-    return [x for e in op.body for x in walk(e) if type(x) is ProducerLoad]
+    found: list[ProducerLoad] = []
+    for e in op.body:
+        post_order_visit(e, lambda x: found.append(x) if type(x) is ProducerLoad else None)
+    return found
 
 
 def _dims_of(load: ProducerLoad, var: Var) -> list[int]:
