@@ -85,10 +85,14 @@ def _write_array(out: _Writer, i: int, arg: ArgInfo) -> None:
     out.add(f"if type(a{i}) is NDArray:")
     out.add(f"    ok = {' and '.join(mine)}")
     out.add(f"    p{i} = a{i}._address")
+    if strided:
+        out.add(f"    t{i} = a{i}._strides")
     out.add(f"elif type(a{i}) is ndarray:")
     out.add(f"    d = a{i}.__array_interface__['data']")
     out.add(f"    p{i} = d[0]")
     out.add(f"    ok = {' and '.join(numpy)}")
+    if strided:
+        out.add(f"    t{i} = None if a{i}.flags.c_contiguous else strides(a{i})")
     out.add(f"else: {out.slow()}")
     mask = arg.alignment - 1
     aligned = f" and not p{i} & {mask}" if mask else ""
@@ -100,8 +104,21 @@ def _write_array(out: _Writer, i: int, arg: ArgInfo) -> None:
     if arg.shape:
         out.add(f"{''.join(f's{i}_{j}, ' for j in range(len(arg.shape)))}= a{i}.shape")
     if strided:
-        out.add(f"t{i} = strides(a{i})")
-        out.require(f"t{i} is not None")
+        _write_strides(out, i, arg)
+
+
+def _write_strides(out: _Writer, i: int, arg: ArgInfo) -> None:
+    """Strides and the ends of the memory: in line for compact arrays, which most are."""
+    steps = ["1"]
+    for j in range(len(arg.shape) - 1, 0, -1):
+        steps.append(f"s{i}_{j}" if j == len(arg.shape) - 1 else f"{steps[-1]} * s{i}_{j}")
+    count = " * ".join(f"s{i}_{j}" for j in range(len(arg.shape))) or "1"
+    out.add(f"if t{i} is None:")
+    out.add(f"    t{i} = ({''.join(f'{x}, ' for x in reversed(steps[: len(arg.shape)]))})")
+    out.add(f"    l{i} = p{i}")
+    out.add(f"    h{i} = p{i} + {arg.itemsize} * {count}")
+    out.add(f"elif not t{i}: raise explain(({out.all},))")
+    out.add(f"else: l{i}, h{i} = byte_range(p{i}, a{i}.shape, t{i}, {arg.itemsize})")
 
 
 def _write_dims(out: _Writer, sources: dict[tuple[Any, ...], str]) -> None:
@@ -141,7 +158,6 @@ def _write_range(out: _Writer, i: int, arg: ArgInfo) -> tuple[str, str] | None:
     """Variables of the ends of an array's memory; None where the array is always empty."""
     size = arg.itemsize
     if arg.strides is not None:
-        out.add(f"l{i}, h{i} = byte_range(p{i}, a{i}.shape, t{i}, {size})")
         return f"l{i}", f"h{i}"
     if 0 in arg.shape:
         return None
@@ -216,7 +232,7 @@ def make_checker(info: FunctionInfo) -> Checker:
         "NDArray": NDArray,
         "ndarray": np.ndarray,
         "pack": struct.Struct(slot_format(info)).pack,
-        "strides": element_strides,
+        "strides": _strides,
         "byte_range": byte_range,
         "explain": lambda args: explain(info, args),
         "slow": _needs_adapting,
@@ -227,6 +243,11 @@ def make_checker(info: FunctionInfo) -> Checker:
     exec(_compiled(checker_source(info)), namespace)
     check: Checker = namespace["check"]
     return check
+
+
+def _strides(array: Any) -> tuple[int, ...]:
+    """Strides in elements; empty where they are no whole elements."""
+    return element_strides(array) or ()
 
 
 class NeedsAdapting(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.errors import ArgumentError, InternalError
 from .adapt import complain, scalar_range, scalar_text
-from .array import NDArray, dtype_name
+from .array import NDArray, compact_strides, dtype_name
 from .signature import ArgInfo, Dim, FunctionInfo, dim_value, dims_text
 
 
@@ -35,6 +35,8 @@ def element_strides(array: Any) -> tuple[int, ...] | None:
     """Strides of an NDArray or numpy.ndarray in elements; None where they are no whole elements."""
     if type(array) is NDArray:
         return array.strides
+    if array.flags.c_contiguous:
+        return compact_strides(array.shape)
     size = array.itemsize
     steps: tuple[int, ...] = array.strides
     return None if any(s % size for s in steps) else tuple(s // size for s in steps)

@@ -187,6 +187,24 @@ def test_symbols_come_from_shapes_strides_scalars_and_constants():
     assert out[3:].tolist() == [5, 5, 9, 0]
 
 
+def test_strides_of_compact_arrays_of_every_rank():
+    strides = [f"s{j}" for j in range(4)]
+    args = [
+        array("Z", "float64", [], strides=[]),
+        array("A", "int8", ["a", 3, "b", 2], strides=strides),
+    ]
+    symbols = [{"name": s, "source": ["stride", 2, j]} for j, s in enumerate(strides)]
+    f = dump(args, 7, symbols=symbols)
+    out = np.zeros(7, np.int64)
+    for values in (np.zeros((5, 3, 4, 2), np.int8), np.zeros((0, 3, 4, 2), np.int8)):
+        f(out, np.zeros(()), values)
+        assert out[3:].tolist() == [24, 8, 2, 1]
+        f(out, nd.empty((), "float64"), nd.array(values))
+        assert out[3:].tolist() == [24, 8, 2, 1]
+    f(out, np.zeros(()), np.zeros((5, 3, 4, 8), np.int8)[:, :, ::2, ::-4])
+    assert out[3:].tolist() == [96, 32, 16, -4]
+
+
 def test_a_symbol_of_a_fixed_shape_has_its_value():
     symbols = [{"name": "n", "source": ["shape", 1, 0]}, {"name": "t", "source": ["stride", 1, 0]}]
     f = dump([array("A", "float32", [3, 4])], 4, symbols=symbols)
