@@ -151,7 +151,7 @@ def _call(w: Walker, e: Any, mask: Mask) -> Any:
     name = e.op.name.removeprefix("tir.")
     if name == "if_then_else":
         return _choose(w, e.args, mask)
-    if name in ("call_pure_extern", "call_extern"):
+    if name in ("call_pure_extern", "call_extern", "tvm_call_packed"):
         called = e.args[0].value
         function = w.extern.get(called)
         if function is None:

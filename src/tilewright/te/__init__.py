@@ -24,11 +24,12 @@ _NAMES: dict[str, str] = {
     **dict.fromkeys(("extern", "extern_primfunc"), "tensor.extern"),
     **dict.fromkeys(("decl_tensor_intrin", "TensorIntrin", "TensorIntrinCall"), "tensor.intrin"),
     "gradient": "tensor.gradient",
+    "trace": "tensor.trace",
     "SpecializedCondition": "tensor.specialize",
     **dict.fromkeys(("create_schedule", "Schedule", "Stage", "AXIS_SEPARATOR"), "schedule.api"),
     "const": "loopir.expr",
     **dict.fromkeys(
-        ("any", "all", "min_value", "max_value", "trace", "if_then_else")
+        ("any", "all", "min_value", "max_value", "if_then_else")
         + ("exp", "exp2", "exp10", "erf", "tanh", "sigmoid", "log", "log2", "log10", "log1p")
         + ("tan", "cos", "sin", "sqrt", "rsqrt", "floor", "ceil", "sinh", "cosh", "asin", "asinh")
         + ("acos", "acosh", "atan", "atanh", "atan2", "trunc", "abs", "round", "nearbyint")

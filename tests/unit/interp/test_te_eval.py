@@ -462,6 +462,21 @@ def test_external_functions_in_expressions():
         te_eval(t, {a: x})
 
 
+def test_trace_shows_values_and_may_change_them():
+    a = te.placeholder((3,), name="a")
+    seen = []
+
+    def look(i, x):
+        seen.extend(np.broadcast_arrays(i, x))
+        return x * 10
+
+    t = te.compute((3,), lambda i: te.trace([i, a[i] + 1.0], "look") - 1.0)
+    x = np.array([1, 2, 3], "float32")
+    assert one(t, {a: x}, extern={"look": look}).tolist() == [19, 29, 39]
+    assert seen[0].tolist() == [0, 1, 2] and seen[1].tolist() == [2, 3, 4]
+    fails(["list"], lambda: te.trace(a[0]))
+
+
 def gemv(m, l):
     a, b = te.placeholder((m, l), name="a"), te.placeholder((l,), name="b")
     k = te.reduce_axis((0, l), "k")
