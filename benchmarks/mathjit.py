@@ -12,7 +12,13 @@ import numpy as np
 from tilewright.base.dtype import parse
 from tilewright.codegen.llvm import math as vector_math
 
-_KINDS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+_KINDS = {
+    "float16": "half",
+    "bfloat16": "bfloat",
+    "float32": "float",
+    "float64": "double",
+    "int32": "i32",
+}
 
 
 def numpy_type(dtype: str) -> np.dtype[Any]:
@@ -21,15 +27,19 @@ def numpy_type(dtype: str) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16) if element == "bfloat16" else np.dtype(element)
 
 
-def _loop(body: list[str], declares: set[str], kind: str, lanes: int, args: int) -> str:
+def _vector(kind: str, lanes: int) -> str:
+    return kind if lanes == 1 else f"<{lanes} x {kind}>"
+
+
+def _loop(body: list[str], declares: set[str], kind: str, lanes: int, args: list[str]) -> str:
     """A function run(in..., out, count of vectors, repetitions) around the body that sets %r from
     %a0 and %a1."""
-    vector = kind if lanes == 1 else f"<{lanes} x {kind}>"
-    pointers = ", ".join(f"ptr noalias %p{i}" for i in range(args))
+    vector = _vector(kind, lanes)
+    pointers = ", ".join(f"ptr noalias %p{i}" for i in range(len(args)))
     loads = []
-    for i in range(args):
-        loads.append(f"  %q{i} = getelementptr {kind}, ptr %p{i}, i64 %at")
-        loads.append(f"  %a{i} = load {vector}, ptr %q{i}, align 2")
+    for i, own in enumerate(args):
+        loads.append(f"  %q{i} = getelementptr {own}, ptr %p{i}, i64 %at")
+        loads.append(f"  %a{i} = load {_vector(own, lanes)}, ptr %q{i}, align 2")
     return "\n".join(
         [
             *sorted(declares),
@@ -105,11 +115,11 @@ def compile_vector(name: str, dtype: str, cpu: str | None = None) -> Compiled:
     t = parse(dtype)
     text, declares = vector_math.definition(name, dtype)
     kind = _KINDS[t.element]
-    vector = kind if t.lanes == 1 else f"<{t.lanes} x {kind}>"
-    arguments = ", ".join(f"{vector} %a{i}" for i in range(vector_math.arity(name)))
-    call = f"  %r = call {vector} {vector_math.function_name(name, dtype)}({arguments})"
-    loop = _loop([call], declares, kind, t.lanes, vector_math.arity(name))
-    return Compiled(text + loop, t.lanes, cpu)
+    kinds = [_KINDS[parse(d).element] for d in vector_math.argument_dtypes(name, dtype)]
+    arguments = ", ".join(f"{_vector(k, t.lanes)} %a{i}" for i, k in enumerate(kinds))
+    symbol = vector_math.function_name(name, dtype)
+    call = f"  %r = call {_vector(kind, t.lanes)} {symbol}({arguments})"
+    return Compiled(text + _loop([call], declares, kind, t.lanes, kinds), t.lanes, cpu)
 
 
 def compile_scalar(name: str, element: str) -> Compiled:
@@ -130,5 +140,5 @@ def compile_scalar(name: str, element: str) -> Compiled:
         ]
     elif name == "rsqrt":
         body = [f"  %c = call {kind} @{symbol}({kind} %a0)", f"  %r = fdiv {kind} 1.0, %c"]
-    text = _loop(body, declares, kind, 1, args) + "attributes #1 = { nobuiltin }\n"
+    text = _loop(body, declares, kind, 1, [kind] * args) + "attributes #1 = { nobuiltin }\n"
     return Compiled(text, 1)

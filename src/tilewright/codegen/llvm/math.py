@@ -1,8 +1,10 @@
 """Vector math functions as LLVM IR text, for any number of lanes and any LLVM target.
 
 `definition` gives an internal function of whole vectors: polynomials in fused multiply-adds,
-integer operations and selects, no calls of the C library, no loops over lanes. Denormals are
-kept, NaN propagates, special values are C99's. docs/math.md states the measured errors.
+integer operations and selects, no calls of the C library, no loops over lanes. Where rare
+arguments would cost all others dearly (huge angles, logarithms of denormals), one branch leads to
+a second vector function when a lane holds one. Denormals are kept, NaN propagates, special values
+are C99's. docs/math.md states the measured errors.
 
 float16 and bfloat16 are computed in float32. A float16 needs a target that converts it (F16C on
 x86, every AArch64); bfloat16 is converted with integer operations.
@@ -16,7 +18,8 @@ from functools import cache
 from tilewright.base.dtype import parse
 from tilewright.base.errors import InternalError
 
-from . import math_exp, math_log, math_pow, math_special, math_trig
+from . import math_bits, math_exp, math_log, math_pow, math_special, math_trig
+from .math_bits import narrow, widen
 from .math_emit import F32, F64, Emitter, Value
 
 Unary = Callable[[Emitter, Value], Value]
@@ -54,24 +57,39 @@ _BINARY: dict[str, Binary] = {
     "hypot": math_special.hypot,
     "fmod": math_special.fmod,
 }
+# Exact functions; they work on the bits of each type, and ldexp's second argument is int32.
+_EXACT: dict[str, Binary] = {
+    "copysign": math_bits.copysign,
+    "nextafter": math_bits.nextafter,
+    "ldexp": math_bits.ldexp,
+}
 _ELEMENTS = ("float16", "bfloat16", "float32", "float64")
 _SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 _KINDS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 
 
 def names() -> tuple[str, ...]:
-    """Every function, those of one argument first."""
+    """Every function that rounds, those of one argument first; copysign, nextafter and ldexp,
+    which are exact, come on top."""
     return (*_UNARY, *_BINARY)
 
 
 def arity(name: str) -> int:
-    """Number of arguments, all of the function's own type."""
+    """Number of arguments."""
     return 1 if name in _UNARY else 2
+
+
+def argument_dtypes(name: str, dtype: str) -> list[str]:
+    """Types of the arguments: the function's own, but for ldexp's exponent, an int32."""
+    if name == "ldexp":
+        return [dtype, parse("int32").with_lanes(parse(dtype).lanes)]
+    return [dtype] * arity(name)
 
 
 def supported(name: str, dtype: str) -> bool:
     """Whether the function exists for the element type of `dtype` (any number of lanes)."""
-    return (name in _UNARY or name in _BINARY) and parse(dtype).element in _ELEMENTS
+    known = name in _UNARY or name in _BINARY or name in _EXACT
+    return known and parse(dtype).element in _ELEMENTS
 
 
 def function_name(name: str, dtype: str) -> str:
@@ -89,9 +107,17 @@ def _definition(name: str, dtype: str) -> tuple[str, frozenset[str]]:
     e = Emitter(F64 if t.bits == 64 else F32, t.lanes, symbol)
     kind = _KINDS[t.element]
     parameters = [Value(e, text, kind) for text in ("%x", "%y")[: arity(name)]]
-    args = [_widen(e, p) for p in parameters]
-    body = _UNARY[name](e, args[0]) if name in _UNARY else _BINARY[name](e, args[0], args[1])
-    return e.function(parameters, [_narrow(e, body, kind)]), frozenset(e.declares)
+    if name == "nextafter":
+        body = math_bits.nextafter(e, parameters[0], parameters[1])
+        return e.function(parameters, [body]), frozenset(e.declares)
+    if name == "ldexp":
+        parameters[1].kind = "i32"
+    args = [widen(e, p) for p in parameters]
+    if name in _UNARY:
+        body = _UNARY[name](e, args[0])
+    else:
+        body = (_BINARY.get(name) or _EXACT[name])(e, args[0], args[1])
+    return e.function(parameters, [narrow(e, body, kind)]), frozenset(e.declares)
 
 
 def definition(name: str, dtype: str) -> tuple[str, set[str]]:
@@ -99,25 +125,3 @@ def definition(name: str, dtype: str) -> tuple[str, set[str]]:
     calls, and the `declare` lines of the intrinsics it needs. dtype is a float type with lanes."""
     text, declares = _definition(name, parse(dtype).text)
     return text, set(declares)
-
-
-def _widen(e: Emitter, x: Value) -> Value:
-    if x.kind == "half":
-        return e.cast("fpext", x, "float")
-    if x.kind == "bfloat":
-        bits = e.cast("zext", e.cast("bitcast", x, "i16"), "i32")
-        return e.cast("bitcast", bits << 16, "float")
-    return x
-
-
-def _narrow(e: Emitter, x: Value, kind: str) -> Value:
-    """Round to nearest even; bfloat in integers, since its conversion may be a library call."""
-    if kind == "half":
-        return e.cast("fptrunc", x, "half")
-    if kind != "bfloat":
-        return x
-    bits = e.cast("bitcast", x, "i32")
-    rounded = bits + 0x7FFF + (bits.lshr(16) & 1)
-    # The addition must not carry a NaN over to infinity or zero.
-    kept = e.select(x.unordered(x), bits | 0x400000, rounded)
-    return e.cast("bitcast", e.cast("trunc", kept.lshr(16), "i16"), "bfloat")
