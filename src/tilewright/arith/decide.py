@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..loopir import expr as E
-from .assume import assume
+from .assume import assume, learn_bound
 from .emit import OutOfRange
-from .forms import LINEAR_TYPES
+from .forms import LINEAR_TYPES, Lin, VarAtom, combined
 from .prove import PROOF_STEPS
 from .simplify.cmp import decide
 from .simplify.logic import constant_truth, negate
 
 if TYPE_CHECKING:
     from .context import Context
+
+MAX_VALUES = 64
 
 
 def condition_holds(ctx: Context, cond: Any, cases: int = 2) -> bool:
@@ -41,8 +43,45 @@ def _by_structure(ctx: Context, e: Any, cases: int) -> bool:
                 return True
         return False
     if t in (E.LT, E.LE, E.EQ, E.NE) and e.a.dtype in LINEAR_TYPES:
-        return decide(ctx, t, ctx.lin(e.a), ctx.lin(e.b), PROOF_STEPS) is True
+        a, b = ctx.lin(e.a), ctx.lin(e.b)
+        if decide(ctx, t, a, b, PROOF_STEPS) is True:
+            return True
+        return _one_by_one(ctx, t, a, b)
     return False
+
+
+def _one_by_one(ctx: Context, cls: Any, a: Lin, b: Lin) -> bool:
+    """Try each value of variables with few values that occur where intervals lose track of them."""
+    gap = combined(b, -1, a)
+    counts: dict[Any, int] = {}
+    for atom in gap.terms:
+        for v in ctx.space.vars_of(atom):
+            counts[v] = counts.get(v, 0) + 1 + (type(atom) is not VarAtom)
+    few = []
+    product = 1
+    for v, count in counts.items():
+        low, high = ctx.bound(v)
+        if count > 1 and high - low < MAX_VALUES and product * (high - low + 1) <= MAX_VALUES:
+            few.append(v)
+            product *= int(high - low + 1)
+    return bool(few) and _for_values(ctx, cls, a, b, few)
+
+
+def _for_values(ctx: Context, cls: Any, a: Lin, b: Lin, few: list[Any]) -> bool:
+    if not few:
+        return decide(ctx, cls, a, b) is True
+    var, rest = few[0], few[1:]
+    low, high = map(int, ctx.bound(var))
+    for value in range(low, high + 1):
+        ctx.push()
+        try:
+            learn_bound(ctx, var, value, value)
+            possible = all(ctx.lin_bound(f)[1] >= 0 for f in ctx.facts.get(var, ()))
+            if possible and not _for_values(ctx, cls, a, b, rest):
+                return False
+        finally:
+            ctx.pop()
+    return True
 
 
 def _under(ctx: Context, assumption: Any, e: Any, cases: int) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..loopir import expr as E
 from .atom_facts import ATOM_FACTS, divisor_form
-from .forms import INF, Atom, DivAtom, Lin, MaxAtom, MinAtom, OpaqueAtom, combined
+from .forms import INF, Atom, DivAtom, Lin, MaxAtom, MinAtom, OpaqueAtom, VarAtom, combined
 
 if TYPE_CHECKING:
     from .context import Context
@@ -33,6 +33,13 @@ def proves(ctx: Context, x: Lin, steps: int = SIMPLIFY_STEPS) -> bool:
         return True
     if high < 0 or not x.terms:
         return False
+    if not ctx.ranges:
+        facts = ctx.facts
+        for atom in x.terms:
+            if type(atom) is not VarAtom or facts.get(atom):
+                break
+        else:
+            return False
     return Search(ctx, x, steps).proves(x, _DEPTH)
 
 

@@ -51,8 +51,9 @@ def sum_form(ctx: Context, e: Any) -> Lin:
             stack.append((e.b, k))
             stack.append((e.a, k))
         elif t is E.Var or t is E.SizeVar:
-            atom = variables.get(id(e))
-            if atom is not None and atom not in known and atom not in values:
+            atom = variables.get(id(e)) or ctx.space.var(e)
+            low, high = known.get(atom, (0, 1))
+            if low != high and atom not in values:
                 terms[atom] = terms.get(atom, 0) + k
             else:
                 x = ctx.var(e)
