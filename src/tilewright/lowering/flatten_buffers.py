@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..arith.analyzer import Analyzer
+from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
-from ..loopir.expr import const, const_int
+from ..loopir.expr import cast, const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from .options import LowerOptions
 
@@ -35,6 +36,7 @@ class _Flattener(Rewriter):
     def __init__(self) -> None:
         self.analyzer = Analyzer()
         self.flat: dict[Buffer, Buffer] = {}
+        self.huge: set[Buffer] = set()
 
     def buffer(self, b: Buffer) -> Buffer:
         flat = self.flat.get(b)
@@ -42,6 +44,9 @@ class _Flattener(Rewriter):
             flat = b
             if b.ndim != 1 or b.strides or const_int(b.elem_offset) != 0:
                 size = self.analyzer.simplify(_flat_extent(b))
+                if const_int(size) is None and _is_huge(b):
+                    self.huge.add(b)
+                    size = self.analyzer.simplify(_flat_extent(_with_wide_shape(b)))
                 flat = b.with_(shape=(size,), strides=None, elem_offset=None, axis_separators=())
             self.flat[b] = flat
         return flat
@@ -54,6 +59,8 @@ class _Flattener(Rewriter):
             )
         if self.flat.get(b) is b:
             return indices
+        if b in self.huge:
+            indices = tuple([cast(_wide(i.dtype), i) for i in indices])
         return (_offset(b, indices),)
 
     @handles(E.BufferLoad)
@@ -97,6 +104,20 @@ def _offset(b: Buffer, indices: tuple[Any, ...]) -> Any:
         return offset
     stride = last.stride * b.strides[-1] if b.strides else last.stride
     return E.Ramp(offset, stride, last.lanes)
+
+
+def _wide(dtype: str) -> str:
+    return parse("int64").with_lanes(parse(dtype).lanes)
+
+
+def _with_wide_shape(b: Buffer) -> Buffer:
+    return b.with_(shape=[cast("int64", d) for d in b.shape])
+
+
+def _is_huge(b: Buffer) -> bool:
+    """Whether int32 cannot count the elements of a buffer of constant shape."""
+    size = const_int(_flat_extent(_with_wide_shape(b)))
+    return size is not None and size >= 1 << 31
 
 
 def _flat_extent(b: Buffer) -> Any:

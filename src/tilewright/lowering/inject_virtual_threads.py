@@ -170,7 +170,7 @@ class _Injector(Folder):
 
     def _repeat(self, s: S.Stmt) -> S.Stmt:
         """`s`, once for each virtual thread."""
-        plain = Folder.table[type(s)](_Plain(self), s)
+        plain = _Plain(self).stmt(s)
         if self.count <= MAX_UNROLLED and not any(type(x) is S.For for x in walk(s)):
             dtype = self.var.dtype
             copies = [fresh_copy(plain, {self.var: const(i, dtype)}) for i in range(self.count)]

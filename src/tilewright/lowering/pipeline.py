@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ..base.deep import deep_call
 from ..base.errors import CompileError
 from ..loopir.stmt import PrimFunc
 from .check_bounds import check_bounds
@@ -78,7 +79,7 @@ def run_pipeline(func: PrimFunc, options: LowerOptions, dump: Path | None = None
     for number, phase in enumerate(PHASES):
         for one in phase:
             if one.__name__ not in options.disabled_pass:
-                func = stage.done(one.__name__, one(func, options))
+                func = stage.done(one.__name__, deep_call(one, func, options))
         for at, user_pass in options.user_passes:
             if at == number:
                 func = stage.done(_name(user_pass), _checked(user_pass, func))

@@ -122,6 +122,9 @@ class Machine:
         self.memory[s.buffer.data] = np.full(size, POISON, dtype=np.int8).astype(t.numpy)
         self.stmt(s.body)
 
+    def _prefetch(self, s: Any) -> None:
+        pass
+
     def _evaluate(self, s: Any) -> None:
         if isinstance(s.value, E.Call) and s.value.op.name == "tir.call_extern":
             args = [self.expr(a) for a in s.value.args[1:]]

@@ -105,9 +105,7 @@ class Program:
         combine = rng.choice([E.Add, E.Max, E.Min])
         update = self.guarded(S.BufferStore(buffer, combine(old, value), point), guards)
         zero = E.const(0, self.dtype)
-        init = self.nest(
-            self.guarded(S.BufferStore(buffer, zero, point), data_guards), data_loops
-        )
+        init = self.nest(self.guarded(S.BufferStore(buffer, zero, point), data_guards), data_loops)
         from tilewright.lowering.copies import fresh_copy
 
         return S.seq(fresh_copy(init), self.nest(update, loops))
@@ -122,7 +120,7 @@ class Program:
             return var
         factor = rng.choice([2, 3, 4, 8])
         outer, inner = E.Var(base + ".outer"), E.Var(base + ".inner")
-        loops.append((outer, E.convert((extent + factor - 1)) // factor, data))
+        loops.append((outer, E.convert(extent + factor - 1) // factor, data))
         loops.append((inner, E.const(factor), data))
         value = outer * factor + inner
         divides = isinstance(extent, int) and extent % factor == 0

@@ -74,9 +74,7 @@ def test_uniform_load_under_a_guard_is_not_made_without_active_lanes() -> None:
     short = Buffer((2,), "float32", "A")
     at = o * 8 + v
     store = S.BufferStore(B, short[o] + 1.0, [at])
-    body = S.For(
-        o, 0, 4, SERIAL, S.For(v, 0, 8, V, S.IfThenElse(op.likely(at < n), store))
-    )
+    body = S.For(o, 0, 4, SERIAL, S.For(v, 0, 8, V, S.IfThenElse(op.likely(at < n), store)))
     data = {"A": np.arange(2, dtype="float32"), "B": DATA["B"]}
     check(function(body, short, B, scalars=(n,)), data, n=13)
 
@@ -91,9 +89,7 @@ def test_if_else_with_varying_condition() -> None:
 
 def test_condition_on_memory_that_the_branch_changes() -> None:
     v = E.Var("v")
-    then = S.seq(
-        S.BufferStore(B, B[v] + 1.0, [v]), S.BufferStore(B, B[v] * 2.0, [v])
-    )
+    then = S.seq(S.BufferStore(B, B[v] + 1.0, [v]), S.BufferStore(B, B[v] * 2.0, [v]))
     other = S.BufferStore(B, B[v] - 1.0, [v])
     body = S.For(v, 0, 8, V, S.IfThenElse(B[v] < E.const(6.0, "float32"), then, other))
     check(function(body, A, B), {**DATA, "B": np.arange(64, dtype="float32")})
