@@ -19,3 +19,5 @@ from .iter_map import inverse_affine_iter_map as inverse_affine_iter_map
 from .iter_map import inverse_index_map as inverse_index_map
 from .linear import detect_clip_bound as detect_clip_bound
 from .linear import detect_linear_equation as detect_linear_equation
+from .solve import solve_linear_equations as solve_linear_equations
+from .solve import solve_linear_inequalities as solve_linear_inequalities
