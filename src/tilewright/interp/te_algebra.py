@@ -60,6 +60,8 @@ class NumpyAlgebra:
         return np_ops.cast(x, self.working(dtype))
 
     def binary(self, cls: type, a: Any, b: Any, dtype: str) -> Any:
+        if cls in (E.And, E.Or):
+            return self.compare(cls, a, b)
         return np.asarray(np_ops.BINARY[cls](a, b))
 
     def compare(self, cls: type, a: Any, b: Any) -> Any:

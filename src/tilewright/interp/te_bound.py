@@ -112,6 +112,8 @@ class BoundAlgebra:
         return Approx(value, np.abs(_f64(high) - _f64(low)))
 
     def binary(self, cls: type, a: Approx, b: Approx, dtype: str) -> Approx:
+        if cls in (E.And, E.Or):
+            return self.compare(cls, a, b)
         value = self.plain.binary(cls, a.value, b.value, dtype)
         x, y, ex, ey = a.value, b.value, a.error, b.error
         if cls in (E.Min, E.Max):

@@ -19,7 +19,7 @@ _NAMES: dict[str, str] = {
     ),
     **dict.fromkeys(("placeholder", "compute"), "tensor.compute"),
     **dict.fromkeys(("var", "size_var", "thread_axis", "reduce_axis", "tag_scope"), "tensor.axes"),
-    **dict.fromkeys(("comm_reducer", "sum", "prod", "min", "max"), "tensor.reduce"),
+    **dict.fromkeys(("comm_reducer", "sum", "prod", "min", "max", "any", "all"), "tensor.reduce"),
     "scan": "tensor.scan",
     **dict.fromkeys(("extern", "extern_primfunc"), "tensor.extern"),
     **dict.fromkeys(("decl_tensor_intrin", "TensorIntrin", "TensorIntrinCall"), "tensor.intrin"),
@@ -29,7 +29,7 @@ _NAMES: dict[str, str] = {
     **dict.fromkeys(("create_schedule", "Schedule", "Stage", "AXIS_SEPARATOR"), "schedule.api"),
     "const": "loopir.expr",
     **dict.fromkeys(
-        ("any", "all", "min_value", "max_value", "if_then_else")
+        ("min_value", "max_value", "if_then_else")
         + ("exp", "exp2", "exp10", "erf", "tanh", "sigmoid", "log", "log2", "log10", "log1p")
         + ("tan", "cos", "sin", "sqrt", "rsqrt", "floor", "ceil", "sinh", "cosh", "asin", "asinh")
         + ("acos", "acosh", "atan", "atanh", "atan2", "trunc", "abs", "round", "nearbyint")

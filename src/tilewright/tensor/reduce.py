@@ -1,4 +1,4 @@
-"""Reducers: sum, prod, min, max, and the user's own (`comm_reducer`)."""
+"""Reducers: sum, prod, min, max, any, all, and the user's own (`comm_reducer`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir import op as tir
 from ..loopir import operators as O
 from ..loopir.expr import FloatImm, IntImm, PrimExpr, Var, const, convert
 from ..loopir.iter import CommReducer, IterVar, ProducerLoad, Reduce
@@ -166,6 +167,27 @@ sum = comm_reducer(lambda x, y: O.binary(E.Add, x, y), lambda t: const(0, t), na
 prod = comm_reducer(lambda x, y: O.binary(E.Mul, x, y), lambda t: const(1, t), name="prod")
 min = comm_reducer(lambda x, y: O.binary(E.Min, x, y), greatest_value, name="min")
 max = comm_reducer(lambda x, y: O.binary(E.Max, x, y), least_value, name="max")
+
+_all = comm_reducer(lambda x, y: O.logical_and(x, y), lambda t: const(True, t), name="all")
+_any = comm_reducer(lambda x, y: O.logical_or(x, y), lambda t: const(False, t), name="any")
+
+
+def all(*args: Any, axis: Any = None, where: Any = None, span: object = None) -> Any:
+    """Whether all conditions hold; with `axis`, whether the one given holds all along it."""
+    return tir.all(*args) if axis is None else _over("all", _all, args, axis, where)
+
+
+def any(*args: Any, axis: Any = None, where: Any = None, span: object = None) -> Any:
+    """Whether some condition holds; with `axis`, whether the one given holds anywhere along it."""
+    return tir.any(*args) if axis is None else _over("any", _any, args, axis, where)
+
+
+def _over(
+    name: str, reducer: Callable[..., Any], args: Sequence[Any], axis: Any, where: Any
+) -> Any:
+    if len(args) != 1:
+        raise TilewrightError(f"{name} over an axis takes one condition, got {len(args)}")
+    return reducer(O.as_bool(args[0]), axis=axis, where=where)
 
 
 def builtin_kind(combiner: CommReducer) -> type | None:

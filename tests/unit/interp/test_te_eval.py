@@ -125,6 +125,23 @@ def test_reductions_in_blocks_agree(monkeypatch):
             np.testing.assert_array_equal(one(t, {a: x}), expected)
 
 
+def test_any_and_all():
+    a, x = te.placeholder((6, 4), "bool", name="a"), RNG.random((6, 4)) < 0.5
+    x[0], x[1] = True, False
+    k, none = te.reduce_axis((0, 4), "k"), te.reduce_axis((0, 0), "z")
+    for reducer, expected in ((te.any, np.any), (te.all, np.all)):
+        t = te.compute((6,), lambda i, r=reducer: r(a[i, k], axis=k))
+        np.testing.assert_array_equal(one(t, {a: x}), expected(x, 1))
+        t = te.compute((6,), lambda i, r=reducer: r(a[i, k], axis=k, where=k > 1))
+        np.testing.assert_array_equal(one(t, {a: x}), expected(x[:, 2:], 1))
+        t = te.compute((), lambda r=reducer: r(a[none, 0], axis=none))
+        assert one(t, {a: x}) == (reducer is te.all)
+        t = te.compute(
+            (6,), lambda i, r=reducer: (te.max if r is te.any else te.min)(a[i, k], axis=k)
+        )
+        np.testing.assert_array_equal(one(t, {a: x}), expected(x, 1))
+
+
 def arg_reducer(largest):
     def combine(x, y):
         first = x[1] >= y[1] if largest else x[1] <= y[1]

@@ -127,6 +127,22 @@ def test_plain_numbers_in_reducers_take_the_type_reduced():
     assert body(lambda e, k: half(e, axis=k), "float16").combiner.identity_element[0].value == 0.0
 
 
+def test_any_and_all_join_conditions_or_reduce():
+    a, k = matrix()
+    i, j = Var("i"), Var("j")
+    assert str(te.any(i > 0, j > 0)) == "i > 0 or j > 0"
+    assert str(te.all(i > 0, j > 0, i < 4)) == "i > 0 and j > 0 and i < 4"
+    for reducer, combined, identity in ((te.any, "x or y", 0), (te.all, "x and y", 1)):
+        t = te.compute((4,), lambda i, r=reducer: r(a[i, k] > 0, axis=k, where=k < 5))
+        (r,) = t.op.body
+        assert str(r.combiner.result[0]) == combined and t.dtype == "bool"
+        assert r.combiner.identity_element[0].value == identity and str(r.condition) == "k < 5"
+        assert str(
+            te.compute((4,), lambda i, r=reducer: r(a[i, k], axis=k)).op.body[0].source[0]
+        ) == ("a[i, k] != T.float32(0)")
+    fails(lambda: te.any(i > 0, j > 0, axis=k), "one condition")
+
+
 def fails(make, *words):
     with pytest.raises(TilewrightError) as caught:
         make()
