@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..base.errors import ScheduleError
-from ..loopir.expr import FloatImm, IntImm, PrimExpr, StringImm
+from ..loopir.expr import Call, FloatImm, IntImm, PrimExpr, StringImm, Var
 from ..loopir.iter import IterVar, Range
-from ..loopir.serial import load_json, save_json
+from ..loopir.subst import substitute
+from ..loopir.visit import free_vars
 from ..tensor.op import Operation
 from ..tensor.tensor import Tensor
 from .state import StageState
@@ -60,6 +61,16 @@ class ThreadRef:
         self.number, self.tag, self.dom = number, tag, dom
 
 
+class ExprRef:
+    """An expression in which some variables are those of axes."""
+
+    __slots__ = ("axes", "expr")
+
+    def __init__(self, expr: PrimExpr, axes: Sequence[tuple[Var, Any]]) -> None:
+        self.expr = expr
+        self.axes = list(axes)
+
+
 class Step:
     """One call of a primitive: on a stage (`stage` set) or on the schedule."""
 
@@ -97,7 +108,22 @@ def encode(sch: Any, value: Any, near: Sequence[Any] = ()) -> Any:
         return _encode_axis([*near, *sch.by_id], value)
     if isinstance(value, (list, tuple)):
         return [encode(sch, v, near) for v in value]
+    if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
+        return _encode_expr(sch, value, near)
     return value
+
+
+def _encode_expr(sch: Any, e: PrimExpr, near: Sequence[Any]) -> Any:
+    """An expression with its axis variables named."""
+    axes: list[tuple[Var, Any]] = []
+    owners = [a for stage in (*near, *sch.by_id) for a in stage.axes]
+    owners += sch.thread_axes
+    owners += [t for s in sch.by_id for a in s.attrs.values() if (t := a.bind_thread) is not None]
+    for var in free_vars(e):
+        owner = next((a for a in owners if a.var is var), None)
+        if owner is not None:
+            axes.append((var, encode(sch, owner, near)))
+    return ExprRef(e, axes) if axes else e
 
 
 def stages_in(sch: Any, values: Iterable[Any]) -> list[Any]:
@@ -143,6 +169,9 @@ def decode(sch: Any, value: Any, threads: dict[int, IterVar]) -> Any:
         return sch.by_id[value.ident].op.output(value.index)
     if isinstance(value, AxisRef):
         return sch.by_id[value.ident].axes[value.number]
+    if isinstance(value, ExprRef):
+        table = {v: decode(sch, ref, threads).var for v, ref in value.axes}
+        return substitute(value.expr, table)
     if isinstance(value, ThreadRef):
         if value.number not in threads:
             dom = Range(value.dom) if value.dom is not None else None
@@ -227,6 +256,9 @@ def _arg_text(value: Any, names: _Names) -> str:
         return known or f"s[{names.stages[value.ident]}].{value.path}"
     if isinstance(value, ThreadRef):
         return names.threads[value.number]
+    if isinstance(value, ExprRef):
+        table = {v: Var(f"{_arg_text(ref, names)}.var", v.dtype) for v, ref in value.axes}
+        return str(substitute(value.expr, table)).replace("T.", "tvm.tir.")
     if isinstance(value, list):
         return "[" + ", ".join(_arg_text(v, names) for v in value) + "]"
     if isinstance(value, (IntImm, FloatImm, StringImm)):
@@ -299,7 +331,13 @@ def _pack(value: Any, step: Step) -> Any:
         return {"axis": [value.ident, value.number, value.path]}
     if isinstance(value, ThreadRef):
         return {"thread": [value.number, value.tag, value.dom]}
+    if isinstance(value, ExprRef):
+        # one document, so that the variables of both parts stay the same objects
+        whole = Call("bool", "tir.tvm_tuple", [value.expr, *(v for v, _ in value.axes)])
+        return {"axes": [_pack(whole, step), [_pack(ref, step) for _, ref in value.axes]]}
     if isinstance(value, PrimExpr):
+        from ..loopir.serial import save_json
+
         return {"expr": save_json(value)}
     raise ScheduleError(
         f"{step.primitive}: an argument of type {type(value).__name__} cannot be saved as data"
@@ -312,7 +350,12 @@ def _unpack(value: Any) -> Any:
     if isinstance(value, dict):
         ((kind, data),) = value.items()
         if kind == "expr":
+            from ..loopir.serial import load_json
+
             return load_json(data)
+        if kind == "axes":
+            whole = _unpack(data[0])
+            return ExprRef(whole.args[0], list(zip(whole.args[1:], map(_unpack, data[1]))))
         make = {"stage": lambda d: StageRef(d), "tensor": lambda d: TensorRef(*d)}
         more = {"axis": lambda d: AxisRef(*d), "thread": lambda d: ThreadRef(*d)}
         return {**make, **more}[kind](data)

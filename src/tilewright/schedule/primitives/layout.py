@@ -17,7 +17,7 @@ from ...arith import Analyzer, IntervalSet, eval_set
 from ...base.errors import TilewrightError
 from ...loopir.expr import PrimExpr, Var, const, convert
 from ...loopir.iter import IterVar, Range
-from ...tensor.op import ComputeOp, PlaceholderOp
+from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp
 from ..relations import Transform
 from ..state import Illegal, StageState
 
@@ -59,6 +59,8 @@ def transform_layout(stage: StageState, mapping: Callable[..., Any]) -> list[Ite
         stage.layout, separators = make_layout(op.shape, mapping)
         stage.axis_separators = separators
         return []
+    if any(_is_state(stage, s) for s in stage.schedule.stages):
+        raise Illegal("the states of a scan lie in the scan's own array, whose layout is fixed")
     if not isinstance(op, ComputeOp):
         raise Illegal(f"transform_layout needs a compute operation or an input, not {op}")
     leaves = stage.leaf_iter_vars[: len(op.axis)]
@@ -87,6 +89,13 @@ def transform_layout(stage: StageState, mapping: Callable[..., Any]) -> list[Ite
     stage.layout = layout
     stage.axis_separators = separators
     return new
+
+
+def _is_state(stage: StageState, other: StageState) -> bool:
+    """Whether a stage computes the initial values or the update of a scan."""
+    if not isinstance(other.op, ScanOp):
+        return False
+    return any(t.op is stage.op for t in (*other.op.init, *other.op.update))
 
 
 def make_layout(

@@ -1,0 +1,105 @@
+"""`python -m tests.fuzz --cases N --seed S`: random programs under random schedules against
+te_eval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+os.environ.setdefault("TILEWRIGHT_CACHE", "0")
+
+from .check import Failure, Statistics, run_case
+from .schedules import ACTIONS
+from .shrink import shrink, text_of
+
+CHUNK = 25
+
+
+def run_chunk(first: int, count: int) -> tuple[Statistics, list[Failure]]:
+    """Cases first ... first + count - 1."""
+    stats = Statistics()
+    failures = []
+    for seed in range(first, first + count):
+        failure = run_case(seed, stats)
+        if failure is not None:
+            failures.append(failure)
+    return stats, failures
+
+
+def run_cases(
+    cases: int, seed: int, jobs: int, stop_after: int, quiet: bool = False
+) -> tuple[Statistics, list[Failure]]:
+    """Many cases on several processes; stops early after some failures."""
+    total = Statistics()
+    failures: list[Failure] = []
+    chunks = [(seed + k, min(CHUNK, cases - k)) for k in range(0, cases, CHUNK)]
+    start = time.monotonic()
+    if jobs <= 1:
+        results = (run_chunk(*c) for c in chunks)
+        _collect(results, total, failures, cases, start, stop_after, quiet)
+        return total, failures
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        jobs_running = [pool.submit(run_chunk, *c) for c in chunks]
+        results = (j.result() for j in jobs_running)
+        _collect(results, total, failures, cases, start, stop_after, quiet)
+        for j in jobs_running:
+            j.cancel()
+    return total, failures
+
+
+def _collect(results, total, failures, cases, start, stop_after, quiet) -> None:
+    for stats, bad in results:
+        total.merge(stats)
+        failures.extend(bad)
+        if not quiet:
+            rate = total.cases / max(time.monotonic() - start, 1e-9)
+            print(
+                f"\r{total.cases}/{cases} cases, {len(failures)} failures, {rate:.0f}/s",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+        if len(failures) >= stop_after:
+            break
+    if not quiet:
+        print(file=sys.stderr)
+
+
+def histogram(stats: Statistics) -> str:
+    """Share of schedules with each primitive, and what was refused."""
+    count = max(stats.used["schedules"], 1)
+    lines = [
+        f"{stats.cases} cases, {stats.rejected} schedules refused when lowered, "
+        f"{stats.used['primitives'] / count:.1f} primitives a schedule"
+    ]
+    for name in sorted(ACTIONS, key=lambda n: -stats.used[n]):
+        share = stats.used[name] / count
+        bar = "#" * round(share * 40)
+        lines.append(f"  {name:20} {share:6.1%} {bar}  ({stats.refused[name]} draws refused)")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--cases", type=int, default=300, help="how many (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first case (default 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--stop-after", type=int, default=5, help="failures (default 5)")
+    parser.add_argument("--no-shrink", action="store_true", help="report failures as they are")
+    options = parser.parse_args()
+    stats, failures = run_cases(options.cases, options.seed, options.jobs, options.stop_after)
+    print(histogram(stats))
+    for failure in failures[: options.stop_after]:
+        small = failure if options.no_shrink else shrink(failure)
+        print(text_of(small))
+    print(f"{len(failures)} failures in {stats.cases} cases")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
