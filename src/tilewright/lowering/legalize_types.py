@@ -22,6 +22,7 @@ _KEPT_NAMES = """
     if_then_else likely reinterpret call_pure_extern call_extern call_llvm_pure_intrin
     call_llvm_intrin tvm_call_packed tvm_call_cpacked tvm_access_ptr address_of prefetch tvm_tuple
     vectorlow vectorhigh vectorcombine tvm_stack_make_array tvm_stack_make_shape ret
+    nextafter
 """
 _KEPT = frozenset(f"tir.{name}" for name in _KEPT_NAMES.split())
 

@@ -129,13 +129,22 @@ def test_all_math_functions_live_in_one_module(program: Any) -> None:
     np.testing.assert_allclose(out, np.fmod(0.5, 0.5))
 
 
-def test_libm_where_there_is_no_vector_code(run_elementwise: Any) -> None:
-    x = values("float32")
-    for lanes in (1, 4):
-        got = run_elementwise(op.nextafter, [x, x + 1], "float32", lanes)
-        np.testing.assert_array_equal(got, np.nextafter(x, x + 1))
-        got = run_elementwise(lambda v: op.ldexp(v, 5), [x], "float32", lanes)
-        np.testing.assert_array_equal(got, np.ldexp(x, 5))
+def test_exact_functions(run_elementwise: Any) -> None:
+    for dtype in ("float16", "float32", "float64"):
+        x = values(dtype)
+        y = np.roll(x, 3)
+        for lanes in (1, 4):
+            got = run_elementwise(op.nextafter, [x, y], dtype, lanes)
+            np.testing.assert_array_equal(got, np.nextafter(x, y))
+            got = run_elementwise(lambda v: op.ldexp(v, 3), [x], dtype, lanes)
+            np.testing.assert_array_equal(got, np.ldexp(x, 3))
+            got = run_elementwise(op.copysign, [x, y], dtype, lanes)
+            np.testing.assert_array_equal(got, np.copysign(x, y))
+    x = values("bfloat16")
+    got = run_elementwise(op.nextafter, [x, np.full_like(x, 100)], "bfloat16", 4)
+    assert (
+        (got > x) & (got.astype("f") - x.astype("f") <= np.abs(x.astype("f")) / 64 + 1e-30)
+    ).all()
 
 
 def test_q_multiply_shift(run_elementwise: Any) -> None:
@@ -387,3 +396,72 @@ def test_dot_product_of_four(run_elementwise: Any) -> None:
 
     got = run_elementwise(build, [a, b], "int32", 4)
     assert (got == int(a.astype(int) @ b.astype(int)) + 5).all()
+
+
+def test_c_functions_do_not_take_narrow_floats(run_elementwise: Any) -> None:
+    x = values("float16")
+    with pytest.raises(CompileError, match="cosf is called with float16"):
+        run_elementwise(lambda v: op.call_pure_extern("float16", "cosf", v), [x], "float16", 1)
+
+
+def test_bools_and_small_integers_for_c(run_elementwise: Any) -> None:
+    x = np.arange(-8, 8, dtype=np.int8)
+    got = run_elementwise(lambda v: op.call_pure_extern("int32", "abs", v), [x], "int32", 1)
+    np.testing.assert_array_equal(got, np.abs(x.astype(np.int32)))
+    letters = np.frombuffer(b"aZ09_xY ", np.uint8).copy()
+    got = run_elementwise(
+        lambda v: E.NE(op.call_pure_extern("int32", "isalpha", v), E.const(0)), [letters], "bool", 1
+    )
+    np.testing.assert_array_equal(got, [chr(c).isalpha() for c in letters])
+
+
+def test_packed_results_of_all_kinds(program: Any) -> None:
+    @register_func("test.codegen.kinds", override=True)
+    def kinds(flag: int, handle: int, small: int) -> float:
+        assert flag == 1 and handle != 0 and small == -3
+        return 2.5
+
+    p = program(("float32", 1))
+    call = E.Call("float32", "tir.tvm_call_packed", (
+        E.StringImm("test.codegen.kinds"), E.const(True), p.buffers[0].access_ptr("r"),
+        E.const(-3, "int8"),
+    ))  # fmt: skip
+    p.compile(S.BufferStore(p.buffers[0], call, [0]))(out := np.zeros(1, np.float32))
+    assert out[0] == 2.5
+    two = E.Broadcast(E.const(1), 2)
+    with pytest.raises(CompileError, match="takes scalars and arrays, not int32x2"):
+        p.compile(S.Evaluate(op.call_packed("test.codegen.kinds", two)))
+
+
+def test_null_pointers(program: Any) -> None:
+    p = program(("int32", 2))
+    null = E.Call("handle", "tir.reinterpret", (E.const(0, "uint64"),))
+    test = E.Call("bool", "tir.isnullptr", (null,))
+    other = E.Call("bool", "tir.isnullptr", (p.buffers[0].data,))
+    stores = [
+        S.BufferStore(p.buffers[0], E.Cast("int32", v), [k]) for k, v in enumerate((test, other))
+    ]
+    p.compile(S.seq(stores))(out := np.full(2, 9, np.int32))
+    assert out.tolist() == [1, 0]
+
+
+def test_effects_are_not_run_under_a_mask(program: Any) -> None:
+    p = program(("int32", 8), ("int32", 8))
+    at = E.Ramp(0, 1, 8)
+    x = E.BufferLoad(p.buffers[0], [at])
+    impure = E.Broadcast(op.call_extern("int32", "rand"), 8)
+    value = op.if_then_else(E.GT(x, E.Broadcast(E.const(0), 8)), impure, x)
+    with pytest.raises(CompileError, match="rand under a condition that differs between lanes"):
+        p.compile(S.BufferStore(p.buffers[1], value, [at]))
+
+
+def test_q_multiply_shift_per_axis(run_elementwise: Any) -> None:
+    x = np.array([3, -70, 1 << 20, -1], np.int32)
+
+    def build(v: Any) -> Any:
+        args = (v, E.const(1395864371), E.const(1), E.const(4), E.const(31), E.const(1), E.const(1))
+        return E.Call("int32", "tir.q_multiply_shift_per_axis", args)
+
+    got = run_elementwise(build, [x], "int32", 1)
+    want = [(int(v) * 2 * 1395864371 + (1 << 34)) >> 35 for v in x]
+    np.testing.assert_array_equal(got, want)

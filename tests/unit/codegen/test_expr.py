@@ -241,3 +241,15 @@ def test_let_binds_once(run_elementwise: Any) -> None:
         return E.Let(v, x * x, v + v)
 
     np.testing.assert_array_equal(run_elementwise(build, [a], "float32", 4), a * a + a * a)
+
+
+def test_arithmetic_on_bools_and_floor_division_of_floats(run_elementwise: Any) -> None:
+    a, b = data("bool", 23), data("bool", 24)
+    for lanes in (1, 8):
+        np.testing.assert_array_equal(run_elementwise(E.Min, [a, b], "bool", lanes), a & b)
+        np.testing.assert_array_equal(run_elementwise(E.Max, [a, b], "bool", lanes), a | b)
+        x, y = data("float32", 25), nonzero(data("float32", 26))
+        got = run_elementwise(E.FloorDiv, [x, y], "float32", lanes)
+        np.testing.assert_array_equal(got, np.floor(x / y))
+        got = run_elementwise(E.FloorMod, [x, y], "float32", lanes)
+        np.testing.assert_allclose(got, x - np.floor(x / y) * y, atol=1e-5)

@@ -16,7 +16,7 @@ from .guard import resolve_intrinsic
 from .index import index
 from .memory import element_pointer, pointer
 from .packed import call_packed, make_array, make_shape
-from .types import float_text, suffix
+from .types import float_text, suffix, vector
 
 Handler = Callable[[Emitter, E.Call], str]
 
@@ -62,9 +62,22 @@ def supported(name: str, dtype: str) -> bool:
 
 def _math(f: Emitter, e: E.Call) -> str:
     name = f.module.math(e.op.name[4:], e.dtype)
-    kind = f.type(e.dtype)
-    args = ", ".join(f"{f.type(a.dtype)} {f.expr(a)}" for a in e.args)
-    return f.op(f"call {kind} {name}({args})")
+    args = []
+    for arg in e.args:
+        kind, own = f.type(arg.dtype), _math_type(f, arg.dtype)
+        value = f.expr(arg)
+        args.append(f"{own} {value if kind == own else f.op(f'bitcast {kind} {value} to {own}')}")
+    kind, own = f.type(e.dtype), _math_type(f, e.dtype)
+    result = f.op(f"call {own} {name}({', '.join(args)})")
+    return result if kind == own else f.op(f"bitcast {own} {result} to {kind}")
+
+
+def _math_type(f: Emitter, dtype: str) -> str:
+    """The type of a value for a math function: narrow floats have LLVM's own types there."""
+    t = parse(dtype)
+    if t.is_float and t.bits == 16:
+        return vector("bfloat" if t.code == "bfloat" else "half", t.lanes)
+    return f.type(dtype)
 
 
 def _intrinsic(f: Emitter, e: E.Call) -> str:
@@ -231,6 +244,11 @@ def _by_lanes(f: Emitter, name: str, t: DType, args: list[tuple[str, DType]]) ->
 
 
 def _call_c(f: Emitter, name: str, t: DType, args: list[tuple[str, DType]], pure: bool) -> str:
+    for a in (t, *(a for _, a in args)):
+        if a.is_float and a.bits == 16:
+            raise CompileError(
+                f"{name} is called with {a.text}; convert to float32 for C functions"
+            )
     kind = f.type(t.text)
     texts = [f"{f.type(a.text)}{_extension(a)} {v}" for v, a in args]
     types = ", ".join(f"{f.type(a.text)}{_extension(a)}" for _, a in args)

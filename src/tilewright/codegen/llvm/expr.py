@@ -234,13 +234,9 @@ def _ramp(f: Emitter, e: E.Ramp) -> str:
 
 def _broadcast(f: Emitter, e: E.Broadcast) -> str:
     t = parse(e.value.dtype)
-    value = f.expr(e.value)
-    if t.lanes == 1:
-        return f.splat(value, f.type(t.element), e.lanes)
-    order = ", ".join(f"i32 {i % t.lanes}" for i in range(e.lanes * t.lanes))
-    kind = f.type(t.text)
-    total = e.lanes * t.lanes
-    return f.op(f"shufflevector {kind} {value}, {kind} poison, <{total} x i32> <{order}>")
+    if t.lanes > 1:
+        raise InternalError(f"broadcast of a {t.text}")
+    return f.splat(f.expr(e.value), f.type(t.element), e.lanes)
 
 
 def _shuffle(f: Emitter, e: E.Shuffle) -> str:
