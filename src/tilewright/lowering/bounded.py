@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arith.analyzer import Analyzer
+from ..arith.bound import ConstIntBound
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.effects import is_pure
@@ -15,11 +16,22 @@ from ..loopir.rewrite import Rewriter, handles
 THREAD_KEYS = ("thread_extent", "virtual_thread")
 
 
+def learn_shapes(analyzer: Analyzer, func: S.PrimFunc) -> None:
+    """Tell an analyzer that the dimensions of a function's arguments are zero or more."""
+    no_limit = ConstIntBound.POS_INF
+    for b in func.buffer_map.values():
+        for d in b.shape:
+            if type(d) is E.Var and d.dtype in ("int32", "int64"):
+                analyzer.const_int_bound_update(d, ConstIntBound(0, no_limit))
+
+
 class BoundedRewriter(Rewriter):
     """Statements are rewritten in their context; expressions by `expr`, as in any Rewriter."""
 
-    def __init__(self) -> None:
+    def __init__(self, func: S.PrimFunc | None = None) -> None:
         self.analyzer = Analyzer()
+        if func is not None:
+            learn_shapes(self.analyzer, func)
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:

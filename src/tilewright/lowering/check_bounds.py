@@ -28,7 +28,7 @@ def check_bounds(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """
     if not options.bound_checks:
         return func
-    return func.with_body(_Checker().stmt(func.body))
+    return func.with_body(_Checker(func).stmt(func.body))
 
 
 class _Checker(BoundedRewriter):

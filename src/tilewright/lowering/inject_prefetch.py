@@ -34,7 +34,7 @@ def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """
     if not any(_asks(s) for s in walk(func.body)):
         return func
-    return func.with_body(_Prefetcher().stmt(func.body))
+    return func.with_body(_Prefetcher(func).stmt(func.body))
 
 
 def _asks(s: Any) -> bool:
@@ -42,8 +42,8 @@ def _asks(s: Any) -> bool:
 
 
 class _Prefetcher(BoundedRewriter):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, func: S.PrimFunc) -> None:
+        super().__init__(func)
         self.loop: E.Var | None = None
 
     def expr(self, e: Any) -> Any:

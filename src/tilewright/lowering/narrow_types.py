@@ -28,12 +28,12 @@ def narrow_types(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """
     if not any(isinstance(x, E.PrimExpr) and x.dtype == "int64" for x in walk(func.body)):
         return func
-    return func.with_body(_Narrower().stmt(func.body))
+    return func.with_body(_Narrower(func).stmt(func.body))
 
 
 class _Narrower(BoundedRewriter):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, func: S.PrimFunc) -> None:
+        super().__init__(func)
         self.values: dict[E.Var, Any] = {}
         self.narrow_vars: dict[E.Var, E.Var] = {}
 

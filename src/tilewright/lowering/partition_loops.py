@@ -7,6 +7,7 @@ from typing import Any
 
 from ..arith.deduce import deduce_bound
 from ..arith.int_set import eval_set
+from ..arith.same import same_expr
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.effects import is_pure
@@ -46,7 +47,7 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
         return func
     if not any(type(x) is S.IfThenElse and is_likely(x.condition) for x in walk(func.body)):
         return func
-    return func.with_body(_Partitioner(options).stmt(func.body))
+    return func.with_body(_Partitioner(func, options).stmt(func.body))
 
 
 class _Guard:
@@ -94,8 +95,8 @@ def find_guards(body: S.Stmt, var: E.Var) -> list[_Guard]:
 
 
 class _Partitioner(BoundedRewriter):
-    def __init__(self, options: LowerOptions) -> None:
-        super().__init__()
+    def __init__(self, func: S.PrimFunc, options: LowerOptions) -> None:
+        super().__init__(func)
         self.eager = options.partition_const_loop
         self.ranges: dict[E.Var, Range] = {}
         self.grown = 0
@@ -227,7 +228,9 @@ class _Partitioner(BoundedRewriter):
 
     def _part(self, s: S.For, start: Any, end: Any) -> S.Stmt:
         """The steps of a loop from start to end (excluded), in which guards stay."""
-        extent = self.analyzer.simplify(end - start)
+        extent = _rounded_rest(start, end)
+        if extent is None:
+            extent = self.analyzer.simplify(end - start)
         size = const_int(extent)
         if size is not None and size <= 0:
             return S.no_op()
@@ -263,10 +266,24 @@ class _Partitioner(BoundedRewriter):
         condition: Any = None
         for check in checks.values():
             condition = check if condition is None else logical_and(condition, check)
-        other = fresh_copy(body)
+        own = self.ranges[var]
         with self.analyzer.enter_constraint(condition):
             main = self.stmt(main)
-        return S.IfThenElse(condition, main, self.stmt(other))
+        self._bind(var, own.min, own.extent)
+        return S.IfThenElse(condition, main, self._other_steps(var, body, condition))
+
+    def _other_steps(self, var: E.Var, body: S.Stmt, condition: Any) -> S.Stmt:
+        """The body with its guards, where `condition` does not hold."""
+        own = self.ranges[var]
+        values: dict[E.Var, Any] = {}
+        if type(condition) is E.LT and condition.a is var:
+            start = self.analyzer.simplify(condition.b)
+            end = fold_pair(E.Add, own.min, own.extent)
+            extent = self.analyzer.simplify(end - start)
+            if const_int(extent) == 1 and self.analyzer.can_prove(start >= own.min):
+                values[var] = start
+        result: S.Stmt = self.stmt(fresh_copy(body, values))
+        return result
 
     def _step_condition(self, var: E.Var, g: _Guard) -> Any:
         """A condition on `var` under which a guard holds throughout one step; None for none."""
@@ -312,6 +329,16 @@ def statement_count(s: S.Stmt) -> int:
             times *= max(1, const_int(x.extent) or 1)
         stack.extend((c, times) for c in CHILDREN[type(x)](x) if isinstance(c, S.Stmt))
     return total
+
+
+def _rounded_rest(start: Any, end: Any) -> Any:
+    """(x % d + c) // d for the steps from x // d to (x + c) // d: the rest of a rounded-up loop."""
+    if type(start) is not E.FloorDiv or type(end) is not E.FloorDiv or type(end.a) is not E.Add:
+        return None
+    width, more = const_int(end.b), const_int(end.a.b)
+    if not width or not more or const_int(start.b) != width or not same_expr(start.a, end.a.a):
+        return None
+    return E.FloorDiv(E.FloorMod(start.a, end.b) + more, end.b)
 
 
 def _limits(

@@ -59,6 +59,20 @@ class _Facts:
                 self.scope.add(s.node.var)
             elif kind is S.Allocate and (const_int(s.buffer.shape[0]) or _SMALL) < _SMALL:
                 self.local.add(s.buffer.data)
+        if self.local:
+            self._drop_indexed(body)
+
+    def _drop_indexed(self, body: S.Stmt) -> None:
+        """Keep in `local` only what is always used at constant places: the rest stays memory."""
+        local, table = self.local, CHILDREN
+        stack: list[Any] = [body]
+        while stack:
+            x = stack.pop()
+            kind = type(x)
+            used = kind is E.BufferLoad or kind is S.BufferStore
+            if used and x.buffer.data in local and const_int(_base(x.indices[-1])) is None:
+                local.discard(x.buffer.data)
+            stack.extend(table[kind](x))
 
     def key(self, *exprs: Any) -> Any:
         """Equal for expressions of equal structure."""

@@ -29,7 +29,7 @@ def rewrite_unsafe_select(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc
     """
     if not any(type(x) is E.Select for x in walk(func.body)):
         return func
-    return func.with_body(_Safe().stmt(func.body))
+    return func.with_body(_Safe(func).stmt(func.body))
 
 
 class _Safe(BoundedRewriter):

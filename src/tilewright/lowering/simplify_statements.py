@@ -28,7 +28,7 @@ def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     after each group of passes that write index arithmetic without simplifying it themselves:
     flattening, partitioning, unrolling.
     """
-    return func.with_body(_Simplifier().stmt(func.body))
+    return func.with_body(_Simplifier(func).stmt(func.body))
 
 
 class _Simplifier(BoundedRewriter):

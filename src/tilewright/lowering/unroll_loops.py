@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.expr import const_int
 from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import walk
 from .copies import fold_pair, fresh_copy
 from .options import LowerOptions
 
 MAX_STEPS = 8192
+REGISTER_BYTES = 2048
+REGISTER_STEPS = 64
 
 
 def unroll_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -40,9 +44,24 @@ class _Unroller(Rewriter):
         self.steps = 0
         self.depth = 0
         self.loops = 0
+        self.small: set[E.Var] = set()
+        self.device = options.simple_mode
+
+    @handles(S.Allocate)
+    def _allocate(self, s: S.Allocate) -> Any:
+        size, t = const_int(s.buffer.shape[0]), parse(s.buffer.dtype)
+        if size is not None and size * t.nbytes * t.lanes <= REGISTER_BYTES:
+            self.small.add(s.buffer.data)
+        body = self.stmt(s.body)
+        return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key == "thread_extent":
+            outer, self.device = self.device, True
+            result = super()._attr(s)
+            self.device = outer
+            return result
         value = const_int(s.value)
         if s.attr_key == "pragma_auto_unroll_max_step" and value is not None:
             kept, self.max_step = self.max_step, value
@@ -78,7 +97,9 @@ class _Unroller(Rewriter):
     def _for(self, s: S.For) -> Any:
         body = self.stmt(s.body)
         extent = const_int(s.extent)
-        chosen = extent is not None and self._chosen(s.kind, extent)
+        chosen = extent is not None and (
+            self._chosen(s.kind, extent) or self._indexes_registers(s, extent)
+        )
         marked = s.kind == S.ForKind.UNROLLED
         if not chosen:
             self.loops += 1
@@ -107,6 +128,18 @@ class _Unroller(Rewriter):
             return True
         within = extent * self.steps <= self.max_step
         return within and self.depth < self.options.unroll_max_depth
+
+    def _indexes_registers(self, s: S.For, extent: int) -> bool:
+        if s.kind != S.ForKind.SERIAL or self.loops or self.device or not self.small:
+            return False
+        if not 0 < extent * self.steps <= REGISTER_STEPS:
+            return False
+        for x in walk(s.body):
+            if type(x) is E.BufferLoad or type(x) is S.BufferStore:
+                index = x.indices[-1]
+                if x.buffer.data in self.small and any(v is s.loop_var for v in walk(index)):
+                    return True
+        return False
 
 
 def _copies(s: S.For, extent: int, body: S.Stmt) -> S.Stmt:

@@ -114,7 +114,7 @@ def _symbolic(s: S.For, body: S.Stmt) -> S.Stmt:
     zero = const(0, var.dtype)
     rest_loop = _serial(rest_var, zero, E.FloorMod(s.extent, width), rest)
     both = S.seq(_serial(outer, zero, strips, main), rest_loop)
-    return S.IfThenElse(likely(s.extent > 0), both)
+    return S.IfThenElse(likely(s.extent >= 0), both)
 
 
 def _vector_loop(var: E.Var, low: Any, lanes: int, body: S.Stmt) -> S.Stmt:

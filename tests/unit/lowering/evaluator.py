@@ -1,7 +1,7 @@
 """A small, strict interpreter of loop IR, written for the tests of passes alone.
 
-Every lane of every access is checked: an index out of a buffer's bounds raises, a masked-off lane is not
-touched. Vectors are NumPy arrays. Freshly allocated memory holds a poison value.
+Every lane of every access is checked: an index out of a buffer's bounds raises, a masked-off lane
+is not touched. Vectors are NumPy arrays. Freshly allocated memory holds a poison value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random loop programs like those that loop_nest makes: tiled, guarded, reduced, attached stages."""
+"""Random loop programs like those of loop_nest: tiled, guarded, reduced, with inner stages."""
 
 from __future__ import annotations
 

@@ -260,9 +260,7 @@ def test_user_pass_that_returns_nothing() -> None:
         return None
 
     options = LowerOptions(user_passes=((1, forgetful),))  # type: ignore[arg-type]
-    with pytest.raises(
-        CompileError, match="the pass forgetful must return a PrimFunc, got NoneType"
-    ):
+    with pytest.raises(CompileError, match="forgetful must return a PrimFunc, got NoneType"):
         run_pipeline(small(), options)
 
 

@@ -112,3 +112,18 @@ def test_copies_define_their_own_variables() -> None:
     for a in (x for x in walk(body) if type(x) is S.Allocate):
         data = {s.buffer.data for s in stores(a) if s.buffer.name == "T"}
         assert data == {a.buffer.data}
+
+
+def register_tile(size: int) -> S.Stmt:
+    tmp = Buffer((size,), "float32", "T")
+    fill = loop(4, lambda i: S.BufferStore(tmp, 1.0, [i]))
+    use = loop(4, lambda i: S.BufferStore(B, tmp[i], [i]))
+    outer = loop(2, lambda j: S.seq(fill, loop(E.Var("n"), lambda k: store(k)), use))
+    return S.Allocate(tmp, outer)
+
+
+def test_loops_over_register_tiles_are_unrolled() -> None:
+    assert len(kinds(lowered(register_tile(4)))) == 2
+    assert len(kinds(lowered(register_tile(512)))) == 2
+    assert len(kinds(lowered(register_tile(513)))) == 4
+    assert len(kinds(lowered(register_tile(4), simple_mode=True))) == 4
