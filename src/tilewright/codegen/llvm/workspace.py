@@ -25,8 +25,6 @@ WORKSPACE, SLICE, THREADS = (
     E.Var("threads", "int32"),
 )
 
-Offset = "int | E.Var"
-
 
 @dataclass
 class Plan:
