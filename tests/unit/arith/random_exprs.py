@@ -8,9 +8,10 @@ from typing import Any
 
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
-from tilewright.loopir.fold import trunc_div
+from tilewright.loopir.fold import trunc_div, wrap_int
 
 Point = dict[E.Var, int]
+SMALL = ("int8", "uint8", "uint32")
 
 _EVAL: dict[type, Any] = {
     E.Add: lambda a, b: a + b,
@@ -40,7 +41,8 @@ def value(e: Any, point: Point) -> Any:
         a, b = value(e.a, point), value(e.b, point)
         if isinstance(a, list):
             return [_EVAL[t](x, y) for x, y in zip(a, b, strict=True)]
-        return _EVAL[t](a, b)
+        result = _EVAL[t](a, b)
+        return wrap_int(e.dtype, result) if e.dtype in SMALL else result
     if isinstance(e, E.Var):
         return point[e]
     if t is E.IntImm:
@@ -48,7 +50,10 @@ def value(e: Any, point: Point) -> Any:
     if t is E.Not:
         return not value(e.a, point)
     if t is E.Cast:
-        return value(e.value, point)
+        return wrap_int(e.dtype, int(value(e.value, point)))
+    if t is E.Select and isinstance(e.condition, E.PrimExpr) and "x" in e.condition.dtype:
+        lanes = zip(*(value(part, point) for part in (e.condition, e.true_value, e.false_value)))
+        return [yes if c else no for c, yes, no in lanes]
     if t is E.Select:
         return value(e.true_value if value(e.condition, point) else e.false_value, point)
     if t is E.Call and e.op.name == "tir.likely":
@@ -111,10 +116,47 @@ class Maker:
         if kind < 0.85:
             cls = rng.choice((E.Div, E.Mod))
             return cls(a, E.const(self.divisor()))
+        if kind < 0.88:
+            return self.narrow(depth - 1) if rng.random() < 0.5 else self.wide(depth - 1)
         if kind < 0.94:
             return rng.choice((op.min, op.max))(a, self.integer(depth - 1))
         build = rng.choice((op.select, op.if_then_else))
         return build(self.condition(depth - 1), a, self.integer(depth - 1))
+
+    def narrow(self, depth: int) -> Any:
+        """Arithmetic that wraps, seen as int32."""
+        dtype = self.rng.choice(SMALL)
+        a = E.cast(dtype, self.integer(depth))
+        b = E.cast(dtype, self.integer(min(depth, 1)))
+        e = self.rng.choice((a + b, a - b, a * b, op.min(a, b), op.max(a, b), a))
+        return E.cast("int32", e) if dtype != "uint32" else op.select(e > b, 1, 0)
+
+    def wide(self, depth: int) -> Any:
+        """Arithmetic in int64, back in int32."""
+        a = E.cast("int64", self.integer(depth))
+        b = E.cast("int64", self.integer(min(depth, 1)))
+        e = self.rng.choice((a + b, a - b, a * 3, a // 4, a % 8, op.min(a, b), op.max(a, b)))
+        return E.cast("int32", e)
+
+    def vector(self, depth: int, lanes: int) -> Any:
+        """A vector of int32."""
+        rng = self.rng
+        if depth == 0:
+            if rng.random() < 0.5:
+                return E.Broadcast(self.integer(1), lanes)
+            return E.Ramp(self.integer(1), rng.choice((1, 1, 2, 4, -1, 0)), lanes)
+        a, b = self.vector(depth - 1, lanes), self.vector(depth - 1, lanes)
+        kind = rng.random()
+        if kind < 0.5:
+            return rng.choice((a + b, a - b, a * self.constant(), op.min(a, b)))
+        if kind < 0.8:
+            cls = rng.choice((E.FloorDiv, E.FloorMod))
+            return cls(a, E.Broadcast(E.const(abs(self.divisor())), lanes))
+        return E.Select(self.lane_condition(a, b), a, b)
+
+    def lane_condition(self, a: Any, b: Any) -> Any:
+        cls = self.rng.choice((E.LT, E.LE, E.GT, E.GE, E.EQ, E.NE))
+        return cls(a, b)
 
     def condition(self, depth: int) -> Any:
         rng = self.rng

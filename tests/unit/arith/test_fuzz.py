@@ -116,3 +116,17 @@ def test_interval_sets_hold_all_values(block: int) -> None:
             low = value(got.min_value, p) if got.has_lower_bound() else v
             high = value(got.max_value, p) if got.has_upper_bound() else v
             assert low <= v <= high, f"seed {seed} {p} {moving} {s.describe(e)} {got!r}"
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_vectors_keep_values(block: int) -> None:
+    for seed in range(block * CASES, (block + 1) * CASES):
+        s = Setting(seed + 4 * 10**6)
+        e = s.maker.vector(s.rng.randint(1, 2), s.rng.choice((2, 4)))
+        if s.rng.random() < 0.3:
+            e = s.maker.lane_condition(e, s.maker.vector(1, int(e.dtype[6:])))
+        with s.entered():
+            r = s.analyzer.simplify(e)
+        assert r.dtype == e.dtype
+        for p in s.points[:30]:
+            assert value(r, p) == value(e, p), f"seed {seed} {p} {s.describe(e, r)}"
