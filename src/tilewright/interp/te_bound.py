@@ -17,6 +17,7 @@ from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.expr import Var
 from ..tensor.tensor import Tensor
+from . import np_ops
 from .np_ops import Array
 from .te_algebra import NumpyAlgebra, contract
 from .te_eval import evaluate
@@ -159,6 +160,8 @@ class BoundAlgebra:
         values = [a.value for a in args]
         value = self.plain.call(name, values, dtype)
         if not parse(dtype).is_float:
+            if name in np_ops.PREDICATES:  # a finite error makes no NaN and no infinity
+                return Approx(value, np.isinf(args[0].error))
             known = not any(np.any(a.error) for a in args)
             return Approx(value, 0.0 if known else np.inf)
         # how far the function moves when its arguments do, one at a time, either way

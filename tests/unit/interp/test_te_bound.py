@@ -7,6 +7,7 @@ from tilewright import te
 from tilewright.interp.te_bound import te_eval_bound, unit
 from tilewright.interp.te_eval import te_eval
 from tilewright.loopir import ir_builder
+from tilewright.loopir.op import call_pure_extern
 
 RNG = np.random.default_rng(11)
 
@@ -124,6 +125,50 @@ def test_scans_and_externs():
 
     a = te.placeholder((4,), name="a")
     assert te_eval_bound(te.extern((4,), [a], body), {a: normal(4)})[0][1].tolist() == [np.inf] * 4
+
+
+def test_more_operations_keep_their_bounds():
+    a, b = te.placeholder((40,), name="a"), te.placeholder((40,), name="b")
+    x, y = normal(40), normal(40)
+    t = te.compute(
+        (40,),
+        lambda i: te.power(te.abs(a[i] / 3.0) + 0.5, b[i] / 7.0) - te.round(a[i] * 1000.0)
+        + te.floor(b[i]) * 0.1,
+    )  # fmt: skip
+    (exact,), (value, tolerance) = te_eval(t, {a: x, b: y}), te_eval_bound(t, {a: x, b: y})[0]
+    assert (np.abs(exact - value) <= tolerance).all()
+    k = te.reduce_axis((0, 40), "k")
+    doubtful = te.compute((40,), lambda i: (a[i] / 3.0 * 3.0).astype("int32"))
+    t = te.compute((), lambda: te.sum(doubtful[k] * 2 - doubtful[k], axis=k))
+    whole = {a: np.arange(40, dtype="float32")}
+    value, tolerance = te_eval_bound(t, whole)[0]
+    assert abs(int(te_eval(t, whole)[0]) - int(value)) <= tolerance and tolerance > 0
+    t = te.compute((40,), lambda i: te.floordiv(doubtful[i], 7))
+    assert np.isinf(te_eval_bound(t, whole)[0][1][1:]).all()
+
+
+def test_casts_keep_their_bounds():
+    a = te.placeholder((64,), "float64", name="a")
+    for dtype in ("float32", "float16", "bfloat16"):
+        t = te.compute((64,), lambda i, d=dtype: a[i].astype(d).astype("float64"))
+        x = normal(64, dtype="float64")
+        (exact,), (value, tolerance) = te_eval(t, {a: x}), te_eval_bound(t, {a: x})[0]
+        assert (np.abs(exact - value) <= tolerance).all() and (exact != value).any()
+    n = te.compute((64,), lambda i: i.astype("float32") * 16777217)
+    value, tolerance = te_eval_bound(n, {})[0]
+    assert (np.abs(te_eval(n, {})[0].astype("float64") - value) <= tolerance).all()
+
+
+def test_external_functions_and_booleans():
+    a = te.placeholder((8,), name="a")
+    t = te.compute((8,), lambda i: call_pure_extern("float32", "f", a[i] * 1.1))
+    assert np.isinf(te_eval_bound(t, {a: normal(8)}, extern={"f": np.sin})[0][1]).all()
+    t = te.compute((8,), lambda i: call_pure_extern("float32", "f", a[i]))
+    assert (te_eval_bound(t, {a: normal(8)}, extern={"f": np.sin})[0][1] < 1e-5).all()
+    k = te.reduce_axis((0, 8), "k")
+    u = te.compute((), lambda: te.all(te.any(a[k] > -100, te.isnan(a[k] / 3.0)), axis=k))
+    value, tolerance = te_eval_bound(u, {a: normal(8)})[0]
+    assert value == 1 and tolerance == 0
 
 
 def test_units():

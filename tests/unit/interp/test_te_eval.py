@@ -12,7 +12,18 @@ from tilewright.interp import te_reduce
 from tilewright.interp.te_eval import te_eval
 from tilewright.loopir import ir_builder
 from tilewright.loopir.expr import Let, Select, Var
-from tilewright.loopir.op import call_extern, call_packed, call_pure_extern, reinterpret
+from tilewright.loopir.op import (
+    call_extern,
+    call_packed,
+    call_pure_extern,
+    copysign,
+    fma,
+    hypot,
+    ldexp,
+    nextafter,
+    q_multiply_shift,
+    reinterpret,
+)
 
 RNG = np.random.default_rng(7)
 
@@ -313,6 +324,41 @@ def test_bits():
     np.testing.assert_array_equal(one(t, {a: x}), (x >> 2) ^ (x << 1) | ~x)
 
 
+def test_rarer_functions():
+    a, b = te.placeholder((5,), "int32", name="a"), te.placeholder((5,), name="b")
+    x = np.array([100, -7, 3, 0, 2**20], dtype="int32")
+    y = np.array([1.5, -2.0, 0.0, 8.0, 0.25], dtype="float32")
+    t = te.compute((5,), lambda i: q_multiply_shift(a[i], te.const(3 << 27), 31, 3))
+    exact = [(int(v) * (3 << 27) + (1 << 27)) >> 28 for v in x]
+    assert one(t, {a: x}).tolist() == exact
+    t = te.compute((5,), lambda i: ldexp(b[i], 3) + fma(b[i], b[i], b[i]))
+    np.testing.assert_array_equal(one(t, {b: y}), y * 8 + (y * y + y))
+    t = te.compute((5,), lambda i: nextafter(b[i], te.const(9.0, "float32")))
+    np.testing.assert_array_equal(one(t, {b: y}), np.nextafter(y, np.float32(9)))
+    t = te.compute((5,), lambda i: hypot(b[i], b[i]) + copysign(b[i], -b[i]) + te.exp10(b[i] * 0.5))
+    wide = y.astype("float64")
+    np.testing.assert_allclose(
+        one(t, {b: y}), np.hypot(wide, wide) - wide + 10 ** (wide / 2), rtol=1e-6
+    )
+    large = np.array([0, 1.5, 2.0**63, 2.0**63 + 4096, 1e19], "float64")
+    c = te.placeholder((5,), "float64", name="c")
+    t = te.compute((5,), lambda i: c[i].astype("uint64"))
+    assert one(t, {c: large}).tolist() == [0, 1, 2**63, 2**63 + 4096, 10**19]
+    t = te.compute((5,), lambda i: te.likely(b[i] > 0))
+    np.testing.assert_array_equal(one(t, {b: y}), y > 0)
+
+
+def test_bfloat16_neighbours():
+    a = te.placeholder((6,), "bfloat16", name="a")
+    x = np.array([1.0, -1.0, 0.0, 2.0, -0.5, np.nan]).astype(ml_dtypes.bfloat16)
+    up = te.compute((6,), lambda i: nextafter(a[i], te.const(9.0, "bfloat16")))
+    expected = [1 + 2.0**-7, -1 + 2.0**-8, 2.0**-133, 2 + 2.0**-6, -0.5 + 2.0**-9]
+    got = one(up, {a: x}).astype("float64")
+    assert got[:5].tolist() == expected and np.isnan(got[5])
+    t = te.compute((6,), lambda i: te.max(a[i], te.const(0.0, "bfloat16")))
+    assert one(t, {a: x}).astype("float64")[:5].tolist() == [1, 0, 0, 2, 0]
+
+
 def test_casts():
     a = te.placeholder((6,), name="a")
     x = np.array([1.9, -1.9, 0.0, 300.0, -0.5, 2.5], "float32")
@@ -398,6 +444,37 @@ def test_scan_with_two_rows_of_start_and_two_states():
     got = te_eval([p, q], {a: x})
     np.testing.assert_array_equal(got[0], expected)
     assert got[1].tolist() == fib
+
+
+def test_scan_that_looks_back_over_all_rows():
+    """An intermediate of the step is read at rows that vary: it is found element by element."""
+    s = te.placeholder((5, 3), name="s")
+    twice = te.compute((5, 3), lambda t, i: s[t, i] * 2.0)
+    k = te.reduce_axis((0, 5), "k")
+    init = te.compute((1, 3), lambda t, i: i.astype("float32") + 1.0)
+    update = te.compute((5, 3), lambda t, i: te.sum(twice[k, i], axis=k, where=k < t))
+    # and once more through a reduction within the intermediate
+    j = te.reduce_axis((0, 3), "j")
+    rows = te.compute((5,), lambda t: te.sum(twice[t, j], axis=j))
+    state = te.placeholder((5,), name="r")
+    other = te.compute((5,), lambda t: te.max(rows[k], axis=k, where=k < t))
+    a, b = te.scan([init, te.compute((1,), lambda t: 0.0)], [update, other], [s, state])
+    x = np.zeros((5, 3), "float32")
+    x[0] = [1, 2, 3]
+    for t in range(1, 5):
+        x[t] = 2 * x[:t].sum(0)
+    got = te_eval([a, b], {})
+    np.testing.assert_array_equal(got[0], x)
+    assert got[1].tolist() == [0, *(2 * x[t - 1].sum() for t in range(1, 5))]
+
+
+def test_scan_updates_that_cannot_be_evaluated_say_so():
+    s = te.placeholder((4, 3), name="s")
+    init = te.compute((1, 3), lambda t, i: 1.0)
+    sorted_rows = te.extern((4, 3), [s], lambda ins, outs: call_packed("f", ins[0], outs[0]))
+    fails(["scan", "updated by"], lambda: te_eval(te.scan(init, sorted_rows, s), {}))
+    update = te.compute((4, 3), lambda t, i: sorted_rows[t - 1, i])
+    fails(["inside a scan"], lambda: te_eval(te.scan(init, update, s), {}))
 
 
 def test_recurrent_cell():
