@@ -35,9 +35,10 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     once. A loop whose body is one guard on its own variable is cut short instead; a vectorised or
     unrolled one only where its new extent is constant.
 
-    Loops of constant extent are split where a guard leaves an inner loop or an innermost body;
-    `partition_const_loop` and AttrStmt "pragma_loop_partition_hint" split also for less. Code grows
-    by at most 512 statements.
+    In a rest whose number of steps is symbolic, loops are cut short, but not split again: it runs
+    once at most, and what it would be split at is no longer simple. Loops of constant extent are
+    split where a guard leaves an inner loop or an innermost body; `partition_const_loop` and
+    AttrStmt "pragma_loop_partition_hint" split also for less. Code grows by at most 512 statements.
 
     Needs flat, simplified code with conditions hoisted. Guarantees nothing: what stays guarded is
     right. Stands before vectorize_loops: the main part becomes plain vector code, the rest
@@ -100,6 +101,7 @@ class _Partitioner(BoundedRewriter):
         self.eager = options.partition_const_loop
         self.ranges: dict[E.Var, Range] = {}
         self.grown = 0
+        self.in_rest = False
 
     @handles(S.BufferStore, S.Evaluate)
     def _leaf_stmt(self, s: Any) -> Any:
@@ -130,7 +132,8 @@ class _Partitioner(BoundedRewriter):
         if cut is not s:
             return self.stmt(cut)
         self._bind(s.loop_var, s.min, s.extent)
-        if s.kind == S.ForKind.VECTORIZED or s.kind == S.ForKind.UNROLLED:
+        fixed = s.kind == S.ForKind.VECTORIZED or s.kind == S.ForKind.UNROLLED
+        if fixed or self.in_rest:
             return s.with_body(self.stmt(s.body))
         guards = self._worth(find_guards(s.body, s.loop_var))
         if s.kind != S.ForKind.SERIAL:
@@ -240,7 +243,9 @@ class _Partitioner(BoundedRewriter):
             return result
         var = E.Var(s.loop_var.name, s.loop_var.dtype)
         self._bind(var, const(0, var.dtype), extent)
+        kept, self.in_rest = self.in_rest, True
         body = self.stmt(fresh_copy(s.body, {s.loop_var: fold_pair(E.Add, start, var)}))
+        self.in_rest = kept
         return S.For(var, const(0, var.dtype), extent, s.kind, body, None, s.annotations)
 
     # -- a branch in the body

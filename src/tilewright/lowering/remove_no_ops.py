@@ -16,14 +16,15 @@ from .options import LowerOptions
 
 def remove_no_ops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """Remove evaluations without effect, empty loops and branches, unused lets and allocations,
-    attributes around nothing, and stores of an element to itself.
+    attributes around nothing, and stores of an element to itself; with the option
+    `disable_assert`, asserts too.
 
     Needs nothing; guarantees that no statement but the function's body is a no-op. Stands after the
     simplifier, which finds the conditions that never hold, and before passes that cost time a
     statement.
     """
     lets = any(type(s) is S.LetStmt for s in walk_stmts(func.body))
-    return func.with_body(_Remover(lets).stmt(func.body))
+    return func.with_body(_Remover(lets, options.disable_assert).stmt(func.body))
 
 
 def has_effect(e: Any) -> bool:
@@ -35,8 +36,9 @@ class _Remover(Rewriter):
     """Bottom up; `used` holds the buffers stored to and, if there are lets, the variables read in
     what is kept."""
 
-    def __init__(self, lets: bool) -> None:
+    def __init__(self, lets: bool, drop_asserts: bool) -> None:
         self.lets = lets
+        self.drop_asserts = drop_asserts
         self.used: set[E.Var] = set()
 
     def _use(self, *exprs: Any) -> None:
@@ -130,7 +132,7 @@ class _Remover(Rewriter):
     @handles(S.AssertStmt)
     def _assert(self, s: S.AssertStmt) -> Any:
         body = self.stmt(s.body)
-        if const_condition(s.condition):
+        if self.drop_asserts or const_condition(s.condition):
             return body
         self._use(s.condition)
         return s if body is s.body else S.AssertStmt(s.condition, s.message, body)

@@ -142,6 +142,18 @@ def test_a_guard_that_costs_little_is_left() -> None:
     assert count(new, S.IfThenElse) == 1
 
 
+def test_a_symbolic_rest_is_not_split_again() -> None:
+    """Three nested tiles of a symbolic extent: each level once, no tails of tails."""
+    n = E.Var("n")
+    o, m, i = (E.Var(x) for x in "omi")
+    at = o * 16 + m * 4 + i
+    body: S.Stmt = S.IfThenElse(op.likely(at < n), S.BufferStore(B, A[at] + 1.0, [at]))
+    body = S.For(o, 0, (n + 15) // 16, 0, S.For(m, 0, 4, 0, S.For(i, 0, 4, 0, body)))
+    for value in (0, 1, 17, 64, 99):
+        new = partitioned(body, (n,), n=value)
+    assert count(new, S.BufferStore) == 2 and count(new, S.IfThenElse) == 0
+
+
 def test_growth_is_limited() -> None:
     o, i = E.Var("o"), E.Var("i")
     parts = [S.BufferStore(B, A[k] + 1.0, [o * 3 + i]) for k in range(400)]

@@ -126,6 +126,12 @@ def test_an_empty_branch_with_an_else() -> None:
     assert branch.else_case is None
 
 
+def test_asserts_go_on_demand() -> None:
+    func = function(S.AssertStmt(E.Var("n") < 3, "small", store(1)), B)
+    assert nodes(remove_no_ops(func, LowerOptions()), S.AssertStmt)
+    assert not nodes(remove_no_ops(func, LowerOptions(disable_assert=True)), S.AssertStmt)
+
+
 def test_effects_stay() -> None:
     x = E.Var("x")
     call = op.call_extern("int32", "note", 1)

@@ -86,6 +86,22 @@ def test_two_double_buffers_in_one_loop() -> None:
     assert [int(s.buffer.shape[0]) for s in nodes(new, S.Allocate)] == [8, 8]
 
 
+def test_double_buffer_filled_for_a_double_buffer() -> None:
+    inner, outer = Buffer((2,), "float32", "T"), Buffer((2,), "float32", "U")
+
+    def body_of(i: E.Var) -> S.Stmt:
+        first = loop("j", 2, lambda j: S.BufferStore(inner, A[i * 2 + j], [j]))
+        second = loop("j", 2, lambda j: S.BufferStore(outer, inner[1 - j] + 1.0, [j]))
+        fill = S.seq(S.AttrStmt(inner, "double_buffer_scope", 1, first), second)
+        fill = S.AttrStmt(outer, "double_buffer_scope", 1, S.Allocate(inner, fill))
+        use = loop("j", 2, lambda j: S.BufferStore(B, outer[j] * 2.0, [i * 2 + j]))
+        return S.Allocate(outer, S.seq(fill, use))
+
+    new = checked(inject_double_buffer, function(loop("i", 6, body_of), A, B), DATA)
+    sizes = {s.buffer.name: int(s.buffer.shape[0]) for s in nodes(new, S.Allocate)}
+    assert sizes == {"T": 2, "U": 4}
+
+
 # -- prefetch
 
 
