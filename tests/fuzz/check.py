@@ -67,11 +67,14 @@ def run_case(seed: int, stats: Statistics) -> Failure | None:
 
 
 def replay_case(program: Program, steps: list[Step]) -> str | None:
-    """What goes wrong with these steps on this program (None: nothing, or they are refused)."""
+    """What goes wrong with these steps on this program (None: nothing, or they do not fit it)."""
     try:
         built = Built(program)
         s = te.create_schedule(built.output.op)
         replay(s, steps)
+    except Exception:  # shrinking tries programs and steps that make no sense
+        return None
+    try:
         return compare(built, s)
     except ScheduleError:
         return None

@@ -72,16 +72,17 @@ class _RemoveScopes(Rewriter):
 
 
 class _Fill:
-    """A double buffer: its allocation and the statement that fills it."""
+    """Double buffers that one statement fills (several for a stage with several outputs): their
+    allocations, the outermost attribute, and the statement in the innermost."""
 
-    __slots__ = ("allocation", "attr")
+    __slots__ = ("allocations", "attr", "body")
 
-    def __init__(self, allocation: S.Allocate, attr: S.AttrStmt) -> None:
-        self.allocation, self.attr = allocation, attr
+    def __init__(self, allocations: list[S.Allocate], attr: S.AttrStmt, body: S.Stmt) -> None:
+        self.allocations, self.attr, self.body = allocations, attr, body
 
     @property
-    def buffer(self) -> Buffer:
-        return self.allocation.buffer
+    def buffers(self) -> list[Buffer]:
+        return [a.buffer for a in self.allocations]
 
 
 def _find_fills(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[_Fill]) -> None:
@@ -92,30 +93,36 @@ def _find_fills(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[_Fill
     elif type(s) is S.Allocate:
         _find_fills(s.body, {**allocated, s.buffer.data: s}, found)
     elif type(s) is S.AttrStmt and s.attr_key == SCOPE:
-        own = allocated.get(s.node.data)
-        if own is not None:
-            found.append(_Fill(own, s))
-        _find_fills(s.body, allocated, found)
+        nodes, body = [s.node], s.body
+        while type(body) is S.AttrStmt and body.attr_key == SCOPE:
+            nodes.append(body.node)
+            body = body.body
+        own = [allocated[b.data] for b in nodes if b.data in allocated]
+        if len(own) == len(nodes):
+            found.append(_Fill(own, s, body))  # what is filled for this filling is a part of it
+        else:
+            _find_fills(body, allocated, found)
     elif type(s) is S.AttrStmt:
         _find_fills(s.body, allocated, found)
 
 
 def _independent(fill: _Fill, loop: S.For) -> bool:
     """Whether filling for the next step gives the same before and after the present one."""
-    inside = {id(x) for x in walk(fill.attr.body)}
+    inside = {id(x) for x in walk(fill.body)}
+    filled = {b.data for b in fill.buffers}
     read: set[E.Var] = set()
-    for x in walk(fill.attr.body):
+    for x in walk(fill.body):
         if type(x) is E.BufferLoad:
             read.add(x.buffer.data)
         elif type(x) is S.Evaluate or (isinstance(x, E.Var) and x.dtype == "handle"):
             return False
-    read.discard(fill.buffer.data)
+    read -= filled
     for x in walk(loop.body):
         if id(x) in inside:
             continue
         if type(x) is S.BufferStore and x.buffer.data in read:
             return False
-        if isinstance(x, E.Var) and (x in read or x is fill.buffer.data):
+        if isinstance(x, E.Var) and (x in read or x in filled):
             return False
     return True
 
@@ -127,10 +134,10 @@ class _Pipeline:
         self.loop = loop
         self.fills = fills
         self.of_attr = {id(f.attr): f for f in fills}
-        self.sizes = {f.buffer.data: f.buffer.shape[0] for f in fills}
+        buffers = [b for f in fills for b in f.buffers]
+        self.sizes = {b.data: b.shape[0] for b in buffers}
         self.both = {
-            f.buffer: f.buffer.with_(shape=(fold_pair(E.Mul, f.buffer.shape[0], const(2)),))
-            for f in fills
+            b: b.with_(shape=(fold_pair(E.Mul, b.shape[0], const(2)),)) for b in buffers
         }
 
     def build(self, split: int) -> S.Stmt:
@@ -149,8 +156,8 @@ class _Pipeline:
         result = S.seq(first, loops)
         if const_int(extent) is None:
             result = S.IfThenElse(likely(extent > 0), result)
-        for f in reversed(self.fills):
-            result = S.Allocate(self.both[f.buffer], result, f.allocation.annotations)
+        for a in [a for f in reversed(self.fills) for a in reversed(f.allocations)]:
+            result = S.Allocate(self.both[a.buffer], result, a.annotations)
         return result
 
     def _for(self, extent: Any, body: S.Stmt) -> S.Stmt:
@@ -180,7 +187,7 @@ class _Pipeline:
         return fresh_copy(body, {self.loop.loop_var: at})
 
     def fill(self, f: _Fill, at: Any) -> S.Stmt:
-        body: S.Stmt = _Halves(self, "").stmt(f.attr.body)
+        body: S.Stmt = _Halves(self, "").stmt(f.body)
         return fresh_copy(body, {self.loop.loop_var: at})
 
 

@@ -31,7 +31,7 @@ from ..loopir.stmt import (
     seq,
 )
 from ..loopir.subst import substitute
-from ..schedule.bounds import Bounds, attach_point, root_offsets
+from ..schedule.bounds import Bounds, attach_path, attach_point, root_offsets, same_thread
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from .stage_body import compute_body, extern_body
@@ -213,7 +213,7 @@ class NestBuilder:
         for tensor, ahead in reversed(attr.prefetch):
             body = AttrStmt(self.memory.buffer(tensor), "prefetch_scope", ahead, body)
         if attr.bind_thread is not None:
-            body = self.launch(attr.bind_thread, extent, body)
+            body = self.bound(stage, leaf, attr.bind_thread, body)
         elif not is_const(extent, 1):
             kind = KINDS.get(stage.kind_of(leaf), ForKind.SERIAL)
             if kind == ForKind.PARALLEL and var is not None:
@@ -223,6 +223,22 @@ class NestBuilder:
         for key, value in reversed(attr.pragmas):
             body = AttrStmt(leaf, f"pragma_{key}", value, body)
         return body
+
+    def bound(self, stage: StageState, leaf: IterVar, thread: IterVar, body: Stmt) -> Stmt:
+        """A loop on the threads of an axis: a launch, unless a loop around the stage has made it."""
+        mine = self.bounds[stage]
+        for holder, outer in attach_path(stage):
+            known = holder.attr(outer).bind_thread
+            if known is not None and same_thread(known, thread):
+                inside = mine.var[leaf] < mine.extent[leaf]
+                if self.bounds.analyzer.can_prove_equal(
+                    self.bounds[holder].extent[outer], mine.extent[leaf]
+                ):
+                    return body
+                return IfThenElse(inside, body)
+        if mine.var[leaf] is not thread.var:
+            thread = IterVar(thread.dom, mine.var[leaf], thread.iter_type, thread.thread_tag)
+        return self.launch(thread, mine.extent[leaf], body)
 
     def launch(self, thread: IterVar, extent: PrimExpr, body: Stmt) -> Stmt:
         virtual = thread.thread_tag.startswith(("vthread", "cthread"))

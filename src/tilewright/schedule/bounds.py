@@ -93,12 +93,19 @@ def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
     its loop where the region starts elsewhere; so loops over root axes get variables of their own.
     """
     used: set[Var] = set()
+    threads: list[IterVar] = []
     for stage in sch.stages:
         mine = bounds.of[stage.id] = StageBounds()
         roots = set(stage.op.root_iter_vars())
         for leaf in stage.leaf_iter_vars:
             thread = stage.attr(leaf).bind_thread
-            var = thread.var if thread is not None else leaf.var
+            if thread is not None:
+                known = next((t for t in threads if same_thread(t, thread)), None)
+                if known is None:
+                    threads.append(thread)
+                var = (known or thread).var
+            else:
+                var = leaf.var
             if thread is None and (var in used or leaf in roots):
                 var = Var(leaf.var.name, leaf.var.dtype)
             used.add(var)
@@ -243,14 +250,35 @@ def _needs_relax(stage: StageState, holder: StageState, leaf: IterVar, outside: 
     not.
     """
     thread = holder.attr(leaf).bind_thread
-    tag = thread.thread_tag if thread is not None else leaf.thread_tag
-    if not tag:
+    if thread is None:
         return not outside
+    tag = thread.thread_tag
+    if not outside and not runs_on(stage, thread):
+        return True  # its memory is private to threads, but it is not computed by them
     scope = storage_scope(stage)
     rank = 0 if tag.startswith("blockIdx") else 1
     if scope == "warp" and tag == "threadIdx.x":
         return True
     return SCOPE_RANK.get(scope.split(".")[0], 3) <= rank
+
+
+def same_thread(a: IterVar, b: IterVar) -> bool:
+    """Whether two thread axes are one: real ones by tag, virtual ones by identity."""
+    return a is b or (a.thread_tag == b.thread_tag and not is_virtual(a))
+
+
+def is_virtual(thread: IterVar) -> bool:
+    return thread.thread_tag.startswith(("vthread", "cthread"))
+
+
+def runs_on(stage: StageState, thread: IterVar) -> bool:
+    """Whether a stage is computed by the threads of an axis: bound to it, or inside a loop that is."""
+    own = [(stage, leaf) for leaf in stage.leaf_iter_vars]
+    for holder, leaf in [*own, *attach_path(stage)]:
+        bound = holder.attr(leaf).bind_thread
+        if bound is not None and same_thread(bound, thread):
+            return True
+    return False
 
 
 def storage_scope(stage: StageState) -> str:

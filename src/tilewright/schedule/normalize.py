@@ -10,6 +10,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
+from ..base.errors import ScheduleError
 from ..loopir.expr import PrimExpr
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.rewrite import Rewriter, handles
@@ -17,7 +18,7 @@ from ..loopir.subst import substitute
 from ..tensor.op import ComputeOp
 from ..tensor.tensor import Tensor
 from .relations import Fuse, Split, Transform
-from .state import INLINE, INLINED_ALREADY, SCOPE, Illegal, ScheduleState, StageState
+from .state import INLINE, INLINED_ALREADY, SCOPE, ScheduleState, StageState
 
 
 def normalize(sch: Any) -> Any:
@@ -100,7 +101,9 @@ def _inlined(stage: StageState, bodies: Any) -> Any:
     op = stage.op
     if not isinstance(op, ComputeOp):
         names = ", ".join(t.op.name for t in op.input_tensors if t in bodies)
-        raise Illegal(f"{names} cannot be inlined into {op.name}, which is no compute operation")
+        raise ScheduleError(
+            f"compute_inline: {names} cannot be inlined into {op.name}, which is no compute operation"
+        )
     rewriter = _InlineReads(bodies)
     body = op.body
     if op.reduce_axis:

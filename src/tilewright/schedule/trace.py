@@ -186,10 +186,16 @@ def decode(sch: Any, value: Any, threads: dict[int, IterVar]) -> Any:
 def replay(sch: Any, steps: Iterable[Step]) -> None:
     """Apply the steps to a fresh schedule of the same computation."""
     threads: dict[int, IterVar] = {}
-    for step in steps:
-        target = sch if step.stage is None else sch.by_id[step.stage]
-        args = [decode(sch, a, threads) for a in step.args]
-        kwargs = {k: decode(sch, v, threads) for k, v in step.kwargs.items()}
+    for number, step in enumerate(steps):
+        try:
+            target = sch if step.stage is None else sch.by_id[step.stage]
+            args = [decode(sch, a, threads) for a in step.args]
+            kwargs = {k: decode(sch, v, threads) for k, v in step.kwargs.items()}
+        except IndexError:
+            raise ScheduleError(
+                f"step {number} ({step.primitive}) does not fit: it names a stage or an axis that "
+                "the schedule does not have here; is this the computation it was made for?"
+            ) from None
         getattr(target, step.primitive)(*args, **kwargs)
 
 

@@ -57,7 +57,19 @@ def compute_inline(stage: StageState) -> None:
         raise Illegal(
             f"cannot inline the reduction {stage.name}", legal="use compute_at to move it closer"
         )
+    for reader in _readers(stage):
+        if not isinstance(reader.op, ComputeOp):
+            raise Illegal(
+                f"cannot inline {stage.name} into {reader.name}, which is no compute operation",
+                legal="leave it at the root, or use compute_at",
+            )
     stage.attach_type, stage.attach_ivar, stage.attach_stage = INLINE, None, None
+
+
+def _readers(stage: StageState) -> list[StageState]:
+    """The stages that read a stage's results."""
+    mine = set(stage.op.outputs)
+    return [s for s in stage.schedule.stages if any(t in mine for t in s.op.input_tensors)]
 
 
 def compute_root(stage: StageState) -> None:

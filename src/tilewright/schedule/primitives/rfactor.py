@@ -43,6 +43,9 @@ def rfactor(sch: ScheduleState, tensor: Tensor, axis: IterVar, factor_axis: int 
     final = _final(op, factored, axis, factor_var, place)
     old = [op.output(i) for i in range(op.num_outputs)]
     position = sch.stages.index(stage)
+    if stage.store_predicate is not None:
+        renamed = {a.var: b.var for a, b in zip(op.axis, final.axis)}
+        stage.store_predicate = substitute(stage.store_predicate, renamed)
     sch.set_op(stage, final)
     stage.set_root_axes(final.root_iter_vars())
     stage.attrs = {}
