@@ -83,9 +83,12 @@ def text(e: Any) -> str:
 class Maker:
     """Random expressions over given variables."""
 
-    def __init__(self, rng: random.Random, variables: list[E.Var]) -> None:
+    def __init__(
+        self, rng: random.Random, variables: list[E.Var], divisors: list[E.Var] | None = None
+    ) -> None:
         self.rng = rng
         self.variables = variables
+        self.divisors = divisors or []  # variables that are never zero
 
     def constant(self) -> int:
         return self.rng.choice((1, 2, 3, 4, 5, 6, 8, 12, 16, 32, -1, -2, -3, 0, 7))
@@ -99,6 +102,10 @@ class Maker:
             if rng.random() < 0.8:
                 return rng.choice(self.variables)
             return E.const(self.constant())
+        if rng.random() < 0.12:
+            return self.digits(depth - 1)
+        if self.divisors and rng.random() < 0.15:
+            return self.by_variable(depth - 1)
         kind = rng.random()
         a = self.integer(depth - 1)
         if kind < 0.30:
@@ -122,6 +129,29 @@ class Maker:
             return rng.choice((op.min, op.max))(a, self.integer(depth - 1))
         build = rng.choice((op.select, op.if_then_else))
         return build(self.condition(depth - 1), a, self.integer(depth - 1))
+
+    def digits(self, depth: int) -> Any:
+        """A sum of digits of one number, which may fit together or just fail to."""
+        rng = self.rng
+        x = self.integer(min(depth, 1))
+        places = rng.choice(((1, 4, 16), (1, 2, 8), (1, 3, 6), (1, 4, 12), (1, 6, 8)))
+        total: Any = E.const(0)
+        for _ in range(rng.randint(2, 3)):
+            low, high = rng.choice(((0, 1), (1, 2), (0, 2), (0, None), (1, None), (2, None)))
+            digit = x if high is None else x % places[high]
+            digit = digit // places[low]
+            k = places[low] if rng.random() < 0.8 else rng.choice(places)
+            total = total + digit * (k * rng.choice((1, 1, 1, -1)))
+        return total
+
+    def by_variable(self, depth: int) -> Any:
+        """Products with, and quotients and remainders by, a variable."""
+        rng = self.rng
+        d = rng.choice(self.divisors)
+        a, b = self.integer(min(depth, 1)), self.integer(min(depth, 1))
+        number = rng.choice((a * d + b, a * d * self.constant() + d, a, a + d * 2, (a + d) * d + b))
+        by = rng.choice((d, d, d, d * 2, d + 1, d * d))
+        return rng.choice((number, number // by, number % by, d * (number // d) + number % d))
 
     def narrow(self, depth: int) -> Any:
         """Arithmetic that wraps, seen as int32."""

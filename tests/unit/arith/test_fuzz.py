@@ -37,11 +37,17 @@ class Setting:
             ranges[symbolic] = (0, 20)
             step = rng.choice((1, 1, 4, 8))
             self.analyzer.bind(symbolic, Range(0, n if step == 1 else (n + (step - 1)) // step))
+        divisors = []
+        if rng.random() < 0.3:
+            divisors = [E.SizeVar("d")]
+            ranges[divisors[0]] = (1, 6)
+            if rng.random() < 0.3:
+                self.analyzer.bind(divisors[0], Range(1, 7))
         points = points_of(ranges, rng, 60)
         if symbolic is not None:
             points = [p for p in points if p[symbolic] * step < p[n]]
         self.ranges = ranges
-        self.maker = Maker(rng, list(ranges))
+        self.maker = Maker(rng, list(ranges), divisors)
         self.constraints = []
         if rng.random() < 0.6:
             for _ in range(rng.randint(1, 2)):
@@ -107,7 +113,7 @@ def test_interval_sets_hold_all_values(block: int) -> None:
         s = Setting(seed + 3 * 10**6)
         e = s.maker.integer(s.rng.randint(1, 4))
         moving = {v: r for v, r in s.ranges.items() if s.rng.random() < 0.5}
-        moving = {v: r for v, r in moving.items() if v.name not in "ns"}
+        moving = {v: r for v, r in moving.items() if v.name not in "nsd"}
         dom = {v: IntervalSet(low, high) for v, (low, high) in moving.items()}
         with s.entered():
             got = eval_set(e, dom, s.analyzer)
