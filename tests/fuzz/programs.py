@@ -123,7 +123,7 @@ def _random_stage(
             return Spec("unary", (last,), {"op": "half"})
         return Spec(kind, (last,), {})
     if kind == "merge":
-        if len(shape) < 2:
+        if len(shape) < 2 or shape[1] == 0:
             return Spec("unary", (last,), {"op": "neg"})
         return Spec(kind, (last,), {})
     return Spec("unary", (last,), {"op": rng.choice(("neg", "relu", "half", "square", "math"))})

@@ -213,7 +213,8 @@ def _root_domains(
         if point is not None and stage.attach_spec().attach_type != SCAN_UPDATE:
             raise ScheduleError(f"Output must be attached at root: {stage.name}")
         return result
-    if stage.layout is not None:
+    if stage.layout is not None:  # stored whole
+        _check_order(b, stage, readers)
         return result
     regions: Regions = {t: [[] for _ in t.shape] for t in op.outputs}
     for reader in {r.id: r for t in op.outputs for r in readers.get(t, ())}.values():
