@@ -22,8 +22,23 @@ def _extern(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
         name = name.value
     if not isinstance(name, str):
         raise TilewrightError(f"{op} takes the name of a function, got {name!r}")
-    values = [a.access_ptr("rw") if isinstance(a, Buffer) else a for a in args]
+    pack = _make_array if "packed" in op else _whole
+    values = [pack(a) if isinstance(a, Buffer) else a for a in args]
     return Call(canonical(dtype), f"tir.{op}", (StringImm(name), *values))
+
+
+def _whole(buffer: Buffer) -> PrimExpr:
+    return buffer.access_ptr("rw")
+
+
+def _make_array(buffer: Buffer) -> Call:
+    """A buffer with its shape and strides, as a function of the runtime takes it."""
+    shape = Call("handle", "tir.tvm_stack_make_shape", buffer.shape)
+    steps = Call("handle", "tir.tvm_stack_make_shape", buffer.strides)
+    strides = steps if buffer.strides else const(0)
+    sample, rank = const(0, buffer.dtype), const(len(buffer.shape), "uint32")
+    args = (buffer.data, shape, strides, rank, sample, buffer.elem_offset)
+    return Call("handle", "tir.tvm_stack_make_array", args)
 
 
 def call_extern(dtype: Any, func_name: str, *args: Any, span: object = None) -> Call:
@@ -37,7 +52,10 @@ def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: object = None
 
 
 def call_packed(*args: Any, span: object = None) -> Call:
-    """A call of a function registered with the runtime: name, then buffers and scalars."""
+    """A call of a function registered with the runtime: name, then buffers and scalars.
+
+    A buffer reaches the function as an array with its shape.
+    """
     return _extern("tvm_call_packed", "int32", args[0] if args else None, args[1:])
 
 

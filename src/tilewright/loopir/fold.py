@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,25 @@ def round_float(dtype: str, value: float) -> float:
     if t.bits == 64:
         return float(value)
     with np.errstate(all="ignore"):
-        return float(np.asarray(value, dtype=np.float64).astype(t.numpy))
+        exact = np.asarray(value, dtype=np.float64)
+        if t.code == "bfloat":
+            exact = _to_odd(exact)
+        return float(exact.astype(t.numpy))
+
+
+def _to_odd(exact: Any) -> Any:
+    """A float32 from which rounding once more, to bfloat16, gives what rounding once would.
+
+    Its last bit tells whether something was cut off ("rounding to odd", Boldo and Melquiond 2008).
+    """
+    single = exact.astype(np.float32)
+    cut = single.astype(np.float64)
+    if cut == exact or not (np.isfinite(single) and np.isfinite(exact)):
+        return single
+    bits = single.view(np.uint32)
+    if abs(cut) > abs(exact):
+        bits = bits - np.uint32(1)
+    return (bits | np.uint32(1)).view(np.float32)
 
 
 def _int_result(dtype: str, value: int) -> int | None:

@@ -81,6 +81,22 @@ def walk(node: Any) -> Iterator[Any]:
             stack.extend(reversed(below))
 
 
+def nodes(node: Any) -> Iterator[Any]:
+    """Every distinct node below and including `node`, parents first; each object once."""
+    seen: set[int] = set()
+    stack = [node]
+    table = CHILDREN
+    while stack:
+        item = stack.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        yield item
+        below = table[type(item)](item)
+        if below:
+            stack.extend(reversed(below))
+
+
 def post_order_visit(node: Any, visitor: Callable[[Any], None]) -> None:
     """Call `visitor` on each node below and including `node`, children first, each object once."""
     seen: set[int] = set()
@@ -99,14 +115,14 @@ def post_order_visit(node: Any, visitor: Callable[[Any], None]) -> None:
 
 def uses_var(node: Any, predicate: Callable[[E.Var], bool]) -> bool:
     """Whether a variable for which `predicate` holds is read below `node`."""
-    return any(isinstance(x, E.Var) and predicate(x) for x in walk(node))
+    return any(isinstance(x, E.Var) and predicate(x) for x in nodes(node))
 
 
 def free_vars(node: Any) -> list[E.Var]:
     """Variables read below `node` and not defined in it, in order of first appearance."""
     found: dict[E.Var, None] = {}
     bound: set[E.Var] = set()
-    for x in walk(node):
+    for x in nodes(node):
         if isinstance(x, E.Var):
             found.setdefault(x)
         elif isinstance(x, (E.Let, S.LetStmt)):

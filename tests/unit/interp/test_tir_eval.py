@@ -1,0 +1,527 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.golden.listings import LISTINGS, loop
+from tilewright import tir
+from tilewright.base.dtype import parse
+from tilewright.base.errors import ArgumentError, TilewrightError
+from tilewright.interp.tir_eval import EvalError, source, tir_eval
+from tilewright.loopir import expr as E
+from tilewright.loopir import op
+from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import Buffer
+from tilewright.loopir.iter import IterVar
+
+
+def function(body: S.Stmt, *buffers: Buffer, scalars: Sequence[E.Var] = ()) -> S.PrimFunc:
+    handles = [E.Var(b.name, "handle") for b in buffers]
+    return S.PrimFunc([*handles, *scalars], body, dict(zip(handles, buffers, strict=True)))
+
+
+def compute(make: Callable[..., Any], *args: Any, dtypes: Sequence[str]) -> Any:
+    """make(x, y, ...) of scalars, by way of buffers; and once more with vectors of four lanes."""
+    buffers = [Buffer((4,), t, f"in{n}") for n, t in enumerate(dtypes)]
+    result = E.convert(make(*[b[0] for b in buffers]))
+    out, vector_out = Buffer((1,), result.dtype, "out"), Buffer((4,), result.dtype, "vec")
+    arrays = [np.full(4, a, parse(t).numpy) for a, t in zip(args, dtypes)]
+    scalar, vector = (np.zeros(n, parse(result.dtype).numpy) for n in (1, 4))
+    tir_eval(function(S.BufferStore(out, result, [0]), *buffers, out), *arrays, scalar)
+    lanes = E.Ramp(0, 1, 4)
+    whole = make(*[b[lanes] for b in buffers])
+    body = S.BufferStore(vector_out, whole, [lanes])
+    tir_eval(function(body, *buffers, vector_out), *arrays, vector)
+    assert np.repeat(scalar, 4).tobytes() == vector.tobytes()
+    return scalar[0]
+
+
+def lanes_of(x: E.PrimExpr, dtype: str) -> str:
+    """`dtype` with as many lanes as `x` has."""
+    return parse(dtype).with_lanes(parse(x.dtype).lanes)
+
+
+def to(dtype: str) -> Callable[[E.PrimExpr], E.PrimExpr]:
+    return lambda x: x.astype(lanes_of(x, dtype))
+
+
+@pytest.mark.parametrize("name", ["default", "split", "bound to GPU threads", "rfactor"])
+def test_row_sums_with_strides(name: str) -> None:
+    func = LISTINGS[name]()["main"]
+    rng = np.random.default_rng(0)
+    wide = rng.random((37, 50), dtype=np.float32)
+    for a in (wide[:, :21], wide[::2, 3:40:3], np.asfortranarray(wide), wide[:, :0], wide[:0]):
+        b = np.full((a.shape[0], 2), np.nan, np.float32)[:, 0]
+        tir_eval(func, a, b)
+        np.testing.assert_allclose(b, a.sum(1), rtol=1e-5)
+
+
+def test_convolution() -> None:
+    func = LISTINGS["convolution"]()["main"]
+    rng = np.random.default_rng(0)
+    x, k = rng.random((9, 9), dtype=np.float32), rng.random((3, 3), dtype=np.float32)
+    out = np.zeros((7, 7), np.float32)
+    tir_eval(func, x, k, out)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3))
+    np.testing.assert_allclose(out, np.einsum("ijkl,kl->ij", windows, k), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "floor", "trunc"),
+    [(7, 2, 3, 3), (-7, 2, -4, -3), (7, -2, -4, -3), (-7, -2, 3, 3), (0, 5, 0, 0)],
+)
+def test_four_divisions(a: int, b: int, floor: int, trunc: int) -> None:
+    for t in ("int8", "int32", "int64"):
+        two = (t, t)
+        assert compute(op.floordiv, a, b, dtypes=two) == floor
+        assert compute(op.truncdiv, a, b, dtypes=two) == trunc
+        assert compute(op.floormod, a, b, dtypes=two) == a - b * floor
+        assert compute(op.truncmod, a, b, dtypes=two) == a - b * trunc
+
+
+def test_integers_wrap() -> None:
+    add, mul, sub = (lambda x, y: x + y), (lambda x, y: x * y), (lambda x, y: x - y)
+    assert compute(add, 100, 100, dtypes=("int8", "int8")) == -56
+    assert compute(mul, 200, 2, dtypes=("uint8", "uint8")) == 144
+    assert compute(sub, 1, 2, dtypes=("uint32", "uint32")) == 2**32 - 1
+    assert compute(sub, 0, 1, dtypes=("uint64", "uint64")) == 2**64 - 1
+    assert compute(mul, -300, 300, dtypes=("int16", "int16")) == (-90000 + 32768) % 65536 - 32768
+    assert compute(add, 2**31 - 1, 1, dtypes=("int32", "int32")) == -(2**31)
+    assert compute(to("int8"), 300, dtypes=("int32",)) == 44
+    assert compute(to("uint8"), -1, dtypes=("int32",)) == 255
+    assert compute(lambda x: -x, -128, dtypes=("int8",)) == -128
+    assert compute(lambda x: x << 5, 9, dtypes=("int8",)) == 32
+    assert compute(lambda x: x >> 1, -5, dtypes=("int8",)) == -3
+    assert compute(lambda x: x >> 1, 251, dtypes=("uint8",)) == 125
+    assert compute(lambda x: ~x, 1, dtypes=("uint8",)) == 254
+    assert compute(lambda x, y: (x & y) | (x ^ 3), 12, 10, dtypes=("int32", "int32")) == 15
+    assert compute(op.popcount, -1, dtypes=("int16",)) == 16
+    assert compute(op.clz, 1, dtypes=("int32",)) == 31
+    # wrapped before it is compared or divided, not only when it is stored
+    grows = lambda x, y: op.floordiv(x + y, E.const(2, "int8"))  # noqa: E731
+    assert compute(grows, 100, 100, dtypes=("int8", "int8")) == -28
+
+
+def test_each_float_operation_rounds() -> None:
+    x, y = np.float32(0.1), np.float32(3.7)
+    result = compute(lambda a, b: a * b + a, x, y, dtypes=("float32", "float32"))
+    assert result == x * y + x and result.dtype == np.float32
+    half = compute(lambda a, b: a + b, 2048.0, 1.0, dtypes=("float16", "float16"))
+    assert half == 2048.0
+    brain = compute(lambda a, b: a + b, 256.0, 1.0, dtypes=("bfloat16", "bfloat16"))
+    assert float(brain) == 256.0 and brain.dtype == ml_dtypes.bfloat16
+    assert compute(lambda a, b: a / b, 1.0, 0.0, dtypes=("float32", "float32")) == np.inf
+    big = compute(lambda a: a * a, 1e30, dtypes=("float32",))
+    assert big == np.inf
+
+
+def test_casts_round_once() -> None:
+    tie = 1 + 2**-8 + 2**-40
+    assert float(compute(to("bfloat16"), tie, dtypes=("float64",))) == 1 + 2**-7
+    tie = 1 + 2**-11 + 2**-40
+    assert compute(to("float16"), tie, dtypes=("float64",)) == 1 + 2**-10
+    assert compute(to("float32"), 2**60 + 2**36 + 1, dtypes=("int64",)) == 2**60 + 2**37
+    assert compute(to("int32"), -2.9, dtypes=("float32",)) == -2
+    assert compute(to("bool"), 0.5, dtypes=("float32",)) == True  # noqa: E712
+    assert compute(to("int32"), True, dtypes=("bool",)) == 1
+    assert compute(to("float32"), 2**64 - 1, dtypes=("uint64",)) == np.float32(2**64)
+
+
+def test_min_and_max_propagate_nan() -> None:
+    two = ("float32", "float32")
+    for f in (op.min, op.max):
+        assert math.isnan(compute(f, math.nan, 1.0, dtypes=two))
+        assert math.isnan(compute(f, 1.0, math.nan, dtypes=two))
+    assert compute(op.min, 2.0, 1.0, dtypes=two) == 1.0
+    assert compute(op.max, -3, 2, dtypes=("int32", "int32")) == 2
+    assert compute(op.max, math.nan, 1.0, dtypes=("bfloat16", "bfloat16")) != 1.0
+
+
+UNARY = {
+    "exp": 1.5, "exp2": 1.5, "exp10": 0.3, "erf": 0.4, "tanh": 0.4, "sigmoid": 0.3, "log": 2.5,
+    "log2": 2.5, "log10": 2.5, "log1p": 0.1, "tan": 0.7, "cos": 0.7, "cosh": 0.7, "sin": 0.7,
+    "sinh": 0.7, "asin": 0.7, "acos": 0.7, "atan": 0.7, "asinh": 0.7, "acosh": 1.7, "atanh": 0.7,
+    "sqrt": 0.7, "rsqrt": 0.7, "floor": -1.5, "ceil": -1.5, "trunc": -1.5, "round": -2.5,
+    "nearbyint": -2.5,
+}  # fmt: skip
+REFERENCE = {
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "exp10": lambda x: 10.0**x,
+    "exp2": lambda x: 2.0**x,
+    "round": lambda x: -3.0,
+    "nearbyint": lambda x: -2.0,
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_math(name: str, dtype: str) -> None:
+    kind: Any = parse(dtype).numpy.type
+    x = float(kind(UNARY[name]))
+    wanted = REFERENCE.get(name, getattr(math, name, None))(x)  # type: ignore[misc]
+    got = compute(getattr(op, name), x, dtypes=(dtype,))
+    if dtype == "float64":
+        assert got == pytest.approx(wanted, rel=1e-14)
+    else:
+        assert got == kind(wanted)
+
+
+def test_math_of_two() -> None:
+    two = ("float32", "float32")
+    for f, g in (
+        (op.atan2, math.atan2), (op.hypot, math.hypot), (op.fmod, math.fmod),
+        (op.copysign, math.copysign), (op.power, math.pow),
+    ):  # fmt: skip
+        assert compute(f, 0.75, -2.0, dtypes=two) == np.float32(g(0.75, -2.0))
+    assert compute(op.nextafter, 1.0, 2.0, dtypes=two) == np.nextafter(np.float32(1), np.float32(2))
+    assert compute(op.ldexp, 0.75, 3, dtypes=("float32", "int32")) == 6.0
+    assert (
+        compute(lambda x: op.reinterpret(lanes_of(x, "int32"), x), 1.0, dtypes=("float32",))
+        == 0x3F800000
+    )
+    a, b = np.float32(1 + 2**-12), np.float32(1 - 2**-12)
+    fused = compute(lambda x, y: op.fma(x, y, -1.0), a, b, dtypes=two)
+    assert fused == np.float32(float(a) * float(b) - 1)
+    assert compute(op.isnan, math.nan, dtypes=("float32",)) == True  # noqa: E712
+    assert compute(op.isinf, -math.inf, dtypes=("float16",)) == True  # noqa: E712
+    assert compute(op.isfinite, -math.inf, dtypes=("float64",)) == False  # noqa: E712
+
+
+def test_only_the_taken_side_is_evaluated() -> None:
+    a, out = Buffer((4,), name="A"), Buffer((6,), name="out")
+    i = E.Var("i")
+    guarded = op.if_then_else(i < 4, a[i], 7.0)
+    x = np.arange(4, dtype=np.float32)
+    y = np.zeros(6, np.float32)
+    tir_eval(function(loop(i, 6, S.BufferStore(out, guarded, [i])), a, out), x, y)
+    np.testing.assert_array_equal(y, [0, 1, 2, 3, 7, 7])
+    both = E.Select(i < 4, a[i], E.const(7.0))
+    with pytest.raises(EvalError, match="index 4 of dimension 0 of A is not in"):
+        tir_eval(function(loop(i, 6, S.BufferStore(out, both, [i])), a, out), x, y)
+    lazy = S.IfThenElse(op.all(i < 4, a[i] >= 0.0), S.BufferStore(out, a[i], [i]))
+    tir_eval(function(loop(i, 6, lazy), a, out), x, y)
+    # a deep and shared expression on the side that is not taken
+    deep: Any = a[i + 4]
+    for _ in range(100):
+        deep = deep + deep
+    body = S.BufferStore(out, op.if_then_else(i < 0, deep, 3.0), [i])
+    tir_eval(function(loop(i, 6, body), a, out), x, y)
+    np.testing.assert_array_equal(y, np.full(6, 3))
+
+
+@pytest.mark.parametrize("bad", [-1, 4, 100])
+def test_out_of_bounds_shows_the_statement(bad: int) -> None:
+    a = Buffer((4,), name="A")
+    k = E.Var("k")
+    body = S.seq(S.BufferStore(a, 0.0, [0]), S.BufferStore(a, 1.0, [k]))
+    func = function(loop(E.Var("i"), 2, body), a, scalars=[k])
+    with pytest.raises(EvalError) as error:
+        tir_eval(func, np.zeros(4, np.float32), bad)
+    text = str(error.value)
+    assert f"index {bad} of dimension 0 of A is not in [0, 4)" in text
+    assert "A[k] = T.float32(1)  # <-- here" in text
+    read = S.BufferStore(a, a[E.Ramp(k, 1, 4)], [E.Ramp(0, 1, 4)])
+    with pytest.raises(EvalError, match=r"of A is not in \[0, 4\)"):
+        tir_eval(function(read, a, scalars=[k]), np.zeros(4, np.float32), bad)
+
+
+def test_each_dimension_is_checked() -> None:
+    a = Buffer((4, 8), name="A")
+    i, j = E.Var("i"), E.Var("j")
+    func = function(S.BufferStore(a, 1.0, [i, j]), a, scalars=[i, j])
+    with pytest.raises(EvalError, match="index 8 of dimension 1"):
+        tir_eval(func, np.zeros((4, 8), np.float32), 0, 8)
+    view = a.with_(shape=(1000,))
+    func = function(S.BufferStore(view, 1.0, [i]), a, scalars=[i, j])
+    with pytest.raises(EvalError, match="index 32 of dimension 0"):
+        tir_eval(func, np.zeros((4, 8), np.float32), 32, 0)
+    square = a.with_(shape=(6, 6))
+    func = function(S.BufferStore(square, 1.0, [i, j]), a, scalars=[i, j])
+    with pytest.raises(EvalError, match="offset 35 of A is not in"):
+        tir_eval(func, np.zeros((4, 8), np.float32), 5, 5)
+
+
+def test_vectors_with_predicates_gathers_and_strides() -> None:
+    a, b = Buffer((10,), "int32", name="A"), Buffer((10,), "int32", name="B")
+    i = E.Var("i")
+    lanes = E.Ramp(i * 4, 1, 4)
+    mask = E.LT(lanes, E.Broadcast(E.const(10), 4))
+    copied = S.BufferStore(b, E.BufferLoad(a, [lanes], mask) + 1, [lanes], mask)
+    x, y = np.arange(10, dtype=np.int32), np.zeros(10, np.int32)
+    tir_eval(function(loop(i, 3, copied), a, b), x, y)
+    np.testing.assert_array_equal(y, x + 1)
+    gather = S.BufferStore(b, a[a[E.Ramp(9, -2, 4)]], [E.Ramp(0, 3, 4)])
+    y[:] = -1
+    tir_eval(function(gather, a, b), x, y)
+    np.testing.assert_array_equal(y, [9, -1, -1, 7, -1, -1, 5, -1, -1, 3])
+    shuffled = E.Shuffle([a[E.Ramp(0, 1, 4)], a[E.Ramp(4, 1, 4)]], [7, 0, 3, 4])
+    tir_eval(function(S.BufferStore(b, shuffled, [E.Ramp(0, 1, 4)]), a, b), x, y)
+    np.testing.assert_array_equal(y[:4], [7, 0, 3, 4])
+    one = S.BufferStore(b, E.Shuffle([a[E.Ramp(0, 1, 4)]], [2]) * 5, [0])
+    tir_eval(function(one, a, b), x, y)
+    assert y[0] == 10
+    chosen = E.Select(E.LT(lanes, E.Broadcast(E.const(2), 4)), a[lanes], E.Broadcast(E.const(9), 4))
+    tir_eval(function(loop(i, 1, S.BufferStore(b, chosen, [lanes])), a, b), x, y)
+    np.testing.assert_array_equal(y[:4], [0, 1, 9, 9])
+
+
+def test_buffers_of_vectors_and_views_of_bytes() -> None:
+    a = Buffer((3,), "float32x4", name="A")
+    out = Buffer((12,), name="out")
+    i = E.Var("i")
+    body = S.BufferStore(
+        out, E.BufferLoad(a, [i]) * E.const(2.0, "float32x4"), [E.Ramp(i * 4, 1, 4)]
+    )
+    x, y = np.arange(12, dtype=np.float32).reshape(3, 4), np.zeros(12, np.float32)
+    tir_eval(function(loop(i, 3, body), a, out), x, y)
+    np.testing.assert_array_equal(y, x.reshape(-1) * 2)
+    raw = out.with_(dtype="uint8", shape=(48,))
+    tir_eval(function(S.BufferStore(raw, 0x3F, [3]), out), y)
+    assert y[0] == np.frombuffer(b"\0\0\0\x3f", np.float32)[0]
+
+
+def test_allocations_start_undefined() -> None:
+    tmp, out = Buffer((2, 3), name="tmp"), Buffer((1,), name="out")
+    y = np.zeros(1, np.float32)
+    tir_eval(function(S.Allocate(tmp, S.BufferStore(out, tmp[1, 2], [0])), out), y)
+    assert math.isnan(y[0])
+    n = E.Var("n")
+    counts = Buffer((n,), "int32", name="counts")
+    i = E.Var("i")
+    body = S.Allocate(
+        counts,
+        S.seq(
+            loop(i, n, S.BufferStore(counts, i * i, [i])),
+            S.BufferStore(out, E.cast("float32", counts[n - 1]), [0]),
+        ),
+    )
+    tir_eval(function(body, out, scalars=[n]), y, 5)
+    assert y[0] == 16
+
+
+def test_loops_of_every_kind_lets_and_whiles() -> None:
+    out = Buffer((64,), "int32", name="out")
+    i, v = E.Var("i"), E.Var("v")
+    for kind in range(5):
+        thread = IterVar(None, E.Var("tx"), 1, "threadIdx.x") if kind == 4 else None
+        body = S.For(i, 2, 5, kind, S.LetStmt(v, i * 3, S.BufferStore(out, v, [i])), thread)
+        y = np.zeros(64, np.int32)
+        tir_eval(function(body, out), y)
+        np.testing.assert_array_equal(y[2:7], [6, 9, 12, 15, 18])
+        assert y[:2].sum() == y[7:].sum() == 0
+    count = S.While(out[0] < 10, S.BufferStore(out, out[0] + 3, [0]))
+    y = np.zeros(64, np.int32)
+    tir_eval(function(count, out), y)
+    assert y[0] == 12
+    empty = S.For(i, 0, E.const(-3), 0, S.BufferStore(out, 99, [i]))
+    tir_eval(function(empty, out), y)
+    assert 99 not in y
+    nested = E.Let(v, out[0] + 1, v * v)
+    tir_eval(function(S.BufferStore(out, nested, [1]), out), y)
+    assert y[1] == 169
+
+
+def test_more_loops_than_python_nests() -> None:
+    out = Buffer((1,), "int32", name="out")
+    body: S.Stmt = S.BufferStore(out, out[0] + 1, [0])
+    variables = [E.Var("i") for _ in range(50)]
+    for n, v in enumerate(variables):
+        body = loop(v, 2 if n < 5 else 1, body)
+    y = np.zeros(1, np.int32)
+    tir_eval(function(body, out), y)
+    assert y[0] == 32
+
+
+def test_threads_run_one_after_another_and_barriers_are_refused() -> None:
+    out = Buffer((8,), "int32", name="out")
+    outer = IterVar((0, 2), "blockIdx.x", 1, "blockIdx.x")
+    inner = IterVar((0, 4), "threadIdx.x", 1, "threadIdx.x")
+    again = IterVar((0, 4), "threadIdx.x", 1, "threadIdx.x")
+    store = S.BufferStore(out, outer.var * 10 + again.var, [outer.var * 4 + inner.var])
+    body = S.AttrStmt(again, "thread_extent", 4, store)
+    body = S.AttrStmt(inner, "thread_extent", 4, body)
+    body = S.AttrStmt(outer, "thread_extent", 2, body)
+    y = np.zeros(8, np.int32)
+    tir_eval(function(body, out), y)
+    np.testing.assert_array_equal(y, [0, 1, 2, 3, 10, 11, 12, 13])
+    barrier = S.seq(store, S.Evaluate(op.storage_sync("shared")))
+    body = S.AttrStmt(inner, "thread_extent", 4, S.AttrStmt(again, "thread_extent", 4, barrier))
+    with pytest.raises(TilewrightError, match="cannot run tvm_storage_sync"):
+        tir_eval(function(S.AttrStmt(outer, "thread_extent", 2, body), out), y)
+
+
+def test_external_functions() -> None:
+    a, out = Buffer((2, 3), name="A"), Buffer((2, 3), name="out")
+    seen: list[Any] = []
+
+    def twice(x: Any, y: Any) -> int:
+        seen.append(x.shape)
+        y[...] = x * 2
+        return 0
+
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((2, 3), np.float32)
+    for call in (op.call_extern("int32", "twice", a, out), op.call_packed("twice", a, out)):
+        y[:] = 0
+        tir_eval(function(S.Evaluate(call), a, out), x, y, extern={"twice": twice})
+        np.testing.assert_array_equal(y, x * 2)
+    assert seen == [(6,), (2, 3)]
+    part = op.call_extern("int32", "twice", op.address_of(a[1, 1]), out.access_ptr("w", offset=4))
+    y[:] = 0
+    tir_eval(function(S.Evaluate(part), a, out), x, y, extern={"twice": twice})
+    np.testing.assert_array_equal(y.reshape(-1), [0, 0, 0, 0, 8, 10])
+    value = op.call_pure_extern("float32", "__expf", a[0, 1]) + op.call_intrin(
+        "float32", "tir.mylog", a[0, 2]
+    )
+    func = function(S.BufferStore(out, value, [0, 0]), a, out)
+    with pytest.raises(EvalError, match=r"no function 'tir.mylog'; pass extern="):
+        tir_eval(func, x, y)
+    tir_eval(func, x, y, extern={"tir.mylog": math.log})
+    assert y[0, 0] == pytest.approx(math.e + math.log(2))
+
+
+def test_shared_calls_run_as_often_as_they_are_written() -> None:
+    out = Buffer((1,), "int32", name="out")
+    calls: list[int] = []
+
+    def count() -> int:
+        calls.append(0)
+        return len(calls)
+
+    call = op.call_extern("int32", "count")
+    y = np.zeros(1, np.int32)
+    tir_eval(function(S.BufferStore(out, E.Add(call, call), [0]), out), y, extern={"count": count})
+    assert y[0] == 3
+
+
+def test_errors_of_the_program() -> None:
+    out = Buffer((4,), "int32", name="out")
+    k = E.Var("k")
+    y = np.zeros(4, np.int32)
+
+    def run(body: S.Stmt, value: int = 0) -> None:
+        tir_eval(function(body, out, scalars=[k]), y, value)
+
+    for divide in (op.floordiv, op.floormod, op.truncdiv, op.truncmod):
+        with pytest.raises(EvalError, match=r"(?s)by zero.*<-- here"):
+            run(S.BufferStore(out, divide(out[0], k), [0]))
+        lanes = E.Ramp(0, 1, 4)
+        with pytest.raises(EvalError, match="by zero"):
+            run(S.BufferStore(out, divide(out[lanes], E.Broadcast(k, 4)), [lanes]))
+    with pytest.raises(EvalError, match=r"(?s)assertion failed: k is odd.*# <-- here"):
+        run(S.AssertStmt(k % 2 == 0, "k is odd", S.no_op()), 3)
+    with pytest.raises(EvalError, match="shift_left by 32 is not in"):
+        run(S.BufferStore(out, out[0] << k, [0]), 32)
+    with pytest.raises(TilewrightError, match="variable free is used where it has no value"):
+        run(S.BufferStore(out, E.Var("free"), [0]))
+    with pytest.raises(TilewrightError, match="buffer ghost has no memory"):
+        run(S.BufferStore(Buffer((1,), name="ghost"), 1.0, [0]))
+
+
+def test_errors_of_the_arguments() -> None:
+    n = E.SizeVar("n")
+    a, b = Buffer((n, 4), name="A"), Buffer((n * 2,), name="B")
+    func = function(S.no_op(), a, b)
+    good, other = np.zeros((3, 4), np.float32), np.zeros(6, np.float32)
+    tir_eval(func, good, other)
+    for args, text in (
+        ((good,), "takes 2 arguments"),
+        ((good.astype(np.float64), other), "argument A must be float32, got float64"),
+        ((other, other), "argument A must have 2 dimensions"),
+        ((np.zeros((4, 3), np.float32).T, other), "argument A must be contiguous"),
+        ((good, "text"), "argument B of main must be an array, got str"),
+    ):
+        with pytest.raises(ArgumentError, match=text):
+            tir_eval(func, *args)
+    with pytest.raises(
+        EvalError, match=r"shape\[0\] of argument B is 5, but the function expects 6"
+    ):
+        tir_eval(func, good, np.zeros(5, np.float32))
+    unknown = Buffer((E.Var("m") * 2,), name="C")
+    with pytest.raises(TilewrightError, match="m in the shape of C is no argument's size"):
+        tir_eval(function(S.no_op(), unknown), other)
+    frozen = np.zeros(4, np.float32)
+    frozen.flags.writeable = False
+    store = S.BufferStore(Buffer((4,), name="D"), 1.0, [0])
+    with pytest.raises(EvalError, match="read-only"):
+        tir_eval(function(store, store.buffer), frozen)
+
+
+def test_results_and_scalar_arguments() -> None:
+    x, p = E.Var("x", "float32"), E.Var("p", "bool")
+    body = S.Evaluate(op.ret(op.if_then_else(p, x * 2.0, x)))
+    func = S.PrimFunc([x, p], loop(E.Var("i"), 1, body))
+    assert tir_eval(func, 0.1, True) == np.float32(0.1) * np.float32(2)
+    assert tir_eval(func, 0.1, False) == np.float32(0.1)
+    assert tir_eval(S.PrimFunc([x, p], S.no_op()), 0.1, False) is None
+
+
+def test_pointers_in_lets() -> None:
+    a = Buffer((8,), "int32", name="A")
+    pointer = E.Var("p", "handle")
+    view = Buffer((4,), "int32", name="V", data=pointer)
+    body = S.LetStmt(pointer, op.address_of(a[4]), S.BufferStore(view, 5, [1]))
+    y = np.zeros(8, np.int32)
+    tir_eval(function(body, a), y)
+    np.testing.assert_array_equal(y, [0, 0, 0, 0, 0, 5, 0, 0])
+
+
+def test_zero_dimensional_and_offset_buffers() -> None:
+    scalar = Buffer((), name="S")
+    y = np.zeros((), np.float32)
+    tir_eval(function(S.BufferStore(scalar, scalar[()] + 3.0, []), scalar), y)
+    assert y == 3
+    tmp = Buffer((2, 2), name="tmp", strides=(4, 1))
+    out = Buffer((1,), name="out")
+    i, j = E.Var("i"), E.Var("j")
+    fill = loop(i, 2, loop(j, 2, S.BufferStore(tmp, E.cast("float32", i * 2 + j), [i, j])))
+    flat = tmp.with_(shape=(6,), strides=None)
+    body = S.Allocate(tmp, S.seq(fill, S.BufferStore(out, flat[5], [0])))
+    z = np.zeros(1, np.float32)
+    tir_eval(function(body, out), z)
+    assert z[0] == 3
+
+
+def test_deep_and_long_programs() -> None:
+    out = Buffer((1,), "float32", name="out")
+    e: E.PrimExpr = out[0]
+    for _ in range(50_000):
+        e = E.Sub(e, E.const(1.0))
+    y = np.zeros(1, np.float32)
+    tir_eval(function(S.BufferStore(out, e, [0]), out), y)
+    assert y[0] == -50_000
+    right: E.PrimExpr = out[0]
+    for _ in range(50_000):
+        right = E.Sub(E.const(1.0), right)
+    tir_eval(function(S.BufferStore(out, right, [0]), out), y)
+    assert y[0] == -50_000
+    s: S.Stmt = S.BufferStore(out, E.const(3.0), [0])
+    for _ in range(20_000):
+        s = S.LetStmt(E.Var("t"), E.const(1), s)
+    tir_eval(function(s, out), y)
+    assert y[0] == 3
+
+
+def test_the_code_is_made_once_per_function() -> None:
+    func = LISTINGS["default"]()["main"]
+    assert "for i_" in source(func)
+    a, b = np.ones((2, 2), np.float32), np.zeros(2, np.float32)
+    for _ in range(2):
+        tir_eval(func, a, b)
+    np.testing.assert_array_equal(b, [2, 2])
+
+
+def test_builder_programs_run() -> None:
+    ib = tir.ir_builder.create()
+    a = tir.decl_buffer((4, 6), "float32", name="A")
+    p = ib.buffer_ptr(a)
+    with ib.for_range(0, 24, name="i") as i, ib.if_scope(i % 2 == 0):
+        p[i] = i.astype("float32")
+    x = np.zeros((4, 6), np.float32)
+    tir_eval(function(ib.get(), a), x)
+    np.testing.assert_array_equal(x.reshape(-1)[::2], np.arange(0, 24, 2))
