@@ -2,6 +2,7 @@
 
 import pytest
 
+import tilewright
 from tilewright import te
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir.buffer import decl_buffer
@@ -208,6 +209,18 @@ def test_tensor_intrinsics():
     assert "Tensor dimension mismatch in read" in message(
         lambda: te.compute((4, 8), lambda i: plus(a[i, 0, 0:8]))
     )
+
+
+def test_reads_out_of_bounds_stop_lowering():
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((n,), lambda i: te.if_then_else(i > 0, b[i + 1], 0.0), name="C")
+    s = te.create_schedule(c.op)
+    s[b].compute_inline()
+    text = message(lambda: tilewright.lower(s, [a, c]))
+    assert "out of bounds: C reads B[i + 1], and index 0, i + 1, is n at i = n - 1" in text
+    assert "dimension 0 of B has the range [0, n)" in text and "te.if_then_else" in text
 
 
 def test_axes():

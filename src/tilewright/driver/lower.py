@@ -15,6 +15,7 @@ from ..lowering.pipeline import run_pipeline
 from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
+from ..tensor.bounds import check_program
 from .transform import user_passes
 
 
@@ -25,6 +26,7 @@ def schedule_to_func(
     binds: Mapping[Any, Buffer] | None = None,
 ) -> PrimFunc:
     """The loop nest of a schedule before any pass: buffers have all their dimensions."""
+    check_program([stage.origin_op for stage in sch.stages if stage.is_output])
     normal = sch.normalize()
     bounds = infer_bounds(normal)
     return make_loop_nest(normal, bounds, args, name, binds)

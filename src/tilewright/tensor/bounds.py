@@ -26,6 +26,7 @@ from .tensor import Tensor
 
 Guards = tuple[PrimExpr, ...]
 _CORNERS = 6  # variables of an index whose corners are all tried
+_LARGE = 64  # symbolic extents are taken to be as large at least, where a guard depends on them
 _POINTS = 256  # places of its variables that are all tried
 
 
@@ -162,6 +163,10 @@ def _places(
         base = {v: ends[v][other] for v in doms}
         for corner in itertools.product((0, 1), repeat=min(len(own), _CORNERS)):
             yield {**base, **{v: ends[v][c] for v, c in zip(own, corner)}}
+    for v in own:  # guards on symbolic axes often leave out the first or last few
+        if not isinstance(ends[v][1], IntImm):
+            for inner in (ends[v][0] + 1, ends[v][0] + 2, ends[v][1] - 1, ends[v][1] - 2):
+                yield {**{w: ends[w][0] for w in doms}, v: inner}
     spans = [_span(*ends[v]) for v in own]
     if math.prod(len(s) or _POINTS + 1 for s in spans) <= _POINTS:
         for point in itertools.product(*spans):
@@ -184,7 +189,10 @@ def _outside(
     at = substitute(index, place)
     if not (analyzer.can_prove(at < 0) or analyzer.can_prove(at >= extent)):
         return False
-    return all(analyzer.can_prove(substitute(g, place)) for g in guards)
+    holds = [substitute(g, place) for g in guards]
+    sizes = {v for g in holds for v in free_vars(g)}
+    with _assumed(analyzer, tuple(v >= _LARGE for v in sizes if v.dtype.startswith("int"))):
+        return all(analyzer.can_prove(g) for g in holds)
 
 
 def _refuse(
@@ -198,7 +206,7 @@ def _refuse(
     own = [v for v in free_vars(index) if v in ends]
     ranges = ", ".join(f"{v.name} from {ends[v][0]} to {ends[v][1]}" for v in own)
     value = Analyzer().simplify(substitute(index, place))
-    where = ", ".join(f"{v.name} = {place[v]}" for v in own)
+    where = ", ".join(f"{v.name} = {Analyzer().simplify(place[v])}" for v in own)
     raise TilewrightError(
         f"out of bounds: {op.name} reads {tensor.name}[{', '.join(str(i) for i in load.indices)}], "
         f"and index {k}, {index}, is {value}"

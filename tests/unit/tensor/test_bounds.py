@@ -39,6 +39,11 @@ FINE = {
         lambda i: te.if_then_else(te.all(i >= 1, i < n + 1), A[i - 1], 0.0),
     ),
     "other extent": ((n,), lambda i: B[i]),
+    "other extent under guards": ((n,), lambda i: te.if_then_else(i < 10, B[i], 0.0)),
+    "symbolic both sides": (
+        (n,),
+        lambda i: te.if_then_else(te.all(i > 0, i < n - 1), A[i - 1] + A[i + 1], 0.0),
+    ),
     "window": ((8,), lambda i: te.sum(B[i + k], axis=k)),
     "window with condition": ((9,), lambda i: te.sum(B[i + k], axis=k, where=i + k < 10)),
     "nothing to do": ((0,), lambda i: B[i + 100]),
@@ -54,6 +59,11 @@ BAD = {
     "window": ((9,), lambda i: te.sum(B[i + k], axis=k), "i = 8, k = 2"),
     "symbolic": ((n,), lambda i: A[i + 1], "is n at i = n - 1"),
     "symbolic weak guard": ((n + 2,), lambda i: te.if_then_else(i >= 1, A[i - 1], 0.0), "is n at"),
+    "symbolic strong guard": (
+        (n,),
+        lambda i: te.if_then_else(te.all(i > 0, i < n - 1), A[i + 2], 0.0),
+        "is n at i = n - 2",
+    ),
     "in an index": ((10,), lambda i: B[I[i + 1]], "I[i + 1]"),
     "in a condition": ((10,), lambda i: te.if_then_else(I[i - 3] > 0, 1.0, 0.0), "I[i - 3]"),
 }
