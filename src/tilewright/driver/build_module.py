@@ -20,9 +20,10 @@ from ..loopir.buffer import Buffer
 from ..loopir.stmt import IRModule
 from ..rt import cache as disk
 from ..rt.module import Module
+from ..schedule.api import Schedule
 from ..target.target import Target
 from .dump import dump
-from .lower import lower
+from .lower import lower, schedule_to_func
 from .prepare import prepare
 from .signature import function_info
 
@@ -53,6 +54,16 @@ def build(
     with chosen:
         module = lower(inputs, args, name=name, binds=binds)
         return build_lowered(module, chosen)
+
+
+def schedule_to_module(
+    sch: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    binds: Mapping[Any, Buffer] | None = None,
+) -> IRModule:
+    """The loop nest of a schedule before any pass, as a module of one function."""
+    return IRModule({name: schedule_to_func(sch, args, name, binds)})
 
 
 def _target(target: Any, host: Any) -> Target:

@@ -170,3 +170,14 @@ def test_failed_checks_name_the_function() -> None:
     module = build(*scaled())
     with pytest.raises(TilewrightError, match="A"):
         module(np.zeros(63, np.float32), np.zeros(64, np.float32))
+
+
+def test_the_loop_nest_before_the_passes() -> None:
+    from tilewright import driver
+
+    s, args = scaled()
+    raw = driver.schedule_to_module(s, args, "mine")
+    assert list(raw.functions) == ["mine"]
+    check(driver.build(raw, target="llvm"))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        driver.nothing  # noqa: B018
