@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..loopir import op as ops
 from ..loopir.expr import PrimExpr
 from ..loopir.iter import IterVar
-from ..schedule.bounds import Bounds
+from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.relations import Split
 from ..schedule.state import StageState
 
@@ -44,7 +44,25 @@ def stage_guards(
             need(value >= dom.min)
         if not analyzer.can_prove(low + extent <= dom.min + dom.extent):
             need(value < dom.min + dom.extent)
+    if not skip and getattr(stage.op, "reduce_axis", None):
+        _need_no_overlap(bounds, stage, need)
     return result
+
+
+def _need_no_overlap(bounds: Bounds, stage: StageState, need: Callable[[PrimExpr], None]) -> None:
+    """The inner part of a split, split again, must not run into the next step of the outer part.
+
+    An element that is visited twice is harmless where a value is stored, but is counted twice by a
+    reduction. (Overruns of outer parts end beyond the root axis.)
+    """
+    extent, offsets = bounds[stage].extent, root_offsets(bounds, stage)
+    leaves = set(stage.leaf_iter_vars)
+    for relation in stage.relations:
+        if not isinstance(relation, Split) or relation.disable_predication:
+            continue
+        inner = relation.inner
+        if inner in offsets and inner not in leaves:
+            need(offsets[inner] < extent[inner])
 
 
 def _unpredicated(stage: StageState) -> set[IterVar]:

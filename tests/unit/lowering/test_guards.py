@@ -1,0 +1,27 @@
+"""Guards of split loops, from the schedule on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.lowering.evaluator import run
+from tilewright import te
+from tilewright.driver.lower import lower
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("extent", [1, 7, 10, 12])
+def test_an_inner_part_split_again_visits_no_element_twice(extent: int, symbolic: bool) -> None:
+    """split(nparts=3) gives parts of ceil(n / 3) steps, which a factor of 3 need not divide."""
+    n = te.var("n") if symbolic else extent
+    a = te.placeholder((4, n), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    b = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(b.op.reduce_axis[0], nparts=3)
+    s[b].split(inner, factor=3)
+    data = {"A": np.ones((4, extent), "float32"), "B": np.zeros(4, "float32")}
+    for simple in (True, False):
+        got = run(lower(s, [a, b], simple_mode=simple)["main"], data)["B"]
+        np.testing.assert_array_equal(got, extent)
