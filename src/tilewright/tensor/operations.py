@@ -24,6 +24,10 @@ class Operation(Node):
         self.name = name
         self.tag = tag
         self.attrs: dict[str, Any] = dict(attrs) if attrs else {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Start with nothing remembered: for those who make operations field by field."""
         self._outputs: dict[int, Tensor] = {}
         self._inputs: tuple[Tensor, ...] | None = None
 
