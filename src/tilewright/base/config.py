@@ -229,6 +229,7 @@ for _name, _type, _default, _doc, _tvm in (
         "no two buffers share memory",
         "tir.disable_storage_rewrite",
     ),
+    ("llvm_vectorize", bool, False, "LLVM may vectorise what the schedule left scalar", ""),
     ("disable_cse", bool, False, "common subexpressions stay as they are", "tir.disable_cse_tir"),
     ("disable_assert", bool, False, "leave out the program's asserts", "tir.disable_assert"),
     (

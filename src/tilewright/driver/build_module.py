@@ -82,13 +82,15 @@ def build_lowered(module: IRModule, target: Target) -> Module:
         function_info(functions[g.name], g.name, g.symbols, g.messages, str(target))
         for g in generated.functions
     ]
-    opt_level = int(config.get("opt_level"))
+    opt_level, vectorize = int(config.get("opt_level")), bool(config.get("llvm_vectorize"))
     dump(infos[0].name, "tir", lambda: str(IRModule(functions)))
     dump(infos[0].name, "ll", lambda: generated.text)
-    obj = emit_cached(generated, target, opt_level)
+    obj = emit_cached(generated, target, opt_level, vectorize)
 
     def assembly() -> str:
-        return backend.emit_assembly(generated.text, target, generated.imports, opt_level)
+        return backend.emit_assembly(
+            generated.text, target, generated.imports, opt_level, vectorize
+        )
 
     dump(infos[0].name, "s", assembly)
     sources: dict[str, str | Callable[[], str]] = {
@@ -99,25 +101,26 @@ def build_lowered(module: IRModule, target: Target) -> Module:
     return Module.from_object(obj, infos, target, sources)
 
 
-def emit_cached(generated: GeneratedModule, target: Target, opt_level: int) -> bytes:
+def emit_cached(
+    generated: GeneratedModule, target: Target, opt_level: int = 2, vectorize: bool = False
+) -> bytes:
     """Object code, from the compile cache where it has it."""
-    key = cache_key(generated, target, opt_level)
+    key = cache_key(generated, target, opt_level, vectorize)
     found = disk.get(key)
     if found is not None:
         return found
-    obj = backend.emit_object(generated.text, target, generated.imports, opt_level)
+    obj = backend.emit_object(generated.text, target, generated.imports, opt_level, vectorize)
     disk.put(key, obj)
     return obj
 
 
-def cache_key(generated: GeneratedModule, target: Target, opt_level: int) -> str:
+def cache_key(generated: GeneratedModule, target: Target, opt_level: int, vectorize: bool) -> str:
     """Text that differs wherever the object code may differ."""
     digest = hashlib.sha256(generated.text.encode())
     for text in generated.imports:
         digest.update(b"\0" + text.encode())
-    return f"object|{_CACHE_VERSION}|{_llvm_version()}|{opt_level}|{target.fingerprint()}|" + (
-        digest.hexdigest()
-    )
+    how = f"{_CACHE_VERSION}|{_llvm_version()}|{opt_level}|{vectorize}"
+    return f"object|{how}|{target.fingerprint()}|{digest.hexdigest()}"
 
 
 @cache

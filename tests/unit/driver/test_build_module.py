@@ -119,6 +119,11 @@ def test_the_same_program_is_compiled_once(folder: Path, emitted: list[int]) -> 
     build(*scaled(), "llvm -mcpu=x86-64-v2")
     with config.scoped(opt_level=3):
         build(*scaled())
+    with config.scoped(llvm_vectorize=True):
+        fast = build(*scaled(), "llvm -mcpu=x86-64-v3")
+        assert "ymm" in fast.get_source("asm")
+        check(fast)
+    emitted.pop()
     assert len(emitted) == 4
     with config.scoped(cache=False):
         build(*scaled())
