@@ -14,6 +14,7 @@ from multiprocessing import get_context
 os.environ.setdefault("TILEWRIGHT_CACHE", "0")
 
 from .check import Failure, Statistics, run_case
+from .mutants import MUTANTS
 from .schedules import ACTIONS
 from .shrink import shrink, text_of
 
@@ -84,6 +85,29 @@ def histogram(stats: Statistics) -> str:
     return "\n".join(lines)
 
 
+def first_caught(name: str, cases: int, seed: int) -> int | None:
+    """How many cases it takes to notice a mutant; None if `cases` do not."""
+    stats = Statistics()
+    with MUTANTS[name]():
+        for k in range(cases):
+            if run_case(seed + k, stats) is not None:
+                return k + 1
+    return None
+
+
+def run_mutants(cases: int, seed: int, names: list[str]) -> int:
+    """Report on each mutant; the exit status."""
+    missed = 0
+    for name in names:
+        found = first_caught(name, cases, seed)
+        missed += found is None
+        print(
+            f"{name:24} {'NOT CAUGHT' if found is None else f'caught by case {found}'}", flush=True
+        )
+    print(f"{missed} mutants not caught within {cases} cases")
+    return 1 if missed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=300, help="how many (default %(default)s)")
@@ -91,7 +115,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--stop-after", type=int, default=5, help="failures (default 5)")
     parser.add_argument("--no-shrink", action="store_true", help="report failures as they are")
+    parser.add_argument(
+        "--mutants", action="store_true", help="check that seeded mistakes are caught"
+    )
     options = parser.parse_args()
+    if options.mutants:
+        return run_mutants(options.cases, options.seed, list(MUTANTS))
     stats, failures = run_cases(options.cases, options.seed, options.jobs, options.stop_after)
     print(histogram(stats))
     for failure in failures[: options.stop_after]:

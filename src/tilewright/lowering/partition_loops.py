@@ -307,7 +307,7 @@ class _Partitioner(BoundedRewriter):
             if gap is None:
                 return None
             low = eval_set(gap, g.relaxed, self.analyzer).min_value
-            if not isinstance(low, E.PrimExpr) or _uses(low, g.relaxed):
+            if not isinstance(low, E.PrimExpr) or _uses(low, g.relaxed) or not is_pure(low):
                 return None
             check = logical_and(check, self.analyzer.simplify(low >= 0))
         return None if _never(check) else check
@@ -359,7 +359,7 @@ def _limits(
     low = found.min_value if found.has_lower_bound() else None
     high = found.max_value if found.has_upper_bound() else None
     for end in (low, high):
-        if end is not None and (_uses(end, relaxed) or any(x is var for x in walk(end))):
+        if end is not None and (_uses(end, {**relaxed, var: None}) or not is_pure(end)):
             return None
     return low, high
 

@@ -12,7 +12,8 @@ from ..loopir.iter import Range
 from ..loopir.operators import logical_not
 from ..loopir.rewrite import handles
 from .bounded import THREAD_KEYS, BoundedRewriter
-from .copies import const_condition
+from ..loopir.visit import uses_var
+from .copies import const_condition, fresh_copy, walk_stmts
 from .options import LowerOptions
 
 
@@ -50,8 +51,7 @@ class _Simplifier(BoundedRewriter):
         if size is not None and size <= 0:
             return S.no_op()
         if size == 1 and s.thread_binding is None:
-            self.analyzer.bind(s.loop_var, low)
-            return self.stmt(s.body)
+            return self._with_value(s.loop_var, low, s.body)
         if size is None and self.analyzer.can_prove(extent <= 0):
             return S.no_op()
         self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
@@ -59,6 +59,14 @@ class _Simplifier(BoundedRewriter):
         if low is s.min and extent is s.extent and body is s.body:
             return s
         return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
+
+    def _with_value(self, var: E.Var, value: Any, body: S.Stmt) -> Any:
+        """The body with a variable replaced: by the analyzer, which does not see sizes of buffers."""
+        for s in walk_stmts(body):
+            if type(s) is S.Allocate and any(uses_var(d, var.same_as) for d in s.buffer.shape):
+                return self.stmt(fresh_copy(body, {var: value}))
+        self.analyzer.bind(var, value)
+        return self.stmt(body)
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
@@ -83,8 +91,7 @@ class _Simplifier(BoundedRewriter):
     def _let_stmt(self, s: S.LetStmt) -> Any:
         value = self.expr(s.value)
         if isinstance(value, (E.IntImm, E.FloatImm, E.Var)) and value.dtype == s.var.dtype:
-            self.analyzer.bind(s.var, value)
-            return self.stmt(s.body)
+            return self._with_value(s.var, value, s.body)
         self.learn_let(s.var, value)
         body = self.stmt(s.body)
         return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)

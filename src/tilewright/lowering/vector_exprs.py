@@ -245,7 +245,8 @@ class VectorExprs(Rewriter):
             return self._lanewise(e, (), e.args, self.exprs(e.args))
         if effect_of(e.op) > CallEffectKind.Pure:
             raise ScalarStatement
-        if self.mask is None and not self.varies(e):
+        if not self.varies(e) and not (self.mask is not None and self.gather_uniform):
+            self.needs_any = self.needs_any or self.mask is not None
             return e
         return self._lane_by_lane(e)
 

@@ -44,10 +44,10 @@ _CLASSES = _node_classes(_expr, _iter, _buffer, _stmt, _operations, _intrin)
 
 
 @cache
-def _fields(cls: type) -> tuple[str, ...]:
+def _fields(name: str) -> tuple[str, ...]:
     """The slots of a class and its bases that hold what it was made of (not what it remembers)."""
     names: list[str] = []
-    for base in reversed(cls.__mro__):
+    for base in reversed(_CLASSES[name].__mro__):
         slots = vars(base).get("__slots__", ())
         names += sorted((slots,) if isinstance(slots, str) else slots)
     return tuple(n for n in names if not n.startswith("_"))
@@ -134,7 +134,7 @@ class _Encoder:
                 f"cannot save {x!r} (of type {name}) as JSON; attrs of operations may "
                 "hold numbers, texts, lists, dicts and parts of the program"
             )
-        return [name, *(self.value(getattr(x, field)) for field in _fields(cls))]
+        return [name, *(self.value(getattr(x, field)) for field in _fields(name))]
 
 
 class _Decoder:
@@ -168,7 +168,7 @@ class _Decoder:
         if name == "Op":
             return _expr.Op.get(values[0])
         cls = _CLASSES[name]
-        fields = _fields(cls)
+        fields = _fields(name)
         if len(fields) != len(values):
             raise ValueError(f"{name} has fields {', '.join(fields)}, got {len(values)}")
         node: Any = object.__new__(cls)

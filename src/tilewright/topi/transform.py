@@ -128,7 +128,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
             bounds.append(end)
             end = end + t.shape[at]
         last = len(tensors) - 1
-        value = tensors[last](*i[:at], i[at] - bounds[last], *i[at + 1 :])
+        value: PrimExpr = tensors[last](*i[:at], i[at] - bounds[last], *i[at + 1 :])
         for t, start, stop in reversed(list(zip(tensors[:-1], bounds, bounds[1:]))):
             here = t(*i[:at], i[at] - start, *i[at + 1 :])
             value = O.if_then_else(i[at] < stop, here, value)

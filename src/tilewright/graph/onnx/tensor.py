@@ -106,13 +106,20 @@ def shape_of(b: Builder, node: OnnxNode) -> Value:
     return b.constant(np.asarray(node.input(0).shape, np.int64), node.name)
 
 
+_CONSTANT_TYPES = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
 def constant(b: Builder, node: OnnxNode) -> Value:
     for key in ("value", "value_float", "value_int", "value_floats", "value_ints"):
         data = node.get(key)
         if data is not None:
-            kind = {"value_float": np.float32, "value_floats": np.float32}.get(key)
-            kind = np.int64 if key.startswith("value_int") else kind
-            return b.constant(np.asarray(data, kind) if kind else np.asarray(data), node.name)
+            dtype: Any = _CONSTANT_TYPES.get(key)
+            return b.constant(np.asarray(data, dtype), node.name)
     raise node.error("the constant has no value")
 
 

@@ -47,7 +47,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
         work *= extent_of(a)
     factored = None
     if _runs_along_rows(red) and extent_of(last_k) >= 4 * lanes and op.num_outputs == 1:
-        ko, ki = stage.split(last_k, factor=lanes)
+        _, ki = stage.split(last_k, factor=lanes)
         factored = s.rfactor(red, ki)
     axes = list(s[out].op.axis)
     if not axes:
