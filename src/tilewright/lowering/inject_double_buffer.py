@@ -136,9 +136,7 @@ class _Pipeline:
         self.of_attr = {id(f.attr): f for f in fills}
         buffers = [b for f in fills for b in f.buffers]
         self.sizes = {b.data: b.shape[0] for b in buffers}
-        self.both = {
-            b: b.with_(shape=(fold_pair(E.Mul, b.shape[0], const(2)),)) for b in buffers
-        }
+        self.both = {b: b.with_(shape=(fold_pair(E.Mul, b.shape[0], const(2)),)) for b in buffers}
 
     def build(self, split: int) -> S.Stmt:
         loop = self.loop

@@ -6,9 +6,12 @@ buffers, vectors, no guards in hot loops, simplified indices.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+from ..base import config
 from ..base.deep import deep_call
 from ..base.errors import CompileError
 from ..loopir.stmt import PrimFunc
@@ -68,9 +71,10 @@ def run_pipeline(func: PrimFunc, options: LowerOptions, dump: Path | None = None
 
     `options.user_passes` run at the end of their phase, in order. With `options.verify` the
     function is verified after each pass; passes named in `options.disabled_pass` are left out.
-    `dump` is a folder for the function's text after each pass, `NN_<pass>.txt`.
+    `dump` is a folder for the function's text after each pass, `NN_<pass>.txt`; without it, the
+    option `dump_dir` gives a folder in which each function gets one of its own.
     """
-    stage = _Stages(func, options, dump)
+    stage = _Stages(func, options, dump or _dump_folder(func))
     known = {p.__name__ for phase in PHASES for p in phase}
     for name in options.disabled_pass:
         if name not in known:
@@ -84,6 +88,17 @@ def run_pipeline(func: PrimFunc, options: LowerOptions, dump: Path | None = None
             if at == number:
                 func = stage.done(_name(user_pass), _checked(user_pass, func))
     return func
+
+
+_numbers = itertools.count()
+
+
+def _dump_folder(func: PrimFunc) -> Path | None:
+    folder: Path | None = config.get("dump_dir")
+    if folder is None:
+        return None
+    name = re.sub(r"[^\w.-]", "_", func.name)
+    return folder / f"{next(_numbers):04d}-{name}.passes"
 
 
 def _name(user_pass: object) -> str:

@@ -11,8 +11,8 @@ from ..loopir.expr import const_int
 from ..loopir.iter import Range
 from ..loopir.operators import logical_not
 from ..loopir.rewrite import handles
-from .bounded import THREAD_KEYS, BoundedRewriter
 from ..loopir.visit import uses_var
+from .bounded import THREAD_KEYS, BoundedRewriter
 from .copies import const_condition, fresh_copy, walk_stmts
 from .options import LowerOptions
 
@@ -61,7 +61,8 @@ class _Simplifier(BoundedRewriter):
         return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
 
     def _with_value(self, var: E.Var, value: Any, body: S.Stmt) -> Any:
-        """The body with a variable replaced: by the analyzer, which does not see sizes of buffers."""
+        """The body with a variable replaced: by the analyzer, which does not see sizes of
+        buffers."""
         for s in walk_stmts(body):
             if type(s) is S.Allocate and any(uses_var(d, var.same_as) for d in s.buffer.shape):
                 return self.stmt(fresh_copy(body, {var: value}))

@@ -238,6 +238,15 @@ def test_dump_writes_each_stage(tmp_path: Path) -> None:
     assert "B_1[cse_var_1:cse_var_1 + 8]" in (tmp_path / "stages" / files[-1]).read_text()
 
 
+def test_dump_folder_of_the_configuration(tmp_path: Path) -> None:
+    with config.scoped(dump_dir=tmp_path):
+        for _ in range(2):
+            run_pipeline(small(), LowerOptions())
+    folders = sorted(p.name for p in tmp_path.iterdir())
+    assert len(folders) == 2 and all(name.endswith("-main.passes") for name in folders)
+    assert len(list((tmp_path / folders[0]).iterdir())) == 1 + sum(map(len, PHASES))
+
+
 def test_user_passes_run_at_their_phase() -> None:
     seen: list[tuple[str, int]] = []
 

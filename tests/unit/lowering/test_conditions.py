@@ -142,6 +142,23 @@ def test_a_guard_that_costs_little_is_left() -> None:
     assert count(new, S.IfThenElse) == 1
 
 
+def test_limits_that_depend_on_memory_are_not_moved() -> None:
+    """The number of inner steps is read from memory that the outer loop changes."""
+    ints = Buffer((8,), "int32", "idx")
+    o, i = E.Var("o"), E.Var("i")
+    guarded = S.IfThenElse(op.likely(o * 4 + i < 17), S.BufferStore(B, A[i] + 1.0, [o * 4 + i]))
+    steps = S.BufferStore(ints, E.BufferLoad(ints, [0]) + 1, [0])
+    inner = S.For(i, 0, E.BufferLoad(ints, [0]), K.SERIAL, guarded)
+    func = S.PrimFunc(
+        [E.Var("A", "handle"), E.Var("B", "handle"), E.Var("idx", "handle")],
+        S.For(o, 0, 6, K.SERIAL, S.seq(steps, inner)),
+    )
+    func = S.PrimFunc(func.params, func.body, dict(zip(func.params, (A, B, ints))))
+    arrays = {**data(), "idx": np.zeros(8, "int32")}
+    new = partition_loops(func, OPTIONS)
+    np.testing.assert_array_equal(run(new, arrays)["B"], run(func, arrays)["B"])
+
+
 def test_a_symbolic_rest_is_not_split_again() -> None:
     """Three nested tiles of a symbolic extent: each level once, no tails of tails."""
     n = E.Var("n")

@@ -10,6 +10,7 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
+from tilewright.loopir.visit import walk
 from tilewright.lowering.eliminate_common import eliminate_common
 from tilewright.lowering.narrow_types import narrow_types
 from tilewright.lowering.options import LowerOptions
@@ -74,6 +75,17 @@ def test_lets_of_constants_and_variables_are_replaced() -> None:
     new = checked(simplify_statements, function(loop("i", 8, body_of), A, B), DATA)
     (let,) = nodes(new, S.LetStmt)
     assert let.var is z
+
+
+def test_a_replaced_variable_in_the_size_of_a_buffer() -> None:
+    def body_of(i: E.Var) -> S.Stmt:
+        tmp = Buffer((i + 3,), "float32", "T")
+        return S.Allocate(tmp, S.seq(S.BufferStore(tmp, A[i], [i]), store(i, tmp[i])))
+
+    new = checked(simplify_statements, function(loop("i", 1, body_of), A, B), DATA)
+    (allocation,) = nodes(new, S.Allocate)
+    assert not any(isinstance(x, E.Var) for x in walk(allocation.buffer.shape[0]))
+    assert {x.buffer for x in nodes(new, E.BufferLoad)} >= {allocation.buffer}
 
 
 def test_asserts_and_predicates() -> None:
