@@ -104,6 +104,8 @@ class Maker:
             return E.const(self.constant())
         if rng.random() < 0.12:
             return self.digits(depth - 1)
+        if rng.random() < 0.1:
+            return self.strided(depth - 1)
         if self.divisors and rng.random() < 0.15:
             return self.by_variable(depth - 1)
         kind = rng.random()
@@ -143,6 +145,17 @@ class Maker:
             k = places[low] if rng.random() < 0.8 else rng.choice(places)
             total = total + digit * (k * rng.choice((1, 1, 1, -1)))
         return total
+
+    def strided(self, depth: int) -> Any:
+        """A quotient or remainder of terms with strides that nearly fit the divisor."""
+        rng = self.rng
+        c = rng.choice((4, 6, 8, 12, 16))
+        total: Any = E.const(rng.randint(-9, 20))
+        for _ in range(rng.randint(1, 3)):
+            total = total + self.integer(min(depth, 1)) * rng.choice(
+                (1, 2, 4, c // 2, c, c * 2, -1)
+            )
+        return rng.choice((total // c, total % c))
 
     def by_variable(self, depth: int) -> Any:
         """Products with, and quotients and remainders by, a variable."""

@@ -13,6 +13,7 @@ into it where this leaves fewer: `min(i*32 + 32, n) - i*32 -> min(32, n - i*32)`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -107,17 +108,15 @@ Sum = tuple[dict[Atom, int], int]
 def _melt_step(ctx: Context, terms: dict[Atom, int], const: int) -> Sum | None:
     splits = [a for a in terms if type(a) is SplitAtom]
     if len(splits) > 1:
-        for low, high in permutations(splits, 2):
-            if low.x is high.x or (low.x.const == high.x.const and low.x.terms == high.x.terms):
+        for low, high in _pairs(splits):
+            if low.x.const == high.x.const:
                 found = _join(ctx, terms, const, low, high)
-                if found is not None:
-                    return found
-    if len(splits) > 1:
-        for high, low in permutations(splits, 2):
-            if terms[high] == -terms[low] and high.lower == low.lower:
+            elif terms[high] == -terms[low] and high.lower == low.lower:
                 found = _carry(ctx, terms, const, high, low)
-                if found is not None:
-                    return found
+            else:
+                continue
+            if found is not None:
+                return found
     if ctx.residues:
         for s in splits:
             found = _exact(ctx, terms, const, s)
@@ -137,6 +136,21 @@ def _melt_step(ctx: Context, terms: dict[Atom, int], const: int) -> Sum | None:
             if found is not None:
                 return found
     return None
+
+
+def _pairs(splits: list[SplitAtom]) -> Iterator[tuple[SplitAtom, SplitAtom]]:
+    """Pairs of digits of numbers that differ by a constant at most."""
+    if len(splits) == 2:
+        p, q = splits
+        if p.x is q.x or p.x.terms == q.x.terms:
+            yield p, q
+            yield q, p
+        return
+    groups: dict[Any, list[SplitAtom]] = {}
+    for s in splits:
+        groups.setdefault(frozenset(s.x.terms.items()), []).append(s)
+    for group in groups.values():
+        yield from permutations(group, 2)
 
 
 def _join(
