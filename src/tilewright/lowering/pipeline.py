@@ -31,6 +31,7 @@ from .remove_no_ops import remove_no_ops
 from .rewrite_storage import rewrite_storage
 from .rewrite_unsafe_select import rewrite_unsafe_select
 from .simplify_statements import simplify_statements
+from .specialize_strides import specialize_strides
 from .unroll_loops import unroll_loops
 from .vectorize_loops import vectorize_loops
 
@@ -43,6 +44,7 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
         inject_rolling_buffer,  # before prefetch, which asks for what is computed then
         inject_prefetch,  # regions have dimensions
         flatten_buffers,  # one index an access, for all that follows
+        specialize_strides,  # both versions then go through everything
     ),
     (  # 1: loops
         narrow_types,  # before indices take their normal form

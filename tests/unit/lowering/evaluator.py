@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from tilewright.base.dtype import parse
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
+from tilewright.loopir.visit import free_vars
 
 POISON = -77
 
@@ -30,13 +32,17 @@ EXTERN = {"triple": lambda x: x * 3, "plus": lambda x, y: x + y}
 def run(
     func: S.PrimFunc, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int] | None = None
 ) -> dict[str, np.ndarray]:
-    """Run on copies of `arrays` (by the name of the parameter's buffer); gives the copies."""
+    """Run on copies of `arrays` (by the name of the parameter's buffer); gives the copies.
+
+    An array that is not contiguous is a view of its base, from the base's start on.
+    """
     machine = Machine()
     for p in func.params:
         if p in func.buffer_map:
             b = func.buffer_map[p]
-            array = np.array(arrays[b.name])
-            machine.memory[b.data] = array.reshape(-1)
+            array = arrays[b.name]
+            whole = array if array.base is None or array.flags.c_contiguous else array.base
+            machine.memory[b.data] = np.array(whole).reshape(-1)
             for d, n in zip(b.shape, array.shape):
                 if isinstance(d, E.Var):
                     machine.env[d] = n
@@ -45,20 +51,14 @@ def run(
                     machine.env[d] = n // array.itemsize
         else:
             machine.env[p] = (scalars or {})[p.name]
-    for v in E_free(func):
+    for v in free_vars(func.body):
         if scalars and v.name in scalars:
             machine.env.setdefault(v, scalars[v.name])
     machine.stmt(func.body)
     return {
-        b.name: machine.memory[b.data].reshape(np.shape(arrays[b.name]))
+        b.name: as_strided(machine.memory[b.data], arrays[b.name].shape, arrays[b.name].strides)
         for b in func.buffer_map.values()
     }
-
-
-def E_free(func: S.PrimFunc) -> list[E.Var]:
-    from tilewright.loopir.visit import free_vars
-
-    return free_vars(func.body)
 
 
 class Machine:
