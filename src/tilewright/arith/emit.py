@@ -36,10 +36,6 @@ def int_imm(dtype: str, value: int) -> E.IntImm:
     return E.IntImm(dtype, value)
 
 
-def _binary(cls: type[E.BinaryOp], a: E.PrimExpr, b: E.PrimExpr) -> E.PrimExpr:
-    return cls(a, b)
-
-
 def _split(atom: SplitAtom) -> E.PrimExpr:
     e = emit(atom.x, atom.dtype)
     if atom.upper:

@@ -14,7 +14,6 @@ from .forms import (
     Atom,
     Bound,
     DivAtom,
-    Lin,
     MaxAtom,
     MinAtom,
     ModAtom,
@@ -269,12 +268,3 @@ ATOM_BOUNDS: dict[type[Atom], Callable[..., Bound]] = {
     MaxAtom: _max,
     OpaqueAtom: lambda ctx, atom: opaque_bound(ctx, atom.expr),
 }
-
-
-def single_value(bound: Bound) -> int | None:
-    """The one value that the bounds leave, if so."""
-    return int(bound[0]) if bound[0] == bound[1] else None
-
-
-def lin_of_bound(value: float) -> Lin | None:
-    return None if value in (INF, -INF) else Lin({}, int(value))
