@@ -12,7 +12,7 @@ from tilewright.arith import Analyzer, IntervalSet, eval_set
 from tilewright.loopir import expr as E
 from tilewright.loopir.iter import Range
 
-CASES = 250
+CASES = 160
 
 
 class Setting:
