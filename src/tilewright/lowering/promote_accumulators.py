@@ -10,12 +10,12 @@ from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
-from ..loopir.effects import CallEffectKind, side_effect
+from ..loopir.effects import CallEffectKind, is_pure, side_effect
 from ..loopir.expr import const, const_int
+from ..loopir.op import likely
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import CHILDREN, walk
-from .bounded import THREAD_KEYS
-from .copies import walk_stmts
+from ..loopir.visit import CHILDREN, uses_var, walk
+from .copies import strip_likely, walk_stmts
 from .options import LowerOptions
 
 MAX_GROUPS = 64
@@ -26,13 +26,17 @@ def promote_accumulators(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """Around a serial loop that reads and writes fixed elements of a buffer, keep these in a local
     buffer.
 
-        for k: C[i] = C[i] + A[k]   =>   acc = C[i];  for k: acc = acc + A[k];  C[i] = acc
+        for k in range(n): C[i] = C[i] + A[k]
+        =>  if n > 0: acc = C[i]
+            for k in range(n): acc = acc + A[k]
+            if n > 0: C[i] = acc
 
-    The elements (or vectors) must not depend on anything that changes in the loop, no other access
-    of the loop may overlap them, and nothing between the loop and an access may decide, by a
-    variable of the element's index, whether it happens: else the loop could write back an element
-    that belongs to another thread. Predicates must not change in the loop. LLVM does the same where
-    it can see all this itself; here it is certain.
+    The elements (or vectors) must not depend on anything that changes in the loop, and no other
+    access of the loop may overlap them. One of their stores must be certain to be made if the loop
+    runs (and the loops and fixed conditions around the store hold, which are checked before and
+    after the loop as above): else an element could be touched that does not exist or belongs to
+    another thread. Predicates must not change in the loop. LLVM does the same where it can see all
+    this itself; here it is certain.
 
     Needs flat buffers and simplified indices. Stands after unroll_loops, which makes the elements
     of a register tile distinct, and before eliminate_common. `simple_mode` leaves it out.
@@ -47,17 +51,9 @@ class _Facts:
 
     def __init__(self, body: S.Stmt) -> None:
         self.analyzer = Analyzer()
-        self.scope: set[E.Var] = set()  # loop, thread and let variables: which part of the work
         self.local: set[E.Var] = set()  # data of small buffers, which become registers anyhow
         for s in walk_stmts(body):
-            kind = type(s)
-            if kind is S.For:
-                self.scope.add(s.loop_var)
-            elif kind is S.LetStmt:
-                self.scope.add(s.var)
-            elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
-                self.scope.add(s.node.var)
-            elif kind is S.Allocate and (const_int(s.buffer.shape[0]) or _SMALL) < _SMALL:
+            if type(s) is S.Allocate and (const_int(s.buffer.shape[0]) or _SMALL) < _SMALL:
                 self.local.add(s.buffer.data)
         if self.local:
             self._drop_indexed(body)
@@ -80,10 +76,13 @@ class _Facts:
         return tuple([None if e is None else uid(e) for e in exprs])
 
 
+Needs = frozenset[Any]  # keys of the conditions that must hold for an access to be made
+
+
 class _Access:
     """One element or vector that a loop uses throughout."""
 
-    __slots__ = ("buffer", "index", "lanes", "local", "predicate")
+    __slots__ = ("buffer", "certain", "index", "lanes", "local", "needs", "predicate")
 
     def __init__(self, buffer: Buffer, index: Any, predicate: Any) -> None:
         self.buffer = buffer
@@ -92,6 +91,12 @@ class _Access:
         self.lanes = parse(index.dtype).lanes
         element = parse(buffer.dtype)
         self.local = Buffer((self.lanes,), element.text, f"{buffer.name}.acc", scope="local")
+        self.needs: Needs | None = None  # what all its accesses need
+        self.certain: list[Needs] = []  # what is enough for one of its stores
+
+    def condition(self) -> Needs | None:
+        """What is both needed by each access and enough for a store, if there is such a thing."""
+        return next((c for c in self.certain if self.needs is not None and c <= self.needs), None)
 
     @property
     def slot(self) -> tuple[Any, ...]:
@@ -100,7 +105,7 @@ class _Access:
 
 
 class _Survey:
-    """All accesses of a loop to buffers it stores to, and what decides whether they happen."""
+    """All accesses of a loop to buffers it stores to, and what decides whether they are made."""
 
     def __init__(self, loop: S.For, facts: _Facts) -> None:
         self.facts = facts
@@ -109,7 +114,7 @@ class _Survey:
         self.loaded: set[E.Var] = set()
         self.rejected: set[E.Var] = set()
         self.groups: dict[E.Var, dict[Any, _Access]] = {}
-        self.deciding: dict[E.Var, set[E.Var]] = {}
+        self.conditions: dict[Any, Any] = {}
         self.opaque = False
         for s in walk_stmts(loop):
             if type(s) is S.BufferStore:
@@ -117,30 +122,32 @@ class _Survey:
                 (self.rejected if known else self.stored).add(s.buffer.data)
         self.stored -= self.rejected
         if self.stored:
-            self._visit(loop, frozenset())
+            self._visit(loop, frozenset(), True)
 
-    def _visit(self, s: Any, deciding: frozenset[E.Var]) -> None:
+    def _visit(self, s: Any, needs: Needs, certain: bool) -> None:
+        """`needs`: conditions around `s` in the loop; `certain`: these are all there are."""
         kind = type(s)
         if kind is S.For:
-            self._exprs((s.min, s.extent), deciding)
-            self.varying.add(s.loop_var)
+            self._exprs((s.min, s.extent), needs)
             if s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
                 self.opaque = True
-            if (const_int(s.extent) or 0) < 1:
-                deciding = deciding | self._scoped(s.extent)
-            self._visit(s.body, deciding)
+            size = const_int(s.extent)
+            if size is None:
+                needs, certain = self._with(s.extent > 0, needs, certain)
+            self.varying.add(s.loop_var)
+            self._visit(s.body, needs, certain and (size is None or size > 0))
         elif kind is S.IfThenElse:
-            self._exprs((s.condition,), deciding)
-            inside = deciding | self._scoped(s.condition)
-            self._visit(s.then_case, inside)
+            self._exprs((s.condition,), needs)
+            condition = strip_likely(s.condition)
+            self._visit(s.then_case, *self._with(condition, needs, certain))
             if s.else_case is not None:
-                self._visit(s.else_case, inside)
+                self._visit(s.else_case, needs, False)
         elif kind is S.BufferStore:
-            self._access(s.buffer, s.indices, s.predicate, deciding)
-            self._exprs(CHILDREN[kind](s), deciding)
+            self._access(s.buffer, s.indices, s.predicate, needs, certain)
+            self._exprs(CHILDREN[kind](s), needs)
         elif kind is S.Evaluate:
             self.opaque = self.opaque or side_effect(s.value) > CallEffectKind.ReadState
-            self._exprs((s.value,), deciding)
+            self._exprs((s.value,), needs)
         elif kind in (S.While, S.AssertStmt, S.Prefetch):
             self.opaque = True
         else:
@@ -150,42 +157,49 @@ class _Survey:
                 self.rejected.add(s.buffer.data)
             for part in CHILDREN[kind](s):
                 if isinstance(part, S.Stmt):
-                    self._visit(part, deciding)
+                    self._visit(part, needs, certain)
                 else:
-                    self._exprs((part,), deciding)
+                    self._exprs((part,), needs)
 
-    def _scoped(self, e: Any) -> frozenset[E.Var]:
-        return frozenset(x for x in walk(e) if isinstance(x, E.Var) and x in self.facts.scope)
+    def _with(self, condition: Any, needs: Needs, certain: bool) -> tuple[Needs, bool]:
+        """Needs and certainty under one more condition; one that changes is uncertain."""
+        fixed = is_pure(condition) and not uses_var(condition, self.varying.__contains__)
+        if not fixed:
+            return needs, False
+        key = self.facts.key(condition)
+        self.conditions[key] = condition
+        return needs | {key}, certain
 
-    def _exprs(self, exprs: Any, deciding: frozenset[E.Var]) -> None:
+    def _exprs(self, exprs: Any, needs: Needs) -> None:
         for e in exprs:
             for x in walk(e):
                 kind = type(x)
                 if kind is E.BufferLoad:
                     if x.buffer.data in self.stored:
                         self.loaded.add(x.buffer.data)
-                        self._access(x.buffer, x.indices, x.predicate, deciding)
+                        self._access(x.buffer, x.indices, x.predicate, needs, False)
                 elif kind is E.Let:
                     self.varying.add(x.var)
                 elif kind is E.Var and x.dtype == "handle":
                     self.rejected.add(x)
-                elif kind is E.Call and x.op.name == "tir.if_then_else":
-                    deciding = deciding | self._scoped(x.args[0])
 
-    def _access(self, b: Buffer, indices: Any, predicate: Any, deciding: frozenset[E.Var]) -> None:
+    def _access(self, b: Buffer, indices: Any, predicate: Any, needs: Needs, certain: bool) -> None:
         data = b.data
         if data in self.rejected:
             return
         if len(indices) != 1 or parse(b.dtype).lanes != 1:
             self.rejected.add(data)
             return
-        self.deciding.setdefault(data, set()).update(deciding)
         groups = self.groups.setdefault(data, {})
         key = self.facts.key(indices[0], predicate)
-        if key not in groups:
-            groups[key] = _Access(b, indices[0], predicate)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Access(b, indices[0], predicate)
             if len(groups) > MAX_GROUPS:
                 self.rejected.add(data)
+        group.needs = needs if group.needs is None else group.needs & needs
+        if certain and needs not in group.certain:
+            group.certain.append(needs)
 
     def promotable(self) -> list[_Access]:
         """The accesses that can be kept in local buffers over the loop."""
@@ -196,21 +210,28 @@ class _Survey:
             if data in self.rejected or data not in self.loaded:
                 continue
             groups = list(by_key.values())
-            fixed = all(self._fixed(g, self.deciding[data]) for g in groups)
+            fixed = all(self._fixed(g) and g.condition() is not None for g in groups)
             if fixed and _disjoint(groups, self.facts.analyzer):
                 found.extend(groups)
         return found
 
-    def _fixed(self, g: _Access, deciding: set[E.Var]) -> bool:
+    def _fixed(self, g: _Access) -> bool:
         for e in (g.index, g.predicate):
             if e is None:
                 continue
             for x in walk(e):
-                if isinstance(x, E.Var) and (x in self.varying or x in deciding):
+                if isinstance(x, E.Var) and x in self.varying:
                     return False
                 if type(x) is E.BufferLoad or type(x) is E.Call:
                     return False
         return True
+
+    def guarded(self, g: _Access, s: S.Stmt) -> S.Stmt:
+        """`s` where it is certain that the loop stores the element."""
+        keys = g.condition() or ()
+        for key in sorted(keys, key=list(self.conditions).index, reverse=True):
+            s = S.IfThenElse(likely(self.conditions[key]), s)
+        return s
 
 
 def _base(index: Any) -> Any:
@@ -247,7 +268,8 @@ class _Promoter(Rewriter):
     def _for(self, s: S.For) -> Any:
         if s.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
             return s.with_body(self.stmt(s.body))
-        found = _Survey(s, self.facts).promotable()
+        survey = _Survey(s, self.facts)
+        found = survey.promotable()
         loop = s if not found else _UseLocals(found, self.facts).stmt(s)
         loop = loop.with_body(self.stmt(loop.body))
         if not found:
@@ -255,9 +277,10 @@ class _Promoter(Rewriter):
         before, after = [], []
         for g in found:
             value = E.BufferLoad(g.buffer, (g.index,), g.predicate)
-            before.append(S.BufferStore(g.local, value, g.slot))
+            before.append(survey.guarded(g, S.BufferStore(g.local, value, g.slot)))
             kept = E.BufferLoad(g.local, g.slot)
-            after.append(S.BufferStore(g.buffer, kept, (g.index,), g.predicate))
+            store = S.BufferStore(g.buffer, kept, (g.index,), g.predicate)
+            after.append(survey.guarded(g, store))
         result = S.seq(before, loop, after)
         for g in reversed(found):
             result = S.Allocate(g.local, result)

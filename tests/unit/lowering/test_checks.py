@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.lowering.builders import K, checked, function, loop, nodes, thread
+from tests.unit.lowering.builders import K, checked, function, loop, nodes
 from tests.unit.lowering.evaluator import run
 from tilewright.base import config
 from tilewright.base.errors import CompileError
@@ -101,25 +101,63 @@ def test_accumulator_of_an_output() -> None:
     assert {x.buffer.name for x in nodes(inner, S.BufferStore)} == {"B.acc"}
 
 
-def test_guard_on_the_reduction_alone() -> None:
+def test_symbolic_extent_is_checked_before_and_after() -> None:
+    n = E.Var("n")
+    for value in (0, 5):
+        func = function(row_sum(n), A, B, scalars=(n,))
+        new = checked(promote_accumulators, func, DATA, n=value)
+    assert names(new) == ["B.acc"]
+    assert [str(s.condition) for s in nodes(new, S.IfThenElse)] == ["T.likely(n > 0)"] * 2
+
+
+def test_guard_that_changes_in_the_loop() -> None:
+    """Without a step in which it holds, the element must not be touched."""
     n = E.Var("n")
     func = function(row_sum(8, lambda i, k: op.likely(k < n)), A, B, scalars=(n,))
-    assert names(checked(promote_accumulators, func, DATA, n=5)) == ["B.acc"]
-
-
-def test_guard_that_decides_about_the_element() -> None:
-    """Writing back B[i] where the guard is false could overwrite another thread's element."""
-    n = E.Var("n")
-    func = function(row_sum(8, lambda i, k: op.likely(i < n)), A, B, scalars=(n,))
     assert names(checked(promote_accumulators, func, DATA, n=5)) == []
 
 
-def test_extent_that_decides_about_the_element() -> None:
-    def body_of(i: E.Var) -> S.Stmt:
-        return loop("k", i - 2, lambda k: S.BufferStore(B, B[i] + A[k], [i]))
+def test_guard_that_is_fixed_in_the_loop() -> None:
+    n = E.Var("n")
+    func = function(row_sum(8, lambda i, k: op.likely(i < n)), A, B, scalars=(n,))
+    new = checked(promote_accumulators, func, DATA, n=5)
+    assert names(new) == ["B.acc"]
+    assert [str(s.condition) for s in nodes(new, S.IfThenElse)] == ["T.likely(i < n)"] * 3
 
-    func = function(loop("i", 8, body_of), A, B)
-    assert names(checked(promote_accumulators, func, DATA)) == []
+
+def test_element_that_exists_only_if_an_inner_loop_runs() -> None:
+    """The last, partial tile of a row, whose loop has no step if the tile is empty."""
+    n = E.Var("n")
+    short = Buffer((40,), "float32", "B")
+
+    def body_of(i: E.Var) -> S.Stmt:
+        def step(k: E.Var) -> S.Stmt:
+            at = i * n + n // 8 * 8
+            add = S.BufferStore(short, E.BufferLoad(short, [at]) + A[k], [at])
+            guarded = S.IfThenElse(op.likely(n // 8 * 8 < n), add)
+            return loop("j", (n % 8 + 7) // 8, lambda j: guarded)
+
+        return loop("k", 3, step)
+
+    func = function(loop("i", 5, body_of), A, short, scalars=(n,))
+    data = {"A": DATA["A"], "B": np.zeros(40, "float32")}
+    for value in (5, 8):
+        new = checked(promote_accumulators, func, data, n=value)
+    assert "B.acc" in names(new)
+
+
+def test_two_stores_under_different_conditions() -> None:
+    n, m = E.Var("n"), E.Var("m")
+
+    def body_of(i: E.Var) -> S.Stmt:
+        add = S.BufferStore(B, B[i] + A[i], [i])
+        both = S.seq(S.IfThenElse(n < 3, add), S.IfThenElse(m < 3, add))
+        return loop("k", 4, lambda k: both)
+
+    func = function(loop("i", 8, body_of), A, B, scalars=(n, m))
+    for values in ((1, 1), (1, 9), (9, 1), (9, 9)):
+        new = checked(promote_accumulators, func, DATA, n=values[0], m=values[1])
+    assert names(new) == []
 
 
 def test_register_tile_of_vectors() -> None:
@@ -201,18 +239,6 @@ def test_whole_sum_and_small_local_buffers() -> None:
     body = S.seq(S.BufferStore(tmp, 0.0, [1]), local, S.BufferStore(B, tmp[1], [5]), total)
     new = checked(promote_accumulators, function(S.Allocate(tmp, body), A, B), DATA)
     assert names(new) == ["T", "B.acc"]
-
-
-def test_guarded_threads_are_left_alone() -> None:
-    n, tx = E.Var("n"), thread("threadIdx.x")
-
-    def add(k: E.Var) -> S.Stmt:
-        step = S.BufferStore(B, B[tx.var] + A[k], [tx.var])
-        return S.IfThenElse(op.likely(tx.var < n), step)
-
-    body = S.AttrStmt(tx, "thread_extent", 8, loop("k", 8, add))
-    func = function(body, A, B, scalars=(n,))
-    assert names(checked(promote_accumulators, func, DATA, n=5)) == []
 
 
 # -- the pipeline
