@@ -1,6 +1,7 @@
 """Operator library: computations and default schedules, under TVM's names.
 
-`topi.nn.conv2d_nchw(data, kernel, ...)`, `topi.add(a, b)`, `topi.default_schedule(out, target)`, ...
+`topi.nn.conv2d_nchw(data, kernel, ...)`, `topi.add(a, b)`,
+`topi.default_schedule(out, target)`, ...
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from importlib import import_module
 from typing import Any
 
 _ELEMWISE = (
-    "abs acos acosh add asin asinh atan atanh cast ceil clip cos cosh divide equal erf exp exp2 "
-    "floor floor_divide floor_mod greater greater_equal identity isfinite isinf isnan less "
-    "less_equal log log10 log2 maximum minimum multiply negative not_equal power round rsqrt "
-    "sigmoid sin sinh sqrt subtract tan tanh trunc where"
-).split()
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atanh", "cast", "ceil", "clip",
+    "cos", "cosh", "divide", "equal", "erf", "exp", "exp2", "floor", "floor_divide", "floor_mod",
+    "greater", "greater_equal", "identity", "isfinite", "isinf", "isnan", "less", "less_equal",
+    "log", "log10", "log2", "maximum", "minimum", "multiply", "negative", "not_equal", "power",
+    "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh", "trunc",
+    "where",
+)  # fmt: skip
 _TRANSFORM = (
-    "concatenate expand_dims flatten pack_channels pad reshape squeeze strided_slice transpose "
-    "unpack_channels"
-).split()
+    "concatenate", "expand_dims", "flatten", "pack_channels", "pad", "reshape", "squeeze",
+    "strided_slice", "transpose", "unpack_channels",
+)  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_ELEMWISE, "elemwise"),
     **dict.fromkeys(_TRANSFORM, "transform"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...base.dtype import parse
 from ...base.errors import TilewrightError
 from ...loopir import op as O
 from ...loopir.expr import cast, const, const_int
@@ -46,7 +47,7 @@ def pool2d(
     before, after = [0] * data.ndim, [0] * data.ndim
     before[2:4] = [top, left]
     after[2:4] = [bottom + more[0], right + more[1]]
-    filler = float(O.min_value(data.dtype).value) if pool_type == "max" else 0.0
+    filler = _least(data.dtype) if pool_type == "max" else 0
     padded = pad(data, before, after, filler, "pool_pad") if any(before + after) else data
     ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
     shape = (*data.shape[:2], oh, ow, *data.shape[4:])
@@ -74,6 +75,12 @@ def pool2d(
 
     result = compute(shape, mean, "avg_pool2d", "elemwise")
     return result
+
+
+def _least(dtype: str) -> float:
+    """What every element is at least: padding of a maximum."""
+    kind = parse(dtype)
+    return float("-inf") if kind.is_float else kind.min_value
 
 
 def _inside(i: Any, s: int, k: int, d: int, low: int, high: int, size: Any, _: int) -> Any:
