@@ -68,28 +68,55 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
 )
 
 
+# TVM's names of passes, which `disabled_pass` takes too
+TVM_NAMES: dict[str, Pass] = {
+    "tir.CommonSubexprElimTIR": eliminate_common,
+    "tir.HoistIfThenElse": hoist_conditions,
+    "tir.InjectDoubleBuffer": inject_double_buffer,
+    "tir.InjectPrefetch": inject_prefetch,
+    "tir.InjectRollingBuffer": inject_rolling_buffer,
+    "tir.InjectVirtualThread": inject_virtual_threads,
+    "tir.InstrumentBoundCheckers": check_bounds,
+    "tir.LoopPartition": partition_loops,
+    "tir.NarrowDataType": narrow_types,
+    "tir.RemoveNoOp": remove_no_ops,
+    "tir.RewriteUnsafeSelect": rewrite_unsafe_select,
+    "tir.Simplify": simplify_statements,
+    "tir.StorageFlatten": flatten_buffers,
+    "tir.StorageRewrite": rewrite_storage,
+    "tir.UnrollLoop": unroll_loops,
+    "tir.VectorizeLoop": vectorize_loops,
+}
+
+
 def run_pipeline(func: PrimFunc, options: LowerOptions, dump: Path | None = None) -> PrimFunc:
     """`func` after all passes.
 
     `options.user_passes` run at the end of their phase, in order. With `options.verify` the
-    function is verified after each pass; passes named in `options.disabled_pass` are left out.
+    function is verified after each pass; passes named in `options.disabled_pass` (by TVM's
+    names too) are left out.
     `dump` is a folder for the function's text after each pass, `NN_<pass>.txt`; without it, the
     option `dump_dir` gives a folder in which each function gets one of its own.
     """
     stage = _Stages(func, options, dump or _dump_folder(func))
-    known = {p.__name__ for phase in PHASES for p in phase}
-    for name in options.disabled_pass:
-        if name not in known:
-            names = ", ".join(sorted(known))
-            raise CompileError(f"disabled_pass: there is no pass {name!r}; there are {names}")
+    disabled = {_find_pass(name) for name in options.disabled_pass}
     for number, phase in enumerate(PHASES):
         for one in phase:
-            if one.__name__ not in options.disabled_pass:
+            if one not in disabled:
                 func = stage.done(one.__name__, deep_call(one, func, options))
         for at, user_pass in options.user_passes:
             if at == number:
                 func = stage.done(_name(user_pass), _checked(user_pass, func))
     return func
+
+
+def _find_pass(name: str) -> Pass:
+    known = {p.__name__: p for phase in PHASES for p in phase}
+    found = known.get(name) or TVM_NAMES.get(name)
+    if found is None:
+        names = ", ".join(sorted(known))
+        raise CompileError(f"disabled_pass: there is no pass {name!r}; there are {names}")
+    return found
 
 
 _numbers = itertools.count()

@@ -300,8 +300,9 @@ def test_user_pass_that_returns_nothing() -> None:
 
 
 def test_disabled_pass_and_a_wrong_name() -> None:
-    new = run_pipeline(small(), LowerOptions(disabled_pass=("vectorize_loops",)))
-    assert [s.kind for s in nodes(new, S.For)] == [K.SERIAL, K.VECTORIZED]
+    for name in ("vectorize_loops", "tir.VectorizeLoop"):
+        new = run_pipeline(small(), LowerOptions(disabled_pass=(name,)))
+        assert [s.kind for s in nodes(new, S.For)] == [K.SERIAL, K.VECTORIZED]
     with pytest.raises(CompileError, match="there is no pass 'vectorise'; there are check_bounds"):
         run_pipeline(small(), LowerOptions(disabled_pass=("vectorise",)))
 
