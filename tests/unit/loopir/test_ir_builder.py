@@ -69,9 +69,7 @@ def test_stores_keep_the_buffers_type() -> None:
     a = ib.buffer_ptr(tir.decl_buffer((8,), "float16", name="A"))
     a[0] = 1.5
     a[tir.Ramp(0, 1, 4)] = tir.Var("x", "float16")
-    with pytest.raises(
-        ValueError, match="does not match content type float32 vs float16"
-    ):
+    with pytest.raises(ValueError, match="does not match content type float32 vs float16"):
         a[0] = tir.Var("y", "float32")
     one, four = ib.get().seq
     assert one.value.dtype == "float16" and four.value.dtype == "float16x4"

@@ -1,0 +1,286 @@
+"""Programs as versioned JSON text, in which shared nodes and the identity of variables survive.
+
+    {"kind": "tilewright ir", "version": 1, "nodes": [[class, field, ...], ...], "root": value}
+
+`nodes` has each node once, operands before users; fields are in the order of SCHEMA, other nodes
+as their place in the list. Attributes and annotations ("any" below) may be null, bool, int, str,
+{"f": float as text}, {"#": node}, {"l": list}, {"t": tuple}, {"d": [[key, value], ...]} or
+{"x": data}, whatever a hook made of an object that is no part of the IR.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..base.deep import deep_call
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from . import expr as E
+from . import iter as I
+from . import stmt as S
+from .buffer import Buffer, BufferRegion
+from .fold import wrap_int
+
+KIND = "tilewright ir"
+VERSION = 1
+
+Encode = Callable[[Any], Any]
+SaveHook = Callable[[Any, Encode], Any]
+LoadHook = Callable[[Any, Encode], Any]
+
+_PAIR = "dtype:type a:expr b:expr"
+SCHEMA: dict[type, str] = {
+    E.Var: "dtype:type name:str",
+    E.SizeVar: "dtype:type name:str",
+    E.IntImm: "dtype:type value:int",
+    E.FloatImm: "dtype:type value:float",
+    E.StringImm: "dtype:type value:str",
+    **dict.fromkeys((E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod), _PAIR),
+    **dict.fromkeys((E.Min, E.Max, E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or), _PAIR),
+    E.Not: "dtype:type a:expr",
+    E.Select: "dtype:type condition:expr true_value:expr false_value:expr",
+    E.Cast: "dtype:type value:expr",
+    E.Ramp: "dtype:type base:expr stride:expr lanes:int",
+    E.Broadcast: "dtype:type value:expr lanes:int",
+    E.Shuffle: "dtype:type vectors:expr* indices:int*",
+    E.Let: "dtype:type var:var value:expr body:expr",
+    E.Call: "dtype:type op:op args:expr*",
+    E.BufferLoad: "dtype:type buffer:buffer indices:expr* predicate:expr?",
+    I.ProducerLoad: "dtype:type producer:any indices:expr*",
+    I.Reduce: (
+        "dtype:type combiner:reducer source:expr* init:expr* axis:iter* condition:expr "
+        "value_index:int"
+    ),
+    I.Range: "min:expr extent:expr",
+    I.IterVar: "dom:range? var:var iter_type:int thread_tag:str",
+    I.CommReducer: "lhs:var* rhs:var* result:expr* identity_element:expr*",
+    Buffer: (
+        "dtype:type name:str data:var shape:expr* strides:expr* elem_offset:expr scope_name:str "
+        "data_alignment:int offset_factor:int buffer_type:str axis_separators:int*"
+    ),
+    BufferRegion: "buffer:buffer region:range*",
+    S.For: (
+        "loop_var:var min:expr extent:expr kind:int body:stmt thread_binding:iter? annotations:dict"
+    ),
+    S.While: "condition:expr body:stmt",
+    S.LetStmt: "var:var value:expr body:stmt",
+    S.AttrStmt: "node:any attr_key:str value:expr body:stmt",
+    S.AssertStmt: "condition:expr message:expr body:stmt",
+    S.IfThenElse: "condition:expr then_case:stmt else_case:stmt?",
+    S.BufferStore: "buffer:buffer value:expr indices:expr* predicate:expr?",
+    S.Allocate: "buffer:buffer body:stmt annotations:dict",
+    S.SeqStmt: "seq:stmt*",
+    S.Evaluate: "value:expr",
+    S.Prefetch: "buffer:buffer bounds:range*",
+    S.PrimFunc: "params:var* body:stmt buffer_map:map attrs:dict",
+    S.IRModule: "functions:functions",
+}
+_FIELDS: dict[type, list[tuple[str, str]]] = {
+    kind: [(name, form) for name, _, form in (part.partition(":") for part in text.split())]
+    for kind, text in SCHEMA.items()
+}
+_CLASSES: dict[str, type] = {kind.__name__: kind for kind in SCHEMA}
+_NODES: dict[str, type] = {
+    "expr": E.PrimExpr,
+    "stmt": S.Stmt,
+    "var": E.Var,
+    "buffer": Buffer,
+    "iter": I.IterVar,
+    "range": I.Range,
+    "reducer": I.CommReducer,
+}
+_PLAIN: dict[str, type | tuple[type, ...]] = {"int": int, "str": str, "type": str}
+
+
+class _Encoder:
+    def __init__(self, hook: SaveHook | None) -> None:
+        self.hook = hook
+        self.nodes: list[Any] = []
+        self.places: dict[int, int] = {}
+        self.kept: list[Any] = []  # so that identities stay unique
+
+    def node(self, x: Any) -> int:
+        place = self.places.get(id(x))
+        if place is None:
+            fields = _FIELDS.get(type(x))
+            if fields is None:
+                raise TilewrightError(f"cannot save {x!r} (of type {type(x).__name__}) as JSON")
+            entry = [type(x).__name__, *[self.field(getattr(x, name), f) for name, f in fields]]
+            place = self.places[id(x)] = len(self.nodes)
+            self.nodes.append(entry)
+            self.kept.append(x)
+        return place
+
+    def field(self, x: Any, form: str) -> Any:
+        last = form[-1]
+        if last == "*":
+            return [self.field(v, form[:-1]) for v in x]
+        if last == "?":
+            return None if x is None else self.field(x, form[:-1])
+        if form in _NODES:
+            return self.node(x)
+        if form == "float":
+            return x if math.isfinite(x) else repr(x)
+        if form == "op":
+            return x.name
+        if form in ("any", "dict"):
+            return self.any(x)
+        if form == "map":
+            return [[self.node(k), self.node(v)] for k, v in x.items()]
+        if form == "functions":
+            return [[k, self.node(v)] for k, v in x.items()]
+        return x
+
+    def any(self, x: Any) -> Any:
+        if x is None or isinstance(x, (bool, str)):
+            return x
+        if isinstance(x, int):
+            return int(x)
+        if isinstance(x, float):
+            return {"f": repr(float(x))}
+        if isinstance(x, E.Node) and type(x) in _FIELDS:
+            return {"#": self.node(x)}
+        if isinstance(x, (list, tuple)):
+            return {"l" if isinstance(x, list) else "t": [self.any(v) for v in x]}
+        if isinstance(x, Mapping):
+            return {"d": [[self.any(k), self.any(v)] for k, v in x.items()]}
+        data = None if self.hook is None else self.hook(x, self.any)
+        if data is None:
+            raise TilewrightError(
+                f"cannot save {x!r} (of type {type(x).__name__}) as JSON: it is no part of the "
+                "loop IR; tensors are saved with the program that they belong to"
+            )
+        return {"x": data}
+
+
+class _Decoder:
+    def __init__(self, hook: LoadHook | None) -> None:
+        self.hook = hook
+        self.made: list[Any] = []
+
+    def entry(self, entry: Any) -> None:
+        """Make the next node."""
+        name, *values = entry
+        kind = _CLASSES[name]
+        fields = _FIELDS[kind]
+        if len(values) != len(fields):
+            raise ValueError(f"{name} has {len(fields)} fields, got {len(values)}")
+        node: Any = object.__new__(kind)
+        for (field, form), value in zip(fields, values):
+            setattr(node, field, self.field(value, form))
+        check = _CHECKS.get(kind)
+        if check is not None and not check(node):
+            raise ValueError(f"{name} with fields {values}")
+        self.made.append(node)
+
+    def node(self, place: Any, kind: type) -> Any:
+        if type(place) is not int or not 0 <= place < len(self.made):
+            raise ValueError(f"no node {place!r} before node {len(self.made)}")
+        node = self.made[place]
+        if not isinstance(node, kind):
+            raise ValueError(f"node {place} is {type(node).__name__}, not {kind.__name__}")
+        return node
+
+    def field(self, x: Any, form: str) -> Any:
+        last = form[-1]
+        if last == "*":
+            return tuple([self.field(v, form[:-1]) for v in _expect(x, list)])
+        if last == "?":
+            return None if x is None else self.field(x, form[:-1])
+        if form in _NODES:
+            return self.node(x, _NODES[form])
+        if form in _PLAIN:
+            _expect(x, _PLAIN[form])
+            if form == "type" and parse(x).text != x:
+                raise ValueError(f"data type {x!r}")
+            return x
+        if form == "float":
+            return float(_expect(x, (int, float, str)))
+        if form == "op":
+            return E.Op.get(_expect(x, str))
+        if form == "map":
+            pairs = [(self.node(k, E.Var), self.node(v, Buffer)) for k, v in x]
+            return dict(pairs)
+        if form == "functions":
+            return {_expect(k, str): self.node(v, S.PrimFunc) for k, v in x}
+        value = self.any(x)
+        return _expect(value, dict) if form == "dict" else value
+
+    def any(self, x: Any) -> Any:
+        if x is None or isinstance(x, (bool, str, int)):
+            return x
+        ((key, data),) = _expect(x, dict).items()
+        if key == "f":
+            return float(data)
+        if key == "#":
+            return self.node(data, E.Node)
+        if key == "l":
+            return [self.any(v) for v in data]
+        if key == "t":
+            return tuple([self.any(v) for v in data])
+        if key == "d":
+            return {self.any(k): self.any(v) for k, v in data}
+        if key == "x" and self.hook is not None:
+            return self.hook(data, self.any)
+        raise ValueError(f"unknown mark {key!r}")
+
+
+def _expect(x: Any, kind: type | tuple[type, ...]) -> Any:
+    if not isinstance(x, kind) or (isinstance(x, bool) and kind is int):
+        raise ValueError(f"unexpected {x!r}")
+    return x
+
+
+_CHECKS: dict[type, Callable[[Any], bool]] = {
+    E.IntImm: lambda e: parse(e.dtype).lanes == 1 and wrap_int(e.dtype, e.value) == e.value,
+    E.FloatImm: lambda e: parse(e.dtype).is_float and parse(e.dtype).lanes == 1,
+    E.Ramp: lambda e: e.lanes > 0,
+    E.Broadcast: lambda e: e.lanes > 0,
+    E.Shuffle: lambda e: bool(e.vectors and e.indices),
+    I.Reduce: lambda e: 0 <= e.value_index < len(e.source),
+    I.IterVar: lambda v: 0 <= v.iter_type < len(v.KINDS),
+    S.For: lambda s: 0 <= s.kind < len(S.ForKind.NAMES),
+}
+
+
+def save_json(node: Any, hook: SaveHook | None = None) -> str:
+    """An expression, statement, buffer, function, module (or list of them) as JSON text.
+
+    Objects that are no part of the IR, such as the tensors of ProducerLoad or values of attributes,
+    go to `hook(object, encode)`, which returns JSON data (with encode(part) for parts that are
+    IR) or None if it does not know the object. Raises TilewrightError for what cannot be saved.
+    """
+
+    def run() -> tuple[list[Any], Any]:
+        encoder = _Encoder(hook)
+        root = encoder.any(node)
+        return encoder.nodes, root
+
+    nodes, root = deep_call(run)
+    data = {"kind": KIND, "version": VERSION, "nodes": nodes, "root": root}
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def load_json(text: str, hook: LoadHook | None = None) -> Any:
+    """What `save_json` wrote, as new objects; `hook(data, decode)` makes what its hook saved.
+
+    Raises TilewrightError for text that is damaged or of another version.
+    """
+    try:
+        data = _expect(json.loads(text), dict)
+        if data.get("kind") != KIND:
+            raise ValueError(f"it holds {data.get('kind')!r}")
+        if data.get("version") != VERSION:
+            raise ValueError(f"it has version {data.get('version')!r}, this is {VERSION}")
+        decoder = _Decoder(hook)
+        for entry in data["nodes"]:
+            decoder.entry(entry)
+        return decoder.any(data["root"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        what = f"unknown {error}" if isinstance(error, KeyError) else str(error)
+        raise TilewrightError(f"this is no program of the loop IR saved as JSON: {what}") from error
+    except TilewrightError as error:
+        raise TilewrightError(f"this is no program of the loop IR saved as JSON: {error}") from None
