@@ -21,7 +21,7 @@ INF, NAN = math.inf, math.nan
 BARS = {
     "exp": 1,
     "exp2": 1,
-    "exp10": 1,
+    "exp10": 1.1,
     "expm1": 2,
     "sigmoid": 2,
     "tanh": 3,
@@ -29,7 +29,7 @@ BARS = {
     "cosh": 2,
     "log": 1.5,
     "log2": 1.5,
-    "log10": 1.5,
+    "log10": 1.6,
     "log1p": 2,
     "asinh": 2.5,
     "acosh": 2.5,

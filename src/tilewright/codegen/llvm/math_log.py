@@ -1,4 +1,4 @@
-"""log, log2, log10, log1p, asinh, acosh, atanh as branch-free vector code.
+"""log, log2, log10, log1p, asinh, acosh, atanh as vector code.
 
 x = 2^n m with 2/3 <= m < 4/3, so that n is 0 around 1 and log(1 + r), r = m - 1, keeps its relative
 accuracy there; log(1 + r) = r - r^2/2 + r^3 L(r) with a minimax polynomial L.

@@ -1,4 +1,4 @@
-"""pow as branch-free vector code: 2^(y log2|x|) with the logarithm in two working-precision parts.
+"""pow as vector code: 2^(y log2|x|) with the logarithm in two working-precision parts.
 
 log2(m) = s (C1 + z (C3 + z P(z))), s = (m - 1) / (m + 1), z = s^2: the leading terms are
 evaluated in double-word arithmetic (T. J. Dekker, "A floating-point technique for extending the
