@@ -79,6 +79,13 @@ class LaneCopier(Copier):
     ) -> None:
         super().__init__(values)
         self.expanded, self.lanes, self.lane = expanded, lanes, lane
+        self.interleaved = {b.data for b in expanded}
+
+    @handles(E.Var, E.SizeVar)
+    def _var(self, e: E.Var) -> Any:
+        if e in self.interleaved:
+            raise SerialLoop  # a pointer to memory whose elements are not side by side
+        return self.values.get(e, e)
 
     def _index(self, indices: tuple[Any, ...]) -> tuple[Any, ...]:
         flat = self.expr(indices[0])
