@@ -1,6 +1,6 @@
 """Speed of the vector math functions against the C library's scalar functions, in one run.
 
-    python -m benchmarks.mathspeed [--function NAME] [--dtype float32] [--lanes N] [--json]
+    python -m benchmarks.mathspeed [--function NAME] [--dtype float32] [--lanes N] [--cpu NAME] [--json]
 
 Both run over the same array of 2048 elements (which stays in the L1 cache) of moderate values; the
 best of many rounds counts, taken in turns. A row gives nanoseconds an element and the ratio;
@@ -43,7 +43,7 @@ def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy that starts at a multiple of 64 bytes: split cache lines would time the memory."""
     raw = np.empty(values.nbytes + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    copy = raw[start : start + values.nbytes].view(values.dtype)
+    copy: np.ndarray[Any, Any] = raw[start : start + values.nbytes].view(values.dtype)
     copy[:] = values
     return copy
 
@@ -70,12 +70,12 @@ def best_time(
     return best
 
 
-def measure(name: str, element: str, lanes: int) -> dict[str, Any]:
+def measure(name: str, element: str, lanes: int, cpu: str | None = None) -> dict[str, Any]:
     """One row: nanoseconds an element of the vector and the scalar code, and their ratio."""
     arguments = inputs(name, element)
     arrays = [*arguments, aligned(arguments[0])]
     dtype = element if lanes == 1 else f"{element}x{lanes}"
-    vector = compile_vector(name, dtype)
+    vector = compile_vector(name, dtype, cpu)
     scalar = compile_scalar(name, element)
     fast, slow = best_time([(vector, arrays), (scalar, arrays)])
     return {
@@ -92,11 +92,13 @@ def main() -> None:
     parser.add_argument("--function", choices=vector_math.names(), action="append")
     parser.add_argument("--dtype", default="float32", choices=("float32", "float64"))
     parser.add_argument("--lanes", type=int, default=0, help="0: a vector of 64 bytes")
+    parser.add_argument("--cpu", help="an LLVM CPU name, such as haswell (default: the host's)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     llvm.load_library_permanently(ctypes.util.find_library("m") or "libm.so.6")
     lanes = options.lanes or 64 // numpy_type(options.dtype).itemsize
-    rows = [measure(n, options.dtype, lanes) for n in options.function or vector_math.names()]
+    names = options.function or vector_math.names()
+    rows = [measure(n, options.dtype, lanes, options.cpu) for n in names]
     if options.json:
         print(json.dumps(rows))
         return
