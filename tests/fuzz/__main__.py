@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import selectors
+import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +21,7 @@ from .schedules import ACTIONS
 from .shrink import shrink, text_of
 
 CHUNK = 25
+HANG_S = 60.0
 
 
 def run_chunk(first: int, count: int) -> tuple[Statistics, list[Failure]]:
@@ -86,13 +89,37 @@ def histogram(stats: Statistics) -> str:
 
 
 def first_caught(name: str, cases: int, seed: int) -> int | None:
-    """How many cases it takes to notice a mutant; None if `cases` do not."""
+    """How many cases it takes to notice a mutant; None if `cases` do not.
+
+    Runs in a process of its own, since wrong code may also crash or hang: that is noticed too.
+    """
+    command = [sys.executable, "-m", "tests.fuzz", "--hunt", name]
+    command += ["--cases", str(cases), "--seed", str(seed)]
+    hunt = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert hunt.stdout is not None
+    last, deadline = 0, time.monotonic() + HANG_S
+    reader = selectors.DefaultSelector()
+    reader.register(hunt.stdout, selectors.EVENT_READ)
+    while True:
+        if not reader.select(max(0.0, deadline - time.monotonic())):
+            hunt.kill()
+            hunt.wait()
+            return last + 1  # hangs
+        line = hunt.stdout.readline()
+        if not line:
+            return None if hunt.wait() == 0 else last + 1
+        last, deadline = int(line), time.monotonic() + HANG_S
+
+
+def hunt(name: str, cases: int, seed: int) -> int:
+    """Run cases on a mutant, a line for each that passes; 1 at the first that fails."""
     stats = Statistics()
     with MUTANTS[name]():
         for k in range(cases):
             if run_case(seed + k, stats) is not None:
-                return k + 1
-    return None
+                return 1
+            print(k + 1, flush=True)
+    return 0
 
 
 def run_mutants(cases: int, seed: int, names: list[str]) -> int:
@@ -118,7 +145,10 @@ def main() -> int:
     parser.add_argument(
         "--mutants", action="store_true", help="check that seeded mistakes are caught"
     )
+    parser.add_argument("--hunt", metavar="MUTANT", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.hunt:
+        return hunt(options.hunt, options.cases, options.seed)
     if options.mutants:
         return run_mutants(options.cases, options.seed, list(MUTANTS))
     stats, failures = run_cases(options.cases, options.seed, options.jobs, options.stop_after)

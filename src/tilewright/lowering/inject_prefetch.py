@@ -88,6 +88,9 @@ class _Prefetcher(BoundedRewriter):
             for x in walk(body)
             if type(x) is S.For
         }
+        for x in walk(body):  # threads launched inside run as well
+            if type(x) is S.AttrStmt and x.attr_key in ("thread_extent", "virtual_thread"):
+                inner[x.node.var] = Range(x.value)
         sets: list[list[Any]] = [[] for _ in buffer.shape]
         for x in walk(body):
             if type(x) is E.BufferLoad and x.buffer is buffer:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..loopir import op as ops
 from ..loopir.expr import PrimExpr
 from ..loopir.iter import IterVar
 from ..schedule.bounds import Bounds, root_offsets
-from ..schedule.relations import Split
+from ..schedule.relations import Split, derived_from, overruns
 from ..schedule.state import StageState
 
 
@@ -21,7 +21,8 @@ def stage_guards(
     """`likely(...)` conditions on the values of the root axes that are not proved.
 
     First that a value lies in the region that is computed (a tile that does not divide runs over
-    its end), then that it lies in the tensor at all (a region may reach over the edge).
+    its end), then that it lies in the tensor at all (a region may reach over the edge), last that
+    no part of a reduction is done twice. Axes in `skip` do not run.
     """
     mine, analyzer = bounds[stage], bounds.analyzer
     trusted = _unpredicated(stage)
@@ -44,25 +45,20 @@ def stage_guards(
             need(value >= dom.min)
         if not analyzer.can_prove(low + extent <= dom.min + dom.extent):
             need(value < dom.min + dom.extent)
-    if not skip and getattr(stage.op, "reduce_axis", None):
-        _need_no_overlap(bounds, stage, need)
+    if not skip:
+        for offset, extent in _double_work(bounds, stage):
+            need(offset < extent)
     return result
 
 
-def _need_no_overlap(bounds: Bounds, stage: StageState, need: Callable[[PrimExpr], None]) -> None:
-    """The inner part of a split, split again, must not run into the next step of the outer part.
-
-    An element that is visited twice is harmless where a value is stored, but is counted twice by a
-    reduction. (Overruns of outer parts end beyond the root axis.)
-    """
-    extent, offsets = bounds[stage].extent, root_offsets(bounds, stage)
-    leaves = set(stage.leaf_iter_vars)
-    for relation in stage.relations:
-        if not isinstance(relation, Split) or relation.disable_predication:
-            continue
-        inner = relation.inner
-        if inner in offsets and inner not in leaves:
-            need(offsets[inner] < extent[inner])
+def _double_work(bounds: Bounds, stage: StageState) -> list[tuple[PrimExpr, PrimExpr]]:
+    """(offset, extent) of reduction axes that may run over; data done twice is harmless."""
+    family = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
+    if not stage.relations or not family:
+        return []
+    offsets = root_offsets(bounds, stage)
+    mine = {a: e for a, e in offsets.items() if a in family}
+    return overruns(stage.relations, mine, bounds[stage].extent)
 
 
 def _unpredicated(stage: StageState) -> set[IterVar]:

@@ -28,7 +28,7 @@ from ..loopir.visit import post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
 from .relations import Values, pass_down_extents, pass_up_values
-from .state import GROUP_ROOT, SCAN_UPDATE, SCOPE, StageState
+from .state import GROUP_ROOT, INLINED_ALREADY, SCAN_UPDATE, SCOPE, StageState
 
 Path = list[tuple[StageState, IterVar]]
 Regions = dict[Tensor, list[list[IntervalSet]]]
@@ -89,8 +89,9 @@ def infer_bounds(sch: Any) -> Bounds:
 def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
     """One variable a loop.
 
-    A root axis's own variable stands for its value in the tensor expression, which is not the count of
-    its loop where the region starts elsewhere; so loops over root axes get variables of their own.
+    A root axis's own variable stands for its value in the tensor expression, which is not the
+    count of its loop where the region starts elsewhere; so loops over root axes get variables of
+    their own.
     """
     used: set[Var] = set()
     threads: list[IterVar] = []
@@ -103,7 +104,7 @@ def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
                 known = next((t for t in threads if same_thread(t, thread)), None)
                 if known is None:
                     threads.append(thread)
-                var = (known or thread).var
+                var = thread.var if known is None else known.var
             else:
                 var = leaf.var
             if thread is None and (var in used or leaf in roots):
@@ -118,6 +119,11 @@ def attach_point(stage: StageState) -> tuple[StageState, IterVar] | None:
     if spec.attach_type in (SCOPE, SCAN_UPDATE):
         if spec.attach_stage is None or spec.attach_ivar is None:
             raise ScheduleError(f"did not find attachment point of stage {stage.name}")
+        if spec.attach_stage.attach_type == INLINED_ALREADY:
+            raise ScheduleError(
+                f"did not find attachment point of stage {stage.name}: it is computed at "
+                f"{spec.attach_stage.name}, which is inlined and has no loops"
+            )
         return spec.attach_stage, spec.attach_ivar
     if spec.attach_type != GROUP_ROOT:
         raise InternalError(f"stage {stage.name} has attach type {spec.attach_type}")
@@ -152,7 +158,7 @@ def _leaf_index(parent: StageState, axis: IterVar, stage: StageState) -> int:
 
 def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]) -> None:
     op = stage.op
-    if isinstance(op, (PlaceholderOp, ExternOp)) or not op.root_iter_vars():
+    if isinstance(op, (PlaceholderOp, ExternOp)):
         _gather_fixed(b, stage)
         if isinstance(op, ExternOp):
             _check_order(b, stage, readers)
@@ -273,7 +279,9 @@ def is_virtual(thread: IterVar) -> bool:
 
 
 def runs_on(stage: StageState, thread: IterVar) -> bool:
-    """Whether a stage is computed by the threads of an axis: bound to it, or inside a loop that is."""
+    """Whether a stage is computed by the threads of an axis: bound to it, or inside a loop that
+    is.
+    """
     own = [(stage, leaf) for leaf in stage.leaf_iter_vars]
     for holder, leaf in [*own, *attach_path(stage)]:
         bound = holder.attr(leaf).bind_thread

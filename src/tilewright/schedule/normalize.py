@@ -102,7 +102,8 @@ def _inlined(stage: StageState, bodies: Any) -> Any:
     if not isinstance(op, ComputeOp):
         names = ", ".join(t.op.name for t in op.input_tensors if t in bodies)
         raise ScheduleError(
-            f"compute_inline: {names} cannot be inlined into {op.name}, which is no compute operation"
+            f"compute_inline: {names} cannot be inlined into {op.name}, which is no compute "
+            "operation"
         )
     rewriter = _InlineReads(bodies)
     body = op.body

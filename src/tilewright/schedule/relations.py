@@ -279,6 +279,21 @@ def pass_down_values(
     return offset
 
 
+def overruns(
+    relations: Sequence[Relation],
+    offset: Mapping[IterVar, PrimExpr],
+    extent: Mapping[IterVar, PrimExpr],
+) -> list[tuple[PrimExpr, PrimExpr]]:
+    """(offset, extent) of axes inside a tile that are split again: where that split does not
+    divide, its last part would run into the next tile and do its work twice."""
+    inside = derived_from(relations, [r.inner for r in relations if isinstance(r, Split)])
+    return [
+        (offset[r.parent], extent[r.parent])
+        for r in relations
+        if isinstance(r, Split) and r.parent in inside and r.parent in offset
+    ]
+
+
 def derived_from(relations: Iterable[Relation], roots: Iterable[IterVar]) -> set[IterVar]:
     """All axes that come, wholly or in part, from the given ones (themselves included)."""
     marked = set(roots)

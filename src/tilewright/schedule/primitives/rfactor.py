@@ -22,7 +22,14 @@ from ...loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ...loopir.subst import substitute
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
-from ..relations import Values, derived_from, pass_down_extents, pass_up_values, sources_of
+from ..relations import (
+    Values,
+    derived_from,
+    overruns,
+    pass_down_extents,
+    pass_up_values,
+    sources_of,
+)
 from ..state import Illegal, ScheduleState, StageState
 
 
@@ -102,6 +109,9 @@ def _partial(
         inside = analyzer.simplify(offsets[a]) < a.dom.extent
         if not analyzer.can_prove(inside):
             guards.append(ops.likely(inside))
+    for inner, limit in overruns(stage.relations, offsets, extent):
+        if not analyzer.can_prove(inner < limit):
+            guards.append(ops.likely(analyzer.simplify(inner) < limit))
     condition = ops.all(*guards, substitute(condition, values))
     reduce_axis = [a for a in op.reduce_axis if a not in touched]
     reduce_axis += [n for a, n in new_axes.items() if a is not axis]
