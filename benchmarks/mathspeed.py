@@ -1,6 +1,6 @@
 """Speed of the vector math functions against the C library's scalar functions, in one run.
 
-    python -m benchmarks.mathspeed [--function NAME] [--dtype float32] [--lanes N] [--cpu NAME] [--json]
+    python -m benchmarks.mathspeed [--function NAME] [--dtype float32] [--lanes N] [--cpu NAME]
 
 Both run over the same array of 2048 elements (which stays in the L1 cache) of moderate values; the
 best of many rounds counts, taken in turns. A row gives nanoseconds an element and the ratio;
