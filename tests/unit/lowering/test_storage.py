@@ -8,6 +8,7 @@ import pytest
 from tests.unit.lowering.builders import K, checked, function, lines, loop, nodes, thread
 from tilewright.base.errors import CompileError
 from tilewright.loopir import expr as E
+from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
 from tilewright.lowering.flatten_buffers import flatten_buffers
@@ -240,3 +241,60 @@ def test_nested_virtual_threads() -> None:
 
     new = checked(inject_virtual_threads, function(virtual(2, outer), A, B), DATA)
     assert len(nodes(new, S.BufferStore)) == 4 and not nodes(new, S.AttrStmt)
+
+
+def pointers(where: object) -> list[E.Call]:
+    return [c for c in nodes(where, E.Call) if c.op.name == "tir.tvm_access_ptr"]
+
+
+def test_symbolic_number_of_virtual_threads() -> None:
+    n = E.Var("n")
+    vt = thread("vthread")
+    body = S.AttrStmt(vt, "virtual_thread", n, store(B, vt.var, A[vt.var] + 1.0))
+    new = checked(inject_virtual_threads, function(body, A, B, scalars=(n,)), DATA, n=5)
+    assert [s.kind for s in nodes(new, S.For)] == [K.SERIAL]
+
+
+def test_pointer_into_a_virtual_threads_part() -> None:
+    acc = Buffer((2,), "float32", "acc")
+
+    def body_of(v: E.Var) -> S.Stmt:
+        call = S.Evaluate(op.call_extern("int32", "note", acc.access_ptr("rw"), v))
+        return S.Allocate(acc, S.seq(store(acc, 1, A[v]), call, store(B, v, acc[1])))
+
+    new = inject_virtual_threads(function(virtual(3, body_of), A, B), LowerOptions())
+    assert [str(c.args[2]) for c in pointers(new)] == ["0", "2", "4"]
+
+
+def test_virtual_threads_around_asserts_attributes_and_while() -> None:
+    count = Buffer((1,), "int32", "n")
+
+    def body_of(v: E.Var) -> S.Stmt:
+        step = S.seq(store(count, 0, count[0] - 1), store(B, v, B[v] + A[v]))
+        checked_step = S.AssertStmt(v < 7, "few", S.While(count[0] > 0, step))
+        marked = S.AttrStmt(count, "volatile_scope", 1, S.AttrStmt(E.Var("x"), "note", v, step))
+        return S.Allocate(count, S.seq(store(count, 0, v), checked_step, marked))
+
+    checked(inject_virtual_threads, function(virtual(3, body_of), A, B), DATA)
+
+
+def test_pointers_follow_their_memory() -> None:
+    t1, t2 = big("T1"), big("T2")
+    parts = []
+    for t in (t1, t2):
+        fill = loop("i", 1000, lambda i, t=t: store(t, i, A[i]))
+        call = S.Evaluate(op.call_extern("int32", "note", t.access_ptr("r")))
+        parts += [fill, S.AttrStmt(t.data, "volatile_scope", 1, call)]
+    func = function(S.Allocate(t1, S.Allocate(t2, S.seq(parts))), A, B)
+    new = rewrite_storage(func, LowerOptions())
+    (memory,) = nodes(new, S.Allocate)
+    assert all(c.args[1] is memory.buffer.data for c in pointers(new))
+    assert all(s.node is memory.buffer.data for s in nodes(new, S.AttrStmt))
+
+
+def test_pointer_keeps_a_buffer_alive() -> None:
+    t1, t2 = big("T1"), big("T2")
+    fills = [loop("i", 1000, lambda i, t=t: store(t, i, A[i])) for t in (t1, t2)]
+    call = S.Evaluate(op.call_extern("int32", "note", t1.access_ptr("r")))
+    func = function(S.Allocate(t1, S.Allocate(t2, S.seq(*fills, call))), A, B)
+    assert len(nodes(rewrite_storage(func, LowerOptions()), S.Allocate)) == 2
