@@ -1,7 +1,8 @@
 """The machine's FMA peak, measured: the yardstick for every rate that is reported.
 
-Sixteen independent chains of full-width float32 FMAs a thread keep all pipes busy; the figure can
-be trusted when it comes close to lanes x pipes x 2 x clock.
+Sixteen independent chains of full-width float32 FMAs a thread keep all pipes busy. The clock comes
+from a chain of dependent additions, one a cycle: a peak close to lanes x pipes x 2 x clock, for a
+whole number of pipes, is one that can be trusted.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import ctypes
 import threading
 import time
 from functools import cache
+from typing import Any
 
 from ..codegen.llvm import backend
 from ..rt import native
 from ..target.target import Target
 
 CHAINS = 16
-STEPS = 200_000
+# Some milliseconds: threads start within some ten microseconds of each other.
+STEPS = 1_000_000
+ADDITIONS = 64
+ADDITION_STEPS = 100_000
 
 
-def _text(lanes: int) -> str:
+def _chains(lanes: int) -> str:
     """A function that runs CHAINS chains for a given number of steps."""
     vector = f"<{lanes} x float>"
     lines = [f"declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})"]
@@ -48,21 +53,69 @@ def _text(lanes: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _additions() -> str:
+    """A function of ADDITIONS dependent integer operations a step, which cannot be combined."""
+    lines = ["define i64 @tw_clock(i64 %n, i64 %seed) {", "entry:", "  br label %loop", "loop:"]
+    lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %loop ]")
+    lines.append(f"  %x0 = phi i64 [ %seed, %entry ], [ %x{ADDITIONS}, %loop ]")
+    for k in range(ADDITIONS):
+        operation = "xor" if k % 2 else "add"
+        lines.append(f"  %x{k + 1} = {operation} i64 %x{k}, %seed")
+    lines += ["  %next = add i64 %i, 1", "  %more = icmp ult i64 %next, %n"]
+    lines += ["  br i1 %more, label %loop, label %done", "done:"]
+    lines += [f"  ret i64 %x{ADDITIONS}", "}"]
+    return "\n".join(lines) + "\n"
+
+
 @cache
-def fma_peak(target: Target, threads: int = 1, attempts: int = 7) -> float:
-    """float32 operations a second (an FMA is two) of `threads` cores, the best of some attempts."""
-    lanes = max(4, target.vector_bytes // 4)
-    library = native.load_object(backend.emit_object(_text(lanes), target), names=["tw_peak"])
+def _chains_code(target: Target) -> tuple[Any, Any]:
+    """The loaded code, which has to be kept, and its function."""
+    text = _chains(max(4, target.vector_bytes // 4))
+    library = native.load_object(backend.emit_object(text, target), names=["tw_peak"])
     kind = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64, ctypes.c_float)
     function = kind(library.address("tw_peak"))
     function(1000, 0.5)
+    return library, function
+
+
+def sample_peak(target: Target, threads: int = 1) -> float:
+    """float32 operations a second (an FMA is two) of `threads` cores, measured once.
+
+    The time runs from when all threads stand ready to when the last one is done.
+    """
+    _library, function = _chains_code(target)
+    start = threading.Barrier(threads)
+    spans: list[tuple[float, float]] = []
+
+    def work() -> None:
+        start.wait()
+        begin = time.perf_counter()
+        function(STEPS, 0.5)
+        spans.append((begin, time.perf_counter()))
+
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    seconds = max(end for _, end in spans) - min(begin for begin, _ in spans)
+    return 2.0 * max(4, target.vector_bytes // 4) * CHAINS * STEPS * threads / seconds
+
+
+@cache
+def fma_peak(target: Target, threads: int = 1, attempts: int = 7) -> float:
+    """float32 operations a second (an FMA is two) of `threads` cores, the best of some attempts."""
+    return max(sample_peak(target, threads) for _ in range(attempts))
+
+
+def clock(target: Target, attempts: int = 7) -> float:
+    """Cycles a second of one core: the best of some attempts at a chain of dependent additions."""
+    library = native.load_object(backend.emit_object(_additions(), target), names=["tw_clock"])
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    function = kind(library.address("tw_clock"))
     best = float("inf")
     for _ in range(attempts):
-        workers = [threading.Thread(target=function, args=(STEPS, 0.5)) for _ in range(threads)]
-        start = time.perf_counter()
-        for w in workers:
-            w.start()
-        for w in workers:
-            w.join()
-        best = min(best, time.perf_counter() - start)
-    return 2.0 * lanes * CHAINS * STEPS * threads / best
+        begin = time.perf_counter()
+        function(ADDITION_STEPS, 12345)
+        best = min(best, time.perf_counter() - begin)
+    return ADDITIONS * ADDITION_STEPS / best
