@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from ..arith.deduce import deduce_bound
 from ..arith.int_set import eval_set
-from ..arith.same import same_expr
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.effects import is_pure
@@ -17,9 +14,19 @@ from ..loopir.op import max as max_of
 from ..loopir.op import min as min_of
 from ..loopir.operators import logical_and
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import CHILDREN, walk
-from .bounded import THREAD_KEYS, BoundedRewriter
+from ..loopir.visit import walk
+from .bounded import BoundedRewriter
 from .copies import conjuncts, fold_pair, fresh_copy, is_likely, strip_likely
+from .guards import (
+    Guard,
+    find_guards,
+    gap_of,
+    is_never,
+    limits_of,
+    rounded_rest,
+    statement_count,
+    uses_any,
+)
 from .options import LowerOptions
 
 MAX_GROWTH = 512
@@ -49,50 +56,6 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     if not any(type(x) is S.IfThenElse and is_likely(x.condition) for x in walk(func.body)):
         return func
     return func.with_body(_Partitioner(func, options).stmt(func.body))
-
-
-class _Guard:
-    """A guard below some loop, with the ranges of the variables between the two."""
-
-    __slots__ = ("innermost", "relaxed", "stmt")
-
-    def __init__(self, stmt: S.IfThenElse, relaxed: dict[E.Var, Range], innermost: bool) -> None:
-        self.stmt = stmt
-        self.relaxed = relaxed
-        self.innermost = innermost
-
-    @property
-    def condition(self) -> Any:
-        return strip_likely(self.stmt.condition)
-
-
-def find_guards(body: S.Stmt, var: E.Var) -> list[_Guard]:
-    """Guards in `body` that depend on `var`, and can be solved from outside."""
-    found: list[_Guard] = []
-    hidden: set[E.Var] = set()
-
-    def visit(s: Any, relaxed: dict[E.Var, Range]) -> None:
-        kind = type(s)
-        if kind is S.For:
-            visit(s.body, {**relaxed, s.loop_var: Range.from_min_extent(s.min, s.extent)})
-        elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
-            visit(s.body, {**relaxed, s.node.var: Range(s.value)})
-        elif kind is S.LetStmt:
-            hidden.add(s.var)
-            visit(s.body, relaxed)
-        else:
-            if kind is S.IfThenElse and is_likely(s.condition) and is_pure(s.condition):
-                names = {x for x in walk(s.condition) if isinstance(x, E.Var)}
-                if var in names and hidden.isdisjoint(names):
-                    simple = not any(type(x) is S.For for x in walk(s.then_case))
-                    used = {v: r for v, r in relaxed.items() if v in names}
-                    found.append(_Guard(s, used, simple or bool(relaxed)))
-            for part in CHILDREN[kind](s):
-                if isinstance(part, S.Stmt):
-                    visit(part, relaxed)
-
-    visit(body, {})
-    return found
 
 
 class _Partitioner(BoundedRewriter):
@@ -144,7 +107,7 @@ class _Partitioner(BoundedRewriter):
         self.ranges[var] = Range.from_min_extent(low, extent)
         self.analyzer.bind(var, self.ranges[var])
 
-    def _worth(self, guards: list[_Guard]) -> list[_Guard]:
+    def _worth(self, guards: list[Guard]) -> list[Guard]:
         """The guards, if copies of the body for their sake pay."""
         if self.eager or any(g.innermost for g in guards):
             return guards
@@ -160,7 +123,7 @@ class _Partitioner(BoundedRewriter):
         own = s.loop_var
         if not is_pure(condition) or not any(x is own for x in walk(condition)):
             return s
-        limits = _limits(own, condition, self.ranges, {})
+        limits = limits_of(own, condition, self.ranges, {})
         if limits is None:
             return s
         low, high = limits
@@ -179,7 +142,7 @@ class _Partitioner(BoundedRewriter):
 
     # -- splitting a loop
 
-    def _split(self, s: S.For, guards: list[_Guard]) -> S.Stmt:
+    def _split(self, s: S.For, guards: list[Guard]) -> S.Stmt:
         var, end = s.loop_var, fold_pair(E.Add, s.min, s.extent)
         low, high, solved = self._main_range(s, guards)
         rest = [g for g in guards if g not in solved]
@@ -201,15 +164,15 @@ class _Partitioner(BoundedRewriter):
             parts.append(self._part(s, stop, end))
         return S.seq(parts)
 
-    def _main_range(self, s: S.For, guards: list[_Guard]) -> tuple[Any, Any, list[_Guard]]:
+    def _main_range(self, s: S.For, guards: list[Guard]) -> tuple[Any, Any, list[Guard]]:
         """Limits in which the solvable guards hold (None: no limit within the loop), and those."""
         low: Any = None
         high: Any = None
-        solved: list[_Guard] = []
+        solved: list[Guard] = []
         first, last = s.min, fold_pair(E.Add, s.min, s.extent) - 1
         prove = self.analyzer.can_prove
         for g in guards:
-            limits = _limits(s.loop_var, g.condition, self.ranges, g.relaxed)
+            limits = limits_of(s.loop_var, g.condition, self.ranges, g.relaxed)
             if limits is None:
                 continue
             below, above = limits
@@ -231,7 +194,7 @@ class _Partitioner(BoundedRewriter):
 
     def _part(self, s: S.For, start: Any, end: Any) -> S.Stmt:
         """The steps of a loop from start to end (excluded), in which guards stay."""
-        extent = _rounded_rest(start, end)
+        extent = rounded_rest(start, end)
         if extent is None:
             extent = self.analyzer.simplify(end - start)
         size = const_int(extent)
@@ -250,10 +213,10 @@ class _Partitioner(BoundedRewriter):
 
     # -- a branch in the body
 
-    def _branch(self, var: E.Var, body: S.Stmt, guards: list[_Guard]) -> S.Stmt:
+    def _branch(self, var: E.Var, body: S.Stmt, guards: list[Guard]) -> S.Stmt:
         """`body`, or `if no guard can fail in this step: body without guards; else: body`."""
         checks: dict[str, Any] = {}
-        solved: list[_Guard] = []
+        solved: list[Guard] = []
         for g in guards:
             check = self._step_condition(var, g) if g.relaxed or self.eager else None
             if check is not None:
@@ -290,9 +253,9 @@ class _Partitioner(BoundedRewriter):
         result: S.Stmt = self.stmt(fresh_copy(body, values))
         return result
 
-    def _step_condition(self, var: E.Var, g: _Guard) -> Any:
+    def _step_condition(self, var: E.Var, g: Guard) -> Any:
         """A condition on `var` under which a guard holds throughout one step; None for none."""
-        limits = _limits(var, g.condition, self.ranges, g.relaxed)
+        limits = limits_of(var, g.condition, self.ranges, g.relaxed)
         if limits is not None:
             low, high = limits
             check: Any = const(1, "bool")
@@ -303,14 +266,14 @@ class _Partitioner(BoundedRewriter):
             return check
         check = const(1, "bool")
         for part in conjuncts(g.condition):
-            gap = _gap(part)
+            gap = gap_of(part)
             if gap is None:
                 return None
             low = eval_set(gap, g.relaxed, self.analyzer).min_value
-            if not isinstance(low, E.PrimExpr) or _uses(low, g.relaxed) or not is_pure(low):
+            if not isinstance(low, E.PrimExpr) or uses_any(low, g.relaxed) or not is_pure(low):
                 return None
             check = logical_and(check, self.analyzer.simplify(low >= 0))
-        return None if _never(check) else check
+        return None if is_never(check) else check
 
     def _afford(self, body: S.Stmt, copies: int) -> bool:
         """Whether `copies` more of `body` fit in the limit of growth; counts them if so."""
@@ -321,67 +284,7 @@ class _Partitioner(BoundedRewriter):
         return True
 
 
-def statement_count(s: S.Stmt) -> int:
-    """Stores and evaluations below a statement, each step of an unrolled loop counted."""
-    total = 0
-    stack: list[tuple[Any, int]] = [(s, 1)]
-    while stack:
-        x, times = stack.pop()
-        if isinstance(x, (S.BufferStore, S.Evaluate)):
-            total += times
-            continue
-        if type(x) is S.For and x.kind == S.ForKind.UNROLLED:
-            times *= max(1, const_int(x.extent) or 1)
-        stack.extend((c, times) for c in CHILDREN[type(x)](x) if isinstance(c, S.Stmt))
-    return total
-
-
-def _rounded_rest(start: Any, end: Any) -> Any:
-    """(x % d + c) // d for the steps from x // d to (x + c) // d: the rest of a rounded-up loop."""
-    if type(start) is not E.FloorDiv or type(end) is not E.FloorDiv or type(end.a) is not E.Add:
-        return None
-    width, more = const_int(end.b), const_int(end.a.b)
-    if not width or not more or const_int(start.b) != width or not same_expr(start.a, end.a.a):
-        return None
-    return E.FloorDiv(E.FloorMod(start.a, end.b) + more, end.b)
-
-
-def _limits(
-    var: E.Var, condition: Any, ranges: Mapping[E.Var, Range], relaxed: Mapping[E.Var, Range]
-) -> tuple[Any, Any] | None:
-    """First and last value of `var` for which `condition` holds for all relaxed values; None where
-    that is not known."""
-    names = {x for x in walk(condition) if isinstance(x, E.Var)}
-    hints = {v: r for v, r in ranges.items() if v in names and v is not var}
-    found = deduce_bound(var, condition, {**hints, **relaxed}, relaxed)
-    if found.is_nothing() or found.is_everything():
-        return None
-    low = found.min_value if found.has_lower_bound() else None
-    high = found.max_value if found.has_upper_bound() else None
-    for end in (low, high):
-        if end is not None and (_uses(end, {**relaxed, var: None}) or not is_pure(end)):
-            return None
-    return low, high
-
-
-def _uses(e: Any, variables: Mapping[E.Var, Any]) -> bool:
-    return any(isinstance(x, E.Var) and x in variables for x in walk(e))
-
-
-def _gap(part: Any) -> Any:
-    """An expression that is zero or more just where a comparison holds."""
-    kind = type(part)
-    if kind not in (E.LT, E.LE, E.GT, E.GE) or part.a.dtype not in ("int32", "int64"):
-        return None
-    a, b = (part.a, part.b) if kind in (E.LT, E.LE) else (part.b, part.a)
-    return b - a - 1 if kind in (E.LT, E.GT) else b - a
-
-
-def _never(check: Any) -> bool:
-    return type(check) is E.IntImm and not check.value
-
-
-def _without(body: S.Stmt, guards: list[_Guard]) -> S.Stmt:
+def _without(body: S.Stmt, guards: list[Guard]) -> S.Stmt:
     """`body` with some guards taken as true."""
     result: S.Stmt = _DropGuards({id(g.stmt) for g in guards}).stmt(body)
     return result

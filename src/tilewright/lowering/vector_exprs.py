@@ -7,7 +7,7 @@ None for all: an inactive lane must not read memory or divide by what may be zer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..base.dtype import parse
@@ -20,6 +20,7 @@ from ..loopir.operators import logical_and, logical_not
 from ..loopir.rewrite import ARITH, COMPARE, LOGIC, Rewriter, handles
 from ..loopir.visit import walk
 from .copies import Copier, conjuncts, fold_pair
+from .vector_ramps import RAMP_RULES, broadcast, lanes_of
 
 _LANEWISE_NAMES = """
     exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos cosh sin sinh asin acos atan asinh
@@ -37,38 +38,6 @@ class ScalarStatement(Exception):
 
 class SerialLoop(Exception):
     """Lanes depend on each other: run the whole loop serially."""
-
-
-def lanes_of(e: Any) -> int:
-    return parse(e.dtype).lanes
-
-
-def broadcast(e: Any, lanes: int) -> Any:
-    """`e` in all lanes, unless it is a vector already."""
-    return e if parse(e.dtype).lanes == lanes else E.Broadcast(e, lanes)
-
-
-def divisibility(e: Any) -> tuple[int, int]:
-    """(m, r) such that e = r modulo m; (0, r) for the constant r, (1, 0) where nothing is known."""
-    kind = type(e)
-    if kind is E.IntImm:
-        return 0, e.value
-    if kind is E.Add or kind is E.Sub:
-        (ma, ra), (mb, rb) = divisibility(e.a), divisibility(e.b)
-        m = _gcd(ma, mb)
-        r = ra + rb if kind is E.Add else ra - rb
-        return m, r % m if m else r
-    if kind is E.Mul and type(e.b) is E.IntImm:
-        m, r = divisibility(e.a)
-        c = e.b.value
-        return abs(m * c), (r * c) % abs(m * c) if m * c else r * c
-    return 1, 0
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return abs(a)
 
 
 class LaneCopier(Copier):
@@ -142,7 +111,7 @@ class VectorExprs(Rewriter):
         la, lb = lanes_of(a), lanes_of(b)
         if la == 1 and lb == 1:
             return fold_pair(kind, a, b) if kind in ARITH else kind(a, b)
-        rule = _RAMP_RULES.get(kind)
+        rule = RAMP_RULES.get(kind)
         if rule is not None:
             result = rule(a, b)
             if result is not None:
@@ -344,85 +313,6 @@ class VectorExprs(Rewriter):
                 value = E.Call(e.dtype, "tir.if_then_else", (condition, value, zero))
             parts.append(value)
         return E.Shuffle(parts, range(self.lanes))
-
-
-# -- ramps stay ramps under these operations
-
-
-def _add(a: Any, b: Any) -> Any:
-    if type(b) is E.Ramp and type(a) is not E.Ramp:
-        a, b = b, a
-    if type(a) is not E.Ramp:
-        return None
-    if type(b) is E.Ramp:
-        stride = fold_pair(E.Add, a.stride, b.stride)
-        return E.Ramp(fold_pair(E.Add, a.base, b.base), stride, a.lanes)
-    if lanes_of(b) == 1:
-        return E.Ramp(fold_pair(E.Add, a.base, b), a.stride, a.lanes)
-    return None
-
-
-def _sub(a: Any, b: Any) -> Any:
-    if type(a) is E.Ramp and type(b) is E.Ramp:
-        stride = fold_pair(E.Sub, a.stride, b.stride)
-        return E.Ramp(fold_pair(E.Sub, a.base, b.base), stride, a.lanes)
-    if type(a) is E.Ramp and lanes_of(b) == 1:
-        return E.Ramp(fold_pair(E.Sub, a.base, b), a.stride, a.lanes)
-    if type(b) is E.Ramp and lanes_of(a) == 1:
-        stride = fold_pair(E.Sub, const(0, b.stride.dtype), b.stride)
-        return E.Ramp(fold_pair(E.Sub, a, b.base), stride, b.lanes)
-    return None
-
-
-def _mul(a: Any, b: Any) -> Any:
-    if type(b) is E.Ramp:
-        a, b = b, a
-    if type(a) is E.Ramp and lanes_of(b) == 1:
-        return E.Ramp(fold_pair(E.Mul, a.base, b), fold_pair(E.Mul, a.stride, b), a.lanes)
-    return None
-
-
-def _within_block(a: Any, b: Any) -> int | None:
-    """The divisor, if all lanes of the ramp `a` lie in one block of that size, or on multiples of
-    the block's size apart (then negative)."""
-    if type(a) is not E.Ramp or type(b) is not E.IntImm or type(a.stride) is not E.IntImm:
-        return None
-    block, stride = b.value, a.stride.value
-    if block <= 0:
-        return None
-    if stride % block == 0:
-        return -block
-    m, r = divisibility(a.base)
-    if stride > 0 and m % block == 0 and r % block + stride * (a.lanes - 1) < block:
-        return block
-    return None
-
-
-def _floordiv(a: Any, b: Any) -> Any:
-    block = _within_block(a, b)
-    if block is None:
-        return None
-    base = fold_pair(E.FloorDiv, a.base, b)
-    if block > 0:
-        return base
-    return E.Ramp(base, fold_pair(E.FloorDiv, a.stride, b), a.lanes)
-
-
-def _floormod(a: Any, b: Any) -> Any:
-    block = _within_block(a, b)
-    if block is None:
-        return None
-    base = fold_pair(E.FloorMod, a.base, b)
-    return E.Ramp(base, a.stride, a.lanes) if block > 0 else base
-
-
-_RAMP_RULES: dict[type, Callable[[Any, Any], Any]] = {
-    E.Add: _add,
-    E.Sub: _sub,
-    E.Mul: _mul,
-    E.FloorDiv: _floordiv,
-    E.FloorMod: _floormod,
-}
 
 
 def is_uniform_pure(e: Any) -> bool:

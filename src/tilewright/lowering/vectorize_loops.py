@@ -21,10 +21,9 @@ from .vector_exprs import (
     ScalarStatement,
     SerialLoop,
     VectorExprs,
-    broadcast,
     is_uniform_pure,
-    lanes_of,
 )
+from .vector_ramps import broadcast, lanes_of
 
 MAX_LANES = 64
 

@@ -1,0 +1,124 @@
+"""Guards of loops: where they stand, and for which steps of a loop they hold.
+
+Used by partition_loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..arith.deduce import deduce_bound
+from ..arith.same import same_expr
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.effects import is_pure
+from ..loopir.expr import const_int
+from ..loopir.iter import Range
+from ..loopir.visit import CHILDREN, walk
+from .bounded import THREAD_KEYS
+from .copies import is_likely, strip_likely
+
+
+class Guard:
+    """A guard below some loop, with the ranges of the variables between the two."""
+
+    __slots__ = ("innermost", "relaxed", "stmt")
+
+    def __init__(self, stmt: S.IfThenElse, relaxed: dict[E.Var, Range], innermost: bool) -> None:
+        self.stmt = stmt
+        self.relaxed = relaxed
+        self.innermost = innermost
+
+    @property
+    def condition(self) -> Any:
+        return strip_likely(self.stmt.condition)
+
+
+def find_guards(body: S.Stmt, var: E.Var) -> list[Guard]:
+    """Guards in `body` that depend on `var`, and can be solved from outside."""
+    found: list[Guard] = []
+    hidden: set[E.Var] = set()
+
+    def visit(s: Any, relaxed: dict[E.Var, Range]) -> None:
+        kind = type(s)
+        if kind is S.For:
+            visit(s.body, {**relaxed, s.loop_var: Range.from_min_extent(s.min, s.extent)})
+        elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
+            visit(s.body, {**relaxed, s.node.var: Range(s.value)})
+        elif kind is S.LetStmt:
+            hidden.add(s.var)
+            visit(s.body, relaxed)
+        else:
+            if kind is S.IfThenElse and is_likely(s.condition) and is_pure(s.condition):
+                names = {x for x in walk(s.condition) if isinstance(x, E.Var)}
+                if var in names and hidden.isdisjoint(names):
+                    simple = not any(type(x) is S.For for x in walk(s.then_case))
+                    used = {v: r for v, r in relaxed.items() if v in names}
+                    found.append(Guard(s, used, simple or bool(relaxed)))
+            for part in CHILDREN[kind](s):
+                if isinstance(part, S.Stmt):
+                    visit(part, relaxed)
+
+    visit(body, {})
+    return found
+
+
+def statement_count(s: S.Stmt) -> int:
+    """Stores and evaluations below a statement, each step of an unrolled loop counted."""
+    total = 0
+    stack: list[tuple[Any, int]] = [(s, 1)]
+    while stack:
+        x, times = stack.pop()
+        if isinstance(x, (S.BufferStore, S.Evaluate)):
+            total += times
+            continue
+        if type(x) is S.For and x.kind == S.ForKind.UNROLLED:
+            times *= max(1, const_int(x.extent) or 1)
+        stack.extend((c, times) for c in CHILDREN[type(x)](x) if isinstance(c, S.Stmt))
+    return total
+
+
+def rounded_rest(start: Any, end: Any) -> Any:
+    """(x % d + c) // d for the steps from x // d to (x + c) // d: the rest of a rounded-up loop."""
+    if type(start) is not E.FloorDiv or type(end) is not E.FloorDiv or type(end.a) is not E.Add:
+        return None
+    width, more = const_int(end.b), const_int(end.a.b)
+    if not width or not more or const_int(start.b) != width or not same_expr(start.a, end.a.a):
+        return None
+    return E.FloorDiv(E.FloorMod(start.a, end.b) + more, end.b)
+
+
+def limits_of(
+    var: E.Var, condition: Any, ranges: Mapping[E.Var, Range], relaxed: Mapping[E.Var, Range]
+) -> tuple[Any, Any] | None:
+    """First and last value of `var` for which `condition` holds for all relaxed values; None where
+    that is not known."""
+    names = {x for x in walk(condition) if isinstance(x, E.Var)}
+    hints = {v: r for v, r in ranges.items() if v in names and v is not var}
+    found = deduce_bound(var, condition, {**hints, **relaxed}, relaxed)
+    if found.is_nothing() or found.is_everything():
+        return None
+    low = found.min_value if found.has_lower_bound() else None
+    high = found.max_value if found.has_upper_bound() else None
+    for end in (low, high):
+        if end is not None and (uses_any(end, {**relaxed, var: None}) or not is_pure(end)):
+            return None
+    return low, high
+
+
+def uses_any(e: Any, variables: Mapping[E.Var, Any]) -> bool:
+    return any(isinstance(x, E.Var) and x in variables for x in walk(e))
+
+
+def gap_of(part: Any) -> Any:
+    """An expression that is zero or more just where a comparison holds."""
+    kind = type(part)
+    if kind not in (E.LT, E.LE, E.GT, E.GE) or part.a.dtype not in ("int32", "int64"):
+        return None
+    a, b = (part.a, part.b) if kind in (E.LT, E.LE) else (part.b, part.a)
+    return b - a - 1 if kind in (E.LT, E.GT) else b - a
+
+
+def is_never(check: Any) -> bool:
+    return type(check) is E.IntImm and not check.value
