@@ -19,8 +19,8 @@ def evaluate(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> Arra
     arrays = [v.data for v in inputs if v.data is not None]
     spec = OPS[op]
     if spec.numpy is not None:
-        return np.ascontiguousarray(spec.numpy(arrays, attrs))
+        return np.asarray(spec.numpy(arrays, attrs), order="C")
     tensors = tensors_of(inputs)
     result = spec.compute(tensors, attrs)
     out = te_eval(result, dict(zip(tensors, arrays)))
-    return np.ascontiguousarray(out[0] if isinstance(out, list) else out)
+    return np.asarray(out[0] if isinstance(out, list) else out, order="C")

@@ -51,7 +51,7 @@ class Value:
 
 def constant(name: str, data: np.ndarray[Any, Any]) -> Value:
     """A value that is known."""
-    data = np.ascontiguousarray(data)
+    data = np.asarray(data, order="C")
     return Value(name, data.shape, canonical(data.dtype), data)
 
 

@@ -138,6 +138,16 @@ OPS: dict[str, OpSpec] = {
         lambda x, a: np.concatenate(x, a["axis"]),
     ),
     "pad": OpSpec(lambda t, a: topi.pad(t[0], a["before"], a["after"], a["value"]), INJECTIVE),
+    "take": OpSpec(
+        lambda t, a: topi.take(t[0], t[1], a["axis"]),
+        INJECTIVE,
+        lambda x, a: np.take(x[0], x[1], a["axis"]),
+    ),
+    "broadcast_to": OpSpec(
+        lambda t, a: topi.broadcast_to(t[0], a["shape"]),
+        INJECTIVE,
+        lambda x, a: np.broadcast_to(x[0], a["shape"]),
+    ),
     "slice": OpSpec(
         lambda t, a: topi.strided_slice(t[0], a["begin"], a["end"], a["strides"]), INJECTIVE
     ),

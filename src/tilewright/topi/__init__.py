@@ -18,6 +18,7 @@ _ELEMWISE = (
     "where",
 )  # fmt: skip
 _TRANSFORM = (
+    "broadcast_to", "take",
     "concatenate", "expand_dims", "flatten", "pack_channels", "pad", "reshape", "squeeze",
     "strided_slice", "transpose", "unpack_channels",
 )  # fmt: skip

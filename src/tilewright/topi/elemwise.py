@@ -62,9 +62,9 @@ def cast(x: Tensor, dtype: str) -> Tensor:
 
 
 def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
-    """Every element limited to [a_min, a_max]."""
+    """Every element limited to [a_min, a_max]; a_max where a_min is larger."""
     low, high = const(a_min, x.dtype), const(a_max, x.dtype)
-    return unary(lambda v: O.max(O.min(v, high), low), x, "T_clip")
+    return unary(lambda v: O.min(O.max(v, low), high), x, "T_clip")
 
 
 def _binary(name: str) -> Callable[[Any, Any], Any]:
@@ -76,10 +76,19 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     return apply
 
 
-add, subtract, multiply, divide = map(_binary, ("add", "subtract", "multiply", "divide"))
+add, subtract, multiply = map(_binary, ("add", "subtract", "multiply"))
 maximum, minimum, floor_divide = map(_binary, ("maximum", "minimum", "floor_divide"))
 less, greater, equal, not_equal = map(_binary, ("less", "greater", "equal", "not_equal"))
 less_equal, greater_equal, floor_mod = map(_binary, ("less_equal", "greater_equal", "floor_mod"))
+
+
+def divide(lhs: Any, rhs: Any) -> Tensor:
+    """lhs / rhs; of integers rounded towards zero."""
+    return B.broadcast(_quotient, lhs, rhs, name="T_divide")
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return a / b if "float" in a.dtype else O.truncdiv(a, b)
 
 
 def power(lhs: Any, rhs: Any) -> Tensor:

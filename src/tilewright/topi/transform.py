@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..loopir import op as O
-from ..loopir.expr import PrimExpr, const, const_int, convert
+from ..loopir.expr import PrimExpr, cast, const, const_int, convert
 from ..tensor.compute import compute
 from ..tensor.tensor import Tensor
 
@@ -141,12 +141,17 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 def strided_slice(
     x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
 ) -> Tensor:
-    """x[begin[0]:end[0]:strides[0], ...] with constant, non-negative bounds and strides."""
+    """x[begin[0]:end[0]:strides[0], ...] with constant bounds within x (for a negative stride an
+    end of -1 means up to and with the first element).
+    """
     steps = list(strides) if strides is not None else [1] * len(begin)
-    shape = [
-        (min(e, _known(x, k)) - b + s - 1) // s
-        for k, (b, e, s) in enumerate(zip(begin, end, steps))
-    ]
+    shape = []
+    for k, (b, e, s) in enumerate(zip(begin, end, steps)):
+        size = _known(x, k)
+        stop = min(e, size)
+        if s == 0 or b < 0 or stop < -1 or (s > 0 and stop < 0) or (s < 0 and b >= size > 0):
+            raise TilewrightError(f"strided_slice: [{b}:{e}:{s}] of dimension {k} of {x!r}")
+        shape.append(len(range(b, stop, s)))
     shape += [_known(x, k) for k in range(len(begin), x.ndim)]
 
     def element(*i: Any) -> Any:
@@ -154,6 +159,44 @@ def strided_slice(
         return x(*head, *i[len(begin) :])
 
     result: Tensor = compute(shape, element, "T_strided_slice", INJECTIVE)
+    return result
+
+
+def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+    """Slices of x along `axis` at integer `indices`, whose dimensions take the axis' place.
+
+    Negative indices count from the end; indices outside are limited to the valid ones.
+    """
+    at, rank = axis % x.ndim, indices.ndim
+    extent = x.shape[at]
+
+    def element(*i: Any) -> Any:
+        place = indices(*i[at : at + rank])
+        size = cast(place.dtype, extent)
+        wrapped = (
+            place
+            if place.dtype.startswith("uint")
+            else place + O.select(place < 0, size, const(0, place.dtype))
+        )
+        inside = O.max(O.min(wrapped, size - 1), const(0, place.dtype))
+        return x(*i[:at], inside, *i[at + rank :])
+
+    shape = (*x.shape[:at], *indices.shape, *x.shape[at + 1 :])
+    result: Tensor = compute(shape, element, "T_take", INJECTIVE)
+    return result
+
+
+def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
+    """x repeated along dimensions where its extent is 1 or that it lacks in front."""
+    ahead = len(shape) - x.ndim
+    for have, want in zip(x.shape, shape[max(ahead, 0) :]):
+        if ahead < 0 or const_int(have) not in (1, const_int(convert(want))):
+            raise TilewrightError(f"broadcast_to: {x!r} does not fit shape {list(shape)}")
+
+    def element(*i: Any) -> Any:
+        return x(*[const(0) if const_int(d) == 1 else j for d, j in zip(x.shape, i[ahead:])])
+
+    result: Tensor = compute(shape, element, "T_broadcast_to", INJECTIVE)
     return result
 
 

@@ -7,7 +7,7 @@ work is done on it, and all unsupported operators are listed at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +45,16 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
         if item.name not in known:
             known[item.name] = _input(onnx, item, shapes or {})
             inputs.append(known[item.name])
+    read = {o.name for o in graph.output} | {i for n in graph.node for i in n.input}
     for node in graph.node:
-        _convert(onnx, builder, node, known, folder)
-    outputs = [_output(known, o.name) for o in graph.output]
-    for item, value in zip(graph.output, outputs):
-        if value.producer is not None:
-            value.name = item.name
+        _convert(onnx, builder, node, known, folder, read)
+    outputs: list[Value] = []
+    for item in graph.output:
+        value = _output(known, item.name)
+        if value.producer is None or value in outputs:
+            value = builder.add("identity", [value], item.name)
+        value.name = item.name
+        outputs.append(value)
     return Graph(graph.name or "network", inputs, outputs, builder.nodes)
 
 
@@ -178,8 +182,14 @@ def _input(onnx: Any, item: Any, shapes: Mapping[str, Sequence[int]]) -> Value:
 
 
 def _convert(
-    onnx: Any, builder: Builder, node: Any, known: dict[str, Value], folder: Path | None
+    onnx: Any,
+    builder: Builder,
+    node: Any,
+    known: dict[str, Value],
+    folder: Path | None,
+    read: Set[str],
 ) -> None:
+    """Add one node of the file; `read` names the values that something reads."""
     attrs = {a.name: _attribute(onnx, a, folder) for a in node.attribute}
     for name in node.input:
         if name and name not in known:
@@ -200,6 +210,11 @@ def _convert(
     results = result if isinstance(result, list) else [result]
     for out, value in zip(node.output, results):
         known[out] = value
+    for k, out in enumerate(node.output[len(results) :], len(results)):
+        if out in read:
+            raise ImportModelError(
+                f"{node.op_type} node {name!r}: output {k} ({out}) is not supported"
+            )
 
 
 def _attribute(onnx: Any, a: Any, folder: Path | None) -> Any:

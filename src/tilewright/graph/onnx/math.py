@@ -32,10 +32,33 @@ def clip(b: Builder, node: OnnxNode) -> Value:
     low = node.get("min") if b.opset < 11 else node.array(1)
     high = node.get("max") if b.opset < 11 else node.array(2)
     x = node.input(0)
-    info = np.finfo(np.dtype(x.dtype)) if "float" in x.dtype else np.iinfo(np.dtype(x.dtype))
-    least = float(info.min) if low is None else float(np.asarray(low))
-    most = float(info.max) if high is None else float(np.asarray(high))
+    info = np.finfo(x.dtype) if "float" in x.dtype else np.iinfo(x.dtype)
+    least = info.min if low is None else np.asarray(low).reshape(-1)[0]
+    most = info.max if high is None else np.asarray(high).reshape(-1)[0]
+    kind: Any = float if "float" in x.dtype else int
+    least, most = kind(least), kind(most)
     return b.add("clip", [x], node.name, min=least, max=most)
+
+
+def power(b: Builder, node: OnnxNode) -> Value:
+    """The result has the base's type; powers of integers go through float64."""
+    x, y = node.input(0), node.input(1)
+    if x.dtype == y.dtype and "float" in x.dtype:
+        return b.add("power", [x, y], node.name)
+    wide = x.dtype if "float" in x.dtype else "float64"
+    terms = [v if v.dtype == wide else b.add("cast", [v], dtype=wide) for v in (x, y)]
+    out = b.add("power", terms, node.name)
+    return out if out.dtype == x.dtype else b.add("cast", [out], dtype=x.dtype)
+
+
+def dropout(b: Builder, node: OnnxNode) -> list[Value]:
+    """Inference keeps everything: the data, and a mask of ones."""
+    x = node.input(0)
+    ratio = node.get("ratio", 0.5) if b.opset < 12 else node.array(1, 0.5)
+    if b.opset >= 12 and np.any(node.array(2, False)) and np.any(ratio):
+        raise node.error("training mode is not supported")
+    dtype = "bool" if b.opset >= 10 else x.dtype
+    return [x, b.constant(np.ones(x.shape, dtype), node.name + ".mask")]
 
 
 def leaky_relu(b: Builder, node: OnnxNode) -> Value:
@@ -81,7 +104,7 @@ CONVERTERS: dict[str, Converter] = {
     **{
         kind: _simple(op)
         for kind, op in {
-            "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Pow": "power",
+            "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide",
             "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log",
             "Sqrt": "sqrt", "Erf": "erf", "Abs": "abs", "Neg": "negative", "Floor": "floor",
             "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "Where": "where", "Less": "less",
@@ -92,7 +115,8 @@ CONVERTERS: dict[str, Converter] = {
     "Max": _chain("maximum"),
     "Min": _chain("minimum"),
     "Identity": identity,
-    "Dropout": identity,
+    "Dropout": dropout,
+    "Pow": power,
     "Clip": clip,
     "LeakyRelu": leaky_relu,
     "Cast": cast,

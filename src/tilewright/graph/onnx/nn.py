@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,16 @@ from .convert import Builder, Converter, OnnxNode
 
 
 def _pads(node: OnnxNode, spatial: Any, kernel: Any, strides: Any, dilation: Any) -> list[int]:
-    """(top, left, bottom, right)."""
+    """What is added before each dimension, then behind each."""
     auto = node.get("auto_pad", "NOTSET")
+    rank = len(spatial)
     if auto in ("NOTSET", ""):
-        return list(node.get("pads", [0, 0, 0, 0]))
+        pads = list(node.get("pads", [0] * (2 * rank)))
+        if min(pads) < 0:
+            raise node.error("negative padding is not supported")
+        return pads
     if auto == "VALID":
-        return [0, 0, 0, 0]
+        return [0] * (2 * rank)
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.error(f"auto_pad {auto!r} is unknown")
     before, after = [], []
@@ -28,67 +33,116 @@ def _pads(node: OnnxNode, spatial: Any, kernel: Any, strides: Any, dilation: Any
     return [*before, *after]
 
 
+@dataclass(frozen=True)
+class _Window:
+    """A window that slides over two dimensions; of one dimension, the first has extent 1."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+
+
+def _window(node: OnnxNode, data: Value, kernel: Any, what: str) -> _Window:
+    spatial = data.shape[2:]
+    rank = len(spatial)
+    if rank not in (1, 2) or kernel is None or len(kernel) != rank:
+        raise node.error(f"only 1-D and 2-D {what} is supported, the data is {data!r}")
+    strides = node.get("strides", [1] * rank)
+    dilation = node.get("dilations", [1] * rank)
+    pads = _pads(node, spatial, kernel, strides, dilation)
+    if rank == 1:
+        return _Window((1, kernel[0]), (1, strides[0]), (0, pads[0], 0, pads[1]), (1, dilation[0]))
+    top, left, bottom, right = pads
+    return _Window(tuple(kernel), tuple(strides), (top, left, bottom, right), tuple(dilation))
+
+
+def _plane(b: Builder, v: Value) -> Value:
+    """(N, C, W) as (N, C, 1, W)."""
+    if len(v.shape) != 3:
+        return v
+    return b.add("reshape", [v], shape=(*v.shape[:2], 1, v.shape[2]))
+
+
+def _like(b: Builder, v: Value, data: Value) -> Value:
+    """What _plane did to `data`, undone for a result."""
+    if len(data.shape) != 3:
+        return v
+    return b.add("reshape", [v], shape=(*v.shape[:2], v.shape[3]))
+
+
 def conv(b: Builder, node: OnnxNode) -> Value:
     data, kernel, bias = node.input(0), node.input(1), node.optional(2)
-    if len(data.shape) != 4:
-        raise node.error(f"only 2-D convolution is supported, the data is {data!r}")
-    size = kernel.shape[2:]
-    strides = node.get("strides", [1, 1])
-    dilation = node.get("dilations", [1, 1])
-    padding = _pads(node, data.shape[2:], size, strides, dilation)
+    if len(data.shape) != len(kernel.shape):
+        raise node.error(f"data {data!r} and weights {kernel!r} differ in rank")
+    w = _window(node, data, kernel.shape[2:], "convolution")
     out = b.add(
         "conv2d",
-        [data, kernel],
+        [_plane(b, data), _plane(b, kernel)],
         node.name,
-        strides=tuple(strides),
-        padding=tuple(padding),
-        dilation=tuple(dilation),
+        strides=w.strides,
+        padding=w.padding,
+        dilation=w.dilation,
         groups=node.get("group", 1),
     )
-    return out if bias is None else b.add("bias_add", [out, bias], node.name + ".bias", axis=1)
+    if bias is not None:
+        out = b.add("bias_add", [out, bias], node.name + ".bias", axis=1)
+    return _like(b, out, data)
 
 
 def batch_norm(b: Builder, node: OnnxNode) -> Value:
     """y = (x - mean) / sqrt(var + eps) * gamma + beta, as one multiplication and addition."""
     x = node.input(0)
-    gamma, beta, mean, var = (node.array(i).astype(np.float64) for i in range(1, 5))
-    scale = gamma / np.sqrt(var + node.get("epsilon", 1e-5))
-    shift = beta - mean * scale
-    dtype = np.float32 if x.dtype == "float32" else np.dtype(x.dtype)
-    values = [
-        b.constant(scale.astype(dtype), node.name + ".scale"),
-        b.constant(shift.astype(dtype), node.name + ".shift"),
-    ]
-    return b.add("scale_shift", [x, *values], node.name, axis=1)
+    if node.get("training_mode", 0):
+        raise node.error("training mode is not supported")
+    statistics = [node.input(i) for i in range(1, 5)]
+    epsilon = node.get("epsilon", 1e-5)
+    if all(v.is_constant for v in statistics):
+        gamma, beta, mean, var = (node.array(i).astype(np.float64) for i in range(1, 5))
+        scale = gamma / np.sqrt(var + epsilon)
+        shift = beta - mean * scale
+        values = [
+            b.constant(scale.astype(x.dtype), node.name + ".scale"),
+            b.constant(shift.astype(x.dtype), node.name + ".shift"),
+        ]
+        return b.add("scale_shift", [x, *values], node.name, axis=1)
+    g, t, m, v = statistics
+    small = b.constant(np.asarray(epsilon, v.dtype), node.name + ".epsilon")
+    deviation = b.add("sqrt", [b.add("add", [v, small])])
+    factor = b.add("divide", [g, deviation], node.name + ".scale")
+    moved = b.add("subtract", [t, b.add("multiply", [m, factor])], node.name + ".shift")
+    return b.add("scale_shift", [x, factor, moved], node.name, axis=1)
 
 
 def _pool(kind: str) -> Converter:
     def convert(b: Builder, node: OnnxNode) -> Value:
         data = node.input(0)
-        if len(data.shape) != 4:
-            raise node.error(f"only 2-D pooling is supported, the data is {data!r}")
-        kernel = node.get("kernel_shape")
-        strides = node.get("strides", [1, 1])
-        dilation = node.get("dilations", [1, 1])
-        padding = _pads(node, data.shape[2:], kernel, strides, dilation)
-        return b.add(
+        w = _window(node, data, node.get("kernel_shape"), "pooling")
+        out = b.add(
             "pool2d",
-            [data],
+            [_plane(b, data)],
             node.name,
-            kernel=tuple(kernel),
-            strides=tuple(strides),
-            padding=tuple(padding),
-            dilation=tuple(dilation),
+            kernel=w.kernel,
+            strides=w.strides,
+            padding=w.padding,
+            dilation=w.dilation,
             type=kind,
             ceil_mode=bool(node.get("ceil_mode", 0)),
             count_include_pad=bool(node.get("count_include_pad", 0)),
         )
+        return _like(b, out, data)
 
     return convert
 
 
 def _global_pool(kind: str) -> Converter:
-    return lambda b, node: b.add("global_pool", [node.input(0)], node.name, type=kind)
+    def convert(b: Builder, node: OnnxNode) -> Value:
+        data = node.input(0)
+        if len(data.shape) not in (3, 4):
+            raise node.error(f"only 1-D and 2-D pooling is supported, the data is {data!r}")
+        return _like(b, b.add("global_pool", [_plane(b, data)], node.name, type=kind), data)
+
+    return convert
 
 
 def gemm(b: Builder, node: OnnxNode) -> Value:
@@ -110,24 +164,42 @@ def gemm(b: Builder, node: OnnxNode) -> Value:
 
 
 def matmul(b: Builder, node: OnnxNode) -> Value:
+    """NumPy's matmul: batch dimensions are broadcast, vectors are rows or columns."""
     x, y = node.input(0), node.input(1)
-    if len(x.shape) == len(y.shape) == 2:
+    if not x.shape or not y.shape:
+        raise node.error(f"product of {x!r} and {y!r}: a number has no rows")
+    row, column = len(x.shape) == 1, len(y.shape) == 1
+    x = b.add("reshape", [x], shape=(1, *x.shape)) if row else x
+    y = b.add("reshape", [y], shape=(*y.shape, 1)) if column else y
+    out = _product(b, node, x, y)
+    if row or column:
+        shape = list(out.shape)
+        del shape[len(shape) - 2 + (not row) : len(shape) - 1 + column]
+        out = b.add("reshape", [out], shape=tuple(shape))
+    return out
+
+
+def _product(b: Builder, node: OnnxNode, x: Value, y: Value) -> Value:
+    """Matrices, or batches of them."""
+    if len(y.shape) == 2:
+        rows = int(np.prod(x.shape[:-1]))
+        flat = x if len(x.shape) == 2 else b.add("reshape", [x], shape=(rows, x.shape[-1]))
         if y.is_constant:
             weight = b.add("transpose", [y], node.name + ".t", axes=(1, 0))
-            return b.add("dense", [x, weight], node.name)
-        return b.add("matmul", [x, y], node.name)
-    if len(y.shape) == 2 and len(x.shape) > 2:
-        rows = int(np.prod(x.shape[:-1]))
-        flat = b.add("reshape", [x], shape=(rows, x.shape[-1]))
-        out = b.add("matmul", [flat, y], node.name)
+            out = b.add("dense", [flat, weight], node.name)
+        else:
+            out = b.add("matmul", [flat, y], node.name)
+        if len(x.shape) == 2:
+            return out
         return b.add("reshape", [out], shape=(*x.shape[:-1], y.shape[1]))
-    if len(x.shape) == len(y.shape) > 2 and x.shape[:-2] == y.shape[:-2]:
-        batch = int(np.prod(x.shape[:-2]))
-        x3 = b.add("reshape", [x], shape=(batch, *x.shape[-2:]))
-        y3 = b.add("reshape", [y], shape=(batch, *y.shape[-2:]))
-        out = b.add("batch_matmul", [x3, y3], node.name)
-        return b.add("reshape", [out], shape=(*x.shape[:-2], x.shape[-2], y.shape[-1]))
-    raise node.error(f"product of {x!r} and {y!r} is not supported")
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    both = []
+    for v in (x, y):
+        if v.shape[:-2] != batch:
+            v = b.add("broadcast_to", [v], shape=(*batch, *v.shape[-2:]))
+        both.append(b.add("reshape", [v], shape=(int(np.prod(batch)), *v.shape[-2:])))
+    out = b.add("batch_matmul", both, node.name)
+    return b.add("reshape", [out], shape=(*batch, x.shape[-2], y.shape[-1]))
 
 
 def _softmax(op: str) -> Converter:

@@ -72,15 +72,20 @@ def unsqueeze(b: Builder, node: OnnxNode) -> Value:
 
 def pad(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    if node.get("mode", "constant") != "constant":
-        raise node.error(f"mode {node.get('mode')!r} is not supported, only 'constant'")
+    mode = node.get("mode", "constant")
+    if mode != "constant":
+        raise node.error(f"mode {mode!r} is not supported, only 'constant'")
     pads = node.get("pads") if b.opset < 11 else node.array(1)
     value = node.get("value", 0.0) if b.opset < 11 else node.array(2, 0.0)
     rank = len(x.shape)
-    before, after = [int(p) for p in pads[:rank]], [int(p) for p in pads[rank:]]
-    if min(before + after) < 0:
+    listed = node.array(3)
+    axes = list(range(rank)) if listed is None else [int(a) % rank for a in listed]
+    before, after = [0] * rank, [0] * rank
+    for k, a in enumerate(axes):
+        before[a], after[a] = int(pads[k]), int(pads[k + len(axes)])
+    if min(before + after, default=0) < 0:
         raise node.error("negative padding is not supported")
-    number = float(np.asarray(value).reshape(-1)[0])
+    number = np.asarray(value).reshape(-1)[0].item()
     return b.add("pad", [x], node.name, before=before, after=after, value=number)
 
 
@@ -96,14 +101,15 @@ def slice_(b: Builder, node: OnnxNode) -> Value:
     steps = [1] * len(axes) if steps is None else [int(s) for s in steps]
     begin, end, strides = [0] * rank, list(x.shape), [1] * rank
     for a, s, e, step in zip(axes, starts, ends, steps):
-        if step <= 0:
-            raise node.error("steps must be positive")
-        begin[a], end[a], strides[a] = *slice(int(s), int(e)).indices(x.shape[a])[:2], step
+        if step == 0:
+            raise node.error("steps must not be zero")
+        begin[a], end[a], strides[a] = slice(int(s), int(e), step).indices(x.shape[a])
     return b.add("slice", [x], node.name, begin=begin, end=end, strides=strides)
 
 
 def shape_of(b: Builder, node: OnnxNode) -> Value:
-    return b.constant(np.asarray(node.input(0).shape, np.int64), node.name)
+    shape = node.input(0).shape[node.get("start", 0) : node.get("end")]
+    return b.constant(np.asarray(shape, np.int64), node.name)
 
 
 _CONSTANT_TYPES = {
@@ -130,11 +136,20 @@ def constant_of_shape(b: Builder, node: OnnxNode) -> Value:
 
 
 def gather(b: Builder, node: OnnxNode) -> Value:
-    x, axis = node.input(0), node.get("axis", 0)
-    if x.data is None or node.input(1).data is None:
-        raise node.error("only gathers of constants are supported")
-    indices: Any = node.array(1)
-    return b.constant(np.take(x.data, indices, axis), node.name)
+    x, indices = node.input(0), node.input(1)
+    axis = node.get("axis", 0) % len(x.shape)
+    if indices.data is not None:
+        least, most = -x.shape[axis], x.shape[axis] - 1
+        if np.any(indices.data < least) or np.any(indices.data > most):
+            raise node.error(f"an index is outside [{least}, {most}]")
+    return b.add("take", [x, indices], node.name, axis=axis)
+
+
+def expand(b: Builder, node: OnnxNode) -> Value:
+    x = node.input(0)
+    wanted = [int(d) for d in node.array(1)]
+    shape = np.broadcast_shapes(x.shape, tuple(wanted))
+    return b.add("broadcast_to", [x], node.name, shape=shape)
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -150,4 +165,5 @@ CONVERTERS: dict[str, Converter] = {
     "Constant": constant,
     "ConstantOfShape": constant_of_shape,
     "Gather": gather,
+    "Expand": expand,
 }
