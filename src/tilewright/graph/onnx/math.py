@@ -84,7 +84,7 @@ def _reduce(kind: str) -> Converter:
         axes = node.get("axes")
         if axes is None:
             axes = node.array(1)
-        listed = [int(a) for a in axes] if axes is not None else list(range(len(x.shape)))
+        listed = [int(a) for a in axes] if axes is not None else []
         if not listed and node.get("noop_with_empty_axes", 0):
             return x
         keep = bool(node.get("keepdims", 1))
