@@ -1,6 +1,4 @@
-"""Illegal use of schedule primitives: each message names the primitive, the place and what is legal."""
-
-import re
+"""Illegal use of schedule primitives: messages name the primitive, the place, what is legal."""
 
 import pytest
 
@@ -54,9 +52,7 @@ def test_axis_that_was_split_shows_the_loops():
 @pytest.mark.parametrize("factor", [0, -3])
 def test_split_by_nothing(factor):
     _, b, _, s = chain()
-    fails(
-        lambda: s[b].split(b.op.axis[0], factor=factor), "factor must be positive", "<-- here"
-    )
+    fails(lambda: s[b].split(b.op.axis[0], factor=factor), "factor must be positive", "<-- here")
 
 
 def test_split_takes_one_of_factor_and_nparts():
@@ -145,11 +141,28 @@ def test_attach_cycle():
     fails(lambda: tvm.lower(s, [a, d]), "Find loop in compute_at attach group")
 
 
-def test_compute_at_below_a_reduction_of_another_stage_is_no_place():
+def test_compute_at_below_a_reduction_of_its_reader_is_legal():
     _, b, c, s = chain()
     s[b].compute_at(s[c], c.op.reduce_axis[0])
     text = str(tvm.lower(s, [b.op.input_tensors[0], c]))
-    assert re.search(r"for i.*\n.*\n*.*for k", text)
+    loop, fill = text.index("for k in"), text.index("B_1[0] =")
+    assert text.index("for i in") < loop < fill
+    assert "B = T.allocate([1]" in text
+
+
+def test_compute_at_below_the_reduction_of_a_stage_that_does_not_read_it():
+    a = te.placeholder((8, 16), name="A")
+    b = te.compute((8,), lambda i: a[i, 0] + 1.0, name="B")
+    k = te.reduce_axis((0, 16), "k")
+    c = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="C")
+    d = te.compute((8,), lambda i: b[i] + c[i], name="D")
+    s = te.create_schedule(d.op)
+    s[b].compute_at(s[c], k)
+    fails(
+        lambda: tvm.lower(s, [a, d]),
+        "cannot find the producer B",
+        "B is computed at C, axis k, but D reads it outside of that loop",
+    )
 
 
 def test_inline_of_reduction_and_output():

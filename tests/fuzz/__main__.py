@@ -95,20 +95,20 @@ def first_caught(name: str, cases: int, seed: int) -> int | None:
     """
     command = [sys.executable, "-m", "tests.fuzz", "--hunt", name]
     command += ["--cases", str(cases), "--seed", str(seed)]
-    hunt = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert hunt.stdout is not None
     last, deadline = 0, time.monotonic() + HANG_S
-    reader = selectors.DefaultSelector()
-    reader.register(hunt.stdout, selectors.EVENT_READ)
-    while True:
-        if not reader.select(max(0.0, deadline - time.monotonic())):
-            hunt.kill()
-            hunt.wait()
-            return last + 1  # hangs
-        line = hunt.stdout.readline()
-        if not line:
-            return None if hunt.wait() == 0 else last + 1
-        last, deadline = int(line), time.monotonic() + HANG_S
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        selectors.DefaultSelector() as ready,
+    ):
+        assert process.stdout is not None
+        ready.register(process.stdout, selectors.EVENT_READ)
+        while ready.select(max(0.0, deadline - time.monotonic())):
+            line = process.stdout.readline()
+            if not line:
+                return None if process.wait() == 0 else last + 1
+            last, deadline = int(line), time.monotonic() + HANG_S
+        process.kill()
+        return last + 1  # it hangs
 
 
 def hunt(name: str, cases: int, seed: int) -> int:

@@ -1,6 +1,7 @@
 """Data types are plain strings ("float32", "int8x4", "bool", "handle"); this module reads them.
 
-Canonical spelling: `<code><bits>` and, for vectors, `x<lanes>`; booleans are "bool", pointers "handle".
+Canonical spelling: `<code><bits>` and, for vectors, `x<lanes>`; booleans are "bool", pointers
+"handle".
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ _WIDTHS = {
     "float": (16, 32, 64),
     "bfloat": (16,),
 }
+
+
+_BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+_finfo: Any = ml_dtypes.finfo
 
 
 class DType:
@@ -83,7 +88,7 @@ class DType:
         if self.code == "int":
             return -(1 << (self.bits - 1))
         if self.is_float:
-            return float(ml_dtypes.finfo(self.numpy).min)
+            return float(_finfo(self.numpy).min)
         return 0
 
     @property
@@ -94,14 +99,14 @@ class DType:
         if self.code == "uint":
             return (1 << self.bits) - 1
         if self.is_float:
-            return float(ml_dtypes.finfo(self.numpy).max)
+            return float(_finfo(self.numpy).max)
         return 1
 
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of one lane."""
         if self.code == "bfloat":
-            return np.dtype(ml_dtypes.bfloat16)
+            return _BFLOAT16
         if self.code == "handle":
             return np.dtype(np.uintp)
         return np.dtype(self.element)
@@ -130,7 +135,7 @@ def parse(text: str) -> DType:
 
 
 def canonical(dtype: Any) -> str:
-    """Canonical text of a dtype given as text, NumPy type or scalar class ("int" is int32, "float" float32)."""
+    """Canonical text of a dtype given as text, NumPy type or scalar class (int is int32)."""
     if isinstance(dtype, str):
         return parse(dtype).text
     if isinstance(dtype, DType):

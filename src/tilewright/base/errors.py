@@ -1,6 +1,7 @@
 """What can go wrong, sorted by whose mistake it is.
 
-A `TilewrightError` is the user's to mend and says what to do; an `InternalError` is a bug of the compiler.
+A `TilewrightError` is the user's to mend and says what to do; an `InternalError` is a bug of the
+compiler.
 """
 
 

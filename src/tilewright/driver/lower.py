@@ -56,9 +56,7 @@ def _lower(
     options: LowerOptions | None,
 ) -> IRModule:
     if options is None:
-        options = LowerOptions.current(
-            Target.current(allow_none=True), simple_mode, user_passes()
-        )
+        options = LowerOptions.current(Target.current(allow_none=True), simple_mode, user_passes())
     if isinstance(inp, Schedule):
         if args is None:
             raise CompileError("lower of a schedule needs its arguments: lower(s, [A, B, C])")

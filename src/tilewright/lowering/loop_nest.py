@@ -225,7 +225,9 @@ class NestBuilder:
         return body
 
     def bound(self, stage: StageState, leaf: IterVar, thread: IterVar, body: Stmt) -> Stmt:
-        """A loop on the threads of an axis: a launch, unless a loop around the stage has made it."""
+        """A loop on the threads of an axis: a launch, unless a loop around the stage has made
+        it.
+        """
         mine = self.bounds[stage]
         for holder, outer in attach_path(stage):
             known = holder.attr(outer).bind_thread

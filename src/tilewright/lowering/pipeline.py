@@ -15,6 +15,7 @@ from ..base import config
 from ..base.deep import deep_call
 from ..base.errors import CompileError
 from ..loopir.stmt import PrimFunc
+from ..loopir.verify import verify
 from .check_bounds import check_bounds
 from .eliminate_common import eliminate_common
 from .flatten_buffers import flatten_buffers
@@ -158,4 +159,6 @@ class _Stages:
         if self.dump is not None:
             (self.dump / f"{self.count:02}_{name}.txt").write_text(f"{func}\n", encoding="utf-8")
         self.count += 1
+        if self.options.verify:
+            verify(func, after=name)
         return func

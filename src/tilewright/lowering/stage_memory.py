@@ -72,7 +72,7 @@ class Memory:
             owner = self.owner(t)
             if owner in self.arguments:
                 continue
-            if owner is t or any(t is i for i in owner.op.init):
+            if owner is t or any(t is i for i in getattr(owner.op, "init", ())):
                 result.append(self.places[owner].buffer)
         return result
 

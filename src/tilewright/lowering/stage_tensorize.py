@@ -62,7 +62,8 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
             init = builder.wrap(stage, leaf, init)
     else:
         init = builder.init_nest(stage, stage.leaf_iter_vars[split:])
-    return builder.nest(stage, outer[:split], seq(init, update))
+    whole: Stmt = builder.nest(stage, outer[:split], seq(init, update))
+    return whole
 
 
 def _first_reduction(stage: StageState) -> int:
@@ -138,6 +139,7 @@ class _Match:
         for axis in stage.op.root_iter_vars():
             taken = eval_set(mine.min[axis] + offsets[axis], relaxed, self.analyzer)
             cover = taken.cover_range(axis.dom, self.analyzer)
+            assert cover is not None
             self.axes[axis] = (cover.min, self.analyzer.simplify(cover.extent))
             sets[axis.var] = IntervalSet.from_range(Range.from_min_extent(*self.axes[axis]))
         self.inputs = self._input_regions({**relaxed, **sets})
@@ -158,6 +160,7 @@ class _Match:
             for d, several in enumerate(dims):
                 whole = Range.from_min_extent(const(0), t.shape[d])
                 cover = union(several, self.analyzer).cover_range(whole, self.analyzer)
+                assert cover is not None
                 box.append((cover.min, self.analyzer.simplify(cover.extent)))
             result[t] = box
         return result
@@ -245,7 +248,8 @@ class _Match:
             source = [self.analyzer.simplify(s) for s in e.source]
             condition = self.analyzer.simplify(e.condition)
             return Reduce(e.combiner, source, e.axis, condition, e.value_index)
-        return self.analyzer.simplify(e)
+        simple: PrimExpr = self.analyzer.simplify(e)
+        return simple
 
     def bindings(self, memory: Memory) -> Any:
         """A function that puts the actual regions in place of the intrinsic's buffers."""

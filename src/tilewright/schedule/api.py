@@ -188,7 +188,8 @@ class Schedule(ScheduleState):
 
     def normalize(self) -> Schedule:
         """A schedule of the same loops with inlined stages gone and attachments resolved."""
-        return normalize(self)
+        result: Schedule = normalize(self)
+        return result
 
     def as_python(self) -> str:
         """Python code that makes this schedule."""

@@ -79,6 +79,9 @@ def infer_bounds(sch: Any) -> Bounds:
     invalid.
     """
     bounds = Bounds(sch)
+    for stage in sch.stages:
+        for _ in attach_path(stage):  # raises where attachments go in a circle
+            pass
     _name_loop_variables(sch, bounds)
     readers = sch.consumers()
     for stage in reversed(sch.stages):
@@ -230,6 +233,7 @@ def _root_domains(
         sets = [s for t, d in dims for s in regions[t][d]]
         if sets:
             cover = union(sets, b.analyzer).cover_range(axis.dom, b.analyzer)
+            assert cover is not None
             result[axis] = (cover.min, _positive(cover.extent))
     return result
 

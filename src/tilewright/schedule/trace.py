@@ -16,6 +16,7 @@ from typing import Any
 from ..base.errors import ScheduleError
 from ..loopir.expr import Call, FloatImm, IntImm, PrimExpr, StringImm, Var
 from ..loopir.iter import IterVar, Range
+from ..loopir.serial import load_json, save_json
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
 from ..tensor.op import Operation
@@ -342,8 +343,6 @@ def _pack(value: Any, step: Step) -> Any:
         whole = Call("bool", "tir.tvm_tuple", [value.expr, *(v for v, _ in value.axes)])
         return {"axes": [_pack(whole, step), [_pack(ref, step) for _, ref in value.axes]]}
     if isinstance(value, PrimExpr):
-        from ..loopir.serial import save_json
-
         return {"expr": save_json(value)}
     raise ScheduleError(
         f"{step.primitive}: an argument of type {type(value).__name__} cannot be saved as data"
@@ -356,13 +355,11 @@ def _unpack(value: Any) -> Any:
     if isinstance(value, dict):
         ((kind, data),) = value.items()
         if kind == "expr":
-            from ..loopir.serial import load_json
-
             return load_json(data)
         if kind == "axes":
             whole = _unpack(data[0])
             return ExprRef(whole.args[0], list(zip(whole.args[1:], map(_unpack, data[1]))))
-        make = {"stage": lambda d: StageRef(d), "tensor": lambda d: TensorRef(*d)}
-        more = {"axis": lambda d: AxisRef(*d), "thread": lambda d: ThreadRef(*d)}
-        return {**make, **more}[kind](data)
+        if kind == "stage":
+            return StageRef(data)
+        return {"tensor": TensorRef, "axis": AxisRef, "thread": ThreadRef}[kind](*data)
     return value

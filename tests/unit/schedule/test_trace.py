@@ -20,7 +20,7 @@ def scheduled():
     a, b, c = matmul()
     s = te.create_schedule(c.op)
     cc = s.cache_write(c, "global")
-    xo, yo, xi, yi = s[c].tile(c.op.axis[0], c.op.axis[1], 8, 16)
+    xo, yo, _, _ = s[c].tile(c.op.axis[0], c.op.axis[1], 8, 16)
     s[cc].compute_at(s[c], yo)
     xc, yc = s[cc].op.axis
     (kk,) = s[cc].op.reduce_axis

@@ -13,11 +13,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...arith import Analyzer, IntervalSet, eval_set
+from ...arith import Analyzer, IntervalSet, eval_set, inverse_index_map
 from ...base.errors import TilewrightError
 from ...loopir.expr import PrimExpr, Var, const, convert
 from ...loopir.iter import IterVar, Range
-from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp
+from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp, domain
 from ..relations import Transform
 from ..state import Illegal, StageState
 
@@ -69,7 +69,7 @@ def transform_layout(stage: StageState, mapping: Callable[..., Any]) -> list[Ite
             "Cannot transform the layout once the compute axes have been split, fused or reordered",
             legal="call transform_layout before other primitives on these axes",
         )
-    shape = [a.dom.extent for a in op.axis]
+    shape = [domain(a).extent for a in op.axis]
     layout, separators = make_layout(shape, mapping)
     new = [IterVar(None, f"axis{k}", IterVar.DataPar) for k, _ in enumerate(layout.forward)]
     stage.relations.append(
@@ -120,10 +120,9 @@ def make_layout(
     extents = []
     for e in forward:
         cover = eval_set(e, sets, analyzer).cover_range(Range(0, 1), analyzer)
+        assert cover is not None
         extents.append(analyzer.simplify(cover.min + cover.extent))
     new_variables = [Var(f"axis{k}", e.dtype) for k, e in enumerate(forward)]
-    from ...arith.iter_map import inverse_index_map
-
     try:
         inverse = inverse_index_map(variables, ranges, forward, new_variables, extents)
     except TilewrightError as problem:
