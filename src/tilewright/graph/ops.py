@@ -152,7 +152,7 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: topi.strided_slice(t[0], a["begin"], a["end"], a["strides"]), INJECTIVE
     ),
     "pack_channels": OpSpec(lambda t, a: topi.pack_channels(t[0], a["block"]), INJECTIVE),
-    "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0]), INJECTIVE),
+    "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0], a["channels"]), INJECTIVE),
 }
 
 

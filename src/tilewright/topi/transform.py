@@ -242,12 +242,14 @@ def pack_channels(x: Tensor, block: int) -> Tensor:
     return result
 
 
-def unpack_channels(x: Tensor) -> Tensor:
-    """(N, C, ..., block) to (N, C * block, ...)."""
+def unpack_channels(x: Tensor, channels: int | None = None) -> Tensor:
+    """(N, C, ..., block) to (N, C * block, ...), or to the first `channels` of them."""
     n, c, *rest, block = x.shape
 
     def element(*i: Any) -> Any:
         return x(i[0], i[1] // block, *i[2:], i[1] % block)
 
-    result: Tensor = compute((n, c * block, *rest), element, "T_unpack_channels", INJECTIVE)
+    result: Tensor = compute(
+        (n, channels or c * block, *rest), element, "T_unpack_channels", INJECTIVE
+    )
     return result

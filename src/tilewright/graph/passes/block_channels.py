@@ -3,12 +3,16 @@
 A vector then holds neighbouring channels of one pixel, which convolution, pooling and element-wise
 work all like. Values are packed where a convolution first needs it and unpacked where something
 reads them that does not know blocks; both vanish between nodes that do. Weights are packed ahead
-of time.
+of time. Filters that do not fill the last block are padded with zeros, where that wastes little,
+and cut where the value is unpacked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
@@ -17,6 +21,9 @@ from ..ops import infer
 _SAME = frozenset(
     ("relu", "leaky_relu", "clip", "sigmoid", "tanh", "exp", "sqrt", "erf", "abs", "negative")
 )
+_NOT_PADDED = frozenset(("exp", "divide"))  # zeros may become values that do not stay finite
+MOST_WASTE = 1.4  # padded filters over filters
+
 _PAIR = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum"))
 
 
@@ -70,8 +77,18 @@ class _Blocker:
         """The plain form of a value."""
         if v not in self.blocked or v in self.plain:
             return self.plain.get(v, v)
-        self.plain[v] = self._emit("unpack_channels", [self.blocked[v]], v.name + ".plain", {})
+        attrs: dict[str, object] = {"channels": v.shape[1]}
+        self.plain[v] = self._emit("unpack_channels", [self.blocked[v]], v.name + ".plain", attrs)
         return self.plain[v]
+
+    def _is_padded(self, v: Value) -> bool:
+        return self.blocked[v].shape[1] * self.block != v.shape[1]
+
+    def _padded(self, data: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
+        """With zeros up to whole blocks along an axis."""
+        widths = [(0, 0)] * data.ndim
+        widths[axis] = (0, -data.shape[axis] % self.block)
+        return np.pad(data, widths)
 
     def _packed(self, v: Value, block: int) -> Value:
         """The blocked form of a value."""
@@ -93,19 +110,26 @@ class _Blocker:
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs
         filters, channels = kernel.shape[:2]
-        if node.attrs["groups"] != 1 or kernel.data is None or filters % self.block:
+        if node.attrs["groups"] != 1 or kernel.data is None:
             return False
-        inner = self.block if channels % self.block == 0 else channels
+        if filters + -filters % self.block > MOST_WASTE * filters:
+            return False
+        whole = channels % self.block == 0 or data in self.blocked
+        inner = self.block if whole else channels
         if inner > self.block:
             return False
+        weights = self._padded(kernel.data, 0)
+        weights = self._padded(weights, 1) if whole else weights
         attrs = {"in_block": inner, "out_block": self.block}
-        packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [kernel], attrs))
+        padded = constant(kernel.name, weights)
+        packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
         keep = {k: node.attrs[k] for k in ("strides", "padding", "dilation")}
         source = self._packed(data, inner)
         return self._replace(node, [source, packed], keep, "conv2d_nchwc")
 
     def _spatial(self, node: Node) -> bool:
-        if node.inputs[0] not in self.blocked:
+        source = node.inputs[0]
+        if source not in self.blocked or (node.op in _NOT_PADDED and self._is_padded(source)):
             return False
         return self._replace(node, [self.blocked[node.inputs[0]]])
 
@@ -118,16 +142,22 @@ class _Blocker:
         for v in node.inputs[1:]:
             if v.data is None or v.data.ndim != 1:
                 return False
-            values.append(constant(v.name + ".blocked", v.data.reshape(-1, self.block)))
+            values.append(
+                constant(v.name + ".blocked", self._padded(v.data, 0).reshape(-1, self.block))
+            )
         return self._replace(node, [self.blocked[node.inputs[0]], *values])
 
     def _pair(self, node: Node) -> bool:
         a, b = node.inputs
         if a.shape != b.shape or a not in self.blocked or b not in self.blocked:
             return False
+        if node.op in _NOT_PADDED and self._is_padded(a):
+            return False
         return self._replace(node, [self.blocked[a], self.blocked[b]])
 
     def _concat(self, node: Node) -> bool:
         if node.attrs["axis"] != 1 or not all(v in self.blocked for v in node.inputs):
+            return False
+        if any(self._is_padded(v) for v in node.inputs):
             return False
         return self._replace(node, [self.blocked[v] for v in node.inputs])
