@@ -30,10 +30,10 @@ def fold_batch_norm(graph: Graph) -> Graph:
         source = node.inputs[0].producer
         bias: Value | None = None
         before = source
-        if source is not None and source.op == "bias_add" and _only(readers, source):
+        if source is not None and source.op == "bias_add" and _only(graph, readers, source):
             bias = source.inputs[1]
             before = source.inputs[0].producer
-        if before is None or before.op != "conv2d" or not _only(readers, before):
+        if before is None or before.op != "conv2d" or not _only(graph, readers, before):
             continue
         weight = before.inputs[1]
         scale, shift = node.inputs[1].data, node.inputs[2].data
@@ -50,8 +50,9 @@ def fold_batch_norm(graph: Graph) -> Graph:
     return graph
 
 
-def _only(readers: dict[Value, list[Node]], node: Node) -> bool:
-    return len(readers.get(node.output, [])) == 1
+def _only(graph: Graph, readers: dict[Value, list[Node]], node: Node) -> bool:
+    """Whether one node reads the output of `node`, and nothing else does."""
+    return len(readers.get(node.output, [])) == 1 and node.output not in graph.outputs
 
 
 def drop_identities(graph: Graph) -> Graph:

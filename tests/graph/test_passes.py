@@ -1,0 +1,208 @@
+"""Each pass by itself: what it rewrites, and that results stay."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.base.dtype import parse
+from tilewright.graph.build import copy_graph, flops
+from tilewright.graph.evaluate import evaluate
+from tilewright.graph.ir import Graph, Node, Value, constant
+from tilewright.graph.onnx.convert import Builder
+from tilewright.graph.passes.block_channels import block_channels
+from tilewright.graph.passes.fuse import fuse_nodes
+from tilewright.graph.passes.memory import ALIGN, plan_memory
+from tilewright.graph.passes.pack_dense import pack_dense
+from tilewright.graph.passes.simplify import drop_identities, fold_batch_norm, fold_constants
+
+RNG = np.random.default_rng(5)
+
+
+def floats(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def results(graph: Graph, inputs: Any) -> list[Any]:
+    """Outputs of a graph, node by node in NumPy."""
+    known = {v: constant(v.name, x) for v, x in zip(graph.inputs, inputs)}
+    for node in graph.nodes:
+        data = evaluate(node.op, [known.get(v, v) for v in node.inputs], node.attrs)
+        known[node.output] = constant(node.output.name, data)
+    return [known.get(v, v).data for v in graph.outputs]
+
+
+def check_same(graph: Graph, change: Any) -> Graph:
+    """`change` on a copy keeps the results and the names; returns the copy."""
+    inputs = [floats(*v.shape) for v in graph.inputs]
+    expected = results(graph, inputs)
+    changed = change(copy_graph(graph))
+    for got, wanted in zip(results(changed, inputs), expected):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    assert [v.name for v in changed.outputs] == [v.name for v in graph.outputs]
+    return changed
+
+
+def ops(graph: Graph) -> list[str]:
+    return [n.op for n in graph.nodes]
+
+
+CONV = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+
+
+def conv_net(filters: int = 16, channels: int = 8, bias: bool = False) -> tuple[Builder, Any, Any]:
+    b = Builder(17)
+    x = Value("x", (1, channels, 5, 6), "float32")
+    y = b.add("conv2d", [x, b.constant(floats(filters, channels, 3, 3), "w")], "conv", **CONV)
+    if bias:
+        y = b.add("bias_add", [y, b.constant(floats(filters), "b")], "bias", axis=1)
+    return b, x, y
+
+
+def test_fold_constants() -> None:
+    x, y = Value("x", (3,), "float32"), Value("y", (3,), "float32")
+    two, s = constant("two", floats(3)), Value("s", (3,), "float32")
+    nodes = [Node("exp", "e", [two], [s]), Node("add", "a", [x, s], [y])]
+    changed = check_same(Graph("g", [x], [y], nodes), fold_constants)
+    assert ops(changed) == ["add"]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_fold_batch_norm(bias: bool) -> None:
+    b, x, y = conv_net(bias=bias)
+    scale, shift = b.constant(floats(16), "scale"), b.constant(floats(16), "shift")
+    y = b.add("scale_shift", [y, scale, shift], "bn", axis=1)
+    changed = check_same(Graph("g", [x], [y], b.nodes), fold_batch_norm)
+    assert ops(changed) == ["conv2d", "bias_add"]
+
+
+def test_batch_norm_stays_where_the_convolution_is_read_twice() -> None:
+    b, x, c = conv_net()
+    scale, shift = b.constant(floats(16), "scale"), b.constant(floats(16), "shift")
+    y = b.add("add", [b.add("scale_shift", [c, scale, shift], "bn", axis=1), c], "y")
+    changed = check_same(Graph("g", [x], [y], b.nodes), fold_batch_norm)
+    assert ops(changed) == ["conv2d", "scale_shift", "add"]
+
+
+def test_batch_norm_stays_where_the_convolution_is_an_output() -> None:
+    b, x, c = conv_net()
+    scale, shift = b.constant(floats(16), "scale"), b.constant(floats(16), "shift")
+    y = b.add("scale_shift", [c, scale, shift], "bn", axis=1)
+    check_same(Graph("g", [x], [y, c], b.nodes), fold_batch_norm)
+
+
+def test_drop_identities() -> None:
+    b = Builder(17)
+    x = Value("x", (2, 3), "float32")
+    y = b.add("reshape", [b.add("exp", [x])], shape=(2, 3))
+    y = b.add("cast", [b.add("transpose", [y], axes=(0, 1))], dtype="float32")
+    kept = b.add("transpose", [y], "y", axes=(1, 0))
+    changed = check_same(Graph("g", [x], [kept], b.nodes), drop_identities)
+    assert ops(changed) == ["exp", "transpose"]
+
+
+@pytest.mark.parametrize("filters, channels", [(16, 8), (16, 16), (30, 16), (17, 3), (32, 20)])
+def test_block_channels(filters: int, channels: int) -> None:
+    b, x, y = conv_net(filters, channels, bias=True)
+    y = b.add("relu", [y], "r")
+    pool = {"kernel": (2, 2), "strides": (2, 2), "padding": (0, 0, 0, 0), "dilation": (1, 1)}
+    y = b.add("pool2d", [y], "p", type="max", ceil_mode=False, count_include_pad=False, **pool)
+    again = b.constant(floats(16, filters, 3, 3), "w2")
+    y = b.add("conv2d", [y, again], "conv2", **CONV)
+    y = b.add("sigmoid", [y], "y")
+    changed = check_same(Graph("g", [x], [y], b.nodes), lambda g: block_channels(g, 16))
+    blocks = channels <= 16 and filters != 17
+    assert ("conv2d_nchwc" in ops(changed)) == (blocks or filters == 32)
+    if blocks:
+        expected = ["pack_channels", "conv2d_nchwc", "bias_add", "relu", "pool2d", "conv2d_nchwc",
+                    "exp", "unpack_channels"]  # fmt: skip
+        assert ops(changed) == expected
+
+
+def test_grouped_convolutions_stay_plain() -> None:
+    b = Builder(17)
+    x = Value("x", (1, 16, 5, 5), "float32")
+    weight = b.constant(floats(16, 1, 3, 3), "w")
+    y = b.add("conv2d", [x, weight], "y", **{**CONV, "groups": 16})
+    changed = check_same(Graph("g", [x], [y], b.nodes), lambda g: block_channels(g, 16))
+    assert ops(changed) == ["conv2d"]
+
+
+@pytest.mark.parametrize("columns", [1, 16, 17, 40])
+def test_pack_dense(columns: int) -> None:
+    b = Builder(17)
+    x = Value("x", (3, 7), "float32")
+    y = b.add("dense", [x, b.constant(floats(columns, 7), "w")], "y")
+    changed = check_same(Graph("g", [x], [y], b.nodes), lambda g: pack_dense(g, 16))
+    assert ops(changed)[0] == "dense_packed"
+    assert ("slice" in ops(changed)) == (columns % 16 != 0)
+
+
+def test_fuse_puts_what_follows_an_anchor_into_its_group() -> None:
+    b, x, c = conv_net(bias=True)
+    y = b.add("add", [b.add("relu", [c]), b.add("exp", [c])], "y")
+    groups = fuse_nodes(Graph("g", [x], [y], b.nodes))
+    assert groups[0].name == "conv2d_bias_add"
+    assert sum(len(g.nodes) for g in groups) == len(b.nodes)
+
+
+def test_flops() -> None:
+    b, x, y = conv_net(filters=16, channels=8)
+    assert flops(Graph("g", [x], [y], b.nodes)) == 2 * 16 * 5 * 6 * 8 * 9
+
+
+@st.composite
+def random_graphs(draw: Any) -> Graph:
+    """Element-wise nodes, reshapes and reductions over earlier values."""
+    b = Builder(17)
+    x = Value("x", (draw(st.integers(1, 5)), draw(st.integers(1, 40))), "float32")
+    values = [x]
+    for k in range(draw(st.integers(1, 25))):
+        v = draw(st.sampled_from(values[-6:]))
+        kind = draw(st.sampled_from(["relu", "add", "reshape", "softmax", "reduce", "concat"]))
+        if kind == "add":
+            same = [u for u in values if u.shape == v.shape]
+            out = b.add("add", [v, draw(st.sampled_from(same))], f"n{k}")
+        elif kind == "reshape":
+            out = b.add("reshape", [v], f"n{k}", shape=tuple(reversed(v.shape)))
+        elif kind == "reduce":
+            out = b.add("reduce", [v], f"n{k}", type="sum", axes=[1], keepdims=True)
+        elif kind == "concat" and v.nbytes < 4096:
+            out = b.add("concat", [v, v], f"n{k}", axis=0)
+        else:
+            attrs = {"axis": 1} if kind == "softmax" else {}
+            out = b.add(kind if kind == "softmax" else "relu", [v], f"n{k}", **attrs)
+        values.append(out)
+    chosen = draw(st.sets(st.sampled_from(values[1:]), min_size=1, max_size=3))
+    graph = Graph("random", [x], [v for v in values if v in chosen], b.nodes)
+    graph.drop_dead_nodes()
+    return graph
+
+
+@settings(max_examples=80, deadline=None)
+@given(random_graphs())
+def test_groups_run_in_order_and_live_values_never_overlap(graph: Graph) -> None:
+    groups = fuse_nodes(graph)
+    assert sorted(n.name for g in groups for n in g.nodes) == sorted(n.name for n in graph.nodes)
+    ready = {*graph.inputs}
+    for g in groups:
+        assert all(v in ready or v.is_constant for v in g.inputs)
+        ready.add(g.output)
+    assert ready.issuperset(graph.outputs)
+    offsets, size = plan_memory(graph, groups)
+    last = {v: k for k, g in enumerate(groups) for v in g.inputs}
+    live: dict[Value, int] = {}
+    for k, g in enumerate(groups):
+        live = {v: at for v, at in live.items() if last[v] >= k}
+        if g.output in offsets:
+            start = offsets[g.output]
+            end = start + int(np.prod(g.output.shape)) * parse(g.output.dtype).nbytes
+            assert start % ALIGN == 0
+            assert end <= size
+            for other, at in live.items():
+                assert end <= at or at + other.nbytes <= start, (g.output, other)
+            if g.output in last:
+                live[g.output] = start
+    assert all(v in offsets or v in graph.outputs for g in groups for v in [g.output])
