@@ -52,10 +52,17 @@ def stage_guards(
 
 
 def _double_work(bounds: Bounds, stage: StageState) -> list[tuple[PrimExpr, PrimExpr]]:
-    """(offset, extent) of reduction axes that may run over; data done twice is harmless."""
+    """(offset, extent) of axes that may run over and so count something twice.
+
+    Data done twice is harmless, unless its loop is inside one of the reduction: then the value is
+    not initialised anew each time.
+    """
     family = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
     if not stage.relations or not family:
         return []
+    order = [leaf in family for leaf in stage.leaf_iter_vars]
+    if False in order[order.index(True) :]:
+        family = derived_from(stage.relations, stage.op.root_iter_vars())
     offsets = root_offsets(bounds, stage)
     mine = {a: e for a, e in offsets.items() if a in family}
     return overruns(stage.relations, mine, bounds[stage].extent)

@@ -25,3 +25,19 @@ def test_an_inner_part_split_again_visits_no_element_twice(extent: int, symbolic
     for simple in (True, False):
         got = run(lower(s, [a, b], simple_mode=simple)["main"], data)["B"]
         np.testing.assert_array_equal(got, extent)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_data_inside_a_reduction_is_visited_once(symbolic: bool) -> None:
+    n = te.var("n") if symbolic else 6
+    a = te.placeholder((n, 3), name="A")
+    k = te.reduce_axis((0, 3), name="k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[0], nparts=4)
+    parts = s[b].split(inner, factor=8)
+    s[b].reorder(b.op.reduce_axis[0], outer, *parts)
+    data = {"A": np.ones((6, 3), "float32"), "B": np.zeros(6, "float32")}
+    for simple in (True, False):
+        got = run(lower(s, [a, b], simple_mode=simple)["main"], data)["B"]
+        np.testing.assert_array_equal(got, 3)
