@@ -23,22 +23,18 @@ def create_group(
     if not members:
         raise Illegal("the group is empty", legal="outputs must be computed from the inputs")
     parent = _common_parent(members)
+    tops = {id(top): top for top in (_below(stage, parent) for stage in members)}
+    inside = {id(stage) for stage in members}
+    for top in tops.values():
+        if top.is_group and any(_inside(s, top) and id(s) not in inside for s in sch.stages):
+            raise Illegal(
+                "the new group overlaps another group only in part",
+                legal="groups contain each other or have no stage in common",
+            )
     group: StageState = sch.new_stage(None, "group")
     group.group = parent
-    counts: dict[int, int] = {}
-    for stage in members:
-        top = _below(stage, parent)
-        counts[id(top)] = counts.get(id(top), 0) + (0 if top is stage else 1)
+    for top in tops.values():
         top.group = group
-    for other in sch.groups:
-        if other is group or other.group is not group:
-            continue
-        size = sum(1 for s in sch.stages if _inside(s, other))
-        if size != counts.get(id(other), size):
-            for stage in members:
-                if stage.group is group:
-                    stage.group = parent
-            raise Illegal("the new group overlaps another group only in part")
     return group
 
 

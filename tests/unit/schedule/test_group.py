@@ -1,0 +1,71 @@
+"""Groups: stages that move together."""
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te
+from tilewright.base.errors import ScheduleError
+
+
+def chain():
+    a = te.placeholder((8, 4), name="A")
+    b = te.compute((8, 4), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((8, 4), lambda i, j: b[i, j] * 2.0, name="C")
+    d = te.compute((8, 4), lambda i, j: c[i, j] - 3.0, name="D")
+    e = te.compute((8, 4), lambda i, j: d[i, j] * d[i, j], name="E")
+    return a, b, c, d, e
+
+
+def check(s, a, e):
+    f = tvm.build(s, [a, e], "llvm")
+    x = np.arange(32, dtype="float32").reshape(8, 4)
+    y = np.zeros_like(x)
+    f(x, y)
+    np.testing.assert_array_equal(y, ((x + 1) * 2 - 3) ** 2)
+
+
+def test_a_group_is_computed_where_it_is_attached():
+    a, b, c, d, e = chain()
+    s = te.create_schedule(e.op)
+    g = s.create_group(outputs=d, inputs=b, include_inputs=True)
+    g.compute_at(s[e], e.op.axis[0])
+    text = str(tvm.lower(s, [a, e]))
+    assert text.index("for i in") < text.index("B = T.allocate([4]")
+    check(s, a, e)
+
+
+def test_a_group_around_a_group():
+    a, b, c, d, e = chain()
+    s = te.create_schedule(e.op)
+    inner = s.create_group(outputs=c, inputs=b, include_inputs=True)
+    outer = s.create_group(outputs=d, inputs=b, include_inputs=True)
+    assert inner.group is outer and outer.group is None
+    assert s[d].group is outer and s[b].group is inner and s[c].group is inner
+    outer.compute_at(s[e], e.op.axis[0])
+    check(s, a, e)
+
+
+def test_groups_may_not_overlap_in_part():
+    _, b, c, d, e = chain()
+    s = te.create_schedule(e.op)
+    s.create_group(outputs=c, inputs=b, include_inputs=True)
+    with pytest.raises(ScheduleError, match="overlaps another group only in part"):
+        s.create_group(outputs=d, inputs=c, include_inputs=True)
+    assert s[d].group is None
+
+
+def test_an_empty_group_is_refused():
+    a, b, _, _, e = chain()
+    s = te.create_schedule(e.op)
+    with pytest.raises(ScheduleError, match="the group is empty"):
+        s.create_group(outputs=b, inputs=b)
+    assert a is not None
+
+
+def test_stages_of_a_group_attach_inside_it():
+    _, b, c, _, e = chain()
+    s = te.create_schedule(e.op)
+    s.create_group(outputs=c, inputs=b, include_inputs=True)
+    with pytest.raises(ScheduleError, match="Can only assign compute_at to stages within the same"):
+        s[b].compute_at(s[e], e.op.axis[0])
