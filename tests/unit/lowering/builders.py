@@ -12,6 +12,7 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
 from tilewright.loopir.iter import IterVar
+from tilewright.loopir.verify import verify
 from tilewright.loopir.visit import walk
 from tilewright.lowering.options import LowerOptions
 
@@ -54,6 +55,7 @@ def checked(
     """The transformed function, after a comparison of what both compute."""
     want = run(func, arrays, scalars)
     new = transform(func, options or LowerOptions())
+    verify(new)
     got = run(new, arrays, scalars)
     for name, array in want.items():
         np.testing.assert_array_equal(got[name], array, err_msg=str(new))

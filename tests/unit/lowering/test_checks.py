@@ -10,7 +10,7 @@ import pytest
 from tests.unit.lowering.builders import K, checked, function, loop, nodes
 from tests.unit.lowering.evaluator import run
 from tilewright.base import config
-from tilewright.base.errors import CompileError
+from tilewright.base.errors import CompileError, InternalError
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
@@ -296,6 +296,15 @@ def test_user_pass_that_returns_nothing() -> None:
 
     options = LowerOptions(user_passes=((1, forgetful),))  # type: ignore[arg-type]
     with pytest.raises(CompileError, match="forgetful must return a PrimFunc, got NoneType"):
+        run_pipeline(small(), options)
+
+
+def test_what_a_pass_breaks_is_found() -> None:
+    def careless(func: S.PrimFunc) -> S.PrimFunc:
+        return func.with_body(S.BufferStore(B, E.Var("x", "float32"), [0]))
+
+    options = LowerOptions(verify=True, user_passes=((2, careless),))
+    with pytest.raises(InternalError, match="after careless"):
         run_pipeline(small(), options)
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.lowering.evaluator import run
 from tests.unit.lowering.random_programs import Program
 from tilewright.loopir import stmt as S
+from tilewright.loopir.verify import verify
 from tilewright.lowering.options import LowerOptions
 from tilewright.lowering.pipeline import PHASES, run_pipeline
 
@@ -27,9 +28,10 @@ def test_each_pass(seeds: range) -> None:
         program = Program(seed)
         want = run(program.func, program.arrays, program.scalars)
         func = program.func
-        options = LowerOptions(unroll_max_step=8 * (seed % 2))
+        options = LowerOptions(verify=True, unroll_max_step=8 * (seed % 2))
         for one in PASSES:
             new = one(func, options)
+            verify(new, after=one.__name__)
             if new is not func:
                 same(program, want, new, f"seed {seed}, {one.__name__}")
             func = new
@@ -41,6 +43,7 @@ def test_options(seeds: range) -> None:
         program = Program(seed)
         want = run(program.func, program.arrays, program.scalars)
         options = LowerOptions(
+            verify=True,
             simple_mode=seed % 5 == 0,
             partition_const_loop=seed % 3 == 0,
             disable_vectorize=seed % 7 == 0,
@@ -60,7 +63,7 @@ def test_pipeline_without_one_pass(index: int) -> None:
     for seed in range(2000 + index, 2003 + index):
         program = Program(seed)
         want = run(program.func, program.arrays, program.scalars)
-        options = LowerOptions(disabled_pass=(name,))
+        options = LowerOptions(verify=True, disabled_pass=(name,))
         same(program, want, run_pipeline(program.func, options), f"seed {seed} without {name}")
 
 
