@@ -128,9 +128,8 @@ def test_open_batch_is_one_and_can_be_given() -> None:
     dims[0].dim_param = "N"
     assert graph.load_onnx(model).inputs[0].shape == (1, 3)
     x = floats(5, 3)
-    np.testing.assert_array_equal(
-        ours(model, {"x": x}, shapes={"x": (5, 3)})["y"], np.maximum(x, 0)
-    )
+    result = ours(model, {"x": x}, shapes={"x": (5, 3)})["y"]
+    np.testing.assert_array_equal(result, np.maximum(x, 0))
 
 
 def test_weights_in_a_file_beside_the_model(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_block_channels(filters: int, channels: int) -> None:
     assert ("conv2d_nchwc" in ops(changed)) == (blocks or filters == 32)
     if blocks:
         expected = ["pack_channels", "conv2d_nchwc", "bias_add", "relu", "pool2d", "conv2d_nchwc",
-                    "exp", "unpack_channels"]  # fmt: skip
+                    "sigmoid", "unpack_channels"]  # fmt: skip
         assert ops(changed) == expected
 
 

@@ -21,7 +21,7 @@ from ..graph.executable import Executable
 from ..graph.ir import Graph
 from ..graph.onnx.load import load_onnx, load_tensor
 from ..rt import threads
-from ..rt.files import write_atomically
+from ..rt.files import require_writable, write_atomically
 from . import show
 
 Array = np.ndarray[Any, Any]
@@ -59,6 +59,9 @@ def run(options: Options) -> int:
     if unknown:
         known = ", ".join(v.name for v in graph.outputs)
         raise TilewrightError(f"--output: the model has no output {unknown[0]!r}; it has: {known}")
+    for path in targets.values():
+        require_writable(path)
+    expected = None if options.check is None else _expected(options.check, graph)
     start = time.perf_counter()
     with show.progress("compiling") as step:
         net = compile_graph(graph, options.target, progress=step)
@@ -68,8 +71,9 @@ def run(options: Options) -> int:
         _save(path, results[name])
     times = _time(net, arrays, options.repeat)
     report = _report(graph, net, results, times, compile_s, random)
-    if options.check is not None:
-        report["check"] = _check(results[net.output_names[0]], options.check, options.rtol)
+    if expected is not None:
+        check = compare(results[net.output_names[0]], expected, options.rtol)
+        report["check"] = {**check, "file": options.check}
     if options.profile:
         report["profile"] = [
             {"nodes": nodes, "ms": seconds * 1e3} for nodes, seconds in net.profile(arrays)
@@ -92,7 +96,9 @@ def _shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(d) for d in text.split(","))
     except ValueError:
-        raise TilewrightError(f"a shape is numbers with commas between, got {text!r}") from None
+        raise TilewrightError(
+            f"--shape: a shape is numbers with commas between, got {text!r}"
+        ) from None
 
 
 def _input_data(graph: Graph, files: Mapping[str, str]) -> tuple[dict[str, Array], list[str]]:
@@ -127,6 +133,20 @@ def load_array(path: str) -> Array:
         array: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ImportModelError(f"cannot read an array from {path}: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise ImportModelError(f"{path} holds several arrays; give a .npy file with one")
+    return array
+
+
+def _expected(path: str, graph: Graph) -> Array:
+    """The array of --check, which must fit the first output."""
+    array, output = load_array(path), graph.outputs[0]
+    if array.shape != output.shape:
+        raise TilewrightError(
+            f"--check: {path} has shape {array.shape}, the output has {output.shape}"
+        )
+    if array.dtype.kind not in "biuf":
+        raise TilewrightError(f"--check: {path} holds {array.dtype}, which are no numbers")
     return array
 
 
@@ -181,15 +201,19 @@ def _report(
     return report
 
 
-def _check(actual: Array, path: str, rtol: float) -> dict[str, Any]:
-    """How far the output is from what is expected, relative to the largest expected value."""
-    expected = load_array(path)
-    if expected.shape != actual.shape:
-        raise TilewrightError(
-            f"--check: {path} has shape {expected.shape}, the output has {actual.shape}"
-        )
+def compare(actual: Array, expected: Array, rtol: float) -> dict[str, Any]:
+    """How far the output is from what is expected, relative to the largest expected value.
+
+    Infinities and NaNs must stand where they are expected; where they do not, the worst error is
+    None.
+    """
     wide, reference = actual.astype(np.float64), expected.astype(np.float64)
-    scale = float(np.abs(reference).max()) if reference.size else 0.0
-    error = float(np.abs(wide - reference).max()) if reference.size else 0.0
+    same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
+    with np.errstate(invalid="ignore"):
+        differences = np.where(same, 0.0, np.abs(wide - reference))
+    finite = np.abs(reference[np.isfinite(reference)])
+    scale = float(finite.max()) if finite.size else 0.0
+    error = float(differences.max()) if differences.size else 0.0
     worst = error / scale if scale else error
-    return {"ok": bool(worst <= rtol), "worst_error": worst, "rtol": rtol, "file": path}
+    known = worst if np.isfinite(worst) else None
+    return {"ok": bool(worst <= rtol), "worst_error": known, "rtol": rtol}

@@ -14,11 +14,16 @@ Array = np.ndarray[Any, Any]
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on stderr; gives the function that moves it."""
+    """A progress bar on stderr (a line where that is no terminal); gives the function that moves
+    it.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield _lines(title)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -33,6 +38,16 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
             bar.update(task, completed=done, total=total, item=name[:40])
 
         yield step
+
+
+def _lines(title: str) -> Callable[[int, int, str], None]:
+    """A step function that writes a line at each quarter of the way."""
+
+    def step(done: int, total: int, name: str) -> None:
+        if done == total or done * 4 // total > (done - 1) * 4 // total:
+            print(f"{title}: {done}/{total} kernels", file=sys.stderr, flush=True)
+
+    return step
 
 
 def is_classifier(output: Array) -> bool:
@@ -52,7 +67,7 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     for name in report.get("random_inputs", ()):
         console.print(f"note: input {name} is random data (seed {report['seed']})")
     for name, array in results.items():
@@ -77,10 +92,9 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
     if "check" in report:
         check = report["check"]
         word = "ok" if check["ok"] else "WRONG"
-        console.print(
-            f"check {word}: worst error {check['worst_error']:.3g} of the largest value "
-            f"(tolerance {check['rtol']:.3g})"
-        )
+        worst = check["worst_error"]
+        error = "not finite" if worst is None else f"{worst:.3g} of the largest value"
+        console.print(f"check {word}: worst error {error} (tolerance {check['rtol']:.3g})")
     if "profile" in report:
         table = Table("ms", "nodes", title="kernels, slowest first")
         for row in sorted(report["profile"], key=lambda r: -r["ms"]):
@@ -92,7 +106,7 @@ def facts(rows: Mapping[str, Any]) -> None:
     """Names and values, one a line."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     width = max(map(len, rows))
     for name, value in rows.items():
-        console.print(f"{name.ljust(width)}  {value}", soft_wrap=True)
+        console.print(f"{name.ljust(width)}  {value}")

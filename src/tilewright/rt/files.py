@@ -31,6 +31,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Raise TilewrightError now if `path` could not be written later."""
+    target = Path(path)
+    if target.is_dir():
+        raise TilewrightError(f"cannot write {target}: it is a directory")
+    if not target.parent.is_dir():
+        raise TilewrightError(f"cannot write {target}: there is no directory {target.parent}")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise TilewrightError(f"cannot write {target}: no permission to write {target.parent}")
+
+
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Make `data` the content of a file, all of it or nothing."""
     with replacing(path) as temporary:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence, Set
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...base.dtype import canonical
-from ...base.errors import ImportModelError
+from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value, constant
 from . import math, nn, tensor
 from .convert import Builder, Converter, OnnxNode
@@ -45,6 +46,10 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
         if item.name not in known:
             known[item.name] = _input(onnx, item, shapes or {})
             inputs.append(known[item.name])
+    unknown = sorted(set(shapes or {}) - {v.name for v in inputs})
+    if unknown:
+        has = ", ".join(v.name for v in inputs) or "none"
+        raise ImportModelError(f"the model has no input {unknown[0]!r} to shape; inputs: {has}")
     read = {o.name for o in graph.output} | {i for n in graph.node for i in n.input}
     for node in graph.node:
         _convert(onnx, builder, node, known, folder, read)
@@ -121,6 +126,7 @@ def _array(onnx: Any, tensor_proto: Any, folder: Path | None) -> np.ndarray[Any,
     """The data of an initializer, which may lie in a file beside the model."""
     if tensor_proto.data_location == onnx.TensorProto.EXTERNAL:
         return _external(onnx, tensor_proto, folder)
+    _element_type(onnx, tensor_proto.data_type, f"weight {tensor_proto.name!r}")
     try:
         result: np.ndarray[Any, Any] = onnx.numpy_helper.to_array(tensor_proto)
     except (ValueError, TypeError) as error:
@@ -141,43 +147,74 @@ def _external(onnx: Any, tensor_proto: Any, folder: Path | None) -> np.ndarray[A
         raise ImportModelError(
             f"weight {name!r}: external data {location!r} is outside the model's folder"
         )
-    offset, shape = int(entries.get("offset", 0)), tuple(tensor_proto.dims)
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor_proto.data_type)
-    count = int(np.prod(shape)) if shape else 1
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+    except ValueError:
+        raise ImportModelError(f"weight {name!r}: offset or length is no number") from None
+    shape = tuple(tensor_proto.dims)
+    dtype = _element_type(onnx, tensor_proto.data_type, f"weight {name!r}")
+    needed = prod(shape) * dtype.itemsize
     try:
         size = path.stat().st_size
     except OSError as error:
         raise ImportModelError(f"weight {name!r}: cannot read {path}: {error.strerror}") from None
-    if offset < 0 or size < offset + count * dtype.itemsize:
+    if offset < 0 or size < offset + needed:
         raise ImportModelError(
             f"weight {name!r}: {location} has {size} bytes, "
-            f"{offset + count * dtype.itemsize} are needed: the file is cut off"
+            f"{offset + needed} are needed: the file is cut off"
         )
+    if length not in (-1, needed):
+        raise ImportModelError(
+            f"weight {name!r} of shape {list(shape)} has {needed} bytes, "
+            f"the model says {length} bytes of {location}"
+        )
+    if not needed:
+        return np.empty(shape, dtype)
     return np.memmap(path, dtype, "r", offset, shape)
 
 
+def _element_type(onnx: Any, number: int, what: str) -> np.dtype[Any]:
+    """The NumPy type of an ONNX element type."""
+    try:
+        dtype: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+        canonical(dtype)
+    except (KeyError, TypeError, TilewrightError):
+        kinds = {v: k for k, v in onnx.TensorProto.DataType.items()}
+        raise ImportModelError(
+            f"{what} has elements of type {kinds.get(number, number)}, which is not supported"
+        ) from None
+    return dtype
+
+
 def _input(onnx: Any, item: Any, shapes: Mapping[str, Sequence[int]]) -> Value:
-    kind = item.type.tensor_type
-    dtype = canonical(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    what = f"input {item.name!r}"
+    if item.type.WhichOneof("value") != "tensor_type":
+        kind = item.type.WhichOneof("value") or "unknown type"
+        raise ImportModelError(f"{what} is no tensor but of {kind}, which is not supported")
+    tensor_type = item.type.tensor_type
+    dtype = canonical(_element_type(onnx, tensor_type.elem_type, what))
     given = shapes.get(item.name)
-    dims = list(kind.shape.dim)
-    if given is not None:
-        if len(given) != len(dims):
-            raise ImportModelError(
-                f"input {item.name!r} has {len(dims)} dimensions, got shape {list(given)}"
-            )
+    if not tensor_type.HasField("shape"):
+        if given is None:
+            raise ImportModelError(f"{what} has no shape; give shapes={{{item.name!r}: (...)}}")
         return Value(item.name, given, dtype)
+    dims = list(tensor_type.shape.dim)
+    if given is not None and len(given) != len(dims):
+        raise ImportModelError(f"{what} has {len(dims)} dimensions, got shape {list(given)}")
     shape = []
     for k, d in enumerate(dims):
-        if d.HasField("dim_value"):
-            shape.append(d.dim_value)
-        elif k == 0:
-            shape.append(1)
-        else:
+        fixed = d.dim_value if d.HasField("dim_value") else None
+        extent = fixed if given is None else given[k]
+        if extent is None and k > 0:
             raise ImportModelError(
-                f"input {item.name!r}: dimension {k} ({d.dim_param or '?'}) is open; "
+                f"{what}: dimension {k} ({d.dim_param or '?'}) is open; "
                 f"give shapes={{{item.name!r}: (...)}}"
             )
+        if fixed is not None and extent != fixed:
+            raise ImportModelError(f"{what}: dimension {k} is {fixed} in the model, got {extent}")
+        shape.append(1 if extent is None else extent)
+    if min(shape, default=1) < 1:
+        raise ImportModelError(f"{what}: extents must be positive, got shape {shape}")
     return Value(item.name, shape, dtype)
 
 
