@@ -26,7 +26,7 @@ def check(s, a, e):
 
 
 def test_a_group_is_computed_where_it_is_attached():
-    a, b, c, d, e = chain()
+    a, b, _c, d, e = chain()
     s = te.create_schedule(e.op)
     g = s.create_group(outputs=d, inputs=b, include_inputs=True)
     g.compute_at(s[e], e.op.axis[0])
