@@ -98,7 +98,8 @@ def compare(built: Built, s: Any) -> str | None:
         bound = te_eval_bound(built.output, needed, symbols=built.symbols)
         expected, limit = bound if isinstance(bound, tuple) else bound[0]
         with np.errstate(all="ignore"):
-            wrong = ~(np.abs(out.astype(np.float64) - expected) <= limit)
+            off = np.abs(out.astype(np.float64) - expected)
+            wrong = ~((out == expected) | (off <= limit))
     if not np.any(wrong):
         return None
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
