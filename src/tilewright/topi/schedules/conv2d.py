@@ -15,7 +15,14 @@ from __future__ import annotations
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
 from .injective import arrange
-from .machine import Machine, extent_of, largest_divisor
+from .machine import (
+    PARALLEL_PRODUCTS,
+    Machine,
+    extent_of,
+    largest_divisor,
+    parallel_if,
+    work_of,
+)
 
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 
@@ -48,6 +55,7 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     lanes = machine.lanes(conv.dtype)
     block = extent_of(s[conv].op.axis[-1])
     vectors = max(1, block // lanes)
+    work = work_of(conv)
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
     _, chunks, _, width, _ = (extent_of(a) for a in s[out].op.axis)
@@ -60,7 +68,7 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     s[out].vectorize(fi)
     s[out].unroll(fo_inner)
     s[out].unroll(ow_inner)
-    s[out].parallel(s[out].fuse(n, fo_outer, oh))
+    parallel_if(s[out], s[out].fuse(n, fo_outer, oh), work, PARALLEL_PRODUCTS)
 
     stage = s[conv]
     stage.compute_at(s[out], ow_outer)
@@ -85,6 +93,7 @@ def schedule_padding(s: Schedule, conv: Tensor, machine: Machine) -> None:
 def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
     """Convolution on plain NCHW data: vectors along the width, a few filters at a time."""
     lanes = machine.lanes(conv.dtype)
+    work = work_of(conv)
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
     n, f, oh, ow = s[out].op.axis
@@ -94,7 +103,7 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machin
     s[out].reorder(n, f_outer, oh, ow_outer, f_inner, ow_inner)
     s[out].vectorize(ow_inner)
     s[out].unroll(f_inner)
-    s[out].parallel(s[out].fuse(n, f_outer, oh))
+    parallel_if(s[out], s[out].fuse(n, f_outer, oh), work, PARALLEL_PRODUCTS)
     stage = s[conv]
     stage.compute_at(s[out], ow_outer)
     n, f, oh, ow = stage.op.axis

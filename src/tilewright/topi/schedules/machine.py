@@ -7,7 +7,10 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...loopir.expr import const_int
+from ...loopir.iter import IterVar
+from ...schedule.api import Stage
 from ...target.target import Target
+from ...tensor.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,24 @@ class Machine:
 def extent_of(axis: Any) -> int:
     """The extent of a root axis, 0 where it is not known."""
     return const_int(axis.dom.extent) or 0
+
+
+PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
+PARALLEL_STEPS = 1 << 15  # elements read
+
+
+def work_of(t: Tensor) -> int:
+    """Elements of a tensor times steps of its reduction; 0 where that is not known."""
+    work = 1
+    for axis in (*getattr(t.op, "axis", ()), *getattr(t.op, "reduce_axis", ())):
+        work *= extent_of(axis)
+    return work
+
+
+def parallel_if(stage: Stage, axis: IterVar, work: int, least: int) -> None:
+    """Run a loop on all threads where there is work for them, or where it is not known."""
+    if not work or work >= least:
+        stage.parallel(axis)
 
 
 def largest_divisor(n: int, limit: int) -> int:

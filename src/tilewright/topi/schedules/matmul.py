@@ -10,7 +10,14 @@ from __future__ import annotations
 from ...loopir.expr import const_int
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
-from .machine import Machine, extent_of, largest_divisor
+from .machine import (
+    PARALLEL_PRODUCTS,
+    Machine,
+    extent_of,
+    largest_divisor,
+    parallel_if,
+    work_of,
+)
 
 SMALL_ROWS = 4
 
@@ -21,6 +28,7 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: Machine)
     """
     lanes = machine.lanes(product.dtype)
     m, n = (extent_of(a) for a in s[out].op.axis[-2:])
+    work = work_of(product)
     if product.op is out.op:
         product = s.cache_write(out, "local")
     *batch, i, j = s[out].op.axis
@@ -32,7 +40,8 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: Machine)
     s[out].vectorize(jv)
     s[out].unroll(jp)
     s[out].unroll(ii)
-    s[out].parallel(s[out].fuse(*batch, jo) if batch else jo)
+    outer = s[out].fuse(*batch, jo) if batch else jo
+    parallel_if(s[out], outer, work, PARALLEL_PRODUCTS)
     stage = s[product]
     stage.compute_at(s[out], io)
     *batch, i, j = stage.op.axis
@@ -59,6 +68,7 @@ def register_tile(m: int, n: int, lanes: int, registers: int) -> tuple[int, int]
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
     """Blocks of columns in parallel; for each, a few rows of accumulators over the reduction."""
+    work = work_of(product)
     if product.op is out.op:
         product = s.cache_write(out, "local")
     i, j, v = s[out].op.axis
@@ -67,7 +77,7 @@ def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Ma
     s[out].reorder(j, io, ii, v)
     s[out].vectorize(v)
     s[out].unroll(ii)
-    s[out].parallel(j)
+    parallel_if(s[out], j, work, PARALLEL_PRODUCTS)
     stage = s[product]
     stage.compute_at(s[out], io)
     i, j, v = stage.op.axis

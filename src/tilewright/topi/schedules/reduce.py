@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
-from .machine import Machine, extent_of
+from .machine import PARALLEL_STEPS, Machine, extent_of, parallel_if, work_of
 
-PARALLEL_WORK = 1 << 14
+PARALLEL_EXPONENTIALS = 1 << 13
 
 
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
@@ -24,7 +24,7 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
     if size > 1:
         stage.vectorize(inner)
     head = stage.fuse(*outer[:3]) if len(outer) >= 3 else stage.fuse(*outer)
-    stage.parallel(head)
+    parallel_if(stage, head, work_of(pool), PARALLEL_STEPS)
     if pool.op is not out.op:
         s[pool].compute_at(stage, outer[3] if len(outer) > 3 else head)
         *_, last = s[pool].op.axis
@@ -42,9 +42,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
     op = stage.op
     lanes = machine.lanes(red.dtype)
     last_k = op.reduce_axis[-1]
-    work = 1
-    for a in (*op.axis, *op.reduce_axis):
-        work *= extent_of(a)
+    work = work_of(red)
     factored = None
     if _runs_along_rows(red) and extent_of(last_k) >= 4 * lanes and op.num_outputs == 1:
         _, ki = stage.split(last_k, factor=lanes)
@@ -56,8 +54,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
             s[factored].reorder(*s[factored].op.reduce_axis, s[factored].op.axis[0])
         return
     head = s[out].fuse(*axes[:-1]) if len(axes) > 2 else axes[0]
-    if work >= PARALLEL_WORK or not work:
-        s[out].parallel(head)
+    parallel_if(s[out], head, work, PARALLEL_STEPS)
     at = head
     if red.op is not out.op:
         s[red].compute_at(s[out], at)
@@ -85,7 +82,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     if len(axes) == 1:
         return
     rows = s[out].fuse(*axes[:-1]) if len(axes) > 2 else axes[0]
-    s[out].parallel(rows)
+    parallel_if(s[out], rows, work_of(out), PARALLEL_EXPONENTIALS)
     lanes = machine.lanes(out.dtype)
     if extent_of(axes[-1]) >= lanes:
         _, lane = s[out].split(axes[-1], factor=lanes)
