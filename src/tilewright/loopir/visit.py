@@ -113,6 +113,17 @@ def post_order_visit(node: Any, visitor: Callable[[Any], None]) -> None:
         stack.extend((c, False) for c in reversed(children(item)))
 
 
+def tree_size(node: Any) -> int:
+    """How many nodes `node` has with shared ones counted once per use: the length of its text."""
+    sizes: dict[int, int] = {}
+
+    def visit(item: Any) -> None:
+        sizes[id(item)] = 1 + sum(sizes[id(c)] for c in children(item))
+
+    post_order_visit(node, visit)
+    return sizes[id(node)]
+
+
 def uses_var(node: Any, predicate: Callable[[E.Var], bool]) -> bool:
     """Whether a variable for which `predicate` holds is read below `node`."""
     return any(isinstance(x, E.Var) and predicate(x) for x in nodes(node))
