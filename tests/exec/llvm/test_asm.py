@@ -1,0 +1,114 @@
+"""What stands in machine code, for named CPUs, so that no test depends on the host."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks.matmul import ROWS, schedule, tile_vectors
+from tilewright import build, te
+from tilewright.target.target import Target
+
+AVX512 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
+AVX2 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
+NEON = "llvm -mtriple=aarch64-linux-gnu"
+LABEL = re.compile(r"^(\.L\w+):")
+COUNTING = {"addq", "incq", "decq", "subq", "cmpq", "jne", "jb", "jl"}
+
+
+def innermost_loops(assembly: str) -> list[list[str]]:
+    """Instructions of each loop of x86 code: from a label to a jump back to it."""
+    loops: list[list[str]] = []
+    label, body = "", []
+    for line in assembly.splitlines():
+        found = LABEL.match(line)
+        text = line.split("#")[0].strip()
+        if found:
+            label, body = found[1], []
+        elif text and not text.startswith("."):
+            body.append(text)
+            operation, _, operand = text.partition("\t")
+            if operation.startswith("j") and operand.strip() == label:
+                loops.append(list(body))
+    return loops
+
+
+@pytest.mark.parametrize("text, register", [(AVX512, "%zmm"), (AVX2, "%ymm")])
+def test_the_inner_loop_of_the_matmul_is_fmas_loads_and_counting(text: str, register: str) -> None:
+    """The accumulators stay in registers: no store, no reload, no move, no index arithmetic."""
+    target = Target(text)
+    s, args = schedule(target, packed=True, size=256)
+    loops = innermost_loops(build(s, args, target, name="product").get_source("asm"))
+    tile = tile_vectors(target.num_vector_registers)
+    hot = [loop for loop in loops if sum("vfmadd" in x for x in loop) == ROWS * tile]
+    assert len(hot) == 1
+    rest = [x for x in hot[0] if "vfmadd" not in x]
+    loads = [x for x in rest if x.startswith(("vmovups", "vmovaps"))]
+    broadcasts = [x for x in rest if x.startswith("vbroadcastss")]
+    counting = [x for x in rest if x.split()[0] in COUNTING]
+    assert len(rest) == len(loads) + len(broadcasts) + len(counting)
+    assert len(loads) <= tile
+    assert len(broadcasts) <= ROWS
+    assert len(counting) <= 4
+    for x in loads + broadcasts:
+        assert re.search(rf"\(.*\), {register}\d+$", x), f"not a load: {x}"
+    accumulators = {x.rsplit(", ", 1)[1] for x in hot[0] if "vfmadd" in x}
+    assert len(accumulators) == ROWS * tile
+    assert all(a.startswith(register) for a in accumulators)
+
+
+@pytest.mark.parametrize("text, register", [(AVX512, "%zmm"), (AVX2, "%ymm")])
+def test_packing_copies_whole_vectors(text: str, register: str) -> None:
+    target = Target(text)
+    s, args = schedule(target, packed=False, size=256)
+    loops = innermost_loops(build(s, args, target, name="product").get_source("asm"))
+    tile = tile_vectors(target.num_vector_registers)
+    copies = [x for x in loops if not any("fmadd" in y for y in x) and register in " ".join(x)]
+    assert len(copies) == 1
+    moves = [x for x in copies[0] if x.startswith("vmov")]
+    assert len(moves) == 2 * tile
+    assert sum(x.endswith(")") for x in moves) == tile
+    assert {x.split()[0] for x in copies[0]} <= COUNTING | {"vmovups", "vmovaps"}
+
+
+@pytest.mark.parametrize("text, instruction", [(AVX512, "prefetcht0"), (NEON, "prfm")])
+def test_a_prefetch_is_an_instruction(text: str, instruction: str) -> None:
+    """It stands in the code with the primitive, and not without it."""
+
+    def assembly(with_prefetch: bool) -> str:
+        a = te.placeholder((64, 256), name="A")
+        b = te.compute((64, 256), lambda i, j: a[i, j] * 2.0, name="B")
+        s = te.create_schedule(b.op)
+        if with_prefetch:
+            s[b].prefetch(a, b.op.axis[0], 1)
+        return build(s, [a, b], text, name="double").get_source("asm")
+
+    assert instruction in assembly(True)
+    assert instruction not in assembly(False)
+
+
+def test_unrolled_copies_leave_no_loop() -> None:
+    def loops(unroll: bool) -> int:
+        a = te.placeholder((200, 256), name="A")
+        b = te.compute((200,), lambda i: a[i, 0] * 2.0, name="B")
+        s = te.create_schedule(b.op)
+        if unroll:
+            s[b].unroll(b.op.axis[0])
+        return len(innermost_loops(build(s, [a, b], AVX512, name="f").get_source("asm")))
+
+    assert loops(True) == 0
+    assert loops(False) == 1
+
+
+def test_a_parallel_loop_calls_the_runtime() -> None:
+    def assembly(parallel: bool) -> str:
+        a = te.placeholder((256,), name="A")
+        b = te.compute((256,), lambda i: a[i] * 2.0, name="B")
+        s = te.create_schedule(b.op)
+        if parallel:
+            s[b].parallel(b.op.axis[0])
+        return build(s, [a, b], AVX512, name="f").get_source("asm")
+
+    assert "GOMP_parallel" in assembly(True)
+    assert "GOMP_parallel" not in assembly(False)
