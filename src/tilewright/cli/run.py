@@ -17,7 +17,7 @@ from ..base.errors import ImportModelError, TilewrightError
 from ..driver.peak import fma_peak
 from ..graph.build import compile as compile_graph
 from ..graph.build import flops
-from ..graph.executable import Executable
+from ..graph.executable import Executable, checked_inputs
 from ..graph.ir import Graph
 from ..graph.onnx.load import load_onnx, load_tensor
 from ..rt import threads
@@ -48,12 +48,15 @@ class Options:
 def run(options: Options) -> int:
     """Run the command; the exit status."""
     if options.repeat < 1:
-        raise TilewrightError("--repeat must be at least 1")
+        raise TilewrightError(f"--repeat must be at least 1, got {options.repeat}")
     if options.threads is not None:
+        if options.threads < 1:
+            raise TilewrightError(f"--threads must be at least 1, got {options.threads}")
         threads.set_num_threads(options.threads)
     shapes = {name: _shape(text) for name, text in map(_pair, options.shapes)}
     graph = load_onnx(options.model, shapes)
     arrays, random = _input_data(graph, dict(map(_pair, options.inputs)))
+    checked_inputs(graph.name, graph.inputs, arrays)
     targets = dict(map(_pair, options.outputs))
     unknown = sorted(set(targets) - {v.name for v in graph.outputs})
     if unknown:
@@ -130,12 +133,14 @@ def load_array(path: str) -> Array:
     if Path(path).suffix == ".pb":
         return load_tensor(path)
     try:
-        array: Array = np.load(path, allow_pickle=False)
+        array: Any = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ImportModelError(f"cannot read an array from {path}: {error}") from None
     if not isinstance(array, np.ndarray):
+        array.close()
         raise ImportModelError(f"{path} holds several arrays; give a .npy file with one")
-    return array
+    result: Array = array
+    return result
 
 
 def _expected(path: str, graph: Graph) -> Array:

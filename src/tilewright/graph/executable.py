@@ -90,7 +90,7 @@ class Executable:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Outputs by name. `inputs` has one array for each input, of its dtype and shape."""
-        arrays = self._checked(inputs)
+        arrays = checked_inputs(self.name, self.inputs, inputs)
         outputs = [np.empty(v.shape, parse(v.dtype).numpy) for v in self.outputs]
         self._invoke(arrays, outputs)
         return dict(zip(self.output_names, outputs))
@@ -104,30 +104,9 @@ class Executable:
         if code:
             raise TilewrightError(f"{self.name}: a kernel failed with code {code}")
 
-    def _checked(self, inputs: Mapping[str, Any]) -> list[Array]:
-        expected = ", ".join(repr(v) for v in self.inputs)
-        unknown = sorted(set(inputs) - {v.name for v in self.inputs})
-        if unknown:
-            raise ArgumentError(f"{self.name} has no input {unknown[0]!r}; inputs: {expected}")
-        result = []
-        for v in self.inputs:
-            if v.name not in inputs:
-                raise ArgumentError(f"{self.name}: input {v.name!r} is missing; inputs: {expected}")
-            array = np.asarray(inputs[v.name])
-            if array.shape != v.shape:
-                raise ArgumentError(
-                    f"{self.name}: input {v.name!r} has shape {array.shape}, expected {v.shape}"
-                )
-            if array.dtype != parse(v.dtype).numpy:
-                raise ArgumentError(
-                    f"{self.name}: input {v.name!r} is {array.dtype}, expected {v.dtype}"
-                )
-            result.append(np.ascontiguousarray(array))
-        return result
-
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on fixed inputs that are checked once; results are dropped. For timing."""
-        arrays = self._checked(inputs)
+        arrays = checked_inputs(self.name, self.inputs, inputs)
         outputs = [np.empty(v.shape, parse(v.dtype).numpy) for v in self.outputs]
 
         def call() -> None:
@@ -156,3 +135,27 @@ class Executable:
             result.append((" + ".join(nodes), float(np.median(times))))
         del whole
         return result
+
+
+def checked_inputs(name: str, values: Sequence[Value], inputs: Mapping[str, Any]) -> list[Array]:
+    """The arrays for the inputs `values` of network `name`, in order and compact.
+
+    Raises ArgumentError where one is missing, unknown, or of another shape or dtype.
+    """
+    expected = ", ".join(repr(v) for v in values)
+    unknown = sorted(set(inputs) - {v.name for v in values})
+    if unknown:
+        raise ArgumentError(f"{name} has no input {unknown[0]!r}; inputs: {expected}")
+    result = []
+    for v in values:
+        if v.name not in inputs:
+            raise ArgumentError(f"{name}: input {v.name!r} is missing; inputs: {expected}")
+        array = np.asarray(inputs[v.name])
+        if array.shape != v.shape:
+            raise ArgumentError(
+                f"{name}: input {v.name!r} has shape {array.shape}, expected {v.shape}"
+            )
+        if array.dtype != parse(v.dtype).numpy:
+            raise ArgumentError(f"{name}: input {v.name!r} is {array.dtype}, expected {v.dtype}")
+        result.append(np.ascontiguousarray(array))
+    return result

@@ -1,0 +1,123 @@
+"""The `tilewright` command with bad input: one line that says what is wrong, nothing written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper
+
+from tilewright.cli.main import main
+from tilewright.cli.run import compare
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "tiny",
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [tensor("y", TensorProto.FLOAT, [2, 3])],
+    )
+    opset = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    shape = graph.input[0].type.tensor_type.shape
+    shape.dim[1].ClearField("dim_value")
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "open.onnx")
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    np.save(tmp_path / "long.npy", np.ones((2, 4), np.float32))
+    np.save(tmp_path / "wide.npy", np.ones((2, 3), np.float64))
+    np.save(tmp_path / "words.npy", np.array([["a", "b", "c"]] * 2))
+    np.savez(tmp_path / "two.npz", a=np.ones(2), b=np.ones(2))
+    (tmp_path / "junk.npy").write_bytes(b"no array")
+    (tmp_path / "junk.pb").write_bytes(b"\xff\xfe no tensor")
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-5])
+    return tmp_path
+
+
+CASES: list[tuple[tuple[str, ...], str]] = [
+    (("--input", "z={d}/x.npy"), "--input: the model has no input 'z'; it has: x"),
+    (("--input", "x={d}/long.npy"), "input 'x' has shape (2, 4), expected (2, 3)"),
+    (("--input", "x={d}/wide.npy"), "input 'x' is float64, expected float32"),
+    (("--input", "x"), "expected NAME=VALUE, got 'x'"),
+    (("--input", "=a.npy"), "expected NAME=VALUE, got '=a.npy'"),
+    (("--input", "x={d}/none.npy"), "cannot read an array from"),
+    (("--input", "x={d}/junk.npy"), "cannot read an array from"),
+    (("--input", "x={d}/cut.npy"), "cannot read an array from"),
+    (("--input", "x={d}/two.npz"), "holds several arrays; give a .npy file with one"),
+    (("--input", "x={d}/junk.pb"), "cannot read an ONNX tensor from"),
+    (("--check", "{d}/long.npy"), "has shape (2, 4), the output has (2, 3)"),
+    (("--check", "{d}/junk.npy"), "cannot read an array from"),
+    (("--check", "{d}/words.npy"), "which are no numbers"),
+    (("--check", "{d}/junk.pb"), "cannot read an ONNX tensor from"),
+    (("--shape", "x=2,a"), "--shape: a shape is numbers with commas between, got '2,a'"),
+    (("--shape", "x=2,4"), "input 'x': dimension 1 is 3 in the model, got 4"),
+    (("--shape", "x=2"), "input 'x' has 2 dimensions, got shape [2]"),
+    (("--shape", "q=2,3"), "the model has no input 'q' to shape; inputs: x"),
+    (("--target", "abacus"), "unknown target kind 'abacus'"),
+    (("--target", "llvm -mcpu=z80"), "z80"),
+    (("--target", "cuda"), "networks are compiled for 'llvm' targets, not 'cuda'"),
+    (("--output", "y={d}/no/y.npy"), "there is no directory"),
+    (("--output", "y={d}"), "it is a directory"),
+    (("--output", "w={d}/w.npy"), "--output: the model has no output 'w'; it has: y"),
+    (("--threads", "0"), "--threads must be at least 1, got 0"),
+    (("--threads", "-2"), "--threads must be at least 1, got -2"),
+    (("--repeat", "0"), "--repeat must be at least 1, got 0"),
+]
+
+
+def run(*args: str) -> Any:
+    return CliRunner().invoke(main, ["run", *args])
+
+
+@pytest.mark.parametrize("arguments, text", CASES)
+def test_bad_option(folder: Path, arguments: tuple[str, ...], text: str) -> None:
+    before = sorted(folder.iterdir())
+    keep = [] if "--output" in arguments else ["--output", f"y={folder}/result.npy"]
+    filled = [a.replace("{d}", str(folder)) for a in arguments]
+    done = run(f"{folder}/m.onnx", *filled, *keep)
+    assert done.exit_code == 2, done.output
+    assert done.stderr.startswith("error: "), done.stderr
+    assert text in done.stderr
+    assert "Traceback" not in done.output
+    assert done.stdout == ""
+    assert sorted(folder.iterdir()) == before, "nothing was written"
+
+
+def test_open_dimension(folder: Path) -> None:
+    done = run(f"{folder}/open.onnx")
+    assert done.exit_code == 2
+    assert "input 'x': dimension 1 (?) is open; give shapes={'x': (...)}" in done.stderr
+    assert run(f"{folder}/open.onnx", "--shape", "x=2,5", "--repeat", "1").exit_code == 0
+    wrong = run(f"{folder}/open.onnx", "--shape", "x=2,0")
+    assert "extents must be positive, got shape [2, 0]" in wrong.stderr
+
+
+@pytest.mark.parametrize("name", ["none.onnx", "."])
+def test_missing_model(folder: Path, name: str) -> None:
+    done = run(f"{folder}/{name}")
+    assert done.exit_code == 2
+    assert "Invalid value for 'MODEL'" in done.stderr
+
+
+def test_no_model_but_junk(folder: Path) -> None:
+    done = run(f"{folder}/x.npy")
+    assert done.exit_code == 2
+    assert "x.npy is no ONNX model" in done.stderr
+
+
+def test_compare_counts_what_is_not_finite() -> None:
+    nan, inf = np.float32("nan"), np.float32("inf")
+    a = np.array([1, nan, inf], np.float32)
+    assert compare(a, a, 1e-3) == {"ok": True, "worst_error": 0.0, "rtol": 1e-3}
+    wrong = compare(a, np.array([1, 2, inf], np.float32), 1e-3)
+    assert wrong["ok"] is False
+    assert wrong["worst_error"] is None
+    assert compare(a, np.array([1, nan, -inf], np.float32), 1e-3)["ok"] is False
+    assert compare(np.zeros(0), np.zeros(0), 0.0)["ok"] is True
+    assert compare(np.array([2.0]), np.array([4.0]), 0.4)["worst_error"] == 0.5

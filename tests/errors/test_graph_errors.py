@@ -1,0 +1,241 @@
+"""Networks that cannot be imported, compiled or run, and what the errors say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tilewright import graph
+from tilewright.base.errors import ArgumentError, CompileError, ImportModelError, TargetError
+from tilewright.graph.onnx.load import load_tensor
+
+FLOAT = TensorProto.FLOAT
+
+
+def tensor(name: str, shape: Any, kind: int = FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(nodes: Any, inputs: Any, outputs: Any, weights: Any = (), opset: int = 13) -> Any:
+    body = helper.make_graph(list(nodes), "net", list(inputs), list(outputs), list(weights))
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def node(kind: str, inputs: str, output: str, **attrs: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), output.split(), name=f"{output}_node", **attrs)
+
+
+def relu(shape: Any = (2, 3)) -> Any:
+    return model([node("Relu", "x", "y")], [tensor("x", shape)], [tensor("y", None)])
+
+
+def with_weight() -> Any:
+    weight = numpy_helper.from_array(np.ones((3, 4), np.float32), "w")
+    return model([node("MatMul", "x w", "y")], [tensor("x", (2, 3))], [tensor("y", None)], [weight])
+
+
+def refuse(source: Any, text: str, **options: Any) -> str:
+    with pytest.raises(ImportModelError) as caught:
+        graph.load_onnx(source, **options)
+    assert text in str(caught.value)
+    return str(caught.value)
+
+
+def test_file_cut_off_anywhere(tmp_path: Path) -> None:
+    whole = with_weight().SerializeToString()
+    assert graph.load_onnx(whole).inputs[0].shape == (2, 3)
+    for size in range(len(whole)):
+        with pytest.raises(ImportModelError):
+            graph.load_onnx(whole[:size])
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(whole[: len(whole) // 2])
+    message = refuse(path, f"is no ONNX model, or the file is cut off ({len(whole) // 2} bytes)")
+    assert str(path) in message
+
+
+@pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\n" * 9, b"hello world", b"\x00" * 64])
+def test_file_that_is_no_onnx(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "photo.onnx"
+    path.write_bytes(data)
+    refuse(path, f"{path} is no ")
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    refuse(tmp_path / "none.onnx", "cannot read")
+    refuse(tmp_path, "cannot read")
+
+
+def test_model_without_operator_set() -> None:
+    proto = relu()
+    del proto.opset_import[:]
+    refuse(proto.SerializeToString(), "it names no operator set")
+
+
+def test_unsupported_operators_are_listed_at_once() -> None:
+    nodes = [
+        node("Relu", "x", "a"),
+        node("NonMaxSuppression", "a a", "b"),
+        helper.make_node("Frobnicate", ["b"], ["c"], name="mine", domain="com.example"),
+        node("LSTM", "c c c", "d"),
+        helper.make_node("LSTM", ["d", "d", "d"], ["e"]),
+    ]
+    message = refuse(model(nodes, [tensor("x", (1,))], [tensor("e", None)]), "not supported")
+    assert message.splitlines()[1:] == [
+        "  LSTM: d_node, #4",
+        "  NonMaxSuppression: b_node",
+        "  com.example.Frobnicate: mine",
+    ]
+
+
+def external(folder: Path, location: str, **entries: str) -> Path:
+    """A model in `folder` whose weight lies at `location`."""
+    proto = with_weight()
+    weight = proto.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        weight.external_data.add(key=key, value=value)
+    path = folder / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The model's folder; beside it lies a file that it must not read."""
+    (tmp_path / "secret.bin").write_bytes(bytes(48))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "a/../../secret.bin", ""])
+def test_external_data_outside_the_folder(home: Path, location: str) -> None:
+    refuse(external(home, location), "is outside the model's folder")
+
+
+def test_external_data_at_an_absolute_path(home: Path) -> None:
+    refuse(external(home, str(home.parent / "secret.bin")), "is outside the model's folder")
+    (home / "own.bin").write_bytes(bytes(48))
+    refuse(external(home, str(home / "own.bin")), "is outside the model's folder")
+
+
+def test_external_data_behind_a_link(home: Path) -> None:
+    (home / "link.bin").symlink_to(home.parent / "secret.bin")
+    refuse(external(home, "link.bin"), "is outside the model's folder")
+    (home / "sub").symlink_to(home.parent)
+    refuse(external(home, "sub/secret.bin"), "is outside the model's folder")
+
+
+def test_external_data_cut_off(home: Path) -> None:
+    path = external(home, "w.bin")
+    refuse(path, "cannot read")
+    (home / "w.bin").write_bytes(bytes(47))
+    refuse(path, "weight 'w': w.bin has 47 bytes, 48 are needed: the file is cut off")
+    (home / "w.bin").write_bytes(bytes(48))
+    assert graph.load_onnx(path).inputs[0].shape == (2, 3)
+    refuse(external(home, "w.bin", offset="4"), "52 are needed: the file is cut off")
+    refuse(external(home, "w.bin", offset="-4"), "the file is cut off")
+    refuse(external(home, "w.bin", offset="x"), "offset or length is no number")
+    refuse(external(home, "w.bin", length="40"), "has 48 bytes, the model says 40")
+
+
+def test_external_data_of_a_model_without_a_path(home: Path) -> None:
+    (home / "w.bin").write_bytes(bytes(48))
+    refuse(external(home, "w.bin").read_bytes(), "load the model by its path")
+
+
+def test_damaged_weight() -> None:
+    proto = with_weight()
+    proto.graph.initializer[0].raw_data = b"abc"
+    refuse(proto, "weight 'w' is damaged")
+    proto.graph.initializer[0].data_type = 0
+    refuse(proto, "weight 'w' has elements of type UNDEFINED, which is not supported")
+
+
+def test_element_types() -> None:
+    proto = relu()
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    refuse(proto, "input 'x' has elements of type STRING, which is not supported")
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.COMPLEX64
+    refuse(proto, "input 'x' has elements of type COMPLEX64, which is not supported")
+    sequence = helper.make_tensor_sequence_value_info("x", FLOAT, None)
+    proto.graph.input[0].CopyFrom(sequence)
+    refuse(proto, "input 'x' is no tensor but of sequence_type")
+
+
+def test_open_dimensions() -> None:
+    refuse(relu(("N", "C", 4)), "input 'x': dimension 1 (C) is open; give shapes={'x': (...)}")
+    refuse(relu((1, None)), "input 'x': dimension 1 (?) is open")
+    refuse(relu(None), "input 'x' has no shape; give shapes={'x': (...)}")
+    assert graph.load_onnx(relu(("N", 4))).inputs[0].shape == (1, 4)
+    refuse(relu(("N", 4)), "has 2 dimensions, got shape [4]", shapes={"x": (4,)})
+    refuse(relu(("N", 4)), "dimension 1 is 4 in the model, got 5", shapes={"x": (1, 5)})
+    refuse(relu(("N", 4)), "extents must be positive", shapes={"x": (0, 4)})
+    refuse(relu(("N", 4)), "no input 'q' to shape; inputs: x", shapes={"q": (1, 4)})
+
+
+def test_graphs_that_do_not_hang_together() -> None:
+    x, y = tensor("x", (2, 3)), tensor("y", None)
+    refuse(model([node("Add", "x z", "y")], [x], [y]), "reads 'z', which nothing computes")
+    refuse(model([node("Relu", "x", "z")], [x], [y]), "output 'y' is computed by no node")
+
+
+@pytest.mark.parametrize(
+    "made, shape, text",
+    [
+        (node("Add", "x b", "y"), (2, 3), "Incompatible broadcast dims"),
+        (node("Clip", "x x", "y"), (2, 3), "input 1 (x) must be a constant"),
+        (node("Reshape", "x b", "y"), (2, 3), "reshape of 6 elements to"),
+        (node("MaxPool", "x", "y", kernel_shape=[2] * 3), (1, 1, 4, 4, 4), "only 1-D and 2-D"),
+        (node("MaxPool", "x", "y z", kernel_shape=[2]), (1, 1, 4), "output 1 (z) is not supp"),
+        (node("Conv", "x", "y"), (1, 1, 4, 4), "input 1 is missing"),
+        (node("Cast", "x", "y", to=17), (2,), "cast to ONNX type 17 is not supported"),
+    ],
+)
+def test_nodes_that_cannot_be_imported(made: Any, shape: Any, text: str) -> None:
+    weight = numpy_helper.from_array(np.arange(1, 6), "b")
+    if made.op_type == "Add":
+        weight = numpy_helper.from_array(np.ones(5, np.float32), "b")
+    outputs = [tensor(name, None) for name in made.output]
+    message = refuse(model([made], [tensor("x", shape)], outputs, [weight]), text)
+    assert f"{made.op_type} node {made.name!r}" in message
+
+
+def test_arguments_of_a_network() -> None:
+    net = graph.compile(graph.load_onnx(relu()))
+    good = np.ones((2, 3), np.float32)
+    cases: list[tuple[Any, str]] = [
+        ({}, "net: input 'x' is missing; inputs: x: float32[2, 3]"),
+        ({"x": good, "z": good}, "net has no input 'z'; inputs: x: float32[2, 3]"),
+        ({"x": good[:, :2]}, "net: input 'x' has shape (2, 2), expected (2, 3)"),
+        ({"x": good.astype(np.float64)}, "net: input 'x' is float64, expected float32"),
+        ({"x": 1.0}, "net: input 'x' has shape (), expected (2, 3)"),
+    ]
+    for inputs, text in cases:
+        with pytest.raises(ArgumentError) as caught:
+            net.run(inputs)
+        assert text in str(caught.value)
+    np.testing.assert_array_equal(net.run({"x": good.T.copy().T})["y"], good)
+
+
+def test_targets() -> None:
+    imported = graph.load_onnx(relu())
+    with pytest.raises(TargetError, match="unknown target kind 'abacus'"):
+        graph.compile(imported, "abacus")
+    with pytest.raises(CompileError, match="networks are compiled for 'llvm' targets, not 'cuda'"):
+        graph.compile(imported, "cuda")
+
+
+def test_tensor_files(tmp_path: Path) -> None:
+    path = tmp_path / "t.pb"
+    for data, text in [(b"", "holds no ONNX tensor"), (b"\xff\xff\xff", "cannot read an ONNX")]:
+        path.write_bytes(data)
+        with pytest.raises(ImportModelError, match=text):
+            load_tensor(path)
+    with pytest.raises(ImportModelError, match="cannot read an ONNX tensor from"):
+        load_tensor(tmp_path / "none.pb")

@@ -1,0 +1,162 @@
+"""The `tilewright` command in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
+
+
+def tilewright(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the command; standard output and error apart."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tilewright.cli.main", *map(str, args)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "NO_COLOR": "1", **env},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small classifier, an input and the output that belongs to it."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((6, 12)).astype(np.float32)
+    x = rng.standard_normal((1, 6)).astype(np.float32)
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])],
+        "small",
+        [tensor("x", TensorProto.FLOAT, [1, 6])],
+        [tensor("y", TensorProto.FLOAT, [1, 12]), tensor("m", TensorProto.FLOAT, [1, 12])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, folder / "small.onnx")
+    np.save(folder / "x.npy", x)
+    expected = np.maximum(x @ weight, 0)
+    np.save(folder / "y.npy", expected)
+    np.save(folder / "wrong.npy", expected + np.float32(1))
+    (folder / "y.pb").write_bytes(numpy_helper.from_array(expected).SerializeToString())
+    return folder
+
+
+def test_json_report(data: Path) -> None:
+    done = tilewright("run", data / "small.onnx", "--json", "--repeat", 7, "--threads", 1,
+                      "--input", f"x={data / 'x.npy'}", "--check", data / "y.npy")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["latency_ms"]["p90"] >= report["latency_ms"]["median"] > 0
+    assert report["compile_s"] > 0
+    assert report["check"]["ok"] is True
+    assert 0 <= report["check"]["worst_error"] < 1e-5
+    assert report["threads"] == 1
+    assert report["peak_gflops"] > 1
+    assert report["outputs"]["y"] == {"shape": [1, 12], "dtype": "float32"}
+    assert "random_inputs" not in report
+    best = report["top5"]
+    expected = np.load(data / "y.npy")[0]
+    assert len(best) == 5
+    assert best[0]["class"] == int(expected.argmax())
+    assert best[0]["score"] == pytest.approx(float(expected.max()), rel=1e-5)
+
+
+def test_text_report_progress_and_note() -> None:
+    done = tilewright("run", DIGITS, "--repeat", 2)
+    assert done.returncode == 0, done.stderr
+    assert "compiling: " in done.stderr
+    assert "kernels" in done.stderr
+    assert "compiling" not in done.stdout
+    assert "note: input input is random data (seed 0)" in done.stdout
+    for text in ("top 5", "compiled in ", "latency ", " median", " p90", "of the measured peak"):
+        assert text in done.stdout
+
+
+def test_random_data_is_seeded(data: Path) -> None:
+    outputs = []
+    for k in range(2):
+        path = data / f"out{k}.npy"
+        done = tilewright("run", data / "small.onnx", "--json", "--repeat", 1,
+                          "--output", f"y={path}")  # fmt: skip
+        assert json.loads(done.stdout)["random_inputs"] == ["x"]
+        outputs.append(np.load(path))
+    np.testing.assert_array_equal(*outputs)
+
+
+def test_outputs_are_saved(data: Path) -> None:
+    files = ["--output", f"y={data / 'a.npy'}", "--output", f"m={data / 'b.npy'}"]
+    done = tilewright("run", data / "small.onnx", "--input", f"x={data / 'x.npy'}", *files)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(data / "a.npy"), np.load(data / "y.npy"), rtol=1e-5)
+    np.testing.assert_array_equal(np.maximum(np.load(data / "b.npy"), 0), np.load(data / "a.npy"))
+
+
+@pytest.mark.parametrize("name, ok", [("y.npy", True), ("y.pb", True), ("wrong.npy", False)])
+def test_check(data: Path, name: str, ok: bool) -> None:
+    arguments = ("run", data / "small.onnx", "--input", f"x={data / 'x.npy'}", "--repeat", 1,
+                 "--check", data / name)  # fmt: skip
+    text = tilewright(*arguments)
+    assert text.returncode == (0 if ok else 1)
+    assert f"check {'ok' if ok else 'WRONG'}: worst error " in text.stdout
+    report = json.loads(tilewright(*arguments, "--json").stdout)
+    assert report["check"]["ok"] is ok
+
+
+def test_tolerance_of_check(data: Path) -> None:
+    done = tilewright("run", data / "small.onnx", "--input", f"x={data / 'x.npy'}", "--repeat", 1,
+                      "--check", data / "wrong.npy", "--rtol", 10)  # fmt: skip
+    assert done.returncode == 0
+
+
+def test_profile(data: Path) -> None:
+    done = tilewright("run", data / "small.onnx", "--profile", "--json", "--repeat", 1)
+    rows = json.loads(done.stdout)["profile"]
+    assert [set(row) for row in rows] == [{"nodes", "ms"}] * len(rows)
+    assert len(rows) >= 1
+
+
+def test_threads_come_from_the_environment(data: Path) -> None:
+    done = tilewright(
+        "run", data / "small.onnx", "--json", "--repeat", 1, TILEWRIGHT_NUM_THREADS="1"
+    )
+    assert json.loads(done.stdout)["threads"] == 1
+
+
+def test_doctor() -> None:
+    done = tilewright("doctor")
+    assert done.returncode == 0, done.stderr
+    for text in ("tilewright", "python", "package numpy", "package llvmlite", "cpu features",
+                 "threads runtime", "FMA peak",
+                 "target llvm", "target cuda", "target opencl"):  # fmt: skip
+        assert text in done.stdout
+    facts = json.loads(tilewright("doctor", "--json").stdout)
+    assert facts["targets"]["llvm"] == "works"
+    for kind in ("cuda", "opencl"):
+        assert facts["targets"][kind] == "works" or facts["targets"][kind].startswith("no: ")
+    assert facts["packages"]["numpy"] == np.__version__
+    assert facts["cpu"]
+    assert facts["cpu_features"]
+    assert facts["threads"] >= 1
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("doctor",)])
+def test_help(command: tuple[str, ...]) -> None:
+    done = tilewright(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage:" in done.stdout
+    if command == ("run",):
+        for option in ("--target", "--input", "--check", "--repeat", "--threads", "--json",
+                       "--output", "--shape", "--profile"):  # fmt: skip
+            assert option in done.stdout
+
+
+def test_version() -> None:
+    assert tilewright("--version").stdout.startswith("tilewright, version ")
