@@ -20,7 +20,8 @@ COUNTING = {"addq", "incq", "decq", "subq", "cmpq", "jne", "jb", "jl"}
 def innermost_loops(assembly: str) -> list[list[str]]:
     """Instructions of each loop of x86 code: from a label to a jump back to it."""
     loops: list[list[str]] = []
-    label, body = "", []
+    label = ""
+    body: list[str] = []
     for line in assembly.splitlines():
         found = LABEL.match(line)
         text = line.split("#")[0].strip()
@@ -82,7 +83,7 @@ def test_a_prefetch_is_an_instruction(text: str, instruction: str) -> None:
         s = te.create_schedule(b.op)
         if with_prefetch:
             s[b].prefetch(a, b.op.axis[0], 1)
-        return build(s, [a, b], text, name="double").get_source("asm")
+        return str(build(s, [a, b], text, name="double").get_source("asm"))
 
     assert instruction in assembly(True)
     assert instruction not in assembly(False)
@@ -108,7 +109,7 @@ def test_a_parallel_loop_calls_the_runtime() -> None:
         s = te.create_schedule(b.op)
         if parallel:
             s[b].parallel(b.op.axis[0])
-        return build(s, [a, b], AVX512, name="f").get_source("asm")
+        return str(build(s, [a, b], AVX512, name="f").get_source("asm"))
 
     assert "GOMP_parallel" in assembly(True)
     assert "GOMP_parallel" not in assembly(False)
