@@ -220,8 +220,9 @@ class FunctionCode(ExprCode):
         if not isinstance(s.node, IterVar):
             raise TilewrightError(f"tir_eval: {s.attr_key} without a thread axis")
         var, tag = s.node.var, s.node.thread_tag or s.node.var.name
-        active = self.threads.get(tag)
-        if active is not None and tag != "vthread":
+        virtual = tag.startswith("vthread")  # each a loop of its own, also inside another
+        active = None if virtual else self.threads.get(tag)
+        if active is not None:
             self.names[var] = Text(active, 0, True)
             return s.body
         self.begin(s, (s.value,))
@@ -230,9 +231,12 @@ class FunctionCode(ExprCode):
         steps = const_int(s.value)
         if steps is not None:
             self.ranges[var] = (0, steps - 1)
-        self.threads[tag] = name
-        self.loop(f"for {name} in range({self.code(s.value)}):", lambda: self.block(s.body))
-        del self.threads[tag]
+        head = f"for {name} in range({self.code(s.value)}):"
+        if not virtual:
+            self.threads[tag] = name
+        self.loop(head, lambda: self.block(s.body))
+        if not virtual:
+            del self.threads[tag]
         return None
 
     def _assert(self, s: S.AssertStmt) -> S.Stmt:

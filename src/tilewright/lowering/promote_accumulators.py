@@ -12,6 +12,7 @@ from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.effects import CallEffectKind, is_pure, side_effect
 from ..loopir.expr import const, const_int
+from ..loopir.iter import IterVar
 from ..loopir.op import likely
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, uses_var, walk
@@ -153,6 +154,8 @@ class _Survey:
         else:
             if kind is S.LetStmt:
                 self.varying.add(s.var)
+            elif kind is S.AttrStmt and isinstance(s.node, IterVar):
+                self.varying.add(s.node.var)  # has its value inside this launch only
             elif kind is S.Allocate:
                 self.rejected.add(s.buffer.data)
             for part in CHILDREN[kind](s):
