@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 _ROOMS = {
+    "tilewright.loopir.expr": ("convert",),
     "tilewright.rt.array": ("NDArray",),
     "tilewright.rt.device": ("Device", "cpu", "cuda", "device", "enabled", "opencl"),
     "tilewright.rt.function": ("Function",),

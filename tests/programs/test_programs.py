@@ -1,0 +1,49 @@
+"""Programs as users of TVM v0.18 wrote them run unchanged and check their own results."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SPEC = ROOT.parent / "shared" / "spec"
+OWN = {"test_programs.py", "tvm_alias.py"}
+PROGRAMS = sorted(p for p in HERE.glob("*.py") if p.name not in OWN)
+
+
+def run(program: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(HERE / "tvm_alias.py"), str(program)],
+        cwd=ROOT,
+        env={**os.environ, "TILEWRIGHT_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_programs_are_found() -> None:
+    assert len(PROGRAMS) >= 10
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+def test_program_runs(program: Path) -> None:
+    done = run(program)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not SPEC.exists(), reason="../shared/spec is not beside this repository")
+def test_reduction_prints_the_known_listings(tmp_path: Path) -> None:
+    # the program builds for CUDA at its end; what it prints before that is checked
+    out = tmp_path / "out.txt"
+    out.write_text(run(SPEC / "reduction.py").stdout)
+    done = subprocess.run(
+        [sys.executable, str(SPEC / "check_reduction.py"), str(out), "--core"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "0 wrong" in done.stdout
