@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def cast(x: Array, dtype: str) -> Array:
-    """Convert: floats to integers towards zero, integers by wrapping, anything to bool as != 0."""
+    """Convert: floats to integers as SEMANTICS.md says, integers wrap, to bool it is x != 0."""
     t = parse(dtype)
     if x.dtype == t.numpy:
         return x
@@ -35,12 +35,10 @@ def cast(x: Array, dtype: str) -> Array:
 
 
 def _float_to_int(x: Array, to: np.dtype[Any]) -> Array:
-    # through int64 where the value fits, so that out of range values wrap on all machines alike
-    if to == np.uint64:
-        high = x >= 2.0**63
-        low = np.where(high, x - 2.0**63, x).astype(np.int64).astype(np.uint64)
-        return np.asarray(low + np.where(high, np.uint64(1 << 63), np.uint64(0)))
-    return x.astype(np.int64).astype(to)
+    limits = np.iinfo(to)
+    low, high = x <= float(limits.min), x >= float(limits.max)
+    inside = np.where(low | high | np.isnan(x), 0.0, x).astype(to)
+    return np.where(low, to.type(limits.min), np.where(high, to.type(limits.max), inside))
 
 
 def round_to(x: Array, dtype: str) -> Array:

@@ -263,7 +263,8 @@ class ExprCode:
         if source.is_bool:
             return Text(f"int({x.code})", depth, True)
         if source.is_float:
-            return self.wrapped(to, f"{self.helper('to_int')}({x.code})", depth, False)
+            call = f"{self.helper('to_int')}({x.code}, {to.min_value}, {to.max_value})"
+            return Text(call, depth, True)
         fits = to.min_value <= source.min_value and source.max_value <= to.max_value
         if fits:
             return x

@@ -111,9 +111,11 @@ def to_float(dtype: str) -> Callable[[Any], Any]:
     return convert
 
 
-def to_int(x: Any) -> int:
-    """Towards zero; what does not fit is unspecified, here 0 for NaN and infinities."""
-    return int(x) if np.isfinite(x) else 0
+def to_int(x: Any, low: int, high: int) -> int:
+    """Towards zero; what does not fit becomes the nearest that does, NaN becomes 0."""
+    if np.isfinite(x):
+        return min(max(int(x), low), high)
+    return 0 if x != x else (high if x > 0 else low)
 
 
 def scalar_math(name: str, dtype: str) -> Callable[..., Any]:

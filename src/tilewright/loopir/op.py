@@ -220,9 +220,9 @@ def clz(x: Any) -> PrimExpr:
 
 
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> PrimExpr:
-    """round(x * y * 2^-s) for fixed-point int32 with q fraction bits in y (halves upwards).
+    """round(x * y * 2^(s - q)), halves upwards: int32 x times a fixed-point y of q fraction bits.
 
-    The product is exact in 64 bits and shifted right by q - s after adding half a unit.
+    The product is exact in 64 bits.
     """
     x = _integer("q_multiply_shift", x)
     return Call(x.dtype, "tir.q_multiply_shift", (x, convert(y), convert(q), convert(s)))

@@ -127,6 +127,13 @@ def test_casts_round_once() -> None:
     assert compute(to("float16"), tie, dtypes=("float64",)) == 1 + 2**-10
     assert compute(to("float32"), 2**60 + 2**36 + 1, dtypes=("int64",)) == 2**60 + 2**37
     assert compute(to("int32"), -2.9, dtypes=("float32",)) == -2
+    for value, wanted in ((math.inf, 127), (-1e30, -128), (math.nan, 0), (-math.inf, -128)):
+        assert compute(to("int8"), value, dtypes=("float32",)) == wanted
+    assert compute(to("uint8"), -5.0, dtypes=("float32",)) == 0
+    assert compute(to("int32"), 3e9, dtypes=("float32",)) == 2**31 - 1
+    assert compute(to("int64"), 1e30, dtypes=("float64",)) == 2**63 - 1
+    assert compute(to("uint64"), 2.0**63, dtypes=("float64",)) == 2**63
+    assert compute(to("uint64"), math.inf, dtypes=("float16",)) == 2**64 - 1
     assert compute(to("bool"), 0.5, dtypes=("float32",)) == True  # noqa: E712
     assert compute(to("int32"), True, dtypes=("bool",)) == 1
     assert compute(to("float32"), 2**64 - 1, dtypes=("uint64",)) == np.float32(2**64)
