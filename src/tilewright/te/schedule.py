@@ -14,11 +14,19 @@ _ANALYSIS = {
     "ScanGetBody": "scan_get_body",
     "ScanFixPointAnalysis": "scan_fix_points",
 }
+_INLINE = {
+    "AutoInlineElemWise": "auto_inline_elemwise",
+    "AutoInlineBroadcast": "auto_inline_broadcast",
+    "AutoInlineInjective": "auto_inline_injective",
+    "InferBound": "infer_bound",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ANALYSIS:
         value = getattr(import_module("tilewright.tensor.analysis"), _ANALYSIS[name])
+    elif name in _INLINE:
+        value = getattr(import_module("tilewright.schedule.auto_inline"), _INLINE[name])
     elif name == "SpecializedCondition":
         value = import_module("tilewright.tensor.specialize").SpecializedCondition
     else:

@@ -30,11 +30,11 @@ _HOMES = {
     "default_schedule": "schedules.default",
 }
 
-__all__ = [*_HOMES, "nn", "schedules"]
+__all__ = [*_HOMES, "generic", "nn", "schedules"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("nn", "schedules"):
+    if name in ("generic", "nn", "schedules"):
         return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
