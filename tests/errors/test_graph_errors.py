@@ -175,7 +175,8 @@ def test_open_dimensions() -> None:
     assert graph.load_onnx(relu(("N", 4))).inputs[0].shape == (1, 4)
     refuse(relu(("N", 4)), "has 2 dimensions, got shape [4]", shapes={"x": (4,)})
     refuse(relu(("N", 4)), "dimension 1 is 4 in the model, got 5", shapes={"x": (1, 5)})
-    refuse(relu(("N", 4)), "extents must be positive", shapes={"x": (0, 4)})
+    refuse(relu(("N", 4)), "extents must not be negative", shapes={"x": (-1, 4)})
+    assert graph.load_onnx(relu((-1, 4))).inputs[0].shape == (1, 4)
     refuse(relu(("N", 4)), "no input 'q' to shape; inputs: x", shapes={"q": (1, 4)})
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
+
+from tilewright.cli.main import main
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
 
@@ -160,3 +163,16 @@ def test_help(command: tuple[str, ...]) -> None:
 
 def test_version() -> None:
     assert tilewright("--version").stdout.startswith("tilewright, version ")
+
+
+def test_commands_in_this_process(data: Path) -> None:
+    """The same text without a process of its own."""
+    done = CliRunner().invoke(main, ["doctor"])
+    assert done.exit_code == 0
+    assert "FMA peak" in done.stdout
+    arguments = ["--repeat", "1", "--profile", "--check", str(data / "wrong.npy")]
+    done = CliRunner().invoke(main, ["run", str(data / "small.onnx"), *arguments])
+    assert done.exit_code == 1
+    for text in ("check WRONG", "kernels, slowest first", "top 5", "random data"):
+        assert text in done.stdout
+    assert CliRunner().invoke(main, ["doctor", "--json"]).stdout.startswith("{")

@@ -203,7 +203,7 @@ def _input(onnx: Any, item: Any, shapes: Mapping[str, Sequence[int]]) -> Value:
         raise ImportModelError(f"{what} has {len(dims)} dimensions, got shape {list(given)}")
     shape = []
     for k, d in enumerate(dims):
-        fixed = d.dim_value if d.HasField("dim_value") else None
+        fixed = d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
         extent = fixed if given is None else given[k]
         if extent is None and k > 0:
             raise ImportModelError(
@@ -213,8 +213,8 @@ def _input(onnx: Any, item: Any, shapes: Mapping[str, Sequence[int]]) -> Value:
         if fixed is not None and extent != fixed:
             raise ImportModelError(f"{what}: dimension {k} is {fixed} in the model, got {extent}")
         shape.append(1 if extent is None else extent)
-    if min(shape, default=1) < 1:
-        raise ImportModelError(f"{what}: extents must be positive, got shape {shape}")
+    if min(shape, default=0) < 0:
+        raise ImportModelError(f"{what}: extents must not be negative, got shape {shape}")
     return Value(item.name, shape, dtype)
 
 
