@@ -48,6 +48,19 @@ def round_float(dtype: str, value: float) -> float:
         return float(exact.astype(t.numpy))
 
 
+def sticky_float(value: int | float) -> float:
+    """A float64 from which rounding to a narrower float type gives what `value` rounded once gives.
+
+    It is `value` itself, or for a large integer its 50 leading bits, the last telling of the rest.
+    """
+    if not isinstance(value, int) or -(2**53) <= value <= 2**53:
+        return float(value)
+    shift = value.bit_length() - 50
+    whole = abs(value)
+    odd = whole >> shift | (whole & ((1 << shift) - 1) != 0)
+    return math.ldexp(odd if value > 0 else -odd, shift)
+
+
 def _to_odd(exact: Any) -> Any:
     """A float32 from which rounding once more, to bfloat16, gives what rounding once would.
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..base.deep import deep_call
 from . import stmt as S
-from .expr import Node
 from .rewrite import Rewriter
 from .subst import substitute as _substitute
 from .visit import children, free_vars
@@ -80,8 +79,15 @@ def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     return deep_call(_substitute, node, vmap)
 
 
-def undefined_vars(node: Node, defs: Sequence[Any] = ()) -> list[Any]:
-    """Variables read in a statement or expression that it does not define, less `defs`."""
-    from_body = node.body if isinstance(node, S.PrimFunc) else node
-    known = {*defs, *(node.params if isinstance(node, S.PrimFunc) else ())}
-    return [v for v in free_vars(from_body) if v not in known]
+def undefined_vars(node: Any, defs: Sequence[Any] = ()) -> list[Any]:
+    """Variables (and data of buffers) used in a statement or expression that it does not define.
+
+    Those in `defs` are left out; of a function, those that its parameters define.
+    """
+    known = set(defs)
+    if isinstance(node, S.PrimFunc):
+        known.update(node.params)
+        for b in node.buffer_map.values():
+            known.update((b.data, *b.shape, *b.strides, b.elem_offset))
+        node = node.body
+    return [v for v in free_vars(node, with_data=True) if v not in known]

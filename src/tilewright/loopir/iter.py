@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import expr
+from . import node
 from .expr import IntImm, Node, PrimExpr, Var, const, convert
 from .operators import ExprOps
 
@@ -47,7 +47,7 @@ class Range(Node):
         return result
 
     def __repr__(self) -> str:
-        return str(expr._text(self))
+        return str(node._text(self))
 
 
 class IterVar(ExprOps, Node):
@@ -102,7 +102,7 @@ class IterVar(ExprOps, Node):
     __hash__ = ExprOps.__hash__
 
     def __repr__(self) -> str:
-        return str(expr._text(self))
+        return str(node._text(self))
 
 
 class CommReducer(Node):
@@ -124,7 +124,7 @@ class CommReducer(Node):
         self.identity_element = tuple(identity_element)
 
     def __repr__(self) -> str:
-        return str(expr._text(self))
+        return str(node._text(self))
 
 
 class Reduce(PrimExpr):

@@ -1,9 +1,9 @@
-"""Visitors and rewriters: recursion over the IR with one handler a node type.
+"""Rewriters: recursion over the IR with one handler a node type.
 
 Subclass `Rewriter`, mark methods with `@handles(Add, Sub)`; every node type without a handler gets
 the default, which rewrites the children and returns the same object where nothing changed.
-`self.expr(e)` and `self.stmt(s)` dispatch through a table on `type(e)`. `Visitor` is the same
-without results.
+`self.expr(e)` and `self.stmt(s)` dispatch through a table on `type(e)`. visit.py has what only
+reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOGIC = (E.And, E.Or)
 
 
 def handles(*types: type) -> Callable[[F], F]:
-    """Mark a method of a Rewriter or Visitor as the handler of some node types."""
+    """Mark a method of a Rewriter as the handler of some node types."""
 
     def mark(method: F) -> F:
         method.handled_types = types  # type: ignore[attr-defined]

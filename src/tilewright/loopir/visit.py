@@ -129,8 +129,11 @@ def uses_var(node: Any, predicate: Callable[[E.Var], bool]) -> bool:
     return any(isinstance(x, E.Var) and predicate(x) for x in nodes(node))
 
 
-def free_vars(node: Any) -> list[E.Var]:
-    """Variables read below `node` and not defined in it, in order of first appearance."""
+def free_vars(node: Any, with_data: bool = False) -> list[E.Var]:
+    """Variables read below `node` and not defined in it, in order of first appearance.
+
+    `with_data` counts the data variables of buffers that are read or written.
+    """
     found: dict[E.Var, None] = {}
     bound: set[E.Var] = set()
     for x in nodes(node):
@@ -142,6 +145,12 @@ def free_vars(node: Any) -> list[E.Var]:
             bound.add(x.loop_var)
         elif isinstance(x, S.Allocate):
             bound.add(x.buffer.data)
+            for extent in x.buffer.shape:
+                found.update(dict.fromkeys(free_vars(extent)))
+        elif isinstance(x, S.AttrStmt) and isinstance(x.node, I.IterVar):
+            bound.add(x.node.var)
         elif isinstance(x, I.Reduce):
             bound.update(a.var for a in x.axis)
+        elif with_data and isinstance(x, (E.BufferLoad, S.BufferStore)):
+            found.setdefault(x.buffer.data)
     return [v for v in found if v not in bound]

@@ -53,8 +53,23 @@ def test_substitute_and_undefined_vars() -> None:
     assert str(tir.stmt_functor.substitute(e, {x: y + 1})) == "(y + 1) * 2 + y"
     assert tir.stmt_functor.substitute(e, {}) is e
     assert tir.analysis.undefined_vars(e, [x]) == [y]
-    store = tir.BufferStore(tir.decl_buffer((4,), "int32"), x + y, [x])
-    assert tir.analysis.undefined_vars(tir.For(x, 0, 4, 0, store)) == [y]
+    a = tir.decl_buffer((4,), "int32")
+    z = tir.Var("z")
+    loop = tir.For(x, 0, 4, 0, tir.BufferStore(a, x + y, [x]))
+    assert tir.analysis.undefined_vars(loop) == [a.data, y]
+    assert tir.analysis.undefined_vars(tir.Allocate(tir.decl_buffer((z,)), loop)) == [z, a.data, y]
+    assert tir.analysis.undefined_vars(LISTINGS["split"]()["main"]) == []
+    assert tir.analysis.undefined_vars(LISTINGS["bound to GPU threads"]()["main"]) == []
+
+
+def test_substitute_in_the_extents_of_an_allocation() -> None:
+    a = tir.decl_buffer((x, 2), name="A")
+    body = tir.Allocate(a, tir.BufferStore(a, a[0, 0] + 1.0, [0, y]))
+    changed = tir.stmt_functor.substitute(body, {x: tir.IntImm("int32", 8)})
+    assert str(changed).splitlines()[0] == 'A = T.allocate([8, 2], "float32", "global")'
+    assert changed.body.buffer is changed.buffer and changed.body.value.a.buffer is changed.buffer
+    assert tir.stmt_functor.substitute(body, {tir.Var("x"): y}) is body
+    assert tir.stmt_functor.substitute(body, {y: x}).buffer is a
 
 
 def test_deep_chains() -> None:

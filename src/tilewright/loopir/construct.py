@@ -1,0 +1,145 @@
+"""Constants, casts and what makes operands fit each other.
+
+Stands apart from expr.py, whose constructors use it, for size only: names of nodes are looked up
+when a function runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.dtype import canonical, parse
+from ..base.errors import TilewrightError
+from . import expr
+from .fold import sticky_float
+from .node import PrimExpr
+from .operators import ExprOps
+
+
+def const(value: Any, dtype: Any = None, span: object = None) -> PrimExpr:
+    """A constant; without a dtype, int32 for ints, float32 for floats, bool for bools."""
+    if dtype is None:
+        item = value.item() if hasattr(value, "item") else value
+        dtype = getattr(value, "dtype", None)
+        dtype = canonical(dtype) if dtype is not None else _default_dtype(item)
+        value = item
+    t = parse(canonical(dtype))
+    if t.is_handle:
+        raise TilewrightError("a handle has no constants; use tir.reinterpret of an integer")
+    scalar: PrimExpr
+    if t.is_float:
+        scalar = expr.FloatImm(t.element, sticky_float(value))
+    else:
+        scalar = expr.IntImm(t.element, int(value))
+    return scalar if t.lanes == 1 else expr.Broadcast(scalar, t.lanes)
+
+
+def _default_dtype(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int32" if -(2**31) <= value < 2**31 else "int64"
+    if isinstance(value, float):
+        return "float32"
+    raise TypeError(f"cannot make a constant of {value!r}")
+
+
+def convert(value: Any) -> PrimExpr:
+    """A Python or NumPy scalar, string, IterVar or tensor element as an expression."""
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, ExprOps):
+        return value.asexpr()
+    if isinstance(value, str):
+        return expr.StringImm(value)
+    if isinstance(value, (bool, int, float)):
+        return const(value)
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        return const(value)
+    if hasattr(value, "asexpr"):
+        result: PrimExpr = value.asexpr()
+        return result
+    raise TypeError(f"cannot use {value!r} (of type {type(value).__name__}) in an expression")
+
+
+def cast(dtype: Any, value: Any) -> PrimExpr:
+    """`value` converted to `dtype`; constants are folded, scalars broadcast to vectors."""
+    e = convert(value)
+    target = parse(canonical(dtype))
+    if e.dtype == target.text:
+        return e
+    source = parse(e.dtype)
+    if source.lanes == 1 and target.lanes > 1:
+        return expr.Broadcast(cast(target.element, e), target.lanes)
+    if source.lanes != target.lanes:
+        raise TilewrightError(f"cannot cast {source.text} to {target.text}: lanes differ")
+    if isinstance(e, expr.IntImm):
+        return const(e.value, target.text)
+    if isinstance(e, expr.FloatImm):
+        if target.is_float:
+            return expr.FloatImm(target.text, e.value)
+        if target.is_integer and abs(e.value) < 2**63:
+            whole = int(e.value)
+            if target.min_value <= whole <= target.max_value:
+                return expr.IntImm(target.text, whole)
+    if isinstance(e, expr.Broadcast):
+        return expr.Broadcast(cast(target.element, e.value), e.lanes)
+    return expr.Cast(target.text, e)
+
+
+def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Bring two operands to one type (see the module's head)."""
+    # a plain Python number takes the type of the other side, where it fits
+    if isinstance(a, PrimExpr) and isinstance(b, (int, float)) and not isinstance(b, bool):
+        b = _const_like(b, a.dtype)
+    elif isinstance(b, PrimExpr) and isinstance(a, (int, float)) and not isinstance(a, bool):
+        a = _const_like(a, b.dtype)
+    a, b = convert(a), convert(b)
+    if a.dtype == b.dtype:
+        return a, b
+    ta, tb = parse(a.dtype), parse(b.dtype)
+    lanes = max(ta.lanes, tb.lanes)
+    if ta.lanes != tb.lanes and 1 not in (ta.lanes, tb.lanes):
+        raise TilewrightError(f"operands have different lanes: {a.dtype} and {b.dtype}")
+    if ta.is_handle or tb.is_handle:
+        raise TilewrightError(f"operands do not match: {a.dtype} and {b.dtype}")
+    if ta.is_float or tb.is_float:
+        if ta.is_float and tb.is_float:
+            if ta.bits == tb.bits and ta.code != tb.code:
+                element = "float32"
+            else:
+                element = (ta if ta.bits >= tb.bits else tb).element
+        else:
+            element = (ta if ta.is_float else tb).element
+    elif ta.is_bool or tb.is_bool:
+        element = (tb if ta.is_bool else ta).element
+    else:
+        code = ta.code if ta.code == tb.code else "int"
+        element = f"{code}{max(ta.bits, tb.bits)}"
+    common = parse(element).with_lanes(lanes)
+    return cast(common, a), cast(common, b)
+
+
+def _const_like(value: int | float, dtype: str) -> PrimExpr:
+    t = parse(dtype)
+    if t.is_float:
+        return const(value, t.element)
+    if isinstance(value, int) and t.is_integer and t.min_value <= value <= t.max_value:
+        return const(value, t.element)
+    return const(value)
+
+
+def is_const(e: Any, value: int | float | None = None) -> bool:
+    """Whether `e` is a number (equal to `value`, if given), scalar or broadcast."""
+    if isinstance(e, expr.Broadcast):
+        e = e.value
+    if not isinstance(e, (expr.IntImm, expr.FloatImm)):
+        return False
+    return value is None or e.value == value
+
+
+def const_int(e: Any) -> int | None:
+    """The value of an integer constant, else None."""
+    if isinstance(e, expr.IntImm):
+        return e.value
+    return e if isinstance(e, int) else None

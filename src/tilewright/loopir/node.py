@@ -1,0 +1,43 @@
+"""The base classes of the IR's nodes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .operators import ExprOps
+
+
+class Node:
+    """Anything of the IR: immutable by convention, compared by identity."""
+
+    __slots__ = ("__weakref__",)
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+
+class PrimExpr(ExprOps, Node):
+    """An expression with a value of type `dtype` (canonical text)."""
+
+    __slots__ = ("dtype",)
+    dtype: str
+
+    def asexpr(self) -> PrimExpr:
+        return self
+
+    __hash__ = ExprOps.__hash__
+
+    def __str__(self) -> str:
+        return str(_text(self))
+
+    __repr__ = __str__
+
+
+_text: Any = object.__repr__
+
+
+def set_printer(printer: Any) -> None:
+    """How `str(expr)` is made; printer.py sets it once, since it stands above this module."""
+    global _text
+    _text = printer
