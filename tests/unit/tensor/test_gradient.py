@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tilewright import te
 from tilewright.base.errors import TilewrightError
@@ -106,6 +105,7 @@ def test_convolution(stride, size, dilation):
     head = te.placeholder(y.shape, F, "head")
     ga, gw = te.gradient(y, [a, w], head)
     x, k, h = normal(2, 2, 6, 6), normal(3, 2, 3, 3), normal(2, 3, size, size)
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     tx, tk = torch.tensor(x, requires_grad=True), torch.tensor(k, requires_grad=True)
     torch.nn.functional.conv2d(tx, tk, stride=stride, padding=1, dilation=dilation).backward(
         torch.tensor(h)
