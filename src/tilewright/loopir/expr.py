@@ -102,7 +102,7 @@ class BinaryOp(PrimExpr):
     _fields = ("a", "b")
     fold_name: ClassVar[str] = ""
 
-    def __init__(self, a: PrimExpr, b: PrimExpr, span: object = None) -> None:
+    def __init__(self, a: Any, b: Any, span: object = None) -> None:
         if not (isinstance(a, PrimExpr) and isinstance(b, PrimExpr)):
             a, b = match_types(a, b)
         self.a = a
@@ -169,7 +169,9 @@ class CmpOp(PrimExpr):
     __slots__ = ("a", "b")
     _fields = ("a", "b")
 
-    def __init__(self, a: PrimExpr, b: PrimExpr, span: object = None) -> None:
+    def __init__(self, a: Any, b: Any, span: object = None) -> None:
+        if not (isinstance(a, PrimExpr) and isinstance(b, PrimExpr)):
+            a, b = match_types(a, b)
         self.a = a
         self.b = b
         self.dtype = _bool_like(a.dtype)
@@ -219,9 +221,9 @@ class Not(PrimExpr):
     __slots__ = ("a",)
     _fields = ("a",)
 
-    def __init__(self, a: PrimExpr, span: object = None) -> None:
-        self.a = a
-        self.dtype = a.dtype
+    def __init__(self, a: Any, span: object = None) -> None:
+        self.a = convert(a)
+        self.dtype = self.a.dtype
 
 
 class Select(PrimExpr):

@@ -65,6 +65,17 @@ def test_operands_come_to_one_type() -> None:
         _ = i + object()
 
 
+def test_nodes_take_plain_numbers() -> None:
+    axis = IterVar((0, 4), "k", IterVar.CommReduce)
+    for kind in (E.Add, E.Min, E.FloorDiv, E.EQ, E.LT):
+        for a, b in ((i, 3), (3, i), (axis, 3), (axis, axis)):
+            e = kind(a, b)
+            assert isinstance(e.a, E.PrimExpr) and isinstance(e.b, E.PrimExpr)
+            assert e.a.dtype == e.b.dtype == "int32"
+    assert E.Mul(x, 2).b.dtype == "float32" and E.Not(False).a.dtype == "bool"
+    assert E.And(i < 3, True).b.dtype == "bool"
+
+
 def test_units_and_zeros_disappear() -> None:
     assert i + 0 is i and 0 + i is i and i - 0 is i and i * 1 is i and 1 * i is i and i // 1 is i
     assert E.is_const(i * 0, 0) and E.is_const(0 * i, 0)
