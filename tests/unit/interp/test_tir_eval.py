@@ -17,7 +17,7 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
-from tilewright.loopir.iter import IterVar
+from tilewright.loopir.iter import IterVar, Range
 
 
 def function(body: S.Stmt, *buffers: Buffer, scalars: Sequence[E.Var] = ()) -> S.PrimFunc:
@@ -532,3 +532,84 @@ def test_builder_programs_run() -> None:
     x = np.zeros((4, 6), np.float32)
     tir_eval(function(ib.get(), a), x)
     np.testing.assert_array_equal(x.reshape(-1)[::2], np.arange(0, 24, 2))
+
+
+def test_halves_of_vectors_dot_products_and_hints() -> None:
+    a, out = Buffer((8,), "int8", name="A"), Buffer((8,), "int8", name="out")
+    acc = Buffer((2,), "int32", name="acc")
+    lanes = E.Ramp(0, 1, 8)
+    low, high = op.vectorlow("int8x4", a[lanes]), op.vectorhigh("int8x4", a[lanes])
+    swapped = S.BufferStore(out, op.vectorcombine("int8x8", high, low), [lanes])
+    dot = S.BufferStore(acc, op.dp4a(low, high, acc[1]), [0])
+    hint = S.seq(S.Evaluate(op.prefetch(a[0])), S.Prefetch(a, [Range(0, 4)]))
+    x, y, z = np.arange(-4, 4, dtype=np.int8), np.zeros(8, np.int8), np.full(2, 100, np.int32)
+    tir_eval(function(S.seq(hint, swapped, dot), a, out, acc), x, y, z)
+    np.testing.assert_array_equal(y, np.roll(x, 4))
+    assert z[0] == 100 + int(np.dot(x[:4].astype(int), x[4:].astype(int)))
+
+
+def test_masked_scalars() -> None:
+    out, p = Buffer((2,), "int32", name="out"), E.Var("p", "bool")
+    read = E.BufferLoad(out, [0], p)
+    body = S.seq(S.BufferStore(out, read + 1, [1]), S.BufferStore(out, 9, [0], p))
+    for holds, expected in ((True, [9, 6]), (False, [5, 1])):
+        y = np.array([5, 0], np.int32)
+        tir_eval(function(body, out, scalars=[p]), y, holds)
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_lazy_parts_may_need_statements() -> None:
+    """Deep operands of `and`, `or` and if_then_else become branches of their own."""
+    a, out = Buffer((2,), "int32", name="A"), Buffer((1,), "int32", name="out")
+    k = E.Var("k")
+
+    def deep(e: Any) -> Any:
+        for n in range(60):
+            e = e + op.floordiv(E.const(n), k)
+        return e
+
+    conditions = [
+        (E.And(k != 0, deep(a[0]) > 0), {0: 0, 1: 1}),
+        (E.Or(E.EQ(k, 0), deep(a[0]) < 0), {0: 1, 1: 0}),
+        (op.if_then_else(E.EQ(k, 0), False, deep(a[0]) > 0), {0: 0, 1: 1}),
+    ]
+    for condition, wanted in conditions:
+        func = function(S.BufferStore(out, condition.astype("int32"), [0]), a, out, scalars=[k])
+        for value, expected in wanted.items():
+            y = np.full(1, -1, np.int32)
+            tir_eval(func, np.ones(2, np.int32), y, value)
+            assert y[0] == expected
+
+
+def test_llvm_intrinsics_by_name() -> None:
+    out = Buffer((1,), name="out")
+    one = E.const(1, "uint32")
+    root = op.call_llvm_pure_intrin("float32", "llvm.sqrt.f32", one, E.const(2.0))
+    custom = op.call_llvm_intrin("float32", "llvm.mine", one, root)
+    y = np.zeros(1, np.float32)
+    func = function(S.BufferStore(out, custom, [0]), out)
+    tir_eval(func, y, extern={"llvm.mine": lambda v: v + 1})
+    assert y[0] == np.float32(np.sqrt(np.float64(2))) + np.float32(1)
+    with pytest.raises(EvalError, match=r"no function 'llvm.mine'"):
+        tir_eval(func, y)
+
+
+def test_arguments_through_dlpack_and_bare_pointers() -> None:
+    class Foreign:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __dlpack__(self, **kw: Any) -> Any:
+            return self.array.__dlpack__(**kw)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    out = Buffer((3,), name="out")
+    y = np.zeros(3, np.float32)
+    tir_eval(function(S.BufferStore(out, 2.0, [1]), out), Foreign(y))
+    np.testing.assert_array_equal(y, [0, 2, 0])
+    pointer = E.Var("p", "handle")
+    view = Buffer((3,), name="view", data=pointer)
+    tir_eval(S.PrimFunc([pointer], S.BufferStore(view, 4.0, [2])), y)
+    np.testing.assert_array_equal(y, [0, 2, 4])
