@@ -15,24 +15,13 @@ from multiprocessing import get_context
 
 os.environ.setdefault("TILEWRIGHT_CACHE", "0")
 
-from .check import Failure, Statistics, run_case
+from .check import Failure, Statistics, run_case, run_chunk
 from .mutants import MUTANTS
 from .schedules import ACTIONS
 from .shrink import shrink, text_of
 
 CHUNK = 25
 HANG_S = 60.0
-
-
-def run_chunk(first: int, count: int) -> tuple[Statistics, list[Failure]]:
-    """Cases first ... first + count - 1."""
-    stats = Statistics()
-    failures = []
-    for seed in range(first, first + count):
-        failure = run_case(seed, stats)
-        if failure is not None:
-            failures.append(failure)
-    return stats, failures
 
 
 def run_cases(

@@ -66,6 +66,17 @@ def run_case(seed: int, stats: Statistics) -> Failure | None:
     return None if problem is None else Failure(seed, program, s.steps, problem)
 
 
+def run_chunk(first: int, count: int) -> tuple[Statistics, list[Failure]]:
+    """Cases first ... first + count - 1."""
+    stats = Statistics()
+    failures = []
+    for seed in range(first, first + count):
+        failure = run_case(seed, stats)
+        if failure is not None:
+            failures.append(failure)
+    return stats, failures
+
+
 def replay_case(program: Program, steps: list[Step]) -> str | None:
     """What goes wrong with these steps on this program (None: nothing, or they do not fit it)."""
     try:
