@@ -48,7 +48,9 @@ def run_cases(
 def _collect(results, total, failures, cases, start, stop_after, quiet) -> None:
     for stats, bad in results:
         total.merge(stats)
-        failures.extend(bad)
+        # made again here: a failure holds functions, which processes cannot exchange
+        again = (run_case(seed, Statistics()) for seed in bad)
+        failures.extend(f for f in again if f is not None)
         if not quiet:
             rate = total.cases / max(time.monotonic() - start, 1e-9)
             print(

@@ -66,15 +66,11 @@ def run_case(seed: int, stats: Statistics) -> Failure | None:
     return None if problem is None else Failure(seed, program, s.steps, problem)
 
 
-def run_chunk(first: int, count: int) -> tuple[Statistics, list[Failure]]:
-    """Cases first ... first + count - 1."""
+def run_chunk(first: int, count: int) -> tuple[Statistics, list[int]]:
+    """Cases first ... first + count - 1; the numbers of those that failed."""
     stats = Statistics()
-    failures = []
-    for seed in range(first, first + count):
-        failure = run_case(seed, stats)
-        if failure is not None:
-            failures.append(failure)
-    return stats, failures
+    failed = [s for s in range(first, first + count) if run_case(s, stats) is not None]
+    return stats, failed
 
 
 def replay_case(program: Program, steps: list[Step]) -> str | None:
