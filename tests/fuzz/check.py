@@ -106,7 +106,8 @@ def compare(built: Built, s: Any) -> str | None:
         expected, limit = bound if isinstance(bound, tuple) else bound[0]
         with np.errstate(all="ignore"):
             off = np.abs(out.astype(np.float64) - expected)
-            wrong = ~((out == expected) | (off <= limit))
+            same = (out == expected) | (np.isnan(out) & np.isnan(expected))
+            wrong = ~(same | (off <= limit))
     if not np.any(wrong):
         return None
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
