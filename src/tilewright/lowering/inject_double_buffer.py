@@ -55,7 +55,10 @@ class _DoubleBuffers(Rewriter):
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         loop = s.with_body(self.stmt(s.body))
-        if loop.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED) or const_int(s.extent) == 1:
+        steps = const_int(s.extent)
+        # with one step there is nothing to overlap; with none, nothing may be filled beforehand
+        few = steps is not None and steps <= 1
+        if few or loop.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
             return loop
         fills: list[_Fill] = []
         _find_fills(loop.body, {}, fills)

@@ -57,6 +57,12 @@ def test_double_buffer_fills_ahead() -> None:
     assert "A" not in {x.buffer.name for x in nodes(last, E.BufferLoad)}, text
 
 
+@pytest.mark.parametrize("n", [0, -3])
+def test_an_empty_loop_fills_nothing_beforehand(n: int) -> None:
+    new = checked(inject_double_buffer, function(double(n), A, B), DATA)
+    assert type(new.body) is S.For and int(nodes(new, S.Allocate)[0].buffer.shape[0]) == 4
+
+
 def test_double_buffer_with_a_condition() -> None:
     options = LowerOptions(double_buffer_split_loop=0)
     new = inject_double_buffer(function(double(8), A, B), options)
