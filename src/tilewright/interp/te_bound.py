@@ -4,6 +4,7 @@ Running error analysis to first order (Wilkinson; Higham, Accuracy and Stability
 Algorithms, ch. 3): each operation passes on the errors of its operands and adds a rounding of its
 result, a sum of n terms adds n roundings of the sum of magnitudes, whatever its order. A comparison
 whose outcome is within the error makes what it selects as uncertain as the two choices lie apart.
+The reference is itself worked out in float64: its own roundings are part of the tolerance.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .np_ops import Array
 from .te_algebra import NumpyAlgebra, contract
 from .te_eval import evaluate
 
+_REFERENCE = 2.0**-53
 MATH_ULP = 4.0  # functions such as exp are within so many units in the last place
 
 
@@ -95,7 +97,7 @@ class BoundAlgebra:
     def _rounded(self, value: Array, error: Any, dtype: str, ulps: float = 1.0) -> Approx:
         """A result with its rounding added; infinitely uncertain beyond the range of its type."""
         size = np.abs(value)
-        total = error + (ulps * unit(dtype)) * (size + error) + _tiny(dtype)
+        total = error + (ulps * unit(dtype) + _REFERENCE) * (size + error) + _tiny(dtype)
         total = np.where(size + total >= parse(dtype).max_value, np.inf, _zero_nan(total))
         # an infinity or NaN that is certain must come out as such
         return Approx(value, np.where(np.isfinite(value) | (error > 0), total, 0))
@@ -243,15 +245,14 @@ class BoundAlgebra:
         if cls is E.Add:
             total = np.sum(error, axis=dims)
             return self._summed(value, total, np.sum(size, axis=dims), count, dtype)
+        step = unit(dtype) + _REFERENCE
         whole = np.prod(size + error, axis=dims)
-        return self._rounded(
-            value, whole - np.prod(size, axis=dims) + count * unit(dtype) * whole, dtype
-        )
+        return self._rounded(value, whole - np.prod(size, axis=dims) + count * step * whole, dtype)
 
     def _summed(self, value: Array, error: Any, size: Any, count: int, dtype: str) -> Approx:
-        return self._rounded(
-            value, error + count * (unit(dtype) * (size + error) + _tiny(dtype)), dtype
-        )
+        step = unit(dtype) + _REFERENCE
+        total = error + count * (step * (size + error) + _tiny(dtype))
+        return self._rounded(value, total, dtype)
 
     def can_contract(self, dtype: str) -> bool:
         return parse(dtype).is_float

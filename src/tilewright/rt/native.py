@@ -48,8 +48,11 @@ class NativeLibrary:
 
 
 def needs_threads(obj: bytes) -> bool:
-    """Whether an object has parallel loops: only then is an OpenMP runtime chosen and loaded."""
-    return b"GOMP_parallel" in obj
+    """Whether an object has parallel loops: only then is an OpenMP runtime chosen and loaded.
+
+    LLVM may have dropped the call that starts a region and kept the region, which asks for the
+    number of its thread."""
+    return b"GOMP_" in obj or b"omp_get_" in obj
 
 
 def runtime_symbols(parallel: bool = True) -> dict[str, int]:

@@ -97,8 +97,9 @@ class Split(Relation):
         offset[self.parent] = offset[self.outer] * extent[self.inner] + offset[self.inner]
 
     def down(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
-        offset[self.outer] = offset[self.parent] // extent[self.inner]
-        offset[self.inner] = offset[self.parent] % extent[self.inner]
+        inner = _divisor(extent[self.inner])
+        offset[self.outer] = offset[self.parent] // inner
+        offset[self.inner] = offset[self.parent] % inner
 
     def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
         parent, outer, inner = (axes.get(a, a) for a in (self.parent, self.outer, self.inner))
@@ -125,9 +126,7 @@ class Fuse(Relation):
         extent[self.fused] = simplify(extent[self.outer] * extent[self.inner])
 
     def up(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
-        inner = extent[self.inner]
-        if isinstance(inner, IntImm) and inner.value <= 0:
-            inner = const(1, inner.dtype)  # an empty loop: its body never runs
+        inner = _divisor(extent[self.inner])
         offset[self.outer] = offset[self.fused] // inner
         offset[self.inner] = offset[self.fused] % inner
 
@@ -239,6 +238,13 @@ def _at_most(size: PrimExpr, whole: PrimExpr) -> PrimExpr:
     if isinstance(size, IntImm) and isinstance(whole, IntImm):
         return const(max(1, min(size.value, whole.value)), whole.dtype)
     return size if size.dtype == whole.dtype else size.astype(whole.dtype)
+
+
+def _divisor(extent: PrimExpr) -> PrimExpr:
+    """An extent to divide by: the body of an empty loop never runs, but its indices are written."""
+    if isinstance(extent, IntImm) and extent.value <= 0:
+        return const(1, extent.dtype)
+    return extent
 
 
 def pass_down_extents(

@@ -175,3 +175,15 @@ def test_units():
     assert [unit(t) for t in ("float64", "float32", "float16", "bfloat16", "int32")] == [
         2.0**-53, 2.0**-24, 2.0**-11, 2.0**-8, 0.0,
     ]  # fmt: skip
+
+
+def test_the_reference_itself_is_rounded():
+    """Of a float64 program, two roundings of the same sum may lie on either side of the truth."""
+    a, b = te.placeholder((200_000,), "float64", "a"), te.placeholder((200_000,), "float64", "b")
+    t = te.compute((200_000,), lambda i: a[i] * a[i] + b[i])
+    x, y = normal(200_000, dtype="float64"), normal(200_000, dtype="float64")
+    value, tolerance = te_eval_bound(t, {a: x, b: y})[0]
+    wide = x.astype(np.longdouble)
+    fused = (wide * wide + y).astype(np.float64)
+    assert (np.abs(fused - value) <= tolerance).all()
+    assert (tolerance <= 4 * 2.0**-53 * (x * x + np.abs(y))).all()
