@@ -1,0 +1,80 @@
+"""How many arithmetic operations a computation needs, read off its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from ..loopir import expr as E
+from ..loopir.iter import ProducerLoad, Reduce
+from ..loopir.visit import CHILDREN
+from ..tensor.op import BaseComputeOp, ComputeOp, Operation, PlaceholderOp, domain, post_order
+
+_ARITHMETIC = frozenset(
+    (E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, E.Max)
+    + (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE)
+)
+_FREE_CALLS = frozenset(("tir.if_then_else", "tir.likely", "tir.reinterpret"))
+
+
+def count_flop(outputs: Iterable[Operation]) -> int:
+    """Operations on elements that computing `outputs` takes, each element of each stage once.
+
+    Arithmetic, comparisons and calls of functions count one each, a multiply-add two; of float
+    results only float operations count, so that indices and bounds cost nothing. A matrix product
+    of n, m, k counts 2 n m k. TilewrightError for extents that are not constant and for
+    computations that are not written as expressions (give `cfg.add_flop(...)` there).
+    """
+    total = 0
+    for op in post_order(list(outputs)):
+        if isinstance(op, ComputeOp):
+            total += _size(op) * _op_cost(op)
+        elif not isinstance(op, PlaceholderOp):
+            raise TilewrightError(
+                f"cannot count the operations of {op.name}, a {op.kind} operation; say how many "
+                "there are with cfg.add_flop(...)"
+            )
+    return total
+
+
+def _size(op: BaseComputeOp) -> int:
+    size = 1
+    for axis in (*op.axis, *op.reduce_axis):
+        extent = domain(axis).extent
+        if not isinstance(extent, E.IntImm):
+            raise TilewrightError(
+                f"cannot count the operations of {op.name}: the extent {extent} of "
+                f"{axis.var.name} is not constant"
+            )
+        size *= extent.value
+    return size
+
+
+def _op_cost(op: ComputeOp) -> int:
+    floats = parse(op.output_dtype(0)).is_float
+    first = op.body[0]
+    if isinstance(first, Reduce):
+        parts: list[Any] = [*first.combiner.result, *first.source]
+        if not (isinstance(first.condition, E.IntImm) and first.condition.value):
+            parts.append(first.condition)
+    else:
+        parts = list(op.body)
+    seen: set[int] = set()
+    total = 0
+    while parts:
+        e = parts.pop()
+        if id(e) in seen:  # a shared part is computed once
+            continue
+        seen.add(id(e))
+        kind = type(e)
+        if kind is ProducerLoad:
+            continue  # indices are for the compiler to compute
+        children = CHILDREN[kind](e)
+        if kind in _ARITHMETIC:
+            total += parse(children[0].dtype).is_float or not floats
+        elif kind is E.Call:
+            total += e.op.name not in _FREE_CALLS and (parse(e.dtype).is_float or not floats)
+        parts.extend(children)
+    return total

@@ -1,0 +1,214 @@
+"""Finished measurements on disk: a SQLite store from which a search resumes, and JSON lines.
+
+Every entry is on disk when the call that adds it returns. Both hold data only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..base.errors import TilewrightError
+from .result import Measurement, MeasureErrorNo
+
+VERSION = 1
+_TABLE = """
+CREATE TABLE IF NOT EXISTS measurement (
+  id INTEGER PRIMARY KEY,
+  task TEXT NOT NULL,
+  target TEXT NOT NULL,
+  candidate TEXT NOT NULL,
+  costs TEXT NOT NULL,
+  error INTEGER NOT NULL,
+  message TEXT NOT NULL,
+  seconds REAL NOT NULL,
+  timestamp REAL NOT NULL,
+  early INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS measurement_by_task ON measurement (task, target);
+"""
+_COLUMNS = "candidate, costs, error, message, seconds, timestamp, early"
+
+
+class Store:
+    """Measurements in a SQLite file, which several searches may use at a time.
+
+    `task`, `target` and `candidate` are texts of the search's choice; equal texts mean the same.
+    TilewrightError for a file that is no store, is damaged or was written by a newer version.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._db: sqlite3.Connection | None = None
+        try:
+            self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version > VERSION:
+                raise TilewrightError(
+                    f"{self.path} has version {version}, this tilewright reads up to {VERSION}"
+                )
+            self._db.executescript(_TABLE)
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
+        except sqlite3.Error as error:
+            self.close()
+            raise self._broken(error) from None
+        except TilewrightError:
+            self.close()
+            raise
+
+    def add(self, task: str, target: str, candidate: str, result: Measurement) -> None:
+        """Keep a measurement; it is on disk when this returns."""
+        row = (
+            task,
+            target,
+            candidate,
+            json.dumps(result.costs),
+            int(result.error_no),
+            result.message,
+            result.seconds,
+            result.timestamp,
+            int(result.early),
+        )
+        with self._errors():
+            self._connection.execute(
+                f"INSERT INTO measurement (task, target, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
+                row,
+            )
+
+    def find(self, task: str, target: str) -> list[tuple[str, Measurement]]:
+        """The candidates of a task with their measurements, in the order in which they came."""
+        with self._errors():
+            rows = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM measurement WHERE task = ? AND target = ? ORDER BY id",
+                (task, target),
+            ).fetchall()
+        return [(row[0], _measurement(row[1:])) for row in rows]
+
+    def tasks(self) -> list[tuple[str, str, int]]:
+        """(task, target, number of measurements) of all tasks in the store."""
+        with self._errors():
+            return self._connection.execute(
+                "SELECT task, target, COUNT(*) FROM measurement GROUP BY task, target"
+            ).fetchall()
+
+    def close(self) -> None:
+        """Close the file; a store that is closed cannot be used again."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            raise TilewrightError(f"the store {self.path} is closed")
+        return self._db
+
+    def _errors(self) -> _Translate:
+        return _Translate(self)
+
+    def _broken(self, error: sqlite3.Error) -> TilewrightError:
+        return TilewrightError(
+            f"cannot use {self.path} as a store of measurements: {error}; give another path, or "
+            "move the file away"
+        )
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Translate:
+    """Errors of SQLite as the user's."""
+
+    __slots__ = ("store",)
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise self.store._broken(error) from None
+
+
+def _measurement(row: Any) -> Measurement:
+    costs, error, message, seconds, timestamp, early = row
+    return Measurement(
+        tuple(map(float, json.loads(costs))),
+        MeasureErrorNo(error),
+        message,
+        seconds,
+        timestamp,
+        bool(early),
+    )
+
+
+def append_line(path: str | os.PathLike[str], line: str) -> None:
+    """Add a line to a file, on disk when this returns. Half a line that a killed process left at
+    its end stays a line of its own."""
+    data = line.rstrip("\n").encode() + b"\n"
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    except OSError as error:
+        raise TilewrightError(f"cannot write {os.fspath(path)}: {error.strerror}") from None
+    try:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            data = b"\n" + data
+        os.write(fd, data)
+        with suppress(OSError):  # not every file system can
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
+    """(line number, JSON value) of the lines of a file. Lines that are not JSON are left out, with
+    one warning that says which; blank ones and those that begin with # without a warning."""
+    damaged: list[int] = []
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                text = line.strip()
+                if not text or text.startswith(b"#"):
+                    continue
+                try:
+                    yield number, json.loads(text)
+                except (ValueError, RecursionError):
+                    damaged.append(number)
+    except OSError as error:
+        raise TilewrightError(f"cannot read {os.fspath(path)}: {error.strerror}") from None
+    warn_of_lines(path, damaged)
+
+
+def warn_of_lines(path: object, damaged: list[int]) -> None:
+    """One warning for the lines of a file of records that could not be read."""
+    if damaged:
+        shown = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
+        warnings.warn(
+            f"{path}: left out {len(damaged)} damaged record{'s' if len(damaged) > 1 else ''} "
+            f"(line {shown})",
+            UserWarning,
+            stacklevel=3,
+        )

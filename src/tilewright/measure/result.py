@@ -1,0 +1,47 @@
+"""What a measurement gives: seconds, or which kind of error stopped it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class MeasureErrorNo(IntEnum):
+    """How a measurement ended; numbers as in TVM's records."""
+
+    NO_ERROR = 0
+    INSTANTIATION_ERROR = 1  # the schedule does not fit the computation
+    COMPILE_HOST = 2
+    COMPILE_DEVICE = 3
+    RUNTIME_DEVICE = 4  # it ran and failed, or its process died
+    WRONG_ANSWER = 5
+    BUILD_TIMEOUT = 6
+    RUN_TIMEOUT = 7
+    UNKNOWN_ERROR = 8
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One candidate measured.
+
+    `costs`: seconds of a run, one for each repetition; empty after an error. `message`: what went
+    wrong. `seconds`: what building and timing took. `timestamp`: when it ended, in seconds since
+    1970. `early`: it was clearly slower than the best, so a single run had to do.
+    """
+
+    costs: tuple[float, ...]
+    error_no: MeasureErrorNo = MeasureErrorNo.NO_ERROR
+    message: str = ""
+    seconds: float = 0.0
+    timestamp: float = field(default_factory=time.time)
+    early: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.error_no == MeasureErrorNo.NO_ERROR and bool(self.costs)
+
+    @property
+    def mean(self) -> float:
+        """Mean seconds; infinite after an error."""
+        return sum(self.costs) / len(self.costs) if self.ok else float("inf")

@@ -1,0 +1,145 @@
+"""The worker: builds candidates and times them, one message at a time, until its input ends.
+
+    python -m tilewright.measure.worker
+
+Reads requests from its standard input and writes replies to its standard output (see `protocol`);
+what the code that it runs prints goes to standard error. Requests, by "op":
+
+    set    options: of base.config, by name                    -> {}
+    build  id, program: see `program`                          -> {seconds}
+    run    id, and how to time it: see `runner.Timing`         -> {costs, early, seconds}
+    drop   id                                                  -> {}
+
+A reply has the request's "op" and "id"; after an error "error", a MeasureErrorNo, and "message".
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..base import config
+from ..base.errors import ArgumentError, CompileError, InternalError, TargetError, TilewrightError
+from ..rt.module import Module
+from . import protocol
+from .program import Unfit, construct
+from .protocol import Message
+from .result import MeasureErrorNo as No
+from .timing import Bench, Wrong
+
+_WATCH_SECONDS = 1.0
+
+
+class Failed(Exception):
+    """A request failed, with this number."""
+
+    def __init__(self, number: No, error: BaseException) -> None:
+        text = str(error) or type(error).__name__
+        known = isinstance(error, TilewrightError) and not isinstance(error, InternalError)
+        super().__init__(text if known else f"{type(error).__name__}: {text}")
+        self.number = number
+
+
+class Worker:
+    """What the worker keeps between requests: built candidates, and arrays to run them on."""
+
+    __slots__ = ("bench", "built")
+
+    def __init__(self) -> None:
+        self.bench = Bench()
+        self.built: dict[int, tuple[Module, Mapping[str, Any]]] = {}
+
+    def answer(self, request: Message) -> Message:
+        reply: Message = {"op": request.get("op"), "id": request.get("id")}
+        handler = _HANDLERS.get(str(request.get("op")))
+        start = time.perf_counter()
+        try:
+            if handler is None:
+                raise Failed(No.UNKNOWN_ERROR, ValueError(f"unknown request {request!r:.100}"))
+            reply.update(handler(self, request))
+        except Failed as failed:
+            reply.update(error=int(failed.number), message=str(failed))
+        except Exception as error:
+            reply.update(error=int(No.UNKNOWN_ERROR), message=f"{type(error).__name__}: {error}")
+        reply["seconds"] = time.perf_counter() - start
+        return reply
+
+
+def _set(worker: Worker, request: Message) -> Message:
+    for name, value in request["options"].items():
+        config.set_option(name, value)
+    # thousands of candidates would push out of the compile cache what is worth keeping
+    config.set_option("cache", False)
+    return {}
+
+
+def _build(worker: Worker, request: Message) -> Message:
+    program = request["program"]
+    on_host = program["target"]["kind"] in ("llvm", "c")
+    compiling = No.COMPILE_HOST if on_host else No.COMPILE_DEVICE
+    try:
+        module = construct(program)
+    except Unfit as error:
+        raise Failed(No.INSTANTIATION_ERROR, error) from error
+    except (CompileError, TargetError) as error:
+        raise Failed(compiling, error) from error
+    except TilewrightError as error:
+        raise Failed(No.INSTANTIATION_ERROR, error) from error
+    except Exception as error:
+        raise Failed(compiling, error) from error
+    worker.built[request["id"]] = (module, program)
+    return {}
+
+
+def _run(worker: Worker, request: Message) -> Message:
+    module, program = worker.built.pop(request["id"])
+    try:
+        return worker.bench.run(module, program, request)
+    except Wrong as error:
+        raise Failed(No.WRONG_ANSWER, error) from error
+    except (ArgumentError, TilewrightError, RuntimeError, MemoryError) as error:
+        raise Failed(No.RUNTIME_DEVICE, error) from error
+
+
+def _drop(worker: Worker, request: Message) -> Message:
+    worker.built.pop(request["id"], None)
+    return {}
+
+
+_HANDLERS: dict[str, Callable[[Worker, Message], Message]] = {
+    "set": _set,
+    "build": _build,
+    "run": _run,
+    "drop": _drop,
+}
+
+
+def _follow_parent(parent: int) -> None:
+    """End with the search that started this worker, also in the middle of a candidate."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
+
+
+def main() -> int:
+    threading.Thread(target=_follow_parent, args=(os.getppid(),), daemon=True).start()
+    requests, replies = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)  # replies have a pipe of their own, that no print can disturb
+    worker = Worker()
+    while (request := protocol.read(requests)) is not None:
+        try:
+            protocol.write(replies, worker.answer(request))
+        except BrokenPipeError:
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
