@@ -12,8 +12,11 @@ from typing import Any
 
 from tilewright import te
 from tilewright.base.errors import ScheduleError
+from tilewright.loopir.expr import IntImm
 from tilewright.loopir.iter import IterVar
 from tilewright.tensor.op import ComputeOp, PlaceholderOp
+
+from .tensorize import intrin_for
 
 FACTORS = (1, 2, 3, 4, 5, 7, 8, 16, 40)
 Action = Callable[[random.Random, Any], None]
@@ -217,6 +220,30 @@ def set_store_predicate(rng: random.Random, s: Any) -> None:
         stage.set_store_predicate(axis.var >= axis.dom.min)
 
 
+def tensorize(rng: random.Random, s: Any) -> None:
+    """An intrinsic made of the stage itself, for a tile that divides an innermost axis."""
+    stage = _stage(rng, s)
+    inner = pick(rng, [a for a in stage.leaf_iter_vars if _extent(a) > 0])
+    roots = [*stage.op.axis, *stage.op.reduce_axis]
+    if inner not in roots:
+        raise NotApplicable
+    extent = _extent(inner)
+    width = rng.choice([f for f in (1, 2, 3, 4, 5, 8, 16, extent) if extent % f == 0])
+    intrin = intrin_for(stage.op, inner, width, rng.random() < 0.5)
+    if intrin is None:
+        raise NotApplicable
+    if width < extent:
+        _, inner = stage.split(inner, factor=width)
+    rest = [a for a in stage.leaf_iter_vars if a is not inner]
+    stage.reorder(*rest, inner)
+    stage.tensorize(inner, intrin)
+
+
+def _extent(axis: Any) -> int:
+    known = axis.dom is not None and isinstance(axis.dom.extent, IntImm)
+    return int(axis.dom.extent) if known else 0
+
+
 def create_group(rng: random.Random, s: Any) -> None:
     stage = _stage(rng, s)
     inputs = stage.op.input_tensors
@@ -234,7 +261,7 @@ ACTIONS: dict[str, Action] = {
         split, fuse, reorder, tile, compute_at, compute_inline, compute_root, cache_read,
         cache_write, rfactor, vectorize, unroll, parallel, bind, pragma, set_scope, storage_align,
         double_buffer, rolling_buffer, transform_layout, prefetch, set_store_predicate,
-        create_group,
+        tensorize, create_group,
     )
 }  # fmt: skip
 
@@ -243,7 +270,7 @@ WEIGHTS = {
     **dict.fromkeys(ACTIONS, 4),
     "split": 8, "compute_at": 9, "fuse": 6, "reorder": 6, "vectorize": 7, "rfactor": 13,
     "transform_layout": 11, "double_buffer": 11, "rolling_buffer": 10, "create_group": 7,
-    "compute_inline": 8, "set_scope": 7, "tile": 7, "bind": 6,
+    "compute_inline": 8, "set_scope": 7, "tile": 7, "bind": 6, "tensorize": 14,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..arith import Analyzer, IntervalSet, eval_set, union
+from ..arith import Analyzer, IntervalSet, detect_linear_equation, eval_set, union
 from ..base.errors import ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.equal import structural_equal
@@ -19,7 +19,8 @@ from ..loopir.expr import PrimExpr, SizeVar, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import Stmt, seq
-from ..loopir.visit import post_order_visit
+from ..loopir.subst import substitute
+from ..loopir.visit import free_vars, post_order_visit
 from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.state import StageState
 from ..tensor.tensor import Tensor
@@ -39,6 +40,7 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
         if stage.attr(leaf).tensor_intrin is not None
     )
     intrin = stage.attr(stage.leaf_iter_vars[place]).tensor_intrin
+    _check_attached(builder, stage, place)
     match = _Match(bounds, stage, intrin, place)
     match.check()
     bind = match.bindings(memory)
@@ -56,8 +58,10 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
     update = builder.guarded(stage, _outer_values(stage, values), update)
     update = builder.nest(stage, outer[split:], update)
     if intrin.reduce_init is not None:
-        data = [leaf for leaf in outer[split:] if leaf not in _reduction(stage)]
+        family = _reduction(stage)
+        data = [leaf for leaf in outer[split:] if leaf not in family]
         init = bind(intrin.reduce_init)
+        init = builder.guarded(stage, _outer_values(stage, values), init, skip=frozenset(family))
         for leaf in reversed(data):
             init = builder.wrap(stage, leaf, init)
     else:
@@ -104,16 +108,30 @@ def _check_guards(
     """A guard may not depend on a loop that the intrinsic replaces."""
     mine = builder.bounds[stage]
     inner = {mine.var[leaf] for leaf in stage.leaf_iter_vars[place:]}
-    for condition in stage_guards(builder.bounds, stage, values, frozenset()):
-        used: list[Any] = []
-        post_order_visit(condition, used.append)
-        for v in used:
-            if isinstance(v, Var) and v in inner:
-                raise _fail(
-                    stage,
-                    f"Tensorize failed, split condition {condition} relies on var {v.name} "
-                    "defined inside tensorize scope; let the tile divide the extent",
-                )
+    split = "split condition", "let the tile divide the extent"
+    given = [(c, split) for c in stage_guards(builder.bounds, stage, values, frozenset())]
+    if stage.store_predicate is not None:
+        predicate = substitute(stage.store_predicate, {a.var: v for a, v in values.items()})
+        given.append((predicate, ("store predicate", "let it use outer axes only")))
+    for condition, (what, advice) in given:
+        found = next((v for v in free_vars(condition) if v in inner), None)
+        if found is not None:
+            raise _fail(
+                stage,
+                f"Tensorize failed, {what} {condition} relies on var {found.name} "
+                f"defined inside tensorize scope; {advice}",
+            )
+
+
+def _check_attached(builder: Any, stage: StageState, place: int) -> None:
+    """No stage may be computed inside the loops that the intrinsic replaces."""
+    for leaf in stage.leaf_iter_vars[place:]:
+        for child in builder.attached.get((stage.id, id(leaf)), []):
+            raise _fail(
+                stage,
+                f"Tensorize failed, stage {child.name} is computed at {leaf.var.name}, which the "
+                "intrinsic replaces; compute it at an outer loop",
+            )
 
 
 def _fail(stage: StageState, text: str) -> ScheduleError:
@@ -186,6 +204,8 @@ class _Match:
                 )
             self._squeezed(self.inputs[t], declared.shape, t.op.name)
         self._squeezed([self.axes[a] for a in op.axis], want.output(0).shape, op.name)
+        for axis in want.root_iter_vars():
+            self.analyzer.bind(axis.var, axis.dom)
         mine, theirs = self._rewritten_body(), [self._plain(e) for e in want.body]
         for a, b in zip(mine, theirs):
             if not structural_equal(a, b, map_free_vars=False):
@@ -319,7 +339,7 @@ def bind_region(
     actual, indices = memory.locate(tensor, [low for low, _ in region])
     offset = analyzer.simplify(actual.offset_of(indices))
     rank = len(declared.shape)
-    strides = strides_of(actual)[len(region) - rank :]
+    strides = _region_strides(stage, analyzer, memory, tensor, region)[len(region) - rank :]
     values[declared.data] = actual.data
     if isinstance(declared.elem_offset, Var):
         values[declared.elem_offset] = offset
@@ -347,6 +367,26 @@ def bind_region(
         name=declared.name,
         offset_factor=declared.offset_factor,
     )
+
+
+def _region_strides(
+    stage: StageState, analyzer: Analyzer, memory: Memory, tensor: Tensor, region: Box
+) -> list[PrimExpr]:
+    """How far apart in memory neighbours of the region are, a dimension of the tensor each."""
+    if memory.place(tensor).layout is None:
+        return strides_of(memory.buffer(tensor))
+    steps = [Var(f"x{d}", low.dtype) for d, (low, _) in enumerate(region)]
+    for step, (_, extent) in zip(steps, region):
+        analyzer.bind(step, Range.from_min_extent(const(0, step.dtype), extent))
+    actual, indices = memory.locate(tensor, [low + x for x, (low, _) in zip(steps, region)])
+    linear = detect_linear_equation(actual.offset_of(indices), steps, analyzer)
+    if linear is None:
+        raise _fail(
+            stage,
+            f"Tensorize failed, the region of {tensor.op.name} is not evenly spaced in the layout "
+            "that transform_layout gave it",
+        )
+    return linear[:-1]
 
 
 def tensor_compute_body(
