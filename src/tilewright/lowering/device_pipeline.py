@@ -1,0 +1,55 @@
+"""The passes from a lowered function to host code and kernels, each with the reason for its place.
+
+`run_device_pipeline` takes what `pipeline.run_pipeline` gives. What depends on the language of the
+target (rules of intrinsics, types it lacks, division) comes after it, kernel by kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..base.deep import deep_call
+from ..loopir.stmt import PrimFunc
+from ..loopir.verify import verify
+from ..target.target import Target
+from .split_host_device import DeviceProgram, split_host_device
+from .unify_threads import unify_threads
+from .verify_memory import verify_memory
+
+DevicePass = Callable[[PrimFunc, Target], PrimFunc]
+
+
+def _plain(one: Callable[[PrimFunc], PrimFunc]) -> DevicePass:
+    def run(func: PrimFunc, target: Target) -> PrimFunc:
+        return one(func)
+
+    run.__name__ = one.__name__
+    return run
+
+
+PASSES: tuple[DevicePass, ...] = (
+    _plain(unify_threads),  # first: all that follow see which threads run
+    _plain(verify_memory),  # before anything is added to the user's program
+)
+
+
+def run_device_pipeline(
+    func: PrimFunc, target: Target, check: bool = False, dump: Path | None = None
+) -> DeviceProgram:
+    """The host part and the kernels of a lowered function, for a GPU target.
+
+    `check`: verify the function after each pass. `dump`: a folder for its text after each pass.
+    """
+    for number, one in enumerate(PASSES):
+        func = deep_call(one, func, target)
+        if check:
+            verify(func, after=one.__name__)
+        if dump is not None:
+            dump.mkdir(parents=True, exist_ok=True)
+            (dump / f"{number:02}_{one.__name__}.txt").write_text(f"{func}\n", encoding="utf-8")
+    program = deep_call(split_host_device, func)
+    if check:
+        for kernel in program.kernels.values():
+            verify(kernel, after="split_host_device")
+    return program
