@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..arith.analyzer import Analyzer
@@ -20,29 +21,36 @@ def flatten_buffers(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
     Each buffer gets one flat alias: the same name, type, scope and data variable, one dimension,
     strides and elem_offset folded into the index (`i*strides[0] + j*strides[1]`, or `i*n + j` for a
-    compact buffer). The buffers of `buffer_map` keep their shapes, since they describe the
-    arguments.
+    compact buffer). A view of an argument or allocation, with the same element type, becomes the
+    alias of its owner, so that later passes see one buffer. The buffers of `buffer_map` keep their
+    shapes, since they describe the arguments.
 
     Needs accesses with as many indices as the buffer has dimensions, prefetches lowered. Guarantees
     one index an access. Stands before every pass that looks at how memory is used, since one index
     is simpler than several, and after those that need the dimensions (rolling buffers, prefetch,
     bound checks).
     """
-    flattener = _Flattener()
+    flattener = _Flattener(func.buffer_map.values())
     return func.with_body(flattener.stmt(func.body))
 
 
 class _Flattener(Rewriter):
-    def __init__(self) -> None:
+    def __init__(self, arguments: Iterable[Buffer]) -> None:
         self.analyzer = Analyzer()
+        self.owners = {b.data: b for b in arguments}
         self.flat: dict[Buffer, Buffer] = {}
         self.huge: set[Buffer] = set()
 
     def buffer(self, b: Buffer) -> Buffer:
         flat = self.flat.get(b)
         if flat is None:
+            owner = self.owners.get(b.data, b)
             flat = b
-            if b.ndim != 1 or b.strides or const_int(b.elem_offset) != 0:
+            if owner is not b and owner.dtype == b.dtype:
+                flat = self.buffer(owner)
+                if owner in self.huge:
+                    self.huge.add(b)
+            elif b.ndim != 1 or b.strides or const_int(b.elem_offset) != 0:
                 size = self.analyzer.simplify(_flat_extent(b))
                 if const_int(size) is None and _is_huge(b):
                     self.huge.add(b)
@@ -57,7 +65,7 @@ class _Flattener(Rewriter):
             raise CompileError(
                 f"buffer {b.name} has {b.ndim} dimensions, but is used with {len(indices)} indices"
             )
-        if self.flat.get(b) is b:
+        if b.ndim == 1 and not b.strides and const_int(b.elem_offset) == 0:
             return indices
         if b in self.huge:
             indices = tuple([cast(_wide(i.dtype), i) for i in indices])
@@ -81,6 +89,11 @@ class _Flattener(Rewriter):
         if same and predicate is s.predicate:
             return s
         return S.BufferStore(flat, value, indices, predicate)
+
+    @handles(S.Allocate)
+    def _allocate(self, s: S.Allocate) -> Any:
+        self.owners[s.buffer.data] = s.buffer
+        return super()._allocate(s)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:

@@ -75,3 +75,14 @@ def test_a_reset_stays_inside_the_tensor():
     around = np.full(16, 5, "float32")
     tvm.build(s, [a, b], "llvm")(np.ones((7, 8), "float32"), around[:7])
     assert around.tolist() == [8] * 7 + [5] * 9
+
+
+def test_an_intrinsic_reads_what_a_vectorised_loop_around_it_cached():
+    """The intrinsic's view of the cache grows with it, a slot a lane."""
+    a, _, c, s = chain()
+    cache = s.cache_write(c, "global")
+    i, j = s[c].op.axis
+    s[c].tensorize(j, intrin_for(s[c].op, j, 4, False))
+    s[cache].compute_at(s[c], i)
+    s[c].vectorize(i)
+    run(s, a, c)
