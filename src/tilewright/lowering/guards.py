@@ -35,8 +35,13 @@ class Guard:
         return strip_likely(self.stmt.condition)
 
 
-def find_guards(body: S.Stmt, var: E.Var) -> list[Guard]:
-    """Guards in `body` that depend on `var`, and can be solved from outside."""
+def find_guards(
+    body: S.Stmt, var: E.Var, threads: Mapping[E.Var, Range] | None = None
+) -> list[Guard]:
+    """Guards in `body` that depend on `var`, and can be solved from outside.
+
+    `threads`: variables from around `body` that run all the same, as those of a loop inside do.
+    """
     found: list[Guard] = []
     hidden: set[E.Var] = set()
 
@@ -55,12 +60,13 @@ def find_guards(body: S.Stmt, var: E.Var) -> list[Guard]:
                 if var in names and hidden.isdisjoint(names):
                     simple = not any(type(x) is S.For for x in walk(s.then_case))
                     used = {v: r for v, r in relaxed.items() if v in names}
-                    found.append(Guard(s, used, simple or bool(relaxed)))
+                    inside = simple or len(relaxed) > len(threads or {})
+                    found.append(Guard(s, used, inside))
             for part in CHILDREN[kind](s):
                 if isinstance(part, S.Stmt):
                     visit(part, relaxed)
 
-    visit(body, {})
+    visit(body, dict(threads or {}))
     return found
 
 

@@ -35,8 +35,10 @@ from ..schedule.bounds import Bounds, attach_path, attach_point, root_offsets, s
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from .stage_body import compute_body, extern_body
+from .stage_cross_thread import cross_thread_body, reduces_across_threads
 from .stage_guards import stage_guards
 from .stage_memory import Memory, plan_memory
+from .stage_scan import shared_launches
 from .stage_tensorize import tensor_compute_body, tensorized_body
 
 KINDS = {
@@ -63,13 +65,19 @@ class NestBuilder:
     def __init__(self, sch: Any, bounds: Bounds, memory: Memory) -> None:
         self.bounds = bounds
         self.memory = memory
-        self.threads: dict[str, Var] = {}
+        self.uniform: set[int] = set()  # stages without branches on threads around them
+        self.thread_vars = thread_variables(sch, bounds)
+        self.launched_by = shared_launches(sch, bounds)
+        self.initial: dict[int, list[Any]] = {}
         self.at_root: list[Any] = []
         self.attached: dict[tuple[int, int], list[Any]] = {}
         for stage in sch.stages:
             if isinstance(stage.op, PlaceholderOp):
                 continue
             point = attach_point(stage)
+            scan = self.launched_by.get(stage.id)
+            if scan is not None:
+                self.initial.setdefault(scan.id, []).append(stage)
             if point is None:
                 self.at_root.append(stage)
             else:
@@ -88,7 +96,8 @@ class NestBuilder:
     def pipeline(self, stage: StageState, consumer: Stmt) -> Stmt:
         """The stage, then its readers, with the stage's memory around both."""
         self.missing.pop(stage.id, None)
-        producer = self.stage(stage)
+        # initial values that run in a scan's launch are emitted with the scan
+        producer = no_op() if stage.id in self.launched_by else self.stage(stage)
         buffers = self.memory.internal(stage)
         if stage.double_buffered:
             for buffer in buffers:
@@ -110,10 +119,11 @@ class NestBuilder:
             return self._scan(stage)
         if isinstance(op, TensorComputeOp):
             return self._plain(stage, tensor_compute_body)
+        across = reduces_across_threads(stage, reduction_axes(stage))
         if any(stage.attr(leaf).tensor_intrin is not None for leaf in stage.leaf_iter_vars):
             return tensorized_body(self, stage)
         if isinstance(op, ComputeOp) and op.reduce_axis:
-            return self._reduction(stage)
+            return self._across_threads(stage) if across else self._reduction(stage)
         return self._plain(stage, compute_body)
 
     # -- the three shapes of a stage
@@ -133,6 +143,16 @@ class NestBuilder:
         update = self.nest(stage, rest, update)
         init = self.init_nest(stage, rest)
         return self.nest(stage, common, seq(init, update))
+
+    def _across_threads(self, stage: StageState) -> Stmt:
+        split = first_reduction_loop(stage)
+        self.uniform.add(stage.id)
+        leaves = stage.leaf_iter_vars
+        return cross_thread_body(self, stage, leaves[:split], leaves[split:])
+
+    def reduction_axes(self, stage: StageState) -> frozenset[IterVar]:
+        """Axes that come from reduction axes alone."""
+        return reduction_axes(stage)
 
     def init_nest(self, stage: StageState, rest: Sequence[IterVar]) -> Stmt:
         """Loops over the data axes among `rest` that store the identity."""
@@ -161,6 +181,7 @@ class NestBuilder:
     def _scan(self, stage: StageState) -> Stmt:
         axis = stage.op.scan_axis
         body = self.nest(stage, [axis], no_op())
+        body = seq([self.stage(first) for first in self.initial.get(stage.id, ())], body)
         for thread in reversed(stage.threads):
             body = self.launch(thread, thread.dom.extent if thread.dom else const(1), body)
         return body
@@ -186,12 +207,22 @@ class NestBuilder:
         skip: frozenset[IterVar] = frozenset(),
     ) -> Stmt:
         """`body` under the conditions that bound inference could not prove."""
-        if stage.store_predicate is not None:
-            table = {a.var: v for a, v in values.items()}
-            body = IfThenElse(substitute(stage.store_predicate, table), body)
+        predicate = self.store_predicate(stage, values)
+        if predicate is not None:
+            body = IfThenElse(predicate, body)
         for condition in reversed(stage_guards(self.bounds, stage, values, skip)):
             body = IfThenElse(condition, body)
         return body
+
+    def store_predicate(
+        self, stage: StageState, values: Mapping[IterVar, PrimExpr]
+    ) -> PrimExpr | None:
+        """The user's condition for storing, in terms of loop and thread variables."""
+        if stage.store_predicate is None:
+            return None
+        table: dict[Var, PrimExpr] = {**self.thread_vars, **{a.var: v for a, v in values.items()}}
+        predicate: PrimExpr = substitute(stage.store_predicate, table)
+        return predicate
 
     def nest(self, stage: StageState, leaves: Sequence[IterVar], body: Stmt) -> Stmt:
         """Loops around `body`, outermost first, with the stages attached at each."""
@@ -229,22 +260,64 @@ class NestBuilder:
         it.
         """
         mine = self.bounds[stage]
-        for holder, outer in attach_path(stage):
-            known = holder.attr(outer).bind_thread
-            if known is not None and same_thread(known, thread):
-                inside = mine.var[leaf] < mine.extent[leaf]
-                if self.bounds.analyzer.can_prove_equal(
-                    self.bounds[holder].extent[outer], mine.extent[leaf]
-                ):
-                    return body
-                return IfThenElse(inside, body)
+        if self._launched(stage, thread) is not None:
+            inside = self._surplus(stage, leaf)
+            if inside is None or stage.id in self.uniform:
+                return body
+            return IfThenElse(inside, body)
         if mine.var[leaf] is not thread.var:
             thread = IterVar(thread.dom, mine.var[leaf], thread.iter_type, thread.thread_tag)
         return self.launch(thread, mine.extent[leaf], body)
 
+    def _launched(self, stage: StageState, thread: IterVar) -> PrimExpr | None:
+        """How many threads of an axis run around a stage, None where it is to launch them."""
+        for holder, outer in attach_path(stage):
+            known = holder.attr(outer).bind_thread
+            if known is not None and same_thread(known, thread):
+                return self.bounds[holder].extent[outer]
+            launched = env_threads(holder, thread)
+            if launched is not None:
+                return launched
+        scan = self.launched_by.get(stage.id)
+        return None if scan is None else env_threads(scan, thread)
+
+    def _surplus(self, stage: StageState, leaf: IterVar) -> PrimExpr | None:
+        """The condition that a thread has work, where more are launched than a leaf has steps."""
+        thread = stage.attr(leaf).bind_thread
+        around = None if thread is None else self._launched(stage, thread)
+        mine = self.bounds[stage]
+        if around is None or self.bounds.analyzer.can_prove_equal(around, mine.extent[leaf]):
+            return None
+        condition: PrimExpr = mine.var[leaf] < mine.extent[leaf]
+        return condition
+
+    def missing_threads(self, stage: StageState) -> list[PrimExpr]:
+        """For all leaves, the conditions that the threads around a stage have work in it."""
+        found = (self._surplus(stage, leaf) for leaf in stage.leaf_iter_vars)
+        return [c for c in found if c is not None]
+
     def launch(self, thread: IterVar, extent: PrimExpr, body: Stmt) -> Stmt:
         virtual = thread.thread_tag.startswith(("vthread", "cthread"))
         return AttrStmt(thread, "virtual_thread" if virtual else "thread_extent", extent, body)
+
+
+def env_threads(scan: StageState, thread: IterVar) -> PrimExpr | None:
+    """How many threads of an axis the env_threads of a scan launch."""
+    for axis in scan.threads:
+        if same_thread(axis, thread):
+            return axis.dom.extent if axis.dom is not None else const(1)
+    return None
+
+
+def thread_variables(sch: Any, bounds: Bounds) -> dict[Var, Var]:
+    """The one variable of each thread axis, for the variables of the user's axes."""
+    found: dict[Var, Var] = {}
+    for stage in sch.stages:
+        for leaf in stage.leaf_iter_vars:
+            thread = stage.attr(leaf).bind_thread
+            if thread is not None and leaf in bounds[stage].var:
+                found[thread.var] = bounds[stage].var[leaf]
+    return found
 
 
 def reduction_axes(stage: StageState) -> frozenset[IterVar]:

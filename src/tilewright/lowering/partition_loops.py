@@ -65,6 +65,8 @@ class _Partitioner(BoundedRewriter):
         self.ranges: dict[E.Var, Range] = {}
         self.grown = 0
         self.in_rest = False
+        self.threads: dict[E.Var, Range] = {}  # those of a block, which leave a loop together
+        self.blocks: list[tuple[E.Var, dict[E.Var, Range]]] = []
 
     @handles(S.BufferStore, S.Evaluate)
     def _leaf_stmt(self, s: Any) -> Any:
@@ -82,12 +84,42 @@ class _Partitioner(BoundedRewriter):
             body = self.stmt(s.body)
             self.eager = kept
             return body
-        if s.attr_key == "thread_extent" and s.node.thread_tag.startswith("blockIdx"):
-            var: E.Var = s.node.var
-            self._bind(var, const(0, s.value.dtype), s.value)
-            guards = self._worth(find_guards(s.body, var))
-            return S.AttrStmt(s.node, s.attr_key, s.value, self._branch(var, s.body, guards))
+        if s.attr_key == "thread_extent":
+            return self._launch(s)
         return super()._attr(s)
+
+    def _launch(self, s: Any) -> S.Stmt:
+        """Branches on block indices, inside of all launches that stand together."""
+        launches: list[S.AttrStmt] = []
+        while type(s) is S.AttrStmt and s.attr_key == "thread_extent":
+            launches.append(s)
+            self._bind(s.node.var, const(0, s.value.dtype), s.value)
+            s = s.body
+        known, blocks = self.threads, self.blocks
+        axes = {x.node.var: Range(x.value) for x in launches}
+        own = [x.node.var for x in launches if x.node.thread_tag.startswith("blockIdx")]
+        self.threads = {**known, **{v: r for v, r in axes.items() if v not in own}}
+        names = list(axes)
+        self.blocks = [(v, {i: axes[i] for i in names[names.index(v) + 1 :]}) for v in own]
+        body = self._step(s)
+        self.threads, self.blocks = known, blocks
+        for x in reversed(launches):
+            body = S.AttrStmt(x.node, x.attr_key, x.value, body)
+        return body
+
+    def _step(self, body: S.Stmt) -> S.Stmt:
+        """What is left to do with the body of launches, or of one step of a loop."""
+        if not self.blocks:
+            result: S.Stmt = self.stmt(body)
+            return result
+        blocks = self.blocks
+        (var, inner), self.blocks = blocks[0], blocks[1:]
+        guards = find_guards(body, var, inner)
+        if not (inner or self.eager or any(g.innermost for g in guards)):
+            guards = []
+        result = self._branch(var, body, guards)
+        self.blocks = blocks
+        return result
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
@@ -98,7 +130,7 @@ class _Partitioner(BoundedRewriter):
         fixed = s.kind == S.ForKind.VECTORIZED or s.kind == S.ForKind.UNROLLED
         if fixed or self.in_rest:
             return s.with_body(self.stmt(s.body))
-        guards = self._worth(find_guards(s.body, s.loop_var))
+        guards = self._worth(find_guards(s.body, s.loop_var, self.threads))
         if s.kind != S.ForKind.SERIAL:
             return s.with_body(self._branch(s.loop_var, s.body, guards))
         return self._split(s, guards)
@@ -123,6 +155,8 @@ class _Partitioner(BoundedRewriter):
         own = s.loop_var
         if not is_pure(condition) or not any(x is own for x in walk(condition)):
             return s
+        if uses_any(condition, self.threads):
+            return s  # threads of a block leave a loop together
         limits = limits_of(own, condition, self.ranges, {})
         if limits is None:
             return s
@@ -158,7 +192,8 @@ class _Partitioner(BoundedRewriter):
         main_extent = simplify(stop - start)
         main = S.For(var, start, main_extent, s.kind, main_body, None, s.annotations)
         self._bind(var, start, main_extent)
-        rest = [g for g in find_guards(main_body, var) if any(g.stmt is r.stmt for r in rest)]
+        left = find_guards(main_body, var, self.threads)
+        rest = [g for g in left if any(g.stmt is r.stmt for r in rest)]
         parts.append(main.with_body(self._branch(var, main_body, rest)))
         if high is not None:
             parts.append(self._part(s, stop, end))
@@ -225,18 +260,18 @@ class _Partitioner(BoundedRewriter):
                     checks.setdefault(str(check), check)
         result: S.Stmt
         if not solved or (checks and not self._afford(body, 1)):
-            result = self.stmt(body)
+            result = self._step(body)
             return result
         main = _without(body, solved)
         if not checks:
-            result = self.stmt(main)
+            result = self._step(main)
             return result
         condition: Any = None
         for check in checks.values():
             condition = check if condition is None else logical_and(condition, check)
         own = self.ranges[var]
         with self.analyzer.enter_constraint(condition):
-            main = self.stmt(main)
+            main = self._step(main)
         self._bind(var, own.min, own.extent)
         return S.IfThenElse(condition, main, self._other_steps(var, body, condition))
 
@@ -250,7 +285,7 @@ class _Partitioner(BoundedRewriter):
             extent = self.analyzer.simplify(end - start)
             if const_int(extent) == 1 and self.analyzer.can_prove(start >= own.min):
                 values[var] = start
-        result: S.Stmt = self.stmt(fresh_copy(body, values))
+        result: S.Stmt = self._step(fresh_copy(body, values))
         return result
 
     def _step_condition(self, var: E.Var, g: Guard) -> Any:
