@@ -25,6 +25,10 @@ class ArgumentError(TilewrightError, ValueError):
     """A built function was called with arguments that do not fit it."""
 
 
+class OperandError(TilewrightError, TypeError):
+    """A value of a kind that cannot stand in an expression."""
+
+
 class ImportModelError(TilewrightError):
     """A model file cannot be read, or holds what is not supported."""
 
