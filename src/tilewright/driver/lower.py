@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.deep import deep_call
-from ..base.errors import CompileError
+from ..base.errors import CompileError, InternalError
 from ..loopir.buffer import Buffer
 from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.verify import verify
 from ..lowering.loop_nest import make_loop_nest
 from ..lowering.options import LowerOptions
 from ..lowering.pipeline import run_pipeline
@@ -16,6 +17,7 @@ from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
 from ..tensor.bounds import check_program
+from .signature import require_values
 from .transform import user_passes
 
 
@@ -60,13 +62,22 @@ def _lower(
     if isinstance(inp, Schedule):
         if args is None:
             raise CompileError("lower of a schedule needs its arguments: lower(s, [A, B, C])")
-        funcs = {name: schedule_to_func(inp, args, name, binds)}
+        funcs = {name: require_values(schedule_to_func(inp, args, name, binds))}
     elif isinstance(inp, PrimFunc):
-        funcs = {inp.attrs.get("global_symbol", name): inp}
+        funcs = {inp.attrs.get("global_symbol", name): _verified(inp)}
     elif isinstance(inp, IRModule):
-        funcs = dict(inp.functions)
+        funcs = {key: _verified(func) for key, func in inp.functions.items()}
     else:
         raise CompileError(
             f"lower takes a Schedule, PrimFunc or IRModule, got {type(inp).__name__}"
         )
     return IRModule({key: run_pipeline(func, options) for key, func in funcs.items()})
+
+
+def _verified(func: PrimFunc) -> PrimFunc:
+    """A function that users give, which need not be well formed."""
+    try:
+        verify(func)
+    except InternalError as error:
+        raise CompileError(str(error)) from None
+    return func

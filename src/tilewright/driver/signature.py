@@ -109,6 +109,22 @@ def _dim(e: Any, names: dict[E.Var, str]) -> Dim:
     return (op, _dim(e.a, names), _dim(e.b, names))
 
 
+def require_values(func: S.PrimFunc) -> S.PrimFunc:
+    """The function; CompileError where it reads a variable that nothing gives a value."""
+    known = set(func.params)
+    for buffer in func.buffer_map.values():
+        known.add(buffer.data)
+        for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+            known.update(free_vars(e))
+    unknown = [v.name for v in free_vars(func.body) if v not in known]
+    if unknown:
+        raise CompileError(
+            f"function {func.name}: nothing gives the value of {', '.join(unknown)}; pass it as an "
+            "argument, or use it as a dimension of an argument"
+        )
+    return func
+
+
 def written_data(func: S.PrimFunc) -> set[E.Var]:
     """Data variables of the buffers that a function writes, or passes to code that may."""
     found: set[E.Var] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.dtype import canonical, parse
-from ..base.errors import TilewrightError
+from ..base.errors import OperandError, TilewrightError
 from . import expr
 from .fold import sticky_float
 from .node import PrimExpr
@@ -19,6 +19,8 @@ from .operators import ExprOps
 def const(value: Any, dtype: Any = None, span: object = None) -> PrimExpr:
     """A constant; without a dtype, int32 for ints, float32 for floats, bool for bools."""
     if dtype is None:
+        if getattr(value, "size", 1) != 1:
+            raise OperandError(f"a constant is one number, got an array of shape {value.shape}")
         item = value.item() if hasattr(value, "item") else value
         dtype = getattr(value, "dtype", None)
         dtype = canonical(dtype) if dtype is not None else _default_dtype(item)
@@ -38,10 +40,12 @@ def _default_dtype(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise OperandError(f"{value} does not fit 64 bits; give a dtype such as uint64")
         return "int32" if -(2**31) <= value < 2**31 else "int64"
     if isinstance(value, float):
         return "float32"
-    raise TypeError(f"cannot make a constant of {value!r}")
+    raise OperandError(f"cannot make a constant of {value!r}")
 
 
 def convert(value: Any) -> PrimExpr:
@@ -59,7 +63,7 @@ def convert(value: Any) -> PrimExpr:
     if hasattr(value, "asexpr"):
         result: PrimExpr = value.asexpr()
         return result
-    raise TypeError(f"cannot use {value!r} (of type {type(value).__name__}) in an expression")
+    raise OperandError(f"cannot use {value!r} (of type {type(value).__name__}) in an expression")
 
 
 def cast(dtype: Any, value: Any) -> PrimExpr:

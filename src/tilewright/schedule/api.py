@@ -178,7 +178,8 @@ class Schedule(ScheduleState):
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """See primitives/rfactor.py."""
-        kwargs = {"factor_axis": factor_axis} if factor_axis else {}
+        default = isinstance(factor_axis, int) and factor_axis == 0
+        kwargs = {} if default else {"factor_axis": factor_axis}
         return self.record("rfactor", None, rfactor.rfactor, (tensor, axis), kwargs)
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Any:

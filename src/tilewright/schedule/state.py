@@ -187,14 +187,17 @@ class ScheduleState:
     def find(self, key: Any) -> Any:
         """The stage of a tensor or operation, by its original or its present operation."""
         if isinstance(key, StageState):
+            if key.schedule is not self:
+                raise ScheduleError(f"{key.name} is a stage of another schedule")
             return key
         op = key.op if isinstance(key, Tensor) else key
+        if not isinstance(op, Operation):
+            raise ScheduleError(f"a stage is found by its tensor or operation, got {key!r}")
         stage = self.stage_of.get(op)
         if stage is None:
             known = ", ".join(s.name for s in self.stages)
-            name = getattr(op, "name", repr(op))
             raise ScheduleError(
-                f"Cannot find the stage for {name}: it is no tensor of this schedule; "
+                f"Cannot find the stage for {op.name}: it is no tensor of this schedule; "
                 f"its stages are {known}"
             )
         return stage

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...loopir.expr import IntImm, convert
+from ...base.dtype import parse
+from ...base.errors import TilewrightError
+from ...loopir.expr import IntImm, PrimExpr, StringImm, convert
 from ...loopir.iter import IterVar
 from ...tensor.op import ComputeOp
+from ...tensor.tensor import Tensor
 from ..state import Illegal, StageState
+from .arguments import whole_number
+
+_COUNTS = ("auto_unroll_max_step", "unroll_explicit")
+_CODE = ("import_llvm", "import_c")
+_FAR = 1 << 31  # beyond any index of a loop
 
 
 def set_kind(stage: StageState, axis: IterVar, kind: int) -> None:
@@ -93,12 +101,16 @@ def pragma(stage: StageState, var: IterVar, pragma_type: str, pragma_value: Any 
     primitives.
     """
     stage.leaf_position(var)
+    if not isinstance(pragma_type, str) or not pragma_type:
+        raise Illegal(f"a pragma has a name, got {pragma_type!r}", var)
     if pragma_type in ("unroll", "vectorize", "parallel"):
         {"unroll": unroll, "vectorize": vectorize, "parallel": parallel}[pragma_type](stage, var)
         return
-    if not isinstance(pragma_type, str) or not pragma_type:
-        raise Illegal(f"a pragma has a name, got {pragma_type!r}", var)
-    value = convert(pragma_value) if pragma_value is not None else convert(1)
+    value = _expression(1 if pragma_value is None else pragma_value, "the value of a pragma", var)
+    if pragma_type in _COUNTS and not (isinstance(value, IntImm) and value.value >= 0):
+        raise Illegal(f"pragma {pragma_type} takes a whole number, got {pragma_value!r}", var)
+    if pragma_type in _CODE and not isinstance(value, StringImm):
+        raise Illegal(f"pragma {pragma_type} takes text, got {pragma_value!r}", var)
     old = stage.attr(var)
     stage.attrs[var] = old.with_(pragmas=(*old.pragmas, (pragma_type, value)))
 
@@ -106,23 +118,39 @@ def pragma(stage: StageState, var: IterVar, pragma_type: str, pragma_value: Any 
 def prefetch(stage: StageState, tensor: Any, var: IterVar, offset: Any) -> None:
     """In each iteration of `var`, fetch what the iteration `offset` later reads of `tensor`."""
     stage.leaf_position(var)
+    if not isinstance(tensor, Tensor):
+        raise Illegal(f"expected a tensor, got {tensor!r}", var)
     if tensor not in stage.op.input_tensors:
         raise Illegal(f"{stage.name} does not read {tensor.op.name}", var)
+    ahead = _expression(offset, "the offset of a prefetch", var)
+    if not parse(ahead.dtype).is_integer:
+        raise Illegal(f"the offset of a prefetch must be an integer, got {offset!r}", var)
+    if isinstance(ahead, IntImm) and not -_FAR <= ahead.value < _FAR:
+        raise Illegal(f"the offset of a prefetch must fit 32 bits, got {ahead.value}", var)
     old = stage.attr(var)
-    stage.attrs[var] = old.with_(prefetch=(*old.prefetch, (tensor, convert(offset))))
+    stage.attrs[var] = old.with_(prefetch=(*old.prefetch, (tensor, ahead)))
+
+
+def _expression(value: Any, what: str, axis: IterVar) -> PrimExpr:
+    try:
+        return convert(value)
+    except TilewrightError as problem:
+        raise Illegal(f"{what}: {problem}", axis) from None
 
 
 def storage_align(stage: StageState, axis: IterVar, factor: int, offset: int) -> None:
     """Let the stride of a dimension in memory be k * factor + offset elements for some k."""
     if not any(axis is a for a in getattr(stage.op, "axis", ())):
         raise Illegal(
-            f"storage_align speaks of a dimension of the stage's own tensor, not of {axis}",
+            f"storage_align speaks of a dimension of the stage's own tensor, not of {axis!r}",
             axis,
             f"an axis of s[{stage.name}].op.axis",
         )
-    factor, offset = int(factor), int(offset)
-    if factor <= 0:
-        raise Illegal(f"factor must be positive, got {factor}", axis)
+    factor, offset = whole_number(factor, "factor", axis), whole_number(offset, "offset", axis)
+    if not 0 < factor < _FAR:
+        raise Illegal(f"factor must be positive and fit 32 bits, got {factor}", axis)
+    if not -_FAR <= offset < _FAR:
+        raise Illegal(f"offset must fit 32 bits, got {offset}", axis)
     stage.attrs[axis] = stage.attr(axis).with_(align=(factor, offset))
 
 

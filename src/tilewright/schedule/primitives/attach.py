@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...loopir.expr import convert
+from ...base.errors import TilewrightError
 from ...loopir.iter import IterVar
+from ...loopir.operators import as_bool
 from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp
 from ..state import GROUP_ROOT, INLINE, SCAN_UPDATE, SCOPE, Illegal, StageState
+from .arguments import check_scope, thread_axes
 
 
 def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
@@ -87,6 +89,7 @@ def set_scope(stage: StageState, scope: str) -> None:
     """Keep the stage's results in storage scope "global", "shared", "local", "warp", ..."""
     if stage.is_group:
         raise Illegal("a group has no storage of its own")
+    check_scope(scope)
     stage.scope = scope
 
 
@@ -96,16 +99,15 @@ def env_threads(stage: StageState, threads: Any) -> None:
         raise Illegal("env_threads is only valid for composite ops such as ScanOp")
     if stage.threads:
         raise Illegal("Already set env_threads")
-    threads = (threads,) if isinstance(threads, IterVar) else tuple(threads)
-    for t in threads:
-        if t.iter_type != IterVar.ThreadIndex:
-            raise Illegal(f"expected thread axes, got {t}")
-    stage.threads = threads
+    stage.threads = thread_axes(threads)
 
 
 def set_store_predicate(stage: StageState, predicate: Any) -> None:
     """Store results only where `predicate` holds."""
-    stage.store_predicate = convert(predicate)
+    try:
+        stage.store_predicate = as_bool(predicate)
+    except TilewrightError as problem:
+        raise Illegal(f"the predicate is no condition: {problem}") from None
 
 
 def double_buffer(stage: StageState) -> None:

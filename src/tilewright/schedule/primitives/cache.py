@@ -19,15 +19,17 @@ from ...loopir import op as ops
 from ...loopir.expr import PrimExpr, const
 from ...loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ...loopir.subst import substitute
-from ...tensor.op import ComputeOp, Operation, TensorComputeOp
+from ...tensor.op import ComputeOp, TensorComputeOp
 from ...tensor.tensor import Tensor
 from ..relations import derived_from, pass_down_extents, pass_down_values, pass_up_values
 from ..state import Illegal, ScheduleState, StageState
+from .arguments import check_scope
 
 
 def cache_read(sch: ScheduleState, tensor: Tensor, scope: str, readers: Any) -> Tensor:
     """A copy of `tensor` in storage `scope` that the `readers` read instead; returns the copy."""
-    stage = sch.find(tensor)
+    check_scope(scope)
+    stage = _stage_of(sch, tensor)
     source = stage.op.output(tensor.value_index)
     reader_stages = _stages(sch, readers)
     if not reader_stages:
@@ -59,9 +61,15 @@ def _same_group(stages: Sequence[StageState]) -> bool:
 
 
 def _stages(sch: ScheduleState, readers: Any) -> list[StageState]:
-    if isinstance(readers, (Tensor, Operation, StageState)):
-        readers = [readers]
-    return [sch.find(r) for r in readers]
+    items = readers if isinstance(readers, (list, tuple)) else [readers]
+    return [sch.find(r) for r in items]
+
+
+def _stage_of(sch: ScheduleState, tensor: Any) -> StageState:
+    if not isinstance(tensor, Tensor):
+        raise Illegal(f"expected a tensor, got {tensor!r}")
+    stage: StageState = sch.find(tensor)
+    return stage
 
 
 def cache_write(sch: ScheduleState, tensor: Any, scope: str) -> Any:
@@ -70,12 +78,13 @@ def cache_write(sch: ScheduleState, tensor: Any, scope: str) -> Any:
     `tensor` may be all outputs of one operation. The cache's dimensions follow the present order
     of the stage's data axes, split or not; the stage itself starts over as the copy.
     """
+    check_scope(scope)
     several = isinstance(tensor, (list, tuple))
     tensors: Sequence[Tensor] = tensor if several else [tensor]
     if not tensors:
         raise Illegal("cache_write needs a tensor")
-    stage = sch.find(tensors[0])
-    if any(sch.find(t) is not stage for t in tensors):
+    stage = _stage_of(sch, tensors[0])
+    if any(_stage_of(sch, t) is not stage for t in tensors):
         raise Illegal("cache_write: the tensors must come from the same operation")
     op = stage.op
     if len(tensors) != op.num_outputs:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...tensor.tensor import Tensor
 from ..state import Illegal, ScheduleState, StageState, ops_between
+from .arguments import tensor_list
 
 
 def create_group(
@@ -15,8 +16,7 @@ def create_group(
 
     compute_at of the group moves all of its stages that stand at its root.
     """
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    outs, ins = tensor_list(outputs, "outputs"), tensor_list(inputs, "inputs")
     current = [sch.find(t).op.output(t.value_index) for t in outs]
     limits = [_now(sch, t) for t in ins]
     members = [sch.stage_of[op] for op in ops_between(current, limits, include_inputs)]

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...arith import Analyzer, IntervalSet, eval_set, inverse_index_map
-from ...base.errors import TilewrightError
+from ...base.dtype import parse
+from ...base.errors import OperandError, TilewrightError
 from ...loopir.expr import PrimExpr, Var, const, convert
 from ...loopir.iter import IterVar, Range
 from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp, domain
@@ -103,14 +104,16 @@ def make_layout(
 ) -> tuple[Layout, tuple[int, ...]]:
     """The Layout of a map over a shape; Illegal if it is not invertible."""
     variables = _variables(shape, mapping)
-    items = list(mapping(*variables))
+    items = mapping(*variables)
+    if not isinstance(items, (list, tuple)):
+        raise Illegal(f"the layout map must give a list of indices, got {items!r}")
     separators: list[int] = []
     forward: list[PrimExpr] = []
     for item in items:
         if isinstance(item, str) and item == AXIS_SEPARATOR:
             separators.append(len(forward))
         else:
-            forward.append(convert(item))
+            forward.append(_index(item, len(forward)))
     analyzer = Analyzer()
     ranges = {}
     for v, extent in zip(variables, shape):
@@ -130,8 +133,24 @@ def make_layout(
     return Layout(variables, forward, new_variables, inverse, extents), tuple(separators)
 
 
+def _index(item: Any, number: int) -> PrimExpr:
+    """One new index, an integer expression."""
+    try:
+        e = convert(item)
+    except OperandError as problem:
+        raise Illegal(f"index {number} of the layout map: {problem}") from None
+    if not parse(e.dtype).is_integer:
+        raise Illegal(f"index {number} of the layout map is no integer but {e} of type {e.dtype}")
+    return e
+
+
 def _variables(shape: Sequence[PrimExpr], mapping: Callable[..., Any]) -> list[Var]:
     """One variable a dimension, named like the parameters of the map."""
+    if not callable(mapping):
+        raise Illegal(
+            f"a layout map is a function of the indices, got {mapping!r}",
+            legal="transform_layout(lambda i, j: [i // 4, j, i % 4])",
+        )
     parameters = list(inspect.signature(mapping).parameters.values())
     names = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
     varargs = len(names) != len(parameters)

@@ -31,6 +31,7 @@ from ..relations import (
     sources_of,
 )
 from ..state import Illegal, ScheduleState, StageState
+from .arguments import whole_number
 
 
 def rfactor(sch: ScheduleState, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
@@ -43,6 +44,7 @@ def rfactor(sch: ScheduleState, tensor: Tensor, axis: IterVar, factor_axis: int 
     stage = sch.find(tensor)
     op = _check(stage, axis)
     rank = len(op.axis)
+    factor_axis = whole_number(factor_axis, "factor_axis", axis)
     place = factor_axis if factor_axis >= 0 else rank + 1 + factor_axis
     if not 0 <= place <= rank:
         raise Illegal(f"factor_axis must be in [{-rank - 1}, {rank}], got {factor_axis}", axis)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.dtype import parse
+from ...base.errors import OperandError
 from ...loopir.expr import IntImm, PrimExpr, const, convert
 from ...loopir.iter import IterVar
 from ..relations import Split
@@ -60,8 +61,8 @@ def tile_size(value: Any, axis: IterVar, what: str) -> PrimExpr:
     """A positive integer (or an expression that will be one) for a tile."""
     try:
         size = convert(value)
-    except TypeError:
-        raise Illegal(f"{what} must be an integer, got {value!r}", axis) from None
+    except OperandError as problem:
+        raise Illegal(f"{what} must be an integer, got {value!r}: {problem}", axis) from None
     if not parse(size.dtype).is_integer:
         raise Illegal(f"{what} must be an integer, got {value!r} of type {size.dtype}", axis)
     if isinstance(size, IntImm) and size.value <= 0:
