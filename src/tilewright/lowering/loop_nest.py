@@ -173,7 +173,7 @@ class NestBuilder:
             leaves[leaf] = value
         values = self.values(stage, leaves)
         body = compute_body(stage, self.bounds, self.memory, values, init=True)
-        body = self.guarded(stage, values, body, skip=reduction)
+        body = self.guarded(stage, values, body, reduction, leaves)
         for leaf, var in reversed(loops):
             body = self.wrap(stage, leaf, body, var)
         return body
@@ -205,12 +205,13 @@ class NestBuilder:
         values: Mapping[IterVar, PrimExpr],
         body: Stmt,
         skip: frozenset[IterVar] = frozenset(),
+        leaves: Mapping[IterVar, PrimExpr] | None = None,
     ) -> Stmt:
         """`body` under the conditions that bound inference could not prove."""
         predicate = self.store_predicate(stage, values)
         if predicate is not None:
             body = IfThenElse(predicate, body)
-        for condition in reversed(stage_guards(self.bounds, stage, values, skip)):
+        for condition in reversed(stage_guards(self.bounds, stage, values, skip, leaves)):
             body = IfThenElse(condition, body)
         return body
 

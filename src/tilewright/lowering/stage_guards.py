@@ -17,12 +17,14 @@ def stage_guards(
     stage: StageState,
     values: Mapping[IterVar, PrimExpr],
     skip: frozenset[IterVar],
+    leaves: Mapping[IterVar, PrimExpr] | None = None,
 ) -> list[PrimExpr]:
     """`likely(...)` conditions on the values of the root axes that are not proved.
 
     First that a value lies in the region that is computed (a tile that does not divide runs over
     its end), then that it lies in the tensor at all (a region may reach over the edge), last that
-    no part of a reduction is done twice. Axes in `skip` do not run.
+    no part of a reduction is done twice. Axes in `skip` do not run. `leaves` are the values of the
+    loops, where they are not the stage's own.
     """
     mine, analyzer = bounds[stage], bounds.analyzer
     trusted = _unpredicated(stage)
@@ -45,25 +47,32 @@ def stage_guards(
             need(value >= dom.min)
         if not analyzer.can_prove(low + extent <= dom.min + dom.extent):
             need(value < dom.min + dom.extent)
-    if not skip:
-        for offset, extent in _double_work(bounds, stage):
-            need(offset < extent)
+    for offset, extent in _double_work(bounds, stage, skip, leaves):
+        need(offset < extent)
     return result
 
 
-def _double_work(bounds: Bounds, stage: StageState) -> list[tuple[PrimExpr, PrimExpr]]:
+def _double_work(
+    bounds: Bounds,
+    stage: StageState,
+    skip: frozenset[IterVar],
+    leaves: Mapping[IterVar, PrimExpr] | None,
+) -> list[tuple[PrimExpr, PrimExpr]]:
     """(offset, extent) of axes that may run over and so count something twice.
 
     Data done twice is harmless, unless its loop is inside one of the reduction: then the value is
-    not initialised anew each time.
+    not initialised anew each time, and must not be initialised again once it has been updated.
     """
-    family = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
-    if not stage.relations or not family:
+    reduction = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
+    if not stage.relations or not reduction:
         return []
-    order = [leaf in family for leaf in stage.leaf_iter_vars]
+    order = [leaf in reduction for leaf in stage.leaf_iter_vars]
+    family = reduction
     if False in order[order.index(True) :]:
         family = derived_from(stage.relations, stage.op.root_iter_vars())
-    offsets = root_offsets(bounds, stage)
+    if skip:
+        family = family - reduction
+    offsets = root_offsets(bounds, stage, leaves)
     mine = {a: e for a, e in offsets.items() if a in family}
     return overruns(stage.relations, mine, bounds[stage].extent)
 

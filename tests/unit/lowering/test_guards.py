@@ -41,3 +41,21 @@ def test_data_inside_a_reduction_is_visited_once(symbolic: bool) -> None:
     for simple in (True, False):
         got = run(lower(s, [a, b], simple_mode=simple)["main"], data)["B"]
         np.testing.assert_array_equal(got, 3)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_a_part_that_runs_over_initialises_nothing_anew(symbolic: bool) -> None:
+    """Part of the data outside the reduction, part inside: the overrun of the outer part reaches
+    an element that an earlier turn of the loop has finished."""
+    n = te.var("n") if symbolic else 5
+    a = te.placeholder((n, 3), name="A")
+    k = te.reduce_axis((0, 3), name="k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[0], factor=4)
+    inner_outer, inner_inner = s[b].split(inner, factor=3)
+    s[b].reorder(inner_inner, inner_outer, b.op.reduce_axis[0], outer)
+    data = {"A": np.ones((5, 3), "float32"), "B": np.zeros(5, "float32")}
+    for simple in (True, False):
+        got = run(lower(s, [a, b], simple_mode=simple)["main"], data)["B"]
+        np.testing.assert_array_equal(got, 3)
