@@ -1,0 +1,178 @@
+"""Reading and writing memory by all lanes at once: bounds, shadow memory, counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.dtype import parse
+from .simt_memory import Memory, out_of_bounds
+from .simt_state import Array, State
+from .simt_traffic import sample
+
+
+class Place:
+    """Where lanes access memory: `at` in its array, `lanes` whose, `where` in `shape` (or all)."""
+
+    __slots__ = ("at", "lanes", "shape", "where")
+
+    def __init__(self, at: Array, lanes: Array, shape: tuple[int, ...], where: Any) -> None:
+        self.at = at
+        self.lanes = lanes
+        self.shape = shape
+        self.where = where
+
+    def spread(self, taken: Array) -> Array:
+        """What was read, in the shape of a value; 0 where nothing was."""
+        if self.where is None:
+            return taken
+        out = np.zeros(self.shape, taken.dtype)
+        out[self.where] = taken
+        return out
+
+    def take(self, value: Any) -> Array:
+        """The lanes of a value that are accessed."""
+        whole = np.broadcast_to(value, self.shape)
+        return whole if self.where is None else np.asarray(whole[self.where])
+
+
+def expand(index: Array, lanes: int) -> Array:
+    """Indices of the lanes of elements that are vectors themselves."""
+    steps = np.arange(lanes, dtype=np.int64)
+    if index.ndim < 2:
+        return np.asarray(np.atleast_1d(index)[None, :] * lanes + steps[:, None])
+    whole = index[:, None, :] * lanes + steps[None, :, None]
+    return np.asarray(whole.reshape(-1, index.shape[1]))
+
+
+def locate(
+    st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: Any, writes: bool
+) -> Place:
+    """The elements at `index`, one a lane or n a lane; those out of bounds are left out."""
+    lanes_each = parse(dtype).lanes
+    element = parse(dtype).element
+    size, base, scale = m.place(element)
+    i = np.asarray(index, np.int64)
+    if lanes_each > 1:
+        i = expand(i, lanes_each)
+        limit *= lanes_each
+    shape: tuple[int, ...] = (st.lanes,) if i.ndim < 2 else (i.shape[0], st.lanes)
+    where = st.mask
+    if where is not None and len(shape) == 2:
+        where = np.broadcast_to(where, shape)
+    if predicate is not None:
+        p = np.broadcast_to(np.asarray(predicate, np.bool_), shape)
+        where = p if where is None else where & p
+    limit = min(limit, size)
+    if i.size and (int(i.min()) < 0 or int(i.max()) >= limit):
+        i = np.broadcast_to(i, shape)
+        where = out_of_bounds(st, m, i, limit, where, writes)
+    if scale != 1:
+        i = i * scale
+    if base is not None:
+        i = i + base
+    if i.shape != shape:
+        i = np.broadcast_to(i, shape)
+    lanes = st.lane if len(shape) == 1 else np.broadcast_to(st.lane, shape)
+    if where is None:
+        return Place(i, lanes, shape, None)
+    return Place(i[where], lanes[where], shape, where)
+
+
+def load(st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: Any) -> Array:
+    """The elements at `index`; 0 in lanes that do not run."""
+    if m.rows is not None and predicate is None and not st.quiet:
+        row = _row(m, index, limit)
+        if row >= 0 and (m.full[row] or m.row_written(row, st.mask)):
+            m.traffic.loads += st.lanes if st.mask is None else int(np.count_nonzero(st.mask))
+            return np.asarray(m.rows[row])
+    place = locate(st, m, dtype, index, limit, predicate, False)
+    t = parse(dtype)
+    data = m.view(t.element)
+    if place.at.size and not st.quiet:
+        m.traffic.loads += place.at.size
+        if m.shadow is not None:
+            at, lanes = m.units(place.at, place.lanes, data.itemsize)
+            m.shadow.read(st, m, at, lanes)
+        sample(st, m, place.at, place.where, data.itemsize)
+    return place.spread(data[place.at])
+
+
+def _row(m: Memory, index: Any, limit: int) -> int:
+    """The row of interleaved memory that all lanes use, or -1."""
+    if index.ndim == 0:
+        i = int(index)
+        if 0 <= i < len(m.full) and i < limit:
+            return i
+    return -1
+
+
+def store(
+    st: State,
+    m: Memory,
+    dtype: str,
+    index: Any,
+    value: Any,
+    limit: int,
+    predicate: Any,
+    taint: Any = 0,
+) -> None:
+    """Write the elements at `index` in the lanes that run."""
+    if m.rows is not None and predicate is None and not st.tainted:
+        row = _row(m, index, limit)
+        if row >= 0:
+            m.store_row(row, value, st.mask)
+            m.traffic.stores += st.lanes if st.mask is None else int(np.count_nonzero(st.mask))
+            return
+    place = locate(st, m, dtype, index, limit, predicate, True)
+    if not place.at.size:
+        return
+    data = m.view(parse(dtype).element)
+    new = place.take(value)
+    m.traffic.stores += place.at.size
+    at, lanes = m.units(place.at, place.lanes, data.itemsize)
+
+    def same() -> Array:
+        return same_bits(data[place.at], new, at.shape)
+
+    if m.shadow is not None:
+        m.shadow.write(st, m, at, lanes, False, same)
+    data[place.at] = new
+    if m.shadow is not None:
+        m.shadow.after(st, m, at, lanes, same)
+    if st.tainted:
+        m.set_taint(at, _spread_taint(place, taint, at.shape))
+    sample(st, m, place.at, place.where, data.itemsize)
+
+
+def same_bits(a: Array, b: Array, shape: tuple[int, ...]) -> Array:
+    """Which elements are equal bit for bit, in the shape of units."""
+    kind = np.dtype(f"u{a.dtype.itemsize}")
+    x, y = np.ascontiguousarray(a).view(kind), np.ascontiguousarray(b).view(kind)
+    equal = x == y
+    return np.broadcast_to(equal if equal.shape == shape else equal[..., None], shape)
+
+
+def _spread_taint(place: Place, taint: Any, shape: tuple[int, ...]) -> Any:
+    if type(taint) is int:
+        return taint
+    t = place.take(taint)
+    return t if t.shape == shape else np.broadcast_to(t[..., None], shape)
+
+
+def taint_at(st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: Any) -> Any:
+    """The undefinedness of the elements at `index`."""
+    if m.taint is None:
+        return 0
+    quiet, st.quiet = st.quiet, True
+    place = locate(st, m, dtype, index, limit, predicate, False)
+    st.quiet = quiet
+    if not place.at.size:
+        return 0
+    item = parse(dtype).numpy.itemsize
+    at, _ = m.units(place.at, place.lanes, item)
+    t = m.taint[at]
+    if t.shape != place.at.shape:
+        t = t.max(axis=-1)
+    return place.spread(t)

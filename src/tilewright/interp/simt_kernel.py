@@ -1,0 +1,83 @@
+"""A kernel as function of the state, with what is known about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.dtype import parse
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.iter import IterVar
+from ..loopir.visit import nodes
+from . import simt_warp as simt_warp
+from .simt_stmt import KernelCode
+
+TAGS = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")
+
+
+class Kernel:
+    """`run` runs it on a State; `units`, `reads`, `writes` say how each memory is used."""
+
+    def __init__(self, func: S.PrimFunc) -> None:
+        self.func = func
+        self.params = tuple(
+            func.buffer_map[p].data if p in func.buffer_map else p for p in func.params
+        )
+        self.units: dict[E.Var, tuple[str, ...]] = {}
+        self.reads: set[E.Var] = set()
+        self.writes: set[E.Var] = set()
+        self.extents: dict[str, Any] = {}
+        self.allocated: list[S.Allocate] = []
+        self.whole_grid = False
+        self._look()
+        self.code = KernelCode(self.units, {tag: n for n, tag in enumerate(TAGS)})
+        for n, tag in enumerate(TAGS):
+            self.code.slots[E.Var(tag)] = n
+        for p in self.params:
+            if p.dtype != "handle":
+                self.code.slot(p)
+                self.code.fixed.add(p)
+        for b in func.buffer_map.values():
+            for v in (*b.shape, *b.strides):
+                if isinstance(v, E.Var):
+                    self.code.slot(v)
+                    self.code.fixed.add(v)
+        self.grid_extents = {tag: self.code.value(e) for tag, e in self.extents.items()}
+        self.run = self.code.block(func.body)
+
+    def _look(self) -> None:
+        """Find how memory is used, and the thread axes."""
+        units: dict[E.Var, dict[str, None]] = {}
+        for x in nodes(self.func.body):
+            kind = type(x)
+            if kind is E.BufferLoad or kind is S.BufferStore:
+                (self.reads if kind is E.BufferLoad else self.writes).add(x.buffer.data)
+                units.setdefault(x.buffer.data, {})[parse(x.buffer.dtype).element] = None
+            elif kind is S.Allocate:
+                self.allocated.append(x)
+                units.setdefault(x.buffer.data, {})[parse(x.buffer.dtype).element] = None
+            elif kind is S.AttrStmt and x.attr_key == "thread_extent":
+                if isinstance(x.node, IterVar):
+                    tag = x.node.thread_tag or x.node.var.name
+                    if tag in TAGS:
+                        self.extents.setdefault(tag, x.value)
+            elif kind is S.For and x.thread_binding is not None:
+                if x.thread_binding.thread_tag in TAGS:
+                    self.extents.setdefault(x.thread_binding.thread_tag, x.extent)
+            elif kind is E.Call:
+                self._call(x, units)
+        self.units = {v: tuple(types) for v, types in units.items()}
+
+    def _call(self, e: E.Call, units: dict[E.Var, dict[str, None]]) -> None:
+        name = e.op.name
+        if name == "tir.tvm_storage_sync" and getattr(e.args[0], "value", "") == "global":
+            self.whole_grid = True
+        handles = [a for a in e.args if isinstance(a, E.Var) and a.dtype == "handle"]
+        if name == "tir.tvm_access_ptr":
+            data: Any = e.args[1]
+            units.setdefault(data, {})[parse(e.args[0].dtype).element] = None
+        elif name == "tir.address_of" and isinstance(e.args[0], E.BufferLoad):
+            handles.append(e.args[0].buffer.data)
+        for v in handles:  # a pointer may be used for anything
+            self.reads.add(v)
+            self.writes.add(v)

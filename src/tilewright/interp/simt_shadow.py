@@ -1,0 +1,228 @@
+"""Shadow memory: who wrote and read each element last, to tell races and unwritten elements.
+
+Every access of one thread to an element that another thread writes needs a barrier between them,
+also within a warp, where lanes only happen to run in step. An element remembers its last write, its
+last read, the last read by another thread than that, and (memory of the whole grid) the last read
+by another block: enough to see each first race of an element, but for reads by three and more
+threads between two barriers of different kinds.
+
+Threads that write the very same value at one place do no harm on any GPU; such writes are counted
+as benign. Memory models call them races all the same, hence the count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .simt_report import ASYNC, RACE, RACE_BLOCKS
+from .simt_state import (
+    ATOMIC,
+    SITE_MASK,
+    THREAD_BITS,
+    THREAD_MASK,
+    WRITTEN,
+    Array,
+    State,
+)
+
+Same = Callable[[], Array]  # whether each written value is the one that is there
+
+
+class InitShadow:
+    """For memory of one thread: which of its units have been written."""
+
+    __slots__ = ("written",)
+
+    def __init__(self, units: int) -> None:
+        self.written = np.zeros(units, np.bool_)
+
+    def forget(self, st: State) -> None:
+        self.written[:] = False
+
+    def read(self, st: State, m: Any, at: Array, lanes: Array) -> None:
+        known = self.written[at]
+        if not known.all():
+            m.unwritten(st, at, lanes, ~known)
+            self.written[at] = True
+
+    def write(self, st: State, m: Any, at: Array, lanes: Array, atomic: bool, same: Same) -> None:
+        self.written[at] = True
+
+    def after(self, st: State, m: Any, at: Array, lanes: Array, same: Same) -> None:
+        pass
+
+    def set_written(self, at: Array) -> None:
+        self.written[at] = True
+
+
+class RaceShadow:
+    """For memory that threads share. `grid`: by those of several blocks.
+
+    `writes`: 0 is never written, a negative number an async copy on its way.
+    """
+
+    __slots__ = ("writes", "reads", "others", "far", "grid")
+
+    def __init__(self, units: int, grid: bool, written: Any, reads: bool) -> None:
+        self.grid = grid
+        if isinstance(written, np.ndarray):
+            self.writes = written.astype(np.int64) * WRITTEN
+        else:
+            self.writes = np.full(units, WRITTEN if written else 0, np.int64)
+        self.reads = np.zeros(units if reads else 0, np.int64)
+        self.others = np.zeros(units if reads else 0, np.int64)
+        self.far = np.zeros(units if reads and grid else 0, np.int64)
+
+    def forget(self, st: State) -> None:
+        """The memory is given out anew: unwritten, but who used it since a barrier still counts."""
+        self.writes[(self.writes > 0) & (self.writes < st.floor)] = 0
+
+    def set_written(self, at: Array) -> None:
+        self.writes[at] = WRITTEN
+
+    def read(self, st: State, m: Any, at: Array, lanes: Array) -> None:
+        writes = self.writes[at]
+        low = int(writes.min())
+        if low <= 0:
+            if low < 0:
+                self._pending(st, m, at, lanes, writes)
+            nothing = writes == 0
+            if nothing.any():
+                m.unwritten(st, at, lanes, nothing)
+                self.writes[at[nothing]] = WRITTEN
+        if writes.max() >= (st.sync_grid if self.grid else st.floor):
+            bad = conflicts(st, writes, lanes, self.grid)
+            if bad.any():
+                _tell(st, m, at, lanes, writes, bad, "reads", "wrote")
+        if self.reads.size:
+            self._remember(st, at, lanes)
+
+    def _remember(self, st: State, at: Array, lanes: Array) -> None:
+        now = st.access(lanes)
+        old = self.reads[at]
+        self.reads[at] = now
+        new = self.reads[at]
+        lost = new != now
+        if lost.any():
+            self.others[at[lost]] = now[lost]
+        floor = st.sync_grid if self.grid else st.floor
+        if old.max() >= floor:
+            moved = ((old ^ new) & THREAD_MASK != 0) & (old >= floor)
+            self.others[at[moved]] = old[moved]
+            if self.grid:
+                threads = st.geometry.threads
+                away = moved & ((old & THREAD_MASK) // threads != (new & THREAD_MASK) // threads)
+                self.far[at[away]] = old[away]
+        if self.grid and lost.any():
+            threads = st.geometry.threads
+            away = lost & ((now & THREAD_MASK) // threads != (new & THREAD_MASK) // threads)
+            self.far[at[away]] = now[away]
+
+    def write(self, st: State, m: Any, at: Array, lanes: Array, atomic: bool, same: Same) -> None:
+        """Before the memory changes."""
+        writes = self.writes[at]
+        floor = st.sync_grid if self.grid else st.floor
+        if writes.min() < 0:
+            self._pending(st, m, at, lanes, writes)
+        if writes.max() >= floor:
+            bad = conflicts(st, writes, lanes, self.grid)
+            if atomic:
+                bad &= (writes & ATOMIC) == 0
+            if bad.any():
+                equal = bad & same()
+                if equal.any():
+                    st.report.benign_writes += int(equal.sum())
+                    bad &= ~equal
+                if bad.any():
+                    _tell(st, m, at, lanes, writes, bad, "writes", "wrote")
+        if self.reads.size:
+            for table in (self.reads, self.others, self.far) if self.grid else self._near():
+                reads = table[at]
+                if reads.max() >= floor:
+                    bad = conflicts(st, reads, lanes, self.grid)
+                    if bad.any():
+                        _tell(st, m, at, lanes, reads, bad, "writes", "read")
+                        break
+        self.writes[at] = st.access(lanes) | (ATOMIC if atomic else 0)
+
+    def _near(self) -> tuple[Array, ...]:
+        return self.reads, self.others
+
+    def after(self, st: State, m: Any, at: Array, lanes: Array, same: Same) -> None:
+        """After the memory has changed: did two lanes write one element in this very access?"""
+        now = st.access(lanes)
+        kept = self.writes[at]
+        lost = kept != now
+        if lost.any():
+            equal = lost & same()
+            if equal.any():
+                st.report.benign_writes += int(equal.sum())
+            bad = lost & ~equal
+            if bad.any():
+                _tell(st, m, at, lanes, kept, bad, "writes", "wrote")
+
+    def _pending(self, st: State, m: Any, at: Array, lanes: Array, writes: Array) -> None:
+        bad = writes < 0
+        n = int(np.flatnonzero(bad.reshape(-1))[0])
+        prior = -int(writes.reshape(-1)[n])
+        lane = int(lanes.reshape(-1)[n])
+        issuer = prior & THREAD_MASK
+        index = m.element(int(at.reshape(-1)[n]), lane)
+        who = st.geometry.thread(int(st.number[lane]))
+        st.log.add(
+            ASYNC,
+            f"{who} uses {m.name}[{index}] while an async copy of "
+            f"{st.geometry.thread(issuer)} to it is under way: wait for its group first",
+            st.site,
+            m.name,
+            index,
+            (int(st.number[lane]), issuer),
+            (prior >> THREAD_BITS) & SITE_MASK,
+            int(bad.sum()),
+        )
+
+
+def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
+    """Which earlier accesses are by another thread, with no barrier since that both passed."""
+    me, who = st.number[lanes], prior & THREAD_MASK
+    limit = st.sync_block
+    if isinstance(limit, np.ndarray):
+        limit = limit[lanes]
+    threads, size = st.geometry.threads, st.geometry.warp_size
+    if st.warp_order:
+        close = st.sync_warp
+        if isinstance(close, np.ndarray):
+            close = close[lanes]
+        same_warp = (who % threads) // size == (me % threads) // size
+        limit = np.where(same_warp, close, limit)
+    if grid:
+        limit = np.where(who // threads == me // threads, limit, st.sync_grid)
+    return np.asarray((who != me) & (prior >= limit))
+
+
+def _tell(
+    st: State, m: Any, at: Array, lanes: Array, prior: Array, bad: Array, now: str, then: str
+) -> None:
+    n = int(np.flatnonzero(bad.reshape(-1))[0])
+    earlier, lane = int(prior.reshape(-1)[n]), int(lanes.reshape(-1)[n])
+    me, who = int(st.number[lane]), earlier & THREAD_MASK
+    index = m.element(int(at.reshape(-1)[n]), lane)
+    a, b = st.geometry.thread(me), st.geometry.thread(who)
+    if a.block != b.block:
+        kind, why = RACE_BLOCKS, "blocks have no order"
+    else:
+        kind, why = RACE, "there is no barrier between the two"
+    atomic = " atomically" if earlier & ATOMIC and then == "wrote" else ""
+    st.log.add(
+        kind,
+        f"{a} {now} {m.name}[{index}], which {b} {then}{atomic}; {why}",
+        st.site,
+        m.name,
+        index,
+        (me, who),
+        (earlier >> THREAD_BITS) & SITE_MASK,
+        int(bad.sum()),
+    )
