@@ -1,0 +1,305 @@
+"""CUDA source of kernels.
+
+The source needs no headers and compiles with NVRTC or nvcc alone. Pointers are `__restrict__` where
+arguments do not overlap, `const` where a kernel only reads (which lets the compiler use the
+read-only cache). Vectors are read and written by accesses of up to 128 bits where their alignment
+is proved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.deep import deep_call
+from ..base.dtype import DType, parse
+from ..base.errors import CompileError, InternalError
+from ..loopir import expr as E
+from ..loopir.buffer import Buffer
+from ..loopir.expr import const_int
+from ..loopir.stmt import PrimFunc
+from ..target.target import Target
+from .c_expr import EXPRS
+from .c_family import bare
+from .c_language import CLanguage, function_of
+from .cuda_calls import CUDA_CALLS
+from .cuda_half import HALF_MATH
+from .cuda_preamble import preamble, type_parts
+from .cuda_types import is_builtin, memory_name, type_name
+
+_AXES = frozenset(f"{a}.{d}" for a in ("blockIdx", "threadIdx") for d in "xyz")
+_LETTERS = "xyzw"
+
+
+def _add(p: CudaPrinter, e: E.Add) -> str:
+    """a * b + c on halves is one instruction (SEMANTICS.md allows contraction)."""
+    if e.dtype.startswith("float16"):
+        for product, addend in ((e.a, e.b), (e.b, e.a)):
+            if type(product) is E.Mul and id(product) not in p.shared:
+                return p.half_fma(e, product, addend)
+    return EXPRS[E.Add](p, e)
+
+
+class CudaPrinter(CLanguage):
+    """One CUDA kernel."""
+
+    language = "CUDA"
+    call_table = {**CLanguage.call_table, **CUDA_CALLS}
+    expr_table = {**CLanguage.expr_table, E.Add: _add}
+
+    # -- types and constants
+
+    def type(self, dtype: str) -> str:
+        for part in type_parts(dtype):
+            self.need(part)
+        return type_name(dtype)
+
+    def memory_type(self, dtype: str) -> str:
+        if dtype == "float16":
+            self.need("half")
+        return memory_name(dtype)
+
+    def make(self, dtype: str, lanes: Sequence[str]) -> str:
+        name = self.type(dtype)
+        values = ", ".join(map(bare, lanes))
+        return f"make_{name}({values})" if is_builtin(parse(dtype)) else f"{name}{{{{{values}}}}}"
+
+    def lane(self, vector: str, t: DType, index: int) -> str:
+        if t.is_bool:
+            return f"({vector}.s[{index}] != 0)"
+        return f"{vector}.{_LETTERS[index]}" if is_builtin(t) else f"{vector}.s[{index}]"
+
+    def special_float(self, value: float, bits: int) -> str:
+        if math.isnan(value):
+            pattern = "0x7fc00000" if bits == 32 else "0x7ff8000000000000LL"
+        else:
+            high = "0x7f800000" if value > 0 else "0xff800000"
+            pattern = high if bits == 32 else f"{high}00000000LL"
+        cast = "int" if bits == 32 else "longlong"
+        return f"__{cast}_as_{'float' if bits == 32 else 'double'}({pattern})"
+
+    def half_literal(self, text: str, t: DType) -> str:
+        return text if t.code == "bfloat" else f"{self.cast(text, parse('float32'), t)}"
+
+    # -- operations
+
+    def half_arith(self, op: str, a: str, b: str, t: DType) -> str:
+        if t.code == "bfloat":
+            raise InternalError("arithmetic on bfloat16 must be legalised before code generation")
+        return f"({a} {op} {b})"
+
+    def half_fma(self, e: E.Add, product: E.Mul, addend: Any) -> str:
+        parts = (product.a, product.b, addend)
+        if self.packed(parse(e.dtype)):
+            self.need("tw_hfma")
+            return f"tw_hfma({', '.join(bare(self.expr(x)) for x in parts)})"
+        return self.lanewise(e, parts, lambda *xs: f"__hfma({', '.join(map(bare, xs))})")
+
+    def packed(self, t: DType) -> bool:
+        return t.element == "float16" and t.lanes % 2 == 0
+
+    def vector_binary(self, e: Any, t: DType) -> str:
+        op = {E.Add: "+", E.Sub: "-", E.Mul: "*"}.get(type(e))
+        if op is None:
+            return self.lanewise(e, (e.a, e.b), lambda a, b: f"({a} / {b})")
+        self.need(f"half {op}")
+        return f"({self.expr(e.a)} {op} {self.expr(e.b)})"
+
+    def compare(self, op: str, a: str, b: str, t: DType) -> str:
+        if t.element == "float16":
+            self.need("half compare")
+        return f"({a} {op} {b})"
+
+    def extreme(self, a: str, b: str, t: DType, smaller: bool) -> str:
+        element = "float32" if t.code == "bfloat" else t.element
+        return super().extreme(a, b, parse(element), smaller)
+
+    def cast(self, x: str, a: DType, b: DType) -> str:
+        """A scalar of type `a` as type `b`; see SEMANTICS.md."""
+        if a.text == "float16":
+            self.need("half")
+            if b.text == "bool":
+                return f"(__half2float({x}) != 0.0f)"
+            return self.cast(f"__half2float({bare(x)})", parse("float32"), b)
+        if b.text == "bool":
+            return f"({x} != 0)"
+        if b.text == "float16":
+            self.need("half")
+            if a.is_float:
+                return f"{'__double2half' if a.bits == 64 else '__float2half_rn'}({bare(x)})"
+            if a.bits <= 16:
+                return f"__float2half_rn((float){x})"
+            unsigned = a.text == "uint64"
+            return f"__{'u' if unsigned else ''}ll2half_rn({x})"
+        if b.code == "bfloat":
+            return self._to_bfloat(x, a)
+        if a.is_float and b.is_integer:
+            source = "float64" if a.bits == 64 else "float32"
+            return f"{function_of(self.need(f'tw_sat {source} {b.text}'))}({bare(x)})"
+        return f"(({self.type(b.text)}){x})"
+
+    def _to_bfloat(self, x: str, a: DType) -> str:
+        self.need("bfloat16")
+        if a.bits >= 32 and a.text != "float32":
+            self.need("to odd")
+            kind = a.text if a.bits == 64 else "int64"
+            x = f"tw_odd_{kind}({bare(x)})"
+        elif not a.is_float:
+            x = f"(float){x}"
+        return f"tw_round_bfloat16({bare(x)})"
+
+    def use(self, function: str) -> str:
+        if function in HALF_MATH or function == "__habs":
+            self.need(function)
+        return function
+
+    # -- memory
+
+    def from_memory(self, text: str, t: DType) -> str:
+        if t.element == "bfloat16":
+            self.need("bfloat16")
+            return f"tw_from_bfloat16({text})"
+        return super().from_memory(text, t)
+
+    def to_memory(self, text: str, t: DType) -> str:
+        if t.element == "bfloat16":
+            self.need("bfloat16")
+            return f"tw_to_bfloat16({bare(text)})"
+        return text
+
+    def stored(self, value: Any) -> str:
+        if isinstance(value, E.Cast) and value.dtype == "bfloat16":
+            source = value.value.dtype
+            if source == "float32" and id(value) not in self.shared:
+                return bare(self.expr(value.value))  # rounded on the way to memory
+        return bare(self.expr(value))
+
+    def load_vector(self, buffer: Buffer, base: Any, t: DType) -> str | None:
+        place = self._vector_place(buffer, base, t)
+        if place is None:
+            return None
+        const = "const " if buffer.data in self.constant else ""
+        if is_builtin(t):
+            return f"(*({const}{self.type(t.text)}*)({place}))"
+        return f"{function_of(self.need(f'tw_load {t.text} ').rstrip())}({place})"
+
+    def store_vector(self, buffer: Buffer, base: Any, value: Any, t: DType) -> str | None:
+        place = self._vector_place(buffer, base, t)
+        if place is None:
+            return None
+        text = bare(self.expr(value))
+        if is_builtin(t):
+            return f"*({self.type(t.text)}*)({place}) = {text};"
+        return f"{function_of(self.need(f'tw_store {t.text} ').rstrip())}({place}, {text});"
+
+    def _vector_place(self, buffer: Buffer, base: Any, t: DType) -> str | None:
+        """The address of a vector that one access may read or write, or None."""
+        size = t.nbytes * t.lanes
+        if t.is_bool or t.code == "bfloat" or (is_builtin(t) and t.lanes == 3) or size % 2:
+            return None
+        if self.aligned(buffer.data, base, t.nbytes) < min(size & -size, 16):
+            return None
+        pointer, offset = self.pointer(buffer.data, t.element), bare(self.expr(base))
+        return pointer if offset == "0" else f"{pointer} + ({offset})"
+
+    def declare_array(self, buffer: Buffer, size: int) -> None:
+        scope, t = buffer.scope(), parse(buffer.dtype)
+        name = self.names.define(buffer.data, buffer.data.name)
+        size *= t.lanes
+        align = "__align__(16) " if buffer.data in self.by_vectors or t.lanes > 1 else ""
+        known = 16 if align else t.nbytes
+        text = f"{align}{self.memory_type(t.element)} {name}[{size}];"
+        if scope == "shared":
+            self.head.append(f"__shared__ {text}")
+        elif scope == "shared.dyn":
+            self._dynamic(name, t, size)
+            known = 16
+        elif scope.startswith("wmma."):
+            self.fragments.declare(self, buffer, name, size)
+        elif scope in ("local", "warp", "global"):
+            if scope == "global":
+                raise CompileError(
+                    f"buffer {buffer.name} in global memory is allocated inside kernel "
+                    f"{self.func.name}; give it scope shared or local"
+                )
+            self.line(text)
+        else:
+            raise CompileError(f"CUDA has no memory {scope!r} (buffer {buffer.name})")
+        self.define_pointer(buffer.data, name, t.element, scope, known)
+
+    def _dynamic(self, name: str, t: DType, size: int) -> None:
+        """Dynamic shared memory: one block whose size the launch gives, a part for each buffer."""
+        if not self.dynamic_bytes:
+            self.head.append("extern __shared__ __align__(16) unsigned char tw_dynamic[];")
+        kind = self.memory_type(t.element)
+        self.head.append(f"{kind}* {name} = ({kind}*)(tw_dynamic + {self.dynamic_bytes});")
+        self.dynamic_bytes += -(-size * t.nbytes // 16) * 16
+
+    # -- threads
+
+    def bind_thread(self, node: Any, extent: Any) -> None:
+        tag = node.thread_tag
+        if tag not in _AXES:
+            raise CompileError(f"CUDA has no thread axis {tag!r} (kernel {self.func.name})")
+        if tag.startswith("threadIdx"):
+            count = const_int(extent)
+            if count is None:
+                raise CompileError(
+                    f"the extent of {tag} in kernel {self.func.name} must be constant, got {extent}"
+                )
+            self.extents[tag] = max(self.extents.get(tag, 1), count)
+        self.env[node.var] = f"(({self.type(node.var.dtype)}){tag})"
+
+    def check(self, condition: str, message: str) -> None:
+        self.line(f"if (!{condition}) __trap();  // {message.splitlines()[0][:80]}")
+
+    # -- the kernel
+
+    def write(self) -> str:
+        """The text of the kernel."""
+        self.start()
+        self.extents: dict[str, int] = {}
+        self.dynamic_bytes = 0
+        access = self.func.attrs.get("tir.kernel_params_access", ())
+        restrict = "__restrict__ " if self.func.attrs.get("tir.noalias", True) else ""
+        texts, constant = [], set()
+        for at, var in enumerate(self.func.params):
+            name = self.names.define(var, var.name)
+            if not parse(var.dtype).is_handle:
+                self.env[var] = name
+                texts.append(f"{self.type(var.dtype)} {name}")
+                continue
+            element = self.types.get(var, "int8")
+            buffer = self.buffers.get(var)
+            align = buffer.data_alignment if buffer is not None else 16
+            self.define_pointer(var, name, element, "global", align)
+            const = ""
+            if at < len(access) and access[at] == "r":
+                const = "const "
+                constant.add(var)
+            texts.append(f"{const}{self.memory_type(element)}* {restrict}{name}")
+        self.constant = frozenset(constant)
+        self.stmt(self.func.body)
+        bounds = math.prod(self.extents.values())
+        launch = f" __launch_bounds__({bounds})" if self.extents else ""
+        head = "".join(f"  {line}\n" for line in self.head)
+        body = "\n".join(self.lines)
+        signature = f"{self.func.name}({', '.join(texts)})"
+        return f'extern "C" __global__ void{launch} {signature} {{\n{head}{body}\n}}\n'
+
+
+def generate(kernels: Mapping[str, PrimFunc], target: Target) -> str:
+    """CUDA source of kernels (see `source.prepare_kernel` for the form that they must have).
+
+    Each becomes `extern "C" __global__ void <its global_symbol>`. CompileError says what CUDA
+    cannot do.
+    """
+    needs: dict[str, None] = {}
+    texts = [deep_call(_kernel, func, target, needs) for func in kernels.values()]
+    front = preamble(needs)
+    return "\n".join([front, *texts] if front else texts)
+
+
+def _kernel(func: PrimFunc, target: Target, needs: dict[str, None]) -> str:
+    return CudaPrinter(func, target, needs).write()

@@ -1,0 +1,74 @@
+"""Lowering rules for OpenCL: its functions have one name for all float types and vectors.
+
+A device without half arithmetic (cl_khr_fp16) computes on narrow floats in float32.
+"""
+
+from __future__ import annotations
+
+from ...base.dtype import parse
+from ...loopir import expr as E
+from ...loopir.expr import cast
+from ...loopir.intrin_rules import Rule
+from .default import C_NAMES, extern, float_of, widened
+
+OPENCL_NAMES: dict[str, str] = {
+    **C_NAMES,
+    "exp10": "exp10",
+    "rsqrt": "rsqrt",
+    "nearbyint": "rint",
+}
+"""OpenCL C's built-in functions, by operation."""
+
+
+def _math(name: str, native_half: bool) -> Rule:
+    def rule(call: E.Call) -> E.PrimExpr:
+        t = float_of(call)
+        if not t.is_float:
+            return call
+        if t.bits == 16 and not (native_half and t.code == "float"):
+            return widened(call)
+        return extern(call, name)
+
+    return rule
+
+
+def _integer_fma(native_half: bool) -> Rule:
+    def rule(call: E.Call) -> E.PrimExpr:
+        if float_of(call).is_float:
+            return _math("fma", native_half)(call)
+        a, b, c = call.args
+        return E.Add(E.Mul(a, b), c)
+
+    return rule
+
+
+def _nextafter(call: E.Call) -> E.PrimExpr:
+    from .default import nextafter
+
+    return nextafter(call) if float_of(call).bits == 16 else extern(call, "nextafter")
+
+
+def _bits(name: str) -> Rule:
+    """popcount and clz, which OpenCL has for every integer type, as that type."""
+
+    def rule(call: E.Call) -> E.PrimExpr:
+        x = call.args[0]
+        t = parse(x.dtype)
+        unsigned = parse(f"uint{t.bits}").with_lanes(t.lanes)
+        count = E.Call(
+            unsigned, "tir.call_pure_extern", (E.StringImm(name), cast(unsigned, x))
+        )
+        return cast(call.dtype, count)
+
+    return rule
+
+
+def opencl_rules(native_half: bool) -> dict[str, Rule]:
+    """The rules, for a device with or without half arithmetic."""
+    return {
+        **{f"tir.{op}": _math(name, native_half) for op, name in OPENCL_NAMES.items()},
+        "tir.fma": _integer_fma(native_half),
+        "tir.nextafter": _nextafter,
+        "tir.popcount": _bits("popcount"),
+        "tir.clz": _bits("clz"),
+    }
