@@ -186,7 +186,8 @@ class _Writer:
             return
         if call.op.name != CALL_KERNEL:
             raise self.fail(f"a call of {call.op.name}")
-        name = call.args[0].value
+        first = call.args[0]
+        name = first.value if isinstance(first, E.StringImm) else str(first)
         args, extents = launch_of(call, self.kernels[name])
         texts = [self.argument(a) for a in args]
         shapes = [

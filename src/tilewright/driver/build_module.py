@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from ..base import config
@@ -28,6 +29,11 @@ from .prepare import prepare
 from .signature import function_info
 
 _CACHE_VERSION = 1
+_BACKENDS = {
+    "llvm": __name__,
+    "cuda": "tilewright.driver.build_device",
+    "opencl": "tilewright.driver.build_device",
+}
 
 
 def build(
@@ -47,9 +53,10 @@ def build(
     """
     del runtime
     chosen = _target(target, target_host)
-    if chosen.kind.name != "llvm":
+    if chosen.kind.name not in _BACKENDS:
         raise CompileError(
-            f"there is no code generator for target {str(chosen)!r}; build for 'llvm' (CPUs)"
+            f"there is no code generator for target {str(chosen)!r}; build for one of "
+            f"{', '.join(_BACKENDS)}"
         )
     with chosen:
         module = lower(inputs, args, name=name, binds=binds)
@@ -76,6 +83,9 @@ def build_lowered(module: IRModule, target: Target) -> Module:
     """Compile functions that `lower` has made, without lowering them again."""
     if not module.functions:
         raise CompileError("the module to build has no functions")
+    if target.kind.name != "llvm":  # who builds for CPUs only, loads no writers of GPU code
+        built: Module = import_module(_BACKENDS[target.kind.name]).build_device(module, target)
+        return built
     functions = {key: prepare(func, target) for key, func in module.functions.items()}
     generated = generate(functions, target)
     infos = [

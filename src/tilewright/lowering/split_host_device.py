@@ -105,7 +105,7 @@ class _Split(Rewriter):
 
     def _own_names(self, body: S.Stmt, values: list[E.Var]) -> tuple[S.Stmt, list[E.Var]]:
         """The kernel with parameters of names fit for its language, each name once."""
-        strides = {v: 0 for v in self.strides}
+        strides = dict.fromkeys(self.strides, 0)
         taken: set[str] = set()
         renamed: dict[E.Var, E.Var] = {}
         params = []

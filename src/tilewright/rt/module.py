@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import TilewrightError
+from ..base.errors import InternalError, MissingFunctionError, TilewrightError
 from ..target import Target
-from . import export, native
+from . import export, native, objects
 from .device import Device
+from .device_module import DeviceFunction, KernelCode
+from .drivers.base import DeviceCode
 from .files import write_atomically
 from .function import Function
 from .signature import FunctionInfo
@@ -21,7 +23,7 @@ from .timing import BenchmarkResult, evaluate
 Source = str | Callable[[], str]
 
 _ENTRY = "__tvm_main__"
-_FORMAT_NAMES = {"s": "asm", "llvm": "ll"}
+_FORMAT_NAMES = {"s": "asm", "llvm": "ll", "cu": "cuda", "cl": "opencl"}
 
 
 class _Code:
@@ -58,6 +60,7 @@ class Module:
         "_code",
         "_entry",
         "_functions",
+        "_kernels",
         "_sources",
         "imported_modules",
         "target",
@@ -73,10 +76,12 @@ class Module:
         imports: Iterable[Module] = (),
         type_key: str = "llvm",
         code: _Code | None = None,
+        kernels: KernelCode | None = None,
     ) -> None:
         self._functions = dict(functions)
         self._sources = dict(sources)
         self._code = code
+        self._kernels = kernels
         self.target = target
         self.type_key = type_key
         self.imported_modules: list[Module] = list(imports)
@@ -104,7 +109,40 @@ class Module:
         functions = {i.name: Function(i, partial(code.load, i.name)) for i in listed}
         return Module(functions, target, sources or {}, entry, imports, target.kind.name, code)
 
+    @staticmethod
+    def of_kernels(
+        code: DeviceCode, target: Target, sources: Mapping[str, Source] | None = None
+    ) -> Module:
+        """The module of a device's kernels, which functions of another module launch. Its default
+        source is the text of the kernels."""
+        texts = {code.kind: code.source, **(sources or {})}
+        return Module({}, target, texts, "", (), code.kind, None, KernelCode(code))
+
+    @staticmethod
+    def of_device(
+        functions: Iterable[tuple[FunctionInfo, str]],
+        target: Target,
+        kernels: Module,
+        sources: Mapping[str, Source] | None = None,
+        entry: str | None = None,
+    ) -> Module:
+        """A module of functions that launch the kernels of another one.
+
+        `functions`: signatures, each with the text of its host code (see `device_module`).
+        """
+        code = kernels._kernels
+        if code is None:
+            raise InternalError("of_device needs a module of kernels")
+        made = {i.name: DeviceFunction(i, text, code, code.code.kind) for i, text in functions}
+        texts = {"host": "\n\n".join(f.text for f in made.values()), **(sources or {})}
+        return Module(made, target, texts, entry, (kernels,), "device")
+
     # -- functions
+
+    @property
+    def device_code(self) -> DeviceCode | None:
+        """The kernels of a module of kernels."""
+        return None if self._kernels is None else self._kernels.code
 
     @property
     def entry_name(self) -> str:
@@ -130,7 +168,7 @@ class Module:
                 if name in module.function_names:
                     return module[name]
         has = ", ".join(self._functions) or "none"
-        raise TilewrightError(f"module has no function {name!r}; it has: {has}")
+        raise MissingFunctionError(f"Module has no function {name!r}; it has: {has}")
 
     def __getitem__(self, name: str) -> Function:
         return self.get_function(name)
@@ -211,19 +249,34 @@ class Module:
         """Write one form of the code: .o the object, .ll, .s and .tir sources, else an archive."""
         kind = fmt or Path(path).suffix[1:]
         if kind == "o":
-            write_atomically(path, self._object())
+            objects.write_object(path, self._object(), self._metadata())
         elif _FORMAT_NAMES.get(kind, kind) in self._sources:
             write_atomically(path, self.get_source(kind).encode())
         else:
             self.export_library(path)
 
-    def export_library(self, path: str | os.PathLike[str], cc: str | None = None) -> str:
+    def export_library(
+        self,
+        path: str | os.PathLike[str],
+        fcompile: Callable[..., Any] | None = None,
+        addons: Any = None,
+        workspace_dir: str | None = None,
+        *,
+        cc: str | None = None,
+        **options: Any,
+    ) -> str:
         """Write the module to a file that `load_module` reads; nothing is left half-written.
 
         A path that ends in .so becomes a shared library and needs a linker (`cc`, or the
-        system's); any other an archive, which needs none. Returns the path.
+        system's); any other an archive, which needs none. `fcompile(path, objects, **options)`,
+        such as contrib.cc.create_shared, makes the file instead. Returns the path.
         """
-        if Path(path).suffix == ".so":
+        del addons, workspace_dir
+        if fcompile is not None:
+            compiler_options = options if cc is None else {**options, "cc": cc}
+            metadata_of = self._metadata()
+            objects.compile_with(fcompile, path, self._object(), metadata_of, compiler_options)
+        elif Path(path).suffix == ".so":
             if self.imported_modules:
                 raise TilewrightError(
                     "a module with device code cannot become a shared library; "
@@ -260,12 +313,25 @@ class Module:
             "type_key": self.type_key,
             "imports": len(self.imported_modules),
             "parallel": self._code is not None and native.needs_threads(self._code.obj),
+            **self._device_metadata(),
         }
+
+    def _device_metadata(self) -> dict[str, Any]:
+        """Host code and facts about kernels; the kernels' text is the module's source."""
+        found: dict[str, Any] = {}
+        if self._kernels is not None:
+            found["device_code"] = self._kernels.code.to_json()
+        texts = {n: f.text for n, f in self._functions.items() if isinstance(f, DeviceFunction)}
+        if texts:
+            found["host_code"] = texts
+        return found
 
     def _members(self, prefix: str) -> dict[str, bytes]:
         members = {f"{prefix}metadata.json": json.dumps(self._metadata()).encode()}
         if self._code is not None:
             members[f"{prefix}code.o"] = self._object()
+        if self._kernels is not None and self._kernels.code.binary is not None:
+            members[f"{prefix}code.bin"] = self._kernels.code.binary
         for name, text in self._sources.items():
             if isinstance(text, str):
                 members[f"{prefix}source.{name}"] = text.encode()
@@ -290,8 +356,13 @@ def load_module(path: str | os.PathLike[str]) -> Module:
             magic = file.read(4)
     except OSError as error:
         raise TilewrightError(f"cannot read {place}: {error.strerror}") from None
+    if magic == b"\x7fELF" and objects.is_relocatable(place):
+        return _load_members(place, objects.require_object(place), "")
     if magic == b"\x7fELF" or place.suffix == ".so":
         return _load_shared(place)
+    packed = objects.read_tar(place)
+    if packed is not None:
+        return _load_members(place, packed, "")
     return _load_members(place, export.read_archive(place), "")
 
 
@@ -319,6 +390,15 @@ def _load_members(path: Path, members: Mapping[str, bytes], prefix: str) -> Modu
     ]
     infos = [FunctionInfo.from_json(f) for f in metadata["functions"]]
     obj = members.get(f"{prefix}code.o")
+    if "device_code" in metadata:
+        kind = str(metadata["device_code"]["kind"])
+        source, binary = sources.pop(kind, ""), members.get(f"{prefix}code.bin")
+        code = DeviceCode.from_json(metadata["device_code"], source, binary)
+        return Module.of_kernels(code, target, sources)
+    if "host_code" in metadata:
+        texts = metadata["host_code"]
+        pairs = [(i, str(texts[i.name])) for i in infos]
+        return Module.of_device(pairs, target, imports[0], sources, metadata["entry"])
     if obj is None:
         return Module({}, target, sources, metadata["entry"], imports, metadata["type_key"])
     return Module.from_object(obj, infos, target, sources, metadata["entry"], None, imports)
@@ -341,3 +421,6 @@ def native_gap(target: Mapping[str, Any], features: Iterable[str]) -> str:
     if target["kind"] not in ("llvm", "c"):
         return ""
     return Target.gap_to_host(str(target["mtriple"]), frozenset(features))
+
+
+PackedFunc = Function  # TVM's name for what can be called

@@ -77,6 +77,26 @@ class DeviceCode:
     binary: bytes | None = None
     payload: Any = None
 
+    def to_json(self) -> dict[str, Any]:
+        """All but the source and the binary, which are members of an archive of their own."""
+        return {
+            "kind": self.kind,
+            "kernels": [k.to_json() for k in self.kernels],
+            "options": list(self.options),
+            "arch": self.arch,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any], source: str, binary: bytes | None) -> DeviceCode:
+        return DeviceCode(
+            kind=str(data["kind"]),
+            kernels=tuple(map(KernelInfo.from_json, data["kernels"])),
+            source=source,
+            options=tuple(map(str, data["options"])),
+            arch=str(data["arch"]),
+            binary=binary,
+        )
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -246,6 +266,11 @@ class Runtime(ABC):
         self._local.stream = stream
         return before
 
+    @property
+    def timing_stream(self) -> Stream:
+        """The stream to measure on: events of it may be recorded with `timing`."""
+        return self.stream
+
     @abstractmethod
     def sync(self) -> None:
         """Wait for all work on the device."""
@@ -378,9 +403,15 @@ def find(kind: str) -> Driver | None:
     Its module is imported at the first call; it registers its driver when it is imported.
     """
     found = _drivers.get(kind)
-    if found is None and kind in _HOMES:
-        import_module(_HOMES[kind])
+    home = _HOMES.get(kind)
+    if found is None and home is not None:
+        try:
+            import_module(home)
+        except ModuleNotFoundError as error:
+            if error.name != home:
+                raise
+            return None  # an installation of the runtime alone
         found = _drivers.get(kind)
         if found is None:
-            raise InternalError(f"{_HOMES[kind]} registered no driver for {kind}")
+            raise InternalError(f"{home} registered no driver for {kind}")
     return found

@@ -1,0 +1,98 @@
+"""Building for devices: host code as Python text, kernels as CUDA or OpenCL source.
+
+Stages: device pipeline (host and kernels) -> limits of the target -> per kernel: rules of
+intrinsics, types, division -> source text -> rt.Module of the host part, which imports the module
+of the kernels. Nothing here needs LLVM, a driver or a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+
+from ..base import config
+from ..base.deep import deep_call
+from ..codegen.host_python import HostCode, generate_host
+from ..loopir.expr import const, const_int
+from ..loopir.stmt import IRModule, PrimFunc
+from ..lowering.device_pipeline import run_device_pipeline
+from ..lowering.split_host_device import launch_extents
+from ..lowering.verify_gpu_code import require_limits
+from ..rt.drivers.base import DeviceCode, KernelInfo
+from ..rt.module import Module
+from ..rt.signature import FunctionInfo
+from ..target.target import Target
+from .dump import dump
+from .prepare_device import prepare_kernel
+from .signature import function_info
+
+# loaded for the kind in question only
+_LANGUAGES = {"cuda": "tilewright.codegen.cuda", "opencl": "tilewright.codegen.opencl"}
+DEVICE_KINDS = frozenset(_LANGUAGES)
+
+
+@dataclass(frozen=True)
+class _Built:
+    """One function: its signature, its host code, its kernels as simt takes them."""
+
+    info: FunctionInfo
+    host: HostCode
+    kernels: dict[str, PrimFunc]
+
+
+def build_device(module: IRModule, target: Target) -> Module:
+    """A module of the functions of a lowered IRModule, for a target with kernels.
+
+    Its functions check arguments and launch; `imported_modules[0]` has the kernels, and its
+    `get_source()` is their CUDA or OpenCL text.
+    """
+    built = [deep_call(_build_one, func, key, target) for key, func in module.functions.items()]
+    plain = {name: k for b in built for name, k in b.kernels.items()}
+    ready = {name: prepare_kernel(kernel, target) for name, kernel in plain.items()}
+    generate: Callable[..., str] = import_module(_LANGUAGES[target.kind.name]).generate
+    source = deep_call(generate, ready, target)
+    first = built[0].info.name
+    dump(first, "tir", lambda: str(IRModule(plain)))
+    dump(first, target.kind.name, lambda: source)
+    code = DeviceCode(
+        kind=target.kind.name,
+        kernels=tuple(kernel_info(k) for k in plain.values()),
+        source=source,
+        arch=str(target.attrs.get("arch", "") or ""),
+        payload=plain,
+    )
+    kernels = Module.of_kernels(code, target, {"tir": lambda: str(IRModule(plain))})
+    return Module.of_device(
+        [(b.info, b.host.text) for b in built],
+        target,
+        kernels,
+        {"tir": lambda: str(module)},
+    )
+
+
+def _build_one(func: PrimFunc, name: str, target: Target) -> _Built:
+    named = (
+        func if func.attrs.get("global_symbol") == name else func.with_attr("global_symbol", name)
+    )
+    program = run_device_pipeline(named, target, bool(config.get("verify")))
+    require_limits(program.kernels, target)
+    host = generate_host(program.host, program.kernels)
+    info = function_info(named, name, host.symbols, (), str(target))
+    info = replace(info, attrs={**info.attrs, "device_type": target.kind.device_type})
+    return _Built(info, host, program.kernels)
+
+
+def kernel_info(kernel: PrimFunc) -> KernelInfo:
+    """What the runtime must know of a kernel."""
+    threads: list[int] | None = []
+    extents = launch_extents(kernel.body)
+    for d in "xyz":
+        extent = const_int(extents.get(f"threadIdx.{d}", const(1)))
+        threads = None if threads is None or extent is None else [*threads, extent]
+    return KernelInfo(
+        name=kernel.name,
+        params=tuple(p.dtype for p in kernel.params),
+        access=tuple(kernel.attrs["tir.kernel_params_access"]),
+        threads=None if threads is None else (threads[0], threads[1], threads[2]),
+    )

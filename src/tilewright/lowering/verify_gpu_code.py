@@ -1,0 +1,187 @@
+"""What kernels need of a GPU, and whether that is within limits.
+
+`verify_gpu_code` answers users and search; `require_limits` stops a build with words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.dtype import parse
+from ..base.errors import CompileError
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
+from ..loopir.expr import const_int
+from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.visit import children
+from ..target.target import Target
+from .unify_threads import is_launch
+
+CONSTRAINTS = (
+    "max_local_memory_per_block",
+    "max_shared_memory_per_block",
+    "max_threads_per_block",
+    "max_thread_x",
+    "max_thread_y",
+    "max_thread_z",
+    "max_vthread",
+    "max_vector_bytes",
+    "max_kernels",
+)
+_CUDA_BLOCK = {"x": 1024, "y": 1024, "z": 64}
+
+
+@dataclass
+class KernelUsage:
+    """What one kernel asks for. `threads`: constant extents of threadIdx by "x", "y", "z";
+    `local` and `shared`: buffers of these scopes; sizes that are not constant are in neither.
+    """
+
+    threads: dict[str, int] = field(default_factory=dict)
+    vthreads: list[int] = field(default_factory=list)
+    local: dict[Buffer, int] = field(default_factory=dict)
+    shared: dict[Buffer, int] = field(default_factory=dict)
+    vector_bytes: int = 0
+
+    @property
+    def threads_per_block(self) -> int:
+        total = 1
+        for n in self.threads.values():
+            total *= n
+        return total
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of one thread."""
+        return sum(self.local.values())
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of one block."""
+        return sum(self.shared.values())
+
+
+def gpu_usage(func: PrimFunc) -> list[KernelUsage]:
+    """The kernels of a function, before or after split_host_device, in their order."""
+    kernels: list[KernelUsage] = []
+    stack: list[tuple[Any, KernelUsage | None]] = [(func.body, None)]
+    while stack:
+        node, kernel = stack.pop()
+        if is_launch(node):
+            if kernel is None:
+                kernel = KernelUsage()
+                kernels.append(kernel)
+            tag, extent = node.node.thread_tag, const_int(node.value)
+            if tag.startswith("threadIdx") and extent is not None:
+                kernel.threads[tag[-1]] = max(extent, kernel.threads.get(tag[-1], 1))
+        elif kernel is not None:
+            _count(node, kernel)
+        stack.extend((c, kernel) for c in reversed(children(node)))
+    return kernels
+
+
+def _count(node: Any, kernel: KernelUsage) -> None:
+    kind = type(node)
+    if kind is S.AttrStmt and node.attr_key == "virtual_thread":
+        kernel.vthreads.append(const_int(node.value) or 0)
+    elif kind is S.Allocate:
+        size = parse(node.buffer.dtype).nbytes
+        for extent in node.buffer.shape:
+            size *= const_int(extent) or 0
+        scope = node.buffer.scope()
+        if scope.startswith("shared"):
+            kernel.shared[node.buffer] = size
+        elif scope != "global":
+            kernel.local[node.buffer] = size
+    elif kind is E.BufferLoad or kind is S.BufferStore:
+        value = node if kind is E.BufferLoad else node.value
+        t = parse(value.dtype)
+        if t.lanes > 1:
+            kernel.vector_bytes = max(kernel.vector_bytes, t.nbytes)
+
+
+def verify_gpu_code(
+    func: PrimFunc | IRModule, constraints: Mapping[str, Any] | None = None, **kwargs: Any
+) -> bool:
+    """Whether every kernel of a lowered function is within the limits that are given.
+
+    `constraints`: numbers by name. max_local_memory_per_block (bytes of a thread's own memory, as
+    in TVM), max_shared_memory_per_block (bytes), max_threads_per_block, max_thread_x, _y and _z,
+    max_vthread, max_vector_bytes, max_kernels. CompileError for a name that is none of these.
+    """
+    limits = {k: int(v) for k, v in {**(constraints or {}), **kwargs}.items()}
+    unknown = [k for k in limits if k not in CONSTRAINTS]
+    if unknown:
+        raise CompileError(
+            f"verify_gpu_code has no constraint {', '.join(map(repr, unknown))}; it has: "
+            f"{', '.join(CONSTRAINTS)}"
+        )
+    functions = func.functions.values() if isinstance(func, IRModule) else (func,)
+    for f in functions:
+        kernels = gpu_usage(f)
+        if len(kernels) > limits.get("max_kernels", len(kernels)):
+            return False
+        if any(_exceeds(k, limits) for k in kernels):
+            return False
+    return True
+
+
+def _exceeds(kernel: KernelUsage, limits: Mapping[str, int]) -> bool:
+    figures: list[tuple[str, Iterable[int]]] = [
+        ("max_local_memory_per_block", (kernel.local_bytes,)),
+        ("max_shared_memory_per_block", (kernel.shared_bytes,)),
+        ("max_threads_per_block", (kernel.threads_per_block,)),
+        ("max_vthread", kernel.vthreads),
+        ("max_vector_bytes", (kernel.vector_bytes,)),
+        *((f"max_thread_{d}", (n,)) for d, n in kernel.threads.items()),
+    ]
+    return any(v > limits[name] for name, values in figures if name in limits for v in values)
+
+
+def require_limits(kernels: Mapping[str, PrimFunc], target: Target) -> None:
+    """CompileError where a kernel needs more than its target has, even if the device at hand
+    would allow it."""
+    for name, kernel in kernels.items():
+        for usage in gpu_usage(kernel):
+            _require_threads(name, usage, target)
+            _require_shared(name, usage, target)
+        most = target.attrs.get("max_function_args")
+        if most and len(kernel.params) > int(most):
+            raise CompileError(
+                f"kernel {name} has {len(kernel.params)} parameters, but target {target.kind} "
+                f"takes {most}; give arrays constant shapes, or split the computation into "
+                "several kernels"
+            )
+
+
+def _require_threads(name: str, usage: KernelUsage, target: Target) -> None:
+    most = int(target.attrs["max_threads_per_block"])
+    shape = ", ".join(f"threadIdx.{d} = {n}" for d, n in sorted(usage.threads.items()))
+    if usage.threads_per_block > most:
+        raise CompileError(
+            f"kernel {name} has too many threads: {usage.threads_per_block} a block ({shape}), "
+            f"but target {target.kind} has at most {most} (max_threads_per_block); split the axes "
+            "bound to threadIdx by smaller factors"
+        )
+    if target.kind.name == "cuda":
+        for d, n in usage.threads.items():
+            if n > _CUDA_BLOCK[d]:
+                raise CompileError(
+                    f"kernel {name} has too many threads along threadIdx.{d}: {n}, but target "
+                    f"cuda has at most {_CUDA_BLOCK[d]}; bind the longer axis to threadIdx.x"
+                )
+
+
+def _require_shared(name: str, usage: KernelUsage, target: Target) -> None:
+    most = int(target.attrs["max_shared_memory_per_block"])
+    if usage.shared_bytes <= most:
+        return
+    parts = ", ".join(f"{b.name} {n}" for b, n in usage.shared.items())
+    raise CompileError(
+        f"kernel {name} needs too much shared memory: {usage.shared_bytes} bytes a block ({parts}),"
+        f" but target {target.kind} has {most} (max_shared_memory_per_block); use smaller tiles, "
+        "or -max_shared_memory_per_block=N where all devices in question have more"
+    )

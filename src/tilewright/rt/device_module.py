@@ -1,0 +1,225 @@
+"""Functions whose work is done by kernels of a device.
+
+The host part of such a function is a Python function that the compiler wrote
+(codegen/host_python.py): it computes grid sizes from the scalars and launches kernels, through the
+`Launcher` of the device that its arguments are on. Launches do not wait for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from ..base.errors import InternalError, TilewrightError
+from .checker import NeedsAdapting, adapt_and_check, make_checker
+from .diagnose import count_error
+from .drivers import base
+from .function import Function
+from .signature import FunctionInfo
+
+Host = Callable[..., None]
+
+
+class Launcher:
+    """What a host function calls: launches kernels of one device, allocates its memory."""
+
+    __slots__ = ("kernels", "limits", "runtime")
+
+    def __init__(self, runtime: base.Runtime, kernels: Mapping[str, base.Kernel]) -> None:
+        self.runtime = runtime
+        self.kernels = kernels
+        self.limits = runtime.limits
+
+    def launch(
+        self,
+        name: str,
+        grid: base.Extents,
+        block: base.Extents,
+        args: Sequence[Any],
+        stream: base.Stream,
+    ) -> None:
+        """Start a kernel; one without threads does nothing."""
+        if self._runs(name, grid, block):
+            self.kernels[name].launch(grid, block, args, stream)
+
+    def _runs(self, name: str, grid: base.Extents, block: base.Extents) -> bool:
+        if min(*grid, *block) <= 0:
+            return False
+        limits = self.limits
+        threads, most = block[0] * block[1] * block[2], limits.max_threads_per_block
+        if threads > most:
+            raise TilewrightError(
+                f"{name}: {threads} threads a block {block}, but {self.runtime} "
+                f"({limits.device_name}) has at most {most}; split the axes that are bound to "
+                "threadIdx by smaller factors"
+            )
+        for dimension, (blocks, top) in enumerate(zip(grid, limits.max_grid_dimensions)):
+            if blocks > top:
+                raise TilewrightError(
+                    f"{name}: {blocks} blocks along blockIdx.{'xyz'[dimension]}, but "
+                    f"{self.runtime} ({limits.device_name}) has at most {top}; bind the longest "
+                    "axis to blockIdx.x"
+                )
+        return True
+
+    def alloc(self, nbytes: int) -> base.Memory:
+        return self.runtime.alloc(max(nbytes, 0))
+
+    def free(self, memory: base.Memory) -> None:
+        memory.free()
+
+    @staticmethod
+    def truncdiv(a: int, b: int) -> int:
+        """a / b rounded towards zero."""
+        q = abs(a) // abs(b)
+        return q if (a < 0) == (b < 0) else -q
+
+    @staticmethod
+    def failed(message: str) -> TilewrightError:
+        """The error of an assertion of the program."""
+        return TilewrightError(message)
+
+
+class _Recorder(Launcher):
+    """Collects launches with their arguments instead of starting them."""
+
+    __slots__ = ("kept", "work")
+
+    def __init__(self, launcher: Launcher) -> None:
+        super().__init__(launcher.runtime, launcher.kernels)
+        self.work: list[Callable[[], None]] = []
+        self.kept: list[base.Memory] = []
+
+    def launch(
+        self,
+        name: str,
+        grid: base.Extents,
+        block: base.Extents,
+        args: Sequence[Any],
+        stream: base.Stream,
+    ) -> None:
+        if self._runs(name, grid, block):
+            self.work.append(self.kernels[name].bind(grid, block, args, stream))
+
+    def alloc(self, nbytes: int) -> base.Memory:
+        memory = super().alloc(nbytes)
+        self.kept.append(memory)
+        return memory
+
+    def free(self, memory: base.Memory) -> None:
+        """Memory stays for the runs to come."""
+
+
+class KernelCode:
+    """Kernels of a module, loaded on each device where they are first needed."""
+
+    __slots__ = ("_launchers", "code")
+
+    def __init__(self, code: base.DeviceCode) -> None:
+        self.code = code
+        self._launchers: dict[tuple[str, int], Launcher] = {}
+
+    def launcher(self, kind: str, index: int) -> Launcher:
+        """The launcher of a device; TilewrightError where the device or its driver is missing."""
+        found = self._launchers.get((kind, index))
+        if found is None:
+            driver = base.find(kind)
+            if driver is None:
+                raise TilewrightError(f"there is no driver for devices of kind {kind!r}")
+            runtime = driver.open(index)
+            found = Launcher(runtime, runtime.load(self.code))
+            self._launchers[kind, index] = found
+        return found
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str, name: str) -> CodeType:
+    return compile(text, f"<tilewright host code of {name}>", "exec")
+
+
+def host_function(text: str, name: str) -> Host:
+    """The function that host code defines. The text is the compiler's own, or out of a module
+    that the user loads as code."""
+    namespace: dict[str, Any] = {}
+    exec(_compiled(text, name), namespace)
+    found = [v for k, v in namespace.items() if k != "__builtins__"]
+    if len(found) != 1:
+        raise InternalError(f"host code of {name} defines {len(found)} functions")
+    host: Host = found[0]
+    return host
+
+
+class DeviceFunction(Function):
+    """A function whose kernels run on the device that its array arguments are on.
+
+    A call returns when the kernels have been launched: `dev.sync()`, or copying a result, waits.
+    Arrays have to be on one device of the module's kind: `nd.array(x, dev)`.
+    """
+
+    __slots__ = ("_code", "_host", "_kind", "text")
+
+    def __init__(self, info: FunctionInfo, text: str, code: KernelCode, kind: str) -> None:
+        super().__init__(info, self._no_address)
+        self.text = text
+        self._code = code
+        self._kind = kind
+        self._host: Host | None = None
+
+    def _no_address(self) -> tuple[int, Any]:
+        raise TilewrightError(f"{self.name} launches kernels of {self._kind}: it has no address")
+
+    def _ready(self) -> tuple[Any, Host]:
+        self._host = host_function(self.text, self.name)
+        self._check = make_checker(self.info)
+        return self._check, self._host
+
+    def __call__(self, *args: Any) -> None:
+        launcher, slots, host = self._checked(args)
+        host(launcher, launcher.runtime.stream, *slots)
+
+    def _checked(self, args: tuple[Any, ...]) -> tuple[Launcher, Sequence[Any], Host]:
+        if len(args) != self._count:
+            raise count_error(self.info, len(args))
+        check: Any = self._check
+        host = self._host
+        if check is None or host is None:
+            check, host = self._ready()
+        try:
+            index, slots = check(*args)
+        except NeedsAdapting:
+            index, slots = adapt_and_check(self.info, check, args)[0]
+        return self._code.launcher(self._kind, index), slots, host
+
+    def prepare(self, *args: Any) -> Callable[[], None]:
+        """Check arguments once and bind the launches to them; see `Function.prepare`. They go to
+        the stream that is current now."""
+        launcher, slots, host = self._checked(args)
+        recorder = _Recorder(launcher)
+        host(recorder, launcher.runtime.stream, *slots)
+        work = recorder.work
+        keep = (args, recorder)
+        if len(work) == 1:
+            only = work[0]
+
+            def run_one(_keep: Any = keep) -> None:
+                only()
+
+            return run_one
+
+        def run(_keep: Any = keep) -> None:
+            for launch in work:
+                launch()
+
+        return run
+
+    def prepare_raw(self, *args: Any) -> Callable[[], int]:
+        """As `prepare`; the returned function gives 0."""
+        run = self.prepare(*args)
+
+        def raw() -> int:
+            run()
+            return 0
+
+        return raw
