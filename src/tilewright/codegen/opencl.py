@@ -150,10 +150,7 @@ class OpenCLPrinter(CLanguage):
             return f"{self.need(f'tw_sat {self._float(a)} {b.text}').replace(' ', '_')}({bare(x)})"
         if type_name(a.text, self.native_half) == name and not a.is_bool:
             return x
-        how = "_rte" if b.is_float and (not a.is_float or a.bits > b.bits) else ""
-        if b.lanes == 1 and not how:
-            return f"(({name}){x})"
-        return f"convert_{name}{how}({bare(x)})"
+        return f"(({name}){x})" if b.lanes == 1 else f"convert_{name}({bare(x)})"
 
     def _float(self, t: DType) -> str:
         """The float type that values of `t` have in registers."""
@@ -228,11 +225,6 @@ class OpenCLPrinter(CLanguage):
 
     def takes_vectors(self, function: str, t: DType) -> bool:
         return function in _BUILTINS and is_native(t)
-
-    def use(self, function: str) -> str:
-        if function in _BUILTINS or function.startswith(("native_", "half_")):
-            return function
-        return function
 
     # -- memory
 
@@ -372,7 +364,6 @@ class OpenCLPrinter(CLanguage):
             name = self.names.define(var, var.name)
             t = parse(var.dtype)
             if not t.is_handle:
-                self.env[var] = name
                 texts.append(f"{self._scalar_parameter(var, name)} {name}")
                 continue
             element = self.types.get(var, "int8")
@@ -391,13 +382,17 @@ class OpenCLPrinter(CLanguage):
             sizes = ", ".join(str(self.extents.get(axis, 1)) for axis in "xyz")
             group = f" __attribute__((reqd_work_group_size({sizes})))"
         signature = f"{self.func.name}({', '.join(texts)})"
-        return f"__kernel{group} void {signature} {{\n{head}{body}\n}}\n"
+        return f"__kernel void{group} {signature} {{\n{head}{body}\n}}\n"
 
     def _scalar_parameter(self, var: E.Var, name: str) -> str:
+        """Kernels take no bool, and half only where it is computed in: char and float do."""
         t = parse(var.dtype)
+        self.env[var] = name
         if t.is_bool:
+            self.env[var] = f"({name} != 0)"
             return "char"
         if t.element == "float16":
+            self.env[var] = f"((half){name})" if self.native_half else name
             return "float"
         return self.type(var.dtype)
 

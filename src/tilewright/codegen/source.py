@@ -12,12 +12,12 @@ from ..lowering.legalize_types import legalize_types
 from ..lowering.lower_division import lower_division
 from ..lowering.lower_intrinsics import lower_intrinsics
 from ..target.target import Target
-from . import cuda
+from . import cuda, opencl
 
 Generator = Callable[[Mapping[str, PrimFunc], Target], str]
 
-GENERATORS: dict[str, Generator] = {"cuda": cuda.generate}
-_PRINTERS = {"cuda": cuda.CudaPrinter}
+GENERATORS: dict[str, Generator] = {"cuda": cuda.generate, "opencl": opencl.generate}
+_PRINTERS = {"cuda": cuda.CudaPrinter, "opencl": opencl.OpenCLPrinter}
 
 
 def generate(kernels: Mapping[str, PrimFunc], target: Target) -> str:
