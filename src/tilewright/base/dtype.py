@@ -146,4 +146,42 @@ def canonical(dtype: Any) -> str:
         return "float32"
     if dtype is bool:
         return "bool"
-    return parse(np.dtype(dtype).name).text
+    try:
+        # NumPy takes None for float64 and reads records out of lists
+        if dtype is not None and not isinstance(dtype, (list, tuple, dict)):
+            return parse(np.dtype(dtype).name).text
+        raise TypeError
+    except (TypeError, ValueError):
+        raise TilewrightError(
+            f"unknown data type {dtype!r}; expected for example 'float32' or 'int8x4'"
+        ) from None
+
+
+class DataType(str):
+    """The text of a data type, with what it says as properties: `DataType("float32x4").lanes`."""
+
+    __slots__ = ()
+
+    def __new__(cls, type_str: Any) -> DataType:
+        return super().__new__(cls, canonical(type_str))
+
+    @property
+    def bits(self) -> int:
+        """Width of one lane."""
+        return parse(str(self)).bits
+
+    @property
+    def lanes(self) -> int:
+        return parse(str(self)).lanes
+
+    @property
+    def type_code(self) -> int:
+        """DLPack's number of the kind: 0 int, 1 uint (and bool), 2 float, 3 handle, 4 bfloat."""
+        return {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "bfloat": 4}[
+            parse(str(self)).code
+        ]
+
+    def itemsize(self) -> int:
+        """Bytes of all lanes."""
+        kind = parse(str(self))
+        return kind.nbytes * kind.lanes

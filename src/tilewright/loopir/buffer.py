@@ -178,11 +178,22 @@ def decl_buffer(
 ) -> Buffer:
     """A new buffer; `shape` is one extent or a list of them."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for what, given in (("name", name), ("scope", scope), ("buffer_type", buffer_type)):
+        if not isinstance(given, str):
+            raise TilewrightError(f"decl_buffer: {what} must be text, got {given!r}")
+    for what, number in (("data_alignment", data_alignment), ("offset_factor", offset_factor)):
+        if not isinstance(number, int):
+            raise TilewrightError(f"decl_buffer: {what} must be an integer, got {number!r}")
+    for extent in (*shape, *(strides if isinstance(strides, (list, tuple)) else ())):
+        if not parse(convert(extent).dtype).is_integer:
+            raise TilewrightError(f"decl_buffer: shape and strides hold integers, got {extent!r}")
+    if strides is not None and not isinstance(strides, (list, tuple)):
+        raise TilewrightError(f"decl_buffer: strides must be a list, got {strides!r}")
     if offset_factor and elem_offset is None:
         elem_offset = Var(f"{name}_elem_offset", "int32")
     return Buffer(
         shape,
-        dtype or "float32",
+        "float32" if dtype is None else dtype,
         name,
         data,
         strides,

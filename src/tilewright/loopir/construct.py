@@ -29,10 +29,13 @@ def const(value: Any, dtype: Any = None, span: object = None) -> PrimExpr:
     if t.is_handle:
         raise TilewrightError("a handle has no constants; use tir.reinterpret of an integer")
     scalar: PrimExpr
-    if t.is_float:
-        scalar = expr.FloatImm(t.element, sticky_float(value))
-    else:
-        scalar = expr.IntImm(t.element, int(value))
+    try:
+        if t.is_float:
+            scalar = expr.FloatImm(t.element, sticky_float(value))
+        else:
+            scalar = expr.IntImm(t.element, int(value))
+    except (TypeError, ValueError, OverflowError):
+        raise OperandError(f"cannot make a constant of type {t.element} of {value!r}") from None
     return scalar if t.lanes == 1 else expr.Broadcast(scalar, t.lanes)
 
 

@@ -7,23 +7,28 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from ..base.dtype import canonical, parse
 from ..base.errors import TilewrightError
-from ..loopir.expr import SizeVar, Var
+from ..loopir.expr import SizeVar, Var, convert
 from ..loopir.iter import IterVar, Range
+from .arguments import check_name
 
 
 def var(name: str = "tindex", dtype: str = "int32", span: object = None) -> Var:
     """A symbolic integer (or value of any `dtype`), such as an extent known only at run time."""
-    return Var(name, dtype)
+    check_name(name, "a variable")
+    return Var(name, canonical(dtype))
 
 
 def size_var(name: str = "size", dtype: str = "int32", span: object = None) -> SizeVar:
     """A symbolic extent: a variable known to be zero or more."""
-    return SizeVar(name, dtype)
+    check_name(name, "a variable")
+    return SizeVar(name, canonical(dtype))
 
 
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: object = None) -> IterVar:
     """An axis to reduce over; `dom` is (begin, end), an extent, or a Range."""
+    check_name(name, "an axis")
     return IterVar(_domain(dom), name, IterVar.CommReduce, thread_tag)
 
 
@@ -39,11 +44,13 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: object = N
 def _domain(dom: Any) -> Range:
     if isinstance(dom, Range):
         return dom
-    if isinstance(dom, (tuple, list)):
-        if len(dom) != 2:
-            raise TilewrightError(f"the domain of an axis is (begin, end), got {dom!r}")
-        return Range(dom[0], dom[1])
-    return Range(dom)
+    ends = dom if isinstance(dom, (tuple, list)) else (0, dom)
+    if len(ends) != 2:
+        raise TilewrightError(f"the domain of an axis is (begin, end), got {dom!r}")
+    for end in ends:
+        if not parse(convert(end).dtype).is_integer:
+            raise TilewrightError(f"the domain of an axis holds integers, got {end!r}")
+    return Range(ends[0], ends[1])
 
 
 class tag_scope:

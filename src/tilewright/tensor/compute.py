@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..base.dtype import canonical
-from ..base.errors import TilewrightError
+from ..base.dtype import canonical, parse
+from ..base.errors import OperandError, TilewrightError
 from ..loopir.expr import PrimExpr, convert
 from ..loopir.iter import IterVar, Range, Reduce
 from ..loopir.visit import children, post_order_visit
+from .arguments import check_function
 from .axes import scoped_tag
 from .extents import as_shape, same_tree
 from .intrin import TensorIntrinCall
@@ -20,7 +21,8 @@ from .tensor import Tensor
 
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
     """An argument of the program with a shape (one extent or several) and a dtype (float32)."""
-    return PlaceholderOp(name, as_shape(shape), canonical(dtype or "float32")).output(0)
+    chosen = "float32" if dtype is None else canonical(dtype)
+    return PlaceholderOp(name, as_shape(shape), chosen).output(0)
 
 
 def compute(
@@ -41,6 +43,7 @@ def compute(
     Raises TilewrightError for reductions below the top level, for outputs of which some reduce and
     some do not, and for a wrong number of parameters or indices.
     """
+    check_function(fcompute, "fcompute")
     tag = scoped_tag(tag)
     extents = as_shape(shape)
     names = axis_names(fcompute, len(extents), varargs_names)
@@ -116,11 +119,15 @@ def element_exprs(name: str, body: Any) -> list[PrimExpr]:
     if not parts:
         raise TilewrightError(f"compute {name!r}: fcompute gave no value")
     try:
-        return [convert(p) for p in parts]
-    except TypeError as error:
+        exprs = [convert(p) for p in parts]
+    except OperandError as error:
         raise TilewrightError(
             f"compute {name!r}: fcompute must give expressions: {error}"
         ) from None
+    for e in exprs:
+        if parse(e.dtype).is_handle:
+            raise TilewrightError(f"compute {name!r}: fcompute must give numbers, got {e}")
+    return exprs
 
 
 def check_compute(op: ComputeOp) -> None:

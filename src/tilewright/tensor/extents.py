@@ -14,7 +14,8 @@ from ..loopir.visit import children
 
 def as_shape(shape: Any) -> tuple[PrimExpr, ...]:
     """One extent or several, as expressions; whole numbers become int32 where they fit."""
-    if not isinstance(shape, Iterable):
+    one = getattr(shape, "is_tensor", False) or getattr(shape, "ndim", 1) == 0
+    if one or not isinstance(shape, Iterable):
         shape = (shape,)
     return tuple(as_extent(d) for d in shape)
 

@@ -11,6 +11,7 @@ from ..loopir.buffer import Buffer, decl_buffer
 from ..loopir.expr import BufferLoad, PrimExpr, Var
 from ..loopir.stmt import BufferStore, PrimFunc, Stmt
 from ..loopir.visit import walk
+from .arguments import check_function, tensor_list
 from .axes import scoped_tag
 from .extents import as_shape, same_extent
 from .intrin import as_stmt
@@ -38,10 +39,8 @@ def extern(
     Gives a tensor, or a list of them for several shapes.
     """
     tag = scoped_tag(tag)
-    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    for t in tensors:
-        if not isinstance(t, Tensor):
-            raise TilewrightError(f"expect inputs to be tensor, got {t!r}")
+    check_function(fcompute, "fcompute")
+    tensors = tensor_list(inputs, "expect inputs to be tensor")
     shapes = _shapes(shape)
     ins, outs = _listed(in_buffers), _listed(out_buffers)
     if ins is None:

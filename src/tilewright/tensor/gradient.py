@@ -17,6 +17,7 @@ from ..loopir import op as tir
 from ..loopir.expr import PrimExpr, Var, const
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from . import reduce as R
+from .arguments import tensor_list
 from .derivative import add, adjoints, where
 from .extents import same_extent, same_tree
 from .gradient_reduce import Source, reduction_sources
@@ -37,7 +38,10 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
     Raises TilewrightError for operations other than compute between output and inputs, and for
     functions without a known derivative.
     """
-    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    wanted = tensor_list(inputs, "gradient: inputs must be tensors")
+    tensor_list([output], "gradient: the output must be a tensor")
+    if head is not None:
+        tensor_list([head], "gradient: the head must be a tensor")
     for t in (output, *wanted):
         if not parse(t.dtype).is_float:
             raise TilewrightError(f"gradient: {t!r} is {t.dtype}; only floats have derivatives")

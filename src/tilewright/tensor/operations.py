@@ -11,6 +11,7 @@ from ..loopir.expr import Node, PrimExpr
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ..loopir.stmt import Stmt
 from ..loopir.visit import post_order_visit
+from .arguments import check_name
 from .tensor import Tensor
 
 
@@ -21,6 +22,11 @@ class Operation(Node):
     kind: ClassVar[str] = ""
 
     def __init__(self, name: str, tag: str, attrs: Mapping[str, Any] | None) -> None:
+        check_name(name, "an operation")
+        if not isinstance(tag, str):
+            raise TilewrightError(f"{name}: the tag must be text, got {tag!r}")
+        if attrs is not None and not isinstance(attrs, Mapping):
+            raise TilewrightError(f"{name}: attrs must be a dictionary, got {attrs!r}")
         self.name = name
         self.tag = tag
         self.attrs: dict[str, Any] = dict(attrs) if attrs else {}

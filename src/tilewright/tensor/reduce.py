@@ -15,6 +15,7 @@ from ..loopir import operators as O
 from ..loopir.expr import FloatImm, IntImm, PrimExpr, Var, const, convert
 from ..loopir.iter import CommReducer, IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
+from .arguments import check_function
 
 
 def comm_reducer(
@@ -28,6 +29,8 @@ def comm_reducer(
     each); the result for several values is a tuple. Called on two or more expressions without axes
     it combines those.
     """
+    check_function(fcombine, "fcombine")
+    check_function(fidentity, "fidentity")
     left_name, right_name = _two_names(fcombine)
 
     def make(expr: Any, axis: Any, where: Any, init: Any) -> Any:
@@ -58,13 +61,11 @@ def comm_reducer(
             )
         return results if several and len(results) > 1 else results[0]
 
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
-        if isinstance(axis, (IterVar, list, tuple)):
-            if more:
-                raise TilewrightError(f"{name} takes expr, axis, where and init, got {more}")
-            return make(expr, axis, where, init)
+    def reducer(expr: Any, *args: Any, **named: Any) -> Any:
+        if named or not args or isinstance(args[0], (IterVar, list, tuple)):
+            return make(expr, **_reduction(name, args, named))
         result = expr
-        for operand in (axis, where, init, *more):
+        for operand in args:
             if operand is not None:
                 result = fcombine(result, operand)
         if result is NotImplemented:
@@ -76,6 +77,20 @@ def comm_reducer(
     reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = f"{name}(expr, axis, where=None, init=None): reduce `expr` over `axis`."
     return reducer
+
+
+def _reduction(name: str, args: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments axis, where and init of a reduction."""
+    given = dict(zip(("axis", "where", "init"), args))
+    if len(args) > 3 or not named.keys() <= {"axis", "where", "init"} - given.keys():
+        raise TilewrightError(
+            f"{name} takes expr, axis, where and init, got {[*args, *named.items()]}"
+        )
+    given = {"where": None, "init": None, **given, **named}
+    axis = given.get("axis")
+    if not isinstance(axis, (IterVar, list, tuple)):
+        raise TilewrightError(f"{name}: axis must be made by te.reduce_axis, got {axis!r}")
+    return given
 
 
 def _two_names(fcombine: Callable[..., Any]) -> tuple[str, str]:

@@ -1,0 +1,29 @@
+"""Checks of what users pass where tensors are put together: names, functions, lists of tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.errors import TilewrightError
+from .tensor import Tensor
+
+
+def check_name(name: Any, what: str) -> None:
+    """A name is text."""
+    if not isinstance(name, str):
+        raise TilewrightError(f"the name of {what} must be text, got {name!r}")
+
+
+def check_function(function: Any, what: str) -> None:
+    """Something to call."""
+    if not callable(function):
+        raise TilewrightError(f"{what} must be a function, got {function!r}")
+
+
+def tensor_list(value: Any, what: str) -> list[Tensor]:
+    """One tensor or several, as a list."""
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    for item in items:
+        if not isinstance(item, Tensor):
+            raise TilewrightError(f"{what}, got {item!r}")
+    return items
