@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class WorkerProcess:
     __slots__ = ("_errors", "_process", "_reader", "deadline", "held", "job", "ready", "replies")
 
     def __init__(self) -> None:
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the worker ends
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tilewright.measure.worker"],
             stdin=subprocess.PIPE,
@@ -89,10 +90,8 @@ class WorkerProcess:
 
     def kill(self) -> str:
         """End the process now, with all that it started; what it last wrote to its errors."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         return self._end()
 
     def reason_of_death(self) -> str:
@@ -114,11 +113,9 @@ class WorkerProcess:
         """Let the worker end; one that does not is killed."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
-            if self.job is None and self.ready:
+        if self.is_idle:
+            with suppress(subprocess.TimeoutExpired):
                 self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            pass
         self.kill()
 
     def _end(self) -> str:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from ..base.errors import TilewrightError
-from .result import Measurement, MeasureErrorNo
+from .result import MeasureErrorNo, Measurement
 
 VERSION = 1
 _TABLE = """

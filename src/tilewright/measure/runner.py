@@ -18,8 +18,8 @@ from typing import Any
 from ..base.errors import TilewrightError
 from .process import WorkerProcess
 from .protocol import Message
-from .result import Measurement
 from .result import MeasureErrorNo as No
+from .result import Measurement
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Measurer:
             if not busy:
                 return
             for worker, late in self._wait(busy):
-                index = worker.job
+                job = worker.job
                 reply = self._late(worker) if late else self._receive(worker, No.COMPILE_HOST)
                 if reply is None:
                     continue
@@ -139,9 +139,9 @@ class Measurer:
                     self._seconds[reply["id"]] = reply["seconds"]
                     worker.held.add(reply["id"])
                     continue
-                if index is not None:
-                    self._seconds.pop(index, None)
-                    yield index, _failure(reply)
+                if job is not None:
+                    self._seconds.pop(job, None)
+                    yield job, _failure(reply)
 
     def _wait(self, workers: Sequence[WorkerProcess]) -> list[tuple[WorkerProcess, bool]]:
         """Those that have something to say, and those that are late (True)."""

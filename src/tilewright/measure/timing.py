@@ -89,9 +89,7 @@ class Bench:
                     "are wrong"
                 )
 
-    def _reference(
-        self, args: list[Any], program: Mapping[str, Any]
-    ) -> list[tuple[int, Any, Any]]:
+    def _reference(self, args: list[Any], program: Mapping[str, Any]) -> list[tuple[int, Any, Any]]:
         """Place, values and tolerances of each output, by the interpreter of tensors."""
         text = program.get("tensors")
         if text is None:
@@ -130,6 +128,7 @@ def _argument(info: ArgInfo, rng: np.random.Generator, dev: Device) -> Any:
         )
     shape = tuple(int(d) for d in info.shape if isinstance(d, int))
     kind = parse(info.dtype)
+    values: Any
     if kind.is_float:
         values = rng.uniform(-1.0, 1.0, shape)
     else:

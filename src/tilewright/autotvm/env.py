@@ -1,0 +1,4 @@
+"""State of a search: `autotvm.env`."""
+
+from ..template.env import GLOBAL_SCOPE as GLOBAL_SCOPE
+from ..template.env import AutotvmGlobalScope as AutotvmGlobalScope

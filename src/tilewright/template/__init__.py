@@ -1,0 +1,2 @@
+"""Tuning templates: schedules with knobs, and searches for their best values (public name:
+autotvm)."""

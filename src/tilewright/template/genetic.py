@@ -1,0 +1,100 @@
+"""A genetic search: the best configurations so far are crossed and mutated knob by knob."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .callback import rate_of
+from .digits import DigitTable
+from .record import MeasureInput, MeasureResult
+from .space import ConfigEntity
+from .task import Task
+from .tuner import Tuner
+
+_TRIES = 200
+_GENERATIONS = 6
+
+
+class GATuner(Tuner):
+    """Genetic search. `pop_size`: configurations of a generation, fewer where a search has fewer
+    than six generations of them; `elite_num`: of the best, how many are surely parents;
+    `mutation_prob`: chance of each knob to change.
+
+    Parents are drawn from the `pop_size` best of all generations, the better the more often
+    (linear ranking; Baker, Adaptive selection methods for genetic algorithms, 1985).
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pop_size: int = 100,
+        elite_num: int = 3,
+        mutation_prob: float = 0.1,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(task, seed)
+        self.pop_size = max(2, int(pop_size))
+        self.elite_num = min(max(1, int(elite_num)), self.pop_size)
+        self.mutation_prob = float(mutation_prob)
+        self._table = DigitTable(self.space)
+        self._size = self.pop_size
+        self._scores: dict[int, float] = {}
+        self._pending: list[int] = []
+
+    def reset(self) -> None:
+        super().reset()
+        self._scores, self._pending = {}, []
+
+    def prepare(self, n_trial: int) -> None:
+        fit = max(2 * self.elite_num, n_trial // _GENERATIONS)
+        self._size = max(2, min(self.pop_size, fit))
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        for inp, result in zip(inputs, results):
+            self._scores[inp.config.index] = rate_of(inp, result)
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        if not self._pending:
+            self._pending = self._breed() if self._scores else self._random(self._size)
+        batch, self._pending = self._pending[:batch_size], self._pending[batch_size:]
+        return [self.space.get(i) for i in batch]
+
+    def _random(self, count: int, taken: Sequence[int] = ()) -> list[int]:
+        """Numbers at random that were not proposed yet."""
+        known = self.visited.union(taken)
+        found = self.space.sample_ints(min(count + len(known), len(self.space)), self.rng)
+        return [i for i in found if i not in known][:count]
+
+    def _breed(self) -> list[int]:
+        """The next generation."""
+        ranked = sorted(self._scores, key=lambda i: -self._scores[i])[: self._size]
+        genes = self._table.digits(ranked)
+        weights = np.linspace(2.0, 0.2, len(ranked))
+        weights[: self.elite_num] = 2.0
+        weights /= weights.sum()
+        children: dict[int, None] = {}
+        for _ in range(_TRIES):
+            missing = self._size - len(children)
+            if missing <= 0:
+                break
+            parents = self.rng.choice(len(ranked), size=(2, missing), p=weights)
+            mask = self.rng.random((missing, genes.shape[1])) < 0.5
+            crossed = np.where(mask, genes[parents[0]], genes[parents[1]])
+            for index in self._table.indices(self._mutate(crossed)):
+                if index not in self.visited and self.space.is_index_valid(index):
+                    children[index] = None
+        found = list(children)
+        # a population that has become uniform has no new children
+        return found + self._random(self._size - len(found), found)
+
+    def _mutate(
+        self, genes: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+        dims = np.broadcast_to(self._table.dims, genes.shape)
+        hit = (self.rng.random(genes.shape) < self.mutation_prob) & (dims > 1)
+        mutated = genes.copy()
+        if hit.any():
+            mutated[hit] = self._table.change(genes[hit], dims[hit], self.rng)
+        return mutated

@@ -1,0 +1,152 @@
+"""Templates by name, and tasks: a template with its arguments and target."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..measure.flop import count_flop
+from ..target.target import Target
+from .context import ApplyConfig, DispatchContext
+from .space import ConfigSpace, InstantiationError
+from .workload import Workload, args_to_workload, deserialize_args, serialize_args
+
+Template = Callable[..., Any]
+
+_TEMPLATES: dict[str, Template] = {}
+
+
+def register_task(name: str, function: Template) -> None:
+    """Make a template known: `function(*args)` gives (schedule, arguments)."""
+    known = _TEMPLATES.get(name)
+    if known is not None and _place(known) != _place(function):
+        raise TilewrightError(
+            f"there is a template {name!r} already, in {_place(known)[0]}; choose another name"
+        )
+    _TEMPLATES[name] = function
+
+
+def _place(function: Template) -> tuple[str, str]:
+    """Where a function is written: a module that is loaded again replaces its own."""
+    return (function.__module__, function.__qualname__)
+
+
+def find_task(name: str) -> Template:
+    found = _TEMPLATES.get(name)
+    if found is None:
+        known = ", ".join(sorted(_TEMPLATES)) or "none"
+        raise TilewrightError(
+            f"there is no template {name!r}; import the module that defines it. Known: {known}"
+        )
+    return found
+
+
+def template(task_name: Any, func: Template | None = None) -> Any:
+    """Make a function a template: `@template("matmul")`, or bare, `@template`.
+
+    The function takes data and tensors, asks for its knobs with `get_config()`, and returns
+    (schedule, arguments). Calling it afterwards gives the schedule with the configuration of the
+    present context, for instance `with apply_history_best("log.json"):`.
+    """
+    if callable(task_name):
+        return template(task_name.__name__, task_name)
+    name = str(task_name)
+
+    def decorate(function: Template) -> Template:
+        register_task(name, function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if kwargs:
+                raise TilewrightError(
+                    f"the template {name!r} takes no keyword arguments: they are not part of its "
+                    "workload"
+                )
+            workload = args_to_workload(args, name)
+            config = DispatchContext.current.query(Target.current(allow_none=True), workload)
+            with ApplyConfig(config):
+                return function(*args)
+
+        call.task_name = name  # type: ignore[attr-defined]
+        return call
+
+    return decorate if func is None else decorate(func)
+
+
+class Task:
+    """A template, its arguments and what it is tuned for.
+
+    `config_space`: its configurations; `flop`: operations of one run; `workload`: name and
+    arguments as data.
+    """
+
+    __slots__ = ("args", "config_space", "flop", "kwargs", "name", "target", "target_host")
+
+    def __init__(self, name: str, args: Sequence[Any]) -> None:
+        self.name = name
+        self.args = serialize_args(args)
+        self.kwargs: dict[str, Any] = {}
+        self.config_space = ConfigSpace()
+        self.flop: float = 0
+        self.target: Target | None = None
+        self.target_host: Target | None = None
+
+    @property
+    def workload(self) -> Workload:
+        return (self.name, *self.args)
+
+    @property
+    def func(self) -> Template:
+        return find_task(self.name)
+
+    def instantiate(self, config: Any) -> tuple[Any, list[Any]]:
+        """(schedule, arguments) under a configuration; InstantiationError where the template
+        refuses it."""
+        config.errors = []
+        config.flop = 0
+        with ApplyConfig(config):
+            schedule, args = _call(self, self.target)
+        if not config.valid():
+            raise InstantiationError("; ".join(config.errors))
+        return schedule, list(args)
+
+    def __repr__(self) -> str:
+        return (
+            f"Task(func_name={self.name}, args={self.args}, kwargs={{}}, workload={self.workload})"
+        )
+
+
+def _call(task: Task, target: Target | None) -> tuple[Any, Sequence[Any]]:
+    args = deserialize_args(task.args)
+    if target is None:
+        found = task.func(*args)
+    else:
+        with target:
+            found = task.func(*args)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TilewrightError(
+            f"the template {task.name!r} has to return (schedule, arguments), got {found!r}"
+        )
+    return found
+
+
+def create(
+    task_name: str | Template, args: Sequence[Any], target: Any, target_host: Any = None
+) -> Task:
+    """A task of a template, by name or the template itself, with its space of configurations.
+
+    `target`: text or a Target. TilewrightError where the template cannot be run.
+    """
+    if callable(task_name):
+        task_name = str(getattr(task_name, "task_name", task_name.__name__))
+    task = Task(task_name, args)
+    chosen = Target(target, target_host)
+    with ApplyConfig(task.config_space):
+        schedule, _ = _call(task, chosen)
+    task.config_space.errors = []  # of the first choices; others may do
+    outputs = [schedule.by_id[i].origin_op for i in schedule.output_ids]
+    task.flop = task.config_space.flop or count_flop(outputs)
+    task.target, task.target_host = chosen, chosen.host
+    return task
