@@ -7,7 +7,16 @@ from typing import Any
 
 _ROOMS = {
     "tilewright.rt.array": ("NDArray", "array", "empty", "from_dlpack"),
-    "tilewright.rt.device": ("Device", "cpu", "cuda", "device", "opencl"),
+    "tilewright.rt.device": (
+        "Device",
+        "cpu",
+        "cuda",
+        "device",
+        "metal",
+        "opencl",
+        "rocm",
+        "vulkan",
+    ),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -5,8 +5,12 @@ compiler.
 """
 
 
-class TilewrightError(Exception):
+class TilewrightError(RuntimeError):
     """Base of every error that a user of tilewright may want to catch."""
+
+
+class MissingFunctionError(TilewrightError, AttributeError, ValueError):
+    """There is no function of that name, in a module or in the registry."""
 
 
 class ScheduleError(TilewrightError):

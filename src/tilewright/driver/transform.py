@@ -10,8 +10,6 @@ from typing import Any
 from ..base import config as options
 from ..base.errors import TilewrightError
 from ..loopir.stmt import PrimFunc
-from ..lowering.options import LowerOptions
-from ..target.target import Target
 
 UserPass = Callable[..., Any]
 
@@ -31,7 +29,25 @@ _GROUPS: dict[str, dict[str, str]] = {
 }
 # options of TVM that change nothing here
 _WITHOUT_EFFECT = frozenset(
-    ("tir.is_entry_func", "tir.use_async_copy", "tir.debug_keep_trivial_loop", "tir.Simplify")
+    (
+        "tir.HoistExpression",
+        "tir.HoistIfThenElse",
+        "tir.ReduceBranchingThroughOvercompute",
+        "tir.RemoveNoOp",
+        "tir.Simplify",
+        "tir.debug_keep_trivial_loop",
+        "tir.detect_global_barrier",
+        "tir.enable_buffer_level_predication",
+        "tir.enable_debug",
+        "tir.enable_equiv_terms_in_cse_tir",
+        "tir.instrument_lwp",
+        "tir.is_entry_func",
+        "tir.merge_static_smem",
+        "tir.noalias",
+        "tir.ptx_ldg32",
+        "tir.use_async_copy",
+        "tir.vtcm_capacity",
+    )
 )
 
 _contexts: ContextVar[tuple[PassContext, ...]] = ContextVar("tilewright_pass_contexts", default=())
@@ -40,11 +56,14 @@ _contexts: ContextVar[tuple[PassContext, ...]] = ContextVar("tilewright_pass_con
 class PassContext:
     """Options for what is lowered and built in the body of `with PassContext(...):`.
 
-    opt_level: 0 to 3, also LLVM's. disabled_pass: names of passes to leave out. config: by TVM's
-    keys ("tir.UnrollLoop": {"auto_max_step": 16}, "tir.disable_vectorize": True, ...) or the
-    options' own names (base.config); "tir.add_lower_pass": a list of (phase 0 to 3, function
-    PrimFunc -> PrimFunc) run at the end of that phase. Unknown keys raise TilewrightError.
-    required_pass and instruments are accepted for TVM's sake.
+    opt_level: 0 to 4, also LLVM's (which knows no 4). disabled_pass: names of passes to leave
+    out. config: by TVM's keys ("tir.UnrollLoop": {"auto_max_step": 16}, "tir.disable_vectorize":
+    True, ...) or the options' own names (base.config); "tir.add_lower_pass": a list of (phase 0 to
+    3, function PrimFunc -> PrimFunc) run at the end of that phase. Unknown keys raise
+    TilewrightError.
+    instruments: objects whose methods enter_pass_ctx, exit_pass_ctx (no arguments),
+    should_run, run_before_pass and run_after_pass (module, info), where they have them, are called.
+    required_pass is accepted for TVM's sake.
     """
 
     def __init__(
@@ -55,7 +74,8 @@ class PassContext:
         instruments: Sequence[Any] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        del required_pass, instruments
+        del required_pass
+        self.instruments = list(instruments or ())
         self.opt_level = opt_level
         self.disabled_pass = tuple(disabled_pass or ())
         self.config = dict(config or {})
@@ -65,9 +85,9 @@ class PassContext:
 
     def _read(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        if self.opt_level not in (0, 1, 2, 3):
-            raise TilewrightError(f"opt_level is 0 to 3, got {self.opt_level!r}")
-        found["opt_level"] = self.opt_level
+        if self.opt_level not in (0, 1, 2, 3, 4):
+            raise TilewrightError(f"opt_level is 0 to 4, got {self.opt_level!r}")
+        found["opt_level"] = min(self.opt_level, 3)
         if self.disabled_pass:
             found["disabled_pass"] = self.disabled_pass
         for key, value in self.config.items():
@@ -91,10 +111,39 @@ class PassContext:
         token = _contexts.set((*_contexts.get(), self))
         stack.callback(_contexts.reset, token)
         self._stack.append(stack)
+        self._tell("enter_pass_ctx")
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._stack.pop().close()
+        try:
+            self._tell("exit_pass_ctx")
+        finally:
+            self._stack.pop().close()
+
+    # -- passes as objects (passes.py) ask
+
+    def enables(self, info: Any) -> bool:
+        """Whether a pass runs in a sequence: not disabled, and of no higher opt_level."""
+        return info.opt_level <= self.opt_level and info.name not in self.disabled_pass
+
+    def may_run(self, module: Any, info: Any) -> bool:
+        """Ask the instruments, and tell them that the pass begins where all agree."""
+        for one in self.instruments:
+            should = getattr(one, "should_run", None)
+            if should is not None and not should(module, info):
+                return False
+        self._tell("run_before_pass", module, info)
+        return True
+
+    def has_run(self, module: Any, info: Any) -> None:
+        """Tell the instruments that a pass has run."""
+        self._tell("run_after_pass", module, info)
+
+    def _tell(self, event: str, *args: Any) -> None:
+        for one in self.instruments:
+            heard = getattr(one, event, None)
+            if heard is not None:
+                heard(*args)
 
 
 def user_passes() -> tuple[tuple[int, Callable[[PrimFunc], PrimFunc]], ...]:
@@ -125,56 +174,3 @@ def _group(key: str, value: Any) -> dict[str, Any]:
             f"{key} has no option {', '.join(map(repr, unknown))}; it has {', '.join(fields)}"
         )
     return {fields[name]: v for name, v in value.items()}
-
-
-class PrimFuncPass:
-    """A pass made of a function (func, module, context) -> func; see `prim_func_pass`."""
-
-    def __init__(self, function: UserPass, opt_level: int, name: str) -> None:
-        self.function = function
-        self.opt_level = opt_level
-        self.name = name
-
-    def __call__(self, target: Any) -> Any:
-        """Run on a PrimFunc, or on each function of an IRModule."""
-        from_module = getattr(target, "functions", None)
-        if from_module is None:
-            return self.function(target, None, PassContext.current())
-        changed = {
-            key: self.function(func, target, PassContext.current())
-            for key, func in from_module.items()
-        }
-        return type(target)(changed)
-
-
-def prim_func_pass(
-    pass_func: UserPass | None = None,
-    opt_level: int = 0,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make a pass of a function (PrimFunc, IRModule, PassContext) -> PrimFunc; also a decorator."""
-    del required, traceable
-
-    def make(function: UserPass) -> PrimFuncPass:
-        return PrimFuncPass(function, opt_level, name or str(getattr(function, "__name__", "pass")))
-
-    return make if pass_func is None else make(pass_func)
-
-
-def lowering_pass(
-    name: str, function: Callable[[PrimFunc, LowerOptions], PrimFunc]
-) -> Callable[[], PrimFuncPass]:
-    """A maker of pass objects for a pass of the pipeline, with the options of the present
-    context."""
-
-    def run(func: PrimFunc, module: Any, context: PassContext) -> PrimFunc:
-        return function(func, LowerOptions.current(Target.current(allow_none=True)))
-
-    def make(*_: Any, **__: Any) -> PrimFuncPass:
-        return PrimFuncPass(run, 0, name)
-
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = function.__doc__
-    return make

@@ -23,6 +23,7 @@ from .node import Node as Node
 from .node import PrimExpr as PrimExpr
 from .node import set_printer as set_printer
 from .operators import ExprOps
+from .types import Type, dtype_of
 
 if TYPE_CHECKING:
     from .buffer import Buffer
@@ -36,7 +37,7 @@ class Var(PrimExpr):
 
     def __init__(self, name: str = "v", dtype: Any = "int32", span: object = None) -> None:
         self.name = name
-        self.dtype = canonical(dtype)
+        self.dtype = dtype_of(dtype) if isinstance(dtype, Type) else canonical(dtype)
 
 
 class SizeVar(Var):

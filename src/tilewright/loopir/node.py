@@ -17,6 +17,9 @@ class Node:
         return self is other
 
 
+Object = Node  # TVM's name for what all of its objects derive from
+
+
 class PrimExpr(ExprOps, Node):
     """An expression with a value of type `dtype` (canonical text)."""
 

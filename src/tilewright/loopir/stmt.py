@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base.dtype import parse
+from ..base.errors import OperandError, TilewrightError
 from .buffer import Buffer, vector_indices
 from .expr import BufferLoad, Node, PrimExpr, Var, convert
 from .iter import IterVar, Range
+
+
+class UnknownNameError(TilewrightError, KeyError, ValueError):
+    """A module has no function of that name."""
+
+    __str__ = Exception.__str__
 
 
 class Stmt(Node):
@@ -223,15 +230,23 @@ class PrimFunc(Node):
 
     def __init__(
         self,
-        params: Sequence[Var],
+        params: Sequence[Var | Buffer],
         body: Stmt,
         buffer_map: Mapping[Var, Buffer] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.params = tuple(params)
-        self.body = body
+        """A buffer among `params` stands for a handle to it."""
         self.buffer_map = dict(buffer_map) if buffer_map else {}
+        self.params = tuple(p if isinstance(p, Var) else self._handle(p) for p in params)
+        self.body = body
         self.attrs = dict(attrs) if attrs else {}
+
+    def _handle(self, param: Any) -> Var:
+        if not isinstance(param, Buffer):
+            raise OperandError(f"a parameter is a Var or a Buffer, got {param!r}")
+        handle = Var(param.name, "handle")
+        self.buffer_map[handle] = param
+        return handle
 
     def with_body(self, body: Stmt) -> PrimFunc:
         """The same signature with another body."""
@@ -239,8 +254,15 @@ class PrimFunc(Node):
             return self
         return PrimFunc(self.params, body, self.buffer_map, self.attrs)
 
-    def with_attr(self, key: str, value: Any) -> PrimFunc:
-        return PrimFunc(self.params, self.body, self.buffer_map, {**self.attrs, key: value})
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
+        """The same function with an attribute more (or those of a dict)."""
+        new = dict(key) if isinstance(key, Mapping) else {key: value}
+        return PrimFunc(self.params, self.body, self.buffer_map, {**self.attrs, **new})
+
+    def without_attr(self, key: str) -> PrimFunc:
+        """The same function without an attribute."""
+        attrs = {k: v for k, v in self.attrs.items() if k != key}
+        return PrimFunc(self.params, self.body, self.buffer_map, attrs)
 
     @property
     def name(self) -> str:
@@ -250,10 +272,24 @@ class PrimFunc(Node):
         """The function as TVMScript-style text."""
         return str(_text(self))
 
+    def show(self, *_: Any, **__: Any) -> None:
+        """Print the function."""
+        print(self)
+
     def __str__(self) -> str:
         return str(_text(self))
 
     __repr__ = __str__
+
+
+class GlobalVar(str):
+    """The name of a function in a module."""
+
+    __slots__ = ()
+
+    @property
+    def name_hint(self) -> str:
+        return str(self)
 
 
 class IRModule(Node):
@@ -263,10 +299,49 @@ class IRModule(Node):
     _fields = ("functions",)
 
     def __init__(self, functions: Mapping[str, PrimFunc] | None = None) -> None:
-        self.functions = dict(functions or {})
+        self.functions: dict[str, PrimFunc] = {
+            GlobalVar(k): f for k, f in (functions or {}).items()
+        }
+
+    @staticmethod
+    def from_expr(expr: PrimFunc | IRModule) -> IRModule:
+        """A module of one function, under the function's own name."""
+        return expr if isinstance(expr, IRModule) else IRModule({expr.name: expr})
 
     def __getitem__(self, name: str) -> PrimFunc:
-        return self.functions[name]
+        found = self.functions.get(GlobalVar(name))
+        if found is None:
+            has = ", ".join(self.functions) or "none"
+            raise UnknownNameError(f"the module has no function {name!r}; it has: {has}")
+        return found
+
+    def __setitem__(self, name: str, func: PrimFunc) -> None:
+        self.functions[GlobalVar(name)] = func
+
+    update_func = __setitem__
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.functions
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def update(self, other: IRModule | Mapping[str, PrimFunc]) -> None:
+        """Add the functions of another module; those of the same name are replaced."""
+        more = other.functions if isinstance(other, IRModule) else other
+        self.functions.update((GlobalVar(k), f) for k, f in more.items())
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The key of a function; it must be there."""
+        self[name]
+        return GlobalVar(name)
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        return [GlobalVar(name) for name in self.functions]
+
+    def show(self, *_: Any, **__: Any) -> None:
+        """Print the module."""
+        print(self)
 
     def script(self, **_: Any) -> str:
         """The module as TVMScript-style text."""
@@ -276,6 +351,9 @@ class IRModule(Node):
         return str(_text(self))
 
     __repr__ = __str__
+
+
+BaseFunc = PrimFunc  # there is one kind of function
 
 
 def seq(*stmts: Stmt | Iterable[Stmt] | None) -> Stmt:

@@ -96,3 +96,18 @@ def cuda(dev_id: int = 0) -> Device:
 def opencl(dev_id: int = 0) -> Device:
     """An OpenCL device."""
     return Device(4, dev_id)
+
+
+def vulkan(dev_id: int = 0) -> Device:
+    """A Vulkan device; there is no driver for it."""
+    return Device(7, dev_id)
+
+
+def metal(dev_id: int = 0) -> Device:
+    """A Metal device; there is no driver for it."""
+    return Device(8, dev_id)
+
+
+def rocm(dev_id: int = 0) -> Device:
+    """A ROCm device; there is no driver for it."""
+    return Device(10, dev_id)

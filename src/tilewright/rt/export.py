@@ -128,10 +128,7 @@ def link_shared(
             f"cannot write {os.fspath(path)}: no linker found (looked for {', '.join(_LINKERS)}); "
             "export to a path that ends in .two, which needs none"
         )
-    text = "".join(map("\\{:02x}".format, metadata))
-    runtime = native.compile_ir(
-        _RUNTIME_IR.format(triple=triple, size=len(metadata), text=text), triple
-    )
+    runtime = runtime_object(metadata, triple)
     libraries = [] if Path(linker).name.startswith("ld") else ["-lm"]
     with replacing(path) as output, tempfile.TemporaryDirectory() as folder:
         parts = [Path(folder) / "code.o", Path(folder) / "runtime.o"]
@@ -144,6 +141,14 @@ def link_shared(
             raise TilewrightError(f"cannot run the linker {linker}: {error.strerror}") from None
         if done.returncode != 0:
             raise TilewrightError(f"linking {os.fspath(path)} failed:\n{done.stderr.strip()}")
+
+
+def runtime_object(metadata: bytes, triple: str) -> bytes:
+    """Object code of what a shared library has besides the module's own: metadata and runtime."""
+    text = "".join(map("\\{:02x}".format, metadata))
+    return native.compile_ir(
+        _RUNTIME_IR.format(triple=triple, size=len(metadata), text=text), triple
+    )
 
 
 class SharedLibrary:

@@ -27,15 +27,16 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from ..base.errors import InternalError, TilewrightError
+from ..base.errors import InternalError, MissingFunctionError, TilewrightError
 from .array import NDArray, view_address
+from .blas import FUNCTIONS
 from .dlpack import dtype_text
 
 INT, FLOAT, ARRAY, STRING, HANDLE, NONE = 0, 1, 2, 3, 4, -1
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_functions: dict[str, Callable[..., Any]] = {}
+_functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS)
 _pending: dict[int, BaseException] = {}
 _double = struct.Struct("d")
 _long = struct.Struct("q")
@@ -86,7 +87,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered under a name; None, or TilewrightError, where there is none."""
     found = _functions.get(name)
     if found is None and not allow_missing:
-        raise TilewrightError(f"cannot find a function registered under the name {name!r}")
+        raise MissingFunctionError(
+            f"Cannot find global function {name}: no function is registered under the name {name!r}"
+        )
     return found
 
 

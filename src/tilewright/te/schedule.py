@@ -14,6 +14,11 @@ _ANALYSIS = {
     "ScanGetBody": "scan_get_body",
     "ScanFixPointAnalysis": "scan_fix_points",
 }
+_LOOPS = {
+    "ScheduleOps": "schedule_ops",
+    "SchedulePostProcToPrimFunc": "schedule_to_prim_func",
+    "CreateAttachPath": "create_attach_path",
+}
 _INLINE = {
     "AutoInlineElemWise": "auto_inline_elemwise",
     "AutoInlineBroadcast": "auto_inline_broadcast",
@@ -25,6 +30,8 @@ _INLINE = {
 def __getattr__(name: str) -> Any:
     if name in _ANALYSIS:
         value = getattr(import_module("tilewright.tensor.analysis"), _ANALYSIS[name])
+    elif name in _LOOPS:
+        value = getattr(import_module("tilewright.lowering.schedule_ops"), _LOOPS[name])
     elif name in _INLINE:
         value = getattr(import_module("tilewright.schedule.auto_inline"), _INLINE[name])
     elif name == "SpecializedCondition":

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..driver.transform import PrimFuncPass as PrimFuncPass
-from ..driver.transform import lowering_pass
-from ..driver.transform import prim_func_pass as prim_func_pass
+from ..driver.passes import PrimFuncPass as PrimFuncPass
+from ..driver.passes import lowering_pass
+from ..driver.passes import prim_func_pass as prim_func_pass
 from ..lowering.eliminate_common import eliminate_common
 from ..lowering.flatten_buffers import flatten_buffers
 from ..lowering.hoist_conditions import hoist_conditions
@@ -24,7 +24,7 @@ from ..lowering.simplify_statements import simplify_statements
 from ..lowering.unroll_loops import unroll_loops
 from ..lowering.vectorize_loops import vectorize_loops
 
-Maker = Callable[[], PrimFuncPass]
+Maker = Callable[..., PrimFuncPass]
 
 CommonSubexprElimTIR: Maker = lowering_pass("CommonSubexprElimTIR", eliminate_common)
 FlattenBuffer: Maker = lowering_pass("FlattenBuffer", flatten_buffers)

@@ -11,7 +11,8 @@ from typing import Any
 
 _ELEMWISE = (
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atanh", "cast", "ceil", "clip",
-    "cos", "cosh", "divide", "equal", "erf", "exp", "exp2", "floor", "floor_divide", "floor_mod",
+    "cos", "cosh", "divide", "elemwise_sum", "equal", "erf", "exp", "exp2", "floor",
+    "floor_divide", "floor_mod", "full", "full_like",
     "greater", "greater_equal", "identity", "isfinite", "isinf", "isnan", "less", "less_equal",
     "log", "log10", "log2", "maximum", "minimum", "multiply", "negative", "not_equal", "power",
     "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh", "trunc",
@@ -30,11 +31,11 @@ _HOMES = {
     "default_schedule": "schedules.default",
 }
 
-__all__ = [*_HOMES, "generic", "nn", "schedules"]
+__all__ = [*_HOMES, "generic", "nn", "schedules", "utils"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("generic", "nn", "schedules"):
+    if name in ("generic", "nn", "schedules", "utils"):
         return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:

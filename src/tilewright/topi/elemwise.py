@@ -7,7 +7,7 @@ tag "elemwise" or "broadcast".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..loopir import op as O
@@ -99,3 +99,29 @@ def power(lhs: Any, rhs: Any) -> Tensor:
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
     """x where the condition holds, else y."""
     return B.broadcast(lambda c, a, b: O.select(c, a, b), condition, x, y, name="T_where")
+
+
+def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors of one shape."""
+    first, *rest = xs
+
+    def element(*i: Any) -> Any:
+        total = first(*i)
+        for x in rest:
+            total = total + x(*i)
+        return total
+
+    result: Tensor = compute(first.shape, element, "T_elemwise_sum", ELEMWISE)
+    return result
+
+
+def full(shape: Sequence[Any], dtype: str, fill_value: Any) -> Tensor:
+    """A tensor of which every element is `fill_value`."""
+    value = cast_expr(dtype, fill_value)
+    result: Tensor = compute(shape, lambda *i: value, "T_full", ELEMWISE)
+    return result
+
+
+def full_like(x: Tensor, fill_value: Any) -> Tensor:
+    """A tensor like another, of which every element is `fill_value`."""
+    return full(x.shape, x.dtype, fill_value)

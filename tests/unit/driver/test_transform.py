@@ -83,7 +83,7 @@ def test_wrong_options() -> None:
         ({"config": {"tir.UnrollLoop": 3}}, "takes a dict"),
         ({"config": {"tir.add_lower_pass": [lambda f: f]}}, "takes pairs of a phase"),
         ({"config": {"tir.add_lower_pass": [(7, lambda f: f)]}}, "takes pairs of a phase"),
-        ({"opt_level": 9}, "opt_level is 0 to 3"),
+        ({"opt_level": 9}, "opt_level is 0 to 4"),
     ):
         with pytest.raises(TilewrightError, match=text):
             transform.PassContext(**kwargs)  # type: ignore[arg-type]

@@ -162,7 +162,7 @@ def test_registration():
         packed.remove_global_func("t.named")
         packed.remove_global_func("t_own_name")
     assert packed.get_global_func("t.named", allow_missing=True) is None
-    with pytest.raises(TilewrightError, match="cannot find a function"):
+    with pytest.raises(TilewrightError, match="Cannot find global function"):
         packed.get_global_func("t.named")
 
 

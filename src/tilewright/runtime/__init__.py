@@ -6,11 +6,24 @@ import importlib
 from typing import Any
 
 _ROOMS = {
-    "tilewright.loopir.expr": ("convert",),
+    "tilewright.loopir.containers": ("convert",),
+    "tilewright.loopir.expr": ("const",),
+    "tilewright.base.dtype": ("DataType",),
+    "tilewright.loopir.node": ("Object",),
     "tilewright.rt.array": ("NDArray",),
-    "tilewright.rt.device": ("Device", "cpu", "cuda", "device", "enabled", "opencl"),
+    "tilewright.rt.device": (
+        "Device",
+        "cpu",
+        "cuda",
+        "device",
+        "enabled",
+        "metal",
+        "opencl",
+        "rocm",
+        "vulkan",
+    ),
     "tilewright.rt.function": ("Function",),
-    "tilewright.rt.module": ("Module", "load_module"),
+    "tilewright.rt.module": ("Module", "load_module", "PackedFunc"),
     "tilewright.rt.packed": (
         "get_global_func",
         "list_global_func_names",
@@ -27,6 +40,8 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("module", "ndarray"):
+        return importlib.import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,10 @@ from typing import Any
 _NAMES: dict[str, str] = {
     **dict.fromkeys(("Node", "PrimExpr", "Op"), "loopir.expr"),
     "Range": "loopir.iter",
-    "IRModule": "loopir.stmt",
+    **dict.fromkeys(("IRModule", "GlobalVar", "BaseFunc"), "loopir.stmt"),
+    **dict.fromkeys(("PointerType", "PrimType", "Type"), "loopir.types"),
+    **dict.fromkeys(("Array", "Map"), "ir.container"),
+    "Object": "loopir.node",
     "register_op_attr": "loopir.effects",
     "register_intrin_lowering": "loopir.intrin_rules",
     **dict.fromkeys(("structural_equal", "assert_structural_equal"), "loopir.equal"),
@@ -23,6 +26,8 @@ __all__ = [*_NAMES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("container", "instrument", "module", "transform"):
+        return import_module(f"{__name__}.{name}")
     home = _NAMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,3 @@
+"""`tvm._ffi.base`: the error that everything derives from."""
+
+from ..error import TVMError as TVMError

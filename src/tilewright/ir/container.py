@@ -1,0 +1,6 @@
+"""`tvm.ir.container`: sequences are tuples and maps are dicts here."""
+
+Array: type = tuple
+Map: type = dict
+
+__all__ = ["Array", "Map"]

@@ -1,0 +1,3 @@
+"""`tvm.ir.instrument`: what watches passes."""
+
+from ..instrument import *  # noqa: F403

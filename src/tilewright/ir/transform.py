@@ -1,0 +1,3 @@
+"""`tvm.ir.transform`: options of compilation and passes."""
+
+from ..transform import *  # noqa: F403

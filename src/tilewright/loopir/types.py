@@ -1,0 +1,64 @@
+"""Types of variables as TVM's users write them: `PointerType(PrimType("float32"), "global")`.
+
+Variables here have a dtype alone; a pointer's is "handle".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.dtype import canonical
+
+
+class Type:
+    """A type."""
+
+    __slots__ = ()
+
+
+class PrimType(Type):
+    """The type of numbers of a dtype."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = canonical(dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrimType) and other.dtype == self.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"PrimType({self.dtype})"
+
+
+class PointerType(Type):
+    """The type of addresses of elements in a storage scope."""
+
+    __slots__ = ("element_type", "storage_scope")
+
+    def __init__(self, element_type: Type, storage_scope: str = "") -> None:
+        self.element_type = element_type
+        self.storage_scope = storage_scope
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, PointerType)
+            and other.element_type == self.element_type
+            and other.storage_scope == self.storage_scope
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.element_type, self.storage_scope))
+
+    def __repr__(self) -> str:
+        return f"PointerType({self.element_type}, {self.storage_scope!r})"
+
+
+def dtype_of(given: Any) -> str:
+    """The dtype of variables of a type, which may be a dtype."""
+    if isinstance(given, PointerType):
+        return "handle"
+    return given.dtype if isinstance(given, PrimType) else canonical(given)

@@ -1,0 +1,108 @@
+"""The two steps of lowering a schedule that TVM's users call one by one: `te.schedule.ScheduleOps`
+gives the loops, `te.schedule.SchedulePostProcToPrimFunc` the function of chosen arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..base.errors import CompileError
+from ..loopir.buffer import Buffer
+from ..loopir.expr import Var
+from ..loopir.iter import IterVar
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.stmt import Allocate, PrimFunc, Stmt
+from ..loopir.visit import walk
+from ..schedule.bounds import attach_path, infer_bounds
+from ..tensor.op import Operation, PlaceholderOp
+from ..tensor.tensor import Tensor
+from .loop_nest import NestBuilder
+from .stage_memory import plan_memory
+
+_TENSOR_OF: WeakKeyDictionary[Var, Tensor] = WeakKeyDictionary()
+
+
+def schedule_ops(schedule: Any, bounds: Any = None, debug_keep_trivial_loop: bool = False) -> Stmt:
+    """The loops of a schedule, in which placeholders and outputs are buffers from outside.
+
+    `bounds`, as InferBound gives them, and `debug_keep_trivial_loop` are accepted for TVM's sake.
+    """
+    del bounds, debug_keep_trivial_loop
+    normal = schedule.normalize()
+    inferred = infer_bounds(normal)
+    args = [
+        tensor
+        for stage in normal.stages
+        if stage.op is not None and (isinstance(stage.op, PlaceholderOp) or stage.is_output)
+        for tensor in stage.origin_op.outputs
+        if not _is_state(normal, tensor)
+    ]
+    memory, _, _ = plan_memory(normal, inferred, args, {})
+    body = NestBuilder(normal, inferred, memory).root()
+    for stage in normal.stages:
+        for made, known in zip(stage.op.outputs, stage.origin_op.outputs):
+            place = memory.places.get(memory.owner(made))
+            if place is not None:
+                _TENSOR_OF[place.buffer.data] = known
+    return body
+
+
+def _is_state(schedule: Any, tensor: Tensor) -> bool:
+    return any(
+        tensor is state
+        for stage in schedule.stages
+        for state in getattr(stage.op, "state_placeholder", ())
+    )
+
+
+def schedule_to_prim_func(
+    arg_list: Sequence[Any], body: Stmt, extern_buffer: Mapping[Tensor, Buffer] | None = None
+) -> PrimFunc:
+    """The function that runs `body` (of `schedule_ops`, maybe rewritten) on tensors, buffers and
+    variables. `extern_buffer`: buffers to use for tensors."""
+    chosen = dict(extern_buffer or {})
+    found = {t: b for b in _buffers(body) if (t := _TENSOR_OF.get(b.data)) is not None}
+    params: list[Var | Buffer] = []
+    for arg in arg_list:
+        if isinstance(arg, (Var, Buffer)):
+            params.append(arg)
+        elif isinstance(arg, Tensor):
+            given = chosen.get(arg)
+            buffer = given if given is not None else found.get(arg)
+            params.append(buffer if buffer is not None else Buffer(arg.shape, arg.dtype, arg.name))
+        else:
+            raise CompileError(f"an argument is a Tensor, Buffer or Var, got {arg!r}")
+    outside = {p.data for p in params if isinstance(p, Buffer)}
+    change = {found[t].data: b for t, b in chosen.items() if t in found}
+    body = _Arguments(change, outside).stmt(body)
+    attrs = {"from_legacy_te_schedule": True, "global_symbol": "main", "tir.noalias": True}
+    return PrimFunc(params, body, None, attrs)
+
+
+def _buffers(body: Stmt) -> list[Buffer]:
+    return [n.buffer for n in walk(body) if isinstance(getattr(n, "buffer", None), Buffer)]
+
+
+class _Arguments(Rewriter):
+    """Puts buffers in the place of others; arguments are not allocated."""
+
+    def __init__(self, change: Mapping[Var, Buffer], outside: set[Var]) -> None:
+        self.change, self.outside = change, outside
+
+    def buffer(self, b: Buffer) -> Buffer:
+        return self.change.get(b.data, b)
+
+    @handles(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        body = self.stmt(s.body)
+        if s.buffer.data in self.outside or s.buffer.data in self.change:
+            return body
+        return s if body is s.body else Allocate(s.buffer, body, s.annotations)
+
+
+def create_attach_path(schedule: Any) -> dict[Operation, list[IterVar]]:
+    """For each operation the loops of others that it is computed in, innermost first."""
+    normal = schedule.normalize()
+    return {stage.op: [axis for _, axis in attach_path(stage)] for stage in normal.stages}

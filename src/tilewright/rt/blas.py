@@ -1,0 +1,23 @@
+"""Functions that compiled code may call by name without anyone registering them: NumPy's BLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def _matmul(lhs: Any, rhs: Any, out: Any, transa: Any = False, transb: Any = False) -> None:
+    """out = lhs @ rhs on arrays of two dimensions, or of three with one for the batch."""
+    a, b = np.asarray(lhs), np.asarray(rhs)
+    a = a.swapaxes(-1, -2) if transa else a
+    b = b.swapaxes(-1, -2) if transb else b
+    np.matmul(a, b, out=np.asarray(out))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f"tvm.contrib.{library}.{name}": _matmul
+    for library in ("cblas", "mkl", "dnnl")
+    for name in ("matmul", "batch_matmul")
+}

@@ -1,0 +1,97 @@
+"""Object files that know what they hold: ELF relocatable code, and behind it a zip archive with the
+module's metadata, where linkers do not look. `load_module` reads them without a linker, and
+`contrib.cc.create_shared` makes a shared library that loads as a module.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import TilewrightError
+from . import export
+from .files import write_atomically
+
+_METADATA = "metadata.json"
+
+
+def write_object(path: str | os.PathLike[str], obj: bytes, metadata: dict[str, Any]) -> None:
+    """Write object code with its metadata behind it."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as out:
+        out.writestr(zipfile.ZipInfo(_METADATA, (1980, 1, 1, 0, 0, 0)), json.dumps(metadata))
+        out.comment = str(len(obj)).encode()
+    write_atomically(path, obj + archive.getvalue())
+
+
+def is_relocatable(path: Path) -> bool:
+    """Whether a file is ELF object code that is not linked yet."""
+    with path.open("rb") as file:
+        head = file.read(18)
+    return head[:4] == b"\x7fELF" and head[16:18] == b"\x01\x00"
+
+
+def read_object(path: Path) -> dict[str, bytes] | None:
+    """Members of a module's archive (code.o, metadata.json); None for object code of others."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size, metadata = int(archive.comment), archive.read(_METADATA)
+    except (zipfile.BadZipFile, ValueError, KeyError):
+        return None
+    return {_METADATA: metadata, "code.o": path.read_bytes()[:size]}
+
+
+def require_object(path: Path) -> dict[str, bytes]:
+    """As `read_object`; TilewrightError for object code of others."""
+    found = read_object(path)
+    if found is None:
+        raise TilewrightError(
+            f"{path} is not a module of tilewright: link it with what calls it, or build and save "
+            "the module again"
+        )
+    return found
+
+
+def runtime_of(path: str | os.PathLike[str]) -> bytes | None:
+    """The object code that must be linked with a module's object for `load_module` to know it."""
+    place = Path(path)
+    found = read_object(place) if place.is_file() and is_relocatable(place) else None
+    if found is None:
+        return None
+    triple = str(json.loads(found[_METADATA])["target"].get("mtriple", ""))
+    return export.runtime_object(found[_METADATA], triple)
+
+
+def compile_with(
+    compiler: Callable[..., Any],
+    path: str | os.PathLike[str],
+    obj: bytes,
+    metadata: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    """Let a user's function (path, list of object files, ...) make a library."""
+    with tempfile.TemporaryDirectory() as folder:
+        part = os.path.join(folder, "lib0.o")
+        write_object(part, obj, metadata)
+        compiler(os.fspath(path), [part], **options)
+
+
+def read_tar(path: Path) -> dict[str, bytes] | None:
+    """Members of the first module's object in a tar file; None for files that are no tar."""
+    if not tarfile.is_tarfile(path):
+        return None
+    with tarfile.open(path) as archive, tempfile.TemporaryDirectory() as folder:
+        for member in archive:
+            data = archive.extractfile(member) if member.name.endswith(".o") else None
+            if data is not None:
+                part = Path(folder) / "part.o"
+                part.write_bytes(data.read())
+                return require_object(part)
+    raise TilewrightError(f"{path} holds no object file")

@@ -1,0 +1,3 @@
+"""`tvm.runtime.ndarray`: arrays and devices."""
+
+from ..nd import *  # noqa: F403
