@@ -47,10 +47,10 @@ def int_literal(p: Any, value: int, dtype: str) -> str:
     """An integer constant of a type."""
     t = parse(dtype)
     if t.is_bool:
-        return p.bool_literal(bool(value))
+        return str(p.bool_literal(bool(value)))
     if t.is_handle:
         return f"(({p.type(dtype)}){value})"
-    long = p.long_suffix
+    long: str = p.long_suffix
     if t.bits == 64:
         if t.is_int and value == t.min_value:
             return f"(-{-(value + 1)}{long} - 1)"
@@ -188,8 +188,10 @@ def _float_division(p: Any, e: E.BinaryOp, t: DType) -> str:
         return str(p.lanewise(e, (e.a, e.b), lambda a, b: f"fmod{suffix}({a}, {b})"))
     if kind is E.FloorDiv:
         return str(p.lanewise(e, (e.a, e.b), lambda a, b: f"floor{suffix}({a} / {b})"))
-    a, b = (E.Broadcast(x, 1) if False else x for x in (e.a, e.b))
-    return str(p.lanewise(e, (a, b), lambda x, y: f"({x} - floor{suffix}({x} / {y}) * {y})"))
+    if t.lanes == 1:
+        a, b = p.atom(e.a), p.atom(e.b)
+        return f"({a} - floor{suffix}({a} / {b}) * {b})"
+    return str(p.lanewise(e, (e.a, e.b), lambda x, y: f"({x} - floor{suffix}({x} / {y}) * {y})"))
 
 
 def _extreme(p: Any, e: E.BinaryOp) -> str:

@@ -9,16 +9,14 @@ from typing import Any
 from ..base.dtype import DType, parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
+from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
-from .c_calls import CALLS, access_ptr, address_of
+from .c_calls import CALLS
 from .c_calls import call as write_call
-from .c_expr import EXPRS, float32_text
-from .c_family import Printer
+from .c_expr import EXPRS
+from .c_family import Printer, bare
 from .c_memory import load, pointer_types, store, vector_accessed
 from .c_stmt import STMTS
-from ..loopir import stmt as S
-
-LETTERS = "xyzw"
 
 
 class CLanguage(Printer):
@@ -114,7 +112,7 @@ class CLanguage(Printer):
 
     def stored(self, value: Any) -> str:
         """The text of a scalar that is written to memory."""
-        return bare_value(self, value)
+        return bare(self.expr(value))
 
     def from_memory(self, text: str, t: DType) -> str:
         return f"({text} != 0)" if t.is_bool else text
@@ -165,12 +163,6 @@ class CLanguage(Printer):
         raise NotImplementedError
 
 
-def bare_value(p: Printer, value: Any) -> str:
-    from .c_family import bare
-
-    return bare(p.expr(value))
-
-
 def pointed_data(e: Any) -> E.Var | None:
     """The data variable that a pointer expression leads to."""
     if isinstance(e, E.Var):
@@ -185,6 +177,3 @@ def pointed_data(e: Any) -> E.Var | None:
 def function_of(part: str) -> str:
     """The name of the function that a part of the preamble defines."""
     return part.replace(" ", "_")
-
-
-__all__ = ["CLanguage", "LETTERS", "access_ptr", "address_of", "float32_text", "function_of"]

@@ -132,10 +132,9 @@ def vector_accessed(func: S.PrimFunc) -> set[E.Var]:
     taken."""
     found: set[E.Var] = set()
     for x in nodes(func.body):
-        if isinstance(x, E.BufferLoad) and parse(x.dtype).lanes > 1:
-            found.add(x.buffer.data)
-        elif isinstance(x, S.BufferStore) and parse(x.value.dtype).lanes > 1:
-            found.add(x.buffer.data)
+        if isinstance(x, (E.BufferLoad, S.BufferStore)):
+            if any(parse(i.dtype).lanes > 1 for i in x.indices) or parse(x.buffer.dtype).lanes > 1:
+                found.add(x.buffer.data)
         elif isinstance(x, E.Call):
             found.update(a for a in x.args if isinstance(a, E.Var) and parse(a.dtype).is_handle)
             if x.op.name == "tir.address_of" and isinstance(x.args[0], E.BufferLoad):

@@ -42,7 +42,7 @@ def _for(p: Any, s: S.For) -> S.Stmt | None:
             end += p.long_suffix
     else:
         # bounds are evaluated once: what reads memory gets a name
-        end = bare(p.expr(s.extent if low == 0 else E.convert(s.min + s.extent)))
+        end = p.expr(s.extent if low == 0 else E.convert(s.min + s.extent))
         if not (is_index(s.extent) and is_index(s.min)):
             end = p.temp(s.loop_var.dtype, end, "end")
     if s.kind == S.ForKind.UNROLLED and p.unroll_pragma:
@@ -127,8 +127,8 @@ def _allocate(p: Any, s: S.Allocate) -> S.Stmt:
         extent = const_int(d)
         if extent is None:
             raise CompileError(
-                f"buffer {s.buffer.name} in {s.buffer.scope()} memory of kernel {p.func.name} needs "
-                f"a constant size, got {d}"
+                f"buffer {s.buffer.name} in {s.buffer.scope()} memory of kernel {p.func.name} "
+                f"needs a constant size, got {d}"
             )
         size *= extent
     p.declare_array(s.buffer, max(size, 1))

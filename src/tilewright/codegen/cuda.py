@@ -268,7 +268,10 @@ class CudaPrinter(CLanguage):
             name = self.names.define(var, var.name)
             if not parse(var.dtype).is_handle:
                 self.env[var] = name
-                texts.append(f"{self.type(var.dtype)} {name}")
+                kind = self.type(var.dtype)
+                if var.dtype == "bfloat16":  # comes as its bits
+                    kind, self.env[var] = "unsigned short", self.from_memory(name, parse(var.dtype))
+                texts.append(f"{kind} {name}")
                 continue
             element = self.types.get(var, "int8")
             buffer = self.buffers.get(var)

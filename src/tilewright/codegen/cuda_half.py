@@ -113,11 +113,11 @@ HALF_EXTREMES = f"""\
 }}
 """
 
-HALF_VECTORS = f"""\
+HALF_VECTORS = """\
 template <int N>
-struct __align__(2 * N >= 16 ? 16 : 2 * N >= 8 ? 8 : 4) tw_halves {{
+struct __align__(2 * N >= 16 ? 16 : 2 * N >= 8 ? 8 : 4) tw_halves {
   half s[N];
-}};
+};
 """
 
 

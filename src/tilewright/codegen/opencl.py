@@ -95,7 +95,7 @@ class OpenCLPrinter(CLanguage):
 
     def special_float(self, value: float, bits: int) -> str:
         if bits == 64:
-            text = "as_double(0x7ff8000000000000L)" if math.isnan(value) else "as_double(0x7ff0000000000000L)"  # fmt: skip  # noqa: E501
+            text = f"as_double(0x7ff{'8' if math.isnan(value) else '0'}{'0' * 12}L)"
         else:
             text = "NAN" if math.isnan(value) else "INFINITY"
         return text if math.isnan(value) or value > 0 else f"-{text}"
@@ -154,7 +154,7 @@ class OpenCLPrinter(CLanguage):
 
     def _float(self, t: DType) -> str:
         """The float type that values of `t` have in registers."""
-        if t.bits == 16 and not (self.native_half and t.code == "float"):
+        if t.is_float and t.bits == 16 and not (self.native_half and t.code == "float"):
             return parse("float32").with_lanes(t.lanes)
         return t.text
 
@@ -183,7 +183,7 @@ class OpenCLPrinter(CLanguage):
             x = self.to_bits(x, source)
         if target.is_float and target.bits == 16 and self._float(target) != target.text:
             return self.from_bits(f"as_{memory_vector(target)}({bare(x)})", target)
-        if not is_native(source) and source.lanes > 1 or not is_native(target) and target.lanes > 1:
+        if any(t.lanes > 1 and not is_native(t) for t in (source, target)):
             return f"{function_of(self.need(f'tw_bits {source.text} {target.text}'))}({bare(x)})"
         return f"as_{self.type(target.text)}({bare(x)})"
 
@@ -385,15 +385,15 @@ class OpenCLPrinter(CLanguage):
         return f"__kernel void{group} {signature} {{\n{head}{body}\n}}\n"
 
     def _scalar_parameter(self, var: E.Var, name: str) -> str:
-        """Kernels take no bool, and half only where it is computed in: char and float do."""
+        """Kernels take no bool, and a narrow float that is not computed in as its bits."""
         t = parse(var.dtype)
         self.env[var] = name
         if t.is_bool:
             self.env[var] = f"({name} != 0)"
             return "char"
-        if t.element == "float16":
-            self.env[var] = f"((half){name})" if self.native_half else name
-            return "float"
+        if self._float(t) != t.text:
+            self.env[var] = self.from_bits(name, t)
+            return "ushort"
         return self.type(var.dtype)
 
 

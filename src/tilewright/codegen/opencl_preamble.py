@@ -59,7 +59,9 @@ class _Parts:
         f, name = self.type(parse("float32").with_lanes(t.lanes)), key.replace(" ", "_")
         n = "" if t.lanes == 1 else str(t.lanes)
         if t.code == "float":
-            body = f"  ushort{n} u;\n  vstore_half{n}_rte(x, 0, (__private half*)&u);\n  return u;\n"
+            body = (
+                f"  ushort{n} u;\n  vstore_half{n}_rte(x, 0, (__private half*)&u);\n  return u;\n"
+            )
             return f"{_D} ushort{n} {name}({f} x) {{\n{body}}}\n"
         nan = "x != x ? u >> 16 | 0x40 : r" if n == "" else "select(r, u >> 16 | 0x40u, x != x)"
         return (
@@ -163,9 +165,7 @@ def _dependencies(key: str) -> tuple[str, ...]:
     return ()
 
 
-def preamble(
-    needs: Iterable[str], native_half: bool, struct: Callable[[str, bool], str]
-) -> str:
+def preamble(needs: Iterable[str], native_half: bool, struct: Callable[[str, bool], str]) -> str:
     """The text of the parts asked for: extensions and the user's source first."""
     parts = _Parts(native_half, struct)
     keys = sorted(needs, key=lambda k: (not k.startswith("pragma "), not k.startswith("import ")))

@@ -1,8 +1,8 @@
 """Lowering rules for CUDA.
 
 float32 takes the fast `__expf` and its like where the table below says so; sin and cos do not,
-since `__sinf` is only good near zero. float16 takes cuda_fp16.h's functions, which compute in float32
-and round. A user's rule replaces any of these (`register_intrin_lowering`).
+since `__sinf` is only good near zero. float16 takes cuda_fp16.h's functions, which compute in
+float32 and round. A user's rule replaces any of these (`register_intrin_lowering`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
-from .default import C_NAMES, as_unsigned, extern, float_of, widened
+from .default import C_NAMES, MathRule, as_unsigned, extern, float_of, widened
 
 _FAST = frozenset(("exp", "exp10", "log", "log2", "log10"))
 _HALF = {
@@ -34,7 +34,7 @@ _HALF = {
 }
 
 
-def _math(op: str) -> Rule:
+def _math(op: str) -> MathRule:
     def rule(call: E.Call) -> E.PrimExpr:
         t = float_of(call)
         if not t.is_float:
@@ -50,9 +50,12 @@ def _math(op: str) -> Rule:
     return rule
 
 
-def _integer_fma(call: E.Call) -> E.PrimExpr:
+_float_fma = _math("fma")
+
+
+def _fma(call: E.Call) -> E.PrimExpr:
     if float_of(call).is_float:
-        return _math("fma")(call)
+        return _float_fma(call)
     a, b, c = call.args
     return E.Add(E.Mul(a, b), c)
 
@@ -76,7 +79,7 @@ def _clz(call: E.Call) -> E.PrimExpr:
 
 CUDA: dict[str, Rule] = {
     **{f"tir.{op}": _math(op) for op in (*C_NAMES, "exp10", "rsqrt") if op != "nextafter"},
-    "tir.fma": _integer_fma,
+    "tir.fma": _fma,
     "tir.popcount": _popcount,
     "tir.clz": _clz,
 }

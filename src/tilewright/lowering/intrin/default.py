@@ -15,14 +15,12 @@ from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
 from .llvm import q_multiply_shift, q_multiply_shift_per_axis
 
-C_NAMES: dict[str, str] = {
-    name: name
-    for name in """
-        exp exp2 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh
-        atan2 erf pow sqrt floor ceil trunc round nearbyint fabs hypot copysign nextafter ldexp
-        fmod fma
-    """.split()
-}
+_NAMES = """
+    exp exp2 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh
+    atan2 erf pow sqrt floor ceil trunc round nearbyint fabs hypot copysign nextafter ldexp
+    fmod fma
+"""
+C_NAMES: dict[str, str] = {name: name for name in _NAMES.split()}
 """Operations that are a function of C's library, by its name for float64."""
 
 
@@ -47,7 +45,10 @@ def widened(call: E.Call) -> E.PrimExpr:
     return cast(call.dtype, E.Call(dtype, call.op, args))
 
 
-def library(name: str) -> Rule:
+MathRule = Callable[[E.Call], E.PrimExpr]
+
+
+def library(name: str) -> MathRule:
     """The rule for a function of C's library."""
 
     def rule(call: E.Call) -> E.PrimExpr:
@@ -95,10 +96,13 @@ def _exp10(x: E.PrimExpr) -> E.PrimExpr:
     return E.Call(x.dtype, "tir.pow", (const(10.0, x.dtype), x))
 
 
+_library_fma, _library_nextafter = library("fma"), library("nextafter")
+
+
 def fma(call: E.Call) -> E.PrimExpr:
     """a * b + c rounded once; integers need no function."""
     if float_of(call).is_float:
-        return library("fma")(call)
+        return _library_fma(call)
     a, b, c = call.args
     return E.Add(E.Mul(a, b), c)
 
@@ -107,7 +111,7 @@ def nextafter(call: E.Call) -> E.PrimExpr:
     """The neighbour of a narrow float is that of its bits; of others the library's."""
     t = float_of(call)
     if t.bits != 16:
-        return library("nextafter")(call)
+        return _library_nextafter(call)
     a, b = call.args
     wide = parse("float32").with_lanes(t.lanes)
     bits = parse("int16").with_lanes(t.lanes)

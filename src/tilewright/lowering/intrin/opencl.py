@@ -9,7 +9,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.expr import cast
 from ...loopir.intrin_rules import Rule
-from .default import C_NAMES, extern, float_of, widened
+from .default import C_NAMES, MathRule, extern, float_of, nextafter, widened
 
 OPENCL_NAMES: dict[str, str] = {
     **C_NAMES,
@@ -20,7 +20,7 @@ OPENCL_NAMES: dict[str, str] = {
 """OpenCL C's built-in functions, by operation."""
 
 
-def _math(name: str, native_half: bool) -> Rule:
+def _math(name: str, native_half: bool) -> MathRule:
     def rule(call: E.Call) -> E.PrimExpr:
         t = float_of(call)
         if not t.is_float:
@@ -32,10 +32,12 @@ def _math(name: str, native_half: bool) -> Rule:
     return rule
 
 
-def _integer_fma(native_half: bool) -> Rule:
+def _fma(native_half: bool) -> Rule:
+    floats = _math("fma", native_half)
+
     def rule(call: E.Call) -> E.PrimExpr:
         if float_of(call).is_float:
-            return _math("fma", native_half)(call)
+            return floats(call)
         a, b, c = call.args
         return E.Add(E.Mul(a, b), c)
 
@@ -43,8 +45,6 @@ def _integer_fma(native_half: bool) -> Rule:
 
 
 def _nextafter(call: E.Call) -> E.PrimExpr:
-    from .default import nextafter
-
     return nextafter(call) if float_of(call).bits == 16 else extern(call, "nextafter")
 
 
@@ -55,9 +55,7 @@ def _bits(name: str) -> Rule:
         x = call.args[0]
         t = parse(x.dtype)
         unsigned = parse(f"uint{t.bits}").with_lanes(t.lanes)
-        count = E.Call(
-            unsigned, "tir.call_pure_extern", (E.StringImm(name), cast(unsigned, x))
-        )
+        count = E.Call(unsigned, "tir.call_pure_extern", (E.StringImm(name), cast(unsigned, x)))
         return cast(call.dtype, count)
 
     return rule
@@ -67,7 +65,7 @@ def opencl_rules(native_half: bool) -> dict[str, Rule]:
     """The rules, for a device with or without half arithmetic."""
     return {
         **{f"tir.{op}": _math(name, native_half) for op, name in OPENCL_NAMES.items()},
-        "tir.fma": _integer_fma(native_half),
+        "tir.fma": _fma(native_half),
         "tir.nextafter": _nextafter,
         "tir.popcount": _bits("popcount"),
         "tir.clz": _bits("clz"),

@@ -1,0 +1,266 @@
+"""Compiles CUDA source: with NVRTC (of pip's nvidia-cuda-nvrtc), else with nvcc.
+
+Needs no GPU. Kernels that include headers of the CUDA toolkit find them in $CUDA_HOME, beside nvcc,
+or in pip's packages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import CompileError, TargetError
+
+_SHOWN_ERRORS = 5
+_PLACE = re.compile(r"^(?:.*?)\.cu\((\d+)\): (?:catastrophic )?(?:error|warning)", re.M)
+_INSTALL = (
+    "no CUDA compiler here: install NVRTC (pip install nvidia-cuda-nvrtc cuda-bindings) "
+    "or put nvcc on PATH"
+)
+
+
+@dataclass(frozen=True)
+class KernelUsage:
+    """What one kernel takes of a multiprocessor.
+
+    `registers`: 32-bit registers a thread; `shared`: static shared memory in bytes; `stack`: bytes
+    of local memory a thread (spilled registers, and arrays that are indexed by variables);
+    `spill_stores`, `spill_loads`: bytes, where the compiler's report is at hand, else 0.
+    """
+
+    registers: int
+    shared: int
+    stack: int
+    spill_stores: int = 0
+    spill_loads: int = 0
+
+
+def find_compiler() -> str:
+    """ "nvrtc", "nvcc", or "" where there is none."""
+    if _nvrtc() is not None:
+        return "nvrtc"
+    return "nvcc" if _nvcc() else ""
+
+
+def why_missing() -> str:
+    """Why CUDA source cannot be compiled here; empty where it can."""
+    return "" if find_compiler() else _INSTALL
+
+
+def compile_cuda(
+    source: str, arch: str, kind: str = "ptx", compiler: str | None = None
+) -> tuple[bytes, str]:
+    """PTX text or a cubin of CUDA source for an architecture such as "sm_80", and the compiler's
+    log (warnings; for cubins ptxas's report of registers and spills).
+
+    `compiler`: "nvrtc" or "nvcc" (default: what is there). CompileError shows the lines of the
+    source that the compiler complains about; TargetError says that no compiler is there.
+    """
+    if kind not in ("ptx", "cubin"):
+        raise ValueError(f"kind is 'ptx' or 'cubin', not {kind!r}")
+    if not re.fullmatch(r"sm_\d+[af]?", arch):
+        raise TargetError(f"a CUDA architecture is named such as sm_80, got {arch!r}")
+    which = compiler or find_compiler()
+    if which == "nvrtc" and _nvrtc() is not None:
+        return _with_nvrtc(source, arch, kind)
+    if which == "nvcc" and _nvcc():
+        return _with_nvcc(source, arch, kind)
+    raise TargetError(_INSTALL)
+
+
+# -- NVRTC
+
+
+@cache
+def _nvrtc() -> Any:
+    try:
+        nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError, OSError):
+        return None
+    return nvrtc
+
+
+def _text(nvrtc: Any, size: Any, read: Any, program: Any) -> bytes:
+    _, count = size(program)
+    buffer = bytearray(count)
+    read(program, buffer)
+    return bytes(buffer)
+
+
+def _with_nvrtc(source: str, arch: str, kind: str) -> tuple[bytes, str]:
+    nvrtc = _nvrtc()
+    status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, None, None)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC failed to start: {status.name}")
+    try:
+        options = [f"--gpu-architecture={arch}", "--std=c++17"]
+        if kind == "cubin":
+            options.append("--ptxas-options=-v")
+        if "#include" in source:
+            options += [f"--include-path={folder}" for folder in include_folders()]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        raw = _text(nvrtc, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        log = raw.rstrip(b"\0").decode(errors="replace").strip()
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompileError(_explain("NVRTC", status.name, arch, source, log))
+        if kind == "ptx":
+            ptx = _text(nvrtc, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+            return ptx.rstrip(b"\0"), log
+        return _text(nvrtc, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+# -- nvcc
+
+
+@cache
+def _nvcc() -> str:
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    places = [f"{home}/bin"] if home else []
+    for folder in (*places, None, "/usr/local/cuda/bin"):
+        found = shutil.which("nvcc", path=folder)
+        if found:
+            return found
+    return ""
+
+
+def _with_nvcc(source: str, arch: str, kind: str) -> tuple[bytes, str]:
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path, out = Path(folder, "kernel.cu"), Path(folder, f"kernel.{kind}")
+        path.write_text(source, encoding="utf-8")
+        command = [_nvcc(), f"--{kind}", f"-arch={arch}", "-std=c++17", "-o", str(out), str(path)]
+        if kind == "cubin":
+            command.append("-Xptxas=-v")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        log = (done.stdout + done.stderr).strip()
+        if done.returncode != 0:
+            status = f"exit status {done.returncode}"
+            raise CompileError(_explain("nvcc", status, arch, source, log))
+        return out.read_bytes(), log
+
+
+def include_folders() -> list[str]:
+    """Folders with the CUDA toolkit's headers, those of pip's packages last."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    if _nvcc():
+        homes.append(str(Path(_nvcc()).resolve().parent.parent))
+    folders = [Path(home, "include") for home in homes if home]
+    folders += sorted(Path("/usr/local").glob("cuda-*/include"), reverse=True)
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        folders += sorted(Path(root).glob("*/include"))
+    found = [f for f in dict.fromkeys(folders) if (f / "cuda_fp16.h").exists()][:1]
+    more = [f / "cccl" for f in found if (f / "cccl").is_dir()]
+    return [str(f) for f in (*found, *more)]
+
+
+def _explain(tool: str, status: str, arch: str, source: str, log: str) -> str:
+    """The compiler's messages, each with the line of the source that it is about."""
+    lines = source.splitlines()
+    shown: list[str] = []
+    for number in dict.fromkeys(int(m[1]) for m in _PLACE.finditer(log)):
+        if 0 < number <= len(lines):
+            shown.append(f"  {number:5} | {lines[number - 1]}")
+        if len(shown) == _SHOWN_ERRORS:
+            break
+    where = "\nlines of the generated source:\n" + "\n".join(shown) if shown else ""
+    return f"{tool} cannot compile the CUDA source for {arch} ({status}):\n{log}{where}"
+
+
+# -- resources
+
+_REPORT = re.compile(
+    r"Compiling entry function '(\S+)' for '\w+'.*?"
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads",
+    re.S,
+)
+_REGCOUNT, _FRAME_SIZE = 0x2F, 0x11
+
+
+def resource_usage(cubin: bytes, log: str = "") -> dict[str, KernelUsage]:
+    """What each kernel of a cubin uses, read from its ELF sections; with the log of
+    `compile_cuda(..., "cubin")` the spills too."""
+    sections = _elf_sections(cubin)
+    names = [s[0] for s in sections]
+    registers, frames = _nv_info(sections)
+    spills = {m[1]: (int(m[3]), int(m[4])) for m in _REPORT.finditer(log)}
+    usage = {}
+    for at, name in enumerate(names):
+        if not name.startswith(".text."):
+            continue
+        kernel = name[len(".text.") :]
+        shared = next((len(s[1]) or s[3] for s in sections if s[0] == f".nv.shared.{kernel}"), 0)
+        count = registers.get(kernel) or sections[at][2] >> 24
+        usage[kernel] = KernelUsage(
+            count, shared, frames.get(kernel, 0), *spills.get(kernel, (0, 0))
+        )
+    return usage
+
+
+def _elf_sections(image: bytes) -> list[tuple[str, bytes, int, int]]:
+    """(name, content, sh_info, size) of each section of a 64-bit ELF file."""
+    if image[:5] != b"\x7fELF\x02":
+        raise ValueError("a cubin is a 64-bit ELF file; this is something else")
+    (offset,) = struct.unpack_from("<Q", image, 40)
+    size, count, strings = struct.unpack_from("<HHH", image, 58)
+    raw = [struct.unpack_from("<IIQQQQIIQQ", image, offset + i * size) for i in range(count)]
+    names = image[raw[strings][4] : raw[strings][4] + raw[strings][5]]
+    out = []
+    for r in raw:
+        name = names[r[0] : names.index(b"\0", r[0])].decode()
+        content = b"" if r[1] == 8 else image[r[4] : r[4] + r[5]]  # SHT_NOBITS has no content
+        out.append((name, content, r[7], r[5]))
+    return out
+
+
+def _nv_info(sections: list[tuple[str, bytes, int, int]]) -> tuple[dict[str, int], dict[str, int]]:
+    """Register counts and frame sizes by kernel, from the attributes of section .nv.info."""
+    content = {s[0]: s[1] for s in sections}
+    symbols, strings = content.get(".symtab", b""), content.get(".strtab", b"")
+    info = content.get(".nv.info", b"")
+
+    def symbol(index: int) -> str:
+        (at,) = struct.unpack_from("<I", symbols, index * 24)
+        return strings[at : strings.index(b"\0", at)].decode()
+
+    tables: dict[int, dict[str, int]] = {_REGCOUNT: {}, _FRAME_SIZE: {}}
+    at = 0
+    while at + 4 <= len(info):
+        form, code, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form != 4:  # only EIFMT_SVAL has a payload behind the header
+            continue
+        if code in tables and size == 8:
+            index, value = struct.unpack_from("<II", info, at)
+            tables[code][symbol(index)] = value
+        at += size
+    return tables[_REGCOUNT], tables[_FRAME_SIZE]
+
+
+def disassemble(cubin: bytes) -> str:
+    """SASS of a cubin by cuobjdump or nvdisasm; TargetError where neither is installed."""
+    home = Path(_nvcc()).resolve().parent if _nvcc() else Path("/usr/local/cuda/bin")
+    for tool, option in (("cuobjdump", "-sass"), ("nvdisasm", "-c")):
+        found = shutil.which(tool) or shutil.which(tool, path=str(home))
+        if found:
+            with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+                path = Path(folder, "kernel.cubin")
+                path.write_bytes(cubin)
+                command = [found, option, str(path)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return done.stdout
+            raise CompileError(f"{tool} failed: {done.stderr.strip()}")
+    raise TargetError("no disassembler here: cuobjdump or nvdisasm of the CUDA toolkit is needed")
