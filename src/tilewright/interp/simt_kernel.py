@@ -9,6 +9,10 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.iter import IterVar
 from ..loopir.visit import nodes
+from . import simt_async as simt_async
+from . import simt_atomic as simt_atomic
+from . import simt_mma as simt_mma
+from . import simt_ptx as simt_ptx
 from . import simt_warp as simt_warp
 from .simt_stmt import KernelCode
 
@@ -30,7 +34,8 @@ class Kernel:
         self.allocated: list[S.Allocate] = []
         self.whole_grid = False
         self._look()
-        self.code = KernelCode(self.units, {tag: n for n, tag in enumerate(TAGS)})
+        scopes = {s.buffer.data: s.buffer.scope_name for s in self.allocated}
+        self.code = KernelCode(self.units, scopes, {tag: n for n, tag in enumerate(TAGS)})
         for n, tag in enumerate(TAGS):
             self.code.slots[E.Var(tag)] = n
         for p in self.params:
@@ -76,6 +81,10 @@ class Kernel:
         if name == "tir.tvm_access_ptr":
             data: Any = e.args[1]
             units.setdefault(data, {})[parse(e.args[0].dtype).element] = None
+            mask = e.args[4].value if isinstance(e.args[4], E.IntImm) else 3
+            self.reads.update([data] if mask & 1 else [])
+            self.writes.update([data] if mask & 2 else [])
+            return
         elif name == "tir.address_of" and isinstance(e.args[0], E.BufferLoad):
             handles.append(e.args[0].buffer.data)
         for v in handles:  # a pointer may be used for anything

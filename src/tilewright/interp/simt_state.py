@@ -147,6 +147,7 @@ class State:
         self.taint_env: dict[Any, Any] = {}
         self.shuffle_taint: dict[Any, Any] = {}
         self.copies: Any = None
+        self.in_async = False
         self.samples: Any = None
 
     def start(self, clock: int, launch: int) -> None:

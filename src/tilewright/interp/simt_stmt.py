@@ -18,6 +18,7 @@ from ..loopir import stmt as S
 from ..loopir.iter import IterVar
 from .simt_access import store
 from .simt_calls import CallCode
+from .simt_copies import async_store
 from .simt_expr import Fn, held
 from .simt_memory import new_memory
 from .simt_report import ASSERTION
@@ -28,15 +29,26 @@ Step = Callable[[State], None]
 
 
 class KernelCode(CallCode):
-    """Makes the function of a kernel; `units` has the element types each memory is used by."""
+    """Makes the function of a kernel.
+
+    `units` has the element types each memory is used by, `scopes` where what is allocated lives,
+    `threads` the slots of thread axes, `fragments` the sizes of the matrices last put there.
+    """
 
     statements: ClassVar[dict[type, Callable[[Any, Any, list[Step]], Any]]] = {}
     attributes: ClassVar[dict[str, Callable[[Any, Any, list[Step]], Any]]] = {}
     effects: ClassVar[dict[str, Callable[[Any, E.Call], Fn]]] = {}
 
-    def __init__(self, units: dict[E.Var, tuple[str, ...]], threads: dict[str, int]) -> None:
+    def __init__(
+        self,
+        units: dict[E.Var, tuple[str, ...]],
+        scopes: dict[E.Var, str],
+        threads: dict[str, int],
+    ) -> None:
         super().__init__()
         self.units = units
+        self.scopes = scopes
+        self.fragments: dict[E.Var, tuple[int, int]] = {}
         self.threads = threads
         self.undefined = Undefined(self)
 
@@ -90,7 +102,10 @@ class KernelCode(CallCode):
                 if m.scope == "global":
                     st.use(t, "in a store to global memory")
                     t = 0
-            store(st, m, dtype, i, v, limit(st), where(st), t)
+            if st.in_async and m.scope == "shared":
+                async_store(st, m, dtype, i, v, limit(st))
+            else:
+                store(st, m, dtype, i, v, limit(st), where(st), t)
 
         steps.append(run)
 

@@ -21,7 +21,7 @@ from .simt_access import taint_at
 from .simt_expr import Fn, under
 from .simt_state import State
 
-_OPAQUE = ("tir.call_extern", "tir.tvm_access_ptr", "tir.address_of")
+_OPAQUE = ("tir.tvm_access_ptr", "tir.address_of", "tir.tvm_warp_activemask")
 
 
 class Undefined:
@@ -70,6 +70,8 @@ class Undefined:
             if name in self.code.shuffle_sources:
                 return self._shuffle(e)
             if name in _OPAQUE or name.startswith("tir.atomic"):
+                return None
+            if f"extern {getattr(e.args[0], 'value', '')}" in self.code.calls:
                 return None
         return self._all(e)
 
