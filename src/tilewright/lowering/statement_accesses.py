@@ -1,0 +1,141 @@
+"""The accesses of shared memory that a statement makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..base.dtype import parse
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
+from ..loopir.expr import const_int
+from ..loopir.subst import substitute
+from ..loopir.visit import children, nodes
+from .thread_accesses import Access
+
+SYNC = "tir.tvm_storage_sync"
+_BLOCK_SCOPES = ("shared", "shared.dyn", "global")
+
+
+def is_barrier(s: Any) -> bool:
+    """Whether a statement is a barrier of all threads of a block."""
+    if type(s) is not S.Evaluate or type(s.value) is not E.Call or s.value.op.name != SYNC:
+        return False
+    scope = s.value.args[0]
+    return isinstance(scope, E.StringImm) and scope.value in _BLOCK_SCOPES
+
+
+class StatementAccesses:
+    """Finds accesses; the answers for one statement are always the same objects."""
+
+    def __init__(self, body: S.Stmt) -> None:
+        self.scopes: dict[E.Var, str] = {}
+        self.lets: dict[E.Var, Any] = {}
+        for s in nodes(body):
+            if type(s) is S.Allocate:
+                self.scopes[s.buffer.data] = s.buffer.scope()
+            elif type(s) is S.LetStmt:
+                self.lets[s.var] = self.inline(s.value)
+        self.touching: dict[int, tuple[Any, bool]] = {}
+        self.found: dict[int, tuple[Any, list[Access]]] = {}
+
+    def inline(self, e: Any) -> Any:
+        """An expression with the values of lets in the place of their variables."""
+        return substitute(e, self.lets) if self.lets else e
+
+    def touches(self, s: Any) -> bool:
+        """Whether a statement accesses shared memory or has a barrier."""
+        known = self.touching.get(id(s))
+        if known is None:
+            below = [c for c in children(s) if isinstance(c, S.Stmt)]
+            known = (s, is_barrier(s) or bool(self._collect(s)) or any(map(self.touches, below)))
+            self.touching[id(s)] = known
+        return known[1]
+
+    def of(self, s: S.Stmt, guards: tuple[Any, ...]) -> list[Access]:
+        """Accesses of a statement without statements in it: reads first."""
+        known = self.found.get(id(s))
+        if known is None:
+            known = self.found[id(s)] = (s, self._collect(s, guards))
+        return known[1]
+
+    of_values = of  # of a statement with a body: those in its own expressions
+
+    def _collect(self, s: Any, guards: tuple[Any, ...] = ()) -> list[Access]:
+        out = list(self._reads((c for c in children(s) if not isinstance(c, S.Stmt)), guards))
+        if type(s) is S.BufferStore and self._shared(s.buffer):
+            lanes = (parse(s.value.dtype).lanes, parse(s.buffer.dtype).lanes)
+            out.append(self._element(s.buffer, s.indices, lanes, True, guards))
+        return out
+
+    def _shared(self, b: Buffer) -> bool:
+        return b.scope().startswith("shared")
+
+    def _reads(self, exprs: Iterable[Any], guards: tuple[Any, ...]) -> Iterable[Access]:
+        for root in exprs:
+            for e in nodes(root):
+                kind = type(e)
+                if kind is E.BufferLoad and self._shared(e.buffer):
+                    lanes = (parse(e.dtype).lanes, parse(e.buffer.dtype).lanes)
+                    yield self._element(e.buffer, e.indices, lanes, False, guards)
+                elif kind is E.Call:
+                    yield from self._pointed(e, guards)
+
+    def _element(
+        self,
+        b: Buffer,
+        indices: tuple[Any, ...],
+        lanes: tuple[int, int],
+        write: bool,
+        guards: tuple[Any, ...],
+    ) -> Access:
+        index: Any = self.inline(indices[0]) if len(indices) == 1 else None
+        stride, count = 1, lanes[0] // lanes[1]
+        if type(index) is E.Ramp:
+            step = const_int(index.stride)
+            index, stride = (index.base, step) if step is not None else (None, 1)
+        elif index is not None and parse(index.dtype).lanes > 1:
+            index = None
+        nbytes = parse(b.dtype).nbytes
+        return Access(b.data, write, index, nbytes, count, stride, guards)
+
+    def _pointed(self, call: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
+        """What a callee may do through pointers to shared memory."""
+        name = call.op.name
+        atomic = "atomic" in name or (
+            name in ("tir.call_extern", "tir.call_pure_extern")
+            and isinstance(call.args[0], E.StringImm)
+            and "atomic" in call.args[0].value
+        )
+        for arg in call.args:
+            if type(arg) is not E.Call:
+                if isinstance(arg, E.Var) and self.scopes.get(arg, "").startswith("shared"):
+                    yield from self._both(arg, guards)
+                continue
+            if arg.op.name == "tir.address_of" and type(arg.args[0]) is E.BufferLoad:
+                load = arg.args[0]
+                if self._shared(load.buffer):
+                    if atomic:
+                        a = self._element(load.buffer, load.indices, (1, 1), True, guards)
+                        yield Access(a.data, True, a.index, a.nbytes, guards=guards, atomic=True)
+                    else:
+                        yield from self._both(load.buffer.data, guards)
+            elif arg.op.name == "tir.tvm_access_ptr" and isinstance(arg.args[1], E.Var):
+                yield from self._range(arg, guards)
+
+    def _both(self, data: E.Var, guards: tuple[Any, ...]) -> Iterable[Access]:
+        for write in (False, True):
+            yield Access(data, write, None, 0, guards=guards)
+
+    def _range(self, pointer: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
+        kind, data, offset, extent, mask = pointer.args
+        assert isinstance(data, E.Var)
+        if not self.scopes.get(data, "").startswith("shared"):
+            return
+        count, access = const_int(extent), const_int(mask)
+        index = None if count is None else self.inline(offset)
+        nbytes = parse(kind.dtype).nbytes
+        for bit, write in ((1, False), (2, True)):
+            if access is None or access & bit:
+                yield Access(data, write, index, nbytes, count or 1, 1, guards)

@@ -1,0 +1,263 @@
+"""Barriers between threads of a block that share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.calls import storage_sync
+from ..loopir.expr import const, const_int
+from ..loopir.rewrite import Rewriter, handles
+from .spread_conditions import Spreader, Uniformity
+from .statement_accesses import StatementAccesses, is_barrier
+from .thread_accesses import Access, Conflicts
+from .unify_threads import is_launch
+
+
+def sync_threads(func: S.PrimFunc) -> S.PrimFunc:
+    """Put a barrier wherever a thread may read or write what another one of its block has
+    written or read since the last barrier, and nowhere else.
+
+    Two accesses of shared memory need a barrier between them unless they are of different
+    elements or by the same thread, which is decided for each pair exactly where indices allow
+    (thread_accesses). A barrier stands as late as it can in its sequence; before a loop rather
+    than in it, unless iterations need it of each other; never where some threads of a block could
+    miss it: a condition that differs between threads moves into the parts around the barrier, and
+    where that is impossible the program is refused with CompileError.
+
+    Needs unify_threads. Guarantees that all threads of a block reach every barrier. Stands after
+    all that moves or repeats accesses, and before what splits kernels off.
+    """
+    return func.with_body(_Kernels(func.name).stmt(func.body))
+
+
+class _Kernels(Rewriter):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        if not is_launch(s):
+            return super()._attr(s)
+        axes = []
+        inner: Any = s
+        while is_launch(inner):
+            axes.append((inner.node, inner.value))
+            inner = inner.body
+        body = sync_kernel(inner, [(a.var, n) for a, n in axes if _in_block(a)], self.name)
+        if body is inner:
+            return s
+        for axis, extent in reversed(axes):
+            body = S.AttrStmt(axis, "thread_extent", extent, body)
+        return body
+
+
+def _in_block(axis: Any) -> bool:
+    return bool(axis.thread_tag.startswith("threadIdx"))
+
+
+def sync_kernel(body: S.Stmt, threads: Sequence[tuple[E.Var, Any]], name: str) -> S.Stmt:
+    """The body of one kernel with its barriers. `threads`: variables and extents of the block."""
+    if all(const_int(n) == 1 for _, n in threads):
+        return body
+    return _Sync(body, threads, name).flow(body, []).stmt
+
+
+class Flow(NamedTuple):
+    """A statement with its barriers, and what is open at its ends.
+
+    `head`: accesses that may happen before its first barrier; `tail`: those that may happen after
+    its last one; `through`: whether it may pass without a barrier; `barrier`: whether it has one.
+    """
+
+    stmt: S.Stmt
+    head: list[Access]
+    tail: list[Access]
+    through: bool = True
+    barrier: bool = False
+
+
+class _Sync:
+    def __init__(self, body: S.Stmt, threads: Sequence[tuple[E.Var, Any]], name: str) -> None:
+        self.conflicts = Conflicts(threads)
+        self.accesses = StatementAccesses(body)
+        self.uniform = Uniformity(body, threads)
+        self.spreader = Spreader(self.uniform, name, lambda s: self.alone(s).barrier)
+        self.guards: list[Any] = []
+        self.others: dict[tuple[int, int, str], tuple[Access, S.For, Access]] = {}
+
+    def alone(self, s: S.Stmt) -> Flow:
+        return self.flow(s, [])
+
+    def clash(self, before: Sequence[Access], after: Sequence[Access]) -> bool:
+        between = self.conflicts.between
+        return any(between(a, b) for b in after for a in before)
+
+    # -- statements
+
+    def flow(self, s: Any, pending: list[Access]) -> Flow:
+        """`s` after accesses `pending`, which no barrier has separated from it yet."""
+        kind = type(s)
+        if kind is S.SeqStmt:
+            return self.sequence(s, pending)
+        if kind in (S.AttrStmt, S.Allocate, S.LetStmt, S.AssertStmt):
+            return self.wrapper(s, pending)
+        if not self.accesses.touches(s):
+            return Flow(s, [], [])
+        if is_barrier(s):
+            return Flow(s, [], [], False, True)
+        if kind is S.IfThenElse:
+            found = self.branch(s, pending)
+        elif kind is S.For:
+            found = self.loop(s, pending)
+        elif kind is S.While:
+            found = self.repeat(s)
+        else:
+            own = self.accesses.of(s, tuple(self.guards))
+            found = Flow(s, own, own)
+        if pending and self.clash(pending, found.head):
+            stmt = S.seq(_barrier(), found.stmt)
+            return Flow(stmt, [], found.tail, False, True)
+        return found
+
+    def sequence(self, s: S.SeqStmt, pending: list[Access]) -> Flow:
+        head: list[Access] = []
+        tail: list[Access] = []
+        through, barrier = True, False
+        parts = []
+        for part in s.seq:
+            found = self.flow(part, [*pending, *tail] if through else tail)
+            parts.append(found.stmt)
+            barrier = barrier or found.barrier
+            if through:
+                head = head + found.head
+            tail = tail + found.tail if found.through else found.tail
+            through = through and found.through
+        same = all(a is b for a, b in zip(parts, s.seq))
+        return Flow(s if same else S.seq(parts), head, tail, through, barrier)
+
+    def wrapper(self, s: Any, pending: list[Access]) -> Flow:
+        own = self.accesses.of_values(s, tuple(self.guards))
+        wait = bool(pending) and self.clash(pending, own)
+        found = self.flow(s.body, own if wait else [*pending, *own])
+        stmt = s if found.stmt is s.body else _with_body(s, found.stmt)
+        tail = [*own, *found.tail] if found.through else found.tail
+        if wait:
+            return Flow(S.seq(_barrier(), stmt), [], tail, False, True)
+        return Flow(stmt, [*own, *found.head], tail, found.through, found.barrier)
+
+    def branch(self, s: S.IfThenElse, pending: list[Access]) -> Flow:
+        own = self.accesses.of_values(s, tuple(self.guards))
+        sides = [self.side(s.condition, s.then_case)]
+        if s.else_case is not None:
+            sides.append(self.side(E.Not(s.condition), s.else_case))
+        if any(f.barrier for f in sides) and not self.uniform(s.condition):
+            return self.flow(self.spreader.spread(s), [])
+        stmt = s
+        if sides[0].stmt is not s.then_case or (
+            len(sides) > 1 and sides[1].stmt is not s.else_case
+        ):
+            stmt = S.IfThenElse(s.condition, sides[0].stmt, sides[1].stmt if sides[1:] else None)
+        head = [*own, *(a for f in sides for a in f.head)]
+        through = len(sides) < 2 or any(f.through for f in sides)
+        tail = [*(own if through else ()), *(a for f in sides for a in f.tail)]
+        return Flow(stmt, head, tail, through, any(f.barrier for f in sides))
+
+    def side(self, condition: Any, body: S.Stmt) -> Flow:
+        self.guards.append(self.accesses.inline(condition))
+        found = self.flow(body, [])
+        self.guards.pop()
+        return found
+
+    def repeat(self, s: S.While) -> Flow:
+        own = self.accesses.of_values(s, tuple(self.guards))
+        found = self.rounds(s.body, lambda a: a)
+        if found.barrier:
+            self.spreader.require_uniform(s.condition, "the condition of a while loop")
+        stmt = s if found.stmt is s.body else S.While(s.condition, found.stmt)
+        return Flow(stmt, [*own, *found.head], [*own, *found.tail], True, found.barrier)
+
+    def loop(self, s: S.For, pending: list[Access]) -> Flow:
+        extent = const_int(s.extent)
+        own = self.accesses.of_values(s, tuple(self.guards))
+        var, last = s.loop_var, const(1, s.loop_var.dtype)
+        if extent == 1:
+            found = self.alone(s.body)
+        else:
+            # all that is open at the end of an iteration with a barrier, the next one meets
+            found = self.rounds(s.body, lambda a: self.moved(a, s, "before", var - last))
+            if found.through and self.clash(
+                [self.earlier(a, s) for a in found.tail],
+                [self.all_iterations(a, s) for a in found.head],
+            ):
+                found = self.rounds(s.body, lambda a: self.earlier(a, s))
+        if found.barrier and not self.uniform.loop(s):
+            return self.flow(self.spreader.even_loop(s), [])
+        head, tail = found.head, found.tail
+        if found.through:
+            head, tail = ([self.all_iterations(a, s) for a in x] for x in (head, tail))
+        else:
+            head = [self.moved(a, s, "first", s.min) for a in head]
+            tail = [self.moved(a, s, "last", s.min + s.extent - last) for a in tail]
+        through = found.through or extent is None or extent < 1
+        stmt = s.with_body(found.stmt)
+        return Flow(stmt, [*own, *head], [*own, *tail], through, found.barrier)
+
+    def rounds(self, body: S.Stmt, shift: Any) -> Flow:
+        """The body of a loop, after what an earlier iteration has left open; `shift` makes an
+        access that of the earlier iteration."""
+        carried: list[Access] = []
+        seen: set[int] = set()
+        found = self.flow(body, [])
+        while True:
+            new = [a for a in found.tail if id(a) not in seen]
+            seen.update(map(id, new))
+            carried += map(shift, new)
+            if not self.clash(carried, found.head):
+                return found
+            found = self.flow(body, carried)
+
+    def moved(self, a: Access, s: S.For, which: str, value: Any) -> Access:
+        """The access in another iteration of a loop around it."""
+        key = (id(a), id(s), which)
+        found = self.others.get(key)
+        if found is None:
+            values = {s.loop_var: self.accesses.inline(value)}
+            found = self.others[key] = (a, s, a.at(values))
+        return found[2]
+
+    def all_iterations(self, a: Access, s: S.For) -> Access:
+        key = (id(a), id(s), "all")
+        found = self.others.get(key)
+        if found is None:
+            low, extent = self.accesses.inline(s.min), self.accesses.inline(s.extent)
+            found = self.others[key] = (a, s, a.with_loop(s.loop_var, low, extent))
+        return found[2]
+
+    def earlier(self, a: Access, s: S.For) -> Access:
+        """The access in any iteration before the present one."""
+        key = (id(a), id(s), "earlier")
+        found = self.others.get(key)
+        if found is None:
+            other = E.Var(f"{s.loop_var.name}_before", s.loop_var.dtype)
+            low, extent = self.accesses.inline(s.min), self.accesses.inline(s.extent)
+            moved = a.at({s.loop_var: other}).with_loop(other, low, extent)
+            found = self.others[key] = (a, s, moved)
+        return found[2]
+
+
+def _barrier() -> S.Stmt:
+    return S.Evaluate(storage_sync("shared"))
+
+
+def _with_body(s: Any, body: S.Stmt) -> S.Stmt:
+    kind = type(s)
+    if kind is S.AttrStmt:
+        return S.AttrStmt(s.node, s.attr_key, s.value, body)
+    if kind is S.Allocate:
+        return S.Allocate(s.buffer, body, s.annotations)
+    if kind is S.LetStmt:
+        return S.LetStmt(s.var, s.value, body)
+    return S.AssertStmt(s.condition, s.message, body)
