@@ -11,6 +11,7 @@ from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from .array import NDArray, from_dlpack
 from .device import Device
+from .device_array import DeviceArray
 from .signature import ArgInfo, FunctionInfo
 
 
@@ -21,12 +22,16 @@ def complain(info: FunctionInfo, index: int, text: str) -> NoReturn:
 
 def adapt_all(info: FunctionInfo, args: tuple[Any, ...]) -> list[Any]:
     """Arguments as the checker of a signature takes them: each array an NDArray or exactly
-    numpy.ndarray over the same memory, each scalar exactly int, float or bool."""
+    numpy.ndarray over the same memory (for a function of a device, a DeviceArray on the device of
+    the first one), each scalar exactly int, float or bool."""
     out = []
+    where = _device_of(info, args) if info.device else None
     for index, (want, value) in enumerate(zip(info.args, args)):
         if want.is_array:
             kind = type(value)
-            if kind is not NDArray and kind is not np.ndarray:
+            if where is not None:
+                value = _adapt_device_array(info, index, value, where)
+            elif kind is not NDArray and kind is not np.ndarray:
                 value = _adapt_array(info, index, value)
         else:
             value = _adapt_scalar(info, index, value)
@@ -34,7 +39,57 @@ def adapt_all(info: FunctionInfo, args: tuple[Any, ...]) -> list[Any]:
     return out
 
 
+def _place_of(value: Any) -> Device | None:
+    """The device that an array says it is on; None where it says nothing."""
+    if isinstance(value, NDArray):
+        return value.device
+    if not hasattr(value, "__dlpack_device__"):
+        return None
+    kind, number = map(int, value.__dlpack_device__())
+    return Device(kind, number)
+
+
+def _device_of(info: FunctionInfo, args: tuple[Any, ...]) -> Device:
+    """The device that a call runs on: that of the first array on one of the right kind."""
+    for want, value in zip(info.args, args):
+        if want.is_array:
+            place = _place_of(value)
+            if place is not None and place.kind == info.device:
+                return place
+    return Device(info.device, 0)
+
+
+def _adapt_device_array(info: FunctionInfo, index: int, value: Any, where: Device) -> Any:
+    if isinstance(value, np.generic):
+        complain(info, index, f"expected an array, got the scalar {value!r}")
+    place = _place_of(value)
+    if place != where:
+        if place is None and not hasattr(value, "__array__"):
+            got = type(value).__name__
+        elif place is None or place.device_type in (1, 3):
+            got = "one in CPU memory; nd.array(x, dev) makes a copy on a device"
+        else:
+            got = f"one on {place}"
+        complain(info, index, f"expected an array on {where}, got {got}")
+    if isinstance(value, NDArray):
+        return value
+    try:
+        return from_dlpack(value)
+    except Exception as error:
+        complain(info, index, f"{type(value).__name__} does not lend its memory: {error}")
+
+
+def part_handle(info: FunctionInfo, index: int, array: DeviceArray) -> Any:
+    """What launches take for a part of an array."""
+    try:
+        return array.make_handle()
+    except ArgumentError as error:
+        complain(info, index, str(error))
+
+
 def _adapt_array(info: FunctionInfo, index: int, value: Any) -> Any:
+    if isinstance(value, DeviceArray):
+        complain(info, index, f"expected an array in CPU memory, got one on {value.device}")
     if isinstance(value, np.ndarray):
         return value.view(np.ndarray)
     if isinstance(value, np.generic):
@@ -55,7 +110,10 @@ def _adapt_array(info: FunctionInfo, index: int, value: Any) -> Any:
 
 def _adapt_dlpack(info: FunctionInfo, index: int, value: Any) -> Any:
     if hasattr(value, "__dlpack_device__"):
-        kind, number = map(int, value.__dlpack_device__())
+        try:
+            kind, number = map(int, value.__dlpack_device__())
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            complain(info, index, f"{type(value).__name__} does not lend its memory: {error}")
         if kind not in (1, 3):
             complain(
                 info, index, f"expected an array in CPU memory, got one on {Device(kind, number)}"

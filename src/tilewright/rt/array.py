@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from operator import index
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +19,8 @@ ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector register of today's CPUs."""
 
 _CPU = cpu(0)
+_CPU_TYPES = (1, 3)  # memory of the CPU, and that which CUDA has pinned
+_CUDA = 2
 _NAMES: dict[np.dtype[Any], str] = {np.dtype(ml_dtypes.bfloat16): "bfloat16"}
 
 
@@ -124,20 +128,23 @@ class NDArray:
 
     def copyfrom(self, source: Any) -> NDArray:
         """Copy elements from an array, or array-like, of the same shape; converts the dtype."""
-        values = source._array if isinstance(source, NDArray) else np.asarray(source)
+        values = _values(source)
         if values.shape != self.shape:
             raise ArgumentError(
                 f"copyfrom: expected shape {self.shape}, got {values.shape}; "
                 "array shapes do not match"
             )
         self._require_writable("copyfrom")
-        np.copyto(self._array, values, casting="unsafe")
+        try:
+            np.copyto(self._array, values, casting="unsafe")
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"copyfrom: {values.dtype} is not {self.dtype}: {error}") from None
         return self
 
     def copyto(self, target: NDArray | Device) -> NDArray:
         """Copy into another array of the same shape, or into a new one on a device."""
         if isinstance(target, Device):
-            return empty(self.shape, self.dtype, target).copyfrom(self)
+            target = empty(self.shape, self.dtype, target)
         return target.copyfrom(self)
 
     def same_as(self, other: object) -> bool:
@@ -252,40 +259,58 @@ def empty(
     """A new array with undefined elements, aligned to 64 bytes. The lanes of a vector dtype become
     one more dimension."""
     _resolve(device, mem_scope)
-    sizes = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
+    try:
+        sizes = tuple(map(index, shape if isinstance(shape, Iterable) else (shape,)))
+    except (TypeError, NotImplementedError):
+        raise ArgumentError(f"a shape is integers, got {shape!r}") from None
     if any(s < 0 for s in sizes):
         raise ArgumentError(f"an array cannot have shape {sizes}")
     kind = parse(canonical(dtype))
-    return NDArray(_allocate(sizes if kind.lanes == 1 else (*sizes, kind.lanes), kind.numpy))
+    try:
+        return NDArray(_allocate(sizes if kind.lanes == 1 else (*sizes, kind.lanes), kind.numpy))
+    except (ValueError, MemoryError, OverflowError) as error:
+        raise ArgumentError(f"an array cannot have shape {sizes}: {error}") from None
 
 
 def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:
     """A copy of an array, list or scalar, with the dtype that NumPy gives it."""
     _resolve(device, mem_scope)
-    if isinstance(source, NDArray):
-        values = source._array
-    elif isinstance(source, np.ndarray):
-        values = source
-    elif hasattr(source, "__dlpack__") and not isinstance(source, np.generic):
-        values = from_dlpack(source)._array
-    else:
-        values = np.asarray(source)
+    values = _values(source)
     dtype_name(values.dtype)
     out = _allocate(values.shape, values.dtype)
     out[...] = values
     return NDArray(out)
 
 
+def _values(source: Any) -> np.ndarray[Any, Any]:
+    """What `source` holds, as NumPy sees it."""
+    if isinstance(source, NDArray):
+        return source._array
+    if isinstance(source, np.ndarray):
+        return source
+    if hasattr(source, "__dlpack__") and not isinstance(source, np.generic):
+        return from_dlpack(source)._array
+    try:
+        return np.asarray(source)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArgumentError(f"{type(source).__name__} is no array: {error}") from None
+
+
 def from_dlpack(source: Any) -> NDArray:
-    """An array over the memory of an object with `__dlpack__`, or of a DLPack capsule; no copy."""
-    imported = (
-        dlpack.request(source) if hasattr(source, "__dlpack__") else dlpack.read_capsule(source)
-    )
-    if imported.device_type not in (1, 3):
-        raise ArgumentError(
-            f"the array is on device {Device(imported.device_type, imported.device_id)}, "
-            "expected one in CPU memory"
-        )
+    """An array over the memory of an object with `__dlpack__`, or of a DLPack capsule; no copy.
+
+    Memory of the CPU, or of a CUDA device: then work of the current stream comes behind that of
+    the lender.
+    """
+    if hasattr(source, "__dlpack__"):
+        kind, number = map(int, source.__dlpack_device__()) if _says_device(source) else (1, 0)
+        stream = _devices().stream_number(Device(kind, number)) if kind == _CUDA else None
+        imported = dlpack.request(source, stream)
+    else:
+        imported = dlpack.read_capsule(source)
+    if imported.device_type not in _CPU_TYPES:
+        found: NDArray = _devices().borrow(imported)
+        return found
     out = NDArray.__new__(NDArray)
     out.shape, out.dtype, out.device = imported.shape, imported.dtype, _CPU
     out._address, out._readonly = imported.address, imported.readonly
@@ -294,6 +319,15 @@ def from_dlpack(source: Any) -> NDArray:
         out._strides = None
     out._owner, out._view = imported, None
     return out
+
+
+def _says_device(source: Any) -> bool:
+    return hasattr(source, "__dlpack_device__")
+
+
+def _devices() -> Any:
+    """The module of arrays on devices: loaded with the first of them."""
+    return import_module(".device_array", __package__)
 
 
 def is_compact(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -349,8 +383,9 @@ def view_address(
     return np.ndarray(sizes, kind, raw.data, -low, byte_steps)
 
 
-def _resolve(dev: Any, mem_scope: Any) -> None:
+def _resolve(dev: Any, mem_scope: Any) -> Device:
+    where = _CPU if dev is None else device(dev)
     if mem_scope not in (None, "", "global"):
-        raise ArgumentError(f"memory scope {mem_scope!r} is not supported on the CPU")
-    if dev is not None:
-        device(dev).require()
+        raise ArgumentError(f"memory scope {mem_scope!r} is not supported on {where.kind}")
+    where.require()
+    return where

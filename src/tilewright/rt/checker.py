@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..base.dtype import parse
-from .adapt import adapt_all, scalar_range
+from .adapt import adapt_all, part_handle, scalar_range
 from .array import NDArray
+from .device_array import DeviceArray
 from .diagnose import byte_range, element_strides, explain
 from .signature import ArgInfo, Dim, FunctionInfo, dim_source
 
-Checker = Callable[..., bytes]
+Checker = Callable[..., Any]
 
 
 class _Writer:
@@ -94,6 +95,12 @@ def _write_array(out: _Writer, i: int, arg: ArgInfo) -> None:
     if strided:
         out.add(f"    t{i} = None if a{i}.flags.c_contiguous else strides(a{i})")
     out.add(f"else: {out.slow()}")
+    _write_shape(out, i, arg)
+
+
+def _write_shape(out: _Writer, i: int, arg: ArgInfo) -> None:
+    """Check what was found of an array, and its shape; name its dimensions."""
+    strided = arg.strides is not None
     mask = arg.alignment - 1
     aligned = f" and not p{i} & {mask}" if mask else ""
     fixed = all(isinstance(d, int) for d in arg.shape)
@@ -119,6 +126,29 @@ def _write_strides(out: _Writer, i: int, arg: ArgInfo) -> None:
     out.add(f"    h{i} = p{i} + {arg.itemsize} * {count}")
     out.add(f"elif not t{i}: raise explain(({out.all},))")
     out.add(f"else: l{i}, h{i} = byte_range(p{i}, a{i}.shape, t{i}, {arg.itemsize})")
+
+
+def _write_device_array(out: _Writer, i: int, arg: ArgInfo, first: int) -> None:
+    """As `_write_array`, for an array on a device: that of the first array."""
+    strided = arg.strides is not None
+    facts = [f"a{i}.dtype == {arg.dtype!r}"]
+    if not strided:
+        facts.append(f"a{i}._strides is None")
+    if arg.is_output:
+        facts.append(f"not a{i}._readonly")
+    out.add(f"if type(a{i}) is not DeviceArray: {out.slow()}")
+    if i == first:
+        out.add(f"r = a{i}._runtime")
+        out.add(f"if r.kind != {out.info.device!r}: {out.slow()}")
+    else:
+        out.add(f"if a{i}._runtime is not r: {out.slow()}")
+    out.add(f"p{i} = a{i}._address")
+    out.add(f"ok = {' and '.join(facts)}")
+    if strided:
+        out.add(f"t{i} = a{i}._strides")
+    _write_shape(out, i, arg)
+    out.add(f"m{i} = a{i}._handle")
+    out.add(f"if m{i} is None: m{i} = handle({i}, a{i})")
 
 
 def _write_dims(out: _Writer, sources: dict[tuple[Any, ...], str]) -> None:
@@ -191,15 +221,30 @@ def _write_overlap(out: _Writer) -> None:
 
 
 def checker_source(info: FunctionInfo) -> str:
-    """Source of `check(a0, a1, ...)`, which returns the slots as bytes or raises ArgumentError."""
+    """Source of `check(a0, a1, ...)`, which returns the slots as bytes or raises ArgumentError.
+
+    For a function of a device it returns the device's index and the slots as a tuple, with the
+    arrays' handles.
+    """
     out = _Writer(info)
+    first = next((i for i, a in enumerate(info.args) if a.is_array), -1)
     for i, arg in enumerate(info.args):
-        (_write_array if arg.is_array else _write_scalar)(out, i, arg)
+        if not arg.is_array:
+            _write_scalar(out, i, arg)
+        elif info.device:
+            _write_device_array(out, i, arg, first)
+        else:
+            _write_array(out, i, arg)
     _write_dims(out, _sources(info))
     _write_overlap(out)
-    slots = [f"p{i}" if a.is_array else f"a{i}" for i, a in enumerate(info.args)]
+    letter = "m" if info.device else "p"
+    slots = [f"{letter}{i}" if a.is_array else f"a{i}" for i, a in enumerate(info.args)]
     slots += [out.names[s.name] for s in info.symbols]
-    out.add(f"return pack({', '.join(slots)})")
+    if info.device:
+        index = "r.index" if first >= 0 else "0"
+        out.add(f"return {index}, ({''.join(f'{s}, ' for s in slots)})")
+    else:
+        out.add(f"return pack({', '.join(slots)})")
     return f"def check({out.all}):\n" + "\n".join(out.lines) + "\n"
 
 
@@ -223,13 +268,16 @@ def _compiled(source: str) -> CodeType:
 
 
 def make_checker(info: FunctionInfo) -> Checker:
-    """A function of the signature's arguments that checks them and returns the filled slots.
+    """A function of the signature's arguments that checks them and returns the filled slots; for
+    a function of a device, see `checker_source`.
 
     The slots hold addresses: the caller keeps the arguments. So only arguments that need no
     adaptation may be given; others raise `NeedsAdapting`.
     """
     namespace: dict[str, Any] = {
         "NDArray": NDArray,
+        "DeviceArray": DeviceArray,
+        "handle": lambda index, array: part_handle(info, index, array),
         "ndarray": np.ndarray,
         "pack": struct.Struct(slot_format(info)).pack,
         "strides": _strides,
@@ -260,7 +308,7 @@ def _needs_adapting(args: tuple[Any, ...]) -> bytes:
 
 def adapt_and_check(
     info: FunctionInfo, check: Checker, args: tuple[Any, ...]
-) -> tuple[bytes, list[Any]]:
+) -> tuple[Any, list[Any]]:
     """Slots for any arguments, and the adapted arguments that must live as long as the slots."""
     adapted = adapt_all(info, args)
     return check(*adapted), adapted

@@ -33,7 +33,7 @@ def byte_range(
 
 def element_strides(array: Any) -> tuple[int, ...] | None:
     """Strides of an NDArray or numpy.ndarray in elements; None where they are no whole elements."""
-    if type(array) is NDArray:
+    if isinstance(array, NDArray):
         return array.strides
     if array.flags.c_contiguous:
         return compact_strides(array.shape)
@@ -77,7 +77,7 @@ def _check_scalars(info: FunctionInfo, args: Sequence[Any]) -> None:
 
 def _facts(value: Any) -> tuple[int, bool, str]:
     """Address, whether read-only, dtype."""
-    if type(value) is NDArray:
+    if isinstance(value, NDArray):
         return value._address, value._readonly, value.dtype
     address, readonly = value.__array_interface__["data"]
     return address, readonly, dtype_name(value.dtype)
@@ -164,7 +164,7 @@ def _check_dims(info: FunctionInfo, index: int, value: Any, symbols: dict[str, i
 
 
 def _is_compact(value: Any) -> bool:
-    if type(value) is NDArray:
+    if isinstance(value, NDArray):
         return value._strides is None
     return bool(value.flags.c_contiguous)
 

@@ -129,12 +129,14 @@ def read_capsule(capsule: Any) -> Imported:
     return imported
 
 
-def request(source: Any) -> Imported:
-    """The memory of an object that has `__dlpack__`, by the newest form that it speaks."""
+def request(source: Any, stream: int | None = None) -> Imported:
+    """The memory of an object that has `__dlpack__`, by the newest form that it speaks. `stream`:
+    that of a device on which the memory will be used."""
+    how = {} if stream is None else {"stream": stream}
     try:
-        capsule = source.__dlpack__(max_version=(1, 0))
+        capsule = source.__dlpack__(max_version=(1, 0), **how)
     except TypeError:
-        capsule = source.__dlpack__()
+        capsule = source.__dlpack__(**how)
     return read_capsule(capsule)
 
 
@@ -174,14 +176,17 @@ def make_capsule(
     owner: Any,
     readonly: bool,
     versioned: bool,
+    device: tuple[int, int] = (1, 0),
 ) -> Any:
-    """A capsule that lends CPU memory; `owner` lives until the taker gives it back."""
+    """A capsule that lends memory, by default the CPU's; `owner` lives until the taker gives it
+    back."""
     count = len(shape)
     sizes = (ctypes.c_int64 * max(count, 1))(*shape)
     steps = (ctypes.c_int64 * max(count, 1))(*strides)
     managed: Any = _ManagedVersioned() if versioned else _Managed()
     tensor = managed.tensor
-    tensor.data, tensor.device_type, tensor.device_id = address, 1, 0
+    tensor.data = address
+    tensor.device_type, tensor.device_id = device
     tensor.ndim, tensor.byte_offset = count, 0
     tensor.code, tensor.bits, tensor.lanes = dtype_code(dtype)
     tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))

@@ -2,8 +2,8 @@
 
 The native side of every compiled function is `i32 NAME(ptr slots)`. `slots` is an array of 8-byte
 slots: one for each argument (an array's data pointer; a scalar's value, integers and bools widened
-to int64, floats as a double), then one int64 for each entry of `symbols`, in that order. It
-returns 0; `i + 1` where the check with text `messages[i]` failed; or a negative number where a
+to int64, floats as a double), then one int64 for each entry of `symbols`, in that order, then, where
+`attrs` has "returns", one where the function leaves its result (an int64 or a double). It returns 0; `i + 1` where the check with text `messages[i]` failed; or a negative number where a
 Python function that it called has raised (see `packed`).
 
 A dimension or stride is an int, a name, or a tree [op, a, b] of those with op one of add, sub, mul,
@@ -21,6 +21,7 @@ from typing import Any, Union
 
 from ..base.dtype import parse
 from ..base.errors import InternalError
+from .device import Device
 
 Dim = Union[int, str, "tuple[Any, ...]"]
 
@@ -166,6 +167,13 @@ class FunctionInfo:
     messages: tuple[str, ...] = ()
     target: str = "llvm"
     attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def device(self) -> str:
+        """The kind of device that the function's arrays are on ("cuda"), by the number in
+        `attrs["device_type"]`; empty for the CPU."""
+        number = int(self.attrs.get("device_type", 1))
+        return "" if number == 1 else Device(number).kind
 
     def to_json(self) -> dict[str, Any]:
         """A dict fit for JSON, which `from_json` reads back."""

@@ -150,8 +150,8 @@ def test_time_evaluator_checks_what_it_is_given():
     m = make_module()
     with pytest.raises(TilewrightError, match="no function 'other'"):
         m.time_evaluator("other", cpu(0))
-    with pytest.raises(TilewrightError, match=r"cuda\(0\) does not exist"):
-        m.time_evaluator("add", cuda(0))
+    with pytest.raises(TilewrightError, match=r"cuda\(99\) does not exist"):
+        m.time_evaluator("add", cuda(99))
     with pytest.raises(TilewrightError, match="have to be at least 1"):
         m.time_evaluator("nothing", number=0)(1)
     with pytest.raises(ArgumentError):
@@ -269,7 +269,8 @@ def test_metadata_is_checked(tmp_path, change, text):
 def test_save_writes_one_form(tmp_path):
     m = make_module()
     m.save(tmp_path / "m.o")
-    assert (tmp_path / "m.o").read_bytes() == m.object_code
+    assert (tmp_path / "m.o").read_bytes().startswith(m.object_code)
+    check_add(load_module(tmp_path / "m.o"))
     m.save(tmp_path / "m.ll")
     assert (tmp_path / "m.ll").read_text() == ADD
     m.save(tmp_path / "m.s")
