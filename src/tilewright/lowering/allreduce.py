@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -15,6 +16,8 @@ from ..loopir.iter import CommReducer
 from ..loopir.op import if_then_else
 from ..loopir.subst import substitute
 from .block_threads import BlockThreads, ThreadAxis, extent_of, index_of
+
+PLENTY = 4096  # bytes
 
 
 class Allreduce:
@@ -39,7 +42,9 @@ class Allreduce:
         self.index, self.group = index_of(self.axes), index_of(others)
         self.neighbours = block.axes[: len(self.axes)] == self.axes
         self.repeated = False
-        self.shared: list[Buffer] = []
+        self.taken: list[Buffer] = []  # shared memory of all reductions of the kernel
+        self.free: list[Buffer] = []  # of it, what no other thread can be using
+        self.reused = False
 
     @property
     def dtypes(self) -> list[str]:
@@ -63,13 +68,38 @@ class Allreduce:
         return [substitute(e, table) for e in self.combiner.result]
 
     def allocate(self, name: str, size: int) -> list[Buffer]:
-        """Shared memory of the kernel, a buffer a value."""
-        made = [
-            Buffer((size,), dtype, f"{name}{i}", scope="shared")
-            for i, dtype in enumerate(self.dtypes)
-        ]
-        self.shared += made
+        """Shared memory of the kernel, a buffer a value.
+
+        Reductions that follow each other have memory of their own, up to PLENTY bytes in all, which
+        spares a barrier between them; then they use the same.
+        """
+        made: list[Buffer] = []
+        for i, dtype in enumerate(self.dtypes):
+            wanted = (dtype, size)
+            buffer = next((b for b in self.free if _form(b) == wanted), None)
+            if buffer is not None:
+                self.free.remove(buffer)
+            elif sum(map(_bytes, self.taken)) > PLENTY:
+                old = (b for b in self.taken if _form(b) == wanted and b not in made)
+                buffer = next(old, None)
+                self.reused = self.reused or buffer is not None
+            if buffer is None:
+                buffer = Buffer((size,), dtype, f"{name}{i}", scope="shared")
+                self.taken.append(buffer)
+            made.append(buffer)
         return made
+
+    def before(self) -> S.Stmt | None:
+        """What to wait for before the shared memory is written."""
+        return barrier("shared") if self.reused else None
+
+
+def _form(b: Buffer) -> tuple[str, int | None]:
+    return b.dtype, const_int(b.shape[0])
+
+
+def _bytes(b: Buffer) -> int:
+    return (const_int(b.shape[0]) or 0) * parse(b.dtype).nbytes
 
 
 def _axes_of(threads: Sequence[Any], block: BlockThreads) -> list[ThreadAxis]:

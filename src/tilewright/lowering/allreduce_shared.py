@@ -19,6 +19,7 @@ def reduce_in_shared(r: Allreduce, warp: int) -> S.Stmt:
     """
     tree = _Tree(r, warp)
     return S.seq(
+        r.before(),
         tree.fill(),
         tree.wait(r.extent),
         tree.levels(),
@@ -31,8 +32,9 @@ class _Tree:
     def __init__(self, r: Allreduce, warp: int) -> None:
         self.r = r
         self.warp = warp
-        # groups that are part of one warp, or made of whole warps
-        self.aligned = warp > 1 and r.neighbours and (warp % r.extent == 0 or r.extent % warp == 0)
+        # each group is part of one warp, or begins one
+        whole = r.groups == 1 or warp % r.extent == 0 or r.extent % warp == 0
+        self.aligned = warp > 1 and r.neighbours and whole
         self.buffers = r.allocate("red_shared", r.extent * r.groups)
 
     def at(self, index: Any) -> Any:

@@ -52,6 +52,7 @@ def _two_stages(r: Allreduce, warp: int) -> S.Stmt:
     return S.seq(
         r.store(r.inputs()),
         _fold(r, all_lanes, lane, warp, warp),
+        r.before(),
         S.IfThenElse(lane.equal(0), keep),
         barrier("shared"),
         r.store(_fetched(r, staging, base, lane, warps)),
@@ -64,7 +65,7 @@ def _two_stages(r: Allreduce, warp: int) -> S.Stmt:
 def _fetched(r: Allreduce, staging: list[Buffer], base: Any, lane: Any, warps: int) -> list[Any]:
     """One value of each warp; lanes without one repeat others or take the identity."""
     if _power_above(warps) == warps:
-        at = _plus(base, lane % warps)
+        at = _plus(base, r.index % warps)
         return [BufferLoad(b, (at,)) for b in staging]
     values = [BufferLoad(b, (_plus(base, lane),)) for b in staging]
     pairs = zip(values, r.combiner.identity_element)

@@ -10,6 +10,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
+from ..loopir.iter import CommReducer
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import uses_var, walk
 from ..target.target import Target
@@ -65,6 +66,10 @@ def _shuffled(dtype: str) -> bool:
     return t.lanes == 1 and (dtype == "float16" or t.bits in (32, 64))
 
 
+def _is_allreduce(e: Any) -> bool:
+    return type(e) is E.Call and e.op.name == ALLREDUCE
+
+
 class _Kernels(Rewriter):
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -72,18 +77,23 @@ class _Kernels(Rewriter):
         self.kernel: S.AttrStmt | None = None
         self.renamed: dict[E.Var, E.Var] = {}
         self.shared: list[Buffer] = []
+        self.free: list[Buffer] = []  # of `shared`, what the other branch of a condition uses
         self.loops = 0
         self.conditions: list[Any] = []
+        self.combiner: CommReducer | None = None
 
     # -- kernels
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
         if _is_scope(s):
-            return self._lower(s)
+            self.combiner = s.node
+            body = self.stmt(s.body)
+            self.combiner = None
+            return body
         if s.attr_key != "thread_extent" or self.kernel is not None:
             return super()._attr(s)
-        self.kernel, self.block, self.shared = s, None, []
+        self.kernel, self.block, self.shared, self.free = s, None, [], []
         result = self._launched(s)
         self.kernel = None
         return result
@@ -92,7 +102,7 @@ class _Kernels(Rewriter):
         if type(s) is S.AttrStmt and s.attr_key == "thread_extent":
             return S.AttrStmt(s.node, s.attr_key, s.value, self._launched(s.body))
         for x in walk(s):
-            if type(x) is E.Call and x.op.name == ALLREDUCE:
+            if _is_allreduce(x):
                 self._name_results(x)
         body: S.Stmt = self.stmt(s)
         for b in reversed(self.shared):
@@ -139,20 +149,36 @@ class _Kernels(Rewriter):
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
+        condition, else_case = self.expr(s.condition), s.else_case
         self.conditions.append(s.condition)
-        result = super()._if(s)
+        free, start = self.free, len(self.shared)
+        self.free = list(free)
+        then_case = self.stmt(s.then_case)
+        left = self.free
+        if else_case is not None:
+            # a block runs one of the branches: both use the same memory
+            self.free = free + self.shared[start:]
+            else_case = self.stmt(else_case)
+            left = [b for b in left if b in self.free]
+        self.free = left
         self.conditions.pop()
-        return result
+        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
+            return s
+        return S.IfThenElse(condition, then_case, else_case)
 
     # -- the reduction
 
-    def _lower(self, s: S.AttrStmt) -> S.Stmt:
-        inner = self.stmt(s.body)
-        call = inner.value if type(inner) is S.Evaluate else None
-        if not (type(call) is E.Call and call.op.name == ALLREDUCE):
+    @handles(S.Evaluate)
+    def _evaluate(self, s: S.Evaluate) -> Any:
+        result = super()._evaluate(s)
+        value = result.value
+        return self._lower(value) if _is_allreduce(value) else result
+
+    def _lower(self, call: E.Call) -> S.Stmt:
+        if self.combiner is None:
             raise CompileError(
-                'AttrStmt "reduce_scope" must hold one call of tvm_thread_allreduce, and nothing '
-                "else"
+                'tvm_thread_allreduce must stand in AttrStmt(reducer, "reduce_scope"), which says '
+                "how values are combined"
             )
         if self.kernel is None:
             raise CompileError(
@@ -160,16 +186,15 @@ class _Kernels(Rewriter):
             )
         if self.block is None:
             self.block = BlockThreads.of_kernel(self.kernel)
-        r = Allreduce(s.node, call, self.block)
+        r = Allreduce(self.combiner, call, self.block)
         r.repeated = self.loops > 0
+        r.free, r.taken = self.free, self.shared
         warp = warp_size_of(self.target)
         if r.extent == 1:
             return r.store(r.inputs())
         shuffled = _by_shuffles(r, warp, self.target.max_num_threads)
         self._check_reached(r, whole_block=not (shuffled and r.extent <= warp))
-        result = reduce_in_warps(r, warp) if shuffled else reduce_in_shared(r, warp)
-        self.shared += r.shared
-        return result
+        return reduce_in_warps(r, warp) if shuffled else reduce_in_shared(r, warp)
 
     def _check_reached(self, r: Allreduce, whole_block: bool) -> None:
         """All threads that meet must come to the reduction, or none."""
