@@ -59,9 +59,15 @@ def _lower(
 ) -> IRModule:
     if options is None:
         options = LowerOptions.current(Target.current(allow_none=True), simple_mode, user_passes())
+    if not isinstance(name, str):
+        raise CompileError(f"the name of a function must be text, got {name!r}")
     if isinstance(inp, Schedule):
-        if args is None:
-            raise CompileError("lower of a schedule needs its arguments: lower(s, [A, B, C])")
+        if not isinstance(args, (list, tuple)):
+            raise CompileError(
+                f"lower of a schedule needs its arguments: lower(s, [A, B, C]), got {args!r}"
+            )
+        if binds is not None and not isinstance(binds, Mapping):
+            raise CompileError(f"binds is a dictionary of buffers by tensor, got {binds!r}")
         funcs = {name: require_values(schedule_to_func(inp, args, name, binds))}
     elif isinstance(inp, PrimFunc):
         funcs = {inp.attrs.get("global_symbol", name): _verified(inp)}

@@ -11,10 +11,21 @@ from pathlib import Path
 from ..base.errors import TilewrightError
 
 
+def as_path(path: object) -> Path:
+    """The path that users give as text or Path; TilewrightError for anything else."""
+    try:
+        text = os.fspath(path)  # type: ignore[call-overload]
+    except TypeError:
+        text = None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise TilewrightError(f"a path is text or a pathlib.Path, got {path!r}")
+    return Path(text)
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the body ends without error."""
-    target = Path(path)
+    target = as_path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
@@ -25,9 +36,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError):  # a full disk, a directory of that name
+            raise TilewrightError(f"cannot write {target}: {error.strerror}") from None
         raise
 
 

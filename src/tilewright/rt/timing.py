@@ -67,8 +67,10 @@ def evaluate(
     `limit_zero_time_iterations` times. Before each repetition `setup` is called and a memory of
     `cache_flush_bytes` is written, so that the caches hold nothing of the arguments.
     """
-    if number < 1 or repeat < 1:
-        raise TilewrightError(f"number ({number}) and repeat ({repeat}) have to be at least 1")
+    if not (isinstance(number, int) and isinstance(repeat, int) and number > 0 and repeat > 0):
+        raise TilewrightError(
+            f"number ({number!r}) and repeat ({repeat!r}) have to be at least 1, and integers"
+        )
     function.prepare(*args)()
     raw = function.prepare_raw(*args)
     flush = empty((cache_flush_bytes,), "uint8") if cache_flush_bytes > 0 else None
