@@ -274,7 +274,11 @@ def empty(
 
 def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:
     """A copy of an array, list or scalar, with the dtype that NumPy gives it."""
-    _resolve(device, mem_scope)
+    where = _resolve(device, mem_scope)
+    if where.device_type != _CPU.device_type:
+        given = source if isinstance(source, NDArray) else _values(source)
+        name = given.dtype if isinstance(given, NDArray) else dtype_name(given.dtype)
+        return empty(given.shape, name, where).copyfrom(given)
     values = _values(source)
     dtype_name(values.dtype)
     out = _allocate(values.shape, values.dtype)
