@@ -8,8 +8,9 @@ the same logits, and then agreement of logits shows little. Biases of SqueezeNet
 norm, are centred by the same batch. All networks end in logits, before softmax.
 
 Architectures: ResNet v1 (He et al., CVPR 2016; the stride stands in the 3x3 convolution, as
-torchvision has it), SqueezeNet 1.1 (Iandola et al., 2016), and a LeNet-5-like net (LeCun et al.,
-1998) with ReLU and max pooling.
+torchvision has it), SqueezeNet 1.1 (Iandola et al., 2016), VGG-16 (Simonyan and Zisserman, 2014),
+MobileNet v1 (Howard et al., 2017), and a LeNet-5-like net (LeCun et al., 1998) with ReLU and max
+pooling.
 """
 
 from __future__ import annotations
@@ -32,12 +33,21 @@ class RandomNet:
     """A graph writer that draws weights from one seeded generator and follows the activations.
 
     ``values`` holds the activations of a calibration batch of small images: convolutional networks
-    that end in a global pool do not mind the image's size, and the statistics hardly do.
+    that end in a global pool do not mind the image's size, and the statistics hardly do. ``lift``
+    moves channels up by so many standard deviations before ReLU: a deep random net without
+    shortcuts multiplies differences layer by layer (Yang et al., "A mean field theory of batch
+    normalization", ICLR 2019), as trained ones do not, unless most of its units are active.
     """
 
     def __init__(
-        self, name: str, seed: int, shape: tuple[int, int, int, int], calibration_size: int
+        self,
+        name: str,
+        seed: int,
+        shape: tuple[int, int, int, int],
+        calibration_size: int,
+        lift: float = 0.0,
     ) -> None:
+        self.lift = np.float32(lift)
         self.graph = GraphWriter(name, "input", shape)
         self.rng = np.random.default_rng(seed)
         images = self.normal(2, shape[1], calibration_size, calibration_size, std=1.0)
@@ -61,21 +71,26 @@ class RandomNet:
         stride: int = 1,
         pad: int = 0,
         bias: bool = False,
+        depthwise: bool = False,
     ) -> str:
         """Convolution from ``channels[0]`` to ``channels[1]`` with He-normal weights.
 
-        A bias centres each output channel on the calibration batch, give or take 0.02.
+        A bias centres each output channel on the calibration batch, give or take 0.02. A
+        ``depthwise`` one works on every channel by itself.
         """
-        cin, cout = channels
+        cin, cout = (1 if depthwise else channels[0]), channels[1]
         std = float(np.sqrt(2.0 / (cin * kernel * kernel)))
         weight = self.normal(cout, cin, kernel, kernel, std=std)
-        value = convolve(self.values[x], weight, stride, pad)
+        slide = convolve_depthwise if depthwise else convolve
+        value = slide(self.values[x], weight, stride, pad)
         b = None
         if bias:
             b = self.normal(cout, std=0.02) - value.mean((0, 2, 3))
+            b = b + self.lift * value.std((0, 2, 3))
             value = value + b[:, None, None]
         self.values[name] = value
-        return self.graph.conv(x, name, weight, b, stride=stride, pad=pad)
+        group = cout if depthwise else 1
+        return self.graph.conv(x, name, weight, b, stride=stride, pad=pad, group=group)
 
     def batch_norm(self, x: str, name: str, channels: int, gain: float = 1.0) -> str:
         """Batch norm with perturbed statistics of the calibration batch; ``gain`` scales gamma."""
@@ -84,7 +99,7 @@ class RandomNet:
         mean = value.mean((0, 2, 3)) + std * self.normal(channels, std=0.1)
         var = std**2 * self.uniform(0.7, 1.4, channels) + np.float32(1e-3)
         gamma = self.uniform(0.6, 1.4, channels) * np.float32(gain)
-        beta = self.normal(channels, std=0.1)
+        beta = self.normal(channels, std=0.1) + self.lift
         scale = gamma / np.sqrt(var + np.float32(1e-5))
         self.values[name] = value * scale[:, None, None] + (beta - mean * scale)[:, None, None]
         return self.graph.batch_norm(x, name, gamma, beta, mean, var)
@@ -122,9 +137,11 @@ class RandomNet:
         *,
         stride: int = 1,
         pad: int = 0,
+        depthwise: bool = False,
     ) -> str:
         """Convolution without bias, batch norm, ReLU."""
-        x = self.conv(x, f"{name}.conv", channels, kernel, stride=stride, pad=pad)
+        how = {"stride": stride, "pad": pad}
+        x = self.conv(x, f"{name}.conv", channels, kernel, depthwise=depthwise, **how)
         x = self.batch_norm(x, f"{name}.bn", channels[1])
         return self.relu(x, f"{name}.relu")
 
@@ -154,6 +171,13 @@ def convolve(x: Array, weight: Array, stride: int, pad: int) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=(2, 3))
     out = np.tensordot(windows[:, :, ::stride, ::stride], weight, ((1, 4, 5), (1, 2, 3)))
     return np.ascontiguousarray(out.transpose(0, 3, 1, 2))
+
+
+def convolve_depthwise(x: Array, weight: Array, stride: int, pad: int) -> Array:
+    """Every channel of x (N, C, H, W) by its own filter of weight (C, 1, kh, kw)."""
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=(2, 3))
+    return np.einsum("nchwyx,cyx->nchw", windows[:, :, ::stride, ::stride], weight[:, 0])
 
 
 def basic_block(net: RandomNet, x: str, name: str, cin: int, width: int, stride: int) -> str:
@@ -243,11 +267,45 @@ def lenet(seed: int) -> onnx.ModelProto:
     return net.graph.model(net.linear(x, "logits", 84, 10), (1, 10))
 
 
+def vgg16(seed: int) -> onnx.ModelProto:
+    """VGG-16 on 1x3x224x224 with 1000 logits: thirteen 3x3 convolutions and three dense layers."""
+    net = RandomNet("vgg16", seed, (1, 3, 224, 224), 224, lift=1.0)
+    x, channels = "input", 3
+    for stage, (width, depth) in enumerate(((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))):
+        for i in range(depth):
+            name = f"conv{stage + 1}.{i + 1}"
+            x = net.conv(x, name, (channels, width), 3, pad=1, bias=True)
+            x = net.relu(x, f"{name}.relu")
+            channels = width
+        x = net.max_pool(x, f"pool{stage + 1}", 2, 2)
+    x = net.flatten(x, "flat")
+    x = net.relu(net.linear(x, "fc6", 512 * 7 * 7, 4096), "relu6")
+    x = net.relu(net.linear(x, "fc7", 4096, 4096), "relu7")
+    return net.graph.model(net.linear(x, "logits", 4096, 1000), (1, 1000))
+
+
+def mobilenet(seed: int) -> onnx.ModelProto:
+    """MobileNet v1 on 1x3x224x224 with 1000 logits: depthwise and pointwise convolutions."""
+    net = RandomNet("mobilenet", seed, (1, 3, 224, 224), 224, lift=1.0)
+    x, channels = net.conv_bn_relu("input", "stem", (3, 32), 3, stride=2, pad=1), 32
+    widths = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)]
+    widths += [(512, 1)] * 5 + [(1024, 2), (1024, 1)]
+    for i, (width, stride) in enumerate(widths):
+        both, how = (channels, channels), {"stride": stride, "pad": 1}
+        x = net.conv_bn_relu(x, f"block{i}.depth", both, 3, depthwise=True, **how)
+        x = net.conv_bn_relu(x, f"block{i}.point", (channels, width), 1)
+        channels = width
+    x = net.global_pool(x, "pool")
+    return net.graph.model(net.linear(x, "logits", channels, 1000), (1, 1000))
+
+
 NETWORKS: dict[str, Callable[[int], onnx.ModelProto]] = {
     "lenet": lenet,
+    "mobilenet": mobilenet,
     "resnet18": lambda seed: resnet("resnet18", seed, basic_block, (2, 2, 2, 2), 1),
     "resnet50": lambda seed: resnet("resnet50", seed, bottleneck, (3, 4, 6, 3), 4),
     "squeezenet": squeezenet,
+    "vgg16": vgg16,
 }
 
 

@@ -34,6 +34,13 @@ def main() -> None:
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", default="llvm", show_default=True, help="What to compile for.")
 @click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Precision of weights and of what flows between kernels.",
+)
+@click.option(
     "--input",
     "inputs",
     multiple=True,

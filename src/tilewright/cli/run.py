@@ -34,6 +34,7 @@ class Options:
 
     model: str
     target: str
+    dtype: str
     inputs: Sequence[str]
     outputs: Sequence[str]
     shapes: Sequence[str]
@@ -67,13 +68,13 @@ def run(options: Options) -> int:
     expected = None if options.check is None else _expected(options.check, graph)
     start = time.perf_counter()
     with show.progress("compiling") as step:
-        net = compile_graph(graph, options.target, progress=step)
+        net = compile_graph(graph, options.target, dtype=options.dtype, progress=step)
     compile_s = time.perf_counter() - start
     results = net.run(arrays)
     for name, path in targets.items():
         _save(path, results[name])
     times = _time(net, arrays, options.repeat)
-    report = _report(graph, net, results, times, compile_s, random)
+    report = _report(graph, net, results, times, compile_s, random, options.dtype)
     if expected is not None:
         check = compare(results[net.output_names[0]], expected, options.rtol)
         report["check"] = {**check, "file": options.check}
@@ -181,6 +182,7 @@ def _report(
     times: Sequence[float],
     compile_s: float,
     random: Sequence[str],
+    dtype: str,
 ) -> dict[str, Any]:
     median = float(np.median(times))
     work = flops(graph)
@@ -189,6 +191,7 @@ def _report(
     report: dict[str, Any] = {
         "model": graph.name,
         "target": str(net.target),
+        "dtype": dtype,
         "threads": threads.num_threads(),
         "compile_s": compile_s,
         "latency_ms": {"median": median * 1e3, "p90": float(np.quantile(times, 0.9)) * 1e3},

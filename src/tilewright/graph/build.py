@@ -22,16 +22,19 @@ from .passes.fuse import Group, fuse_nodes
 from .passes.memory import plan_memory
 from .passes.pack_dense import pack_dense
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants
+from .passes.to_half import to_half
 
 Progress = Callable[[int, int, str], None]
 
 
-def optimize(graph: Graph, target: Target) -> Graph:
+def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     """The passes that come before kernels are made; works on a copy."""
     graph = copy_graph(graph)
     fold_constants(graph)
     drop_identities(graph)
     fold_batch_norm(graph)
+    if dtype == "float16":
+        to_half(graph)
     lanes = max(4, target.vector_bytes // 4)
     block_channels(graph, lanes)
     pack_dense(graph, lanes)
@@ -68,9 +71,13 @@ def compile(
     graph: Graph,
     target: Any = "llvm",
     *,
+    dtype: str = "float32",
     progress: Progress | None = None,
 ) -> Executable:
     """Compile a network for a CPU target.
+
+    `dtype` "float16" keeps weights and intermediate values in half precision (see passes/to_half);
+    inputs and outputs keep their types.
 
     Kernels are compiled in parallel, each once however often it occurs; `progress(done, total,
     name)` is called after each. Raises CompileError with the node's name where one cannot be
@@ -79,8 +86,10 @@ def compile(
     chosen = Target(target)
     if chosen.kind.name != "llvm":
         raise CompileError(f"networks are compiled for 'llvm' targets, not {str(chosen)!r}")
+    if dtype not in ("float32", "float16"):
+        raise CompileError(f"networks are compiled in float32 or float16, not {dtype!r}")
     original = graph
-    graph = optimize(graph, chosen)
+    graph = optimize(graph, chosen, dtype)
     _copy_trivial_outputs(graph)
     groups = fuse_nodes(graph)
     kernels, which = _compile_kernels(groups, chosen, progress)

@@ -65,15 +65,17 @@ def _numpy_pack_dense(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
 
 
 def _dense_packed(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-    return nn.dense_packed(t[0], t[1])
+    return nn.dense_packed(t[0], t[1], a.get("out_dtype"))
 
 
 def _conv2d(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-    return nn.conv2d_nchw(t[0], t[1], a["strides"], a["padding"], a["dilation"], a["groups"])
+    how = (a["strides"], a["padding"], a["dilation"], a["groups"], a.get("out_dtype"))
+    return nn.conv2d_nchw(t[0], t[1], *how)
 
 
 def _conv2d_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-    return nn.conv2d_nchwc(t[0], t[1], a["strides"], a["padding"], a["dilation"])
+    how = (a["strides"], a["padding"], a["dilation"], a.get("out_dtype"))
+    return nn.conv2d_nchwc(t[0], t[1], *how)
 
 
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -97,11 +99,13 @@ OPS: dict[str, OpSpec] = {
         INJECTIVE,
         _numpy_pack_kernel,
     ),
-    "dense": OpSpec(lambda t, a: nn.dense(t[0], t[1]), ANCHOR),
+    "dense": OpSpec(lambda t, a: nn.dense(t[0], t[1], a.get("out_dtype")), ANCHOR),
     "dense_packed": OpSpec(_dense_packed, ANCHOR),
     "pack_dense": OpSpec(_pack_dense, INJECTIVE, _numpy_pack_dense),
-    "matmul": OpSpec(lambda t, a: nn.matmul(t[0], t[1]), ANCHOR),
-    "batch_matmul": OpSpec(lambda t, a: nn.batch_matmul(t[0], t[1]), ANCHOR),
+    "matmul": OpSpec(lambda t, a: nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype")), ANCHOR),
+    "batch_matmul": OpSpec(
+        lambda t, a: nn.batch_matmul(t[0], t[1], out_dtype=a.get("out_dtype")), ANCHOR
+    ),
     "pool2d": OpSpec(_pool, ANCHOR),
     "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR),
     "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE),

@@ -19,7 +19,19 @@ from ..ir import Graph, Node, Value, constant
 from ..ops import infer
 
 _SAME = frozenset(
-    ("relu", "leaky_relu", "clip", "sigmoid", "tanh", "exp", "sqrt", "erf", "abs", "negative")
+    (
+        "relu",
+        "leaky_relu",
+        "clip",
+        "sigmoid",
+        "tanh",
+        "exp",
+        "sqrt",
+        "erf",
+        "abs",
+        "negative",
+        "cast",
+    )
 )
 _NOT_PADDED = frozenset(("exp", "divide"))  # zeros may become values that do not stay finite
 MOST_WASTE = 1.4  # padded filters over filters
@@ -123,7 +135,7 @@ class _Blocker:
         attrs = {"in_block": inner, "out_block": self.block}
         padded = constant(kernel.name, weights)
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
-        keep = {k: node.attrs[k] for k in ("strides", "padding", "dilation")}
+        keep = {k: v for k, v in node.attrs.items() if k != "groups"}
         source = self._packed(data, inner)
         return self._replace(node, [source, packed], keep, "conv2d_nchwc")
 

@@ -24,9 +24,9 @@ def pack_dense(graph: Graph, block: int) -> Graph:
             weight.name + ".packed", evaluate("pack_dense", [constant("w", padded)], attrs)
         )
         previous: list[Value] = [node.inputs[0], packed]
-        shape, dtype = infer("dense_packed", previous, {})
+        shape, dtype = infer("dense_packed", previous, node.attrs)
         out = Value(node.name + ".blocks", shape, dtype)
-        nodes.append(Node("dense_packed", node.name, previous, [out]))
+        nodes.append(Node("dense_packed", node.name, previous, [out], node.attrs))
         rows, columns = shape[0], shape[1] * shape[2]
         if columns == n:
             nodes.append(
