@@ -7,7 +7,7 @@ a kernel text means the same with NVIDIA's header in place of this. bfloat16 is 
 
 from __future__ import annotations
 
-_D = "static __device__ __forceinline__"
+_D = "__device__ __forceinline__"
 
 HALF = f"""\
 struct __align__(2) half {{

@@ -6,7 +6,7 @@ cp.async". No header is needed (mma.h is not part of what pip installs).
 
 from __future__ import annotations
 
-_D = "static __device__ __forceinline__"
+_D = "__device__ __forceinline__"
 
 MMA_PARTS: dict[str, str] = {}
 

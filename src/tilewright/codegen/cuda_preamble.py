@@ -14,7 +14,7 @@ from .c_language import function_of
 from .cuda_mma import MMA_PARTS, wmma_part
 from .cuda_types import memory_name, struct_text, type_name
 
-_D = "static __device__ __forceinline__"
+_D = "__device__ __forceinline__"
 
 
 def _extreme(key: str) -> str:
@@ -136,6 +136,8 @@ def _dependencies(key: str) -> Iterable[str]:
         return _FIXED[key][0]
     if key.startswith("halves "):
         return ("half vectors",)
+    if key.startswith("struct "):
+        return ()
     if key.startswith(("tw_min_float16", "tw_max_float16")):
         return ("half extremes",)
     parts = []

@@ -114,7 +114,7 @@ def to_float(dtype: str) -> Callable[[Any], Any]:
 def to_int(x: Any, low: int, high: int) -> int:
     """Towards zero; what does not fit becomes the nearest that does, NaN becomes 0."""
     if np.isfinite(x):
-        return min(max(int(x), low), high)
+        return min(max(int(float(x)), low), high)
     return 0 if x != x else (high if x > 0 else low)
 
 

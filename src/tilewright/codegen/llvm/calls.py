@@ -16,6 +16,7 @@ from .guard import resolve_intrinsic
 from .index import index
 from .memory import element_pointer, pointer
 from .packed import call_packed, make_array, make_shape
+from .slots import RESULT
 from .types import float_text, suffix, vector
 
 Handler = Callable[[Emitter, E.Call], str]
@@ -204,6 +205,12 @@ def _isnull(f: Emitter, e: E.Call) -> str:
 def _ret(f: Emitter, e: E.Call) -> str:
     if f.in_parallel:
         raise CompileError("tir.ret inside a parallel loop")
+    t = parse(e.dtype)
+    wide = "float64" if t.is_float else "int64"
+    value = f.expr(e.args[0])
+    if e.dtype != wide:
+        value = convert.cast(f, value, t, parse(wide))
+    f.line(f"store {'double' if t.is_float else 'i64'} {value}, ptr {f.env[RESULT]}, align 8")
     f.leave("0")
     f.block(f.label("after"))
     f.clobber()

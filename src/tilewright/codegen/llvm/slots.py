@@ -7,8 +7,18 @@ from ...base.errors import CompileError, InternalError
 from ...loopir import expr as E
 from ...loopir import stmt as S
 from ...loopir.buffer import Buffer
+from ...loopir.visit import walk
 from . import convert
 from .emitter import Emitter
+
+
+RESULT = E.Var("result", "handle")
+"""The address where the function's result goes: the slot behind all others."""
+
+
+def returns_value(func: S.PrimFunc) -> bool:
+    """Whether a function has a `tir.ret`."""
+    return any(isinstance(e, E.Call) and e.op.name == "tir.ret" for e in walk(func.body))
 
 
 def read_slots(f: Emitter, func: S.PrimFunc) -> list[E.Var]:
@@ -27,6 +37,9 @@ def read_slots(f: Emitter, func: S.PrimFunc) -> list[E.Var]:
     for i, symbol in enumerate(symbols):
         value = _slot(f, "i64", len(func.params) + i)
         f.wide[symbol] = value
+    if returns_value(func):
+        number = len(func.params) + len(symbols)
+        f.env[RESULT] = f.op(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
     return symbols
 
 
