@@ -7,13 +7,12 @@ of the kernels. Nothing here needs LLVM, a driver or a device.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 
 from ..base import config
 from ..base.deep import deep_call
 from ..codegen.host_python import HostCode, generate_host
+from ..codegen.source import generate, prepare_kernel
 from ..loopir.expr import const, const_int
 from ..loopir.stmt import IRModule, PrimFunc
 from ..lowering.device_pipeline import run_device_pipeline
@@ -24,12 +23,7 @@ from ..rt.module import Module
 from ..rt.signature import FunctionInfo
 from ..target.target import Target
 from .dump import dump
-from .prepare_device import prepare_kernel
 from .signature import function_info
-
-# loaded for the kind in question only
-_LANGUAGES = {"cuda": "tilewright.codegen.cuda", "opencl": "tilewright.codegen.opencl"}
-DEVICE_KINDS = frozenset(_LANGUAGES)
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,6 @@ def build_device(module: IRModule, target: Target) -> Module:
     built = [deep_call(_build_one, func, key, target) for key, func in module.functions.items()]
     plain = {name: k for b in built for name, k in b.kernels.items()}
     ready = {name: prepare_kernel(kernel, target) for name, kernel in plain.items()}
-    generate: Callable[..., str] = import_module(_LANGUAGES[target.kind.name]).generate
     source = deep_call(generate, ready, target)
     first = built[0].info.name
     dump(first, "tir", lambda: str(IRModule(plain)))

@@ -8,18 +8,24 @@ The host part of such a function is a Python function that the compiler wrote
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
 from ..base.errors import InternalError, TilewrightError
+from .array import NDArray, array
 from .checker import NeedsAdapting, adapt_and_check, make_checker
+from .device import Device
+from .device_array import DeviceArray
 from .diagnose import count_error
 from .drivers import base
 from .function import Function
 from .signature import FunctionInfo
 
 Host = Callable[..., None]
+
+SIMT = Device("simt")
 
 
 class Launcher:
@@ -158,7 +164,7 @@ class DeviceFunction(Function):
     Arrays have to be on one device of the module's kind: `nd.array(x, dev)`.
     """
 
-    __slots__ = ("_code", "_host", "_kind", "text")
+    __slots__ = ("_code", "_host", "_kind", "_simt", "text")
 
     def __init__(self, info: FunctionInfo, text: str, code: KernelCode, kind: str) -> None:
         super().__init__(info, self._no_address)
@@ -166,6 +172,7 @@ class DeviceFunction(Function):
         self._code = code
         self._kind = kind
         self._host: Host | None = None
+        self._simt: DeviceFunction | None = None
 
     def _no_address(self) -> tuple[int, Any]:
         raise TilewrightError(f"{self.name} launches kernels of {self._kind}: it has no address")
@@ -189,8 +196,37 @@ class DeviceFunction(Function):
         try:
             index, slots = check(*args)
         except NeedsAdapting:
+            if self._kind != SIMT.kind and any(_on_simt(a) for a in args):
+                return self.simt()._checked(args)
             index, slots = adapt_and_check(self.info, check, args)[0]
         return self._code.launcher(self._kind, index), slots, host
+
+    def simt(self) -> DeviceFunction:
+        """The same function on arrays of the device simt, where its kernels are interpreted."""
+        if self._simt is None:
+            attrs = {**self.info.attrs, "device_type": SIMT.device_type}
+            info = replace(self.info, attrs=attrs)
+            self._simt = DeviceFunction(info, self.text, self._code, SIMT.kind)
+        return self._simt
+
+    def run_simt(self, *args: Any) -> dict[str, Any]:
+        """Run in the lock-step executor on CPU arrays; outputs are written in place.
+
+        Needs no device. Races, barriers that threads miss, reads of memory that nobody wrote and
+        accesses out of bounds raise SimtError. Returns the report of each kernel's last launch.
+        """
+        if len(args) != self._count:
+            raise count_error(self.info, len(args))
+        moved = [array(a, SIMT) if w.is_array else a for w, a in zip(self.info.args, args)]
+        function = self.simt()
+        function(*moved)
+        for want, mine, given in zip(self.info.args, moved, args):
+            if want.is_output and isinstance(given, NDArray):
+                given.copyfrom(mine)
+            elif want.is_output:
+                given[...] = mine.numpy()
+        kernels = self._code.launcher(SIMT.kind, 0).kernels
+        return {name: getattr(kernel, "last", None) for name, kernel in kernels.items()}
 
     def prepare(self, *args: Any) -> Callable[[], None]:
         """Check arguments once and bind the launches to them; see `Function.prepare`. They go to
@@ -223,3 +259,7 @@ class DeviceFunction(Function):
             return 0
 
         return raw
+
+
+def _on_simt(value: Any) -> bool:
+    return isinstance(value, DeviceArray) and value.device == SIMT
