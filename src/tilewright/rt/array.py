@@ -258,7 +258,7 @@ def empty(
 ) -> NDArray:
     """A new array with undefined elements, aligned to 64 bytes. The lanes of a vector dtype become
     one more dimension."""
-    _resolve(device, mem_scope)
+    where = _resolve(device, mem_scope)
     try:
         sizes = tuple(map(index, shape if isinstance(shape, Iterable) else (shape,)))
     except (TypeError, NotImplementedError):
@@ -266,8 +266,12 @@ def empty(
     if any(s < 0 for s in sizes):
         raise ArgumentError(f"an array cannot have shape {sizes}")
     kind = parse(canonical(dtype))
+    full = sizes if kind.lanes == 1 else (*sizes, kind.lanes)
+    if where.device_type != _CPU.device_type:
+        found: NDArray = _devices().new_array(full, kind.numpy, where)
+        return found
     try:
-        return NDArray(_allocate(sizes if kind.lanes == 1 else (*sizes, kind.lanes), kind.numpy))
+        return NDArray(_allocate(full, kind.numpy))
     except (ValueError, MemoryError, OverflowError) as error:
         raise ArgumentError(f"an array cannot have shape {sizes}: {error}") from None
 
