@@ -8,7 +8,7 @@ from ..base.dtype import parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
 from ..loopir.expr import const
-from .c_expr import bits, bitwise_not
+from .c_expr import bits, bitwise_not, conditional
 from .c_family import ExprRule, bare
 from .c_memory import flat_index
 
@@ -34,7 +34,7 @@ def if_then_else(p: Any, e: E.Call) -> str:
     first, x = p.captured(a)
     second, y = p.captured(b)
     if not first and not second:
-        return f"({test} ? {x} : {y})"
+        return conditional(p, test, x, y, parse(e.dtype))
     name = p.names.fresh("v")
     p.line(f"{p.type(e.dtype)} {name};")
     with p.block(f"if ({bare(test)}) {{"):

@@ -245,11 +245,18 @@ def _select(p: Any, e: E.Select) -> str:
     t, condition = parse(e.dtype), parse(e.condition.dtype)
     if condition.lanes == 1:
         test = p.expr(e.condition)
-        return f"({test} ? {p.expr(e.true_value)} : {p.expr(e.false_value)})"
+        return conditional(p, test, p.expr(e.true_value), p.expr(e.false_value), t)
     if p.native_vector(t):
         return str(p.vector_select(e, t))
     parts = (e.condition, e.true_value, e.false_value)
-    return str(p.lanewise(e, parts, lambda c, a, b: f"({c} ? {a} : {b})"))
+    return str(p.lanewise(e, parts, lambda c, a, b: conditional(p, c, a, b, t)))
+
+
+def conditional(p: Any, test: str, a: str, b: str, t: DType) -> str:
+    """A choice between two values; that of narrow integers is an int in C."""
+    text = f"({test} ? {a} : {b})"
+    narrow = t.is_integer and t.bits < 32 and not (t.lanes > 1 and p.native_vector(t))
+    return str(p.from_int(text, t)) if narrow else text
 
 
 def _cast(p: Any, e: E.Cast) -> str:

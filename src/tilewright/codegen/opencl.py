@@ -27,7 +27,7 @@ from .opencl_preamble import preamble
 from .opencl_types import is_native, mask_name, memory_name, register_bits, struct_text, type_name
 
 _BUILTINS = frozenset((*OPENCL_NAMES.values(), "popcount", "clz", "mad", "native_exp"))
-_OPERATORS = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.Div: "/"}
+_OPERATORS = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.Div: "/", E.Min: "*", E.Max: "+"}
 _FUNCTIONS = {"blockIdx": "get_group_id", "threadIdx": "get_local_id"}
 _HEX = "0123456789abcdef"
 

@@ -2,9 +2,9 @@
 
 A user's rule (`register_intrin_lowering`) comes first; then the compiler's own (lowering/intrin),
 for what the code generator has no code for. What a rule returns is lowered in turn, except that a
-call of the same operation stays as it is. Needs: nothing. Guarantees: every call left is one that
-the code generator knows, or it raises there. Stands before legalize_types, so that rules see the
-types that the user wrote.
+call of the same operation on the same types stays as it is; it must have the type of the call.
+Needs: nothing. Guarantees: every call left is one that the code generator knows, or it raises
+there. Stands before legalize_types, so that rules see the types that the user wrote.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..base.errors import CompileError
+from ..base.errors import CompileError, TilewrightError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.intrin_rules import Rule, find_rule
@@ -50,18 +50,43 @@ class _LowerIntrinsics(Rewriter):
         rule = find_rule(self.kinds, e.op.name, builtin)
         if rule is None:
             return self._arguments(e)
-        result = E.convert(rule(e))
-        if result.dtype != e.dtype:
-            result = E.cast(e.dtype, result)
-        if isinstance(result, E.Call) and result.op is e.op:
+        result = self._result(rule, e)
+        if isinstance(result, E.Call) and result.op is e.op and _same_types(result, e):
             return self._arguments(result)
         if self.depth >= _DEEPEST:
-            raise CompileError(f"the lowering rules of {e.op.name} lead back to themselves")
+            raise CompileError(
+                f"the lowering rules of {e.op.name} for target {self.kinds[0]!r} lead back to "
+                "themselves without end; a rule that cannot lower a call must return it as it is"
+            )
         self.depth += 1
         lowered = self.expr(result)
         self.depth -= 1
         return lowered
 
+    def _result(self, rule: Rule, e: E.Call) -> E.PrimExpr:
+        """What a rule makes of a call, checked."""
+        made = rule(e)
+        what = f"the lowering rule of {e.op.name} for target {self.kinds[0]!r}"
+        try:
+            result = E.convert(made)
+        except TilewrightError:
+            result = None
+        if not isinstance(result, E.PrimExpr) or isinstance(result, E.StringImm):
+            raise CompileError(
+                f"{what} must return an expression (the call itself where it has none), "
+                f"got {made!r}"
+            )
+        if result.dtype != e.dtype:
+            raise CompileError(
+                f"{what} returned an expression of type {result.dtype} for a call of type "
+                f"{e.dtype}: {result}; return one of the call's type, for example by .astype()"
+            )
+        return result
+
     def _arguments(self, e: E.Call) -> E.Call:
         args = self.exprs(e.args)
         return e if args is e.args else E.Call(e.dtype, e.op, args)
+
+
+def _same_types(a: E.Call, b: E.Call) -> bool:
+    return [x.dtype for x in a.args] == [x.dtype for x in b.args]
