@@ -19,7 +19,7 @@ class SimulatedAnnealing:
 
     __slots__ = ("early_stop", "n_iter", "parallel_size")
 
-    def __init__(self, n_iter: int = 500, parallel_size: int = 128, early_stop: int = 50) -> None:
+    def __init__(self, n_iter: int = 150, parallel_size: int = 256, early_stop: int = 30) -> None:
         self.n_iter = n_iter
         self.parallel_size = parallel_size
         self.early_stop = early_stop

@@ -15,7 +15,7 @@ Digits = np.ndarray[Any, np.dtype[np.int64]]
 class DigitTable:
     """Numbers of configurations of a space to digits and back, many at once."""
 
-    __slots__ = ("dims", "space", "weights")
+    __slots__ = ("_narrow", "dims", "space", "weights")
 
     def __init__(self, space: ConfigSpace) -> None:
         self.space = space
@@ -26,6 +26,7 @@ class DigitTable:
         for size in space.dims:
             self.weights.append(weight)
             weight *= size
+        self._narrow = np.array(self.weights, dtype=np.int64) if weight < 1 << 62 else None
 
     def digits(self, indices: Iterable[int]) -> Digits:
         """Rows of digits, shape (configurations, knobs)."""
@@ -34,6 +35,9 @@ class DigitTable:
 
     def indices(self, digits: Digits) -> list[int]:
         """The numbers of rows of digits."""
+        if self._narrow is not None:
+            found: list[int] = (digits @ self._narrow).tolist()
+            return found
         return [sum(d * w for d, w in zip(row, self.weights)) for row in digits.tolist()]
 
     def neighbours(self, digits: Digits, rng: np.random.Generator) -> Digits:

@@ -75,7 +75,13 @@ def shuffled(first: int, count: int, rng: Any) -> Iterator[int]:
         return
     seen: set[int] = set()
     while len(seen) < count:
-        index = first + int(rng.integers(count))
+        index = first + random_below(count, rng)
         if index not in seen:
             seen.add(index)
             yield index
+
+
+def random_below(count: int, rng: Any) -> int:
+    """A number from 0 to count - 1, also where it needs more than 63 bits."""
+    size = (count.bit_length() + 7) // 8 + 8
+    return int.from_bytes(rng.bytes(size), "little") % count

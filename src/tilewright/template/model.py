@@ -17,12 +17,13 @@ class CostModel:
     """Predicts a score that grows with speed. `loss_type`: "rank" learns which of two is faster
     (Chen et al., Learning to Optimize Tensor Programs, NeurIPS 2018), "reg" the relative speed.
 
-    `threads`: of the training; None lets xgboost choose.
+    `threads`: of the model. One is fastest for some hundred measurements: threads would wait for
+    each other longer than they work.
     """
 
     __slots__ = ("_booster", "_parameters", "loss_type")
 
-    def __init__(self, loss_type: str = "rank", threads: int | None = None, seed: int = 0) -> None:
+    def __init__(self, loss_type: str = "rank", threads: int = 1, seed: int = 0) -> None:
         if loss_type not in _LOSSES:
             raise TilewrightError(
                 f"XGBTuner has no loss_type {loss_type!r}; it has {', '.join(_LOSSES)}"
@@ -37,14 +38,13 @@ class CostModel:
             "lambda": 1.0,
             "verbosity": 0,
             "seed": seed,
+            "nthread": threads,
             "disable_default_eval_metric": True,
             "objective": "reg:squarederror" if loss_type == "reg" else "rank:pairwise",
         }
         if loss_type != "reg":
             # all pairs count alike: the slow ones say as much about the knobs as the fast ones
             self._parameters.update(lambdarank_pair_method="mean", lambdarank_num_pair_per_sample=8)
-        if threads:
-            self._parameters["nthread"] = threads
 
     @property
     def is_trained(self) -> bool:

@@ -122,7 +122,7 @@ class XGBTuner(ModelBasedTuner):
             raise TilewrightError(
                 f"XGBTuner has no feature_type {feature_type!r}; it has {', '.join(_FEATURES)}"
             )
-        super().__init__(task, CostModel(loss_type, num_threads), plan_size, seed)
+        super().__init__(task, CostModel(loss_type, num_threads or 1), plan_size, seed)
         if optimizer != "sa":
             if not hasattr(optimizer, "find_maximums"):
                 raise TilewrightError("XGBTuner: optimizer is 'sa' or has find_maximums(...)")

@@ -15,7 +15,7 @@ from .reorder import ReorderEntity, ReorderSpace
 from .split import SplitEntity, SplitSpace, divisors
 from .transform import Axis, VirtualAxis
 
-_ENTITIES: dict[str, Callable[[Any], Any]] = {
+_ENTITIES: dict[str, type[Any]] = {
     "sp": SplitEntity,
     "re": ReorderEntity,
     "an": AnnotateEntity,
@@ -195,7 +195,7 @@ class ConfigSpace:
         for _ in range(_TRIES * max(1, m)):
             if len(found) == m:
                 break
-            index = int(rng.integers(count))
+            index = self.knob2point([int(rng.integers(d)) for d in self.dims])
             if index not in found and self.is_index_valid(index):
                 found[index] = None
         return list(found)
@@ -209,7 +209,8 @@ class ConfigSpace:
 
     def __setitem__(self, name: str, entity: Any) -> None:
         """Replace a knob's choice, by an entity or, for define_knob, a value."""
-        self._entity_map[name] = entity if hasattr(entity, "encode") else OtherOptionEntity(entity)
+        known = isinstance(entity, tuple(_ENTITIES.values()))
+        self._entity_map[name] = entity if known else OtherOptionEntity(entity)
 
     def __contains__(self, name: str) -> bool:
         return name in self._entity_map

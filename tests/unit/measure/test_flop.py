@@ -1,0 +1,42 @@
+"""Operations are counted as one would by hand."""
+
+import pytest
+
+from tilewright import te, tir
+from tilewright.base.errors import TilewrightError
+from tilewright.measure.flop import count_flop
+
+
+def test_a_matrix_product_takes_two_per_step() -> None:
+    A = te.placeholder((4, 5), name="A")
+    B = te.placeholder((5, 6), name="B")
+    k = te.reduce_axis((0, 5), "k")
+    C = te.compute((4, 6), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k))
+    assert count_flop([C.op]) == 2 * 4 * 5 * 6
+
+
+def test_stages_add_up_and_indices_cost_nothing() -> None:
+    A = te.placeholder((8,), name="A")
+    pad = te.compute(
+        (10,), lambda i: tir.if_then_else(tir.all(i >= 1, i < 9), A[i - 1], tir.const(0, "float32"))
+    )
+    out = te.compute((10,), lambda i: te.exp(pad[i // 2 + 1]) + pad[i] * 2.0)
+    assert count_flop([pad.op]) == 0
+    assert count_flop([out.op]) == 3 * 10
+
+
+def test_integers_count_where_they_are_the_result() -> None:
+    A = te.placeholder((8,), "int32", name="A")
+    B = te.compute((8,), lambda i: A[i] + 1)
+    assert count_flop([B.op]) == 8
+
+
+def test_what_cannot_be_counted_is_said() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+    with pytest.raises(TilewrightError, match="extent n"):
+        count_flop([B.op])
+    E = te.extern((8,), [te.placeholder((8,))], lambda i, o: tir.call_packed("f", i[0], o[0]))
+    with pytest.raises(TilewrightError, match="add_flop"):
+        count_flop([E.op])

@@ -1,0 +1,221 @@
+"""Candidates are built and timed; a crash, a hang or nonsense costs that candidate alone."""
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te
+from tilewright.base.errors import TilewrightError
+from tilewright.measure.process import WorkerProcess
+from tilewright.measure.program import construct, describe
+from tilewright.measure.result import MeasureErrorNo as No
+from tilewright.measure.result import Measurement
+from tilewright.measure.runner import Measurer, Timing
+
+LLVM = tvm.target.Target("llvm")
+FAST = {"number": 1, "repeat": 1, "n_parallel": 1, "build_timeout": 60.0, "run_timeout": 60.0}
+
+
+def product(factor: int, n: int = 16) -> dict[str, Any]:
+    A, B = (te.placeholder((n, n), name=x) for x in "AB")
+    k = te.reduce_axis((0, n), "k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    _, inner = s[C].split(C.op.axis[1], factor=factor)
+    s[C].unroll(inner)
+    return describe(s, [A, B, C], LLVM)
+
+
+def calls(name: str, dtype: str = "int32") -> dict[str, Any]:
+    """A candidate that calls a function of the C library."""
+    A = te.placeholder((4,), "int32", name="A")
+    B = te.compute((4,), lambda i: tvm.tir.call_extern(dtype, name, A[i]), name="B")
+    return describe(te.create_schedule(B.op), [A, B], LLVM)
+
+
+def measured(programs: list[dict[str, Any]], **timing: Any) -> list[Measurement]:
+    with Measurer(Timing(**{**FAST, **timing})) as measurer:
+        found = dict(measurer.measure(programs))
+    assert sorted(found) == list(range(len(programs)))
+    return [found[i] for i in range(len(programs))]
+
+
+def test_candidates_travel_as_data_and_run() -> None:
+    found = measured([product(2), product(4)], repeat=2, check=True)
+    for result in found:
+        assert result.ok and len(result.costs) == 2 and result.mean > 0
+        assert result.seconds > 0 and result.timestamp <= time.time()
+
+
+def test_a_described_candidate_is_the_same_function() -> None:
+    program = product(4)
+    assert "trace" in program and "ir" not in program
+    a, b = (np.random.default_rng(i).random((16, 16), "float32") for i in range(2))
+    c = np.zeros((16, 16), "float32")
+    construct(program)(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+def test_a_schedule_with_a_function_inside_travels_as_loops() -> None:
+    A = te.placeholder((8, 4), name="A")
+    B = te.compute((8, 4), lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].transform_layout(lambda i, j: [j, i])
+    program = describe(s, [A, B], LLVM)
+    assert "ir" in program
+    (result,) = measured([program])
+    assert result.ok
+
+
+def test_users_rules_hold_in_workers() -> None:
+    """A rule is a function of this process, so what it makes travels."""
+    from tilewright.loopir.intrin_rules import register_intrin_lowering, remove_rule
+
+    register_intrin_lowering("tir.exp", "llvm", lambda e: e.args[0] + 41.0, level=99)
+    try:
+        A = te.placeholder((4,), name="A")
+        B = te.compute((4,), lambda i: te.exp(A[i]), name="B")
+        program = describe(te.create_schedule(B.op), [A, B], LLVM)
+    finally:
+        remove_rule("tir.exp", "llvm")
+    out = np.zeros(4, "float32")
+    construct(program)(np.ones(4, "float32"), out)
+    assert out.tolist() == [42.0] * 4
+
+
+def test_a_crash_costs_that_candidate_alone() -> None:
+    """`abort` ends the process that calls it: what it had built besides is built again."""
+    found = measured([product(2), calls("abort"), product(4)])
+    assert [r.error_no for r in found] == [No.NO_ERROR, No.RUNTIME_DEVICE, No.NO_ERROR]
+    assert "SIGABRT" in found[1].message
+
+
+def test_a_hang_costs_that_candidate_alone() -> None:
+    """`pause` never returns."""
+    found = measured([product(2), calls("pause"), product(4)], run_timeout=3.0)
+    assert [r.error_no for r in found] == [No.NO_ERROR, No.RUN_TIMEOUT, No.NO_ERROR]
+    assert "more than 3 s" in found[1].message
+
+
+def test_a_crash_that_takes_built_ones_along_in_two_workers() -> None:
+    programs = [calls("abort"), product(2), calls("abort"), product(4), calls("abort"), product(8)]
+    found = measured(programs, n_parallel=2)
+    assert [r.ok for r in found] == [False, True] * 3
+
+
+def test_a_build_that_takes_too_long_is_given_up() -> None:
+    n = 1 << 12
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0 + te.exp(A[i]), name="B")
+    s = te.create_schedule(B.op)
+    s[B].unroll(B.op.axis[0])
+    slow = describe(s, [A, B], LLVM)
+    found = measured([slow, product(2)], build_timeout=0.01)
+    assert found[0].error_no == No.BUILD_TIMEOUT
+    assert "more than 0.01 s" in found[0].message
+
+
+def test_damaged_candidates_are_errors_of_their_own() -> None:
+    unfit = {**product(2), "trace": product(2)["trace"].replace('"split"', '"spilt"')}
+    other = {**product(2), "tensors": "{}"}
+    missing = {"target": LLVM.export(), "ir": "nonsense"}
+    found = measured([unfit, other, missing, product(2)])
+    assert all(r.error_no in (No.INSTANTIATION_ERROR, No.COMPILE_HOST) for r in found[:3])
+    assert found[3].ok
+    assert "saved as JSON" in found[1].message
+
+
+def test_a_missing_external_function_is_an_error_with_its_name() -> None:
+    (result,) = measured([calls("no_such_function_anywhere")])
+    assert not result.ok and "no_such_function_anywhere" in result.message
+
+
+def test_a_symbolic_shape_cannot_be_measured() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+    (result,) = measured([describe(te.create_schedule(B.op), [A, B], LLVM)])
+    assert result.error_no == No.RUNTIME_DEVICE and "constant shapes" in result.message
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "bool", "float64"])
+def test_arguments_of_every_type_can_be_made(dtype: str) -> None:
+    A = te.placeholder((8,), dtype, name="A")
+    B = te.compute((8,), lambda i: A[7 - i], name="B")
+    (result,) = measured([describe(te.create_schedule(B.op), [A, B], LLVM)], check=True)
+    assert result.ok, result.message
+
+
+def test_a_wrong_answer_is_found() -> None:
+    """The loops of one computation pretend to be another's schedule."""
+    A = te.placeholder((8,), name="A")
+    right, wrong = (te.compute((8,), lambda i, c=c: A[i] + c, name="B") for c in (1.0, 2.0))
+    honest = describe(te.create_schedule(right.op), [A, right], LLVM)
+    module = tvm.lower(te.create_schedule(wrong.op), [A, wrong], name="candidate")
+    forged = {**honest, "ir": tvm.ir.save_json(module)}
+    found = measured([honest, forged], check=True)
+    assert found[0].ok and found[1].error_no == No.WRONG_ANSWER
+    assert "B[0] is" in found[1].message and "8 of 8 elements" in found[1].message
+
+
+def test_a_clearly_slower_candidate_is_run_but_once() -> None:
+    program = product(2, n=256)
+    with Measurer(Timing(**{**FAST, "repeat": 3})) as measurer:
+        ((_, slow),) = measurer.measure([program], best=1e-9)
+        ((_, alone),) = measurer.measure([program])
+    assert slow.early and len(slow.costs) == 1
+    assert not alone.early and len(alone.costs) == 3
+    (patient,) = measured([program], repeat=3, stop_early=False)
+    assert not patient.early
+
+
+def test_options_of_this_process_hold_in_workers() -> None:
+    """A pass that does not exist is refused where the candidate is lowered: in the worker."""
+    program = product(2)
+    with tvm.transform.PassContext(disabled_pass=["no_such_pass"]):
+        (result,) = measured([program])
+    assert result.error_no == No.COMPILE_HOST and "no_such_pass" in result.message
+    (result,) = measured([program])
+    assert result.ok
+
+
+def test_unknown_requests_are_answered() -> None:
+    worker = WorkerProcess()
+    try:
+        while not worker.ready:
+            worker.receive()
+        worker.send({"op": "dance", "id": 7}, 7, 60.0)
+        while not worker.replies:
+            assert worker.receive()
+        assert worker.replies[0]["error"] == No.UNKNOWN_ERROR
+        assert "dance" in worker.replies[0]["message"]
+    finally:
+        worker.close()
+
+
+def test_what_a_candidate_prints_does_not_reach_the_messages() -> None:
+    found = measured([calls("putchar"), product(2)])
+    assert [r.ok for r in found] == [True, True]
+
+
+def test_workers_end_with_the_search() -> None:
+    measurer = Measurer(Timing(**FAST))
+    running = measurer.measure([product(2), product(4)])
+    next(running)
+    (worker,) = measurer._workers
+    pid = worker._process.pid
+    running.close()
+    measurer.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(TilewrightError, match="at least 1"):
+        Timing(number=0)
+    with pytest.raises(TilewrightError, match="timeouts"):
+        Timing(run_timeout=0)
