@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.unit.rt.kernels import array, checked, scalar
+from tilewright import te
 from tilewright.base import config
 from tilewright.base.errors import ArgumentError, TargetError, TilewrightError
 from tilewright.rt import array as nd
 from tilewright.rt.device import Device, cuda
 from tilewright.target import Target
+from tilewright.target.host import detectable_features, host_features
 
 MATMUL = checked(
     [
@@ -117,7 +120,31 @@ def test_overlap():
         ("llvm -mattr=+avx9", ["unknown feature 'avx9'", "avx2"]),
         ("llvm -mtriple=nowhere", ["unknown target triple 'nowhere'"]),
         ("llvm -march=x", ["no attribute 'march'", "mcpu, model, mtriple"]),
-        ("llvm -num-cores=many", ["'num-cores' takes int, got 'many'"]),
+        ("llvm -num-cores=many", ["'num-cores' takes int, at least 1, got 'many'"]),
+        ("llvm -num-cores=0", ["'num-cores' takes int, at least 1, got '0'"]),
+        ("llvm -l2_cache_size_bytes=-5", ["takes int, at least 0, got '-5'"]),
+        ("llvm -vector-width=7", ["'vector-width' takes one of 64, 128, 256, 512", "got '7'"]),
+        ('{"kind": "llvm", "num-cores": true}', ["takes int, at least 1, got True"]),
+        ('{"kind": "llvm", "num-cores": 2.5}', ["takes int, at least 1, got 2.5"]),
+        ('{"kind": "llvm", "mattr": [3]}', ["'mattr' takes a list, got [3]"]),
+        ('{"kind": "llvm", "mcpu": "a\\nb"}', ["'mcpu' takes str, got 'a\\nb'"]),
+        ("llvm -mcpu='x", ["cannot be read: No closing quotation"]),
+        ("llvm -mcpu", ["attribute 'mcpu' takes str, got ''"]),
+        ("llvm -mabi=lp64d", ["-mabi=lp64d: code for x86_64", "has one ABI"]),
+        ("llvm -mattr=+help", ["unknown feature 'help'"]),
+        ("llvm -mattr=+16bit-mode", ["the mode of code follows from -mtriple"]),
+        ("llvm -mtriple=nvptx64-nvidia-cuda", ["kind 'llvm' is for CPUs (x86, AArch64"]),
+        ("llvm -mtriple=amdgcn-amd-amdhsa -mcpu=gfx900", ["kind 'llvm' is for CPUs"]),
+        (
+            "llvm -mtriple=sparc-linux-gnu",
+            ["unknown target triple 'sparc-linux-gnu'; kind 'llvm' is"],
+        ),
+        ("llvm -mtriple=riscv64-linux-gnu -mabi=big", ["ABI 'big' does not fit", "'big' is not"]),
+        ("llvm -mtriple=riscv64-linux-gnu -mabi=ilp32", ["ABI 'ilp32' does not fit", "32-bit ABI"]),
+        (
+            "llvm -mtriple=aarch64-linux-gnu -mattr=+reserve-x1",
+            ["LLVM cannot generate code for CPU 'generic' with +reserve-x1", "function calls"],
+        ),
         ("llvm skylake", ["expected -NAME=VALUE, got 'skylake'"]),
         ("llvm -mcpu=a -mcpu=b", ["gives 'mcpu' twice"]),
         ('{"kind": 3}', ["a target needs a 'kind'"]),
@@ -125,12 +152,46 @@ def test_overlap():
     ],
 )
 def test_targets(text, words):
-    if "x86" not in Target("llvm").triple and ("mcpu" in text or "mattr" in text):
+    if (
+        "x86" not in Target("llvm").triple
+        and ("mcpu" in text or "mattr" in text)
+        and "{" not in text
+    ):
         text = f"{text} -mtriple=x86_64-unknown-linux-gnu"
     with pytest.raises(TargetError) as caught:
         Target(text)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("target", [{3: 4, "kind": "llvm"}, {"kind": None}, None, 3, [], b"llvm"])
+def test_what_is_no_target(target):
+    with pytest.raises(TargetError, match=r"a target is text|needs a 'kind'|have names"):
+        Target(target)
+
+
+@pytest.mark.parametrize(
+    ("triple", "words"),
+    [
+        ("x86_64-apple-darwin", "it is for darwin, this machine runs linux"),
+        ("x86_64-pc-windows-msvc", "it is for windows, this machine runs linux"),
+        ("x86_64-linux-gnux32", "it is for linux-x32, this machine runs linux"),
+        ("wasm32-unknown-unknown", "it is for wasm32, this machine is "),
+    ],
+)
+def test_code_for_other_systems_is_not_run(triple, words):
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] * 2.0)
+    f = tvm.build(te.create_schedule(b.op), [a, b], f"llvm -mtriple={triple}")
+    assert f.get_source("asm")
+    with pytest.raises(TilewrightError, match=f"cannot run code for target .*: {words}"):
+        f(np.zeros(8, "float32"), np.zeros(8, "float32"))
+
+
+@pytest.mark.skipif("x86" not in Target("llvm").triple, reason="needs an x86 CPU")
+def test_features_that_this_cpu_lacks_are_named():
+    lacking = sorted(detectable_features() - host_features())[0]
+    assert lacking in Target(f"llvm -mattr=+{lacking}").missing_on_host()
 
 
 def test_a_cpu_that_makes_llvm_abort_is_an_error():

@@ -167,7 +167,8 @@ def test_prefetch_offsets():
     refused(s, lambda: s[c].prefetch(b, i, None), "the offset of a prefetch: cannot use None")
     refused(s, lambda: s[c].prefetch(b, i, 1.5), "must be an integer, got 1.5")
     refused(s, lambda: s[c].prefetch(b, i, 2**40), "must fit 32 bits")
-    refused(s, lambda: s[b].prefetch(c, b.op.axis[0], 1), "B does not read C")
+    foreign = te.placeholder((4,), name="F")
+    refused(s, lambda: s[b].prefetch(foreign, b.op.axis[0], 1), "Cannot find the stage for F")
 
 
 def test_store_predicates():

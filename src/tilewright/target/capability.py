@@ -36,6 +36,30 @@ def architecture(triple: str) -> str:
     return arch
 
 
+_SYSTEM_NAMES = """
+    linux darwin macos ios windows win32 cygwin uefi freebsd netbsd openbsd android wasi fuchsia
+    none
+"""
+_SYSTEMS = tuple(_SYSTEM_NAMES.split())
+_CPU_NAMES = """
+    x86_64 x86 aarch64 arm riscv64 riscv32 wasm32 wasm64 s390x powerpc64le ppc64le loongarch64
+"""
+_CPUS = frozenset(_CPU_NAMES.split())
+
+
+def is_cpu(triple: str) -> bool:
+    """Whether LLVM's code for a triple is for a CPU that all of our code can be selected for; on
+    others, such as GPUs, LLVM aborts the process."""
+    return architecture(triple) in _CPUS
+
+
+def system(triple: str) -> str:
+    """The operating system of a triple, with "-x32" for that ABI; empty where it names none."""
+    parts = triple.lower().split("-")[1:]
+    found = next((s for p in parts for s in _SYSTEMS if p.startswith(s)), "")
+    return f"{found}-x32" if parts and parts[-1].endswith("x32") else found
+
+
 def capabilities_of(triple: str, features: frozenset[str]) -> Capabilities:
     """Capabilities of an architecture with these extensions switched on."""
     arch = architecture(triple)

@@ -40,6 +40,12 @@ def host_features() -> frozenset[str]:
 
 
 @cache
+def detectable_features() -> frozenset[str]:
+    """The features that LLVM can see on CPUs like this machine's, there or not."""
+    return frozenset(_binding().get_host_cpu_features())
+
+
+@cache
 def host_feature_text() -> str:
     """LLVM's feature string of this machine: each known feature with + or -."""
     return str(_binding().get_host_cpu_features().flatten())
@@ -93,6 +99,8 @@ def probe_features(triple: str, cpu: str, features: str, abi: str = "") -> froze
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         reason = next((line for line in lines if "LLVM ERROR" in line), lines[-1])
         raise TargetError(f"LLVM cannot generate code for {what}: {reason}")
+    if "target-abi" in done.stderr:
+        raise TargetError(f"ABI {abi!r} does not fit {what}: {done.stderr.splitlines()[0]}")
     answer = json.loads(done.stdout)
     if "unknown" in answer:
         raise TargetError(_unknown(answer, triple))

@@ -10,12 +10,15 @@ from ..base.errors import TargetError
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute of a target kind. `type` is str, int, bool or list (a comma-separated one)."""
+    """One attribute of a target kind. `type` is str, int, bool or list (a comma-separated one);
+    an int is one of `choices`, or at least `least`."""
 
     name: str
     type: type
     doc: str
     default: Any = None
+    least: int = 0
+    choices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,14 +67,15 @@ _COMMON = (
     Attribute("device", str, "family of devices, such as arm_cpu or mali; becomes the first key"),
     Attribute("model", str, "model of the device, for records of measurements"),
     Attribute("libs", list, "external libraries that the code may call"),
-    Attribute("num-cores", int, "CPU cores to plan for (default: those of this machine)"),
+    Attribute("num-cores", int, "CPU cores to plan for (default: those of this machine)", least=1),
 )
+_WIDTHS = (64, 128, 256, 512, 1024, 2048)
 _CPU = (
     Attribute("mcpu", str, "CPU by LLVM's name; without it, or as 'native', the host's"),
     Attribute("mtriple", str, "LLVM target triple (default: the host's)"),
     Attribute("mattr", list, "features to switch on or off: +avx2,-avx512f"),
     Attribute("mabi", str, "name of the ABI, for example lp64d on RISC-V"),
-    Attribute("vector-width", int, "vector width to generate code for, in bits"),
+    Attribute("vector-width", int, "vector width to generate code for, in bits", choices=_WIDTHS),
     Attribute("l1_cache_size_bytes", int, "level 1 data cache of a core"),
     Attribute("l2_cache_size_bytes", int, "level 2 cache of a core"),
     Attribute("l3_cache_size_bytes", int, "level 3 cache, all cores together"),

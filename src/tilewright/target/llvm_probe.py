@@ -84,6 +84,23 @@ declare i64 @llvm.cttz.i64(i64, i1)
 declare <16 x i32> @llvm.ctpop.v16i32(<16 x i32>)
 """
 
+# what compiled functions are made of: LLVM ends the process where a CPU cannot do one of these
+_EVERYDAY = """
+declare i32 @callback(ptr)
+define i32 @everyday(ptr %p, double %x, half %h, i64 %n, <4 x float> %v) {
+  %d = fmul double %x, %x
+  %f = fpext half %h to float
+  %w = fmul <4 x float> %v, %v
+  %q = sdiv i64 %n, 3
+  store <4 x float> %w, ptr %p, align 4
+  %a = getelementptr i8, ptr %p, i64 %q
+  store double %d, ptr %a, align 8
+  store float %f, ptr %p, align 4
+  %r = call i32 @callback(ptr %p)
+  ret i32 %r
+}
+"""
+
 
 def _probes(triple: str) -> tuple[tuple[str, str, str, str, str], ...]:
     arch = triple.partition("-")[0]
@@ -135,6 +152,7 @@ def ask(triple: str, cpu: str, features: str, abi: str) -> dict[str, Any]:
         names = _listed(text, "CPUs" if what == "CPU" else "features")
         return {"unknown": what, "name": bad.group(1).lstrip("+-"), "known": names}
     machine = target.create_target_machine(cpu, features, **options)
+    machine.emit_object(llvm.parse_assembly(f'target triple = "{triple}"\n{_EVERYDAY}'))
     found = []
     for name, result, arguments, body, pattern in _probes(triple):
         text = f'target triple = "{triple}"\n{_DECLARATIONS}define {result} @f({arguments}) {{\n'

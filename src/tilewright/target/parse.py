@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,7 +23,10 @@ def split_text(text: str) -> dict[str, Any]:
             return dict(json.loads(text))
         except ValueError as error:
             raise TargetError(f"target {text!r} is not valid JSON: {error}") from None
-    words = shlex.split(text)
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise TargetError(f"target {text!r} cannot be read: {error}") from None
     if not words:
         raise TargetError("the target is empty; expected for example 'llvm -mcpu=native'")
     config: dict[str, Any] = {"kind": words[0]}
@@ -59,17 +63,38 @@ def convert(kind: TargetKind, attribute: Attribute, value: Any) -> Any:
     try:
         if attribute.type is list:
             words: Iterable[Any] = value.split(",") if isinstance(value, str) else value
-            return tuple(str(w) for w in words if w != "")
+            return tuple(_word(w) for w in words if w != "")
         if attribute.type is bool:
             return value if isinstance(value, bool) else _BOOLS[str(value).lower()]
-        if attribute.type is str and not (isinstance(value, str) and value):
-            raise ValueError
-        return attribute.type(value)
+        return _word(value) if attribute.type is str else _number(attribute, value)
     except (ValueError, KeyError, TypeError):
         raise TargetError(
-            f"target kind {kind.name!r}: attribute {attribute.name!r} takes "
-            f"{'a list' if attribute.type is list else attribute.type.__name__}, got {value!r}"
+            f"target kind {kind.name!r}: attribute {attribute.name!r} takes {_wanted(attribute)}, "
+            f"got {value!r}"
         ) from None
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise ValueError
+    return value
+
+
+def _number(attribute: Attribute, value: Any) -> int:
+    number = int(value) if isinstance(value, str) else operator.index(value)
+    if isinstance(value, bool) or number < attribute.least:
+        raise ValueError
+    if attribute.choices and number not in attribute.choices:
+        raise ValueError
+    return number
+
+
+def _wanted(attribute: Attribute) -> str:
+    if attribute.choices:
+        return f"one of {', '.join(map(str, attribute.choices))}"
+    if attribute.type is int:
+        return f"int, at least {attribute.least}"
+    return "a list" if attribute.type is list else attribute.type.__name__
 
 
 def write_text(kind: TargetKind, items: Items) -> str:

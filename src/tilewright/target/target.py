@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base.errors import TargetError
 from . import host as machine
-from .capability import Capabilities, architecture, capabilities_of
+from .capability import Capabilities, architecture, capabilities_of, is_cpu, system
 from .kinds import KINDS, TargetKind, find_kind
 from .parse import Items, read_attributes, split_text, write_text
 
@@ -184,6 +184,9 @@ class Target:
         mine, theirs = architecture(machine.host_triple()), architecture(triple)
         if mine != theirs:
             return f"it is for {theirs}, this machine is {mine}"
+        here, there = system(machine.host_triple()), system(triple)
+        if there and here != there:
+            return f"it is for {there}, this machine runs {here}"
         lacking = sorted(features - machine.host_features())
         return f"this CPU ({machine.host_cpu()}) lacks {', '.join(lacking)}" if lacking else ""
 
@@ -278,6 +281,8 @@ def _read(target: str | Mapping[str, Any]) -> tuple[TargetKind, Items, Target | 
     name = config.pop("kind", None)
     if not isinstance(name, str):
         raise TargetError(f"a target needs a 'kind': one of {', '.join(sorted(KINDS))}")
+    if not all(isinstance(key, str) for key in config):
+        raise TargetError(f"the attributes of a target have names, got {[*config]}")
     kind = find_kind(name)
     host = config.pop("host", None)
     config.pop("tag", None)
@@ -297,15 +302,31 @@ def _attributes(target: Target) -> Mapping[str, Any]:
 @lru_cache(maxsize=256)
 def _active_features(target: Target) -> frozenset[str]:
     given = [_signed(f) for f in target.mattr]
+    if "+help" in given:  # LLVM would list all it has and go on
+        raise TargetError(f"unknown feature 'help' for {target.triple}")
+    modes = [f for f in given if f.endswith(("bit-mode", "thumb-mode"))]
+    if modes:
+        raise TargetError(f"-mattr={modes[0]}: the mode of code follows from -mtriple")
     if target.mcpu == "native":
         raise TargetError(
             f"-mcpu=native with -mtriple={target.triple}: this machine is {machine.host_triple()}"
         )
-    if target.is_native:
+    if not is_cpu(target.triple):
+        raise TargetError(
+            f"unknown target triple {target.triple!r}; kind {target.kind.name!r} is for CPUs "
+            "(x86, AArch64, ARM, RISC-V, PowerPC, s390x, LoongArch, WebAssembly)"
+        )
+    if target.abi and architecture(target.triple) in ("x86_64", "x86"):
+        raise TargetError(f"-mabi={target.abi}: code for {target.triple} has one ABI, without name")
+    if target.is_native and not target.abi:
         host = machine.host_features()
         if all(f[0] == "+" and f[1:] in host for f in given):
             return host
-    return machine.probe_features(target.triple, target.cpu, target.features, target.abi)
+    found = machine.probe_features(target.triple, target.cpu, target.features, target.abi)
+    if architecture(target.triple) != architecture(machine.host_triple()):
+        return found
+    wanted = {f[1:] for f in given if f[0] == "+"}
+    return found | (wanted & machine.detectable_features())
 
 
 @lru_cache(maxsize=256)
