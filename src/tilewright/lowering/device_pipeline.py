@@ -15,6 +15,7 @@ from ..loopir.verify import verify
 from ..target.target import Target
 from .lower_thread_allreduce import lower_thread_allreduce
 from .lower_warp_memory import lower_warp_memory
+from .merge_shared import merge_shared
 from .split_host_device import DeviceProgram, split_host_device
 from .sync_threads import sync_threads
 from .unify_threads import unify_threads
@@ -34,6 +35,7 @@ def _plain(one: Callable[[PrimFunc], PrimFunc]) -> DevicePass:
 PASSES: tuple[DevicePass, ...] = (
     _plain(unify_threads),  # first: all that follow see which threads run
     _plain(verify_memory),  # before anything is added to the user's program
+    _plain(merge_shared),  # before barriers, which sharing may need more of
     _plain(sync_threads),  # when every access stands where it will be
     lower_thread_allreduce,  # brings its own barriers: after those for the user's statements
     lower_warp_memory,  # last: reads of other lanes become shuffles

@@ -17,6 +17,7 @@ from ..loopir.effects import is_pure
 from ..loopir.expr import const
 from ..loopir.operators import logical_and
 from ..loopir.visit import free_vars, nodes
+from .statement_accesses import is_barrier
 
 _PRIVATE = ("local", "warp", "wmma", "m16n8k8")
 
@@ -108,9 +109,9 @@ class Spreader:
             return self.parts(c, s)
         if kind is S.For:
             if self.uniform.loop(s):
-                return s.with_body(self.under(c, s.body))
+                return _loop(s, self.under(c, s.body))
             even = self.even_loop(s)
-            return even.with_body(self.under(c, even.body))
+            return _loop(even, self.under(c, even.body))
         if kind is S.Allocate:
             return S.Allocate(s.buffer, self.under(c, s.body), s.annotations)
         if kind is S.AttrStmt:
@@ -119,8 +120,9 @@ class Spreader:
             return S.LetStmt(s.var, s.value, self.under(c, s.body))
         if kind is S.IfThenElse:
             return self.nested(c, s)
-        if kind is S.Evaluate:
-            return s  # the barrier itself
+        if is_barrier(s):
+            done: S.Stmt = s
+            return done
         self.refuse(f"the condition {c}")
 
     def parts(self, c: Any, s: S.SeqStmt) -> S.Stmt:
@@ -180,3 +182,7 @@ class Spreader:
 
 def _reads(e: Any) -> bool:
     return any(type(x) is E.BufferLoad for x in nodes(e))
+
+
+def _loop(s: S.For, body: S.Stmt) -> S.Stmt:
+    return S.For(s.loop_var, s.min, s.extent, s.kind, body, s.thread_binding, s.annotations)

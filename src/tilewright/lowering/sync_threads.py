@@ -10,6 +10,7 @@ from ..loopir import stmt as S
 from ..loopir.calls import storage_sync
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import nodes
 from .spread_conditions import Spreader, Uniformity
 from .statement_accesses import StatementAccesses, is_barrier
 from .thread_accesses import Access, Conflicts
@@ -46,7 +47,9 @@ class _Kernels(Rewriter):
         while is_launch(inner):
             axes.append((inner.node, inner.value))
             inner = inner.body
-        body = sync_kernel(inner, [(a.var, n) for a, n in axes if _in_block(a)], self.name)
+        threads = [(a.var, n) for a, n in axes if _in_block(a)]
+        blocks = {a.var: (0, n.value) for a, n in axes if isinstance(n, E.IntImm)}
+        body = sync_kernel(inner, threads, blocks, self.name)
         if body is inner:
             return s
         for axis, extent in reversed(axes):
@@ -58,11 +61,22 @@ def _in_block(axis: Any) -> bool:
     return bool(axis.thread_tag.startswith("threadIdx"))
 
 
-def sync_kernel(body: S.Stmt, threads: Sequence[tuple[E.Var, Any]], name: str) -> S.Stmt:
-    """The body of one kernel with its barriers. `threads`: variables and extents of the block."""
+def sync_kernel(
+    body: S.Stmt,
+    threads: Sequence[tuple[E.Var, Any]],
+    ranges: dict[E.Var, tuple[int, int]],
+    name: str,
+) -> S.Stmt:
+    """The body of one kernel with its barriers. `threads`: variables and extents of the block;
+    `ranges`: least value and number of values of block indices, where they are known."""
     if all(const_int(n) == 1 for _, n in threads):
         return body
-    return _Sync(body, threads, name).flow(body, []).stmt
+    for s in nodes(body):
+        if type(s) is S.For:
+            low, extent = const_int(s.min), const_int(s.extent)
+            if low is not None and extent is not None:
+                ranges[s.loop_var] = (low, max(extent, 0))
+    return _Sync(body, threads, ranges, name).flow(body, []).stmt
 
 
 class Flow(NamedTuple):
@@ -80,8 +94,14 @@ class Flow(NamedTuple):
 
 
 class _Sync:
-    def __init__(self, body: S.Stmt, threads: Sequence[tuple[E.Var, Any]], name: str) -> None:
-        self.conflicts = Conflicts(threads)
+    def __init__(
+        self,
+        body: S.Stmt,
+        threads: Sequence[tuple[E.Var, Any]],
+        ranges: dict[E.Var, tuple[int, int]],
+        name: str,
+    ) -> None:
+        self.conflicts = Conflicts(threads, ranges)
         self.accesses = StatementAccesses(body)
         self.uniform = Uniformity(body, threads)
         self.spreader = Spreader(self.uniform, name, lambda s: self.alone(s).barrier)

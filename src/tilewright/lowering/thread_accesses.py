@@ -9,9 +9,9 @@ trying all residues; where nothing can be said, accesses are taken to conflict.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import lcm
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from .index_values import Unknown, values_of
 
 MOST_POINTS = 1 << 22
 _PRIVATE = (E.BufferLoad, E.Call, E.Let)
-_MOST_RESIDUES = 32
+_MOST_CASES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,14 @@ class _Owners:
 class Conflicts:
     """Answers whether two accesses may be of one element by different threads of a block."""
 
-    def __init__(self, threads: Sequence[tuple[E.Var, Any]]) -> None:
+    def __init__(
+        self,
+        threads: Sequence[tuple[E.Var, Any]],
+        ranges: Mapping[E.Var, tuple[int, int]] | None = None,
+    ) -> None:
+        """`threads`: variables and extents of the block; `ranges`: least value and number of
+        values of other variables, where they are constants."""
+        self.ranges = ranges or {}
         sizes = [const_int(n) for _, n in threads]
         self.known = all(n is not None for n in sizes)
         self.count = int(np.prod([n or 1 for n in sizes], dtype=np.int64)) if self.known else 0
@@ -81,7 +88,8 @@ class Conflicts:
             grid = np.indices([n or 1 for n in sizes]).reshape(len(sizes), -1)
             self.threads = {v: grid[i] for i, (v, _) in enumerate(threads)}
         self.answers: dict[tuple[int, int], tuple[Access, Access, bool]] = {}
-        self.owners: dict[tuple[int, Any], tuple[Access, _Owners | None]] = {}
+        self.owners: dict[int, tuple[Access, _Owners | None]] = {}
+        self.cases: dict[tuple[int, Any], tuple[Access, Access]] = {}
 
     def between(self, a: Access, b: Access) -> bool:
         """Whether a barrier must separate them."""
@@ -96,12 +104,63 @@ class Conflicts:
     def _conflict(self, a: Access, b: Access) -> bool:
         if not self.known or a.index is None or b.index is None or a.nbytes != b.nbytes:
             return True
-        free = [v for v in _variables(a) if not self._varies(a, v)]
-        free += [v for v in _variables(b) if not self._varies(b, v) and v not in free]
-        try:
-            return any(self._overlap(a, b, residue) for residue in _residues(a, b, free))
-        except Unknown:
-            return True
+        for cases in (self._residues, self._values):
+            try:
+                return any(self._overlap(self._case(a, c), self._case(b, c)) for c in cases(a, b))
+            except Unknown:
+                continue
+        return True
+
+    def _free(self, a: Access, b: Access, everywhere: bool) -> list[E.Var]:
+        """Variables with one value for all threads: of the indices, or `everywhere`."""
+        found: dict[E.Var, None] = {}
+        for x in (a, b):
+            parts = [x.index]
+            if everywhere:
+                parts += [*x.guards, *(e for _, low, n in x.loops for e in (low, n))]
+            used = (v for e in parts for v in nodes(e) if isinstance(v, E.Var))
+            found.update(dict.fromkeys(v for v in used if not self._varies(x, v)))
+        return list(found)
+
+    def _residues(self, a: Access, b: Access) -> list[dict[E.Var, Any]]:
+        """The cases to look at: variables that stand under a division by a constant, as that
+        constant times another variable plus each remainder."""
+        free = self._free(a, b, False)
+        periods: dict[E.Var, int] = {}
+        for x in (*nodes(a.index), *nodes(b.index)):
+            if type(x) in (E.FloorMod, E.FloorDiv, E.Mod, E.Div):
+                divisor = const_int(x.b)
+                for v in nodes(x.a):
+                    if v in free and divisor:
+                        periods[v] = lcm(periods.get(v, 1), abs(divisor))
+        if prod(periods.values()) > _MOST_CASES:
+            return [{}]
+        multiples = {v: E.Var(f"{v.name}_q", v.dtype) for v in periods}
+        cases = itertools.product(*(range(p) for p in periods.values()))
+        return [
+            {v: multiples[v] * p + r for (v, p), r in zip(periods.items(), rests)}
+            for rests in cases
+        ]
+
+    def _values(self, a: Access, b: Access) -> list[dict[E.Var, Any]]:
+        """All values of the variables, where they are few."""
+        free = [v for v in self._free(a, b, True) if v in self.ranges]
+        spans = [self.ranges[v] for v in free]
+        if not free or prod(n for _, n in spans) > _MOST_CASES:
+            raise Unknown
+        choices = [[const(low + i, v.dtype) for i in range(n)] for v, (low, n) in zip(free, spans)]
+        return [dict(zip(free, case)) for case in itertools.product(*choices)]
+
+    def _case(self, a: Access, values: dict[E.Var, Any]) -> Access:
+        if not values:
+            return a
+        key = (id(a), tuple((v, str(e)) for v, e in values.items()))
+        found = self.cases.get(key)
+        if found is None:
+            moved = a.at(values)
+            simple = replace(moved, index=Analyzer().simplify(moved.index))
+            found = self.cases[key] = (a, simple)
+        return found[1]
 
     def _varies(self, a: Access, v: E.Var) -> bool:
         return v in self.threads or any(v is loop for loop, _, _ in a.loops)
@@ -110,13 +169,13 @@ class Conflicts:
         """Whether a node may have another value in each thread."""
         return type(x) in _PRIVATE if not isinstance(x, E.Var) else self._varies(a, x)
 
-    def _overlap(self, a: Access, b: Access, residue: dict[E.Var, Any]) -> bool:
-        ua, va = self._parts(a, residue)
-        ub, vb = self._parts(b, residue)
-        shift = const_int(Analyzer().simplify(ua - ub))
+    def _overlap(self, a: Access, b: Access) -> bool:
+        same_a, varying_a = self._parts(a)
+        same_b, varying_b = self._parts(b)
+        shift = const_int(Analyzer().simplify(same_a - same_b))
         if shift is None:
             raise Unknown
-        x, y = self._owned(a, va, residue), self._owned(b, vb, residue)
+        x, y = self._owned(a, varying_a), self._owned(b, varying_b)
         first = max(x.first + shift, y.first)
         end = min(x.first + shift + len(x.low), y.first + len(y.low))
         if first >= end:
@@ -129,27 +188,21 @@ class Conflicts:
         one = (low == high) & (other_low == other_high) & (low == other_low)
         return bool(np.any(both & ~one))
 
-    def _parts(self, a: Access, residue: dict[E.Var, Any]) -> tuple[Any, list[tuple[int, Any]]]:
+    def _parts(self, a: Access) -> tuple[Any, list[tuple[int, Any]]]:
         """The index as what is the same for all threads, and terms that are not."""
-        index = a.index
-        if residue:
-            index = Analyzer().simplify(substitute(index, residue))
         same: Any = const(0)
         varying: list[tuple[int, Any]] = []
-        for factor, term in _terms(index):
+        for factor, term in _terms(a.index):
             if any(self._moves(a, x) for x in nodes(term)):
                 varying.append((factor, term))
             else:
                 same = same + term * factor
         return same, varying
 
-    def _owned(
-        self, a: Access, varying: list[tuple[int, Any]], residue: dict[E.Var, Any]
-    ) -> _Owners:
-        key = (id(a), tuple((v, str(r)) for v, r in residue.items()))
-        found = self.owners.get(key)
+    def _owned(self, a: Access, varying: list[tuple[int, Any]]) -> _Owners:
+        found = self.owners.get(id(a))
         if found is None:
-            found = self.owners[key] = (a, self._enumerate(a, varying))
+            found = self.owners[id(a)] = (a, self._enumerate(a, varying))
         if found[1] is None:
             raise Unknown
         return found[1]
@@ -206,10 +259,6 @@ class Conflicts:
         return _Owners(first, low, high)
 
 
-def _variables(a: Access) -> list[E.Var]:
-    return list(dict.fromkeys(v for v in nodes(a.index) if isinstance(v, E.Var)))
-
-
 def _terms(e: Any, factor: int = 1) -> list[tuple[int, Any]]:
     """e as a sum of factor * term."""
     out: list[tuple[int, Any]] = []
@@ -228,23 +277,3 @@ def _terms(e: Any, factor: int = 1) -> list[tuple[int, Any]]:
         else:
             out.append((k, x))
     return out
-
-
-def _residues(a: Access, b: Access, free: list[E.Var]) -> list[dict[E.Var, Any]]:
-    """The cases to look at: variables that stand under a division by a constant, as that
-    constant times another variable plus each remainder."""
-    periods: dict[E.Var, int] = {}
-    for x in (*nodes(a.index), *nodes(b.index)):
-        if type(x) in (E.FloorMod, E.FloorDiv, E.Mod, E.Div):
-            divisor = const_int(x.b)
-            for v in nodes(x.a):
-                if v in free and divisor:
-                    periods[v] = lcm(periods.get(v, 1), abs(divisor))
-    count = int(np.prod(list(periods.values()), dtype=np.int64)) if periods else 1
-    if count > _MOST_RESIDUES:
-        return [{}]
-    multiples = {v: E.Var(f"{v.name}_q", v.dtype) for v in periods}
-    cases = []
-    for rests in itertools.product(*(range(p) for p in periods.values())):
-        cases.append({v: multiples[v] * p + r for (v, p), r in zip(periods.items(), rests)})
-    return cases
