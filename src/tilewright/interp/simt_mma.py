@@ -70,6 +70,15 @@ class _Fragment:
         self.dtype = (code.units.get(data) or ("float32",))[0]
         self.code = code
 
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, as the calls that fill, load or store the fragment say."""
+        known: tuple[int, int] | None = self.code.fragments.get(self.data)
+        if known is None:
+            raise TilewrightError(
+                f"simt: nothing fills, loads or stores the fragment {self.data.name}"
+            )
+        return known
+
     def span(self, st: State, size: int) -> slice:
         first = int(np.max(self.index(st))) * size
         return slice(first, first + size)
@@ -80,17 +89,16 @@ class _Fragment:
         return np.asarray(flat.reshape(-1, m.step // flat.itemsize))
 
     def get(self, st: State, warps: Array) -> Array:
-        rows, columns = self.code.fragments[self.data]
+        rows, columns = self.shape()
         span = self.span(st, rows * columns)
         self._check(st, warps, span)
         return self.table(st)[warps, span].reshape(-1, rows, columns)
 
     def put(self, st: State, warps: Array, value: Array, shape: tuple[int, int]) -> None:
-        self.code.fragments[self.data] = shape
         span = self.span(st, shape[0] * shape[1])
         self._bounds(st, span)
         table = self.table(st)
-        table[warps, span] = value.reshape(len(value), -1)
+        table[warps, span] = value.reshape(len(value), span.stop - span.start)
         m = st.memory[self.data]
         m.shadow.set_written(self._units(m, warps, span))
 
@@ -124,10 +132,17 @@ def _fragment(code: Any, data: Any, index: Any) -> _Fragment:
     return _Fragment(code, data, index)
 
 
+def _sized(code: Any, e: E.Call) -> tuple[_Fragment, tuple[int, int]]:
+    """The fragment that a call fills, loads or stores, and its size."""
+    f = _fragment(code, e.args[0], e.args[4])
+    shape = code.fragments[f.data] = _sizes(e, code.scopes.get(f.data, ""))
+    return f, shape
+
+
 def _fill(code: Any, e: E.Call) -> Fn:
     """(fragment, m, n, k, index, value)"""
-    f, value = _fragment(code, e.args[0], e.args[4]), code.value(e.args[5])
-    shape = _sizes(e, code.scopes[f.data])
+    f, shape = _sized(code, e)
+    value = code.value(e.args[5])
 
     def run(st: State) -> Any:
         warps = whole_warps(st, "tvm_fill_fragment")
@@ -157,8 +172,7 @@ def _tile(code: Any, e: E.Call, shape: tuple[int, int]) -> Fn:
 
 def _load_matrix(code: Any, e: E.Call) -> Fn:
     """(fragment, m, n, k, index, address, stride, layout); the lanes share the reads."""
-    f = _fragment(code, e.args[0], e.args[4])
-    shape = _sizes(e, code.scopes[f.data])
+    f, shape = _sized(code, e)
     pointer, tile = code.pointer(e.args[5]), _tile(code, e, shape)
 
     def run(st: State) -> Any:
@@ -174,8 +188,7 @@ def _load_matrix(code: Any, e: E.Call) -> Fn:
 
 def _store_matrix(code: Any, e: E.Call) -> Fn:
     """(fragment, m, n, k, index, address, stride, layout)"""
-    f = _fragment(code, e.args[0], e.args[4])
-    shape = _sizes(e, code.scopes[f.data])
+    f, shape = _sized(code, e)
     pointer, tile = code.pointer(e.args[5]), _tile(code, e, shape)
 
     def run(st: State) -> Any:
@@ -198,7 +211,7 @@ def _mma_sync(code: Any, e: E.Call) -> Fn:
     def run(st: State) -> Any:
         warps = whole_warps(st, "tvm_mma_sync")
         x, y, z = [f.get(st, warps) for f in (a, b, c)]
-        d.put(st, warps, multiply(x, y, z, d.dtype), (z.shape[1], z.shape[2]))
+        d.put(st, warps, multiply(x, y, z, d.dtype), d.shape())
         return np.int32(0)
 
     return run

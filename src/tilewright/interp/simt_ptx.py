@@ -96,7 +96,7 @@ def _mma(code: Any, e: E.Call) -> Fn:
     types = [_dtype(x) for x in e.args[3:6]]
     a, b, c = [_Registers(code, e.args[6 + 2 * n], e.args[7 + 2 * n], types[n]) for n in range(3)]
     item = parse(types[0]).numpy.itemsize
-    if item > 4 or 16 * k * item % (4 * _WARP):
+    if item > 4 or k * item % 16:
         raise TilewrightError(f"simt does not know ptx_mma of k = {k} on {types[0]}")
     of_a, of_b, of_c = a_places(k, item), b_places(k, item), c_places()
 

@@ -32,7 +32,7 @@ class KernelCode(CallCode):
     """Makes the function of a kernel.
 
     `units` has the element types each memory is used by, `scopes` where what is allocated lives,
-    `threads` the slots of thread axes, `fragments` the sizes of the matrices last put there.
+    `threads` the slots of thread axes, `fragments` the sizes of matrices.
     """
 
     statements: ClassVar[dict[type, Callable[[Any, Any, list[Step]], Any]]] = {}
