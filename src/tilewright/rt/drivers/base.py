@@ -331,8 +331,9 @@ class Runtime(ABC):
     def load(self, code: DeviceCode) -> dict[str, Kernel]:
         """Compile, or take from the cache, and load; TilewrightError with the compiler's log."""
 
-    def capture(self, work: Callable[[], None]) -> Callable[[], None] | None:
-        """The launches of `work` as one that the device repeats (a graph); None: cannot."""
+    def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
+        """The launches that `work` makes in the stream it is given, as one that the device repeats
+        in the present stream (a CUDA graph); None where the device has no such thing."""
         del work
         return None
 

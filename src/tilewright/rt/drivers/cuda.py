@@ -1,0 +1,378 @@
+"""CUDA devices, through cuda-bindings' driver API. Contexts are the primary ones, so that memory
+is shared with PyTorch, CuPy and whatever else uses the device in this process."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import TilewrightError
+from ..array import view_address
+from .base import DeviceCode, Driver, Event, Kernel, Limits, Memory, Runtime, Stream, register
+from .cuda_api import Api, CudaError, device_limits, load_binding, start
+from .cuda_code import load_module
+from .cuda_kernel import CudaKernel
+from .pool import Block, OutOfDeviceMemory, Pool
+
+_LEGACY = 1  # DLPack's number of the legacy default stream, and a CUstream that means it
+
+
+class CudaEvent(Event):
+    __slots__ = ("_api", "handle")
+
+    def __init__(self, api: Api, timing: bool) -> None:
+        self._api = api
+        kind = api.binding.CUevent_flags
+        flags = kind.CU_EVENT_DEFAULT if timing else kind.CU_EVENT_DISABLE_TIMING
+        self.handle = api.call("cuEventCreate", int(flags))
+
+    def __del__(self) -> None:
+        handle = getattr(self, "handle", None)
+        if handle is not None:
+            self._api.binding.cuEventDestroy(handle)
+
+    @property
+    def done(self) -> bool:
+        (status,) = self._api.binding.cuEventQuery(self.handle)
+        if status and status.name != "CUDA_ERROR_NOT_READY":
+            raise self._api.error(status, "work on the device failed")
+        return not status
+
+    def sync(self) -> None:
+        self._api.call("cuEventSynchronize", self.handle)
+
+    def seconds_since(self, start: Event) -> float:
+        assert isinstance(start, CudaEvent)
+        self.sync()
+        return float(self._api.call("cuEventElapsedTime", start.handle, self.handle)) * 1e-3
+
+
+class CudaStream(Stream):
+    """A CUstream; 0 is the legacy default stream."""
+
+    __slots__ = ("_api", "_open", "_owned")
+
+    def __init__(self, runtime: CudaRuntime, handle: Any, owned: bool) -> None:
+        super().__init__(runtime, handle)
+        self._api = runtime.api
+        self._owned = owned
+        self._open: deque[tuple[Event, Any]] = deque()
+
+    def __del__(self) -> None:
+        if getattr(self, "_owned", False):
+            self._api.binding.cuStreamDestroy(self.handle)
+
+    def sync(self) -> None:
+        _enter(self)
+        self._api.call("cuStreamSynchronize", self.handle)
+        self._open.clear()
+
+    def record(self, timing: bool = False) -> Event:
+        _enter(self)
+        event = CudaEvent(self._api, timing)
+        self._api.call("cuEventRecord", event.handle, self.handle)
+        return event
+
+    def wait(self, event: Event) -> None:
+        assert isinstance(event, CudaEvent)
+        _enter(self)
+        self._api.call("cuStreamWaitEvent", self.handle, event.handle, 0)
+
+    def keep(self, value: Any) -> None:
+        """Hold an object until the work so far is done."""
+        while self._open and self._open[0][0].done:
+            self._open.popleft()
+        self._open.append((self.record(), value))
+
+
+def _enter(stream: CudaStream) -> None:
+    runtime: Any = stream.runtime
+    runtime.enter()
+
+
+class CudaRuntime(Runtime):
+    """One CUDA device and its primary context."""
+
+    def __init__(self, index: int, limits: Limits, api: Api, device: Any, alone: bool) -> None:
+        super().__init__("cuda", index, limits)
+        self.api = api
+        self.context = api.call("cuDevicePrimaryCtxRetain", device)
+        self._alone = alone
+        self._entered = threading.local()
+        self._streams: list[weakref.ref[CudaStream]] = []
+        self._default = self._add(CudaStream(self, api.binding.CUstream(0), False))
+        self._pool = Pool(self._allocate, self._release, self._marks, self.sync)
+
+    def enter(self) -> None:
+        """Make the context this thread's. Others may change it, where there are more devices."""
+        if self._alone and getattr(self._entered, "done", False):
+            return
+        self.api.call("cuCtxSetCurrent", self.context)
+        self._entered.done = True
+
+    # -- streams
+
+    def _add(self, stream: CudaStream) -> CudaStream:
+        self._streams.append(weakref.ref(stream))
+        return stream
+
+    def _live(self) -> list[CudaStream]:
+        live = [s for s in (ref() for ref in self._streams) if s is not None]
+        if len(live) != len(self._streams):
+            self._streams = [ref for ref in self._streams if ref() is not None]
+        return live
+
+    @property
+    def default_stream(self) -> Stream:
+        return self._default
+
+    def create_stream(self) -> Stream:
+        self.enter()
+        flags = int(self.api.binding.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        stream = CudaStream(self, self.api.call("cuStreamCreate", flags), True)
+        for other in self._live():  # whose memory, given back, it may be given
+            stream.wait(other.record())
+        return self._add(stream)
+
+    def sync(self) -> None:
+        self.enter()
+        self.api.call("cuCtxSynchronize")
+
+    def _marks(self) -> list[Event]:
+        live = self._live()
+        return [] if len(live) == 1 else [stream.record() for stream in live]
+
+    def lend_to(self, number: Any) -> None:
+        """Let a stream of another library wait for ours; numbers as DLPack has them."""
+        if number == -1:
+            return
+        mine = int(self.stream.handle) or _LEGACY
+        theirs = _LEGACY if number is None else int(number)
+        if theirs != mine:
+            other = CudaStream(self, self.api.binding.CUstream(theirs), False)
+            other.wait(self.stream.record())
+
+    def stream_number(self) -> int:
+        """DLPack's number of the current stream."""
+        return int(self.stream.handle) or _LEGACY
+
+    # -- memory
+
+    def _allocate(self, nbytes: int) -> tuple[Any, int]:
+        self.enter()
+        try:
+            address = int(self.api.call("cuMemAlloc", nbytes))
+        except CudaError as error:
+            if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
+                raise
+            raise OutOfDeviceMemory(
+                f"{self} ({self.limits.device_name}) has no memory for {nbytes} bytes: "
+                f"{self.free_memory()} are free, arrays take {self._pool.taken_bytes}"
+            ) from None
+        return address, address
+
+    def _release(self, handle: Any) -> None:
+        self.enter()
+        self.api.call("cuMemFree", handle)
+
+    def alloc(self, nbytes: int) -> Memory:
+        block: Block = self._pool.take(nbytes)
+        give = self._pool.give
+        return Memory(self, block[0], block[1], nbytes, None, lambda _: give(block))
+
+    def part(self, memory: Memory, offset: int, nbytes: int) -> Any:
+        return memory.handle + offset
+
+    def write(
+        self, memory: Memory, offset: int, source: np.ndarray[Any, Any], stream: Stream, wait: bool
+    ) -> None:
+        if source.nbytes:
+            where = memory.handle + offset
+            host = source.__array_interface__["data"][0]
+            self._copy("cuMemcpyHtoDAsync", where, host, source, stream, wait)
+
+    def read(
+        self, memory: Memory, offset: int, target: np.ndarray[Any, Any], stream: Stream, wait: bool
+    ) -> None:
+        if target.nbytes:
+            where = memory.handle + offset
+            host = target.__array_interface__["data"][0]
+            self._copy("cuMemcpyDtoHAsync", host, where, target, stream, wait)
+
+    def _copy(
+        self, name: str, to: int, source: int, host: np.ndarray[Any, Any], stream: Any, wait: bool
+    ) -> None:
+        self.enter()
+        self.api.call(name, to, source, host.nbytes, stream.handle)
+        if wait:
+            stream.sync()
+        else:
+            stream.keep(host)
+
+    def copy(
+        self,
+        target: Memory,
+        target_offset: int,
+        source: Memory,
+        source_offset: int,
+        nbytes: int,
+        stream: Stream,
+    ) -> None:
+        if not nbytes:
+            return
+        self.enter()
+        to, start = target.handle + target_offset, source.handle + source_offset
+        other: Any = source.runtime
+        if other is not self:
+            self.api.call(
+                "cuMemcpyPeerAsync", to, self.context, start, other.context, nbytes, stream.handle
+            )
+            return
+        if to < start + nbytes and start < to + nbytes and to != start:
+            between = self.alloc(nbytes)
+            self.copy(between, 0, source, source_offset, nbytes, stream)
+            start = between.handle
+        self.api.call("cuMemcpyDtoDAsync", to, start, nbytes, stream.handle)
+
+    def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
+        self.enter()
+        address = int(self.api.call("cuMemHostAlloc", max(nbytes, 1), 0))
+        owner = _PinnedOwner(self.api, address)
+        return view_address(address, (nbytes,), None, "uint8", owner)
+
+    def free_memory(self) -> int:
+        self.enter()
+        free, _ = self.api.call("cuMemGetInfo")
+        return int(free)
+
+    def trim(self) -> None:
+        self._pool.trim()
+
+    # -- code
+
+    def load(self, code: DeviceCode) -> dict[str, Kernel]:
+        self.enter()
+        module = load_module(self, code)
+        return {
+            info.name: CudaKernel(
+                info, self, self.api.call("cuModuleGetFunction", module, info.name.encode())
+            )
+            for info in code.kernels
+        }
+
+    def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
+        api, stream, into = self.api, self.stream, self.create_stream()
+        mode = api.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        api.call("cuStreamBeginCapture", into.handle, mode)
+        try:
+            work(into)
+        except BaseException:
+            api.binding.cuStreamEndCapture(into.handle)
+            raise
+        graph = api.call("cuStreamEndCapture", into.handle)
+        try:
+            ready = api.call("cuGraphInstantiate", graph, 0)
+        finally:
+            api.call("cuGraphDestroy", graph)
+        return _Graph(self, ready, stream)
+
+
+class _PinnedOwner:
+    """CPU memory that stays where it is, freed when the last array over it goes."""
+
+    __slots__ = ("_address", "_api")
+
+    def __init__(self, api: Api, address: int) -> None:
+        self._api = api
+        self._address = address
+
+    def __del__(self) -> None:
+        self._api.binding.cuMemFreeHost(self._address)
+
+
+class _Graph:
+    """Captured launches, as one."""
+
+    __slots__ = ("_api", "_launch", "_ready", "_runtime", "_stream")
+
+    def __init__(self, runtime: CudaRuntime, ready: Any, stream: Stream) -> None:
+        self._runtime = runtime
+        self._api = runtime.api
+        self._launch = runtime.api.binding.cuGraphLaunch
+        self._ready = ready
+        self._stream = stream
+
+    def __call__(self) -> None:
+        self._runtime.enter()
+        (status,) = self._launch(self._ready, self._stream.handle)
+        if status:
+            raise self._api.error(status, "cannot launch a CUDA graph")
+
+    def __del__(self) -> None:
+        self._api.binding.cuGraphExecDestroy(self._ready)
+
+
+class CudaDriver(Driver):
+    """All devices that the NVIDIA driver shows to this process."""
+
+    kind = "cuda"
+    device_type = 2
+
+    def __init__(self, binding: Any = None) -> None:
+        """`binding` stands in for `cuda.bindings.driver`."""
+        super().__init__()
+        self._given = binding
+        self._api: Api | None = None
+        self._count = -1
+        self._reason = ""
+
+    def count(self) -> int:
+        if self._count < 0:
+            with self._lock:
+                if self._count < 0:
+                    self._count = self._look()
+        return self._count
+
+    def _look(self) -> int:
+        binding, self._reason = load_binding() if self._given is None else start(self._given)
+        if binding is None:
+            return 0
+        self._api = Api(binding)
+        try:
+            found = int(self._api.call("cuDeviceGetCount"))
+        except CudaError as error:
+            self._reason = str(error)
+            return 0
+        if not found:
+            self._reason = "the NVIDIA driver finds no device"
+        return found
+
+    def why_missing(self, index: int = 0) -> str:
+        count = self.count()
+        if index < count:
+            return ""
+        if self._reason:
+            return self._reason
+        return f"there {'is 1 CUDA device' if count == 1 else f'are {count} CUDA devices'}"
+
+    def _device(self, index: int) -> tuple[Api, Any]:
+        if self._api is None or not self.exists(index):
+            raise TilewrightError(
+                f"device cuda({index}) does not exist here: {self.why_missing(index)}"
+            )
+        return self._api, self._api.call("cuDeviceGet", index)
+
+    def limits(self, index: int) -> Limits:
+        return device_limits(*self._device(index))
+
+    def _open(self, index: int) -> Runtime:
+        api, device = self._device(index)
+        return CudaRuntime(index, self.limits(index), api, device, self.count() == 1)
+
+
+register("cuda", CudaDriver())
