@@ -139,6 +139,16 @@ class Analyzer:
         atom = renewed(self.context, var.var if isinstance(var, IterVar) else var)
         self.context.known[atom] = (unlimited(bound.min_value), unlimited(bound.max_value))
 
+    def update(self, var: Any, info: Any, override: bool = False) -> None:
+        """Say what is known of a variable: a ConstIntBound or a ModularSet."""
+        del override  # what is said last counts
+        if isinstance(info, ConstIntBound):
+            self.const_int_bound_update(var, info)
+            return
+        var = var.var if isinstance(var, IterVar) else var
+        fits = E.EQ(E.FloorMod(var, E.const(info.coeff, var.dtype)), E.const(info.base, var.dtype))
+        deep_call(assume, self.context, fits if info.coeff else E.EQ(var, info.base))
+
     def modular_set(self, e: Any) -> ModularSet:
         """What an integer expression is modulo some number."""
         e, ctx = E.convert(e), self.context

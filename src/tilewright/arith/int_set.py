@@ -126,6 +126,9 @@ class IntervalSet:
         return f"IntervalSet[{self.min_value}, {self.max_value}]"
 
 
+IntSet = IntervalSet  # there is one kind of set
+
+
 def _end(value: Any) -> Any:
     return value if isinstance(value, Infinity) else E.convert(value)
 

@@ -53,30 +53,30 @@ def coefficients(ctx: Context, x: Lin, atoms: Sequence[Atom]) -> Coefficients | 
 
 def detect_linear_equation(
     e: Any, variables: Sequence[Any], analyzer: Analyzer | None = None
-) -> list[E.PrimExpr] | None:
+) -> list[E.PrimExpr]:
     """Coefficients of `variables` in `e` and then the constant part, none of which uses them.
 
-    None where `e` is not linear in them. `x*4 + y*n + 3` in [x, y] gives [4, n, 3].
+    Empty where `e` is not linear in them. `x*4 + y*n + 3` in [x, y] gives [4, n, 3].
     """
     e = E.convert(e)
     if e.dtype not in LINEAR_TYPES:
-        return None
+        return []
     ctx = (analyzer or Analyzer()).context
 
-    def work() -> list[E.PrimExpr] | None:
+    def work() -> list[E.PrimExpr]:
         atoms = [ctx.space.var(v) for v in _vars(variables)]
         parts = coefficients(ctx, ctx.lin(e), atoms)
-        return None if parts is None else [emit(p, e.dtype) for p in parts]
+        return [emit(p, e.dtype) for p in parts or ()]
 
     return deep_call(work)
 
 
 def detect_clip_bound(
     e: Any, variables: Sequence[Any], analyzer: Analyzer | None = None
-) -> list[E.PrimExpr | None] | None:
+) -> list[E.PrimExpr | None]:
     """Limits [min, max, min, max, ...] that the conjunction `e` puts on each of `variables`.
 
-    A missing limit is None. The result is None where a part of `e` is no linear comparison in
+    A missing limit is None. The result is empty where a part of `e` is no linear comparison in
     exactly one of the variables.
     """
     ctx = (analyzer or Analyzer()).context
@@ -86,10 +86,10 @@ def detect_clip_bound(
     for part in conjuncts(E.convert(e)):
         gaps = gaps_of(ctx, part)
         if gaps is None:
-            return None
+            return []
         for gap in gaps:
             if not _clip(ctx, gap, atoms, dtypes, limits):
-                return None
+                return []
     return [None if x is None else emit(x, dtypes[i // 2]) for i, x in enumerate(limits)]
 
 

@@ -50,6 +50,33 @@ class LinearSolution:
         self.conditions = conditions
         self.ranges = ranges
 
+    # TVM's names of the same
+
+    @property
+    def src_to_dst(self) -> dict[E.Var, E.PrimExpr]:
+        return self.values
+
+    @property
+    def dst(self) -> IntConstraints:
+        """The system in the free variables."""
+        return IntConstraints(self.free, self.ranges, self.conditions)
+
+
+class IntConstraints:
+    """Variables, the ranges that are known of them, and conditions (`relations`) on them."""
+
+    __slots__ = ("ranges", "relations", "variables")
+
+    def __init__(
+        self,
+        variables: Sequence[E.Var],
+        ranges: Mapping[E.Var, Range],
+        relations: Sequence[E.PrimExpr],
+    ) -> None:
+        self.variables = list(variables)
+        self.ranges = dict(ranges)
+        self.relations = list(relations)
+
 
 def solve_linear_equations(
     equations: Sequence[Any], variables: Sequence[Any], ranges: Mapping[Any, Range] | None = None

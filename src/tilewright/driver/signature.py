@@ -55,7 +55,16 @@ def function_info(
             "argument, or use it alone as a dimension of an array"
         )
     listed = tuple(SymbolInfo(names[v], sources[v]) for v in symbols)
-    return FunctionInfo(name, tuple(args), listed, messages, target)
+    return FunctionInfo(name, tuple(args), listed, messages, target, _result(func))
+
+
+def _result(func: S.PrimFunc) -> dict[str, str]:
+    """Of a function that returns a number, its kind: int, bool or float."""
+    for e in walk(func.body):
+        if isinstance(e, E.Call) and e.op.name == "tir.ret":
+            t = parse(e.dtype)
+            return {"returns": "float" if t.is_float else "bool" if t.is_bool else "int"}
+    return {}
 
 
 def _names(func: S.PrimFunc, symbols: tuple[E.Var, ...]) -> dict[E.Var, str]:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..base.deep import deep_call
+from . import expr as E
 from . import stmt as S
 from .rewrite import Rewriter
 from .subst import substitute as _substitute
-from .visit import children, free_vars
+from .visit import children, free_vars, walk
 from .visit import post_order_visit as _post_order_visit
 
 Hook = Callable[[Any], Any]
@@ -91,3 +92,26 @@ def undefined_vars(node: Any, defs: Sequence[Any] = ()) -> list[Any]:
             known.update((b.data, *b.shape, *b.strides, b.elem_offset))
         node = node.body
     return [v for v in free_vars(node, with_data=True) if v not in known]
+
+
+def defines_once(func: S.PrimFunc) -> bool:
+    """Whether no variable has two definitions in a function: parameters, loops, lets, buffers."""
+    known: set[Any] = set()
+    for var in (*func.params, *(b.data for b in func.buffer_map.values())):
+        if var in known:
+            return False
+        known.add(var)
+    for node in walk(func.body):
+        kind = type(node)
+        if kind is S.For:
+            var = node.loop_var
+        elif kind in (S.LetStmt, E.Let):
+            var = node.var
+        elif kind is S.Allocate:
+            var = node.buffer.data
+        else:
+            continue
+        if var in known:
+            return False
+        known.add(var)
+    return True

@@ -171,6 +171,10 @@ class IRBuilder:
             lambda body: S.IfThenElse(branch.condition, branch.then_case, body), None
         )
 
+    def new_scope(self) -> AbstractContextManager[None]:
+        """A block: what is declared inside holds inside only."""
+        return self._scope(lambda body: body, None)
+
     def let(self, var_name: str, value: Any) -> Var:
         """A variable for a value, in the rest of the scope."""
         e = convert(value)

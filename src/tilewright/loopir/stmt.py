@@ -379,6 +379,16 @@ def seq(*stmts: Stmt | Iterable[Stmt] | None) -> Stmt:
     return SeqStmt(flat) if flat else no_op()
 
 
+def stmt_seq(*args: Stmt | PrimExpr) -> Stmt:
+    """One statement that runs all given in order; expressions are evaluated."""
+    return seq(*(Evaluate(s) if isinstance(s, PrimExpr) else s for s in args))
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements that a sequence consists of; of any other statement, itself."""
+    return list(stmt.seq) if isinstance(stmt, SeqStmt) else [stmt]
+
+
 def no_op() -> Stmt:
     """A statement that does nothing."""
     return Evaluate(0)

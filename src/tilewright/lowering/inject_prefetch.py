@@ -27,7 +27,8 @@ def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     prefetches of what the loop's body will read of the buffer that many steps later.
 
     The region is the box around all reads of the body, each 64 bytes asked for once. Prefetch
-    statements become such calls too. A region that cannot be bounded is not prefetched.
+    statements become such calls too. A region that cannot be bounded, and
+    a buffer that only exists inside the loop, are not prefetched.
 
     Needs buffers with all their dimensions. Guarantees that no Prefetch and no "prefetch_scope" is
     left. Stands before flatten_buffers.
@@ -83,6 +84,8 @@ class _Prefetcher(BoundedRewriter):
 
     def _region(self, buffer: Buffer, body: S.Stmt) -> list[Range] | None:
         """The box of `buffer` that one step of the loop reads."""
+        if any(type(x) is S.Allocate and x.buffer is buffer for x in walk(body)):
+            return None
         inner = {
             x.loop_var: Range.from_min_extent(x.min, x.extent)
             for x in walk(body)

@@ -107,7 +107,7 @@ def _plan(loop: S.For, allocation: S.Allocate, attr: S.AttrStmt) -> _Roll | None
     dim = moving[0]
     minimum, rows = value.args[dim], const_int(buffer.shape[dim])
     parts = detect_linear_equation(minimum, [loop.loop_var], Analyzer())
-    step = None if parts is None else const_int(parts[0])
+    step = const_int(parts[0]) if parts else None
     if rows is None or step is None or not 0 < step < rows or not _independent(loop, attr):
         return None
     if any(_moves(d, loop.loop_var) for d in buffer.shape):

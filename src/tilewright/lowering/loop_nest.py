@@ -34,6 +34,7 @@ from ..loopir.subst import substitute
 from ..schedule.bounds import Bounds, attach_path, attach_point, root_offsets, same_thread
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
+from ..tensor.tensor import Tensor
 from .stage_body import compute_body, extern_body
 from .stage_cross_thread import cross_thread_body, reduces_across_threads
 from .stage_guards import stage_guards
@@ -65,6 +66,7 @@ class NestBuilder:
     def __init__(self, sch: Any, bounds: Bounds, memory: Memory) -> None:
         self.bounds = bounds
         self.memory = memory
+        self.stage_of: Mapping[Any, StageState] = sch.stage_of
         self.uniform: set[int] = set()  # stages without branches on threads around them
         self.thread_vars = thread_variables(sch, bounds)
         self.launched_by = shared_launches(sch, bounds)
@@ -232,6 +234,11 @@ class NestBuilder:
             body = self.wrap(stage, leaf, body)
         return body
 
+    def present(self, tensor: Tensor) -> Tensor:
+        """The tensor that stands for one that the user named, after its stage was rewritten."""
+        stage = self.stage_of.get(tensor.op)
+        return tensor if stage is None else stage.op.output(tensor.value_index)
+
     def attach(self, stage: StageState, leaf: IterVar, body: Stmt) -> Stmt:
         for child in reversed(self.attached.get((stage.id, id(leaf)), [])):
             body = self.pipeline(child, body)
@@ -243,7 +250,9 @@ class NestBuilder:
         attr = stage.attr(leaf)
         extent = mine.extent[leaf]
         for tensor, ahead in reversed(attr.prefetch):
-            body = AttrStmt(self.memory.buffer(tensor), "prefetch_scope", ahead, body)
+            place = self.memory.places.get(self.memory.owner(self.present(tensor)))
+            if place is not None:  # else it was inlined
+                body = AttrStmt(place.buffer, "prefetch_scope", ahead, body)
         if attr.bind_thread is not None:
             body = self.bound(stage, leaf, attr.bind_thread, body)
         elif not is_const(extent, 1):

@@ -380,7 +380,7 @@ def _region_strides(
         analyzer.bind(step, Range.from_min_extent(const(0, step.dtype), extent))
     actual, indices = memory.locate(tensor, [low + x for x, (low, _) in zip(steps, region)])
     linear = detect_linear_equation(actual.offset_of(indices), steps, analyzer)
-    if linear is None:
+    if not linear:
         raise _fail(
             stage,
             f"Tensorize failed, the region of {tensor.op.name} is not evenly spaced in the layout "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -96,7 +97,7 @@ class Function:
         if check is None or native is None:
             check, native = self._make_ready()
         slots, keep = adapt_and_check(self.info, check, args)
-        buffer = ctypes.create_string_buffer(slots, max(len(slots), 1))
+        buffer = ctypes.create_string_buffer(slots, len(slots) + 8)
         run: Any = partial(native, ctypes.c_void_p(ctypes.addressof(buffer)))
         run.keep = (buffer, keep, self)
         prepared: Callable[[], int] = run
@@ -108,3 +109,27 @@ class Function:
         if self._native is None:
             self._make_ready()
         return int(ctypes.cast(self._native, ctypes.c_void_p).value or 0)  # type: ignore[arg-type]
+
+
+class ReturningFunction(Function):
+    """A function that gives a number: the value of its `tir.ret`."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any) -> Any:
+        if len(args) != self._count:
+            raise count_error(self.info, len(args))
+        check, native = self._make_ready()
+        slots, _keep = adapt_and_check(self.info, check, args)
+        buffer = ctypes.create_string_buffer(slots, len(slots) + 8)
+        status = native(ctypes.c_void_p(ctypes.addressof(buffer)))
+        if status:
+            raise self._failure(status)
+        kind = self.info.attrs["returns"]
+        (value,) = struct.unpack_from("d" if kind == "float" else "q", buffer, len(slots))
+        return bool(value) if kind == "bool" else value
+
+
+def make_function(info: FunctionInfo, load: Callable[[], tuple[int, Any]]) -> Function:
+    """The compiled function of a signature; see `Function`."""
+    return (ReturningFunction if "returns" in info.attrs else Function)(info, load)

@@ -58,6 +58,32 @@ class AxisAttrs:
             setattr(new, key, changes.get(key, getattr(self, key)))
         return new
 
+    # TVM's names of the same
+
+    @property
+    def prefetch_data(self) -> tuple[Tensor, ...]:
+        return tuple(tensor for tensor, _ in self.prefetch)
+
+    @property
+    def prefetch_offset(self) -> tuple[PrimExpr, ...]:
+        return tuple(ahead for _, ahead in self.prefetch)
+
+    @property
+    def pragma_keys(self) -> tuple[str, ...]:
+        return tuple(key for key, _ in self.pragmas)
+
+    @property
+    def pragma_values(self) -> tuple[Any, ...]:
+        return tuple(value for _, value in self.pragmas)
+
+    @property
+    def dim_align_factor(self) -> int:
+        return self.align[0] if self.align else 0
+
+    @property
+    def dim_align_offset(self) -> int:
+        return self.align[1] if self.align else 0
+
 
 _PLAIN = AxisAttrs()
 
@@ -93,6 +119,11 @@ class StageState:
     @property
     def is_group(self) -> bool:
         return self.op is None
+
+    @property
+    def iter_var_attrs(self) -> dict[IterVar, AxisAttrs]:
+        """What is said about the axes, of those about which anything is."""
+        return dict(self.attrs)
 
     @property
     def all_iter_vars(self) -> tuple[IterVar, ...]:

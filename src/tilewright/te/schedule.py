@@ -19,6 +19,12 @@ _LOOPS = {
     "SchedulePostProcToPrimFunc": "schedule_to_prim_func",
     "CreateAttachPath": "create_attach_path",
 }
+_RELATIONS = {
+    "IterVarRelation": "Relation",
+    "Split": "Split",
+    "Fuse": "Fuse",
+    "Singleton": "Singleton",
+}
 _INLINE = {
     "AutoInlineElemWise": "auto_inline_elemwise",
     "AutoInlineBroadcast": "auto_inline_broadcast",
@@ -30,6 +36,8 @@ _INLINE = {
 def __getattr__(name: str) -> Any:
     if name in _ANALYSIS:
         value = getattr(import_module("tilewright.tensor.analysis"), _ANALYSIS[name])
+    elif name in _RELATIONS:
+        value = getattr(import_module("tilewright.schedule.relations"), _RELATIONS[name])
     elif name in _LOOPS:
         value = getattr(import_module("tilewright.lowering.schedule_ops"), _LOOPS[name])
     elif name in _INLINE:

@@ -116,12 +116,11 @@ def pragma(stage: StageState, var: IterVar, pragma_type: str, pragma_value: Any 
 
 
 def prefetch(stage: StageState, tensor: Any, var: IterVar, offset: Any) -> None:
-    """In each iteration of `var`, fetch what the iteration `offset` later reads of `tensor`."""
+    """In each iteration of `var`, fetch what the iteration `offset` later reads of `tensor`: in the
+    stage or in those computed inside the loop."""
     stage.leaf_position(var)
     if not isinstance(tensor, Tensor):
         raise Illegal(f"expected a tensor, got {tensor!r}", var)
-    if tensor not in stage.op.input_tensors:
-        raise Illegal(f"{stage.name} does not read {tensor.op.name}", var)
     ahead = _expression(offset, "the offset of a prefetch", var)
     if not parse(ahead.dtype).is_integer:
         raise Illegal(f"the offset of a prefetch must be an integer, got {offset!r}", var)

@@ -1,0 +1,116 @@
+"""Passes that TVM's users call by name and that are no passes of our pipeline as such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..codegen.llvm.calls import supported
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.stmt import AssertStmt, For, ForKind, IRModule, PrimFunc
+from ..lowering.intrin.llvm import llvm_rules
+from ..lowering.legalize_types import legalize_types
+from ..lowering.lower_division import lower_division
+from ..lowering.lower_intrinsics import lower_intrinsics
+from ..lowering.split_host_device import split_host_device
+from ..lowering.verify_memory import verify_memory
+from ..target.target import Target
+from .passes import ModulePass, PassInfo, PrimFuncPass
+
+
+def apply_to_functions(ftransform: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
+    """A pass that gives each function to `ftransform`."""
+    return PrimFuncPass(lambda func, module, context: ftransform(func), 0, "tir.Apply")
+
+
+def filter_functions(fcond: Callable[[PrimFunc], bool]) -> PrimFuncPass:
+    """A pass that keeps the functions for which `fcond` holds."""
+
+    def run(func: PrimFunc, module: Any, context: Any) -> PrimFunc | None:
+        return func if fcond(func) else None
+
+    return PrimFuncPass(run, 0, "tir.Filter")
+
+
+def bind_target(target: Any) -> PrimFuncPass:
+    """A pass that notes the target on each function."""
+    noted = Target(target)
+    return apply_to_functions(lambda func: func.with_attr("target", noted))
+
+
+def annotate_entry_func() -> ModulePass:
+    """A pass that marks the only function of a module, or the one called "main", as its entry."""
+
+    def run(module: IRModule, context: Any) -> IRModule:
+        names = list(module.functions)
+        entry = names[0] if len(names) == 1 else "main"
+        return IRModule(
+            {
+                name: f.with_attr("tir.is_entry_func", True) if name == entry else f
+                for name, f in module.functions.items()
+            }
+        )
+
+    return ModulePass(run, PassInfo(0, "tir.AnnotateEntryFunc"))
+
+
+def target_of(func: PrimFunc) -> Target:
+    """The target noted on a function, else the present one, else this machine's CPU."""
+    noted = func.attrs.get("target") or Target.current(allow_none=True)
+    return Target(noted or "llvm")
+
+
+def lower_intrin(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+    """Intrinsics and divisions as what the target has, by the rules for its kind."""
+    kind = target_of(func).kind.name
+    func = lower_intrinsics(func, [kind, "default"], llvm_rules(), supported)
+    return lower_division(func)
+
+
+def legalize_narrow_floats(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+    """float16 and bfloat16 computed in float32 where the target does so."""
+    return legalize_types(func, target_of(func).has_fp16)
+
+
+def check_memory(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+    """CompileError where the host accesses memory of a device (for targets with devices)."""
+    return func if target_of(func).kind.name in ("llvm", "c") else verify_memory(func)
+
+
+def split_functions() -> ModulePass:
+    """A pass that makes a function of its own of every kernel."""
+
+    def run(module: IRModule, context: Any) -> IRModule:
+        found: dict[str, PrimFunc] = {}
+        for name, func in module.functions.items():
+            program = split_host_device(func)
+            found[name] = program.host
+            found.update(program.kernels)
+        return IRModule(found)
+
+    return ModulePass(run, PassInfo(0, "tir.SplitHostDevice"))
+
+
+class _DropAsserts(Rewriter):
+    @handles(AssertStmt)
+    def _assert(self, s: AssertStmt) -> Any:
+        return self.stmt(s.body)
+
+
+def skip_asserts(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+    """Leave out the program's asserts."""
+    return func.with_body(_DropAsserts().stmt(func.body))
+
+
+class _SerialLoops(Rewriter):
+    @handles(For)
+    def _for(self, s: For) -> Any:
+        body = self.stmt(s.body)
+        if s.kind == ForKind.SERIAL:
+            return s.with_body(body)
+        return For(s.loop_var, s.min, s.extent, ForKind.SERIAL, body, None, s.annotations)
+
+
+def make_loops_serial(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+    """Every loop runs its steps in order."""
+    return func.with_body(_SerialLoops().stmt(func.body))
