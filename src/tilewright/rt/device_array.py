@@ -141,8 +141,7 @@ class DeviceArray(NDArray):
         runtime = self._runtime
         if self._strides is None:
             compact = np.ascontiguousarray(values, self._numpy_type).reshape(self.shape)
-            kept = wait or compact is not values  # what is made here has to outlast the copy
-            runtime.write(self._memory, self._offset, compact, runtime.stream, kept)
+            runtime.write(self._memory, self._offset, compact, runtime.stream, wait)
         elif self.size:
             start, view = self._span()
             np.copyto(view, values, casting="unsafe")

@@ -293,8 +293,8 @@ class Runtime(ABC):
     def write(
         self, memory: Memory, offset: int, source: np.ndarray[Any, Any], stream: Stream, wait: bool
     ) -> None:
-        """Copy a compact array to the device; without `wait` the array must stay as it is until
-        the stream has passed."""
+        """Copy a compact array to the device; without `wait` its contents must stay as they are
+        until the stream has passed (the driver keeps the array itself)."""
 
     @abstractmethod
     def read(
