@@ -42,9 +42,10 @@ _NAMES = {
     "register_func": "tilewright.rt.packed",
     "get_global_func": "tilewright.rt.packed",
     **dict.fromkeys(
-        ("cpu", "cuda", "opencl", "rocm", "metal", "vulkan", "device", "Device"),
+        ("cpu", "cuda", "opencl", "rocm", "metal", "vulkan", "simt", "device", "Device"),
         "tilewright.rt.device",
     ),
+    "register_simt": "tilewright.interp.simt",
     "DataType": "tilewright.runtime",
     "Object": "tilewright.runtime",
     "NDArray": "tilewright.rt.array",

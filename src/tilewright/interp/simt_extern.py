@@ -59,7 +59,7 @@ def lookup(name: str, dtype: str, where: str) -> Function:
         return lambda *values: np_ops.call(plain, list(values), element)
     raise TilewrightError(
         f"simt does not know the function {name!r} in {where}; say what it means on NumPy arrays: "
-        f"tilewright.interp.simt.register_simt({name!r}, lambda *values: ...)"
+        f"tilewright.register_simt({name!r}, lambda *values: ...)"
     )
 
 
