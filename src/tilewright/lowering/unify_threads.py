@@ -10,6 +10,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.equal import structural_equal
 from ..loopir.iter import IterVar
+from ..loopir.operators import logical_and
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import free_vars, walk
 
@@ -24,7 +25,9 @@ def unify_threads(func: S.PrimFunc) -> S.PrimFunc:
     conditions: all of them become one launch, since a kernel has but one.
 
     Needs the result of `lower`. Guarantees: a kernel's body starts with its "thread_extent"
-    statements, in the order in which they first stood, and has no other. CompileError where an
+    statements, in the order in which they first stood, and has no other. What stood outside of
+    some of the launches ran once for all their threads: its stores to memory that threads share
+    are now made by the first of them. CompileError where an
     axis has two extents, or one that is not known when the kernel is launched. Stands first of
     the device passes: all others see which threads run.
     """
@@ -47,9 +50,7 @@ def _launch_once(kernel: S.AttrStmt) -> S.Stmt:
     values: dict[E.Var, E.Var] = {}
     inside: dict[E.Var, str] = {}
     for s in walk(kernel):
-        if not isinstance(s, S.Stmt):
-            continue
-        if not is_launch(s):
+        if not (isinstance(s, S.AttrStmt) and is_launch(s)):
             for var in _defined(s):
                 inside[var] = var.name
             continue
@@ -66,13 +67,18 @@ def _launch_once(kernel: S.AttrStmt) -> S.Stmt:
                     f"the extent {s.value} of {tag} depends on {inside[var]}, which is only known "
                     "inside the kernel; bind an axis whose extent is known when it is launched"
                 )
-    body = _Strip(values).stmt(kernel)
+    threads = {
+        tag: s.node.var
+        for tag, s in first.items()
+        if tag.startswith("threadIdx") and not E.is_const(s.value, 1)
+    }
+    body: S.Stmt = _Strip(values, threads).stmt(kernel)
     for s in reversed(first.values()):
         body = S.AttrStmt(s.node, s.attr_key, s.value, body)
     return body
 
 
-def _defined(s: S.Stmt) -> tuple[E.Var, ...]:
+def _defined(s: Any) -> tuple[E.Var, ...]:
     if type(s) is S.For:
         return (s.loop_var,)
     return (s.var,) if type(s) is S.LetStmt else ()
@@ -97,8 +103,10 @@ def _check_axis(axis: IterVar, extent: Any, known: S.AttrStmt) -> None:
 class _Strip(Rewriter):
     """Drops launches and gives their variables other names."""
 
-    def __init__(self, values: dict[E.Var, E.Var]) -> None:
+    def __init__(self, values: dict[E.Var, E.Var], threads: dict[str, E.Var]) -> None:
         self.values = values
+        self.threads = threads
+        self.missing = dict(threads)  # those whose launch is not around the present place
 
     @handles(E.Var, E.SizeVar)
     def _var(self, e: E.Var) -> Any:
@@ -106,4 +114,21 @@ class _Strip(Rewriter):
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
-        return self.stmt(s.body) if is_launch(s) else super()._attr(s)
+        if not is_launch(s):
+            return super()._attr(s)
+        kept = self.missing
+        self.missing = {tag: v for tag, v in kept.items() if tag != s.node.thread_tag}
+        body = self.stmt(s.body)
+        self.missing = kept
+        return body
+
+    @handles(S.BufferStore)
+    def _store(self, s: S.BufferStore) -> Any:
+        store = super()._store(s)
+        if not self.missing or s.buffer.scope_name.split(".")[0] not in ("global", "shared"):
+            return store
+        first: Any = None
+        for v in self.missing.values():
+            own = v.equal(0)
+            first = own if first is None else logical_and(first, own)
+        return S.IfThenElse(first, store)
