@@ -25,7 +25,7 @@ def adapt_all(info: FunctionInfo, args: tuple[Any, ...]) -> list[Any]:
     numpy.ndarray over the same memory (for a function of a device, a DeviceArray on the device of
     the first one), each scalar exactly int, float or bool."""
     out = []
-    where = _device_of(info, args) if info.device else None
+    where = device_of(info, args) if info.device else None
     for index, (want, value) in enumerate(zip(info.args, args)):
         if want.is_array:
             kind = type(value)
@@ -49,7 +49,7 @@ def _place_of(value: Any) -> Device | None:
     return Device(kind, number)
 
 
-def _device_of(info: FunctionInfo, args: tuple[Any, ...]) -> Device:
+def device_of(info: FunctionInfo, args: tuple[Any, ...]) -> Device:
     """The device that a call runs on: that of the first array on one of the right kind."""
     for want, value in zip(info.args, args):
         if want.is_array:

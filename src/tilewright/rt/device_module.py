@@ -91,10 +91,11 @@ class Launcher:
 class _Recorder(Launcher):
     """Collects launches with their arguments instead of starting them."""
 
-    __slots__ = ("kept", "work")
+    __slots__ = ("calls", "kept", "work")
 
     def __init__(self, launcher: Launcher) -> None:
         super().__init__(launcher.runtime, launcher.kernels)
+        self.calls: list[tuple[base.Kernel, base.Extents, base.Extents, Sequence[Any]]] = []
         self.work: list[Callable[[], None]] = []
         self.kept: list[base.Memory] = []
 
@@ -107,7 +108,14 @@ class _Recorder(Launcher):
         stream: base.Stream,
     ) -> None:
         if self._runs(name, grid, block):
-            self.work.append(self.kernels[name].bind(grid, block, args, stream))
+            kernel = self.kernels[name]
+            self.calls.append((kernel, grid, block, args))
+            self.work.append(kernel.bind(grid, block, args, stream))
+
+    def repeat(self, stream: base.Stream) -> None:
+        """Start what was collected in another stream."""
+        for kernel, grid, block, args in self.calls:
+            kernel.launch(grid, block, args, stream)
 
     def alloc(self, nbytes: int) -> base.Memory:
         memory = super().alloc(nbytes)
@@ -235,6 +243,9 @@ class DeviceFunction(Function):
         recorder = _Recorder(launcher)
         host(recorder, launcher.runtime.stream, *slots)
         work = recorder.work
+        graph = launcher.runtime.capture(recorder.repeat) if len(work) > 1 else None
+        if graph is not None:
+            work = [graph]
         keep = (args, recorder)
         if len(work) == 1:
             only = work[0]

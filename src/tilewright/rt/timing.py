@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat as times
 from typing import Any
 
 from ..base.errors import TilewrightError
-from .array import NDArray, empty
+from .adapt import device_of
+from .array import empty
+from .drivers.base import Runtime
 from .function import Function
 
 _MAX_NUMBER = 1 << 24
+_Clock = Callable[[int], float]
 
 
 @dataclass(frozen=True)
@@ -65,38 +69,100 @@ def evaluate(
 
     Where `number` runs take less than `min_repeat_ms`, `number` grows until they do not, at most
     `limit_zero_time_iterations` times. Before each repetition `setup` is called and a memory of
-    `cache_flush_bytes` is written, so that the caches hold nothing of the arguments.
+    `cache_flush_bytes` is written, so that the caches hold nothing of the arguments. On a device
+    the time is the device's own, between two events of one stream.
     """
     if not (isinstance(number, int) and isinstance(repeat, int) and number > 0 and repeat > 0):
         raise TilewrightError(
             f"number ({number!r}) and repeat ({repeat!r}) have to be at least 1, and integers"
         )
-    function.prepare(*args)()
-    raw = function.prepare_raw(*args)
-    flush = empty((cache_flush_bytes,), "uint8") if cache_flush_bytes > 0 else None
+    with _clock(function, args, cache_flush_bytes) as clock:
+        return _measure(
+            clock,
+            number,
+            repeat,
+            min_repeat_ms,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            setup,
+            limit_zero_time_iterations,
+        )
+
+
+def _measure(
+    clock: _Clock,
+    number: int,
+    repeat: int,
+    min_repeat_ms: float,
+    cooldown_interval_ms: float,
+    repeats_to_cooldown: int,
+    setup: Callable[[], Any] | None,
+    limit_zero_time_iterations: int,
+) -> BenchmarkResult:
     results = []
     for index in range(repeat):
         if index and cooldown_interval_ms > 0 and index % repeats_to_cooldown == 0:
             time.sleep(cooldown_interval_ms / 1e3)
         if setup is not None:
             setup()
-        taken = _time_once(raw, number, flush)
+        taken = clock(number)
         growths = 0
         while taken * 1e3 < min_repeat_ms and growths < limit_zero_time_iterations:
             wanted = number * min_repeat_ms / (taken * 1e3) if taken > 0 else number * 2.0
             number = min(max(int(wanted * 1.1) + 1, int(number * 1.618)), _MAX_NUMBER)
             growths += 1
-            taken = _time_once(raw, number, flush)
+            taken = clock(number)
             if number == _MAX_NUMBER:
                 break
         results.append(taken / number)
     return BenchmarkResult(tuple(results))
 
 
-def _time_once(raw: Callable[[], int], number: int, flush: NDArray | None) -> float:
-    if flush is not None:
-        flush._array.fill(1)
-    start = time.perf_counter()
-    for _ in times(None, number):
+@contextmanager
+def _clock(function: Function, args: Sequence[Any], flush_bytes: int) -> Iterator[_Clock]:
+    """What times runs of a function that has run once, for the body of a `with`."""
+    if not function.info.device:
+        function.prepare(*args)()
+        yield _host_clock(function.prepare_raw(*args), flush_bytes)
+        return
+    runtime = device_of(function.info, tuple(args)).runtime
+    runtime.sync()  # what the arguments wait for may be in another stream
+    before = runtime.set_stream(runtime.timing_stream)
+    try:
+        raw = function.prepare_raw(*args)
         raw()
-    return time.perf_counter() - start
+        yield _device_clock(raw, runtime, flush_bytes)
+    finally:
+        runtime.set_stream(before)
+
+
+def _host_clock(raw: Callable[[], int], flush_bytes: int) -> _Clock:
+    flush = empty((flush_bytes,), "uint8") if flush_bytes > 0 else None
+
+    def seconds(number: int) -> float:
+        if flush is not None:
+            flush._array.fill(1)
+        start = time.perf_counter()
+        for _ in times(None, number):
+            raw()
+        return time.perf_counter() - start
+
+    return seconds
+
+
+def _device_clock(raw: Callable[[], int], runtime: Runtime, flush_bytes: int) -> _Clock:
+    stream = runtime.stream
+    flush = [runtime.alloc(flush_bytes) for _ in range(2 if flush_bytes > 0 else 0)]
+
+    def seconds(number: int) -> float:
+        if flush:
+            runtime.copy(flush[0], 0, flush[1], 0, flush_bytes, stream)
+        stream.sync()
+        start = stream.record(timing=True)
+        for _ in times(None, number):
+            raw()
+        end = stream.record(timing=True)
+        stream.flush()
+        return end.seconds_since(start)
+
+    return seconds
