@@ -12,17 +12,18 @@ from typing import Any
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
 from ..target import Target
 from . import export, native, objects
-from .device import Device
+from .device import Device, device
 from .device_module import DeviceFunction, KernelCode
 from .drivers.base import DeviceCode
-from .files import write_atomically
-from .function import Function
+from .files import as_path, write_atomically
+from .function import Function, make_function
 from .signature import FunctionInfo
 from .timing import BenchmarkResult, evaluate
 
 Source = str | Callable[[], str]
 
 _ENTRY = "__tvm_main__"
+_JOINED = "joined"
 _FORMAT_NAMES = {"s": "asm", "llvm": "ll", "cu": "cuda", "cl": "opencl"}
 
 
@@ -106,7 +107,7 @@ class Module:
         """
         listed = list(infos)
         code = _Code(obj, target, [i.name for i in listed], dict(symbols or {}))
-        functions = {i.name: Function(i, partial(code.load, i.name)) for i in listed}
+        functions = {i.name: make_function(i, partial(code.load, i.name)) for i in listed}
         return Module(functions, target, sources or {}, entry, imports, target.kind.name, code)
 
     @staticmethod
@@ -137,6 +138,17 @@ class Module:
         texts = {"host": "\n\n".join(f.text for f in made.values()), **(sources or {})}
         return Module(made, target, texts, entry, (kernels,), "device")
 
+    @staticmethod
+    def joined(modules: Sequence[Module]) -> Module:
+        """One module of the functions of several, for targets of their own, which it imports."""
+        functions: dict[str, Function] = {}
+        for module in modules:
+            for name, function in module._functions.items():
+                if name in functions:
+                    raise TilewrightError(f"two modules have a function {name!r}")
+                functions[name] = function
+        return Module(functions, modules[0].target, {}, None, modules, _JOINED)
+
     # -- functions
 
     @property
@@ -160,6 +172,8 @@ class Module:
 
     def get_function(self, name: str, query_imports: bool = False) -> Function:
         """The function of that name, with `query_imports` in imported modules too."""
+        if not isinstance(name, str):
+            raise TilewrightError(f"a function is found by its name, got {name!r}")
         found = self._functions.get(self._entry if name == _ENTRY else name)
         if found is not None:
             return found
@@ -180,13 +194,23 @@ class Module:
     def entry_func(self) -> Function:
         return self.get_function(self._entry)
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: Any) -> Any:
         """Call the entry function; see `Function`."""
-        self._functions[self._entry](*args)
+        return self._functions[self._entry](*args)
 
     def prepare(self, *args: Any) -> Callable[[], None]:
         """The entry function on arguments that are checked once; see `Function.prepare`."""
         return self.entry_func.prepare(*args)
+
+    def run_simt(self, *args: Any) -> dict[str, Any]:
+        """The entry function in the lock-step executor; see `DeviceFunction.run_simt`."""
+        run = getattr(self.entry_func, "run_simt", None)
+        if run is None:
+            raise TilewrightError(
+                f"{self.entry_name} has no kernels: simt runs what is built for cuda or opencl"
+            )
+        reports: dict[str, Any] = run(*args)
+        return reports
 
     def time_evaluator(
         self,
@@ -204,7 +228,7 @@ class Module:
         """A function of the arguments that times `func_name` on them; see `timing.evaluate`."""
         function = self.get_function(func_name, query_imports=True)
         if dev is not None:
-            dev.require()
+            device(dev).require()
 
         def timed(*args: Any) -> BenchmarkResult:
             return evaluate(
@@ -230,6 +254,8 @@ class Module:
 
     def get_source(self, fmt: str = "") -> str:
         """The code as text: "ll" (LLVM IR), "asm", "tir"; the default is the module's first."""
+        if not isinstance(fmt, str):
+            raise TilewrightError(f"the format of a source is a name, got {fmt!r}")
         name = _FORMAT_NAMES.get(fmt, fmt) or next(iter(self._sources), "")
         found = self._sources.get(name)
         if found is None:
@@ -247,6 +273,7 @@ class Module:
 
     def save(self, path: str | os.PathLike[str], fmt: str = "") -> None:
         """Write one form of the code: .o the object, .ll, .s and .tir sources, else an archive."""
+        path = as_path(path)
         kind = fmt or Path(path).suffix[1:]
         if kind == "o":
             objects.write_object(path, self._object(), self._metadata())
@@ -272,6 +299,7 @@ class Module:
         such as contrib.cc.create_shared, makes the file instead. Returns the path.
         """
         del addons, workspace_dir
+        path = as_path(path)
         if fcompile is not None:
             compiler_options = options if cc is None else {**options, "cc": cc}
             metadata_of = self._metadata()
@@ -321,9 +349,8 @@ class Module:
         found: dict[str, Any] = {}
         if self._kernels is not None:
             found["device_code"] = self._kernels.code.to_json()
-        texts = {n: f.text for n, f in self._functions.items() if isinstance(f, DeviceFunction)}
-        if texts:
-            found["host_code"] = texts
+        if self.type_key == "device":
+            found["host_code"] = {n: getattr(f, "text", "") for n, f in self._functions.items()}
         return found
 
     def _members(self, prefix: str) -> dict[str, bytes]:
@@ -350,7 +377,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     TilewrightError where the file is missing, cut short, of another format version, or for
     another CPU than this machine's.
     """
-    place = Path(path)
+    place = as_path(path)
     try:
         with place.open("rb") as file:
             magic = file.read(4)
@@ -376,7 +403,7 @@ def _load_shared(path: Path) -> Module:
         return library.address(name), library
 
     infos = map(FunctionInfo.from_json, metadata["functions"])
-    functions = {i.name: Function(i, partial(load, i.name)) for i in infos}
+    functions = {i.name: make_function(i, partial(load, i.name)) for i in infos}
     return Module(functions, target, {}, metadata["entry"], (), metadata["type_key"])
 
 
@@ -390,6 +417,8 @@ def _load_members(path: Path, members: Mapping[str, bytes], prefix: str) -> Modu
     ]
     infos = [FunctionInfo.from_json(f) for f in metadata["functions"]]
     obj = members.get(f"{prefix}code.o")
+    if metadata["type_key"] == _JOINED:
+        return Module.joined(imports)
     if "device_code" in metadata:
         kind = str(metadata["device_code"]["kind"])
         source, binary = sources.pop(kind, ""), members.get(f"{prefix}code.bin")
