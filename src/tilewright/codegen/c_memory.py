@@ -127,6 +127,11 @@ def pointer_types(func: S.PrimFunc) -> tuple[dict[E.Var, str], dict[E.Var, Buffe
     return types, buffers
 
 
+def allocated(func: S.PrimFunc) -> dict[E.Var, Buffer]:
+    """The buffers that a function allocates, by data variable."""
+    return {x.buffer.data: x.buffer for x in nodes(func.body) if isinstance(x, S.Allocate)}
+
+
 def vector_accessed(func: S.PrimFunc) -> set[E.Var]:
     """The data variables that are read or written by vectors somewhere, or whose address is
     taken."""

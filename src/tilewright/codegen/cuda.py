@@ -23,8 +23,10 @@ from ..target.target import Target
 from .c_expr import EXPRS
 from .c_family import bare
 from .c_language import CLanguage, function_of
+from .c_memory import allocated
 from .cuda_calls import CUDA_CALLS
 from .cuda_half import HALF_MATH
+from .cuda_mma import MMA_CALLS, declare, find_fragments
 from .cuda_preamble import preamble, type_parts
 from .cuda_types import is_builtin, memory_name, type_name
 
@@ -45,7 +47,7 @@ class CudaPrinter(CLanguage):
     """One CUDA kernel."""
 
     language = "CUDA"
-    call_table = {**CLanguage.call_table, **CUDA_CALLS}
+    call_table = {**CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS}
     expr_table = {**CLanguage.expr_table, E.Add: _add}
 
     # -- types and constants
@@ -139,6 +141,28 @@ class CudaPrinter(CLanguage):
             return f"{function_of(self.need(f'tw_sat {source} {b.text}'))}({bare(x)})"
         return f"(({self.type(b.text)}){x})"
 
+    def reinterpret(self, value: Any, source: DType, target: DType) -> str:
+        if source.code != "bfloat" and target.code != "bfloat":
+            return super().reinterpret(value, source, target)
+        self.need("bfloat16")
+        if source.code == target.code:
+            return self.expr(value)
+        if source.lanes != target.lanes:
+            raise self.unsupported(f"{source.text} as the bits of {target.text}")
+        scalar = self.type(target.element)
+
+        def write(x: str) -> str:
+            if source.code == "bfloat":
+                bits = f"tw_to_bfloat16({bare(x)})"
+                if target.is_integer:
+                    return f"(({scalar}){bits})"
+                return f"__ushort_as_half({bits})"
+            if source.element == "float16":
+                x = f"__half_as_ushort({bare(x)})"
+            return f"tw_from_bfloat16((unsigned short){x})"
+
+        return self.lanewise(E.Call(target.text, "tir.reinterpret", (value,)), (value,), write)
+
     def _to_bfloat(self, x: str, a: DType) -> str:
         self.need("bfloat16")
         if a.bits >= 32 and a.text != "float32":
@@ -216,7 +240,7 @@ class CudaPrinter(CLanguage):
             self._dynamic(name, t, size)
             known = 16
         elif scope.startswith("wmma."):
-            self.fragments.declare(self, buffer, name, size)
+            declare(self, buffer, name, size)
         elif scope in ("local", "warp", "global"):
             if scope == "global":
                 raise CompileError(
@@ -259,6 +283,7 @@ class CudaPrinter(CLanguage):
     def write(self) -> str:
         """The text of the kernel."""
         self.start()
+        self.fragments = find_fragments(self.func, allocated(self.func))
         self.extents: dict[str, int] = {}
         self.dynamic_bytes = 0
         access = self.func.attrs.get("tir.kernel_params_access", ())

@@ -17,10 +17,11 @@ _SHUFFLES = {
     "tir.tvm_warp_shuffle_xor": "__shfl_xor_sync",
 }
 _ATOMICS = {
-    "tir.atomic_add": "atomicAdd",
-    "tir.atomic_min": "atomicMin",
-    "tir.atomic_max": "atomicMax",
+    f"tir.atomic_{op}": f"atomic{op.capitalize()}"
+    for op in ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 }
+_ATOMICS["tir.atomic_cas"] = "atomicCAS"
+_FLOATS = {"atomicAdd": ("float32", "float64"), "atomicExch": ("float32",)}
 
 
 def _sync(p: Any, e: E.Call) -> str:
@@ -58,14 +59,15 @@ def _active(p: Any, e: E.Call) -> str:
 
 
 def _atomic(p: Any, e: E.Call) -> str:
-    pointer, value = p.expr(e.args[0]), bare(p.expr(e.args[1]))
+    pointer = p.expr(e.args[0])
+    value = ", ".join(bare(p.expr(a)) for a in e.args[1:])
     t = parse(e.args[1].dtype)
     name = _ATOMICS[e.op.name]
-    if t.text == "int64" and name == "atomicAdd":
-        text = f"atomicAdd((unsigned long long*){pointer}, (unsigned long long)({value}))"
-        return f"((long long){text})"
-    floats = ("float32", "float64") if name == "atomicAdd" else ()
-    if t.lanes > 1 or t.text not in ("int32", "uint32", "int64", "uint64", *floats):
+    if t.text == "int64" and name not in ("atomicMin", "atomicMax", "atomicSub"):
+        words = ", ".join(f"(unsigned long long)({bare(p.expr(a))})" for a in e.args[1:])
+        return f"((long long){name}((unsigned long long*){pointer}, {words}))"
+    wide = () if name == "atomicSub" else ("int64", "uint64")
+    if t.lanes > 1 or t.text not in ("int32", "uint32", *wide, *_FLOATS.get(name, ())):
         raise CompileError(f"CUDA has no {e.op.name[4:]} on {t.text} (kernel {p.func.name})")
     return f"{name}({bare(pointer)}, {value})"
 

@@ -114,7 +114,7 @@ class OpenCLPrinter(CLanguage):
     def extreme(self, a: str, b: str, t: DType, smaller: bool) -> str:
         if not t.is_float:
             return f"{'min' if smaller else 'max'}({bare(a)}, {bare(b)})"
-        return self._float_extreme(a, b, t, smaller)
+        return self._float_extreme(a, b, parse(t.element), smaller)
 
     def _float_extreme(self, a: str, b: str, t: DType, smaller: bool) -> str:
         """NaN if either is: fmin and fmax prefer numbers."""
@@ -178,7 +178,13 @@ class OpenCLPrinter(CLanguage):
         return self._convert(x, a, parse(parse("float32").with_lanes(a.lanes)))
 
     def reinterpret(self, value: Any, source: DType, target: DType) -> str:
-        x = self.expr(value)
+        if source.lanes == target.lanes and source.lanes > 1 and not is_native(target):
+            a, b = parse(source.element), parse(target.element)
+            e = E.Call(target.text, "tir.reinterpret", (value,))
+            return self.lanewise(e, (value,), lambda x: self._same_bits(x, a, b))
+        return self._same_bits(self.expr(value), source, target)
+
+    def _same_bits(self, x: str, source: DType, target: DType) -> str:
         if source.is_float and source.bits == 16 and self._float(source) != source.text:
             x = self.to_bits(x, source)
         if target.is_float and target.bits == 16 and self._float(target) != target.text:

@@ -10,11 +10,9 @@ from ..loopir import expr as E
 from .c_family import ExprRule, bare
 from .c_language import pointed_data
 
-_ATOMICS = {
-    "tir.atomic_add": "add",
-    "tir.atomic_min": "min",
-    "tir.atomic_max": "max",
-}
+_ATOMICS = {f"tir.atomic_{op}": op for op in ("add", "sub", "min", "max", "and", "or", "xor")}
+_ATOMICS.update({"tir.atomic_exch": "xchg", "tir.atomic_cas": "cmpxchg"})
+_BASE = ("add", "sub", "xchg", "cmpxchg")
 
 
 def _sync(p: Any, e: E.Call) -> str:
@@ -57,7 +55,8 @@ def _active(p: Any, e: E.Call) -> str:
 
 
 def _atomic(p: Any, e: E.Call) -> str:
-    pointer, value = p.expr(e.args[0]), bare(p.expr(e.args[1]))
+    pointer = p.expr(e.args[0])
+    value = ", ".join(bare(p.expr(a)) for a in e.args[1:])
     t = parse(e.args[1].dtype)
     kind = _ATOMICS[e.op.name]
     data = pointed_data(e.args[0])
@@ -66,7 +65,7 @@ def _atomic(p: Any, e: E.Call) -> str:
         raise CompileError(f"OpenCL has no {e.op.name[4:]} on {t.text} (kernel {p.func.name})")
     if t.bits == 64:
         p.need("pragma cl_khr_int64_base_atomics")
-        if kind != "add":
+        if kind not in _BASE:
             p.need("pragma cl_khr_int64_extended_atomics")
     if t.is_float:
         p.extension(t)
