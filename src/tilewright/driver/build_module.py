@@ -18,7 +18,7 @@ from ..base.errors import CompileError
 from ..codegen.llvm import backend
 from ..codegen.llvm.module import GeneratedModule, generate
 from ..loopir.buffer import Buffer
-from ..loopir.stmt import IRModule
+from ..loopir.stmt import IRModule, PrimFunc
 from ..rt import cache as disk
 from ..rt.module import Module
 from ..schedule.api import Schedule
@@ -48,19 +48,51 @@ def build(
     """Compile a schedule (with its arguments), a PrimFunc or an IRModule.
 
     `target`: text or a Target (default: `Target.current()`, else "llvm", this machine's CPU).
+    Functions with an attribute "target" are built for that one; `inputs` may also be a dict of
+    targets and what to build for each. Functions for "cuda" and "opencl" launch kernels, whose
+    text is `module.imported_modules[0].get_source()`.
     `name`: of the function, for a schedule. `binds`: buffers for tensors. Raises ScheduleError,
     CompileError or TargetError; all say what to change. `runtime` is accepted for TVM's sake.
     """
     del runtime
-    chosen = _target(target, target_host)
-    if chosen.kind.name not in _BACKENDS:
+    if isinstance(inputs, Mapping):
+        parts = [(_target(t, target_host), part) for t, part in inputs.items()]
+    else:
+        parts = _by_target(inputs, _target(target, target_host))
+    if not parts:
+        raise CompileError("there is nothing to build: the dict of targets is empty")
+    built = [_build_for(chosen, part, args, name, binds) for chosen, part in parts]
+    return built[0] if len(built) == 1 else Module.joined(built)
+
+
+def _by_target(inputs: Any, default: Target) -> list[tuple[Target, Any]]:
+    """The functions of a module, together where they have the same target."""
+    if not isinstance(inputs, (IRModule, PrimFunc)):
+        return [(default, inputs)]
+    functions = inputs.functions if isinstance(inputs, IRModule) else {inputs.name: inputs}
+    groups: dict[Target, dict[str, PrimFunc]] = {}
+    for key, func in functions.items():
+        own = func.attrs.get("target")
+        groups.setdefault(default if own is None else Target(own), {})[key] = func
+    if len(groups) == 1 and default in groups:
+        return [(default, inputs)]
+    return [(chosen, IRModule(group)) for chosen, group in groups.items()]
+
+
+def _build_for(
+    target: Target,
+    inputs: Any,
+    args: Sequence[Any] | None,
+    name: str,
+    binds: Mapping[Any, Buffer] | None,
+) -> Module:
+    if target.kind.name not in _BACKENDS:
         raise CompileError(
-            f"there is no code generator for target {str(chosen)!r}; build for one of "
+            f"there is no code generator for target {str(target)!r}; build for one of "
             f"{', '.join(_BACKENDS)}"
         )
-    with chosen:
-        module = lower(inputs, args, name=name, binds=binds)
-        return build_lowered(module, chosen)
+    with target:
+        return build_lowered(lower(inputs, args, name=name, binds=binds), target)
 
 
 def schedule_to_module(

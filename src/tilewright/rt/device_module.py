@@ -274,3 +274,13 @@ class DeviceFunction(Function):
 
 def _on_simt(value: Any) -> bool:
     return isinstance(value, DeviceArray) and value.device == SIMT
+
+
+def device_metadata(
+    kernels: KernelCode | None, functions: Mapping[str, Function]
+) -> dict[str, Any]:
+    """For the file of a module: facts about its kernels, host code of its functions. The kernels'
+    text is a source of the module."""
+    found: dict[str, Any] = {} if kernels is None else {"device_code": kernels.code.to_json()}
+    texts = {n: f.text for n, f in functions.items() if isinstance(f, DeviceFunction)}
+    return {**found, "host_code": texts} if texts else found

@@ -13,7 +13,7 @@ from ..base.errors import InternalError, MissingFunctionError, TilewrightError
 from ..target import Target
 from . import export, native, objects
 from .device import Device, device
-from .device_module import DeviceFunction, KernelCode
+from .device_module import DeviceFunction, KernelCode, device_metadata
 from .drivers.base import DeviceCode
 from .files import as_path, write_atomically
 from .function import Function, make_function
@@ -341,17 +341,8 @@ class Module:
             "type_key": self.type_key,
             "imports": len(self.imported_modules),
             "parallel": self._code is not None and native.needs_threads(self._code.obj),
-            **self._device_metadata(),
+            **device_metadata(self._kernels, self._functions if self.type_key == "device" else {}),
         }
-
-    def _device_metadata(self) -> dict[str, Any]:
-        """Host code and facts about kernels; the kernels' text is the module's source."""
-        found: dict[str, Any] = {}
-        if self._kernels is not None:
-            found["device_code"] = self._kernels.code.to_json()
-        if self.type_key == "device":
-            found["host_code"] = {n: getattr(f, "text", "") for n, f in self._functions.items()}
-        return found
 
     def _members(self, prefix: str) -> dict[str, bytes]:
         members = {f"{prefix}metadata.json": json.dumps(self._metadata()).encode()}
