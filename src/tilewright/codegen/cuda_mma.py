@@ -165,7 +165,7 @@ def _part(p: Any, *words: Any) -> str:
 
 def wmma_part(key: str) -> str:
     """The text of a part: "tw_wmma load a row m16n16k16 float16 8" and the like."""
-    name, words = key.replace(" ", "_"), key.split(" ")[1:]
+    name, words = key.replace(" ", "_").replace(".", "_"), key.split(" ")[1:]
     return str(_MAKERS[words[0]](name, *words[1:]))
 
 
@@ -197,19 +197,20 @@ def _make_load(
         f'      : "l"(p), "r"(stride)\n      : "memory");\n{convert}'
     )
     head = f"{_D} void {name}({element} (&f)[{n}], const {memory_name(dtype)}* p, int stride)"
-    return f"{head} {{\n{_from(ptx, inside)}}}\n"
+    return f"{head} {{\n{_from(ptx, geometry, inside)}}}\n"
 
 
 def _make_store(name: str, layout: str, geometry: str, dtype: str, count: str) -> str:
     n, floats = int(count), dtype == "float32"
     element = "float" if floats else "unsigned int"
     text = f"wmma.store.d.sync.aligned.{layout}.{geometry}.{_PTX[dtype]}"
-    return (
-        f"{_D} void {name}({memory_name(dtype)}* p, const {element} (&f)[{n}], int stride) {{\n"
+    inside = (
         f'  asm volatile("{text} [%0], {_numbers(1, n)}, %{n + 1};"\n'
         f'      :\n      : "l"(p), {_list("f", n, False, floats)}, "r"(stride)\n'
-        f'      : "memory");\n}}\n'
+        f'      : "memory");\n'
     )
+    head = f"{_D} void {name}({memory_name(dtype)}* p, const {element} (&f)[{n}], int stride)"
+    return f"{head} {{\n{_from('', geometry, inside)}}}\n"
 
 
 def _make_mma(
@@ -229,17 +230,14 @@ def _make_mma(
     )
     parts = [f"{element} (&d)[{d}]", f"const unsigned int (&a)[{a}]"]
     parts += [f"const unsigned int (&b)[{b}]", f"const {element} (&c)[{d}]"]
-    return f"{_D} void {name}({', '.join(parts)}) {{\n{_from(ptx, inside)}}}\n"
+    return f"{_D} void {name}({', '.join(parts)}) {{\n{_from(ptx, geometry, inside)}}}\n"
 
 
-def _from(ptx: str, inside: str) -> str:
+def _from(ptx: str, geometry: str, inside: str) -> str:
     """bfloat16 and tf32 begin with sm_80; before it such a kernel stops."""
-    if ptx not in ("bf16", "tf32"):
+    if ptx not in ("bf16", "tf32") and geometry != "m16n16k8":
         return inside
     return f"#if __CUDA_ARCH__ >= 800\n{inside}#else\n  __trap();\n#endif\n"
-
-
-_MAKERS: dict[str, Any] = {"load": _make_load, "store": _make_store, "mma": _make_mma}
 
 
 # -- the calls
@@ -327,23 +325,31 @@ def _mma(p: Any, e: E.Call) -> str:
         f"({bare(p.expr(e.args[6 + 2 * i]))} + {p.expr(e.args[7 + 2 * i])})" for i in range(3)
     ]
     words = ["unsigned int", "unsigned int", "float" if tc == "f32" else "unsigned int"]
-    a, b, c = (f"(({w}*){x})" for w, x in zip(words, pointers))
+    casts = [f"({w}*){x}" for w, x in zip(words, pointers)]
     saturate = ".satfinite" if tc == "s32" and const_int(e.args[12]) else ""
-    text = f"mma.sync.aligned.{shape}.{layouts[0][:3]}.{layouts[1][:3]}{saturate}"
-    text += f".{tc}.{ta}.{tb}.{tc}"
+    text = f"{shape}.{layouts[0][:3]}.{layouts[1][:3]}{saturate}.{tc}.{ta}.{tb}.{tc}"
+    name = _part(p, "registers", text, *counts)
+    return f"{name}({casts[2]}, {casts[0]}, {casts[1]})"
+
+
+def _make_registers(name: str, what: str, d: str, a: str, b: str) -> str:
+    """mma on arrays of registers; shapes that came with sm_80 stop the kernel before it."""
+    counts = [int(x) for x in (d, a, b)]
+    floats = what.endswith(".f32")
+    element = "float" if floats else "unsigned int"
     at = [0, counts[0], counts[0] + counts[1], sum(counts)]
-    need = 750 if (shape, ta) == ("m16n8k8", "f16") or shape == "m8n8k16" else 800
-    p.line(f"#if __CUDA_ARCH__ >= {need}")
-    p.line(f'asm volatile("{text} {_numbers(at[0], counts[0])}, {_numbers(at[1], counts[1])}, "')
-    p.line(f'    "{_numbers(at[2], counts[2])}, {_numbers(at[3], counts[0])};"')
-    floats = tc == "f32"
-    p.line(f"    : {_list(c, counts[0], True, floats)}")
-    p.line(f"    : {_list(a, counts[1], False, False)}, {_list(b, counts[2], False, False)},")
-    p.line(f"      {_list(c, counts[0], False, floats)});")
-    p.line("#else")
-    p.line("__trap();")
-    p.line("#endif")
-    return "0"
+    inside = (
+        f'  asm volatile("mma.sync.aligned.{what} {_numbers(at[0], counts[0])}, "\n'
+        f'      "{_numbers(at[1], counts[1])}, {_numbers(at[2], counts[2])}, "\n'
+        f'      "{_numbers(at[3], counts[0])};"\n'
+        f"      : {_list('d', counts[0], True, floats)}\n"
+        f"      : {_list('a', counts[1], False, False)}, {_list('b', counts[2], False, False)},\n"
+        f"        {_list('d', counts[0], False, floats)});\n"
+    )
+    if not (what.startswith("m16n8k8.") and ".f16." in what):
+        inside = f"#if __CUDA_ARCH__ >= 800\n{inside}#else\n  __trap();\n#endif\n"
+    head = f"{_D} void {name}({element}* d, const unsigned int* a, const unsigned int* b)"
+    return f"{head} {{\n{inside}}}\n"
 
 
 def _ldmatrix(p: Any, e: E.Call) -> str:
@@ -357,6 +363,13 @@ def _ldmatrix(p: Any, e: E.Call) -> str:
     p.line(f'    : "r"((unsigned int)__cvta_generic_to_shared({source})) : "memory");')
     return "0"
 
+
+_MAKERS: dict[str, Any] = {
+    "load": _make_load,
+    "store": _make_store,
+    "mma": _make_mma,
+    "registers": _make_registers,
+}
 
 # -- asynchronous copies
 

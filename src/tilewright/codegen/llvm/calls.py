@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ...base.dtype import DType, parse
@@ -22,6 +23,7 @@ from .types import float_text, suffix, vector
 Handler = Callable[[Emitter, E.Call], str]
 
 # operations that are one LLVM intrinsic of the same type
+_PLAIN_NAME = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]*")
 _INTRINSICS = {
     "tir.floor": "floor",
     "tir.ceil": "ceil",
@@ -265,9 +267,13 @@ def _call_c(f: Emitter, name: str, t: DType, args: list[tuple[str, DType]], pure
 
 
 def quoted(name: str) -> str:
-    """A symbol's name as LLVM reads it."""
-    plain = name.replace("_", "a").replace(".", "a").replace("$", "a")
-    return name if plain.isalnum() and not name[0].isdigit() else f'"{name}"'
+    """A symbol's name as LLVM reads it; CompileError for one that no symbol can have."""
+    if not name or "\0" in name:
+        raise CompileError(f"a function cannot have the name {name!r}")
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    codes = (f"\\{b:02X}" if not 32 <= b < 127 or b in (34, 92) else chr(b) for b in name.encode())
+    return f'"{"".join(codes)}"'
 
 
 def _extension(t: DType) -> str:

@@ -11,6 +11,8 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,17 +20,13 @@ from ...base.errors import CompileError, TargetError
 from ...target.capability import architecture
 from ...target.target import Target
 
-# have generic code on every target (perhaps a call into libm)
+# floats in, a float out: these have generic code on every target (perhaps a call into libm)
 _GENERIC = """
-    sqrt powi sin cos pow exp exp2 log log2 log10 fma fabs copysign floor ceil trunc rint
-    nearbyint round roundeven minnum maxnum minimum maximum smin smax umin umax abs ctpop ctlz
-    cttz bswap bitreverse fshl fshr prefetch fmuladd sadd.sat uadd.sat ssub.sat usub.sat
-    fptosi.sat fptoui.sat vector.reduce.add vector.reduce.mul vector.reduce.and vector.reduce.or
-    vector.reduce.xor vector.reduce.smax vector.reduce.smin vector.reduce.umax vector.reduce.umin
-    vector.reduce.fadd vector.reduce.fmul vector.reduce.fmax vector.reduce.fmin expect assume
-    masked.load masked.store masked.gather masked.scatter
+    sqrt sin cos pow exp exp2 log log2 log10 fma fabs copysign floor ceil trunc rint nearbyint
+    round roundeven minnum maxnum minimum maximum fmuladd
 """
 _EVERYWHERE = frozenset(_GENERIC.split())
+_FLOATS = re.compile(r"(<\d+ x )?(float|double)>?")
 _FAMILIES = {
     "x86": ("x86_64", "x86"),
     "aarch64": ("aarch64",),
@@ -68,13 +66,18 @@ def _resolve(
         f"define {result} @probe({params}) {{\n  {head}call {result} @{name}({given})\n"
         f"  ret {result}{' %r' if head else ''}\n}}\n"
     )
-    full = _full_name(text, name, f"{name} with {', '.join(types)} giving {result}")
-    base = full[5:]
+    what = f"{name} with {', '.join(types)} giving {result}"
+    base = name[5:]
     while (short := _MANGLED.sub("", base)) != base:
         base = short
-    if base not in _EVERYWHERE:
-        check_selects(text, target, f"the intrinsic {name}")
-    return full
+    if base in _EVERYWHERE and {result} == set(types) and _FLOATS.fullmatch(result):
+        return _full_name(text, name, what)
+    checked = check_code({"text": text}, target, f"the intrinsic {name}")
+    if checked.error:
+        raise CompileError(f"LLVM cannot call {what}: {checked.error}")
+    if checked.unknown:
+        raise CompileError(f"LLVM has no intrinsic {name}")
+    return next((n for n in (*checked.declared, *checked.defined) if n != "probe"), name)
 
 
 def _full_name(text: str, name: str, what: str) -> str:
@@ -85,33 +88,51 @@ def _full_name(text: str, name: str, what: str) -> str:
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"LLVM cannot call {what}: {error}") from None
-    if "; Unknown intrinsic" in str(module):
-        raise CompileError(f"LLVM has no intrinsic {name}")
-    for function in module.functions:
-        if function.name != "probe":
-            return str(function.name)
-    return name
+    return next(str(f.name) for f in module.functions if f.name != "probe")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a process of its own has found out about code: why it is no LLVM IR, or its text for
+    the target, and the types of the functions that it defines and declares, by name."""
+
+    error: str = ""
+    text: str = ""
+    unknown: bool = False
+    defined: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_code(code: Mapping[str, str], target: Target, what: str) -> Checked:
+    """Read `code` ({"text": ...} or {"bitcode": path}) and compile it for the target, elsewhere;
+    TargetError where LLVM cannot make machine code of it."""
+    machine = [target.triple, target.cpu, target.features, target.abi]
+    try:
+        request = json.dumps({**code, "machine": machine})
+    except (TypeError, ValueError) as error:
+        raise CompileError(f"{what} cannot be passed on: {error}") from None
+    return _ask(request, f"the target {target} (CPU {target.cpu}) cannot run {what}")
 
 
 @lru_cache(maxsize=256)
-def check_selects(text: str, target: Target, what: str) -> None:
-    """TargetError where LLVM cannot make machine code of IR text for the target."""
+def _ask(request: str, failure: str) -> Checked:
     spec = importlib.util.find_spec("llvmlite")
     assert spec is not None and spec.origin is not None
     parent = str(Path(spec.origin).parent.parent)
     script = str(Path(__file__).with_name("guard_probe.py"))
-    request = json.dumps([text, target.triple, target.cpu, target.features, target.abi])
     done = subprocess.run(
         [sys.executable, "-I", "-S", script, parent],
         input=request,
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
-    if done.returncode != 0:
-        lines = [x for x in done.stderr.strip().splitlines() if x] or ["no reason given"]
-        reason = next((x for x in lines if "LLVM ERROR" in x), lines[-1])
-        raise TargetError(
-            f"the target {target} (CPU {target.cpu}) cannot run {what}: {reason.strip()}; "
-            "check the features of the CPU (-mcpu, -mattr)"
-        )
+    if done.returncode == 0:
+        return Checked(**json.loads(done.stdout))
+    lines = [x for x in done.stderr.strip().splitlines() if x] or ["no reason given"]
+    marks = ("LLVM ERROR", "error:", "UNREACHABLE")
+    reason = next((x for x in lines if any(m in x for m in marks)), lines[-1])
+    raise TargetError(
+        f"{failure}: {reason.strip()}; check the code, and the features of the CPU (-mcpu, -mattr)"
+    )

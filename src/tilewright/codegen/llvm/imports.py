@@ -9,48 +9,34 @@ from pathlib import Path
 
 from ...base.errors import CompileError
 from ...target.target import Target
-from .guard import check_selects
+from .guard import Checked, check_code
 
 
-def import_text(key: str, value: str, target: Target) -> str:
-    """LLVM IR text of what a pragma imports, checked against the target."""
+def import_text(key: str, value: str, target: Target) -> Checked:
+    """LLVM IR of what a pragma imports, checked against the target."""
     if key == "pragma_import_c":
-        text = _compile_c(value, target)
-    elif value.endswith((".ll", ".bc")) and "\n" not in value:
-        text = _read(Path(value))
-    else:
-        text = value
-    return _checked(text, target)
-
-
-def _read(path: Path) -> str:
-    import llvmlite.binding as llvm
-
+        return _checked({"text": _compile_c(value, target)}, target)
+    if not value.endswith((".ll", ".bc")) or "\n" in value:
+        return _checked({"text": value}, target)
+    path = Path(value)
     try:
         if path.suffix == ".ll":
-            return path.read_text()
-        return str(llvm.parse_bitcode(path.read_bytes()))
-    except (OSError, RuntimeError) as error:
+            return _checked({"text": path.read_text(encoding="utf-8")}, target)
+        path.open("rb").close()
+    except (OSError, ValueError) as error:
         raise CompileError(f"pragma import_llvm: cannot read {path}: {error}") from None
+    return _checked({"bitcode": str(path.resolve())}, target)
 
 
-def _checked(text: str, target: Target) -> str:
-    import llvmlite.binding as llvm
-
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise CompileError(f"pragma import_llvm: this is not LLVM IR: {error}") from None
-    module.triple = target.triple
-    module.data_layout = ""
-    plain = str(module)
-    if "; Unknown intrinsic" in plain:
+def _checked(code: dict[str, str], target: Target) -> Checked:
+    checked = check_code(code, target, "the imported code")
+    if checked.error:
+        raise CompileError(f"pragma import_llvm: this is not LLVM IR: {checked.error}")
+    if checked.unknown:
         raise CompileError(
             "pragma import_llvm: the code calls an intrinsic that LLVM does not know"
         )
-    check_selects(plain, target, "the imported code")
-    return plain
+    return checked
 
 
 def _compile_c(source: str, target: Target) -> str:

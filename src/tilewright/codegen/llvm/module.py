@@ -55,6 +55,7 @@ def generate(functions: Mapping[str, S.PrimFunc], target: Target) -> GeneratedMo
 def _generate(functions: Mapping[str, S.PrimFunc], target: Target) -> GeneratedModule:
     module = ModuleBuilder(target)
     generated = [module.entry(name, func) for name, func in functions.items()]
+    module.check_calls()
     return GeneratedModule(module.text(), tuple(generated), tuple(module.imports))
 
 
@@ -79,6 +80,8 @@ class ModuleBuilder:
         self.names: dict[str, int] = {}
         self.math_defined: set[str] = set()
         self.imports: dict[str, None] = {}
+        self.imported: dict[str, str] = {}
+        self.called_c: dict[str, dict[str, None]] = {}
         self.pointer_notes: dict[E.Var, str] = {}
         self.messages: dict[str, int] = {}
 
@@ -99,6 +102,8 @@ class ModuleBuilder:
     def declare_c(self, name: str, result: str, types: str, pure: bool) -> None:
         """Declare a C function; the first declaration of a name stays."""
         kind, _, note = result.partition(" ")
+        plain = f"{kind} ({types.replace(' signext', '').replace(' zeroext', '')})"
+        self.called_c.setdefault(name, {})[plain] = None
         note = f"{note} " if note else ""
         attributes = " nounwind willreturn memory(none)" if pure else ""
         line = f"declare {note}{kind} @{quoted(name)}({types}){attributes}"
@@ -144,7 +149,19 @@ class ModuleBuilder:
         """Add LLVM IR or C source that the user brings along."""
         if not isinstance(value, E.StringImm):
             raise CompileError(f"{key} takes text")
-        self.imports[import_text(key, value.value, self.target)] = None
+        checked = import_text(key, value.value, self.target)
+        self.imports[checked.text] = None
+        self.imported.update(checked.defined)
+
+    def check_calls(self) -> None:
+        """CompileError where imported functions are not what they are called as."""
+        for name, calls in self.called_c.items():
+            defined = self.imported.get(name)
+            for call in calls:
+                if defined is not None and defined != call:
+                    raise CompileError(
+                        f"{name} is called as {call}, but the imported code defines it as {defined}"
+                    )
 
     def _meta(self, text: str) -> str:
         self.metadata.append(text)

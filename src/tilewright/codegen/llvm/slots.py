@@ -11,7 +11,6 @@ from ...loopir.visit import walk
 from . import convert
 from .emitter import Emitter
 
-
 RESULT = E.Var("result", "handle")
 """The address where the function's result goes: the slot behind all others."""
 

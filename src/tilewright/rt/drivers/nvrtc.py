@@ -22,7 +22,7 @@ from typing import Any
 from ...base.errors import CompileError, TargetError
 
 _SHOWN_ERRORS = 5
-_PLACE = re.compile(r"^(?:.*?)\.cu\((\d+)\): (?:catastrophic )?(?:error|warning)", re.M)
+_PLACE = re.compile(r"^(?:.*?)\.cu\((\d+)\): (?:catastrophic )?error", re.M)
 _INSTALL = (
     "no CUDA compiler here: install NVRTC (pip install nvidia-cuda-nvrtc cuda-bindings) "
     "or put nvcc on PATH"

@@ -1,0 +1,169 @@
+"""Tensor cores and asynchronous copies in CUDA source: what the compilers make of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.codegen.device_kit import compile_everywhere, kernel, source, thread
+from tilewright.base.errors import CompileError
+from tilewright.loopir import expr as E
+from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import Buffer, decl_buffer
+from tilewright.loopir.calls import call_intrin
+
+TENSOR_CORES = ("sm_80", "sm_90")
+
+
+def allocate(body: S.Stmt, *buffers: Buffer) -> S.Stmt:
+    for b in reversed(buffers):
+        body = S.Allocate(b, body)
+    return body
+
+
+def wmma(dtype: str, out: str, shape: tuple[int, int, int], layout_b: str = "col_major") -> str:
+    """One product of a warp: D = A B."""
+    m, n, k = shape
+    a, b = decl_buffer((m * k,), dtype, "A"), decl_buffer((k * n,), dtype, "B")
+    d = decl_buffer((m * n,), out, "D")
+    fa = decl_buffer((m * k,), dtype, "A_frag", scope="wmma.matrix_a")
+    fb = decl_buffer((k * n,), dtype, "B_frag", scope="wmma.matrix_b")
+    fd = decl_buffer((m * n,), out, "D_frag", scope="wmma.accumulator")
+    zero = E.const(0, out)
+
+    def call(name: str, *args: object) -> S.Stmt:
+        return S.Evaluate(call_intrin("handle", f"tir.{name}", *args))
+
+    def move(name: str, f: Buffer, x: Buffer, stride: int, layout: str) -> S.Stmt:
+        return call(name, f.data, m, n, k, 0, x.access_ptr("rw"), stride, E.StringImm(layout))
+
+    _, around = thread("threadIdx.x", 32)
+    body = S.seq(
+        call("tvm_fill_fragment", fd.data, m, n, k, 0, zero),
+        move("tvm_load_matrix_sync", fa, a, k, "row_major"),
+        move("tvm_load_matrix_sync", fb, b, k if layout_b == "col_major" else n, layout_b),
+        call("tvm_mma_sync", fd.data, 0, fa.data, 0, fb.data, 0, fd.data, 0),
+        move("tvm_store_matrix_sync", fd, d, n, "row_major"),
+    )
+    func = kernel("product", around(allocate(body, fa, fb, fd)), [a.data, b.data, d.data])
+    return source({"product": func}, "cuda")
+
+
+@pytest.mark.parametrize("shape", [(16, 16, 16), (32, 8, 16), (8, 32, 16)])
+@pytest.mark.parametrize(
+    ("dtype", "out", "ptx"),
+    [
+        ("float16", "float32", "f32.f32"),
+        ("float16", "float16", "f16.f16"),
+        ("bfloat16", "float32", "f32.bf16.bf16.f32"),
+        ("int8", "int32", "s32.s8.s8.s32"),
+        ("uint8", "int32", "s32.u8.u8.s32"),
+    ],
+)
+def test_wmma_products(dtype: str, out: str, ptx: str, shape: tuple[int, int, int]) -> None:
+    text = compile_everywhere(wmma(dtype, out, shape))
+    m, n, k = shape
+    instruction = f"wmma.mma.sync.aligned.row.col.m{m}n{n}k{k}.{ptx}"
+    assert instruction in text["sm_80"] and instruction in text["sm_90"]
+    assert (instruction in text["sm_75"]) == (dtype != "bfloat16")
+
+
+def test_wmma_takes_the_layout_that_a_fragment_was_loaded_with() -> None:
+    text = compile_everywhere(wmma("float16", "float32", (16, 16, 16), "row_major"))
+    assert "wmma.mma.sync.aligned.row.row.m16n16k16" in text["sm_75"]
+
+
+def test_float32_operands_become_tf32() -> None:
+    text = compile_everywhere(wmma("float32", "float32", (16, 16, 8)))
+    assert "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32" in text["sm_80"]
+    assert "cvt.rna.tf32.f32" in text["sm_80"]
+
+
+def test_wmma_reports_shapes_that_tensor_cores_lack() -> None:
+    with pytest.raises(CompileError, match="no product of float16 and float16 of shape"):
+        wmma("float16", "float32", (16, 16, 8))
+
+
+def mma(shape: str, types: tuple[str, str, str], names: tuple[str, str, str]) -> str:
+    m, n, k = (int(x) for x in shape.replace("n", "m").replace("k", "m").split("m")[1:])
+    sizes = [m * k // 32, k * n // 32, m * n // 32]
+    registers = [
+        decl_buffer((size,), t, f"R{i}", scope="local")
+        for i, (size, t) in enumerate(zip(sizes, types))
+    ]
+    data = [decl_buffer((32 * size,), t, f"G{i}") for i, (size, t) in enumerate(zip(sizes, types))]
+    lane, around = thread("threadIdx.x", 32)
+    loops = []
+    for r, g, size in zip(registers, data, sizes):
+        i = E.Var("i", "int32")
+        value = E.BufferLoad(g, [lane * size + i])
+        loops.append(S.For(i, 0, size, S.ForKind.UNROLLED, S.BufferStore(r, value, [i])))
+    pairs = [x for r in registers for x in (r.data, E.const(0))]
+    args = [*map(E.StringImm, (shape, "row", "col", *names)), *pairs, E.const(0, "bool")]
+    product = S.Evaluate(call_intrin(types[2], "tir.ptx_mma", *args))
+    i = E.Var("i", "int32")
+    back = S.BufferStore(data[2], E.BufferLoad(registers[2], [i]), [lane * sizes[2] + i])
+    body = S.seq(*loops, product, S.For(i, 0, sizes[2], S.ForKind.UNROLLED, back))
+    func = kernel("product", around(allocate(body, *registers)), [g.data for g in data])
+    return source({"product": func}, "cuda")
+
+
+@pytest.mark.parametrize(
+    ("shape", "types", "names"),
+    [
+        ("m16n8k16", ("float16", "float16", "float32"), ("fp16", "fp16", "fp32")),
+        ("m16n8k8", ("float16", "float16", "float32"), ("fp16", "fp16", "fp32")),
+        ("m16n8k16", ("bfloat16", "bfloat16", "float32"), ("bf16", "bf16", "fp32")),
+        ("m16n8k8", ("float32", "float32", "float32"), ("tf32", "tf32", "fp32")),
+        ("m16n8k32", ("int8", "int8", "int32"), ("int8", "int8", "int32")),
+    ],
+)
+def test_mma_on_registers(
+    shape: str, types: tuple[str, str, str], names: tuple[str, str, str]
+) -> None:
+    text = compile_everywhere(mma(shape, types, names))
+    for arch in TENSOR_CORES:
+        assert f"mma.sync.aligned.{shape}.row.col" in text[arch]
+        assert "ld.local" not in text[arch], "registers must stay registers"
+
+
+def test_ldmatrix() -> None:
+    shared = decl_buffer((256,), "float16", "S", scope="shared")
+    registers = decl_buffer((8,), "float16", "R", scope="local")
+    out = decl_buffer((256,), "float16", "G")
+    lane, around = thread("threadIdx.x", 32)
+    i, j = E.Var("i", "int32"), E.Var("j", "int32")
+    fill = S.BufferStore(shared, E.BufferLoad(out, [lane * 8 + i]), [lane * 8 + i])
+    sync = S.Evaluate(call_intrin("int32", "tir.tvm_storage_sync", E.StringImm("shared")))
+    args = (E.const(1, "bool"), 4, E.StringImm(".b16"), registers.data, 0, shared.data)
+    load = S.Evaluate(call_intrin("float16", "tir.ptx_ldmatrix", *args, lane * 8))
+    store = S.BufferStore(out, E.BufferLoad(registers, [j]), [lane * 8 + j])
+    body = S.seq(
+        S.For(i, 0, 8, S.ForKind.SERIAL, fill), sync, load,
+        S.For(j, 0, 8, S.ForKind.UNROLLED, store),
+    )  # fmt: skip
+    func = kernel("f", around(allocate(body, shared, registers)), [out.data])
+    text = compile_everywhere(source({"f": func}, "cuda"))
+    assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in text["sm_75"]
+
+
+def test_asynchronous_copies_fall_back_before_sm_80() -> None:
+    shared = decl_buffer((256,), "float32", "S", scope="shared")
+    a, b = decl_buffer((256,), "float32", "A"), decl_buffer((256,), "float32", "B")
+    lane, around = thread("threadIdx.x", 64)
+    copy = call_intrin(
+        "float32", "tir.ptx_cp_async", shared.data, lane * 4, a.data, lane * 4, 16, lane < 60
+    )
+    body = S.seq(
+        S.Evaluate(copy),
+        S.Evaluate(call_intrin("int32", "tir.ptx_commit_group")),
+        S.Evaluate(call_intrin("int32", "tir.ptx_wait_group", 0)),
+        S.Evaluate(call_intrin("int32", "tir.tvm_storage_sync", E.StringImm("shared"))),
+        S.BufferStore(b, E.BufferLoad(shared, [lane]), [lane]),
+    )
+    func = kernel("f", around(allocate(body, shared)), [a.data, b.data], [a.data])
+    text = compile_everywhere(source({"f": func}, "cuda"))
+    for arch in ("sm_80", "sm_90"):
+        assert "cp.async.cg.shared.global" in text[arch]
+        assert "cp.async.commit_group" in text[arch]
+        assert "cp.async.wait_group" in text[arch]
+    assert "cp.async" not in text["sm_75"].replace("tw_cp_async", "")
