@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 _ROOMS = {
-    "tilewright.rt.array": ("NDArray", "array", "empty", "from_dlpack"),
+    "tilewright.rt.array": ("NDArray", "array", "empty", "from_dlpack", "pinned_empty"),
     "tilewright.rt.device": (
         "Device",
         "cpu",
@@ -15,6 +15,7 @@ _ROOMS = {
         "metal",
         "opencl",
         "rocm",
+        "simt",
         "vulkan",
     ),
 }

@@ -11,11 +11,13 @@ from .. import __version__
 from ..base.errors import TilewrightError
 from ..driver.peak import fma_peak
 from ..rt import threads
-from ..rt.device import device
+from ..rt.device import Device, device
+from ..rt.drivers import base, nvrtc
 from ..target.target import Target
 from . import show
 
 _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "onnx", "onnxruntime", "torch", "xgboost-cpu")
+_GPU_PACKAGES = ("pyopencl", "cuda-bindings", "nvidia-cuda-nvrtc")
 
 
 def facts() -> dict[str, Any]:
@@ -27,7 +29,7 @@ def facts() -> dict[str, Any]:
         "tilewright": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: _version(name) for name in (*_PACKAGES, *_GPU_PACKAGES)},
         "cpu": target.cpu,
         "cpu_features": sorted(target.active_features),
         "vector_bytes": target.vector_bytes,
@@ -35,6 +37,8 @@ def facts() -> dict[str, Any]:
         "threads_runtime": str(runtime.path or "none: parallel loops run serially"),
         "peak_gflops": fma_peak(target, count) / 1e9,
         "targets": {name: _state(name) for name in ("llvm", "cuda", "opencl")},
+        "cuda_compiler": nvrtc.find_compiler() or f"none: {nvrtc.why_missing()}",
+        "devices": {str(d): _device(d) for kind in ("cuda", "opencl", "simt") for d in _all(kind)},
     }
 
 
@@ -59,6 +63,30 @@ def _state(kind: str) -> str:
     return "works"
 
 
+def _all(kind: str) -> list[Device]:
+    """The devices of a kind that are there."""
+    driver = base.find(kind)
+    return [device(kind, i) for i in range(driver.count() if driver else 0)]
+
+
+def _device(dev: Device) -> str:
+    """The device in a line."""
+    limits = dev.limits
+    if limits is None:
+        return "the CPU"
+    facts = [
+        limits.device_name,
+        f"version {limits.compute_version}" if limits.compute_version else "",
+        f"{limits.multi_processor_count} units" if limits.multi_processor_count else "",
+        f"{limits.max_threads_per_block} threads a block, warps of {limits.warp_size}",
+        f"{limits.max_shared_memory_per_block >> 10} KiB shared memory",
+        f"{limits.total_global_memory >> 20} MiB" if limits.total_global_memory else "",
+        "float16" if limits.has_fp16 else "no float16",
+        "sub-groups" if limits.has_subgroups else "no sub-groups",
+    ]
+    return ", ".join(filter(None, facts))
+
+
 def doctor(as_json: bool) -> None:
     """Print the facts."""
     rows = facts()
@@ -67,7 +95,9 @@ def doctor(as_json: bool) -> None:
         return
     flat: dict[str, Any] = {}
     for name, value in rows.items():
-        if name in ("packages", "targets"):
+        if name == "devices":
+            flat.update((f"device {key}", text) for key, text in value.items())
+        elif name in ("packages", "targets"):
             flat.update((f"{name[:-1]} {key}", text) for key, text in value.items())
         elif name == "cpu_features":
             flat["cpu features"] = " ".join(value)

@@ -70,7 +70,8 @@ def _adapt_device_array(info: FunctionInfo, index: int, value: Any, where: Devic
             got = "one in CPU memory; nd.array(x, dev) makes a copy on a device"
         else:
             got = f"one on {place}"
-        complain(info, index, f"expected an array on {where}, got {got}")
+        missing = "" if where.exist else f". {where} does not exist here: {where.why_missing()}"
+        complain(info, index, f"expected an array on {where}, got {got}{missing}")
     if isinstance(value, NDArray):
         return value
     try:

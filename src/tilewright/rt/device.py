@@ -222,8 +222,10 @@ class Device:
             found["l2_cache_size_bytes"] = limits.l2_cache_size_bytes
         if self.kind == "cuda":
             return {**found, "arch": "sm_" + limits.compute_version.replace(".", "")}
-        extensions = ("fp16", limits.has_fp16), ("subgroups", limits.has_subgroups)
-        return {**found, **dict(extensions), "vector_bytes": limits.vector_bytes}
+        found.update(fp16=limits.has_fp16, subgroups=limits.has_subgroups)
+        found["vector_bytes"] = limits.vector_bytes
+        family = next((f for f in ("mali", "adreno") if f in limits.device_name.lower()), "")
+        return {**found, "device": family} if family else found
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -3,8 +3,8 @@
 The native side of every compiled function is `i32 NAME(ptr slots)`. `slots` is an array of 8-byte
 slots: one for each argument (an array's data pointer; a scalar's value, integers and bools widened
 to int64, floats as a double), then one int64 for each entry of `symbols`, in that order, then,
-where `attrs` has "returns", one where the function leaves its result (an int64 or a double). It returns
-0; `i + 1` where the check with text `messages[i]` failed; or a negative number where a
+where `attrs` has "returns", one where the function leaves its result (an int64 or a double). It
+returns 0; `i + 1` where the check with text `messages[i]` failed; or a negative number where a
 Python function that it called has raised (see `packed`).
 
 A dimension or stride is an int, a name, or a tree [op, a, b] of those with op one of add, sub, mul,

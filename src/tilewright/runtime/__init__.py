@@ -20,8 +20,12 @@ _ROOMS = {
         "metal",
         "opencl",
         "rocm",
+        "simt",
+        "stream",
         "vulkan",
     ),
+    "tilewright.rt.device_array": ("DeviceArray",),
+    "tilewright.rt.drivers.base": ("Event", "Stream"),
     "tilewright.rt.function": ("Function",),
     "tilewright.rt.module": ("Module", "load_module", "PackedFunc"),
     "tilewright.rt.packed": (

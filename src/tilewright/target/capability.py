@@ -1,8 +1,10 @@
-"""What a CPU target can do: the facts that schedules and code generators ask for."""
+"""What a target can do: the facts that schedules and code generators ask for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,16 @@ def capabilities_of(triple: str, features: frozenset[str]) -> Capabilities:
             has_bf16_convert=bool(features & {"zfbfmin", "zvfbfmin"}),
         )
     return Capabilities(16, 16, False, False, False, False, False)
+
+
+def gpu_capabilities(kind: str, attributes: Mapping[str, Any]) -> Capabilities:
+    """Capabilities of a GPU target, of its attributes."""
+    if kind == "cuda":
+        number = int("".join(c for c in str(attributes.get("arch", "")) if c.isdigit()) or 0)
+        return Capabilities(16, 255, True, number >= 53, number >= 80, True, number >= 80)
+    half = bool(attributes.get("fp16"))
+    width = int(attributes.get("vector_bytes", 16))
+    return Capabilities(width, 64, True, half, False, True, False)
 
 
 def _x86(arch: str, features: frozenset[str]) -> Capabilities:

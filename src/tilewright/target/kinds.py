@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +107,7 @@ KINDS: dict[str, TargetKind] = {
             "cuda",
             2,
             ("cuda", "gpu"),
-            Attribute("arch", str, "compute capability, as sm_90"),
+            Attribute("arch", str, "compute capability, as sm_90", "sm_75"),
             *_gpu(1024, 32, 49152),
         ),
         _kind(
@@ -114,10 +115,48 @@ KINDS: dict[str, TargetKind] = {
             4,
             ("opencl", "gpu"),
             Attribute("max_function_args", int, "most arguments of a kernel", 128),
+            Attribute("fp16", bool, "whether the device computes in float16 (cl_khr_fp16)"),
+            Attribute("subgroups", bool, "whether threads of a sub-group exchange values directly"),
+            Attribute("vector_bytes", int, "bytes of a vector register", 16, least=4),
             *_gpu(256, 1, 16384),
         ),
     )
 }
+
+
+# What -device=NAME says beside the name, unless it is given. Mali (Midgard; its limits are those of
+# TVM's auto-scheduler): every thread has a program counter of its own, and 128-bit vectors.
+# Adreno: 32 KiB of local memory; waves differ in size from model to model, so none is assumed.
+PRESETS: dict[tuple[str, str], dict[str, Any]] = {
+    ("opencl", "mali"): {
+        "max_num_threads": 256,
+        "max_threads_per_block": 256,
+        "thread_warp_size": 1,
+        "max_shared_memory_per_block": 32768,
+        "fp16": True,
+        "vector_bytes": 16,
+    },
+    ("opencl", "adreno"): {
+        "max_num_threads": 256,
+        "max_threads_per_block": 256,
+        "thread_warp_size": 1,
+        "max_shared_memory_per_block": 32768,
+        "fp16": True,
+        "vector_bytes": 16,
+    },
+}
+_SAME = ("max_num_threads", "max_threads_per_block")
+
+
+def complete(kind: TargetKind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes given, with what the preset of the device and the kind have for the others.
+    Of the two limits of a block's threads, one that is given alone holds for both."""
+    known = {a.name: a.default for a in kind.attributes.values() if a.default is not None}
+    known.update(PRESETS.get((kind.name, str(given.get("device", ""))), {}))
+    limits = [given[name] for name in _SAME if name in given]
+    if len(limits) == 1:
+        known.update(dict.fromkeys(_SAME, limits[0]))
+    return {**known, **given}
 
 
 def find_kind(name: str) -> TargetKind:

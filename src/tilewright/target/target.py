@@ -8,13 +8,21 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 from ..base.errors import TargetError
 from . import host as machine
-from .capability import Capabilities, architecture, capabilities_of, is_cpu, system
-from .kinds import KINDS, TargetKind, find_kind
+from .capability import (
+    Capabilities,
+    architecture,
+    capabilities_of,
+    gpu_capabilities,
+    is_cpu,
+    system,
+)
+from .kinds import KINDS, TargetKind, complete, find_kind
 from .parse import Items, read_attributes, split_text, write_text
 
 _stack: ContextVar[tuple[Target, ...]] = ContextVar("tilewright_targets", default=())
@@ -77,6 +85,28 @@ class Target:
     @staticmethod
     def from_json(text: str) -> Target:
         return Target(json.loads(text))
+
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The target of a device, with the limits and capabilities that the device says it has.
+
+        `device`: a Device, or its kind ("cuda", "opencl") for the first of that kind.
+        TilewrightError where it is not there.
+        """
+        if isinstance(device, str):
+            # rt stands above this room: it is loaded by name, and only when asked for
+            device = import_module("tilewright.rt.device").device(device)
+        return Target(device.target_attributes())
+
+    def fitted_to(self, device: Any) -> Target:
+        """This target, without what a device of its kind lacks: float16 arithmetic, sub-groups."""
+        found = Target.from_device(device)
+        if self.kind != found.kind or self.kind.name != "opencl":
+            return self
+        lacks = {
+            n: False for n in ("fp16", "subgroups") if self.attrs.get(n) and not found.attrs[n]
+        }
+        return Target({**self.export(), **lacks}) if lacks else self
 
     @staticmethod
     def list_kinds() -> list[str]:
@@ -216,6 +246,16 @@ class Target:
         return self.capabilities.has_fp16
 
     @property
+    def has_subgroups(self) -> bool:
+        """Whether threads of a warp (OpenCL: a sub-group) exchange values without memory."""
+        return self.kind.name == "cuda" or bool(self.attrs.get("subgroups"))
+
+    @property
+    def arch(self) -> str:
+        """CUDA's architecture, "sm_75" where none is given; empty for other kinds."""
+        return str(self.attrs.get("arch", ""))
+
+    @property
     def has_bf16(self) -> bool:
         """Whether bfloat16 arithmetic (not only conversion) is in hardware."""
         return self.capabilities.has_bf16
@@ -295,8 +335,7 @@ def _signed(feature: str) -> str:
 
 @lru_cache(maxsize=256)
 def _attributes(target: Target) -> Mapping[str, Any]:
-    defaults = {a.name: a.default for a in target.kind.attributes.values() if a.default is not None}
-    return MappingProxyType({**defaults, **dict(target.items)})
+    return MappingProxyType(complete(target.kind, dict(target.items)))
 
 
 @lru_cache(maxsize=256)
@@ -333,7 +372,4 @@ def _active_features(target: Target) -> frozenset[str]:
 def _capabilities(target: Target) -> Capabilities:
     if target.kind.name in _CPU_KINDS:
         return capabilities_of(target.triple, target.active_features)
-    arch = str(target.attrs.get("arch", ""))[3:].rstrip("af")
-    cuda = target.kind.name == "cuda"
-    bfloat = cuda and arch.isdigit() and int(arch) >= 80
-    return Capabilities(16, 255, True, cuda, bfloat, cuda, bfloat)
+    return gpu_capabilities(target.kind.name, target.attrs)
