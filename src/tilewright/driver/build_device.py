@@ -7,6 +7,7 @@ of the kernels. Nothing here needs LLVM, a driver or a device.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..base import config
@@ -18,12 +19,15 @@ from ..loopir.stmt import IRModule, PrimFunc
 from ..lowering.device_pipeline import run_device_pipeline
 from ..lowering.split_host_device import launch_extents
 from ..lowering.verify_gpu_code import require_limits
+from ..rt.drivers import nvrtc
 from ..rt.drivers.base import DeviceCode, KernelInfo
 from ..rt.module import Module
 from ..rt.signature import FunctionInfo
 from ..target.target import Target
 from .dump import dump
 from .signature import function_info
+
+_OLDEST = "sm_75"  # what text is shown for where the target names no architecture
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,25 @@ def build_device(module: IRModule, target: Target) -> Module:
         arch=str(target.attrs.get("arch", "") or ""),
         payload=plain,
     )
-    kernels = Module.of_kernels(code, target, {"tir": lambda: str(IRModule(plain))})
+    texts: dict[str, str | Callable[[], str]] = {"tir": lambda: str(IRModule(plain))}
+    if code.kind == "cuda":
+        texts.update(_compiled_texts(code))
+    kernels = Module.of_kernels(code, target, texts)
     return Module.of_device(
         [(b.info, b.host.text) for b in built],
         target,
         kernels,
         {"tir": lambda: str(module)},
     )
+
+
+def _compiled_texts(code: DeviceCode) -> dict[str, str | Callable[[], str]]:
+    """PTX and assembly, made when they are asked for, of the target's architecture."""
+    arch = code.arch or _OLDEST
+    return {
+        "ptx": lambda: nvrtc.compile_cuda(code.source, arch, "ptx")[0].decode(),
+        "sass": lambda: nvrtc.disassemble(nvrtc.compile_cuda(code.source, arch, "cubin")[0]),
+    }
 
 
 def _build_one(func: PrimFunc, name: str, target: Target) -> _Built:

@@ -18,6 +18,7 @@ from ..loopir.expr import const_int
 from ..loopir.stmt import IRModule, PrimFunc
 from ..loopir.visit import children
 from ..target.target import Target
+from .split_host_device import launch_extents
 from .unify_threads import is_launch
 
 CONSTRAINTS = (
@@ -145,6 +146,13 @@ def require_limits(kernels: Mapping[str, PrimFunc], target: Target) -> None:
     """CompileError where a kernel needs more than its target has, even if the device at hand
     would allow it."""
     for name, kernel in kernels.items():
+        for tag, extent in launch_extents(kernel.body).items():
+            if tag.startswith("threadIdx") and const_int(extent) is None:
+                raise CompileError(
+                    f"kernel {name}: the number of threads of a block must be constant, but {tag} "
+                    f"has {extent}; split the axis by a constant factor, bind its outer part to "
+                    f"blockIdx.{tag[-1]} and the inner one to {tag}"
+                )
         for usage in gpu_usage(kernel):
             _require_threads(name, usage, target)
             _require_shared(name, usage, target)

@@ -83,8 +83,10 @@ def test_wrong_use() -> None:
         build(IRModule({}))
     with pytest.raises(TargetError, match="nonsense"):
         build(s, args, "nonsense")
-    with pytest.raises(CompileError, match="no code generator for target 'opencl"):
+    with pytest.raises(CompileError, match="Did you forget to bind"):
         build(s, args, "opencl")
+    with pytest.raises(CompileError, match="nothing to build"):
+        build({})
 
 
 # -- the compile cache
