@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -42,6 +43,7 @@ class Measurement:
         return self.error_no == MeasureErrorNo.NO_ERROR and bool(self.costs)
 
     @property
-    def mean(self) -> float:
-        """Mean seconds; infinite after an error."""
-        return sum(self.costs) / len(self.costs) if self.ok else float("inf")
+    def cost(self) -> float:
+        """Seconds of a run: the median of the repetitions, which one that other programs disturbed
+        does not shift; infinite after an error."""
+        return statistics.median(self.costs) if self.ok else float("inf")

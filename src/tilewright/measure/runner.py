@@ -88,7 +88,7 @@ class Measurer:
     ) -> Iterator[tuple[int, Measurement]]:
         """Measure candidates (see `program.describe`); yields (place, result) as each is done.
 
-        `best`: mean seconds of the fastest so far, for the early stop; it follows what is found.
+        `best`: seconds of the fastest so far, for the early stop; it follows what is found.
         """
         self._seconds = {}
         try:
@@ -101,7 +101,7 @@ class Measurer:
                     continue  # its build has failed
                 result = self._run(worker, index, best)
                 if result.ok:
-                    best = result.mean if best is None else min(best, result.mean)
+                    best = result.cost if best is None else min(best, result.cost)
                 yield index, result
         finally:
             for worker in [w for w in self._workers if w.job is not None]:

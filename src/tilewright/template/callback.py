@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..measure.progress import Progress
-from .record import MeasureInput, MeasureResult, write
+from .record import MeasureInput, MeasureResult, cost_of, write
 
 Callback = Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]
 
@@ -57,7 +57,5 @@ def describe_rates(now: float, best: float, si_prefix: str) -> str:
 
 def rate_of(inp: MeasureInput, result: MeasureResult) -> float:
     """Operations a second, 0 after an error."""
-    if result.error_no or not result.costs:
-        return 0.0
-    mean = sum(result.costs) / len(result.costs)
-    return float(inp.task.flop) / mean if mean > 0 else 0.0
+    seconds = cost_of(result)
+    return float(inp.task.flop) / seconds if seconds > 0 else 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..target.target import Target
-from .record import load_from_file
+from .record import cost_of, load_from_file
 from .space import FallbackConfigEntity
 from .workload import Workload
 
@@ -128,7 +128,7 @@ class ApplyHistoryBest(DispatchContext):
     @staticmethod
     def _offer(table: dict[Any, Any], key: tuple[str, Workload], inp: Any, res: Any) -> None:
         known = table.get(key)
-        if known is None or _mean(res) < _mean(known[1]):
+        if known is None or cost_of(res) < cost_of(known[1]):
             table[key] = (inp, res)
 
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Any:
@@ -184,7 +184,3 @@ _ROOT = FallbackContext()
 def get_config() -> Any:
     """The configuration of the template that is running."""
     return DispatchContext.current.query(Target.current(allow_none=True), None)
-
-
-def _mean(result: Any) -> float:
-    return float(sum(result.costs) / len(result.costs))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .neighbours import neighbour_table
 from .space import ConfigSpace
 
 Digits = np.ndarray[Any, np.dtype[np.int64]]
@@ -15,11 +16,13 @@ Digits = np.ndarray[Any, np.dtype[np.int64]]
 class DigitTable:
     """Numbers of configurations of a space to digits and back, many at once."""
 
-    __slots__ = ("_narrow", "dims", "space", "weights")
+    __slots__ = ("_knobs", "_narrow", "_near", "dims", "space", "weights")
 
     def __init__(self, space: ConfigSpace) -> None:
         self.space = space
         self.dims: Digits = np.array(space.dims, dtype=np.int64)
+        self._knobs = list(space.space_map.values())
+        self._near: list[Digits | None] = [None] * len(self._knobs)
         # Python integers, since a space may have more than 2**63 configurations
         self.weights: list[int] = []
         weight = 1
@@ -41,22 +44,24 @@ class DigitTable:
         return [sum(d * w for d, w in zip(row, self.weights)) for row in digits.tolist()]
 
     def neighbours(self, digits: Digits, rng: np.random.Generator) -> Digits:
-        """Each row with one of its digits changed: to any other value, or half of the time to one
-        close by, since the choices of a knob stand in order."""
+        """Each row with one of its digits changed (see `change`)."""
         moved = digits.copy()
         free = np.flatnonzero(self.dims > 1)
         if not len(free):
             return moved
-        rows = np.arange(len(digits))
         columns = free[rng.integers(len(free), size=len(digits))]
-        moved[rows, columns] = self.change(moved[rows, columns], self.dims[columns], rng)
+        for column in free:
+            rows = np.flatnonzero(columns == column)
+            moved[rows, column] = self.change(moved[rows, column], int(column), rng)
         return moved
 
-    @staticmethod
-    def change(values: Digits, sizes: Digits, rng: np.random.Generator) -> Digits:
-        """Another digit for each of `values` (below `sizes`, all of which are above 1)."""
-        anywhere = (values + 1 + (rng.random(len(values)) * (sizes - 1)).astype(np.int64)) % sizes
-        step = rng.choice(np.array([-2, -1, 1, 2]), size=len(values))
-        near = np.clip(values + step, 0, sizes - 1)
-        use_near = (rng.random(len(values)) < 0.5) & (near != values)
-        return np.where(use_near, near, anywhere)
+    def change(self, values: Digits, column: int, rng: np.random.Generator) -> Digits:
+        """Other digits of a knob that has more than one choice: half of the time next to the
+        present one (see `neighbours`), else anywhere."""
+        size = int(self.dims[column])
+        near = self._near[column]
+        if near is None:
+            near = self._near[column] = neighbour_table(self._knobs[column])
+        close = near[values, rng.integers(near.shape[1], size=len(values))]
+        anywhere = (values + 1 + rng.integers(size - 1, size=len(values))) % size
+        return np.where((rng.random(len(values)) < 0.5) & (close != values), close, anywhere)

@@ -14,12 +14,12 @@ from .task import Task
 from .tuner import Tuner
 
 _TRIES = 200
-_GENERATIONS = 6
+_GENERATIONS = 12
 
 
 class GATuner(Tuner):
     """Genetic search. `pop_size`: configurations of a generation, fewer where a search has fewer
-    than six generations of them; `elite_num`: of the best, how many are surely parents;
+    than twelve generations of them; `elite_num`: of the best, how many are surely parents;
     `mutation_prob`: chance of each knob to change.
 
     Parents are drawn from the `pop_size` best of all generations, the better the more often
@@ -92,9 +92,9 @@ class GATuner(Tuner):
     def _mutate(
         self, genes: np.ndarray[tuple[int, int], np.dtype[np.int64]]
     ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-        dims = np.broadcast_to(self._table.dims, genes.shape)
-        hit = (self.rng.random(genes.shape) < self.mutation_prob) & (dims > 1)
         mutated = genes.copy()
-        if hit.any():
-            mutated[hit] = self._table.change(genes[hit], dims[hit], self.rng)
+        hit = self.rng.random(genes.shape) < self.mutation_prob
+        for column in np.flatnonzero(self._table.dims > 1):
+            rows = np.flatnonzero(hit[:, column])
+            mutated[rows, column] = self._table.change(genes[rows, column], int(column), self.rng)
         return mutated

@@ -146,8 +146,8 @@ class Batches:
                 number = MeasureErrorNo.INSTANTIATION_ERROR
                 yield place, Measurement((), number, text, seconds)
         for index, result in self._measurer.measure(programs, self.best):
-            if result.ok and (self.best is None or result.mean < self.best):
-                self.best = result.mean
+            if result.ok and (self.best is None or result.cost < self.best):
+                self.best = result.cost
             yield places[index], result
 
     def _describe(self, config: Any) -> Message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,7 +129,7 @@ def pick_best(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str])
     best: dict[Any, tuple[MeasureInput, MeasureResult]] = {}
     for inp, result in load_from_file(in_file):
         key = (str(inp.target), inp.task.workload)
-        if result.error_no == 0 and (key not in best or _mean(result) < _mean(best[key][1])):
+        if result.error_no == 0 and (key not in best or cost_of(result) < cost_of(best[key][1])):
             best[key] = (inp, result)
     text = "".join(encode(*pair) + "\n" for pair in best.values())
     write_atomically(out_file, text.encode())
@@ -139,5 +140,8 @@ def write(path: str | os.PathLike[str], inp: MeasureInput, result: MeasureResult
     append_line(Path(path), encode(inp, result))
 
 
-def _mean(result: MeasureResult) -> float:
-    return float(sum(result.costs) / len(result.costs))
+def cost_of(result: MeasureResult) -> float:
+    """Seconds of a run: the median of the repetitions; infinite after an error."""
+    if result.error_no or not result.costs:
+        return float("inf")
+    return float(statistics.median(result.costs))

@@ -17,7 +17,7 @@ from ..measure.records import Store
 from .callback import Callback, describe_rates, rate_of, si_scale
 from .env import GLOBAL_SCOPE
 from .measure import Batches, MeasureOption, as_result
-from .record import MeasureInput, MeasureResult
+from .record import MeasureInput, MeasureResult, cost_of
 from .space import ConfigEntity
 from .task import Task
 
@@ -207,7 +207,7 @@ class Tuner:
                 continue
             self.visited.add(inp.config.index)
             if found.ok:
-                batches.best = min(found.mean, batches.best or found.mean)
+                batches.best = min(found.cost, batches.best or found.cost)
             pairs.append((inp, as_result(found)))
             self._account(*pairs[-1])
         if pairs:
@@ -247,7 +247,7 @@ class Tuner:
             "failed": sum(self.errors.values()),
             "errors": dict(self.errors),
             "gflops": self.best_flops / 1e9,
-            "seconds": None if best is None else float(np.mean(best[1].costs)),
+            "seconds": None if best is None else cost_of(best[1]),
             "config": None if best is None else best[0].config.to_json_dict(),
         }
 

@@ -47,7 +47,7 @@ def measured(programs: list[dict[str, Any]], **timing: Any) -> list[Measurement]
 def test_candidates_travel_as_data_and_run() -> None:
     found = measured([product(2), product(4)], repeat=2, check=True)
     for result in found:
-        assert result.ok and len(result.costs) == 2 and result.mean > 0
+        assert result.ok and len(result.costs) == 2 and result.cost > 0
         assert result.seconds > 0 and result.timestamp <= time.time()
 
 
