@@ -17,6 +17,8 @@ from .simt_access import load
 from .simt_calls import NO_LIMIT
 from .simt_copies import async_store, commit, copies, wait
 from .simt_expr import Code, Fn
+from .simt_memory import Memory
+from .simt_report import MISALIGNED
 from .simt_state import State
 from .simt_stmt import KernelCode, Step
 
@@ -49,10 +51,33 @@ def _cp_async(code: Any, e: E.Call) -> Fn:
                 value = load(st, source, dtype, i, NO_LIMIT, None)
             st.mask = old
         j = np.asarray(to.offset(st), np.int64) + to_offset(st) + steps
+        _aligned(st, source, i[0], count)
+        _aligned(st, target, j[0], count)
         async_store(st, target, dtype, j, value, NO_LIMIT)
         return np.int32(0)
 
     return run
+
+
+def _aligned(st: State, m: Memory, first: Any, count: int) -> None:
+    """Report copies of `count` elements that do not start at a multiple of their size."""
+    wrong = np.broadcast_to(first % count != 0, (st.lanes,))
+    if st.mask is not None:
+        wrong = wrong & st.mask
+    if wrong.any():
+        lane = int(np.flatnonzero(wrong)[0])
+        number, index = int(st.number[lane]), int(np.broadcast_to(first, (st.lanes,))[lane])
+        st.log.add(
+            MISALIGNED,
+            f"{st.geometry.thread(number)} copies {count} elements at {m.name}[{index}], "
+            "which is no multiple of their number",
+            st.site,
+            m.name,
+            index,
+            (number,),
+            None,
+            int(wrong.sum()),
+        )
 
 
 def _commit(code: Any, e: E.Call) -> Fn:

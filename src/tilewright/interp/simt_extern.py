@@ -57,12 +57,17 @@ def lookup(name: str, dtype: str, where: str) -> Function:
     if plain is not None and parse(dtype).is_float:
         element = parse(dtype).element
         return lambda *values: np_ops.call(plain, list(values), element)
+    if name in _LOWERED:
+        raise TilewrightError(
+            f"simt runs kernels as the device passes leave them, without {name}: {where}"
+        )
     raise TilewrightError(
         f"simt does not know the function {name!r} in {where}; say what it means on NumPy arrays: "
         f"tilewright.register_simt({name!r}, lambda *values: ...)"
     )
 
 
+_LOWERED = ("tir.tvm_thread_allreduce", "tir.call_kernel", "tir.ret", "tir.thread_return")
 _PREFIXES = ("__n", "__", "native_", "half_", "fast_", "fast", "h2", "h")
 _OTHER_NAMES = {
     "rint": "nearbyint",

@@ -17,6 +17,7 @@ UNWRITTEN = "unwritten memory"
 DIVERGENT = "barrier under divergence"
 SHUFFLE = "shuffle from an inactive lane"
 ASYNC = "async copy not waited for"
+MISALIGNED = "misaligned address"
 DIVISION = "division by zero"
 ASSERTION = "assertion failed"
 

@@ -18,7 +18,8 @@ from .simt_report import Finding, SimtReport, Thread
 
 Array = np.ndarray[Any, Any]
 
-# an access in one number: clock, whether atomic, number of the statement, thread
+# an access in one number: clock, whether atomic, number of the statement (the last stands for all
+# that follow, too), thread
 THREAD_BITS = 28
 SITE_BITS = 11
 THREAD_MASK = (1 << THREAD_BITS) - 1
@@ -84,11 +85,11 @@ class Log:
         return Finding(
             kind,
             message,
-            self.sites[site] if site < len(self.sites) else None,
+            self.sites[site],
             buffer,
             index,
             tuple([self.geometry.thread(int(t)) for t in threads]),
-            self.sites[other] if other is not None and other < len(self.sites) else None,
+            self.sites[other] if other is not None and other < SITE_MASK else None,
             count,
         )
 
@@ -164,7 +165,7 @@ class State:
 
     def access(self, lanes: Any) -> Array:
         """What an access by lanes looks like in shadow memory."""
-        here = (self.clock << CLOCK_SHIFT) | ((self.site & SITE_MASK) << THREAD_BITS)
+        here = (self.clock << CLOCK_SHIFT) | (min(self.site, SITE_MASK) << THREAD_BITS)
         return np.asarray(self.number[lanes] + here)
 
     def origin(self, finding: Finding, key: Any) -> int:

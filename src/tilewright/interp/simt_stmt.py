@@ -22,7 +22,7 @@ from .simt_copies import async_store
 from .simt_expr import Fn, held
 from .simt_memory import new_memory
 from .simt_report import ASSERTION
-from .simt_state import SITE_MASK, State
+from .simt_state import State
 from .simt_undefined import Undefined
 
 Step = Callable[[State], None]
@@ -55,7 +55,7 @@ class KernelCode(CallCode):
     def site(self, s: S.Stmt) -> int:
         """The number of a statement, for shadow memory and messages."""
         self.sites.append(s)
-        return min(len(self.sites) - 1, SITE_MASK)
+        return len(self.sites) - 1
 
     def block(self, s: Any) -> Step:
         """The function that runs a statement."""

@@ -247,3 +247,13 @@ def test_copies_go_to_shared_memory():
     kernel = make_kernel(write, {"A": ("float32", 32), "B": ("float32", 32)})
     with pytest.raises(TilewrightError, match="async copies go to shared memory, not to B"):
         kinds(kernel, numbers(32), zeros(32))
+
+
+@pytest.mark.parametrize("shift", [0, 2])
+def test_copies_start_at_multiples_of_their_size(shift):
+    def write(ib, k):
+        s = ib.allocate("float32", (136,), "s", scope="shared")
+        ib.emit(cp_async(s, k.tx * 4, k.A, k.tx * 4 + shift, 16))
+
+    found = kinds(make_kernel(write, {"A": ("float32", 136)}), numbers(136))
+    assert found == (["misaligned address"] if shift else [])

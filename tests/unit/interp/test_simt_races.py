@@ -270,3 +270,31 @@ def test_findings_of_one_place_are_one():
     assert [f.kind for f in error.findings] == ["race", "race"]  # either side may come first
     assert error.findings[0].count == 5 * 32
     assert str(error).startswith("simt found 2 problems in kernel\n[1] race: thread (0, 0, 0)")
+
+
+def test_kernels_of_thousands_of_statements():
+    """Statements have numbers in shadow memory, of which there are 2047."""
+
+    def write(ib, k):
+        s = ib.allocate("float32", (32,), "s", scope="shared")
+        for n in range(2100):
+            k.B[k.tx] = k.B[k.tx] + float(n % 3)
+        s[k.tx] = k.A[k.tx]
+        k.A[k.tx] = s[31 - k.tx]
+
+    kernel = make_kernel(write, {"A": ("float32", 32), "B": ("float32", 32)})
+    (found,) = problems(kernel, numbers(32), zeros(32)).findings
+    assert found.line == "A_1[tx] = s_1[31 - tx]" and found.other is None
+
+
+def test_large_launches():
+    def write(ib, k):
+        i = k.bx * 256 + k.tx
+        k.B[i] = k.A[i] * 2.0
+
+    n = 1 << 20
+    kernel = make_kernel(write, {"A": ("float32", n), "B": ("float32", n)}, (256,), (n // 256,))
+    a, b = numbers(n), zeros(n)
+    report = run_kernel(kernel, None, [a, b])
+    np.testing.assert_array_equal(b, a * 2)
+    assert report.scope("global").stores == n and report.coalescing == 1.0

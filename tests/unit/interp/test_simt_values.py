@@ -264,3 +264,5 @@ def test_let_and_conditional_values():
 def test_functions_without_a_meaning():
     with pytest.raises(TilewrightError, match=r"does not know the function 'tir\.unheard'"):
         compute(lambda v: tir.call_intrin("float32", "tir.unheard", v), numbers(4))
+    with pytest.raises(TilewrightError, match=r"as the device passes leave them, without tir\.ret"):
+        compute(lambda v: tir.call_intrin("float32", "tir.ret", v), numbers(4))
