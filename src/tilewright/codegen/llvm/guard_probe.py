@@ -59,7 +59,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def _convention(function: Any) -> str:
     """The calling convention, where it is not C's."""
     head = next((x for x in str(function).splitlines() if x.startswith("define")), "")
-    found = re.search(r"\b(cc \d+|\w+cc)\b", head.partition("@")[0])
+    found = re.search(r"\b(cc ?\d+|\w+cc)\b", head.partition("@")[0])
     return f"{found.group()} " if found else ""
 
 

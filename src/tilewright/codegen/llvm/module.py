@@ -157,10 +157,10 @@ class ModuleBuilder:
         """CompileError where imported functions are not what they are called as."""
         for name, calls in self.called_c.items():
             defined = self.imported.get(name)
-            for call in calls:
-                if defined is not None and defined != call:
+            for wanted in calls:
+                if defined is not None and defined != wanted:
                     raise CompileError(
-                        f"{name} is called as {call}, but the imported code defines it as {defined}"
+                        f"{name} is called as {wanted}, but the imported code has {defined}"
                     )
 
     def _meta(self, text: str) -> str:
