@@ -124,9 +124,25 @@ def test_block_channels(filters: int, channels: int) -> None:
 def test_grouped_convolutions_stay_plain() -> None:
     b = Builder(17)
     x = Value("x", (1, 16, 5, 5), "float32")
-    weight = b.constant(floats(16, 1, 3, 3), "w")
-    y = b.add("conv2d", [x, weight], "y", **{**CONV, "groups": 16})
+    weight = b.constant(floats(16, 2, 3, 3), "w")
+    y = b.add("conv2d", [x, weight], "y", **{**CONV, "groups": 8})
     changed = check_same(Graph("g", [x], [y], b.nodes), lambda g: block_channels(g, 16))
+    assert ops(changed) == ["conv2d"]
+
+
+def test_depthwise_convolutions_are_blocked() -> None:
+    b, x, y = conv_net(30, 16, bias=True)  # padded to 32 channels
+    weight = b.constant(floats(30, 1, 3, 3), "w2")
+    y = b.add("conv2d", [y, weight], "y", **{**CONV, "groups": 30})
+    changed = check_same(Graph("g", [x], [y], b.nodes), lambda g: block_channels(g, 16))
+    expected = ["pack_channels", "conv2d_nchwc", "bias_add", "depthwise_nchwc", "unpack_channels"]
+    assert ops(changed) == expected
+    alone = Value("x", (1, 20, 5, 5), "float32")
+    b = Builder(17)
+    y = b.add(
+        "conv2d", [alone, b.constant(floats(20, 1, 3, 3), "w")], "y", **{**CONV, "groups": 20}
+    )
+    changed = check_same(Graph("g", [alone], [y], b.nodes), lambda g: block_channels(g, 16))
     assert ops(changed) == ["conv2d"]
 
 

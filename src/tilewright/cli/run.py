@@ -17,6 +17,7 @@ from ..base.errors import ImportModelError, TilewrightError
 from ..driver.peak import fma_peak
 from ..graph.build import compile as compile_graph
 from ..graph.build import flops
+from ..graph.device import DeviceExecutable
 from ..graph.executable import Executable, checked_inputs
 from ..graph.ir import Graph
 from ..graph.onnx.load import load_onnx, load_tensor
@@ -162,7 +163,9 @@ def _save(path: str, array: Array) -> None:
     write_atomically(path, data.getvalue())
 
 
-def _time(net: Executable, arrays: Mapping[str, Array], repeat: int) -> list[float]:
+def _time(
+    net: Executable | DeviceExecutable, arrays: Mapping[str, Array], repeat: int
+) -> list[float]:
     """Seconds of each timed run, after warming up."""
     call = net.prepare(arrays)
     for _ in range(min(3, repeat)):
@@ -177,7 +180,7 @@ def _time(net: Executable, arrays: Mapping[str, Array], repeat: int) -> list[flo
 
 def _report(
     graph: Graph,
-    net: Executable,
+    net: Executable | DeviceExecutable,
     results: Mapping[str, Array],
     times: Sequence[float],
     compile_s: float,
@@ -186,18 +189,19 @@ def _report(
 ) -> dict[str, Any]:
     median = float(np.median(times))
     work = flops(graph)
-    peak = fma_peak(net.target, threads.num_threads())
+    peak = fma_peak(net.target, threads.num_threads()) if isinstance(net, Executable) else 0.0
     rate = work / median if work else 0.0
     report: dict[str, Any] = {
         "model": graph.name,
         "target": str(net.target),
         "dtype": dtype,
+        "device": str(net.device) if isinstance(net, DeviceExecutable) else "cpu(0)",
         "threads": threads.num_threads(),
         "compile_s": compile_s,
         "latency_ms": {"median": median * 1e3, "p90": float(np.quantile(times, 0.9)) * 1e3},
         "gflops": rate / 1e9,
-        "peak_gflops": peak / 1e9,
-        "share_of_peak": rate / peak if peak else 0.0,
+        "peak_gflops": peak / 1e9 if peak else None,
+        "share_of_peak": rate / peak if peak else None,
         "outputs": {name: {"shape": a.shape, "dtype": str(a.dtype)} for name, a in results.items()},
     }
     if random:

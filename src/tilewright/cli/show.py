@@ -85,10 +85,7 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         f"{report['threads']} threads"
     )
     if report["gflops"]:
-        console.print(
-            f"rate {report['gflops']:.1f} GFLOP/s, {report['share_of_peak']:.0%} of the measured "
-            f"peak of {report['peak_gflops']:.0f}"
-        )
+        console.print(f"rate {report['gflops']:.1f} GFLOP/s{_share(report)}")
     if "check" in report:
         check = report["check"]
         word = "ok" if check["ok"] else "WRONG"
@@ -110,3 +107,11 @@ def facts(rows: Mapping[str, Any]) -> None:
     width = max(map(len, rows))
     for name, value in rows.items():
         console.print(f"{name.ljust(width)}  {value}")
+
+
+def _share(report: Mapping[str, Any]) -> str:
+    """What share of the peak the rate is; nothing where no peak was measured."""
+    if not report["peak_gflops"]:
+        return ""
+    share, peak = report["share_of_peak"], report["peak_gflops"]
+    return f", {share:.0%} of the measured peak of {peak:.0f}"

@@ -47,8 +47,7 @@ def build_device(module: IRModule, target: Target) -> Module:
     """
     built = [deep_call(_build_one, func, key, target) for key, func in module.functions.items()]
     plain = {name: k for b in built for name, k in b.kernels.items()}
-    ready = {name: prepare_kernel(kernel, target) for name, kernel in plain.items()}
-    source = deep_call(generate, ready, target)
+    source = _source(plain, target)
     first = built[0].info.name
     dump(first, "tir", lambda: str(IRModule(plain)))
     dump(first, target.kind.name, lambda: source)
@@ -78,6 +77,18 @@ def _compiled_texts(code: DeviceCode) -> dict[str, str | Callable[[], str]]:
         "ptx": lambda: nvrtc.compile_cuda(code.source, arch, "ptx")[0].decode(),
         "sass": lambda: nvrtc.disassemble(nvrtc.compile_cuda(code.source, arch, "cubin")[0]),
     }
+
+
+def _source(kernels: dict[str, PrimFunc], target: Target) -> str:
+    """The kernels' text. OpenCL kernels in half precision get a second form for devices without
+    half arithmetic, which keep float16 and compute in float32: the device's compiler chooses."""
+    ready = {name: prepare_kernel(kernel, target) for name, kernel in kernels.items()}
+    text: str = deep_call(generate, ready, target)
+    if target.kind.name != "opencl" or not target.has_fp16 or "half" not in text:
+        return text
+    without = Target({**target.export(), "fp16": False})
+    other = _source(kernels, without)
+    return f"#ifdef cl_khr_fp16\n{text}\n#else\n{other}\n#endif\n"
 
 
 def _build_one(func: PrimFunc, name: str, target: Target) -> _Built:

@@ -11,15 +11,19 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import CompileError
+from ..driver.build_device import build_device
 from ..driver.network import KernelCall, Place, emit_entry, symbol_of
+from ..loopir.stmt import IRModule, PrimFunc
 from ..rt import threads
+from ..rt.module import Module
 from ..target.target import Target
+from .device import DeviceExecutable
 from .executable import Executable, Kernel
 from .ir import Graph, Node, Value
-from .kernel import compile_group, describe
+from .kernel import compile_group, describe, lower_named
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
-from .passes.memory import plan_memory
+from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory
 from .passes.pack_dense import pack_dense
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants
 from .passes.to_half import to_half
@@ -35,13 +39,25 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     fold_batch_norm(graph)
     if dtype == "float16":
         to_half(graph)
-    lanes = max(4, target.vector_bytes // 4)
+    lanes = _block(target, dtype)
     block_channels(graph, lanes)
-    pack_dense(graph, lanes)
+    if not _is_device(target) or target.thread_warp_size == 1:
+        pack_dense(graph, lanes)  # warps reduce rows of weights together instead
     fold_constants(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()
     return graph
+
+
+def _is_device(target: Target) -> bool:
+    return "gpu" in target.keys
+
+
+def _block(target: Target, dtype: str) -> int:
+    """Channels of a block: a vector register of a CPU, the widest load of a GPU."""
+    if _is_device(target):
+        return 8 if dtype == "float16" else 4
+    return max(4, target.vector_bytes // 4)
 
 
 def copy_graph(graph: Graph) -> Graph:
@@ -73,8 +89,8 @@ def compile(
     *,
     dtype: str = "float32",
     progress: Progress | None = None,
-) -> Executable:
-    """Compile a network for a CPU target.
+) -> Executable | DeviceExecutable:
+    """Compile a network for a CPU ("llvm") or a device ("cuda", "opencl").
 
     `dtype` "float16" keeps weights and intermediate values in half precision (see passes/to_half);
     inputs and outputs keep their types.
@@ -84,16 +100,18 @@ def compile(
     compiled.
     """
     chosen = Target(target)
-    if chosen.kind.name != "llvm":
-        raise CompileError(f"networks are compiled for 'llvm' targets, not {str(chosen)!r}")
+    if chosen.kind.name != "llvm" and not _is_device(chosen):
+        raise CompileError(
+            f"networks are compiled for 'llvm', 'cuda' and 'opencl' targets, not {str(chosen)!r}"
+        )
     if dtype not in ("float32", "float16"):
         raise CompileError(f"networks are compiled in float32 or float16, not {dtype!r}")
     original = graph
     graph = optimize(graph, chosen, dtype)
     _copy_trivial_outputs(graph)
     groups = fuse_nodes(graph)
-    kernels, which = _compile_kernels(groups, chosen, progress)
-    offsets, size = plan_memory(graph, groups)
+    distinct, which = _distinct(groups)
+    offsets, size = plan_memory(graph, groups, DEVICE_ALIGN if _is_device(chosen) else ALIGN)
     constants = graph.constants()
     slots: dict[Value, Place] = {}
     for k, v in enumerate([*graph.inputs, *graph.outputs, *constants]):
@@ -107,10 +125,13 @@ def compile(
     ]
     data = [np.ascontiguousarray(v.data) for v in constants]
     names = [v.name for v in original.outputs]
-    return Executable(
-        original.name, graph.inputs, graph.outputs, names, data, size, kernels, calls,
-        emit_entry(calls, chosen), chosen, [[n.name for n in g.nodes] for g in groups],
-    )  # fmt: skip
+    nodes = [[n.name for n in g.nodes] for g in groups]
+    signature = (original.name, graph.inputs, graph.outputs, names, data, size)
+    if _is_device(chosen):
+        module = _device_module(distinct, chosen, progress)
+        return DeviceExecutable(*signature, module, calls, chosen, nodes)
+    kernels = _compile_kernels(distinct, chosen, progress)
+    return Executable(*signature, kernels, calls, emit_entry(calls, chosen), chosen, nodes)
 
 
 def _copy_trivial_outputs(graph: Graph) -> None:
@@ -127,10 +148,8 @@ def _copy_trivial_outputs(graph: Graph) -> None:
     graph.outputs = outputs
 
 
-def _compile_kernels(
-    groups: Sequence[Group], target: Target, progress: Progress | None
-) -> tuple[list[Kernel], list[int]]:
-    """Distinct kernels, and which of them each group is."""
+def _distinct(groups: Sequence[Group]) -> tuple[list[Group], list[int]]:
+    """Groups whose kernels differ, and which of them each group is like."""
     number: dict[str, int] = {}
     which: list[int] = []
     distinct: list[Group] = []
@@ -140,6 +159,13 @@ def _compile_kernels(
             number[text] = len(distinct)
             distinct.append(group)
         which.append(number[text])
+    return distinct, which
+
+
+def _compile_kernels(
+    distinct: Sequence[Group], target: Target, progress: Progress | None
+) -> list[Kernel]:
+    """Object code of each group."""
     workers = max(1, threads.num_threads())
     done = 0
     with ThreadPoolExecutor(workers) as pool:
@@ -153,7 +179,18 @@ def _compile_kernels(
             done += 1
             if progress is not None:
                 progress(done, len(distinct), g.name)
-    return kernels, which
+    return kernels
+
+
+def _device_module(distinct: Sequence[Group], target: Target, progress: Progress | None) -> Module:
+    """One module with the kernels of all groups."""
+    functions: dict[str, PrimFunc] = {}
+    for k, g in enumerate(distinct):
+        functions.update(lower_named([g], target, [symbol_of(k)]).functions)
+        if progress is not None:
+            progress(k + 1, len(distinct), g.name)
+    with target:
+        return build_device(IRModule(functions), target)
 
 
 def flops(graph: Graph) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from .. import topi
@@ -53,6 +54,21 @@ def lower_group(group: Group, target: Target, name: str) -> IRModule:
         return lower(s, [*inputs, out], name=name)
 
 
+def lower_named(groups: Sequence[Group], target: Target, names: Sequence[str]) -> IRModule:
+    """One module of the kernels of several groups."""
+    functions = {}
+    for group, name in zip(groups, names):
+        try:
+            functions.update(lower_group(group, target, name).functions)
+        except TilewrightError as error:
+            raise _in_group(group, error) from error
+    return IRModule(functions)
+
+
+def _in_group(group: Group, error: TilewrightError) -> CompileError:
+    return CompileError(f"kernel of {', '.join(n.name for n in group.nodes)}: {error}")
+
+
 def compile_group(group: Group, target: Target, name: str) -> bytes:
     """Object code of a group's kernel, from the compile cache where it has it."""
     options = [repr(config.get(o.name)) for o in config.options() if o.code]
@@ -67,8 +83,7 @@ def compile_group(group: Group, target: Target, name: str) -> bytes:
     try:
         module = build_lowered(lower_group(group, target, name), target)
     except TilewrightError as error:
-        nodes = ", ".join(n.name for n in group.nodes)
-        raise CompileError(f"kernel of {nodes}: {error}") from error
+        raise _in_group(group, error) from error
     obj = module.object_code
     assert obj is not None
     disk.put(key, obj)

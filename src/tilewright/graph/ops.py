@@ -78,6 +78,17 @@ def _conv2d_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return nn.conv2d_nchwc(t[0], t[1], *how)
 
 
+def _depthwise_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    how = (a["strides"], a["padding"], a["dilation"], a.get("out_dtype"))
+    return nn.depthwise_nchwc(t[0], t[1], *how)
+
+
+def _numpy_pack_depthwise(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
+    c, _, kh, kw = x[0].shape
+    b = a["block"]
+    return np.ascontiguousarray(x[0].reshape(c // b, b, kh, kw).transpose(0, 2, 3, 1))
+
+
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return nn.pool2d(
         t[0],
@@ -94,6 +105,10 @@ def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 OPS: dict[str, OpSpec] = {
     "conv2d": OpSpec(_conv2d, ANCHOR),
     "conv2d_nchwc": OpSpec(_conv2d_nchwc, ANCHOR),
+    "depthwise_nchwc": OpSpec(_depthwise_nchwc, ANCHOR),
+    "pack_depthwise": OpSpec(
+        lambda t, a: nn.pack_depthwise(t[0], a["block"]), INJECTIVE, _numpy_pack_depthwise
+    ),
     "pack_kernel": OpSpec(
         lambda t, a: nn.pack_kernel(t[0], a["in_block"], a["out_block"]),
         INJECTIVE,

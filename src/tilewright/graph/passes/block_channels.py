@@ -122,6 +122,8 @@ class _Blocker:
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs
         filters, channels = kernel.shape[:2]
+        if node.attrs["groups"] == filters == data.shape[1] > 1 and channels == 1:
+            return self._depthwise(node)
         if node.attrs["groups"] != 1 or kernel.data is None:
             return False
         if filters + -filters % self.block > MOST_WASTE * filters:
@@ -138,6 +140,18 @@ class _Blocker:
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
         source = self._packed(data, inner)
         return self._replace(node, [source, packed], keep, "conv2d_nchwc")
+
+    def _depthwise(self, node: Node) -> bool:
+        data, kernel = node.inputs
+        known = data in self.blocked or data.shape[1] % self.block == 0
+        if kernel.data is None or not known:
+            return False
+        weights = constant(kernel.name, self._padded(kernel.data, 0))
+        attrs = {"block": self.block}
+        packed = constant(kernel.name + ".packed", evaluate("pack_depthwise", [weights], attrs))
+        keep = {k: v for k, v in node.attrs.items() if k != "groups"}
+        source = self._packed(data, self.block)
+        return self._replace(node, [source, packed], keep, "depthwise_nchwc")
 
     def _spatial(self, node: Node) -> bool:
         source = node.inputs[0]

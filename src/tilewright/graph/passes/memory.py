@@ -13,9 +13,12 @@ from ..ir import Graph, Value
 from .fuse import Group
 
 ALIGN = 64
+DEVICE_ALIGN = 256  # what OpenCL devices ask of the start of a buffer within another
 
 
-def plan_memory(graph: Graph, groups: Sequence[Group]) -> tuple[dict[Value, int], int]:
+def plan_memory(
+    graph: Graph, groups: Sequence[Group], align: int = ALIGN
+) -> tuple[dict[Value, int], int]:
     """Byte offset of every value between groups, and the size of the workspace."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
@@ -29,7 +32,7 @@ def plan_memory(graph: Graph, groups: Sequence[Group]) -> tuple[dict[Value, int]
     placed: list[tuple[int, int, Value]] = []
     offsets: dict[Value, int] = {}
     for v in sorted(first, key=lambda x: (-x.nbytes, first[x])):
-        size = -(-max(v.nbytes, 1) // ALIGN) * ALIGN
+        size = -(-max(v.nbytes, 1) // align) * align
         at = 0
         for start, end, other in sorted(placed, key=lambda p: p[0]):
             if last[other] < first[v] or first[other] > last[v]:

@@ -2,6 +2,8 @@
 
 from .conv2d import conv2d_nchw as conv2d_nchw
 from .conv2d import conv2d_nchwc as conv2d_nchwc
+from .conv2d import depthwise_nchwc as depthwise_nchwc
+from .conv2d import pack_depthwise as pack_depthwise
 from .conv2d import pack_kernel as pack_kernel
 from .dense import batch_matmul as batch_matmul
 from .dense import dense as dense

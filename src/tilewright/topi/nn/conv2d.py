@@ -117,3 +117,47 @@ def conv2d_nchwc(
 
     result: Tensor = compute((n, fo, oh, ow, fb), element, "conv2d_nchwc", "conv2d_nchwc")
     return result
+
+
+def pack_depthwise(kernel: Tensor, block: int) -> Tensor:
+    """(C, 1, KH, KW) to (C / block, KH, KW, block)."""
+    c, _, kh, kw = kernel.shape
+    result: Tensor = compute(
+        (c // block, kh, kw, block),
+        lambda co, y, x, ci: kernel(co * block + ci, 0, y, x),
+        "packed_depthwise",
+        "injective",
+    )
+    return result
+
+
+def depthwise_nchwc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Pair = (1, 1),
+    padding: Pair = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Every channel by its own filter, channels blocked.
+
+    data (N, C / b, H, W, b), kernel (C / b, KH, KW, b) as `pack_depthwise` makes it, padding (top,
+    left, bottom, right). Returns (N, C / b, OH, OW, b) of `out_dtype` (default: of data).
+    """
+    n, co, h, w, cb = data.shape
+    co2, kh, kw, cb2 = kernel.shape
+    if const_int(co) != const_int(co2) or const_int(cb) != const_int(cb2):
+        raise TilewrightError(f"depthwise: channels of data {data} and kernel {kernel} differ")
+    (sh, sw), (dh, dw) = strides, dilation
+    dtype = out_dtype or data.dtype
+    padded = _padded(data, padding, 2)
+    oh = conv_extent(h, kh, sh, padding[0], padding[2], dh)
+    ow = conv_extent(w, kw, sw, padding[1], padding[3], dw)
+    ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
+
+    def element(b: Any, c: Any, y: Any, x: Any, ci: Any) -> Any:
+        value = padded(b, c, y * sh + ry * dh, x * sw + rx * dw, ci)
+        return reduce_sum(cast(dtype, value) * cast(dtype, kernel(c, ry, rx, ci)), axis=[ry, rx])
+
+    result: Tensor = compute((n, co, oh, ow, cb), element, "depthwise_nchwc", "depthwise_nchwc")
+    return result

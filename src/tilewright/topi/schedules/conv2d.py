@@ -83,6 +83,28 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     schedule_padding(s, conv, machine)
 
 
+def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
+    """Channels by themselves, in vectors: a run of columns of one block at a time."""
+    work = work_of(conv)
+    if conv.op is out.op:
+        conv = s.cache_write(out, "local")
+    n, co, oh, ow, ci = s[out].op.axis
+    vectors = max(1, extent_of(ci) // machine.lanes(conv.dtype))
+    columns = largest_divisor(extent_of(ow), max(1, machine.registers // 2 // vectors))
+    ow_outer, ow_inner = s[out].split(ow, factor=columns)
+    s[out].vectorize(ci)
+    s[out].unroll(ow_inner)
+    parallel_if(s[out], s[out].fuse(n, co, oh), work, PARALLEL_PRODUCTS)
+    stage = s[conv]
+    stage.compute_at(s[out], ow_outer)
+    n, co, oh, ow, ci = stage.op.axis
+    ry, rx = stage.op.reduce_axis
+    stage.reorder(n, co, oh, ry, rx, ow, ci)
+    stage.vectorize(ci)
+    stage.unroll(ow)
+    schedule_padding(s, conv, machine)
+
+
 def schedule_padding(s: Schedule, conv: Tensor, machine: Machine) -> None:
     """A padded copy of the data is made first, in parallel."""
     for t in s[conv].op.input_tensors:

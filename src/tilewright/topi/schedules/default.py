@@ -8,53 +8,69 @@ default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...schedule.api import Schedule, create_schedule
 from ...target.target import Target
 from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
-from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc
+from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
+from .gpu import GPU_RULES
+from .gpu.machine import GpuMachine
 from .injective import arrange
 from .machine import Machine
 from .matmul import schedule_dense_packed, schedule_matmul
 from .reduce import schedule_pool, schedule_reduce, schedule_softmax
+from .rules import M, Rules
 
-Rule = Callable[[Schedule, Tensor, Tensor, Machine], None]
-
-ANCHORS: dict[str, Rule] = {
-    "conv2d_nchwc": schedule_conv2d_nchwc,
-    "conv2d_nchw": schedule_conv2d_nchw,
-    "matmul": schedule_matmul,
-    "batch_matmul": schedule_matmul,
-    "dense_packed": schedule_dense_packed,
-    "pool_max": schedule_pool,
-    "pool_avg": schedule_pool,
-    "global_pool_avg": schedule_pool,
-    "global_pool_max": schedule_pool,
-    "comm_reduce": schedule_reduce,
-}
+CPU_RULES: Rules[Machine] = Rules(
+    anchors={
+        "conv2d_nchwc": schedule_conv2d_nchwc,
+        "depthwise_nchwc": schedule_depthwise_nchwc,
+        "conv2d_nchw": schedule_conv2d_nchw,
+        "matmul": schedule_matmul,
+        "batch_matmul": schedule_matmul,
+        "dense_packed": schedule_dense_packed,
+        "pool_max": schedule_pool,
+        "pool_avg": schedule_pool,
+        "global_pool_avg": schedule_pool,
+        "global_pool_max": schedule_pool,
+        "comm_reduce": schedule_reduce,
+    },
+    reduction=schedule_reduce,
+    arrange=arrange,
+    softmax=schedule_softmax,
+)
 
 
 def default_schedule(outs: Tensor | Sequence[Tensor], target: Target | None = None) -> Schedule:
     """A schedule for the computation of `outs` that needs no tuning."""
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
-    machine = Machine.of(target if target is not None else Target.current(allow_none=True))
+    chosen = target if target is not None else Target.current(allow_none=True)
     s = create_schedule([t.op for t in outputs])
+    if chosen is not None and "gpu" in chosen.keys:
+        _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen))
+    else:
+        _schedule(s, outputs, CPU_RULES, Machine.of(chosen))
+    return s
+
+
+def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: M) -> None:
     reductions = [x for x in s.stages if getattr(x.op, "reduce_axis", ())]
     out = outputs[0]
-    if len(outputs) == 1 and out.op.tag == "softmax_output" and _all_computed(s):
-        schedule_softmax(s, out, machine)
-        return s
-    if len(outputs) == 1 and len(reductions) == 1 and reductions[0].op.tag in ANCHORS:
+    whole = rules.softmax
+    if len(outputs) == 1 and out.op.tag == "softmax_output" and whole and _all_computed(s):
+        whole(s, out, machine)
+        return
+    if len(outputs) == 1 and len(reductions) == 1 and reductions[0].op.tag in rules.anchors:
         anchor = reductions[0]
         if _follows(s, anchor, out):
             _inline_others(s, anchor, out)
-            ANCHORS[anchor.op.tag](s, anchor.op.output(0), s[out].op.output(0), machine)
-            return s
-    _stage_by_stage(s, machine)
-    return s
+            end = s[out].op.output(0)
+            rules.anchors[anchor.op.tag](s, anchor.op.output(0), end, machine)
+            return
+    _stage_by_stage(s, rules, machine)
 
 
 def _all_computed(s: Schedule) -> bool:
@@ -88,24 +104,24 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
         op = stage.op
         if stage is anchor or stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
             continue
-        if op.tag.endswith("pad") and anchor.op.tag.startswith("conv2d"):
+        if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv2d", "depthwise")):
             continue
         stage.compute_inline()
 
 
-def _stage_by_stage(s: Schedule, machine: Machine) -> None:
+def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
     """Cheap stages inlined, the others one after another."""
     readers = s.consumers()
-    for stage in s.stages:
+    for stage in list(s.stages):  # rules may add stages of their own
         op = stage.op
         if not isinstance(op, ComputeOp):
             continue
         if op.reduce_axis:
             if op.num_outputs == 1 and op.axis:
-                schedule_reduce(s, op.output(0), op.output(0), machine)
+                rules.reduction(s, op.output(0), op.output(0), machine)
             continue
         count = sum(len(readers.get(t, ())) for t in op.outputs)
         if not stage.is_output and count == 1 and op.num_outputs == 1:
             stage.compute_inline()
         else:
-            arrange(stage, list(op.axis), machine)
+            rules.arrange(stage, list(op.axis), machine)

@@ -1,0 +1,115 @@
+"""Convolution on a GPU: a tile of the output in the registers of each thread.
+
+Blocked channels: a thread computes `columns` neighbouring pixels of one vector of filters; each
+step of the reduction loads that vector of weights and multiplies it with `columns` values of data.
+This is the spatial packing of Mali's convolutions (Zheng and Chen, "Optimizing mobile deep learning
+on ARM GPU with TVM", 2018) on data that is in blocks already.
+"""
+
+from __future__ import annotations
+
+from ....schedule.api import Schedule
+from ....tensor.tensor import Tensor
+from ..machine import extent_of, largest_divisor
+from .injective import arrange
+from .machine import GpuMachine, bind, fused
+
+COLUMNS = 4  # pixels a thread
+
+
+def _padding(s: Schedule, conv: Tensor, machine: GpuMachine) -> None:
+    """A padded copy of the data is made first, by a kernel of its own."""
+    for t in s[conv].op.input_tensors:
+        if t.op.tag.endswith("pad"):
+            arrange(s[t], list(s[t].op.axis), machine)
+
+
+def _on_registers(s: Schedule, conv: Tensor, out: Tensor) -> Tensor:
+    """The convolution as a stage of its own, in local memory."""
+    if conv.op is out.op:
+        cached: Tensor = s.cache_write(out, "local")
+        return cached
+    s[conv].set_scope("local")
+    return conv
+
+
+def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """Schedule a blocked convolution and the element-wise stage `out` that ends its group."""
+    conv = _on_registers(s, conv, out)
+    stage = s[out]
+    n, fo, oh, ow, fi = stage.op.axis
+    columns = _columns(extent_of(ow))
+    wide, pixel = stage.split(ow, factor=columns)
+    filters = min(8, _power(extent_of(fo)))
+    block_f, thread_f = stage.split(fo, factor=filters)
+    place = stage.fuse(oh, wide)
+    block_p, thread_p = stage.split(place, factor=max(1, machine.threads // filters // 2))
+    stage.reorder(n, block_f, block_p, thread_f, thread_p, pixel, fi)
+    bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
+    bind(stage, block_p, "blockIdx.x")
+    bind(stage, thread_f, "threadIdx.y")
+    bind(stage, thread_p, "threadIdx.x")
+    stage.unroll(pixel)
+    stage.vectorize(fi)
+    inner = s[conv]
+    inner.compute_at(stage, thread_p)
+    n, fo, oh, ow, fi = inner.op.axis
+    rco, ry, rx, rci = inner.op.reduce_axis
+    inner.reorder(n, fo, oh, rco, ry, rx, rci, ow, fi)
+    for axis in (rci, ow):
+        inner.unroll(axis)
+    inner.vectorize(fi)
+    _padding(s, conv, machine)
+
+
+def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """A vector of channels of one pixel a thread."""
+    conv = _on_registers(s, conv, out)
+    stage = s[out]
+    n, co, oh, ow, ci = stage.op.axis
+    block, thread = stage.split(fused(stage, [n, co, oh, ow]), factor=machine.threads)
+    bind(stage, block, "blockIdx.x")
+    bind(stage, thread, "threadIdx.x")
+    stage.vectorize(ci)
+    inner = s[conv]
+    inner.compute_at(stage, thread)
+    *outer, ci = inner.op.axis
+    ry, rx = inner.op.reduce_axis
+    inner.reorder(*outer, ry, rx, ci)
+    inner.unroll(rx)
+    inner.vectorize(ci)
+    _padding(s, conv, machine)
+
+
+def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """Plain NCHW data (groups, few channels): some filters of one pixel a thread."""
+    conv = _on_registers(s, conv, out)
+    stage = s[out]
+    n, f, oh, ow = stage.op.axis
+    filters = largest_divisor(extent_of(f), 4)
+    block_f, thread_f = stage.split(f, factor=filters)
+    place = stage.fuse(oh, ow)
+    block_p, thread_p = stage.split(place, factor=machine.threads)
+    stage.reorder(n, block_f, block_p, thread_p, thread_f)
+    bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
+    bind(stage, block_p, "blockIdx.x")
+    bind(stage, thread_p, "threadIdx.x")
+    stage.unroll(thread_f)
+    inner = s[conv]
+    inner.compute_at(stage, thread_p)
+    n, f, oh, ow = inner.op.axis
+    rc, ry, rx = inner.op.reduce_axis
+    inner.reorder(n, oh, ow, rc, ry, rx, f)
+    inner.unroll(f)
+    _padding(s, conv, machine)
+
+
+def _columns(width: int) -> int:
+    """Pixels a thread: a divisor of the width where there is one."""
+    whole = largest_divisor(width, COLUMNS)
+    return whole if whole > 1 else min(COLUMNS, max(width, 1))
+
+
+def _power(n: int) -> int:
+    """The largest power of two that divides n."""
+    return n & -n if n else 1

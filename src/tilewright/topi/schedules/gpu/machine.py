@@ -1,0 +1,52 @@
+"""What default schedules ask of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.dtype import parse
+from ....loopir.iter import IterVar
+from ....schedule.api import Stage
+from ....target.target import Target
+from ....tensor.axes import thread_axis
+
+VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
+
+
+@dataclass(frozen=True)
+class GpuMachine:
+    """Threads of a block to plan for, threads in lock step, and whether shared memory is on chip
+    (on Mali it is not, and copying to it gains nothing)."""
+
+    threads: int
+    warp: int
+    shared: bool
+
+    def lanes(self, dtype: str) -> int:
+        """Elements of the widest load."""
+        return max(1, VECTOR_BYTES // parse(dtype).nbytes)
+
+    @staticmethod
+    def of(target: Target) -> GpuMachine:
+        most = int(target.attrs.get("max_threads_per_block", target.max_num_threads))
+        shared = target.thread_warp_size > 1
+        return GpuMachine(min(256 if shared else 64, most), target.thread_warp_size, shared)
+
+
+def bind(stage: Stage, axis: IterVar, tag: str) -> None:
+    """Bind a loop to the threads of a tag."""
+    stage.bind(axis, thread_axis(tag))
+
+
+def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -> IterVar:
+    """Split an axis over blocks and threads of one dimension; returns the threads' axis."""
+    outer, inner = stage.split(axis, factor=threads)
+    bind(stage, outer, f"blockIdx.{dimension}")
+    bind(stage, inner, f"threadIdx.{dimension}")
+    return inner
+
+
+def fused(stage: Stage, axes: list[Any]) -> IterVar:
+    """The axes as one."""
+    return stage.fuse(*axes) if len(axes) > 1 else axes[0]

@@ -1,0 +1,89 @@
+"""Matrix products on a GPU: a register tile a thread, operands through shared memory."""
+
+from __future__ import annotations
+
+from ....schedule.api import Schedule
+from ....tensor.tensor import Tensor
+from ..machine import extent_of
+from .machine import GpuMachine, bind, fused
+from .reduce import schedule_reduce
+
+TILE = 4  # rows and columns a thread
+STEP = 8  # of the reduction, staged at a time
+FEW_ROWS = 4
+
+
+def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """A (M, N) product, plain or batched, and the element-wise stage that ends its group."""
+    *_, i, j = s[out].op.axis
+    if 0 < extent_of(i) <= FEW_ROWS and machine.warp > 1:
+        schedule_reduce(s, product, out, machine)  # a row of weights for each block
+        return
+    side = 16 if machine.threads >= 256 else 8
+    if product.op is out.op:
+        product = s.cache_write(out, "local")
+    else:
+        s[product].set_scope("local")
+    stage = s[out]
+    *batch, i, j = stage.op.axis
+    io, ii = stage.split(i, factor=side * TILE)
+    jo, ji = stage.split(j, factor=side * TILE)
+    it, ii = stage.split(ii, factor=TILE)
+    jt, ji = stage.split(ji, factor=TILE)
+    stage.reorder(*batch, io, jo, it, jt, ii, ji)
+    if batch:
+        bind(stage, fused(stage, batch), "blockIdx.z")
+    for axis, tag in (
+        (io, "blockIdx.y"),
+        (jo, "blockIdx.x"),
+        (it, "threadIdx.y"),
+        (jt, "threadIdx.x"),
+    ):
+        bind(stage, axis, tag)
+    stage.unroll(ii)
+    if extent_of(j) % TILE == 0:
+        stage.vectorize(ji)
+    inner = s[product]
+    inner.compute_at(stage, jt)
+    *batch, i, j = inner.op.axis
+    (k,) = inner.op.reduce_axis
+    ko, ki = inner.split(k, factor=STEP)
+    inner.reorder(*batch, ko, ki, i, j)
+    inner.unroll(ki)
+    inner.unroll(i)
+    inner.unroll(j)
+    if machine.shared:
+        for t in dict.fromkeys(inner.op.input_tensors):
+            copy = s.cache_read(t, "shared", [product.op])
+            s[copy].compute_at(inner, ko)
+            load = s[copy]
+            whole = fused(load, list(load.op.axis))
+            whole, x = load.split(whole, factor=side)
+            _, y = load.split(whole, factor=side)
+            bind(load, y, "threadIdx.y")
+            bind(load, x, "threadIdx.x")
+
+
+def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """A block of columns a thread; weights come as vectors."""
+    if product.op is out.op:
+        product = s.cache_write(out, "local")
+    else:
+        s[product].set_scope("local")
+    stage = s[out]
+    i, j, v = stage.op.axis
+    stage.vectorize(v)
+    threads = min(machine.threads, 64)
+    block, thread = stage.split(j, factor=threads)
+    stage.reorder(i, block, thread, v)
+    bind(stage, i, "blockIdx.y")
+    bind(stage, block, "blockIdx.x")
+    bind(stage, thread, "threadIdx.x")
+    inner = s[product]
+    inner.compute_at(stage, thread)
+    i, j, v = inner.op.axis
+    (k,) = inner.op.reduce_axis
+    ko, ki = inner.split(k, factor=4)
+    inner.reorder(i, j, ko, ki, v)
+    inner.unroll(ki)
+    inner.vectorize(v)

@@ -1,0 +1,29 @@
+"""Which schedule each family of operations gets on a GPU."""
+
+from __future__ import annotations
+
+from ..rules import Rules
+from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
+from .injective import arrange
+from .machine import GpuMachine
+from .matmul import schedule_dense_packed, schedule_matmul
+from .reduce import schedule_pool, schedule_reduce
+
+GPU_RULES: Rules[GpuMachine] = Rules(
+    anchors={
+        "conv2d_nchwc": schedule_conv2d_nchwc,
+        "depthwise_nchwc": schedule_depthwise_nchwc,
+        "conv2d_nchw": schedule_conv2d_nchw,
+        "matmul": schedule_matmul,
+        "batch_matmul": schedule_matmul,
+        "dense_packed": schedule_dense_packed,
+        "pool_max": schedule_pool,
+        "pool_avg": schedule_pool,
+        "global_pool_avg": schedule_reduce,
+        "global_pool_max": schedule_reduce,
+        "comm_reduce": schedule_reduce,
+    },
+    reduction=schedule_reduce,
+    arrange=arrange,
+    softmax=None,
+)

@@ -1,0 +1,25 @@
+"""The schedules of one kind of machine, by families of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ...loopir.iter import IterVar
+from ...schedule.api import Schedule, Stage
+from ...tensor.tensor import Tensor
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Rules(Generic[M]):
+    """`anchors`: (schedule, expensive tensor, tensor that ends its group, machine) by tag;
+    `reduction` the same for any other reduction; `arrange` for the axes of an element-wise stage;
+    `softmax` for a softmax as a whole (None: its stages one after another)."""
+
+    anchors: Mapping[str, Callable[[Schedule, Tensor, Tensor, M], None]]
+    reduction: Callable[[Schedule, Tensor, Tensor, M], None]
+    arrange: Callable[[Stage, list[IterVar], M], None]
+    softmax: Callable[[Schedule, Tensor, M], None] | None

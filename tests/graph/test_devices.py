@@ -1,0 +1,107 @@
+"""Networks on devices with kernels: OpenCL where a device (PoCL will do) is there, CUDA as text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tilewright as tvm
+import tools.make_networks as networks
+from tilewright import graph as tg
+from tilewright.base.errors import TilewrightError
+from tilewright.cli.main import main
+from tilewright.graph.device import DeviceExecutable
+from tilewright.graph.ir import Graph, Value
+from tilewright.graph.onnx.convert import Builder
+
+opencl = pytest.mark.skipif(not tvm.opencl(0).exist, reason="there is no OpenCL device")
+RNG = np.random.default_rng(7)
+CONV = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+
+
+@pytest.fixture(scope="module")
+def lenet(tmp_path_factory: Any) -> Any:
+    path = tmp_path_factory.mktemp("nets") / "lenet.onnx"
+    path.write_bytes(networks.make("lenet").SerializeToString())
+    return path
+
+
+def floats(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype("float32")
+
+
+def mixed() -> Graph:
+    """Blocked, depthwise, grouped and strided convolutions, pools, a residual, a dense layer."""
+    b = Builder(17)
+    x = Value("x", (1, 16, 11, 9), "float32")
+    y = b.add("conv2d", [x, b.constant(floats(24, 16, 3, 3) / 8, "w1")], "c1", **CONV)
+    y = b.add("bias_add", [y, b.constant(floats(24), "b1")], "d1", axis=1)
+    y = b.add("relu", [y], "r1")
+    deep = {**CONV, "groups": 24}
+    z = b.add("conv2d", [y, b.constant(floats(24, 1, 3, 3) / 3, "w2")], "c2", **deep)
+    y = b.add("add", [y, z], "sum")
+    pool = {"kernel": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "dilation": (1, 1)}
+    more = {"ceil_mode": False, "count_include_pad": False}
+    y = b.add("pool2d", [y], "p1", type="max", **pool, **more)
+    grouped = {**CONV, "groups": 2, "strides": (2, 2)}
+    y = b.add("conv2d", [y, b.constant(floats(20, 12, 3, 3) / 8, "w3")], "c3", **grouped)
+    y = b.add("pool2d", [y], "p2", type="avg", **pool, **more)
+    y = b.add("sigmoid", [y], "s1")
+    y = b.add("global_pool", [y], "g1", type="avg")
+    y = b.add("reshape", [y], "f1", shape=(1, 20))
+    y = b.add("dense", [y, b.constant(floats(30, 20), "w4")], "fc")
+    y = b.add("softmax", [y], "y", axis=1)
+    return Graph("mixed", [x], [y], b.nodes)
+
+
+@opencl
+@pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
+@pytest.mark.parametrize(("dtype", "off"), [("float32", 1e-5), ("float16", 1e-2)])
+def test_all_kinds_of_layers(target: str, dtype: str, off: float) -> None:
+    graph = mixed()
+    net = tg.compile(graph, target, dtype=dtype)
+    assert isinstance(net, DeviceExecutable)
+    for _ in range(2):
+        image = {"x": floats(1, 16, 11, 9)}
+        expected = tg.compile(graph).run(image)["y"]
+        got = net.run(image)["y"]
+        assert np.abs(got - expected).max() <= off * np.abs(expected).max()
+    rows = net.profile(image, repeat=2)
+    assert len(rows) == len(net.calls) and all(seconds > 0 for _, seconds in rows)
+    net.prepare(image)()
+    with pytest.raises(TilewrightError, match="input 'x' is missing"):
+        net.run({})
+
+
+@opencl
+def test_the_command_runs_networks_on_devices(lenet: Any, tmp_path: Any) -> None:
+    image = tmp_path / "x.npy"
+    np.save(image, floats(1, 1, 28, 28))
+    saved = tmp_path / "y.npy"
+    args = ["run", str(lenet), "--input", f"input={image}", "--repeat", "2"]
+    runner = CliRunner()
+    whole = runner.invoke(main, [*args, "--output", f"logits={saved}", "--json"])
+    assert whole.exit_code == 0, whole.output
+    how = ["--target", "opencl -device=mali", "--dtype", "float16", "--rtol", "0.02"]
+    half = runner.invoke(main, [*args, *how, "--check", str(saved), "--json"])
+    report = json.loads(half.stdout)
+    assert half.exit_code == 0 and report["check"]["ok"]
+    assert report["device"] == "opencl(0)" and report["dtype"] == "float16"
+    assert report["peak_gflops"] is None and report["latency_ms"]["median"] > 0
+    text = runner.invoke(main, [*args, *how])
+    assert text.exit_code == 0 and "GFLOP/s" in text.output and "peak" not in text.output
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_cuda_source_of_a_network(dtype: str) -> None:
+    net = tg.compile(mixed(), "cuda -arch=sm_80", dtype=dtype)
+    assert isinstance(net, DeviceExecutable)
+    source = net.module.imported_modules[0].get_source()
+    assert source.count("__global__") >= len({c.kernel for c in net.calls})
+    if not tvm.cuda(0).exist:
+        with pytest.raises(TilewrightError, match=r"device cuda\(0\) does not exist here"):
+            net.run({"x": floats(1, 16, 11, 9)})
