@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.errors import CompileError
+from ..base.errors import CompileError, ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_tuple
 from ..loopir.expr import PrimExpr, Var, const, is_const
@@ -296,8 +296,16 @@ class NestBuilder:
         thread = stage.attr(leaf).bind_thread
         around = None if thread is None else self._launched(stage, thread)
         mine = self.bounds[stage]
-        if around is None or self.bounds.analyzer.can_prove_equal(around, mine.extent[leaf]):
+        if thread is None or around is None:
             return None
+        if self.bounds.analyzer.can_prove_equal(around, mine.extent[leaf]):
+            return None
+        if not self.bounds.analyzer.can_prove(around >= mine.extent[leaf]):
+            raise ScheduleError(
+                f"bind on stage {stage.name}: axis {leaf.var.name} needs {mine.extent[leaf]} "
+                f"threads of {thread.thread_tag}, but the stages around it launch {around}; "
+                "split both by the same factor"
+            )
         condition: PrimExpr = mine.var[leaf] < mine.extent[leaf]
         return condition
 

@@ -9,10 +9,9 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.equal import structural_equal
-from ..loopir.iter import IterVar
 from ..loopir.operators import logical_and
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import free_vars, walk
+from ..loopir.visit import free_vars, uses_var, walk
 
 THREAD_TAGS = tuple(f"{kind}.{d}" for kind in ("blockIdx", "threadIdx") for d in "xyz")
 
@@ -27,8 +26,9 @@ def unify_threads(func: S.PrimFunc) -> S.PrimFunc:
     Needs the result of `lower`. Guarantees: a kernel's body starts with its "thread_extent"
     statements, in the order in which they first stood, and has no other. What stood outside of
     some of the launches ran once for all their threads: its stores to memory that threads share
-    are now made by the first of them. CompileError where an
-    axis has two extents, or one that is not known when the kernel is launched. Stands first of
+    are now made by the first of them; what has a launch of fewer threads than others is done by as
+    many. CompileError where threads would have to meet in such a part, where it is not known which
+    extent is larger, or an extent is not known when the kernel is launched. Stands first of
     the device passes: all others see which threads run.
     """
     return func.with_body(_Kernels().stmt(func.body))
@@ -49,33 +49,85 @@ def _launch_once(kernel: S.AttrStmt) -> S.Stmt:
     first: dict[str, S.AttrStmt] = {}
     values: dict[E.Var, E.Var] = {}
     inside: dict[E.Var, str] = {}
+    launches: list[S.AttrStmt] = []
     for s in walk(kernel):
         if not (isinstance(s, S.AttrStmt) and is_launch(s)):
             for var in _defined(s):
                 inside[var] = var.name
             continue
-        axis: IterVar = s.node
-        known = first.setdefault(axis.thread_tag, s)
-        _check_axis(axis, s.value, known)
-        inside[axis.var] = axis.thread_tag
-        if axis.var is not known.node.var:
-            values[axis.var] = known.node.var
-    for tag, s in first.items():
-        for var in free_vars(s.value):
+        launches.append(s)
+        known = first.setdefault(s.node.thread_tag, s)
+        inside[s.node.var] = s.node.thread_tag
+        if s.node.var is not known.node.var:
+            values[s.node.var] = known.node.var
+    extents = _extents(launches)
+    for tag, extent in extents.items():
+        for var in free_vars(extent):
             if var in inside:
                 raise CompileError(
-                    f"the extent {s.value} of {tag} depends on {inside[var]}, which is only known "
+                    f"the extent {extent} of {tag} depends on {inside[var]}, which is only known "
                     "inside the kernel; bind an axis whose extent is known when it is launched"
                 )
-    threads = {
-        tag: s.node.var
-        for tag, s in first.items()
-        if tag.startswith("threadIdx") and not E.is_const(s.value, 1)
-    }
-    body: S.Stmt = _Strip(values, threads).stmt(kernel)
-    for s in reversed(first.values()):
-        body = S.AttrStmt(s.node, s.attr_key, s.value, body)
+    body: S.Stmt = _Strip(values, {t: s.node.var for t, s in first.items()}, extents).stmt(kernel)
+    for tag, s in reversed(first.items()):
+        body = S.AttrStmt(s.node, s.attr_key, extents[tag], body)
     return body
+
+
+def _extents(launches: list[S.AttrStmt]) -> dict[str, Any]:
+    """How many threads of each axis a kernel has: the most that any part of it launches."""
+    found: dict[str, Any] = {}
+    prove = Analyzer().can_prove
+    for s in launches:
+        tag, extent = s.node.thread_tag, s.value
+        if tag not in THREAD_TAGS:
+            raise CompileError(
+                f"a thread axis cannot have the tag {tag!r}; it is one of {', '.join(THREAD_TAGS)}"
+            )
+        known = found.setdefault(tag, extent)
+        if _same(extent, known) or prove(extent <= known):
+            continue
+        if not prove(extent >= known):
+            raise _unequal(tag, known, extent)
+        found[tag] = extent
+    for s in launches:
+        most = found[s.node.thread_tag]
+        if not (_same(s.value, most) or _is_single(s)) and _meets(s):
+            raise _unequal(s.node.thread_tag, s.value, most)
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or bool(structural_equal(a, b))
+
+
+def _meets(launch: S.AttrStmt) -> bool:
+    """Whether the threads of a launch wait for each other or exchange values."""
+    return any(type(x) is E.Call and x.op.name in _MEETING for x in walk(launch))
+
+
+_MEETING = frozenset(
+    (
+        "tir.tvm_thread_allreduce",
+        "tir.tvm_storage_sync",
+        "tir.tvm_warp_shuffle",
+        "tir.tvm_warp_shuffle_up",
+        "tir.tvm_warp_shuffle_down",
+        "tir.tvm_warp_activemask",
+    )
+)
+
+
+def _is_single(launch: S.AttrStmt) -> bool:
+    """Whether a launch is of one thread, which nothing in it asks for."""
+    return E.is_const(launch.value, 1) and not uses_var(launch.body, launch.node.var.same_as)
+
+
+def _unequal(tag: str, a: Any, b: Any) -> CompileError:
+    return CompileError(
+        f"{tag} has {a} threads in one place of a kernel and {b} in another; split the axes so "
+        "that both have the same extent, or schedule the stages as kernels of their own"
+    )
 
 
 def _defined(s: Any) -> tuple[E.Var, ...]:
@@ -84,29 +136,23 @@ def _defined(s: Any) -> tuple[E.Var, ...]:
     return (s.var,) if type(s) is S.LetStmt else ()
 
 
-def _check_axis(axis: IterVar, extent: Any, known: S.AttrStmt) -> None:
-    tag = axis.thread_tag
-    if tag not in THREAD_TAGS:
-        raise CompileError(
-            f"a thread axis cannot have the tag {tag!r}; it is one of {', '.join(THREAD_TAGS)}"
-        )
-    if extent is known.value or structural_equal(extent, known.value):
-        return
-    if not Analyzer().can_prove(E.EQ(extent, known.value)):
-        raise CompileError(
-            f"{tag} has {known.value} threads in one place of a kernel and {extent} in another; "
-            "split the axes so that both have the same extent, or schedule the stages as kernels "
-            "of their own"
-        )
-
-
 class _Strip(Rewriter):
     """Drops launches and gives their variables other names."""
 
-    def __init__(self, values: dict[E.Var, E.Var], threads: dict[str, E.Var]) -> None:
+    def __init__(
+        self, values: dict[E.Var, E.Var], axes: dict[str, E.Var], extents: dict[str, Any]
+    ) -> None:
         self.values = values
-        self.threads = threads
-        self.missing = dict(threads)  # those whose launch is not around the present place
+        self.axes = axes
+        self.extents = extents
+        # of threads that have no launch around the present place: that they are the first
+        self.missing = {
+            tag: v.equal(0)
+            for tag, v in axes.items()
+            if tag.startswith("threadIdx") and not E.is_const(extents[tag], 1)
+        }
+        # of launches of fewer threads than the kernel has: that a thread is among these
+        self.fewer: dict[str, Any] = {}
 
     @handles(E.Var, E.SizeVar)
     def _var(self, e: E.Var) -> Any:
@@ -116,19 +162,48 @@ class _Strip(Rewriter):
     def _attr(self, s: S.AttrStmt) -> Any:
         if not is_launch(s):
             return super()._attr(s)
-        kept = self.missing
-        self.missing = {tag: v for tag, v in kept.items() if tag != s.node.thread_tag}
+        tag = s.node.thread_tag
+        missing, fewer = self.missing, self.fewer
+        if _same(s.value, self.extents[tag]):
+            self.missing = {t: c for t, c in missing.items() if t != tag}
+        elif not (_is_single(s) and tag in missing):
+            self.missing = {t: c for t, c in missing.items() if t != tag}
+            self.fewer = {**fewer, tag: self.axes[tag] < s.value}
         body = self.stmt(s.body)
-        self.missing = kept
+        self.missing, self.fewer = missing, fewer
         return body
+
+    def _by_few(self, s: S.Stmt) -> S.Stmt:
+        for condition in self.fewer.values():
+            s = S.IfThenElse(condition, s)
+        return s
 
     @handles(S.BufferStore)
     def _store(self, s: S.BufferStore) -> Any:
         store = super()._store(s)
-        if not self.missing or s.buffer.scope_name.split(".")[0] not in ("global", "shared"):
-            return store
-        first: Any = None
-        for v in self.missing.values():
-            own = v.equal(0)
-            first = own if first is None else logical_and(first, own)
-        return S.IfThenElse(first, store)
+        if self.missing and s.buffer.scope_name.split(".")[0] in ("global", "shared"):
+            first: Any = None
+            for own in self.missing.values():
+                first = own if first is None else logical_and(first, own)
+            store = S.IfThenElse(first, store)
+        return self._by_few(store)
+
+    @handles(S.Evaluate)
+    def _evaluate(self, s: S.Evaluate) -> Any:
+        return self._by_few(super()._evaluate(s))
+
+    @handles(S.LetStmt)
+    def _let_stmt(self, s: S.LetStmt) -> Any:
+        kept, self.fewer = self.fewer, {}
+        let = super()._let_stmt(s)
+        self.fewer = kept
+        return self._by_few(let)
+
+    @handles(S.IfThenElse)
+    def _if(self, s: S.IfThenElse) -> Any:
+        if not self.fewer or not any(type(x) is E.BufferLoad for x in walk(s.condition)):
+            return super()._if(s)
+        kept, self.fewer = self.fewer, {}
+        branch = super()._if(s)
+        self.fewer = kept
+        return self._by_few(branch)

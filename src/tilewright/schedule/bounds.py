@@ -24,6 +24,7 @@ from ..arith import Analyzer, IntervalSet, eval_set, union
 from ..base.errors import InternalError, ScheduleError
 from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar, ProducerLoad, Range
+from ..loopir.op import max as max_of
 from ..loopir.visit import post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
@@ -67,11 +68,26 @@ class Bounds:
         self.schedule = sch
         self.analyzer = Analyzer()
         self.of: dict[int, StageBounds] = {}
+        self.extents: dict[Var, PrimExpr] = {}
         self.regions: dict[Tensor, list[Range]] = {}
         self.positions = {stage.id: i for i, stage in enumerate(sch.stages)}
 
     def __getitem__(self, stage: StageState) -> StageBounds:
         return self.of[stage.id]
+
+    def bind(self, var: Var, extent: PrimExpr) -> None:
+        """Tell the analyzer what a loop variable runs over.
+
+        The variable of a thread axis is one for all stages, which may use unequal parts of it.
+        """
+        known = self.extents.get(var)
+        if known is not None:
+            if self.analyzer.can_prove(extent <= known):
+                return
+            if not self.analyzer.can_prove(known <= extent):
+                extent = max_of(known, extent)
+        self.extents[var] = extent
+        self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), extent))
 
 
 def infer_bounds(sch: Any) -> Bounds:
@@ -177,9 +193,7 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         thread = stage.attr(leaf).bind_thread
         if thread is not None and thread.dom is not None:
             mine.extent[leaf] = _thread_extent(b, stage, leaf, thread, mine.extent[leaf])
-        b.analyzer.bind(
-            mine.var[leaf], Range.from_min_extent(const(0, leaf.dtype), mine.extent[leaf])
-        )
+        b.bind(mine.var[leaf], mine.extent[leaf])
 
 
 def _thread_extent(
