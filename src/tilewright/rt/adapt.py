@@ -50,11 +50,11 @@ def _place_of(value: Any) -> Device | None:
 
 
 def device_of(info: FunctionInfo, args: tuple[Any, ...]) -> Device:
-    """The device that a call runs on: that of the first array on one of the right kind."""
+    """The device that a call runs on: that of the first array on one of the right kind, or simt."""
     for want, value in zip(info.args, args):
         if want.is_array:
             place = _place_of(value)
-            if place is not None and place.kind == info.device:
+            if place is not None and place.kind in (info.device, "simt"):
                 return place
     return Device(info.device, 0)
 
