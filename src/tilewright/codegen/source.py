@@ -12,12 +12,21 @@ from ..lowering.legalize_types import legalize_types
 from ..lowering.lower_division import lower_division
 from ..lowering.lower_intrinsics import lower_intrinsics
 from ..target.target import Target
-from . import cuda, opencl
+from . import c, cuda, opencl
+from .c_language import CLanguage
 
 Generator = Callable[[Mapping[str, PrimFunc], Target], str]
 
-GENERATORS: dict[str, Generator] = {"cuda": cuda.generate, "opencl": opencl.generate}
-_PRINTERS = {"cuda": cuda.CudaPrinter, "opencl": opencl.OpenCLPrinter}
+GENERATORS: dict[str, Generator] = {
+    "cuda": cuda.generate,
+    "opencl": opencl.generate,
+    "c": c.generate,
+}
+_PRINTERS: dict[str, type[CLanguage]] = {
+    "cuda": cuda.CudaPrinter,
+    "opencl": opencl.OpenCLPrinter,
+    "c": c.CPrinter,
+}
 
 
 def generate(kernels: Mapping[str, PrimFunc], target: Target) -> str:
@@ -40,6 +49,6 @@ def _prepare(func: PrimFunc, target: Target) -> PrimFunc:
     # rules see the types of the user's program
     func = lower_intrinsics(func, rule_kinds(kind), rules(target), lambda name, _: name in table)
     # what rules made of narrow floats is legalised too
-    func = legalize_types(func, kind == "cuda" or target.has_fp16)
+    func = legalize_types(func, kind == "cuda" or (kind == "opencl" and target.has_fp16))
     # last: rules may divide
     return lower_division(func)

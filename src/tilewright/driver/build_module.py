@@ -17,6 +17,8 @@ from ..base import config
 from ..base.errors import CompileError
 from ..codegen.llvm import backend
 from ..codegen.llvm.module import GeneratedModule, generate
+from ..codegen.source import generate as generate_source
+from ..codegen.source import prepare_kernel
 from ..loopir.buffer import Buffer
 from ..loopir.stmt import IRModule, PrimFunc
 from ..rt import cache as disk
@@ -138,9 +140,17 @@ def build_lowered(module: IRModule, target: Target) -> Module:
     sources: dict[str, str | Callable[[], str]] = {
         "ll": generated.text,
         "asm": assembly,
+        "c": lambda: c_source(module),
         "tir": lambda: str(module),
     }
     return Module.from_object(obj, infos, target, sources)
+
+
+def c_source(module: IRModule) -> str:
+    """The functions of a lowered module as C source."""
+    target = Target("c")
+    functions = {key: prepare_kernel(func, target) for key, func in module.functions.items()}
+    return generate_source(functions, target)
 
 
 def emit_cached(

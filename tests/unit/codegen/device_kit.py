@@ -3,10 +3,14 @@ pyopencl's, compiled with NVRTC, and compared with the interpreter of the loop I
 
 from __future__ import annotations
 
+import ctypes
+import shutil
+import subprocess
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,9 +40,7 @@ def kernel(
     name: str, body: S.Stmt, params: Sequence[E.Var], reads: Sequence[E.Var] = ()
 ) -> S.PrimFunc:
     """A kernel as split_host_device makes it."""
-    access = tuple(
-        "scalar" if p.dtype != "handle" else "r" if p in reads else "rw" for p in params
-    )
+    access = tuple("scalar" if p.dtype != "handle" else "r" if p in reads else "rw" for p in params)
     attrs = {"global_symbol": name, "tir.noalias": True, "tir.kernel_params_access": access}
     return S.PrimFunc(params, body, {}, attrs)
 
@@ -52,12 +54,11 @@ class Case:
     buffers: list[Buffer]
     arrays: list[np.ndarray]
     groups: int
+    loop: S.PrimFunc
 
     def expected(self) -> np.ndarray:
-        params = [E.Var(b.name, "handle") for b in self.buffers]
-        func = S.PrimFunc(params, self.func.body, dict(zip(params, self.buffers)))
         out = np.zeros_like(self.arrays[-1])
-        tir_eval(func, *self.arrays[:-1], out)
+        tir_eval(self.loop, *self.arrays[:-1], out)
         return out
 
 
@@ -78,7 +79,19 @@ def case(
     data = [b.data for b in buffers]
     func = kernel(name, body, data, data[:-1])
     arrays = [*inputs, np.zeros(size, parse(out).numpy)]
-    return Case(name, func, buffers, arrays, groups)
+    return Case(name, func, buffers, arrays, groups, _loop(name, build, buffers, size, lanes))
+
+
+def _loop(
+    name: str, build: Callable[..., Any], buffers: list[Buffer], size: int, lanes: int
+) -> S.PrimFunc:
+    """The same for a CPU."""
+    i = E.Var("i", "int32")
+    at = i if lanes == 1 else E.Ramp(i * lanes, 1, lanes)
+    value = build(*(E.BufferLoad(b, [at]) for b in buffers[:-1]))
+    body = S.For(i, 0, size // lanes, S.ForKind.SERIAL, S.BufferStore(buffers[-1], value, [at]))
+    params = [E.Var(b.name, "handle") for b in buffers]
+    return S.PrimFunc(params, body, dict(zip(params, buffers)), {"global_symbol": name})
 
 
 def source_of(cases: Sequence[Case], target: str) -> str:
@@ -120,6 +133,33 @@ def run_opencl(cases: Sequence[Case], target: str = "opencl") -> dict[str, np.nd
     return results
 
 
+def compile_c(text: str, folder: Path) -> ctypes.CDLL:
+    """A shared library of C source; any message of the compiler fails the test."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    path, library = folder / "source.c", folder / "source.so"
+    path.write_text(text)
+    command = [compiler, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
+    command += ["-shared", "-fPIC", str(path), "-o", str(library), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(library))
+
+
+def run_c(cases: Sequence[Case], folder: Path) -> dict[str, np.ndarray]:
+    """What each case gives when compiled by a C compiler."""
+    library = compile_c(source({c.name: c.loop for c in cases}, "c"), folder)
+    results = {}
+    for c in cases:
+        out = np.zeros_like(c.arrays[-1])
+        arrays = [*c.arrays[:-1], out]
+        code = getattr(library, c.name)(*(ctypes.c_void_p(a.ctypes.data) for a in arrays))
+        assert code == 0
+        results[c.name] = out
+    return results
+
+
 def compile_everywhere(text: str, archs: Sequence[str] = ARCHS) -> dict[str, str]:
     """PTX by architecture; any message of the compiler fails the test."""
     if nvrtc.why_missing():
@@ -130,6 +170,29 @@ def compile_everywhere(text: str, archs: Sequence[str] = ARCHS) -> dict[str, str
         assert log == "", f"{arch}: {log}\n{text}"
         out[arch] = ptx.decode()
     return out
+
+
+def values(dtype: str, seed: int = 0, size: int = 96) -> np.ndarray:
+    """Numbers of a type: small ones, any ones, and those at the edges."""
+    rng = np.random.default_rng(seed)
+    t = parse(dtype)
+    if t.is_bool:
+        return rng.integers(0, 2, size).astype(bool)
+    if t.is_integer:
+        info = np.iinfo(dtype)
+        least = max(int(info.min), -100)
+        small = rng.integers(least, 100, size // 2, dtype=np.int64).astype(dtype)
+        edge = [info.min, info.max, info.max - 1, 0, 1, info.max // 2, info.max // 2 + 1, 5]
+        count = size - len(small) - len(edge)
+        big = rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
+        return np.concatenate([small, big, np.array(edge, dtype)])
+    edges = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 127.5, -128.5, 255.9]
+    edges += [2147483648.0, -2147483649.0, 1e19, -1e19]
+    third = size // 3
+    wide = rng.normal(size=third) * 10.0 ** rng.uniform(-12, 12, third)
+    whole = rng.integers(-70000, 70000, size - 2 * third - len(edges))
+    with np.errstate(all="ignore"):
+        return np.concatenate([rng.normal(size=third) * 3, wide, whole, edges]).astype(t.numpy)
 
 
 def same(got: np.ndarray, want: np.ndarray, ulp: float = 0) -> None:
