@@ -13,6 +13,7 @@ from typing import Any
 from ..base.errors import TilewrightError
 from .adapt import device_of
 from .array import empty
+from .device_array import DeviceArray
 from .drivers.base import Runtime
 from .function import Function
 
@@ -125,7 +126,8 @@ def _clock(function: Function, args: Sequence[Any], flush_bytes: int) -> Iterato
         function.prepare(*args)()
         yield _host_clock(function.prepare_raw(*args), flush_bytes)
         return
-    runtime = device_of(function.info, tuple(args)).runtime
+    found = next((a for a in args if isinstance(a, DeviceArray)), None)
+    runtime = (device_of(function.info, tuple(args)) if found is None else found.device).runtime
     runtime.sync()  # what the arguments wait for may be in another stream
     before = runtime.set_stream(runtime.timing_stream)
     try:
