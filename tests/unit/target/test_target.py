@@ -237,3 +237,45 @@ def test_the_probe_lists_names_of_llvm():
 
 def test_kinds_are_listed():
     assert Target.list_kinds() == ["c", "cuda", "llvm", "opencl"]
+
+
+def test_limits_of_gpus_come_from_presets_and_devices():
+    plain, m, a = Target("opencl"), Target("opencl -device=mali"), Target("opencl -device=adreno")
+    assert (plain.max_num_threads, plain.max_shared_memory_per_block) == (256, 16384)
+    assert (m.max_num_threads, m.max_shared_memory_per_block, m.thread_warp_size) == (256, 32768, 1)
+    assert (plain.has_fp16, m.has_fp16, a.has_fp16) == (False, True, True)
+    assert not Target("opencl -device=mali -fp16=0").has_fp16
+    assert (
+        Target("opencl -device=mali -max_shared_memory_per_block=8192").attrs[
+            "max_shared_memory_per_block"
+        ]
+        == 8192
+    )
+    assert (plain.has_subgroups, Target("opencl -subgroups=1").has_subgroups) == (False, True)
+    assert Target("cuda").has_subgroups and not Target("llvm").has_subgroups
+    assert (plain.vector_bytes, Target("opencl -vector_bytes=64").vector_bytes) == (16, 64)
+    assert (Target("cuda").arch, Target("cuda -arch=sm_90a").arch, plain.arch) == (
+        "sm_75",
+        "sm_90a",
+        "",
+    )
+    one = Target("cuda -max_num_threads=512").attrs
+    assert one["max_num_threads"] == one["max_threads_per_block"] == 512
+    both = Target("cuda -max_num_threads=512 -max_threads_per_block=256").attrs
+    assert (both["max_num_threads"], both["max_threads_per_block"]) == (512, 256)
+    assert str(m) == "opencl -device=mali"
+
+
+def test_targets_of_devices():
+    class Phone:
+        def target_attributes(self):
+            return {"kind": "opencl", "fp16": False, "subgroups": True, "max_num_threads": 64}
+
+    t = Target.from_device(Phone())
+    assert (t.has_fp16, t.has_subgroups, t.max_num_threads) == (False, True, 64)
+    assert t.attrs["max_threads_per_block"] == 64
+    fitted = Target("opencl -device=mali").fitted_to(Phone())
+    assert (fitted.has_fp16, fitted.device_name, fitted.max_num_threads) == (False, "mali", 256)
+    assert Target("opencl").fitted_to(Phone()) == Target("opencl")
+    assert Target("cuda").fitted_to(Phone()) == Target("cuda")
+    assert Target.from_device("cpu") == Target("llvm")
