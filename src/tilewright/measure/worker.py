@@ -142,4 +142,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    # candidates and drivers may have left threads that an ordinary exit would wait for
+    os._exit(status)

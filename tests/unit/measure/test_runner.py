@@ -219,3 +219,22 @@ def test_wrong_settings_are_refused() -> None:
         Timing(number=0)
     with pytest.raises(TilewrightError, match="timeouts"):
         Timing(run_timeout=0)
+
+
+@pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
+def test_devices_are_measured_and_checked(target: str) -> None:
+    device = tvm.opencl(0)
+    if not device.exist:
+        pytest.skip(device.why_missing())
+    programs = []
+    for threads in (8, 4096, 32):
+        A = te.placeholder((8192,), name="A")
+        B = te.compute((8192,), lambda i, A=A: A[i] * 2.0, name="B")
+        s = te.create_schedule(B.op)
+        outer, inner = s[B].split(B.op.axis[0], factor=threads)
+        s[B].bind(outer, te.thread_axis("blockIdx.x"))
+        s[B].bind(inner, te.thread_axis("threadIdx.x"))
+        programs.append(describe(s, [A, B], tvm.target.Target(target)))
+    found = measured(programs, check=True, stop_early=False)
+    assert [r.error_no for r in found] == [No.NO_ERROR, No.COMPILE_DEVICE, No.NO_ERROR]
+    assert "too many threads" in found[1].message
