@@ -84,9 +84,10 @@ class Launch:
         self.memory[p] = global_memory(self.report, p.name, array.reshape(-1), unit)
 
     def _sizes(self, b: Any, value: Any) -> None:
-        """Give the variables of a buffer's shape their values."""
+        """Give the variables of a buffer's shape and strides their values."""
         array = value.data if isinstance(value, SimtArray) else value
-        for d, n in zip(b.shape, array.shape):
+        steps = [n // array.itemsize for n in array.strides]
+        for d, n in (*zip(b.shape, array.shape), *zip(b.strides, steps)):
             if isinstance(d, E.Var):
                 number = parse(d.dtype).numpy.type(n)
                 self.scalars.setdefault(self.kernel.code.slots[d], number)
