@@ -158,12 +158,17 @@ def include_folders() -> list[str]:
         homes.append(str(Path(_nvcc()).resolve().parent.parent))
     folders = [Path(home, "include") for home in homes if home]
     folders += sorted(Path("/usr/local").glob("cuda-*/include"), reverse=True)
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec else []:
-        folders += sorted(Path(root).glob("*/include"))
+    folders += _wheel_folders("include")
     found = [f for f in dict.fromkeys(folders) if (f / "cuda_fp16.h").exists()][:1]
     more = [f / "cccl" for f in found if (f / "cccl").is_dir()]
     return [str(f) for f in (*found, *more)]
+
+
+def _wheel_folders(name: str) -> list[Path]:
+    """Folders of that name in the packages of NVIDIA that pip has installed."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = (spec.submodule_search_locations or []) if spec else []
+    return [f for root in roots for f in sorted(Path(root).glob(f"*/{name}"))]
 
 
 def _explain(tool: str, status: str, arch: str, source: str, log: str) -> str:
@@ -250,10 +255,11 @@ def _nv_info(sections: list[tuple[str, bytes, int, int]]) -> tuple[dict[str, int
 
 
 def disassemble(cubin: bytes) -> str:
-    """SASS of a cubin by cuobjdump or nvdisasm; TargetError where neither is installed."""
+    """SASS of a cubin by nvdisasm or cuobjdump; TargetError where neither is installed."""
     home = Path(_nvcc()).resolve().parent if _nvcc() else Path("/usr/local/cuda/bin")
-    for tool, option in (("cuobjdump", "-sass"), ("nvdisasm", "-c")):
-        found = shutil.which(tool) or shutil.which(tool, path=str(home))
+    places = os.pathsep.join(map(str, (home, *_wheel_folders("bin"))))
+    for tool, option in (("nvdisasm", "-c"), ("cuobjdump", "-sass")):
+        found = shutil.which(tool) or shutil.which(tool, path=places)
         if found:
             with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
                 path = Path(folder, "kernel.cubin")
@@ -263,4 +269,7 @@ def disassemble(cubin: bytes) -> str:
             if done.returncode == 0:
                 return done.stdout
             raise CompileError(f"{tool} failed: {done.stderr.strip()}")
-    raise TargetError("no disassembler here: cuobjdump or nvdisasm of the CUDA toolkit is needed")
+    raise TargetError(
+        "no disassembler here: install nvdisasm (pip install nvidia-cuda-nvdisasm) or the CUDA "
+        "toolkit"
+    )
