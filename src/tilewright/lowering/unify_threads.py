@@ -9,6 +9,7 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.equal import structural_equal
+from ..loopir.expr import const_int
 from ..loopir.operators import logical_and
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import free_vars, uses_var, walk
@@ -102,13 +103,12 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _meets(launch: S.AttrStmt) -> bool:
-    """Whether the threads of a launch wait for each other or exchange values."""
+    """Whether the user's program has the threads of a launch wait or exchange values."""
     return any(type(x) is E.Call and x.op.name in _MEETING for x in walk(launch))
 
 
 _MEETING = frozenset(
     (
-        "tir.tvm_thread_allreduce",
         "tir.tvm_storage_sync",
         "tir.tvm_warp_shuffle",
         "tir.tvm_warp_shuffle_up",
@@ -190,7 +190,20 @@ class _Strip(Rewriter):
 
     @handles(S.Evaluate)
     def _evaluate(self, s: S.Evaluate) -> Any:
-        return self._by_few(super()._evaluate(s))
+        new = super()._evaluate(s)
+        call = new.value
+        if self.fewer and type(call) is E.Call and call.op.name == "tir.tvm_thread_allreduce":
+            return S.Evaluate(self._reduced_by_few(call))
+        return self._by_few(new)
+
+    def _reduced_by_few(self, call: E.Call) -> E.Call:
+        """A reduction to which all threads come, but only some bring a value."""
+        place = 1 + (const_int(call.args[0]) or 0)
+        condition: Any = call.args[place]
+        for few in self.fewer.values():
+            condition = logical_and(few, condition)
+        args = (*call.args[:place], condition, *call.args[place + 1 :])
+        return E.Call(call.dtype, call.op, args)
 
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:

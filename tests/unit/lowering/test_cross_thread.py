@@ -107,26 +107,48 @@ def test_initial_values() -> None:
     np.testing.assert_array_equal(result, first + data.sum(1))
 
 
-@pytest.mark.parametrize("scope", ["", "local"])
 @pytest.mark.parametrize(("launched", "used"), [(32, 32), (32, 16), (64, 48), (48, 32), (64, 5)])
-def test_more_threads_around_than_reduce(launched: int, used: int, scope: str) -> None:
+def test_more_threads_around_than_reduce(launched: int, used: int) -> None:
+    s, args = centred(launched, used)
+    data, result = small_integers((8, 64), "float32"), np.zeros((8, 64), "float32")
+    run_schedule(s, args, {"A": data, "C": result})
+    np.testing.assert_array_equal(result, data - data.sum(1, keepdims=True))
+
+
+def test_stage_inside_of_a_reduction_with_idle_threads() -> None:
+    # 32 threads around, 2 of them reduce, and compute the parts that they reduce
+    a = te.placeholder((5, 100), name="A")
+    k = te.reduce_axis((0, 100), name="k")
+    b = te.compute((5,), lambda i: te.min(a[i, k], axis=k), name="B")
+    c = te.compute((5, 100), lambda i, j: a[i, j] + b[i], name="C")
+    s = te.create_schedule(c.op)
+    parts = s.rfactor(b, s[b].split(k, factor=2)[1])
+    jo, ji = s[c].split(c.op.axis[1], factor=32)
+    s[c].reorder(ji, jo)
+    s[c].bind(c.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[c].bind(ji, te.thread_axis("threadIdx.x"))
+    s[b].compute_at(s[c], ji)
+    s[b].bind(s[b].op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    s[parts].compute_at(s[b], s[b].op.reduce_axis[0])
+    data, result = small_integers((5, 100), "float32"), np.zeros((5, 100), "float32")
+    run_schedule(s, [a, c], {"A": data, "C": result})
+    np.testing.assert_array_equal(result, data + data.min(1, keepdims=True))
+
+
+def centred(outer: int, inner: int) -> tuple[Any, list[Any]]:
+    """A reduction by `inner` threads, inside of a stage of `outer` threads."""
     a = te.placeholder((8, 64), name="A")
     k = te.reduce_axis((0, 64), name="k")
     b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
     c = te.compute((8, 64), lambda i, j: a[i, j] - b[i], name="C")
     s = te.create_schedule(c.op)
-    if scope:
-        s[b].set_scope(scope)
-    i, j = c.op.axis
-    jo, ji = s[c].split(j, factor=launched)
-    s[c].bind(i, te.thread_axis("blockIdx.x"))
-    s[c].reorder(i, ji, jo)
+    s[c].bind(c.op.axis[0], te.thread_axis("blockIdx.x"))
+    ji = s[c].split(c.op.axis[1], factor=outer)[1]
+    s[c].reorder(ji, s[c].leaf_iter_vars[1])
     s[c].bind(ji, te.thread_axis("threadIdx.x"))
     s[b].compute_at(s[c], ji)
-    s[b].bind(s[b].split(b.op.reduce_axis[0], factor=used)[1], te.thread_axis("threadIdx.x"))
-    data, result = small_integers((8, 64), "float32"), np.zeros((8, 64), "float32")
-    run_schedule(s, [a, c], {"A": data, "C": result})
-    np.testing.assert_array_equal(result, data - data.sum(1, keepdims=True))
+    s[b].bind(s[b].split(k, factor=inner)[1], te.thread_axis("threadIdx.x"))
+    return s, [a, c]
 
 
 def test_one_thread_stores_without_being_told() -> None:
@@ -165,6 +187,12 @@ def test_reduction_over_blocks() -> None:
     s[b].bind(b.op.reduce_axis[0], te.thread_axis("blockIdx.x"))
     with pytest.raises(ScheduleError, match=r"k is bound to blockIdx.x, but only threads"):
         lower(s, [a, b])
+
+
+def test_fewer_threads_around_than_needed() -> None:
+    s, args = centred(16, 32)
+    with pytest.raises(ScheduleError, match=r"needs 32 threads of threadIdx.x, but .* launch 16"):
+        lower(s, args)
 
 
 def test_reduction_over_virtual_threads_is_a_loop() -> None:
