@@ -205,8 +205,8 @@ def same(got: np.ndarray, want: np.ndarray, ulp: float = 0) -> None:
     nan = np.isnan(want)
     np.testing.assert_array_equal(np.isnan(got), nan)
     a, b = got[~nan].astype(np.float64), want[~nan].astype(np.float64)
-    unit = np.spacing(np.abs(want[~nan])).astype(np.float64)
     finite = np.isfinite(b)
     np.testing.assert_array_equal(a[~finite], b[~finite])
-    error = np.abs(a - b)[finite] / unit[finite]
+    unit = np.spacing(np.abs(want[~nan][finite])).astype(np.float64)
+    error = np.abs(a[finite] - b[finite]) / unit
     assert error.size == 0 or error.max() <= ulp, f"{error.max()} ulp"
