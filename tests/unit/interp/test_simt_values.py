@@ -59,8 +59,12 @@ def test_divisions(dtype):
     np.testing.assert_array_equal(compute(tir.truncdiv, a, b), trunc)
     np.testing.assert_array_equal(compute(tir.truncmod, a, b), x - np.array(trunc) * y)
     for d in (1, 3, 8):
-        np.testing.assert_array_equal(compute(lambda p, d=d: tir.floordiv(p, d), a), x // d)
-        np.testing.assert_array_equal(compute(lambda p, d=d: tir.floormod(p, d), a), x % d)
+        np.testing.assert_array_equal(
+            compute(lambda p, d=d: tir.floordiv(p, tir.const(d, p.dtype)), a), x // d
+        )
+        np.testing.assert_array_equal(
+            compute(lambda p, d=d: tir.floormod(p, tir.const(d, p.dtype)), a), x % d
+        )
 
 
 def test_division_by_zero_in_lanes_that_run():
