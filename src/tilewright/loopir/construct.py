@@ -95,12 +95,7 @@ def cast(dtype: Any, value: Any) -> PrimExpr:
 
 
 def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Bring two operands to one type (see the module's head)."""
-    # a plain Python number takes the type of the other side, where it fits
-    if isinstance(a, PrimExpr) and isinstance(b, (int, float)) and not isinstance(b, bool):
-        b = _const_like(b, a.dtype)
-    elif isinstance(b, PrimExpr) and isinstance(a, (int, float)) and not isinstance(a, bool):
-        a = _const_like(a, b.dtype)
+    """Bring two operands to one type (see expr.py's head); plain numbers are int32 or float32."""
     a, b = convert(a), convert(b)
     if a.dtype == b.dtype:
         return a, b
@@ -125,15 +120,6 @@ def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
         element = f"{code}{max(ta.bits, tb.bits)}"
     common = parse(element).with_lanes(lanes)
     return cast(common, a), cast(common, b)
-
-
-def _const_like(value: int | float, dtype: str) -> PrimExpr:
-    t = parse(dtype)
-    if t.is_float:
-        return const(value, t.element)
-    if isinstance(value, int) and t.is_integer and t.min_value <= value <= t.max_value:
-        return const(value, t.element)
-    return const(value)
 
 
 def is_const(e: Any, value: int | float | None = None) -> bool:

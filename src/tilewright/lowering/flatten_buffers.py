@@ -13,6 +13,7 @@ from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import cast, const, const_int
 from ..loopir.rewrite import Rewriter, handles
+from ..loopir.subst import substitute
 from .options import LowerOptions
 
 
@@ -30,8 +31,26 @@ def flatten_buffers(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     is simpler than several, and after those that need the dimensions (rolling buffers, prefetch,
     bound checks).
     """
+    func = _from_first_element(func)
     flattener = _Flattener(func.buffer_map.values())
     return func.with_body(flattener.stmt(func.body))
+
+
+def _from_first_element(func: S.PrimFunc) -> S.PrimFunc:
+    """Arguments begin at their first element: the runtime adds the offset to the address, so a
+    variable for it, unless it is an argument itself, is zero."""
+    given = set(func.params)
+    zeros: dict[E.Var, E.PrimExpr] = {}
+    buffers: dict[Buffer, Buffer] = {}
+    for b in func.buffer_map.values():
+        if isinstance(b.elem_offset, E.Var) and b.elem_offset not in given:
+            zeros[b.elem_offset] = const(0, b.elem_offset.dtype)
+            buffers[b] = b.with_(elem_offset=None)
+    if not zeros:
+        return func
+    arguments = {v: buffers.get(b, b) for v, b in func.buffer_map.items()}
+    body = substitute(func.body, zeros, buffers)
+    return S.PrimFunc(func.params, body, arguments, func.attrs)
 
 
 class _Flattener(Rewriter):

@@ -77,7 +77,7 @@ def test_unary_and_conversion():
 
 def test_types_are_brought_together():
     a, b = te.placeholder((3,), "int8", "a"), te.placeholder((3,), "float32", "b")
-    assert (a + b).dtype == "float32" and (a + 1).dtype == "int8" and (a + 1.5).dtype == "float32"
+    assert (a + b).dtype == "float32" and (a + 1).dtype == "int32" and (a + 1.5).dtype == "float32"
 
 
 def test_tensor_without_dimensions_meets_expressions():
