@@ -1,0 +1,171 @@
+/* A CUDA driver library without a device: memory is the host's, streams run at once, and the one
+   kernel scales an array. With it the real cuda-bindings see the arguments that we pass. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int Status;
+typedef uint64_t Pointer;
+typedef void *Handle;
+
+static intptr_t last_handle = 100;
+
+static Status ok(void) { return 0; }
+static Status driver_version(int *v) { *v = 13000; return 0; }
+static Status device_count(int *count) { *count = 2; return 0; }
+static Status device_get(int *device, int index) { *device = index; return 0; }
+static Status device_name(char *name, int size, int device) {
+  snprintf(name, size, "Stub %d", device);
+  return 0;
+}
+static Status total_memory(size_t *bytes, int device) { (void)device; *bytes = 1 << 30; return 0; }
+static Status attribute(int *value, int which, int device) {
+  (void)device;
+  *value = which == 75 ? 9 : which == 76 ? 0 : which == 10 ? 32 : which == 8 ? 49152 : 1024;
+  return 0;
+}
+static Status retain(Handle *context, int device) {
+  *context = (Handle)(intptr_t)(0x1000 + device);
+  return 0;
+}
+static Status mem_alloc(Pointer *p, size_t n) {
+  if (n > (1 << 28)) return 2;
+  *p = (Pointer)aligned_alloc(512, (n + 511) / 512 * 512);
+  return 0;
+}
+static Status mem_free(Pointer p) { free((void *)p); return 0; }
+static Status host_alloc(void **p, size_t n, unsigned flags) {
+  (void)flags;
+  *p = malloc(n);
+  return 0;
+}
+static Status host_free(void *p) { free(p); return 0; }
+static Status mem_info(size_t *left, size_t *total) { *left = 7; *total = 9; return 0; }
+static Status to_device(Pointer d, const void *s, size_t n, Handle stream) {
+  (void)stream;
+  memcpy((void *)d, s, n);
+  return 0;
+}
+static Status to_host(void *d, Pointer s, size_t n, Handle stream) {
+  (void)stream;
+  memcpy(d, (void *)s, n);
+  return 0;
+}
+static Status on_device(Pointer d, Pointer s, size_t n, Handle stream) {
+  (void)stream;
+  memcpy((void *)d, (void *)s, n);
+  return 0;
+}
+static Status between(Pointer d, Handle dc, Pointer s, Handle sc, size_t n, Handle stream) {
+  (void)stream;
+  if (dc == sc) return 1;
+  memcpy((void *)d, (void *)s, n);
+  return 0;
+}
+static Status new_handle(Handle *h, unsigned flags) {
+  (void)flags;
+  *h = (Handle)++last_handle;
+  return 0;
+}
+static Status elapsed(float *t, Handle a, Handle b) { (void)a; (void)b; *t = 1.5f; return 0; }
+static Status load(Handle *module, const void *image) {
+  *module = (Handle)0x77;
+  return memcmp(image, "cubin", 5) ? 200 : 0;
+}
+static Status function(Handle *f, Handle module, const char *name) {
+  *f = (Handle)0x88;
+  return module == (Handle)0x77 && !strcmp(name, "scale") ? 0 : 500;
+}
+static Status function_attribute(int *v, int which, Handle f) { (void)f; *v = 40 + which; return 0; }
+static Status occupancy(int *blocks, Handle f, int threads, size_t shared) {
+  (void)f;
+  (void)shared;
+  *blocks = 2048 / threads;
+  return 0;
+}
+static Status error_string(Status s, const char **text) { (void)s; *text = "words"; return 0; }
+static Status launch(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                     unsigned bz, unsigned shared, Handle stream, void **params, void **extra) {
+  (void)gy, (void)gz, (void)by, (void)bz, (void)stream;
+  if (f != (Handle)0x88 || extra || shared != 50000 || bx > 1024) return 1;
+  const float *a = *(float **)params[0];
+  float *b = *(float **)params[1];
+  float factor = *(float *)params[2];
+  unsigned n = *(unsigned *)params[3];
+  for (unsigned i = 0; i < n && i < gx * bx; i++) b[i] = a[i] * factor;
+  return 0;
+}
+static Status end_capture(Handle stream, Handle *graph) {
+  *graph = (Handle)0x99;
+  return stream ? 0 : 1;
+}
+static Status instantiate(Handle *ready, Handle graph, unsigned long long flags) {
+  *ready = (Handle)0xaa;
+  return graph == (Handle)0x99 && !flags ? 0 : 1;
+}
+static Status graph_launch(Handle ready, Handle stream) {
+  (void)stream;
+  return ready == (Handle)0xaa ? 0 : 1;
+}
+
+static const struct {
+  const char *name;
+  void *function;
+} TABLE[] = {
+    {"cuInit", ok},
+    {"cuDriverGetVersion", driver_version},
+    {"cuDeviceGetCount", device_count},
+    {"cuDeviceGet", device_get},
+    {"cuDeviceGetName", device_name},
+    {"cuDeviceTotalMem", total_memory},
+    {"cuDeviceGetAttribute", attribute},
+    {"cuDevicePrimaryCtxRetain", retain},
+    {"cuCtxSetCurrent", ok},
+    {"cuCtxSynchronize", ok},
+    {"cuMemAlloc", mem_alloc},
+    {"cuMemFree", mem_free},
+    {"cuMemHostAlloc", host_alloc},
+    {"cuMemFreeHost", host_free},
+    {"cuMemGetInfo", mem_info},
+    {"cuMemcpyHtoDAsync", to_device},
+    {"cuMemcpyDtoHAsync", to_host},
+    {"cuMemcpyDtoDAsync", on_device},
+    {"cuMemcpyPeerAsync", between},
+    {"cuStreamCreate", new_handle},
+    {"cuStreamDestroy", ok},
+    {"cuStreamSynchronize", ok},
+    {"cuStreamWaitEvent", ok},
+    {"cuEventCreate", new_handle},
+    {"cuEventDestroy", ok},
+    {"cuEventRecord", ok},
+    {"cuEventQuery", ok},
+    {"cuEventSynchronize", ok},
+    {"cuEventElapsedTime", elapsed},
+    {"cuModuleLoadData", load},
+    {"cuModuleGetFunction", function},
+    {"cuFuncGetAttribute", function_attribute},
+    {"cuFuncSetAttribute", ok},
+    {"cuOccupancyMaxActiveBlocksPerMultiprocessor", occupancy},
+    {"cuGetErrorString", error_string},
+    {"cuLaunchKernel", launch},
+    {"cuStreamBeginCapture", ok},
+    {"cuStreamEndCapture", end_capture},
+    {"cuGraphInstantiate", instantiate},
+    {"cuGraphInstantiateWithFlags", instantiate},
+    {"cuGraphDestroy", ok},
+    {"cuGraphLaunch", graph_launch},
+    {"cuGraphExecDestroy", ok},
+};
+
+/* cuda-bindings find every other function through this one. */
+Status cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags,
+                           int *status) {
+  (void)version;
+  (void)flags;
+  *found = 0;
+  for (size_t i = 0; i < sizeof TABLE / sizeof *TABLE; i++)
+    if (!strcmp(TABLE[i].name, name)) *found = TABLE[i].function;
+  if (status) *status = !*found;
+  return *found ? 0 : 500;
+}

@@ -1,0 +1,70 @@
+"""Run by test_cuda_binding.py in a process that finds the stub of the CUDA driver library."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+
+from tilewright.base.errors import TilewrightError
+from tilewright.rt import array as nd
+from tilewright.rt.device import cuda
+from tilewright.rt.drivers.base import DeviceCode, KernelInfo
+
+
+def refused(work) -> str:
+    try:
+        work()
+    except TilewrightError as error:
+        return str(error)
+    raise AssertionError("no error")
+
+
+def main() -> None:
+    dev = cuda(0)
+    assert dev.exist and not cuda(2).exist, dev.why_missing()
+    assert (dev.device_name, dev.compute_version, dev.warp_size) == ("Stub 0", "9.0", 32)
+    x = np.arange(10, dtype=np.float32)
+    a, b = nd.array(x, dev), nd.empty((10,), "float32", dev)
+    runtime = dev.runtime
+    info = KernelInfo(
+        "scale",
+        ("handle", "handle", "float32", "int32"),
+        ("r", "w", "scalar", "scalar"),
+        shared_bytes=50000,
+    )
+    kernel = runtime.load(DeviceCode("cuda", (info,), binary=b"cubin\0"))["scale"]
+    args = (a.make_handle(), b.make_handle(), 2.5, 10)
+    kernel.launch((1, 1, 1), (32, 1, 1), args, runtime.stream)
+    assert np.array_equal(b.numpy(), x * 2.5)
+    b[:] = 0
+    kernel.bind((1, 1, 1), (32, 1, 1), args, runtime.stream)()
+    assert np.array_equal(b.numpy(), x * 2.5)
+    assert kernel.facts()["registers"] == 44 and kernel.active_blocks(256) == 8
+    text = refused(lambda: kernel.launch((1, 1, 1), (2048, 1, 1), args, runtime.stream))
+    assert "CUDA_ERROR_INVALID_VALUE (words)" in text
+    side = dev.create_stream()
+    start, end = side.record(timing=True), side.record(timing=True)
+    assert end.done and end.seconds_since(start) == 1.5e-3
+    runtime.capture(lambda stream: kernel.launch((1, 1, 1), (32, 1, 1), args, stream))()
+    assert np.array_equal(a.copyto(cuda(1)).numpy(), x)
+    assert np.array_equal(a.copyto(dev).numpy(), x)
+    host = nd.pinned_empty((10,), "float32", dev)
+    host[:] = 4
+    a.copyfrom(host, wait=False)
+    assert (a.numpy() == 4).all()
+    assert nd.from_dlpack(a)._address == a._address
+    a.__dlpack__(stream=77)
+    assert dev.available_global_memory == 7
+    text = refused(lambda: nd.empty((1 << 29,), "uint8", dev))
+    assert "has no memory for 536870912 bytes: 7 are free" in text
+    text = refused(lambda: runtime.load(DeviceCode("cuda", (info,), binary=b"text")))
+    assert "cannot load the kernels scale" in text
+    del a, b, host, side, start, end
+    gc.collect()
+    runtime.sync()
+    runtime.trim()
+    print("all calls accepted")
+
+
+main()
