@@ -3,11 +3,13 @@
 Where possible a candidate travels as its tensors and the trace of its schedule, so that lowering
 too happens in the worker, where it may take too long or fail at no harm. What has no form as data
 (a tensor intrinsic, a layout given as a function, users' rules and passes) is lowered before it
-travels, as loop IR.
+travels, as loop IR; with users' rules for a device as the text of its kernels.
 """
 
 from __future__ import annotations
 
+import tempfile
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from ..driver.transform import user_passes
 from ..loopir import serial as loop_serial
 from ..loopir.intrin_rules import user_rules
 from ..loopir.stmt import IRModule
-from ..rt.module import Module
+from ..rt.module import Module, load_module
 from ..schedule.api import Schedule, create_schedule
 from ..schedule.trace import from_json, replay
 from ..target.target import Target
@@ -48,9 +50,20 @@ def describe(sch: Schedule, args: Sequence[Any], target: Target) -> Message:
             return {**data, "target": target.export()}
     with target:
         module = lower(sch, args, name=NAME)
-    if target.kind.name == "llvm":  # users' rules live in this process
+    # users' rules live in this process
+    if target.kind.name == "llvm":
         module = IRModule({k: prepare(f, target) for k, f in module.functions.items()})
+    elif user_rules(kinds):
+        return {"archive": _as_archive(module, target), "target": target.export()}
     return {"ir": loop_serial.save_json(module), "target": target.export()}
+
+
+def _as_archive(module: IRModule, target: Target) -> str:
+    """The candidate built, which for devices is text: as an archive, in base64."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "candidate.two"
+        build_lowered(module, target).export_library(path)
+        return b64encode(path.read_bytes()).decode()
 
 
 def _as_trace(sch: Schedule, args: Sequence[Any]) -> Message | None:
@@ -70,6 +83,11 @@ def construct(data: Mapping[str, Any]) -> Module:
     """The compiled candidate, of one function; Unfit, CompileError or TargetError where it is not
     to be had."""
     target = Target(data["target"])
+    if "archive" in data:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "candidate.two"
+            path.write_bytes(b64decode(data["archive"]))
+            return load_module(path)
     if "ir" in data:
         with target:
             return build_lowered(loop_serial.load_json(data["ir"]), target)

@@ -238,3 +238,25 @@ def test_devices_are_measured_and_checked(target: str) -> None:
     found = measured(programs, check=True, stop_early=False)
     assert [r.error_no for r in found] == [No.NO_ERROR, No.COMPILE_DEVICE, No.NO_ERROR]
     assert "too many threads" in found[1].message
+
+
+def test_users_rules_hold_on_devices() -> None:
+    from tilewright.loopir.intrin_rules import register_intrin_lowering, remove_rule
+
+    device = tvm.opencl(0)
+    if not device.exist:
+        pytest.skip(device.why_missing())
+    register_intrin_lowering("tir.exp", "opencl", lambda e: e.args[0] + 41.0, level=99)
+    try:
+        A = te.placeholder((4,), name="A")
+        B = te.compute((4,), lambda i: te.exp(A[i]), name="B")
+        s = te.create_schedule(B.op)
+        s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
+        program = describe(s, [A, B], tvm.target.Target("opencl"))
+    finally:
+        remove_rule("tir.exp", "opencl")
+    out = tvm.nd.array(np.zeros(4, "float32"), device)
+    construct(program)(tvm.nd.array(np.ones(4, "float32"), device), out)
+    assert out.numpy().tolist() == [42.0] * 4
+    (result,) = measured([program])
+    assert result.ok, result.message
