@@ -10,6 +10,7 @@ import click
 from .. import __version__
 from ..base.errors import TilewrightError
 from . import doctor as doctor_command
+from . import inspect as inspect_command
 from . import run as run_command
 
 
@@ -78,6 +79,26 @@ def run(**options: Any) -> None:
     Exits with 1 if --check finds a difference.
     """
     sys.exit(run_command.run(run_command.Options(**options)))
+
+
+@main.command()
+@click.argument("what", type=click.Path())
+@click.option(
+    "--stage",
+    type=click.Choice(inspect_command.STAGES),
+    help="One stage only: loops as scheduled, after all passes, source, or machine code.",
+)
+@click.option("--function", metavar="NAME", help="One function only.")
+@click.option("--arch", default="sm_80", show_default=True, help="For CUDA code that names none.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def inspect(**options: Any) -> None:
+    """Show the code that WHAT makes, stage by stage.
+
+    WHAT is a Python program, which is run and whose builds are shown, or a file that
+    `export_library` wrote. CUDA kernels come with their registers, shared memory and spills where
+    NVRTC or nvcc is installed.
+    """
+    sys.exit(inspect_command.inspect(inspect_command.Options(**options)))
 
 
 @main.command()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.config import MAX_THREADS
 from ..base.dtype import parse
 from ..base.errors import ImportModelError, TilewrightError
 from ..driver.peak import fma_peak
@@ -52,14 +53,18 @@ def run(options: Options) -> int:
     if options.repeat < 1:
         raise TilewrightError(f"--repeat must be at least 1, got {options.repeat}")
     if options.threads is not None:
-        if options.threads < 1:
-            raise TilewrightError(f"--threads must be at least 1, got {options.threads}")
+        if not 1 <= options.threads <= MAX_THREADS:
+            raise TilewrightError(
+                f"--threads must be at least 1, and at most {MAX_THREADS}, got {options.threads}"
+            )
         threads.set_num_threads(options.threads)
-    shapes = {name: _shape(text) for name, text in map(_pair, options.shapes)}
+    if not options.rtol >= 0:
+        raise TilewrightError(f"--rtol must be 0 or more, got {options.rtol}")
+    shapes = {name: _shape(text) for name, text in _pairs("--shape", options.shapes).items()}
     graph = load_onnx(options.model, shapes)
-    arrays, random = _input_data(graph, dict(map(_pair, options.inputs)))
+    arrays, random = _input_data(graph, _pairs("--input", options.inputs))
     checked_inputs(graph.name, graph.inputs, arrays)
-    targets = dict(map(_pair, options.outputs))
+    targets = _pairs("--output", options.outputs)
     unknown = sorted(set(targets) - {v.name for v in graph.outputs})
     if unknown:
         known = ", ".join(v.name for v in graph.outputs)
@@ -90,11 +95,17 @@ def run(options: Options) -> int:
     return 0 if report.get("check", {"ok": True})["ok"] else 1
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name or not value:
-        raise TilewrightError(f"expected NAME=VALUE, got {text!r}")
-    return name, value
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """The values of an option that is given as NAME=VALUE, once for each name."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise TilewrightError(f"{option}: expected NAME=VALUE, got {text!r}")
+        if name in found:
+            raise TilewrightError(f"{option}: {name!r} is given twice")
+        found[name] = value
+    return found
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -136,7 +147,7 @@ def load_array(path: str) -> Array:
         return load_tensor(path)
     try:
         array: Any = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise ImportModelError(f"cannot read an array from {path}: {error}") from None
     if not isinstance(array, np.ndarray):
         array.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -115,3 +115,14 @@ def _share(report: Mapping[str, Any]) -> str:
         return ""
     share, peak = report["share_of_peak"], report["peak_gflops"]
     return f", {share:.0%} of the measured peak of {peak:.0f}"
+
+
+def inspection(units: Sequence[Mapping[str, Any]]) -> None:
+    """The stages of functions, each under a heading."""
+    for unit in units:
+        for stage, text in unit["stages"].items():
+            print(f"==== {unit['name']}: {stage}")
+            print(text.rstrip())
+        for name, figures in unit["figures"].items():
+            facts = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in figures.items())
+            print(f"==== {name}: {facts}")

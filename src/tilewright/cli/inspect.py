@@ -1,0 +1,158 @@
+"""`tilewright inspect`: the code of a program or a built artifact, stage by stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import CompileError, TargetError, TilewrightError
+from ..rt.drivers import nvrtc
+from ..rt.module import Module, load_module
+from . import show
+
+STAGES = ("tir", "lowered", "source", "asm")
+_SOURCES = ("ll", "cuda", "opencl", "c", "host")  # of dumped stages and of modules
+_TIMEOUT = 600
+
+
+@dataclass
+class Unit:
+    """One function or module that was built: its texts by stage, in order."""
+
+    name: str
+    texts: dict[str, str] = field(default_factory=dict)
+    figures: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options, see main.py."""
+
+    what: str
+    stage: str | None
+    function: str | None
+    arch: str
+    as_json: bool
+
+
+def inspect(options: Options) -> int:
+    """Run the command; the exit status."""
+    path = Path(options.what)
+    if not path.is_file():
+        raise TilewrightError(f"there is no file {path}; give a Python program or a built artifact")
+    units = _of_program(path, options) if path.suffix == ".py" else _of_artifact(path, options)
+    if options.function is not None:
+        found = [u for u in units if u.name == options.function]
+        if not found:
+            names = ", ".join(dict.fromkeys(u.name for u in units)) or "none"
+            raise TilewrightError(
+                f"{path} builds no function {options.function!r}; it has: {names}"
+            )
+        units = found
+    if options.as_json:
+        print(json.dumps([_plain(u, options.stage) for u in units]))
+    else:
+        show.inspection([_plain(u, options.stage) for u in units])
+    return 0
+
+
+def _plain(unit: Unit, stage: str | None) -> dict[str, Any]:
+    texts = {s: unit.texts[s] for s in STAGES if s in unit.texts and stage in (None, s)}
+    return {"name": unit.name, "stages": texts, "figures": unit.figures}
+
+
+def _of_program(path: Path, options: Options) -> list[Unit]:
+    """Everything that a program builds: it runs in a process of its own, its stages are dumped."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        env = {**os.environ, "TILEWRIGHT_DUMP_DIR": folder}
+        command = [sys.executable, str(path)]
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise TilewrightError(f"{path} did not end within {_TIMEOUT} seconds") from None
+        if done.returncode:
+            raise TilewrightError(f"{path} failed:\n{done.stderr.strip()}")
+        units = _read_dumps(Path(folder), options)
+    if not units:
+        raise TilewrightError(f"{path} ran, but built nothing")
+    return units
+
+
+def _read_dumps(folder: Path, options: Options) -> list[Unit]:
+    """Functions in the order of their builds. A build dumps NNNN-NAME.passes/ (each pass), then
+    NNNN-NAME.STAGE files."""
+    units: list[Unit] = []
+    current: dict[str, Unit] = {}
+    for place in sorted(folder.iterdir(), key=lambda p: (p.stat().st_mtime_ns, p.name)):
+        name, _, kind = place.name.split("-", 1)[1].rpartition(".")
+        if kind == "passes":
+            passes = sorted(place.iterdir())
+            texts = {"tir": passes[0].read_text(), "lowered": passes[-1].read_text()}
+            current[name] = Unit(name, texts)
+            units.append(current[name])
+            continue
+        unit = current.get(name)
+        if unit is None:
+            unit = current[name] = Unit(name)
+            units.append(unit)
+        text = place.read_text()
+        if kind == "tir":
+            unit.texts["lowered"] = text
+        elif kind in _SOURCES:
+            unit.texts["source"] = text
+            if kind == "cuda":
+                _add_cuda(unit, text, options.arch)
+        elif kind == "s":
+            unit.texts["asm"] = text
+    return units
+
+
+def _of_artifact(path: Path, options: Options) -> list[Unit]:
+    """The functions of a saved module and of the modules that it imports."""
+    module = load_module(path)
+    return [_of_module(m, options) for m in (module, *module.imported_modules)]
+
+
+def _of_module(module: Module, options: Options) -> Unit:
+    unit = Unit(", ".join(module.function_names) or module.entry_name)
+    formats = module.source_formats
+    if "tir" in formats:
+        unit.texts["lowered"] = module.get_source("tir")
+    for kind in _SOURCES:
+        if kind in formats:
+            unit.texts["source"] = module.get_source(kind)
+    if "asm" in formats:
+        unit.texts["asm"] = module.get_source("asm")
+    if "cuda" in formats:
+        arch = str(module.target.attrs.get("arch", "")) or options.arch
+        _add_cuda(unit, unit.texts["source"], arch)
+    return unit
+
+
+def _add_cuda(unit: Unit, source: str, arch: str) -> None:
+    """PTX or SASS, and what each kernel takes, where a compiler is there."""
+    try:
+        cubin, log = nvrtc.compile_cuda(source, arch, "cubin")
+    except (TargetError, CompileError) as error:
+        unit.texts["asm"] = f"// {error}\n"
+        return
+    for name, use in nvrtc.resource_usage(cubin, log).items():
+        unit.figures[name] = {
+            "registers": use.registers,
+            "shared_bytes": use.shared,
+            "stack_bytes": use.stack,
+            "spill_store_bytes": use.spill_stores,
+            "spill_load_bytes": use.spill_loads,
+        }
+    try:
+        unit.texts["asm"] = nvrtc.disassemble(cubin)
+    except TargetError:
+        unit.texts["asm"] = nvrtc.compile_cuda(source, arch, "ptx")[0].decode()

@@ -1,0 +1,99 @@
+"""`tilewright inspect`: of programs and of saved modules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import tilewright as tvm
+from tilewright import te
+from tilewright.cli.main import main
+from tilewright.rt.drivers import nvrtc
+
+PROGRAM = """
+import tilewright as tvm
+from tilewright import te
+
+n = te.var("n")
+A = te.placeholder((n,), name="A")
+B = te.compute((n,), lambda i: A[i] * 2, name="B")
+s = te.create_schedule(B.op)
+bx, tx = s[B].split(B.op.axis[0], factor=64)
+s[B].bind(bx, te.thread_axis("blockIdx.x"))
+s[B].bind(tx, te.thread_axis("threadIdx.x"))
+print("the program's own output")
+for target in ("cuda -arch=sm_80", "opencl"):
+    tvm.build(s, [A, B], target, name="twice")
+s = te.create_schedule(B.op)
+tvm.build(s, [A, B], "llvm", name="once")
+"""
+
+
+def run(*args: Any) -> Any:
+    return CliRunner().invoke(main, ["inspect", *map(str, args)])
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_all_stages_of_a_program(program: Path) -> None:
+    done = run(program, "--json")
+    assert done.exit_code == 0, done.output
+    cuda, opencl, cpu = json.loads(done.stdout)
+    assert (cuda["name"], opencl["name"], cpu["name"]) == ("twice", "twice", "once")
+    assert list(cuda["stages"]) == ["tir", "lowered", "source", "asm"]
+    assert 'T.launch_thread("blockIdx.x"' in cuda["stages"]["tir"]
+    assert "__global__" in cuda["stages"]["source"] and "__kernel" in opencl["stages"]["source"]
+    assert "define i32 @once" in cpu["stages"]["source"] and "once:" in cpu["stages"]["asm"]
+    if nvrtc.find_compiler():
+        figures = cuda["figures"]["twice_kernel"]
+        assert 0 < figures["registers"] < 64 and figures["spill_store_bytes"] == 0
+    else:
+        assert "no CUDA compiler here" in cuda["stages"]["asm"]
+
+
+def test_one_stage_of_one_function(program: Path) -> None:
+    done = run(program, "--stage", "tir", "--function", "once")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("==== once: tir\n") and done.stdout.count("====") == 1
+    assert "own output" not in done.stdout
+    wrong = run(program, "--function", "thrice")
+    assert wrong.exit_code == 2
+    assert "builds no function 'thrice'; it has: twice, once" in wrong.output
+
+
+def test_a_saved_module(tmp_path: Path) -> None:
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] + 1, name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    path = tmp_path / "kernels.tw"
+    tvm.build(s, [a, b], "opencl", name="more").export_library(str(path))
+    done = run(path, "--stage", "source")
+    assert done.exit_code == 0, done.output
+    assert "def more(" in done.stdout and "__kernel void" in done.stdout
+
+
+def test_what_cannot_be_shown(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise SystemExit('out of luck')\n")
+    empty = tmp_path / "empty.py"
+    empty.write_text("")
+    other = tmp_path / "other.bin"
+    other.write_bytes(b"nothing of ours")
+    for path, text in (
+        (tmp_path / "missing.py", "there is no file"),
+        (broken, "out of luck"),
+        (empty, "ran, but built nothing"),
+        (other, "other.bin"),
+    ):
+        done = run(path)
+        assert done.exit_code == 2 and text in done.output and "Traceback" not in done.output
