@@ -166,6 +166,30 @@ def own_elements(size: int = 64) -> Case:
     return s, [a, c], lambda x: x * 2 + 1
 
 
+def mirrored_scan(steps: int = 6, size: int = 32) -> Case:
+    """Each step reads, from the device's memory, what another thread wrote in the step before."""
+    x = te.placeholder((steps, size), name="X")
+    state = te.placeholder((steps, size), name="state")
+    init = te.compute((1, size), lambda _, i: x[0, i])
+    update = te.compute(
+        (steps, size), lambda t, i: state[t - 1, size - 1 - i] + x[t, i], name="update"
+    )
+    out = te.scan(init, update, state, inputs=[x])
+    s = te.create_schedule(out.op)
+    thread = _axis("threadIdx.x", size)
+    s[init].bind(init.op.axis[1], thread)
+    s[update].bind(update.op.axis[1], thread)
+    s[out].env_threads([thread])
+
+    def reference(values: Any) -> Any:
+        rows = [values[0]]
+        for step in range(1, steps):
+            rows.append(rows[-1][::-1] + values[step])
+        return np.stack(rows)
+
+    return s, [x, out], reference
+
+
 def build(case: Case, target: str = "cuda") -> Any:
     s, args, _ = case
     return tw.build(s, args, target)

@@ -34,6 +34,7 @@ COUNTS: dict[str, tuple[Callable[[], gpu.Case], int]] = {
     "stencil": (lambda: gpu.stencil(128), 1),
     "stencil that does not divide": (gpu.stencil, 2),
     "own elements": (gpu.own_elements, 0),
+    "scan across threads": (gpu.mirrored_scan, 1),
 }
 
 
@@ -57,3 +58,8 @@ def test_partitioned_blocks_share_memory() -> None:
 def test_opencl_has_the_same_barriers() -> None:
     source = gpu.build(gpu.matmul(), "opencl").imported_modules[0].get_source()
     assert source.count("barrier(CLK_LOCAL_MEM_FENCE)") == 2
+
+
+def test_barrier_for_the_devices_memory() -> None:
+    source = gpu.build(gpu.mirrored_scan(), "opencl").imported_modules[0].get_source()
+    assert source.count("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)") == 1

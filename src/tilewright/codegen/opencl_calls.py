@@ -18,7 +18,8 @@ _BASE = ("add", "sub", "xchg", "cmpxchg")
 def _sync(p: Any, e: E.Call) -> str:
     scope = getattr(e.args[0], "value", "")
     if scope in ("shared", "shared.dyn", "warp"):
-        return "barrier(CLK_LOCAL_MEM_FENCE)"
+        both = len(e.args) > 1  # orders accesses of the device's memory as well
+        return f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if both else ''})"
     raise CompileError(
         f"OpenCL has no barrier of scope {scope!r} inside a kernel (kernel {p.func.name}); "
         "split the computation into two kernels"

@@ -1,4 +1,5 @@
-"""The accesses of shared memory that a statement makes."""
+"""The accesses of memory of a block's threads that a statement makes: of shared arrays, and of
+arrays of the device that the kernel both writes and reads."""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ class StatementAccesses:
     def __init__(self, body: S.Stmt) -> None:
         self.scopes: dict[E.Var, str] = {}
         self.lets: dict[E.Var, Any] = {}
+        self.global_ = _written_and_read(body)
         for s in nodes(body):
             if type(s) is S.Allocate:
                 self.scopes[s.buffer.data] = s.buffer.scope()
@@ -45,7 +47,7 @@ class StatementAccesses:
         return substitute(e, self.lets) if self.lets else e
 
     def touches(self, s: Any) -> bool:
-        """Whether a statement accesses shared memory or has a barrier."""
+        """Whether a statement accesses such memory or has a barrier."""
         known = self.touching.get(id(s))
         if known is None:
             below = [c for c in children(s) if isinstance(c, S.Stmt)]
@@ -64,7 +66,7 @@ class StatementAccesses:
 
     def _collect(self, s: Any, guards: tuple[Any, ...] = ()) -> list[Access]:
         out = list(self._reads((c for c in children(s) if not isinstance(c, S.Stmt)), guards))
-        if type(s) is S.BufferStore and self._shared(s.buffer):
+        if type(s) is S.BufferStore and self._tracked(s.buffer):
             lanes = (parse(s.value.dtype).lanes, parse(s.buffer.dtype).lanes)
             out.append(self._element(s.buffer, s.indices, lanes, True, guards))
         return out
@@ -72,11 +74,14 @@ class StatementAccesses:
     def _shared(self, b: Buffer) -> bool:
         return b.scope().startswith("shared")
 
+    def _tracked(self, b: Buffer) -> bool:
+        return self._shared(b) or b.data in self.global_
+
     def _reads(self, exprs: Iterable[Any], guards: tuple[Any, ...]) -> Iterable[Access]:
         for root in exprs:
             for e in nodes(root):
                 kind = type(e)
-                if kind is E.BufferLoad and self._shared(e.buffer):
+                if kind is E.BufferLoad and self._tracked(e.buffer):
                     lanes = (parse(e.dtype).lanes, parse(e.buffer.dtype).lanes)
                     yield self._element(e.buffer, e.indices, lanes, False, guards)
                 elif kind is E.Call:
@@ -98,7 +103,8 @@ class StatementAccesses:
         elif index is not None and parse(index.dtype).lanes > 1:
             index = None
         nbytes = parse(b.dtype).nbytes
-        return Access(b.data, write, index, nbytes, count, stride, guards)
+        shared = b.data not in self.global_
+        return Access(b.data, write, index, nbytes, count, stride, guards, shared=shared)
 
     def _pointed(self, call: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         """What a callee may do through pointers to shared memory."""
@@ -139,3 +145,16 @@ class StatementAccesses:
         for bit, write in ((1, False), (2, True)):
             if access is None or access & bit:
                 yield Access(data, write, index, nbytes, count or 1, 1, guards)
+
+
+def _written_and_read(body: S.Stmt) -> set[E.Var]:
+    """Data variables of arrays on the device that a kernel stores to, and loads from or stores to
+    in another statement."""
+    uses: dict[E.Var, int] = {}
+    written: set[E.Var] = set()
+    for x in nodes(body):
+        if type(x) in (E.BufferLoad, S.BufferStore) and x.buffer.scope() == "global":
+            uses[x.buffer.data] = uses.get(x.buffer.data, 0) + 1
+            if type(x) is S.BufferStore:
+                written.add(x.buffer.data)
+    return {v for v in written if uses[v] > 1}

@@ -23,10 +23,11 @@ def sync_threads(func: S.PrimFunc) -> S.PrimFunc:
 
     Two accesses of shared memory need a barrier between them unless they are of different
     elements or by the same thread, which is decided for each pair exactly where indices allow
-    (thread_accesses). A barrier stands as late as it can in its sequence; before a loop rather
-    than in it, unless iterations need it of each other; never where some threads of a block could
-    miss it: a condition that differs between threads moves into the parts around the barrier, and
-    where that is impossible the program is refused with CompileError.
+    (thread_accesses). So do accesses of an array on the device that the kernel writes and reads,
+    within a block: nothing orders blocks. A barrier stands as late as it can in its sequence;
+    before a loop rather than in it, unless iterations need it of each other; never where some
+    threads of a block could miss it: a condition that differs between threads moves into the parts
+    around the barrier, and where that is impossible the program is refused with CompileError.
 
     Needs unify_threads. Guarantees that all threads of a block reach every barrier. Stands after
     all that moves or repeats accesses, and before what splits kernels off.
@@ -138,9 +139,17 @@ class _Sync:
             own = self.accesses.of(s, tuple(self.guards))
             found = Flow(s, own, own)
         if pending and self.clash(pending, found.head):
-            stmt = S.seq(_barrier(), found.stmt)
+            stmt = S.seq(self.barrier(pending, found.head), found.stmt)
             return Flow(stmt, [], found.tail, False, True)
         return found
+
+    def barrier(self, before: Sequence[Access], after: Sequence[Access]) -> S.Stmt:
+        """A barrier for accesses that clash; one that orders accesses of arrays on the device as
+        well has a second argument (OpenCL tells the two apart)."""
+        sync = storage_sync("shared")
+        if self.clash([a for a in before if not a.shared], after):
+            sync = E.Call(sync.dtype, sync.op, (*sync.args, E.StringImm("global")))
+        return S.Evaluate(sync)
 
     def sequence(self, s: S.SeqStmt, pending: list[Access]) -> Flow:
         head: list[Access] = []
@@ -165,7 +174,8 @@ class _Sync:
         stmt = s if found.stmt is s.body else _with_body(s, found.stmt)
         tail = [*own, *found.tail] if found.through else found.tail
         if wait:
-            return Flow(S.seq(_barrier(), stmt), [], tail, False, True)
+            sync = self.barrier(pending, own)
+            return Flow(S.seq(sync, stmt), [], tail, False, True)
         return Flow(stmt, [*own, *found.head], tail, found.through, found.barrier)
 
     def branch(self, s: S.IfThenElse, pending: list[Access]) -> Flow:
@@ -266,10 +276,6 @@ class _Sync:
             moved = a.at({s.loop_var: other}).with_loop(other, low, extent)
             found = self.others[key] = (a, s, moved)
         return found[2]
-
-
-def _barrier() -> S.Stmt:
-    return S.Evaluate(storage_sync("shared"))
 
 
 def _with_body(s: Any, body: S.Stmt) -> S.Stmt:

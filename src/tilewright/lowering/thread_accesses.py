@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..arith.analyzer import Analyzer
+from ..arith.linear import detect_linear_equation
 from ..loopir import expr as E
+from ..loopir.equal import structural_equal
 from ..loopir.expr import const, const_int
 from ..loopir.subst import substitute
 from ..loopir.visit import nodes
@@ -34,7 +36,8 @@ class Access:
 
     `index` None: any element. `guards`: conditions under which it happens. `loops`: variable,
     minimum and extent of loops that have run through all their iterations; other variables have
-    one value for all threads. `nbytes`: of an element. Atomic accesses do not conflict.
+    one value for all threads. `nbytes`: of an element. Atomic accesses do not conflict. `shared`:
+    of memory of the block, else of an array on the device.
     """
 
     data: E.Var
@@ -46,6 +49,7 @@ class Access:
     guards: tuple[Any, ...] = ()
     loops: tuple[tuple[E.Var, Any, Any], ...] = ()
     atomic: bool = False
+    shared: bool = True
 
     def with_loop(self, var: E.Var, low: Any, extent: Any) -> Access:
         """The access in all iterations of a loop around it."""
@@ -103,13 +107,23 @@ class Conflicts:
 
     def _conflict(self, a: Access, b: Access) -> bool:
         if not self.known or a.index is None or b.index is None or a.nbytes != b.nbytes:
-            return True
+            return a.shared
         for cases in (self._residues, self._values):
             try:
                 return any(self._overlap(self._case(a, c), self._case(b, c)) for c in cases(a, b))
             except Unknown:
                 continue
-        return True
+        return a.shared or self._apart(a, b)
+
+    def _apart(self, a: Access, b: Access) -> bool:
+        """Whether indices of an array on the device depend on the threads in different ways, as
+        far as can be seen: its strides are often unknown, and different elements of a thread's own
+        are what they then reach."""
+        threads = list(self.threads)
+        mine, theirs = (detect_linear_equation(x.index, threads) for x in (a, b))
+        if mine is None or theirs is None:
+            return False
+        return not all(structural_equal(x, y) for x, y in zip(mine[:-1], theirs[:-1]))
 
     def _free(self, a: Access, b: Access, everywhere: bool) -> list[E.Var]:
         """Variables with one value for all threads: of the indices, or `everywhere`."""
@@ -237,7 +251,7 @@ class Conflicts:
         index = index + np.arange(a.lanes) * a.stride
         return self._collect(index, mask)
 
-    def _collect(self, index: Any, mask: Any) -> _Owners:
+    def _collect(self, index: Any, mask: Any) -> _Owners | None:
         shape = np.broadcast_shapes(
             index.shape, np.shape(mask), (self.count, *[1] * (index.ndim - 1))
         )
@@ -251,6 +265,8 @@ class Conflicts:
             return _Owners(0, np.empty(0, np.int64), np.empty(0, np.int64))
         first = int(elements.min())
         size = int(elements.max()) - first + 1
+        if size > MOST_POINTS:
+            return None
         low = np.full(size, self.count, np.int64)
         high = np.full(size, -1, np.int64)
         # of several values for one element NumPy keeps the last
