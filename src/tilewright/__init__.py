@@ -46,6 +46,7 @@ _NAMES = {
         "tilewright.rt.device",
     ),
     "register_simt": "tilewright.interp.simt",
+    "SimtError": "tilewright.interp.simt",
     "DataType": "tilewright.runtime",
     "Object": "tilewright.runtime",
     "NDArray": "tilewright.rt.array",

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..base.deep import deep_call
+from ..base.errors import TilewrightError
 from ..loopir.stmt import PrimFunc
 from .simt_extern import register_simt as register_simt
 from .simt_kernel import Kernel
@@ -23,7 +24,7 @@ from .simt_report import Finding as Finding
 from .simt_report import SimtError as SimtError
 from .simt_report import SimtReport as SimtReport
 from .simt_report import Thread as Thread
-from .simt_report import raise_findings
+from .simt_report import mark_lines, raise_findings
 
 _compiled: WeakKeyDictionary[PrimFunc, Kernel] = WeakKeyDictionary()
 
@@ -54,8 +55,14 @@ def run_kernel(
     if made is None:
         made = _compiled[kernel] = deep_call(Kernel, kernel)
     report = SimtReport(kernel.name)
-    with np.errstate(all="ignore"):
-        Launch(made, dict(grid or {}), args, warp_size, report).run()
+    try:
+        with np.errstate(all="ignore"):
+            Launch(made, dict(grid or {}), args, warp_size, report).run()
+    except RecursionError:
+        raise TilewrightError(
+            f"simt: statements or expressions of {kernel.name} are nested too deeply"
+        ) from None
     if report.findings and check:
         raise_findings(kernel, report)
+    mark_lines(kernel, report.findings)
     return report

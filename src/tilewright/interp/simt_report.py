@@ -147,6 +147,8 @@ def raise_findings(func: PrimFunc, report: SimtReport) -> None:
 
 def mark_lines(func: PrimFunc, findings: Sequence[Finding]) -> str:
     """Set the lines of findings; gives the program's text around them, with marks."""
+    if not findings:
+        return ""
     marks: dict[Any, str] = {}
     for n, f in enumerate(findings):
         for s in (f.statement, f.other):

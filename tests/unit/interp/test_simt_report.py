@@ -211,3 +211,24 @@ def test_kernels_that_are_not_for_simt():
 
     with pytest.raises(TilewrightError, match="pointers cannot be variables: p"):
         kinds(make_kernel(handle, {"A": ("float32", 32)}), zeros(32))
+
+
+def test_findings_without_an_error():
+    def write(ib, k):
+        k.A[k.tx + 1] = 1.0
+
+    kernel = make_kernel(write, {"A": ("float32", 32)})
+    report = run_kernel(kernel, None, [zeros(32)], check=False)
+    assert [f.line for f in report.findings] == ["A_1[tx + 1] = T.float32(1)"]
+
+
+def test_nests_that_are_too_deep():
+    def write(ib, k):
+        nest = S.BufferStore(k.A_buffer, 1.0, [k.tx])
+        for n in range(600):
+            nest = S.IfThenElse(k.A[k.tx] > float(n), nest)
+        ib.emit(nest)
+
+    kernel = make_kernel(write, {"A": ("float32", 32)})
+    with pytest.raises(TilewrightError, match="of kernel are nested too deeply"):
+        run_kernel(kernel, None, [np.full(32, 1e6, "float32")])
