@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-_PLACE = re.compile(
-    r"(?:^|[^\w])[^\s:()]*[:(](\d+)(?:[:,](\d+))?[):]?\s*:?\s*(?=.*\berror\b)|"
-    r"[^\s:()]+:(\d+):(\d+):"
+# "file.cl:4:26: error: ...", as Clang has it; "error: file.cl:4:26: ...", as PoCL; "x.cl(4): error"
+_PLACES = (
+    re.compile(r"(\d+):(\d+): (?:fatal )?error"),
+    re.compile(r"error: \S+:(\d+):(\d+):"),
+    re.compile(r"\((\d+)(?:,(\d+))?\): error"),
 )
 _SHOWN = 8
 
@@ -17,13 +19,10 @@ def with_source(log: str, source: str) -> str:
     shown: list[str] = []
     seen: set[int] = set()
     for text in log.splitlines():
-        if "error" not in text:
-            continue
-        found = _PLACE.search(text)
+        found = next(filter(None, (place.search(text) for place in _PLACES)), None)
         if found is None:
             continue
-        row = int(found.group(1) or found.group(3))
-        column = int(found.group(2) or found.group(4) or 0)
+        row, column = int(found[1]), int(found[2] or 0)
         if row in seen or not 1 <= row <= len(lines) or len(seen) >= _SHOWN:
             continue
         seen.add(row)
