@@ -95,9 +95,9 @@ def test_integers_wrap() -> None:
     assert compute(to("int8"), 300, dtypes=("int32",)) == 44
     assert compute(to("uint8"), -1, dtypes=("int32",)) == 255
     assert compute(lambda x: -x, -128, dtypes=("int8",)) == -128
-    assert compute(lambda x: x << 5, 9, dtypes=("int8",)) == 32
-    assert compute(lambda x: x >> 1, -5, dtypes=("int8",)) == -3
-    assert compute(lambda x: x >> 1, 251, dtypes=("uint8",)) == 125
+    assert compute(lambda x: x << const(5, "int8"), 9, dtypes=("int8",)) == 32
+    assert compute(lambda x: x >> const(1, "int8"), -5, dtypes=("int8",)) == -3
+    assert compute(lambda x: x >> const(1, "uint8"), 251, dtypes=("uint8",)) == 125
     assert compute(lambda x: ~x, 1, dtypes=("uint8",)) == 254
     assert compute(lambda x, y: (x & y) | (x ^ 3), 12, 10, dtypes=("int32", "int32")) == 15
     assert compute(op.popcount, -1, dtypes=("int16",)) == 16
