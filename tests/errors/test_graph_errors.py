@@ -228,8 +228,8 @@ def test_targets() -> None:
     imported = graph.load_onnx(relu())
     with pytest.raises(TargetError, match="unknown target kind 'abacus'"):
         graph.compile(imported, "abacus")
-    with pytest.raises(CompileError, match="networks are compiled for 'llvm' targets, not 'cuda'"):
-        graph.compile(imported, "cuda")
+    with pytest.raises(CompileError, match="targets, not 'c'"):
+        graph.compile(imported, "c")
 
 
 def test_tensor_files(tmp_path: Path) -> None:

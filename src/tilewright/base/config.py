@@ -19,6 +19,9 @@ from typing import Any
 
 from .errors import TilewrightError
 
+MAX_THREADS = 1024
+"""Most threads of a parallel loop; OpenMP runtimes stall or give up on many more."""
+
 _TRUE = frozenset(("1", "true", "on", "yes"))
 _FALSE = frozenset(("", "0", "false", "off", "no"))
 
@@ -26,7 +29,8 @@ _FALSE = frozenset(("", "0", "false", "off", "no"))
 @dataclass(frozen=True)
 class Option:
     """One option. `env` names the environment variable that gives it, if any; `tvm` the key that a
-    pass context of TVM's API has for it; `code` says whether generated code depends on it."""
+    pass context of TVM's API has for it; `code` says whether generated code depends on it. An int
+    is 0 or more, at most `most`."""
 
     name: str
     type: type
@@ -35,6 +39,7 @@ class Option:
     env: str = ""
     tvm: str = ""
     code: bool = False
+    most: int | None = None
 
 
 _OPTIONS: dict[str, Option] = {}
@@ -136,7 +141,10 @@ def _convert(option: Option, value: Any, where: str) -> Any:
         if option.type is int:
             if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
                 raise ValueError
-            return int(value)
+            number = int(value)
+            if number < 0 or (option.most is not None and number > option.most):
+                raise ValueError
+            return number
         if option.type is tuple:
             parts = value.split(",") if isinstance(value, str) else value
             return tuple(p.strip() if isinstance(p, str) else p for p in parts if p != "")
@@ -145,8 +153,10 @@ def _convert(option: Option, value: Any, where: str) -> Any:
         if option.type is str and not isinstance(value, str):
             raise ValueError
         return option.type(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         kind = "a yes or no" if option.type is bool else option.type.__name__
+        if option.most is not None:
+            kind = f"{kind} up to {option.most}"
         raise TilewrightError(f"{where} takes {kind}, got {value!r}: {option.doc}") from None
 
 
@@ -197,6 +207,7 @@ for _option in (
         0,
         "threads of a parallel loop; 0 means one for each core that the process may use",
         _T + "NUM_THREADS",
+        most=MAX_THREADS,
     ),
     Option(
         "openmp",
@@ -240,4 +251,5 @@ for _name, _type, _default, _doc, _tvm in (
         "tir.instrument_bound_checkers",
     ),
 ):
-    register(Option(_name, _type, _default, _doc, tvm=_tvm, code=True))
+    _most = 3 if _name == "opt_level" else None
+    register(Option(_name, _type, _default, _doc, tvm=_tvm, code=True, most=_most))

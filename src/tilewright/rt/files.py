@@ -26,6 +26,8 @@ def as_path(path: object) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the body ends without error."""
     target = as_path(path)
+    if os.path.exists(target):
+        require_writable(target)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
@@ -47,8 +49,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 def require_writable(path: str | os.PathLike[str]) -> None:
     """Raise TilewrightError now if `path` could not be written later."""
     target = Path(path)
-    if target.is_dir():
+    if os.path.isdir(target):
         raise TilewrightError(f"cannot write {target}: it is a directory")
+    if os.path.exists(target) and not target.is_file():
+        raise TilewrightError(f"cannot write {target}: it is a device or pipe, not a file")
     if not target.parent.is_dir():
         raise TilewrightError(f"cannot write {target}: there is no directory {target.parent}")
     if not os.access(target.parent, os.W_OK | os.X_OK):

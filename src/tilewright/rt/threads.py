@@ -77,8 +77,11 @@ def num_threads() -> int:
 
 def set_num_threads(count: int) -> None:
     """Let parallel loops use `count` threads; 0 goes back to the default."""
-    if count < 0:
-        raise TilewrightError(f"the number of threads cannot be {count}")
+    if not isinstance(count, int) or not 0 <= count <= config.MAX_THREADS:
+        raise TilewrightError(
+            f"the number of threads cannot be {count!r}: it is an integer up to "
+            f"{config.MAX_THREADS}, or 0 for the default"
+        )
     _set(count)
     num_threads()
 
