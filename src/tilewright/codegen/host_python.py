@@ -165,7 +165,7 @@ class _Writer:
         if b.scope() != "global":
             raise self.fail(f"memory of scope {b.scope()} ({b.name})")
         t = parse(b.dtype)
-        size: Any = const(t.nbytes)
+        size: Any = const(t.nbytes * t.lanes)
         for extent in b.shape:
             size = extent * size
         text = self.expr(size)

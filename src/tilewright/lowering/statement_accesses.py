@@ -102,7 +102,7 @@ class StatementAccesses:
             index, stride = (index.base, step) if step is not None else (None, 1)
         elif index is not None and parse(index.dtype).lanes > 1:
             index = None
-        nbytes = parse(b.dtype).nbytes
+        nbytes = parse(b.dtype).nbytes * parse(b.dtype).lanes
         shared = b.data not in self.global_
         return Access(b.data, write, index, nbytes, count, stride, guards, shared=shared)
 
@@ -141,7 +141,7 @@ class StatementAccesses:
             return
         count, access = const_int(extent), const_int(mask)
         index = None if count is None else self.inline(offset)
-        nbytes = parse(kind.dtype).nbytes
+        nbytes = parse(kind.dtype).nbytes * parse(kind.dtype).lanes
         for bit, write in ((1, False), (2, True)):
             if access is None or access & bit:
                 yield Access(data, write, index, nbytes, count or 1, 1, guards)

@@ -89,7 +89,8 @@ def _count(node: Any, kernel: KernelUsage) -> None:
     if kind is S.AttrStmt and node.attr_key == "virtual_thread":
         kernel.vthreads.append(const_int(node.value) or 0)
     elif kind is S.Allocate:
-        size = parse(node.buffer.dtype).nbytes
+        t = parse(node.buffer.dtype)
+        size = t.nbytes * t.lanes
         for extent in node.buffer.shape:
             size *= const_int(extent) or 0
         scope = node.buffer.scope()
@@ -101,7 +102,7 @@ def _count(node: Any, kernel: KernelUsage) -> None:
         value = node if kind is E.BufferLoad else node.value
         t = parse(value.dtype)
         if t.lanes > 1:
-            kernel.vector_bytes = max(kernel.vector_bytes, t.nbytes)
+            kernel.vector_bytes = max(kernel.vector_bytes, t.nbytes * t.lanes)
 
 
 def verify_gpu_code(
