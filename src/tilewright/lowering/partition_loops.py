@@ -16,7 +16,7 @@ from ..loopir.operators import logical_and
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
 from .bounded import BoundedRewriter
-from .copies import conjuncts, fold_pair, fresh_copy, is_likely, strip_likely
+from .copies import conjuncts, fold_pair, fresh_copy, is_likely, strip_likely, walk_stmts
 from .guards import (
     Guard,
     find_guards,
@@ -48,8 +48,9 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     AttrStmt "pragma_loop_partition_hint" split also for less. Code grows by at most 512 statements.
 
     Needs flat, simplified code with conditions hoisted. Guarantees nothing: what stays guarded is
-    right. Stands before vectorize_loops: the main part becomes plain vector code, the rest
-    predicated.
+    right. For OpenCL, blocks with barriers have no branches on their index: compilers that make
+    loops of the threads of a block (PoCL 3.1) go wrong at barriers in branches. Stands before
+    vectorize_loops: the main part becomes plain vector code, the rest predicated.
     """
     if options.simple_mode:
         return func
@@ -62,6 +63,8 @@ class _Partitioner(BoundedRewriter):
     def __init__(self, func: S.PrimFunc, options: LowerOptions) -> None:
         super().__init__(func)
         self.eager = options.partition_const_loop
+        target = options.target
+        self.one_flow = target is not None and target.kind.name == "opencl"
         self.ranges: dict[E.Var, Range] = {}
         self.grown = 0
         self.in_rest = False
@@ -109,10 +112,16 @@ class _Partitioner(BoundedRewriter):
 
     def _step(self, body: S.Stmt) -> S.Stmt:
         """What is left to do with the body of launches, or of one step of a loop."""
+        result: S.Stmt
         if not self.blocks:
-            result: S.Stmt = self.stmt(body)
+            result = self.stmt(body)
             return result
         blocks = self.blocks
+        if self.one_flow and _may_wait(body):
+            self.blocks = []
+            result = self.stmt(body)
+            self.blocks = blocks
+            return result
         (var, inner), self.blocks = blocks[0], blocks[1:]
         guards = find_guards(body, var, inner)
         if not (inner or self.eager or any(g.innermost for g in guards)):
@@ -317,6 +326,20 @@ class _Partitioner(BoundedRewriter):
             return False
         self.grown += size
         return True
+
+
+def _may_wait(body: S.Stmt) -> bool:
+    """Whether threads of a block meet in `body`, or will once barriers are in place."""
+    for s in walk_stmts(body):
+        kind = type(s)
+        if kind is S.Allocate and s.buffer.scope_name.startswith("shared"):
+            return True
+        if kind is S.AttrStmt and s.attr_key == "reduce_scope":
+            return True
+        call = s.value if kind is S.Evaluate else None
+        if type(call) is E.Call and call.op.name == "tir.tvm_storage_sync":
+            return True
+    return False
 
 
 def _without(body: S.Stmt, guards: list[Guard]) -> S.Stmt:

@@ -17,7 +17,8 @@ from tilewright.target.target import Target
 
 def kernel_of(s: Any, args: Sequence[Any], target: str = "cuda") -> PrimFunc:
     """The only kernel of a schedule."""
-    program = run_device_pipeline(lower(s, args)["main"], Target(target), check=True)
+    with Target(target) as chosen:
+        program = run_device_pipeline(lower(s, args)["main"], chosen, check=True)
     (kernel,) = program.kernels.values()
     return kernel
 

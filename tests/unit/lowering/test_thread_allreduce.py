@@ -194,6 +194,12 @@ def test_branches_share_memory() -> None:
     assert "else:" in text
 
 
+def test_opencl_has_no_barriers_in_branches() -> None:
+    s, args = row_reduction(te.var("n"), 200, 16, 2)
+    assert "else:" not in str(kernel_of(s, args, OPENCL))
+    assert "else:" in str(kernel_of(s, args))
+
+
 def test_many_reductions_share_memory() -> None:
     # 8 reductions of 256 elements each, 1024 bytes
     a = te.placeholder((8, 256), name="A")
