@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -158,6 +159,24 @@ def test_memory_is_used_again_and_given_back():
     assert runtime._pool.held_bytes == 0
     with pytest.raises(TilewrightError, match=r"allocates at most .* at once|has no memory for"):
         tw.nd.empty((1 << 50,), "uint8", DEV)
+
+
+def test_threads_launch_the_same_kernel():
+    kernel = DEV.runtime.load(code())["scale"]
+
+    def work(factor: int) -> bool:
+        a, b = tw.nd.array(floats(500), DEV), tw.nd.empty((500,), "float32", DEV)
+        args = (a.make_handle(), b.make_handle(), float(factor), 500)
+        with tw.runtime.stream(DEV.create_stream()) as own:
+            right = True
+            for _ in range(30):
+                b[:] = 0
+                kernel.launch((8, 1, 1), (64, 1, 1), args, own)
+                right = right and np.array_equal(b.numpy(), floats(500) * factor)
+        return right
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(1, 9)))
 
 
 def add_function(target: str = "opencl"):

@@ -91,7 +91,7 @@ def test_the_limits_are_the_devices(fake):
 def test_a_kernel_is_launched_and_bound(fake):
     runtime = cuda(0).runtime
     kernel = runtime.load(code())["add"]
-    assert fake.images == [b"cubin"]
+    assert fake.images == [b"cubin\0"]
     a, b, c = arrays()
     args = (a.make_handle(), b.make_handle(), c.make_handle(), 100)
     kernel.launch((2, 1, 1), (64, 1, 1), args, runtime.stream)
@@ -200,7 +200,7 @@ def test_source_is_compiled_once_for_the_device(fake, monkeypatch, tmp_path):
     for _ in range(2):
         cuda(0).runtime.load(code(binary=None, source="text", arch="sm_75"))
     assert made == [("text", "sm_80", "cubin")]
-    assert fake.images == [b"made of text"] * 2
+    assert fake.images == [b"made of text\0"] * 2
     with pytest.raises(CompileError, match=r"the code is for sm_90, cuda\(0\) .* is sm_80; build"):
         cuda(0).runtime.load(code(binary=None, source="text", arch="sm_90"))
     with pytest.raises(CompileError, match="the code is for sm_75a"):
@@ -208,6 +208,19 @@ def test_source_is_compiled_once_for_the_device(fake, monkeypatch, tmp_path):
     fake.fail["cuModuleLoadData"] = CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU
     with pytest.raises(CompileError, match=r"cannot load the kernels add: .*another architecture"):
         cuda(0).runtime.load(code())
+
+
+def test_a_device_newer_than_the_compiler_gets_ptx(fake, monkeypatch):
+    def compile_cuda(source, arch, kind):
+        if arch == "sm_80":
+            raise CompileError("nvcc fatal: Unsupported gpu architecture 'sm_80'")
+        return f"{kind} for {arch}".encode(), ""
+
+    monkeypatch.setattr(cuda_code.nvrtc, "compile_cuda", compile_cuda)
+    cuda(0).runtime.load(code(binary=None, source="new", arch="sm_75"))
+    assert fake.images == [b"ptx for sm_75\0"]
+    with pytest.raises(CompileError, match="Unsupported gpu architecture"):
+        cuda(0).runtime.load(code(binary=None, source="new"))
 
 
 def test_a_graph_repeats_launches(fake):

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from .cuda import CudaRuntime
 
 _VERSION = 1
+_UNKNOWN_ARCH = re.compile(r"--gpu-architecture|Unsupported gpu architecture")
 
 
 def load_module(runtime: CudaRuntime, code: DeviceCode) -> Any:
     """A CUmodule of the code; CompileError shows what NVRTC says, or that no compiler is there."""
     arch = device_arch(runtime, code)
     image = code.binary if code.binary is not None else compile_cached(code, arch)
+    if not image.startswith(b"\x7fELF"):  # PTX is text, and ends as C's does
+        image += b"\0"
     try:
         return runtime.api.call("cuModuleLoadData", image)
     except CudaError as error:
@@ -54,7 +57,13 @@ def compile_cached(code: DeviceCode, arch: str) -> bytes:
     key = f"cubin|{_VERSION}|{_compiler()}|{arch}|{' '.join(code.options)}|{digest}"
     found = cache.get(key)
     if found is None:
-        found = nvrtc.compile_cuda(code.source, arch, "cubin")[0]
+        try:
+            found = nvrtc.compile_cuda(code.source, arch, "cubin")[0]
+        except CompileError as error:
+            if not _UNKNOWN_ARCH.search(str(error)) or not code.arch:
+                raise
+            # The device is newer than the compiler: its driver translates PTX, and keeps the result
+            return nvrtc.compile_cuda(code.source, code.arch, "ptx")[0]
         cache.put(key, found)
     return found
 
