@@ -173,4 +173,8 @@ class Launch:
             for axis, v in enumerate((number % x, number // x % y, number // (x * y))):
                 st.env[kind + axis] = v.astype(np.int32)
         self.kernel.run(st)
+        for m in self.memory.values():
+            if m.taint is not None:  # was read, but is unwritten still
+                m.shadow.writes[m.taint != 0] = 0
+                m.taint = None
         return st.clock

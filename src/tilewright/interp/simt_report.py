@@ -117,6 +117,8 @@ class SimtReport:
         for scope, t in sorted(self.traffic.items()):
             atomics = f", {t.atomics} atomics" if t.atomics else ""
             lines.append(f"  {scope:<8}{t.loads} loads, {t.stores} stores{atomics}")
+        if self.benign_writes:
+            lines.append(f"  {self.benign_writes} writes of a value that another thread wrote too")
         if self.bank_conflicts is not None:
             lines.append(f"  shared memory: {self.bank_conflicts:.2f} turns an access")
         if self.coalescing is not None:

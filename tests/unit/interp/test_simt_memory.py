@@ -261,3 +261,25 @@ def test_arguments_that_do_not_fit():
         run_kernel(kernel, {"threadIdx.x": 16}, [zeros(32)])
     with pytest.raises(ArgumentError, match="'threadIdx' is no thread axis"):
         run_kernel(kernel, {"threadIdx": 16}, [zeros(32)])
+
+
+def test_reading_does_not_make_memory_written():
+    """Read in one batch of blocks or launch without use, read and used in a later one."""
+
+    def write(block):
+        def body(ib, k):
+            v = ib.allocate("float32", (1,), "v", scope="local")
+            v[0] = k.W[k.tx] + 1.0
+            with ib.if_scope(k.bx == block):
+                k.A[k.tx] = v[0]
+
+        arrays = {"W": ("float32", 1024), "A": ("float32", 1024)}
+        return make_kernel(body, arrays, (1024,), (100,))
+
+    temporary = SimtArray(zeros(1024))
+    run_kernel(write(-1), None, [temporary, zeros(1024)])
+    assert not temporary.written.any()
+    for block in (0, 99):
+        (found,) = problems(write(block), temporary, zeros(1024)).findings
+        assert found.kind == "unwritten memory" and found.other is not None
+        assert found.line == "v_1[0] = W_1[tx] + T.float32(1)"

@@ -120,6 +120,7 @@ def test_the_same_value_is_benign_and_counted():
 
     report = run_kernel(make_kernel(write, {"A": ("float32", 16)}), None, [zeros(16)])
     assert report.findings == [] and report.benign_writes == 16
+    assert "16 writes of a value that another thread wrote too" in str(report)
 
 
 def test_the_same_value_by_two_statements_is_benign():

@@ -95,6 +95,7 @@ def test_integers_wrap() -> None:
     assert compute(to("int8"), 300, dtypes=("int32",)) == 44
     assert compute(to("uint8"), -1, dtypes=("int32",)) == 255
     assert compute(lambda x: -x, -128, dtypes=("int8",)) == -128
+    const = E.const
     assert compute(lambda x: x << const(5, "int8"), 9, dtypes=("int8",)) == 32
     assert compute(lambda x: x >> const(1, "int8"), -5, dtypes=("int8",)) == -3
     assert compute(lambda x: x >> const(1, "uint8"), 251, dtypes=("uint8",)) == 125
