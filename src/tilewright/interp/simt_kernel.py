@@ -23,7 +23,8 @@ class Kernel:
     """`run` runs it on a State; `units`, `reads`, `writes` say how each memory is used."""
 
     def __init__(self, func: S.PrimFunc) -> None:
-        self.func = func
+        self.name = func.name  # the function itself must be free to go: it is a weak key
+        self.buffers = tuple(func.buffer_map.values())
         self.params = tuple(
             func.buffer_map[p].data if p in func.buffer_map else p for p in func.params
         )
@@ -33,7 +34,7 @@ class Kernel:
         self.extents: dict[str, Any] = {}
         self.allocated: list[S.Allocate] = []
         self.whole_grid = False
-        self._look()
+        self._look(func.body)
         scopes = {s.buffer.data: s.buffer.scope_name for s in self.allocated}
         self.code = KernelCode(self.units, scopes, {tag: n for n, tag in enumerate(TAGS)})
         for n, tag in enumerate(TAGS):
@@ -42,7 +43,7 @@ class Kernel:
             if p.dtype != "handle":
                 self.code.slot(p)
                 self.code.fixed.add(p)
-        for b in func.buffer_map.values():
+        for b in self.buffers:
             for v in (*b.shape, *b.strides):
                 if isinstance(v, E.Var):
                     self.code.slot(v)
@@ -50,10 +51,10 @@ class Kernel:
         self.grid_extents = {tag: self.code.value(e) for tag, e in self.extents.items()}
         self.run = self.code.block(func.body)
 
-    def _look(self) -> None:
+    def _look(self, body: S.Stmt) -> None:
         """Find how memory is used, and the thread axes."""
         units: dict[E.Var, dict[str, None]] = {}
-        for x in nodes(self.func.body):
+        for x in nodes(body):
             kind = type(x)
             if kind is E.BufferLoad or kind is S.BufferStore:
                 (self.reads if kind is E.BufferLoad else self.writes).add(x.buffer.data)

@@ -54,12 +54,11 @@ class Launch:
         if len(args) != len(kernel.params):
             names = ", ".join([p.name for p in kernel.params])
             raise ArgumentError(
-                f"{kernel.func.name} takes {len(kernel.params)} arguments ({names}), "
-                f"got {len(args)}"
+                f"{kernel.name} takes {len(kernel.params)} arguments ({names}), got {len(args)}"
             )
         for p, value in zip(kernel.params, args):
             self._bind(p, value)
-        for b in kernel.func.buffer_map.values():
+        for b in kernel.buffers:
             self._sizes(b, args[list(kernel.params).index(b.data)])
         self.geometry = self._geometry(grid, warp_size)
         report.blocks, report.threads = self.geometry.blocks, self.geometry.threads
@@ -76,7 +75,7 @@ class Launch:
         array = value.data if isinstance(value, SimtArray) else value
         if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
             raise ArgumentError(
-                f"argument {p.name} of {self.kernel.func.name} must be a contiguous NumPy array, "
+                f"argument {p.name} of {self.kernel.name} must be a contiguous NumPy array, "
                 f"got {type(array).__name__}"
             )
         types = self.kernel.units.get(p, ()) or (str(array.dtype),)
@@ -105,14 +104,14 @@ class Launch:
             inner = self.kernel.extents[tag]
             if isinstance(inner, E.IntImm) and inner.value != sizes[tag]:
                 raise ArgumentError(
-                    f"{self.kernel.func.name} runs with {tag} = {inner.value}, not {sizes[tag]}"
+                    f"{self.kernel.name} runs with {tag} = {inner.value}, not {sizes[tag]}"
                 )
         for tag, n in grid.items():
             if tag not in TAGS:
                 raise ArgumentError(f"{tag!r} is no thread axis; they are {', '.join(TAGS)}")
             sizes[tag] = int(n)
         if min(sizes.values()) < 0:
-            raise ArgumentError(f"{self.kernel.func.name}: extents of the grid are {sizes}")
+            raise ArgumentError(f"{self.kernel.name}: extents of the grid are {sizes}")
         x, y, z = [sizes[t] for t in TAGS[:3]]
         a, b, c = [sizes[t] for t in TAGS[3:]]
         return Geometry((x, y, z), (a, b, c), warp_size)

@@ -1,5 +1,8 @@
 """Reports and errors as text; kernels that come in other forms."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -232,3 +235,12 @@ def test_nests_that_are_too_deep():
     kernel = make_kernel(write, {"A": ("float32", 32)})
     with pytest.raises(TilewrightError, match="of kernel are nested too deeply"):
         run_kernel(kernel, None, [np.full(32, 1e6, "float32")])
+
+
+def test_kernels_are_not_kept():
+    kernel = make_kernel(lambda ib, k: None, {"A": ("float32", 32)})
+    run_kernel(kernel, None, [zeros(32)])
+    there = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert there() is None
