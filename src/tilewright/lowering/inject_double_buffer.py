@@ -100,7 +100,8 @@ def _find_fills(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[_Fill
         while type(body) is S.AttrStmt and body.attr_key == SCOPE:
             nodes.append(body.node)
             body = body.body
-        own = [allocated[b.data] for b in nodes if b.data in allocated]
+        filled = [node.data if isinstance(node, Buffer) else node for node in nodes]
+        own = [allocated[data] for data in filled if data in allocated]
         if len(own) == len(nodes):
             found.append(_Fill(own, s, body))  # what is filled for this filling is a part of it
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arith.analyzer import Analyzer
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -29,7 +30,7 @@ def unroll_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     UNROLLED, as a hint to LLVM; so are loops that would become more than 8192 steps. A marked loop
     of symbolic extent runs serially.
 
-    Needs constant extents to be IntImm. Stands after vectorize_loops (a vector is one step) and
+    Stands after vectorize_loops (a vector is one step) and
     after hoist_conditions (a condition outside is not copied), before the last simplify_statements,
     which folds the indices.
     """
@@ -96,7 +97,7 @@ class _Unroller(Rewriter):
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         body = self.stmt(s.body)
-        extent = const_int(s.extent)
+        extent = _steps(s.extent)
         chosen = extent is not None and (
             self._chosen(s.kind, extent) or self._indexes_registers(s, extent)
         )
@@ -140,6 +141,13 @@ class _Unroller(Rewriter):
                 if x.buffer.data in self.small and any(v is s.loop_var for v in walk(index)):
                     return True
         return False
+
+
+def _steps(extent: E.PrimExpr) -> int | None:
+    """The number that an extent is; users' programs come here before any simplification."""
+    if isinstance(extent, (E.IntImm, E.Var)):
+        return const_int(extent)
+    return const_int(Analyzer().simplify(extent))
 
 
 def _copies(s: S.For, extent: int, body: S.Stmt) -> S.Stmt:
