@@ -129,7 +129,7 @@ def _clock(function: Function, args: Sequence[Any], flush_bytes: int) -> Iterato
     found = next((a for a in args if isinstance(a, DeviceArray)), None)
     runtime = (device_of(function.info, tuple(args)) if found is None else found.device).runtime
     runtime.sync()  # what the arguments wait for may be in another stream
-    before = runtime.set_stream(runtime.timing_stream)
+    before = runtime.set_stream(runtime.create_timing_stream())
     try:
         raw = function.prepare_raw(*args)
         raw()

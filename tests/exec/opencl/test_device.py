@@ -134,7 +134,7 @@ def test_streams_and_events():
     side.sync()
     assert passed.done
     passed.sync()
-    timing = runtime.timing_stream
+    timing = runtime.create_timing_stream()
     start = timing.record(timing=True)
     kernel.launch((16, 1, 1), (64, 1, 1), args, timing)
     end = timing.record(timing=True)

@@ -251,8 +251,8 @@ def test_a_graph_repeats_launches(fake):
 
 def test_events_measure(fake):
     runtime = cuda(0).runtime
-    start = runtime.timing_stream.record(timing=True)
-    end = runtime.timing_stream.record(timing=True)
+    timing = runtime.create_timing_stream()
+    start, end = timing.record(timing=True), timing.record(timing=True)
     assert end.seconds_since(start) == 2.5e-3
     assert end.done
     fake.busy.add(end.handle)
@@ -296,6 +296,7 @@ def test_streams_close(fake):
     del a, side
     gc.collect()
     assert not fake.open["stream"]
+    assert fake.names()[-2:] == ["cuStreamSynchronize", "cuStreamDestroy"]
 
 
 def test_dlpack_lends_to_itself(fake):

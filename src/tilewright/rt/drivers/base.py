@@ -182,7 +182,10 @@ class Event(ABC):
 
 
 class Stream(ABC):
-    """A queue of work that runs in order. `handle` is the driver's own object."""
+    """A queue of work that runs in order. `handle` is the driver's own object.
+
+    When the object goes it waits for its work, whose memory may be given back from then on.
+    """
 
     __slots__ = ("__weakref__", "handle", "runtime")
 
@@ -266,9 +269,8 @@ class Runtime(ABC):
         self._local.stream = stream
         return before
 
-    @property
-    def timing_stream(self) -> Stream:
-        """The stream to measure on: events of it may be recorded with `timing`."""
+    def create_timing_stream(self) -> Stream:
+        """A stream to measure on, where not every stream has times; else this thread's."""
         return self.stream
 
     @abstractmethod

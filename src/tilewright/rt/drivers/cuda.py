@@ -65,6 +65,7 @@ class CudaStream(Stream):
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False):
+            self._api.binding.cuStreamSynchronize(self.handle)
             self._api.binding.cuStreamDestroy(self.handle)
 
     def sync(self) -> None:

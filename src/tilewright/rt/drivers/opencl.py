@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -67,6 +68,10 @@ class OpenCLStream(Stream):
         flags = cl.command_queue_properties.PROFILING_ENABLE if timing else 0
         super().__init__(runtime, cl.CommandQueue(runtime.context, runtime.device, flags))
         self._open: deque[Any] = deque()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # pyopencl may be gone already when the process ends
+            self.handle.finish()
 
     def sync(self) -> None:
         try:
@@ -178,7 +183,6 @@ class OpenCLRuntime(Runtime):
         self.context = cl.Context([device])
         self._streams: list[Any] = []
         self._default = self._add(OpenCLStream(self))
-        self._timing: OpenCLStream | None = None
         self._addresses = itertools.count(1)
         self._next_address = _PAGE
         self._part_align = max(int(device.mem_base_addr_align) // 8, 1)
@@ -200,11 +204,8 @@ class OpenCLRuntime(Runtime):
     def default_stream(self) -> Stream:
         return self._default
 
-    @property
-    def timing_stream(self) -> Stream:
-        if self._timing is None:
-            self._timing = self._ordered(OpenCLStream(self, timing=True))
-        return self._timing
+    def create_timing_stream(self) -> Stream:
+        return self._ordered(OpenCLStream(self, timing=True))
 
     def create_stream(self) -> Stream:
         return self._ordered(OpenCLStream(self))
