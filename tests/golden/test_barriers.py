@@ -63,3 +63,46 @@ def test_opencl_has_the_same_barriers() -> None:
 def test_barrier_for_the_devices_memory() -> None:
     source = gpu.build(gpu.mirrored_scan(), "opencl").imported_modules[0].get_source()
     assert source.count("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)") == 1
+
+
+def late(case: gpu.Case) -> gpu.Case:
+    """The case with copies to shared memory that threads do not wait for."""
+    s = case[0]
+    for stage in s.stages:
+        if stage.op.name.endswith("shared"):
+            s[stage.op].pragma(s[stage.op].leaf_iter_vars[0], "async_scope")
+    return case
+
+
+@pytest.mark.parametrize(
+    ("make", "copies", "barriers"),
+    [
+        (lambda: gpu.matmul(vector=4, tile=32, inner=4, double=True), 4, 2),
+        (lambda: gpu.matmul(double=True), 4, 2),
+        (gpu.matmul, 2, 2),
+        (lambda: gpu.matmul(size=50, double=True), 24, 12),
+        # rows of nine elements leave vectors of four unaligned
+        (lambda: gpu.matmul(align=8, vector=4, tile=32, inner=4), 0, 2),
+        (gpu.own_elements, 0, 0),
+    ],
+    ids=["vectors", "double buffer", "plain", "does not divide", "unaligned", "no copy"],
+)
+def test_copies_that_come_late(make: Callable[[], gpu.Case], copies: int, barriers: int) -> None:
+    case = late(make())
+    module = gpu.build(case, "cuda -arch=sm_80")
+    source = module.imported_modules[0].get_source()
+    assert source.count("  tw_cp_async<") == copies
+    assert source.count("__syncthreads()") == barriers
+    assert source.count("tw_cp_wait<0>();") == (barriers if copies else 0)
+    values = gpu.arrays(case)
+    (report,) = module.run_simt(*values).values()
+    assert (report.async_copies > 0) == (copies > 0)
+    np.testing.assert_allclose(values[-1], case[2](*values[:-1]), rtol=1e-3, atol=1e-4)
+
+
+def test_opencl_copies_at_once() -> None:
+    case = late(gpu.matmul(double=True))
+    module = gpu.build(case, "opencl")
+    values = gpu.arrays(case)
+    (report,) = module.run_simt(*values).values()
+    assert report.async_copies == 0

@@ -13,6 +13,7 @@ from ..base.deep import deep_call
 from ..loopir.stmt import PrimFunc
 from ..loopir.verify import verify
 from ..target.target import Target
+from .inject_async_copy import inject_async_copy
 from .lower_thread_allreduce import lower_thread_allreduce
 from .lower_warp_memory import lower_warp_memory
 from .merge_shared import merge_shared
@@ -37,6 +38,7 @@ PASSES: tuple[DevicePass, ...] = (
     _plain(verify_memory),  # before anything is added to the user's program
     _plain(merge_shared),  # before barriers, which sharing may need more of
     _plain(sync_threads),  # when every access stands where it will be
+    inject_async_copy,  # what barriers order may come late; allreduce brings barriers of its own
     lower_thread_allreduce,  # brings its own barriers: after those for the user's statements
     lower_warp_memory,  # last: reads of other lanes become shuffles
 )

@@ -4,6 +4,7 @@ arrays of the device that the kernel both writes and reads."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..base.dtype import parse
@@ -16,6 +17,7 @@ from ..loopir.visit import children, nodes
 from .thread_accesses import Access
 
 SYNC = "tir.tvm_storage_sync"
+ASYNC_SCOPES = ("async_scope", "pragma_async_scope")
 _BLOCK_SCOPES = ("shared", "shared.dyn", "global")
 
 
@@ -34,11 +36,14 @@ class StatementAccesses:
         self.scopes: dict[E.Var, str] = {}
         self.lets: dict[E.Var, Any] = {}
         self.global_ = _written_and_read(body)
+        self.late: set[int] = set()
         for s in nodes(body):
             if type(s) is S.Allocate:
                 self.scopes[s.buffer.data] = s.buffer.scope()
             elif type(s) is S.LetStmt:
                 self.lets[s.var] = self.inline(s.value)
+            elif type(s) is S.AttrStmt and s.attr_key in ASYNC_SCOPES:
+                self.late.update(id(x) for x in nodes(s.body) if type(x) is S.BufferStore)
         self.touching: dict[int, tuple[Any, bool]] = {}
         self.found: dict[int, tuple[Any, list[Access]]] = {}
 
@@ -68,7 +73,8 @@ class StatementAccesses:
         out = list(self._reads((c for c in children(s) if not isinstance(c, S.Stmt)), guards))
         if type(s) is S.BufferStore and self._tracked(s.buffer):
             lanes = (parse(s.value.dtype).lanes, parse(s.buffer.dtype).lanes)
-            out.append(self._element(s.buffer, s.indices, lanes, True, guards))
+            store = self._element(s.buffer, s.indices, lanes, True, guards)
+            out.append(replace(store, late=True) if id(s) in self.late else store)
         return out
 
     def _shared(self, b: Buffer) -> bool:

@@ -37,7 +37,8 @@ class Access:
     `index` None: any element. `guards`: conditions under which it happens. `loops`: variable,
     minimum and extent of loops that have run through all their iterations; other variables have
     one value for all threads. `nbytes`: of an element. Atomic accesses do not conflict. `shared`:
-    of memory of the block, else of an array on the device.
+    of memory of the block, else of an array on the device. `late`: a write that not even its own
+    thread sees before the next barrier, though behind its writes of that kind.
     """
 
     data: E.Var
@@ -50,6 +51,7 @@ class Access:
     loops: tuple[tuple[E.Var, Any, Any], ...] = ()
     atomic: bool = False
     shared: bool = True
+    late: bool = False
 
     def with_loop(self, var: E.Var, low: Any, extent: Any) -> Access:
         """The access in all iterations of a loop around it."""
@@ -199,6 +201,8 @@ class Conflicts:
         low, high = x.low[xs], x.high[xs]
         other_low, other_high = y.low[ys], y.high[ys]
         both = (low <= high) & (other_low <= other_high)
+        if a.late != b.late:
+            return bool(np.any(both))
         one = (low == high) & (other_low == other_high) & (low == other_low)
         return bool(np.any(both & ~one))
 

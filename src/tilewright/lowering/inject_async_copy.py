@@ -1,0 +1,123 @@
+"""Copies from the device's memory to shared memory that threads do not wait for at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arith.analyzer import Analyzer
+from ..base.dtype import parse
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
+from ..loopir.expr import const, const_int
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import nodes
+from ..target.target import Target
+from .statement_accesses import ASYNC_SCOPES, is_barrier
+
+COPY, COMMIT, WAIT = "tir.ptx_cp_async", "tir.ptx_commit_group", "tir.ptx_wait_group"
+_SIZES = (4, 8, 16)  # bytes that the instruction copies
+
+
+def inject_async_copy(func: S.PrimFunc, target: Target) -> S.PrimFunc:
+    """Stores under the pragma "async_scope" become `cp.async`, and every barrier waits for them.
+
+    `s[AA].pragma(s[AA].op.axis[0], "async_scope")` asks for it, for a stage that copies an array
+    on the device to shared memory, element by element or in vectors, with zeros in the place of
+    what a condition leaves out. Together with `double_buffer` the copy of the next tile runs
+    while this one is computed with. Stores that are no such copies stay what they are, as do all
+    where the target is not CUDA (OpenCL has no such copies; before sm_80 CUDA copies at once).
+
+    Needs the barriers of sync_threads, which also separates a thread's own copies from its reads.
+    Guarantees that every barrier stands behind a wait for the copies before it. Stands right
+    after sync_threads.
+    """
+    if not any(type(s) is S.AttrStmt and s.attr_key in ASYNC_SCOPES for s in nodes(func.body)):
+        return func
+    copies = _Copies(target.kind.name == "cuda")
+    body = copies.stmt(func.body)
+    return func.with_body(_Waits().stmt(body) if copies.count else body)
+
+
+class _Copies(Rewriter):
+    def __init__(self, able: bool) -> None:
+        self.able = able
+        self.inside = False
+        self.count = 0
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key not in ASYNC_SCOPES:
+            return super()._attr(s)
+        if self.inside or not self.able:
+            return self.stmt(s.body)
+        self.inside = True
+        body = self.stmt(s.body)
+        self.inside = False
+        return body
+
+    @handles(S.BufferStore)
+    def _store(self, s: S.BufferStore) -> Any:
+        copy = _copy(s) if self.inside else None
+        if copy is None:
+            return s
+        self.count += 1
+        return copy
+
+
+def _call(dtype: str, name: str, *args: Any) -> S.Stmt:
+    return S.Evaluate(E.Call(dtype or "int32", name, args))
+
+
+def _copy(s: S.BufferStore) -> S.Stmt | None:
+    """The store as a copy, where it is one."""
+    value, condition = s.value, None
+    if type(value) is E.Call and value.op.name == "tir.if_then_else":
+        condition, value, other = value.args
+        if not _is_zero(other) or parse(condition.dtype).lanes > 1:
+            return None
+    if type(value) is not E.BufferLoad or s.predicate is not None or value.predicate is not None:
+        return None
+    t = parse(value.dtype)
+    size = t.nbytes * t.lanes
+    to, source = _start(s.indices, t.lanes), _start(value.indices, t.lanes)
+    alike = s.buffer.dtype == value.buffer.dtype == t.element
+    places = s.buffer.scope().startswith("shared") and value.buffer.scope() == "global"
+    if not alike or not places or size not in _SIZES or to is None or source is None:
+        return None
+    args = [_pointer(s.buffer, to, t.lanes, 2), const(0)]
+    args += [_pointer(value.buffer, source, t.lanes, 1), const(0), const(size)]
+    if condition is not None:
+        args.append(condition)
+    return _call(t.element, COPY, *args)
+
+
+def _pointer(buffer: Buffer, start: Any, count: int, access: int) -> E.Call:
+    pointee = const(0, buffer.dtype)
+    args = (pointee, buffer.data, start, const(count), const(access))
+    return E.Call("handle", "tir.tvm_access_ptr", args)
+
+
+def _is_zero(e: Any) -> bool:
+    if type(e) is E.Broadcast:
+        e = e.value
+    return isinstance(e, (E.IntImm, E.FloatImm)) and e.value == 0
+
+
+def _start(indices: Any, lanes: int) -> Any:
+    """The first element of an access to neighbours that is aligned to its size."""
+    if len(indices) != 1:
+        return None
+    index = indices[0]
+    if lanes == 1:
+        return index if parse(index.dtype).lanes == 1 else None
+    if type(index) is not E.Ramp or const_int(index.stride) != 1:
+        return None
+    rest = Analyzer().simplify(E.FloorMod(index.base, const(lanes, index.base.dtype)))
+    return index.base if const_int(rest) == 0 else None
+
+
+class _Waits(Rewriter):
+    @handles(S.Evaluate)
+    def _evaluate(self, s: S.Evaluate) -> Any:
+        return S.seq(_call("", COMMIT), _call("", WAIT, const(0)), s) if is_barrier(s) else s
