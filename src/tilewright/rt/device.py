@@ -125,7 +125,7 @@ class Device:
             return None
         self.require()
         driver = base.find(self.kind)
-        return None if driver is None else driver.limits(self.device_id)
+        return None if driver is None else driver.known_limits(self.device_id)
 
     def _fact(self, name: str) -> Any:
         limits = self.limits

@@ -349,6 +349,7 @@ class Driver(ABC):
 
     def __init__(self) -> None:
         self._runtimes: dict[int, Runtime] = {}
+        self._limits: dict[int, Limits] = {}
         self._lock = threading.RLock()
 
     @abstractmethod
@@ -366,6 +367,13 @@ class Driver(ABC):
     @abstractmethod
     def _open(self, index: int) -> Runtime:
         """Open a device that exists."""
+
+    def known_limits(self, index: int) -> Limits:
+        """As `limits`, asked for once."""
+        found = self._limits.get(index)
+        if found is None:
+            found = self._limits[index] = self.limits(index)
+        return found
 
     def exists(self, index: int) -> bool:
         return 0 <= index < self.count()

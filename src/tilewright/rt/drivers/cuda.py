@@ -373,7 +373,7 @@ class CudaDriver(Driver):
 
     def _open(self, index: int) -> Runtime:
         api, device = self._device(index)
-        return CudaRuntime(index, self.limits(index), api, device, self.count() == 1)
+        return CudaRuntime(index, self.known_limits(index), api, device, self.count() == 1)
 
 
 register("cuda", CudaDriver())
