@@ -76,7 +76,7 @@ def _by_target(inputs: Any, default: Target) -> list[tuple[Target, Any]]:
     for key, func in functions.items():
         own = func.attrs.get("target")
         groups.setdefault(default if own is None else Target(own), {})[key] = func
-    if len(groups) == 1 and default in groups:
+    if not groups or list(groups) == [default]:
         return [(default, inputs)]
     return [(chosen, IRModule(group)) for chosen, group in groups.items()]
 
