@@ -207,6 +207,68 @@ def test_nodes_that_cannot_be_imported(made: Any, shape: Any, text: str) -> None
     assert f"{made.op_type} node {made.name!r}" in message
 
 
+SHAPES = "the model is not valid ONNX: [ShapeInferenceError]"
+WEIGHT = [numpy_helper.from_array(np.ones((4, 3, 3, 3), np.float32), "w")]
+SEVEN = numpy_helper.from_array(np.ones(7, np.float32), "b")
+
+
+@pytest.mark.parametrize(
+    "made, weights, text",
+    [
+        (node("Conv", "x w", "y", dilations=[0, 0]), WEIGHT, "not valid ONNX"),
+        (node("Conv", "x w", "y", kernel_shape=[5, 5]), WEIGHT, "not valid ONNX"),
+        (node("Conv", "x w", "y", strides=[0, 0]), WEIGHT, "Conv node 'y_node'"),
+        (node("Conv", "x w", "y", group=1.5), WEIGHT, "Conv node 'y_node'"),
+        (node("Conv", "x w b", "y"), [*WEIGHT, SEVEN], "the bias"),
+        (node("BatchNormalization", "x b b b b", "y"), [SEVEN], "does not fit the channels of"),
+        (node("Clip", "x b", "y"), [SEVEN], "a limit is one number, got 7"),
+        (node("MaxPool", "x", "y", kernel_shape=[0, 0]), [], "not valid ONNX"),
+        (node("Concat", "x x", "y", axis=9), [], "not valid ONNX"),
+        (node("Concat", "x x", "y"), [], "Required attribute 'axis' is missing"),
+        (node("Softmax", "x", "y", axis=7), [], SHAPES),
+        (node("Flatten", "x", "y", axis=9), [], SHAPES),
+        (node("ReduceMean", "x", "y", axes=[9]), [], SHAPES),
+        (node("Relu", "x", "y", slope=2.0), [], "Unrecognized attribute: slope"),
+        (node("Relu", "x x", "y"), [], "Relu node 'y_node'"),
+        (node("Transpose", "x", "y", perm=[0, 0, 1, 2]), [], "Transpose node 'y_node'"),
+    ],
+)
+def test_nodes_that_mean_nothing(made: Any, weights: Any, text: str) -> None:
+    refuse(model([made], [tensor("x", (1, 3, 8, 8))], [tensor("y", None)], weights), text)
+
+
+def test_models_that_mean_nothing() -> None:
+    x, y = tensor("x", (2, 3)), tensor("y", None)
+    twice = [node("Relu", "x", "y"), node("Neg", "x", "y")]
+    refuse(model(twice, [x], [y]), "Graph must be in single static assignment (SSA) form")
+    refuse(model([node("Relu", "x", "y")], [x], []).SerializeToString(), "has no outputs")
+    refuse(model([node("Relu", "x", "y")], [x], [y], opset=999), "operator set 999; the onnx pack")
+    refuse(model([node("Relu", "x", "y")], [x], [y], opset=0), "not valid ONNX")
+    sparse = model([node("Relu", "x", "y")], [x], [y])
+    sparse.graph.sparse_initializer.add()
+    refuse(sparse, "the model has sparse weights, which are not supported")
+    proto = with_weight()
+    proto.graph.initializer[0].dims[0] = -3
+    refuse(proto, "not valid ONNX")
+    for wrong in (3, None, ["m.onnx"], {}):
+        refuse(wrong, f"a model is a path, bytes or a ModelProto, got {wrong!r}")
+
+
+def test_damaged_bytes_anywhere() -> None:
+    names = [node("Conv", "x w", "a", pads=[1] * 4), node("Relu", "a", "y")]
+    whole = model(names, [tensor("x", (1, 3, 8, 8))], [tensor("y", None)], WEIGHT)
+    data = whole.SerializeToString()
+    loaded = 0
+    for place in range(0, len(data), 3):
+        for value in (0, 0x80, 0xFF):
+            try:
+                graph.load_onnx(data[:place] + bytes([value]) + data[place + 1 :])
+                loaded += 1
+            except ImportModelError:
+                continue
+    assert 0 < loaded < len(data), "bytes of weights may be anything, others may not"
+
+
 def test_arguments_of_a_network() -> None:
     net = graph.compile(graph.load_onnx(relu()))
     good = np.ones((2, 3), np.float32)

@@ -18,6 +18,7 @@ from ...base.dtype import canonical
 from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value, constant
 from . import math, nn, tensor
+from .check import check_model
 from .convert import Builder, Converter, OnnxNode
 
 CONVERTERS: dict[str, Converter] = {**nn.CONVERTERS, **math.CONVERTERS, **tensor.CONVERTERS}
@@ -36,7 +37,15 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
     proto, folder = _read(onnx, model)
     graph = proto.graph
     _check_operators(graph)
+    if graph.sparse_initializer:
+        raise ImportModelError("the model has sparse weights, which are not supported")
     opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise ImportModelError(
+            f"the model is written for operator set {opset}; the onnx package that is installed "
+            f"knows those up to {newest}"
+        )
     builder = Builder(opset)
     known: dict[str, Value] = {}
     for t in graph.initializer:
@@ -60,6 +69,7 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
             value = builder.add("identity", [value], item.name)
         value.name = item.name
         outputs.append(value)
+    check_model(onnx, proto, inputs, outputs)
     return Graph(graph.name or "network", inputs, outputs, builder.nodes)
 
 
@@ -93,6 +103,8 @@ def _read(onnx: Any, model: Any) -> tuple[Any, Path | None]:
             raise ImportModelError(f"cannot read {path}: {error.strerror}") from None
         folder = path.resolve().parent
     else:
+        if not isinstance(model, (bytes, bytearray, memoryview)):
+            raise ImportModelError(f"a model is a path, bytes or a ModelProto, got {model!r}")
         what, data = "the model", bytes(model)
     proto = onnx.ModelProto()
     try:
@@ -101,6 +113,8 @@ def _read(onnx: Any, model: Any) -> tuple[Any, Path | None]:
         raise ImportModelError(
             f"{what} is no ONNX model, or the file is cut off ({len(data)} bytes)"
         ) from None
+    if proto.graph.node and not proto.graph.output:
+        raise ImportModelError(f"{what} has no outputs")
     if not proto.graph.node and not proto.graph.output:
         raise ImportModelError(f"{what} is no ONNX model: it has no graph")
     if not proto.opset_import and proto.ir_version >= 3:
@@ -116,7 +130,9 @@ def _check_operators(graph: Any) -> None:
             kind = node.op_type if standard else f"{node.domain}.{node.op_type}"
             missing.setdefault(kind, []).append(node.name or f"#{k}")
     if missing:
-        lines = [f"  {kind}: {', '.join(names)}" for kind, names in sorted(missing.items())]
+        lines = [
+            f"  {kind}: {', '.join(names)}" for kind, names in sorted(missing.items(), key=str)
+        ]
         raise ImportModelError(
             "the model has operators that are not supported (operator: nodes):\n" + "\n".join(lines)
         )

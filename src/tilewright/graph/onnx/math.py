@@ -32,6 +32,9 @@ def clip(b: Builder, node: OnnxNode) -> Value:
     low = node.get("min") if b.opset < 11 else node.array(1)
     high = node.get("max") if b.opset < 11 else node.array(2)
     x = node.input(0)
+    for limit in (low, high):
+        if np.size(limit) != 1:
+            raise node.error(f"a limit is one number, got {np.size(limit)}")
     info = np.finfo(x.dtype) if "float" in x.dtype else np.iinfo(x.dtype)
     least = info.min if low is None else np.asarray(low).reshape(-1)[0]
     most = info.max if high is None else np.asarray(high).reshape(-1)[0]

@@ -76,6 +76,8 @@ def conv(b: Builder, node: OnnxNode) -> Value:
     if len(data.shape) != len(kernel.shape):
         raise node.error(f"data {data!r} and weights {kernel!r} differ in rank")
     w = _window(node, data, kernel.shape[2:], "convolution")
+    if bias is not None and bias.shape != kernel.shape[:1]:
+        raise node.error(f"the bias {bias!r} does not fit weights {kernel!r}")
     out = b.add(
         "conv2d",
         [_plane(b, data), _plane(b, kernel)],
@@ -96,6 +98,9 @@ def batch_norm(b: Builder, node: OnnxNode) -> Value:
     if node.get("training_mode", 0):
         raise node.error("training mode is not supported")
     statistics = [node.input(i) for i in range(1, 5)]
+    for v in statistics:
+        if v.shape != x.shape[1:2]:
+            raise node.error(f"{v!r} does not fit the channels of {x!r}")
     epsilon = node.get("epsilon", 1e-5)
     if all(v.is_constant for v in statistics):
         gamma, beta, mean, var = (node.array(i).astype(np.float64) for i in range(1, 5))

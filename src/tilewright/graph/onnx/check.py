@@ -1,0 +1,57 @@
+"""Check a model against the operators' specifications, without its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...base.errors import ImportModelError
+from ..ir import Value
+
+_SMALL = 4096  # elements: such weights may be shapes and axes, which the checker looks into
+_IR_VERSION = 8  # of the copy: what later versions add does not change what operators mean
+
+
+def check_model(onnx: Any, proto: Any, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+    """ImportModelError where onnx finds attributes, types or shapes that an operator does not take.
+
+    `inputs` and `outputs` have the shapes that are compiled for; those that the model declares for
+    outputs are not read, since some exporters write stale ones. Weights of many elements become
+    inputs of the copy that is checked, so that it stays small.
+    """
+    try:
+        lean = _copy(onnx, proto, inputs, outputs)
+        onnx.checker.check_model(lean, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ImportModelError(f"the model is not valid ONNX: {error}") from None
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise ImportModelError(f"the model cannot be checked: {error}") from None
+
+
+def _copy(onnx: Any, proto: Any, inputs: Sequence[Value], outputs: Sequence[Value]) -> Any:
+    """The model without large weights."""
+    lean = onnx.ModelProto(ir_version=_IR_VERSION, opset_import=proto.opset_import)
+    if not lean.opset_import:
+        lean.opset_import.add(domain="", version=1)
+    graph = lean.graph
+    graph.name = proto.graph.name or "network"
+    graph.node.extend(proto.graph.node)
+    types = {item.name: item.type.tensor_type.elem_type for item in proto.graph.input}
+    for value in inputs:
+        _declare(onnx, graph.input, value.name, types[value.name], value.shape)
+    for weight in proto.graph.initializer:
+        size = 1
+        for extent in weight.dims:
+            size *= extent
+        external = weight.data_location == onnx.TensorProto.EXTERNAL
+        if size <= _SMALL and not external:
+            graph.initializer.append(weight)
+        else:
+            _declare(onnx, graph.input, weight.name, weight.data_type, weight.dims)
+    for item, value in zip(proto.graph.output, outputs):
+        _declare(onnx, graph.output, item.name, item.type.tensor_type.elem_type, value.shape)
+    return lean
+
+
+def _declare(onnx: Any, where: Any, name: str, kind: int, shape: Sequence[int]) -> None:
+    where.append(onnx.helper.make_tensor_value_info(name, kind, shape))
