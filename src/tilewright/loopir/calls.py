@@ -24,7 +24,12 @@ def _extern(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
         raise TilewrightError(f"{op} takes the name of a function, got {name!r}")
     pack = _make_array if "packed" in op else _whole
     values = [pack(a) if isinstance(a, Buffer) else a for a in args]
-    return Call(canonical(dtype), f"tir.{op}", (StringImm(name), *values))
+    return Call(_type(dtype, "int32"), f"tir.{op}", (StringImm(name), *values))
+
+
+def _type(dtype: Any, nothing: str) -> str:
+    """The type of a call's value; `nothing` for functions without one, which TVM writes as ""."""
+    return nothing if dtype in ("", "void", None) else canonical(dtype)
 
 
 def _whole(buffer: Buffer) -> PrimExpr:
@@ -82,7 +87,7 @@ def _llvm(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
             f"{op} of {name}: {count.value} argument types in its signature, "
             f"but {len(args) - 1} arguments"
         )
-    return Call(canonical(dtype), f"tir.{op}", (StringImm(name), *args))
+    return Call(_type(dtype, "handle"), f"tir.{op}", (StringImm(name), *args))
 
 
 def call_llvm_intrin(dtype: Any, name: str, *args: Any, span: object = None) -> Call:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import codegen
 from .capability import Capabilities
 from .kinds import Attribute, TargetKind
 from .target import Target
 
-__all__ = ["Attribute", "Capabilities", "Target", "TargetKind", "cuda", "mali", "opencl"]
+__all__ = ["Attribute", "Capabilities", "Target", "TargetKind", "codegen", "cuda"]
+__all__ += ["mali", "opencl"]
 
 
 def cuda(model: str = "unknown", arch: str | None = None, **attributes: Any) -> Target:

@@ -31,11 +31,11 @@ _HOMES = {
     "default_schedule": "schedules.default",
 }
 
-__all__ = [*_HOMES, "generic", "nn", "schedules", "utils"]
+__all__ = [*_HOMES, "generic", "nn", "schedules", "testing", "utils"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("generic", "nn", "schedules", "utils"):
+    if name in ("generic", "nn", "schedules", "testing", "utils"):
         return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
