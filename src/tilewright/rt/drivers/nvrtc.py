@@ -192,6 +192,7 @@ _REPORT = re.compile(
     re.S,
 )
 _REGCOUNT, _FRAME_SIZE = 0x2F, 0x11
+_RESERVED_SHARED = 1024  # bytes of a block that the system keeps for itself
 
 
 def resource_usage(cubin: bytes, log: str = "") -> dict[str, KernelUsage]:
@@ -206,7 +207,9 @@ def resource_usage(cubin: bytes, log: str = "") -> dict[str, KernelUsage]:
         if not name.startswith(".text."):
             continue
         kernel = name[len(".text.") :]
-        shared = next((len(s[1]) or s[3] for s in sections if s[0] == f".nv.shared.{kernel}"), 0)
+        shared = next((s[3] for s in sections if s[0] == f".nv.shared.{kernel}"), 0)
+        if shared and ".nv.shared.reserved.0" in names:  # counted in from sm_90 on
+            shared -= _RESERVED_SHARED
         count = registers.get(kernel) or sections[at][2] >> 24
         usage[kernel] = KernelUsage(
             count, shared, frames.get(kernel, 0), *spills.get(kernel, (0, 0))

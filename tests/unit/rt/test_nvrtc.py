@@ -1,0 +1,90 @@
+"""Compiling CUDA source without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.base.errors import CompileError, TargetError
+from tilewright.rt.drivers import nvrtc
+
+SOURCE = """\
+extern "C" __global__ void __launch_bounds__(64) first(float* a, int n) {
+  __shared__ float s[128];
+  s[threadIdx.x] = a[n];
+  __syncthreads();
+  a[threadIdx.x] = s[63 - threadIdx.x];
+}
+extern "C" __global__ void second(float* a, int n) {
+  float x[64];
+  for (int i = 0; i < 64; ++i) x[i] = a[i];
+  for (int i = 0; i < n; ++i) x[a[i] > 0 ? i & 63 : 0] += x[(i * 7) & 63];
+  a[n] = x[n & 63];
+}
+"""
+WRONG = 'extern "C" __global__ void f(int* a) {\n  *a = nothing;\n}\n'
+
+needs_nvrtc = pytest.mark.skipif(nvrtc._nvrtc() is None, reason="NVRTC is not installed")
+needs_nvcc = pytest.mark.skipif(not nvrtc._nvcc(), reason="nvcc is not installed")
+compilers = [
+    pytest.param("nvrtc", marks=needs_nvrtc),
+    pytest.param("nvcc", marks=needs_nvcc),
+]
+
+
+@pytest.mark.parametrize("compiler", compilers)
+def test_ptx_and_cubins(compiler: str) -> None:
+    ptx, log = nvrtc.compile_cuda(SOURCE, "sm_80", "ptx", compiler)
+    assert b".entry first(" in ptx and b".target sm_80" in ptx and log == ""
+    cubin, log = nvrtc.compile_cuda(SOURCE, "sm_90", "cubin", compiler)
+    usage = nvrtc.resource_usage(cubin, log)
+    assert set(usage) == {"first", "second"}
+    assert usage["first"].shared == 512 and usage["first"].stack == 0
+    assert 4 <= usage["first"].registers <= 64
+    assert usage["second"].stack >= 256, "an array that a variable indexes is in local memory"
+    assert usage["second"].shared == 0
+
+
+@pytest.mark.parametrize("compiler", compilers)
+def test_errors_show_the_line(compiler: str) -> None:
+    with pytest.raises(CompileError, match=r'"nothing" is undefined') as found:
+        nvrtc.compile_cuda(WRONG, "sm_80", compiler=compiler)
+    assert "    2 |   *a = nothing;" in str(found.value)
+    assert "for sm_80" in str(found.value)
+
+
+def test_spills_come_from_the_compilers_report() -> None:
+    log = (
+        "ptxas info    : Compiling entry function 'f' for 'sm_80'\n"
+        "ptxas info    : Function properties for f\n"
+        "    96 bytes stack frame, 88 bytes spill stores, 84 bytes spill loads\n"
+        "ptxas info    : Compiling entry function 'g' for 'sm_80'\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+    )
+    found = {m[1]: m.groups()[1:] for m in nvrtc._REPORT.finditer(log)}
+    assert found == {"f": ("96", "88", "84"), "g": ("0", "0", "0")}
+
+
+def test_what_cannot_be_compiled_for() -> None:
+    with pytest.raises(TargetError, match="named such as sm_80"):
+        nvrtc.compile_cuda(SOURCE, "volta")
+    with pytest.raises(ValueError, match="'ptx' or 'cubin'"):
+        nvrtc.compile_cuda(SOURCE, "sm_80", "sass")
+    with pytest.raises(ValueError, match="64-bit ELF"):
+        nvrtc.resource_usage(b"nothing of the kind")
+
+
+def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "_nvrtc", lambda: None)
+    monkeypatch.setattr(nvrtc, "_nvcc", lambda: "")
+    assert nvrtc.find_compiler() == "" and "pip install nvidia-cuda-nvrtc" in nvrtc.why_missing()
+    with pytest.raises(TargetError, match="no CUDA compiler here"):
+        nvrtc.compile_cuda(SOURCE, "sm_80")
+
+
+@needs_nvrtc
+def test_headers_of_the_toolkit_are_found() -> None:
+    if not nvrtc.include_folders():
+        pytest.skip("no CUDA headers here")
+    text = '#include <cuda_fp16.h>\nextern "C" __global__ void f(half* a) { *a = hsin(*a); }\n'
+    ptx, log = nvrtc.compile_cuda(text, "sm_80")
+    assert b".entry f(" in ptx and log == ""
