@@ -13,7 +13,7 @@ from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
 from ..loopir.subst import substitute
-from ..loopir.visit import children, nodes
+from ..loopir.visit import children, nodes, walk
 from .thread_accesses import Access
 
 SYNC = "tir.tvm_storage_sync"
@@ -46,6 +46,8 @@ class StatementAccesses:
                 self.late.update(id(x) for x in nodes(s.body) if type(x) is S.BufferStore)
         self.touching: dict[int, tuple[Any, bool]] = {}
         self.found: dict[int, tuple[Any, list[Access]]] = {}
+        # unrolled code reads the same elements again and again
+        self.alike: dict[Any, Access] = {}
 
     def inline(self, e: Any) -> Any:
         """An expression with the values of lets in the place of their variables."""
@@ -110,7 +112,9 @@ class StatementAccesses:
             index = None
         nbytes = parse(b.dtype).nbytes * parse(b.dtype).lanes
         shared = b.data not in self.global_
-        return Access(b.data, write, index, nbytes, count, stride, guards, shared=shared)
+        key = (b.data, write, _key(index), nbytes, count, stride, *map(id, guards))
+        made = Access(b.data, write, index, nbytes, count, stride, guards, shared=shared)
+        return self.alike.setdefault(key, made)
 
     def _pointed(self, call: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         """What a callee may do through pointers to shared memory."""
@@ -164,3 +168,18 @@ def _written_and_read(body: S.Stmt) -> set[E.Var]:
             if type(x) is S.BufferStore:
                 written.add(x.buffer.data)
     return {v for v in written if uses[v] > 1}
+
+
+def _key(index: Any) -> tuple[Any, ...]:
+    """Equal for two expressions that are built alike of the same variables."""
+    parts: list[Any] = []
+    for x in () if index is None else walk(index):
+        if isinstance(x, E.Var):
+            parts.append(id(x))
+        elif isinstance(x, (E.IntImm, E.FloatImm, E.StringImm)):
+            parts.append((x.value,))
+        elif type(x) is E.Call:
+            parts += [x.op.name, len(x.args)]
+        else:
+            parts.append(x.buffer.data if type(x) is E.BufferLoad else type(x))
+    return tuple(parts)

@@ -161,8 +161,8 @@ class _Sync:
             parts.append(found.stmt)
             barrier = barrier or found.barrier
             if through:
-                head = head + found.head
-            tail = tail + found.tail if found.through else found.tail
+                head = _joined(head, found.head)
+            tail = _joined(tail, found.tail) if found.through else found.tail
             through = through and found.through
         same = all(a is b for a, b in zip(parts, s.seq))
         return Flow(s if same else S.seq(parts), head, tail, through, barrier)
@@ -287,3 +287,8 @@ def _with_body(s: Any, body: S.Stmt) -> S.Stmt:
     if kind is S.LetStmt:
         return S.LetStmt(s.var, s.value, body)
     return S.AssertStmt(s.condition, s.message, body)
+
+
+def _joined(a: list[Access], b: list[Access]) -> list[Access]:
+    """All of both, each once."""
+    return list(dict.fromkeys([*a, *b])) if b else a
