@@ -122,7 +122,7 @@ class CPrinter(CLanguage):
         if a.is_float and b.is_integer:
             source = "float64" if a.bits == 64 else "float32"
             return f"{function_of(self.need(f'tw_sat {source} {b.text}'))}({bare(x)})"
-        return f"(({self.type(b.text)}){x})"
+        return x if self.type(a.text) == self.type(b.text) else f"(({self.type(b.text)}){x})"
 
     def extreme(self, a: str, b: str, t: DType, smaller: bool) -> str:
         element = "float32" if t.is_float and t.bits == 16 else t.element

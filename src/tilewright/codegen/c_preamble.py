@@ -90,7 +90,7 @@ _TO_HALF = f"""\
   if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x3ffu));
   if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
   if (rest < 0x38800000u) {{
-    /* adding 2^-1 * 2^-23 aligned to the last bit of a denormal rounds to even */
+    /* the last bit of 0.5f weighs what that of a denormal does, so the sum rounds to even */
     return (uint16_t)(sign | (tw_word(tw_float(rest) + 0.5f) - 0x3f000000u));
   }}
   return (uint16_t)(sign | (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13);

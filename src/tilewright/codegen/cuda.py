@@ -123,7 +123,8 @@ class CudaPrinter(CLanguage):
             self.need("half")
             if b.text == "bool":
                 return f"(__half2float({x}) != 0.0f)"
-            return self.cast(f"__half2float({bare(x)})", parse("float32"), b)
+            wide = f"__half2float({bare(x)})"
+            return wide if b.text == "float32" else self.cast(wide, parse("float32"), b)
         if b.text == "bool":
             return f"({x} != 0)"
         if b.text == "float16":
