@@ -31,7 +31,8 @@ from ..loopir.stmt import (
     seq,
 )
 from ..loopir.subst import substitute
-from ..schedule.bounds import Bounds, attach_path, attach_point, root_offsets, same_thread
+from ..schedule.bounds import Bounds, root_offsets
+from ..schedule.placement import attach_path, attach_point, same_thread
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor

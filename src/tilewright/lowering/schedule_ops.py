@@ -15,7 +15,8 @@ from ..loopir.iter import IterVar
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import Allocate, PrimFunc, Stmt
 from ..loopir.visit import walk
-from ..schedule.bounds import attach_path, infer_bounds
+from ..schedule.bounds import infer_bounds
+from ..schedule.placement import attach_path
 from ..tensor.op import Operation, PlaceholderOp
 from ..tensor.tensor import Tensor
 from .loop_nest import NestBuilder

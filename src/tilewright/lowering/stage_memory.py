@@ -15,7 +15,8 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
-from ..schedule.bounds import Bounds, storage_scope
+from ..schedule.bounds import Bounds
+from ..schedule.placement import storage_scope
 from ..schedule.state import StageState
 from ..tensor.op import BaseComputeOp, PlaceholderOp, ScanOp
 from ..tensor.tensor import Tensor

@@ -7,7 +7,8 @@ from typing import Any
 from ..loopir.expr import PrimExpr, Var
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
-from ..schedule.bounds import Bounds, attach_point, is_virtual, root_offsets, same_thread
+from ..schedule.bounds import Bounds, root_offsets
+from ..schedule.placement import attach_point, is_virtual, same_thread
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ScanOp
 

@@ -17,19 +17,20 @@ is shared by those threads (rank of the scope <= rank of the thread axis), where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..arith import Analyzer, IntervalSet, eval_set, union
-from ..base.errors import InternalError, ScheduleError
+from ..base.errors import ScheduleError
 from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar, ProducerLoad, Range
 from ..loopir.op import max as max_of
 from ..loopir.visit import post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
+from .placement import attach_path, attach_point, runs_on, same_thread, storage_scope
 from .relations import Values, pass_down_extents, pass_up_values
-from .state import GROUP_ROOT, INLINED_ALREADY, SCAN_UPDATE, SCOPE, StageState
+from .state import SCAN_UPDATE, StageState
 
 Path = list[tuple[StageState, IterVar]]
 Regions = dict[Tensor, list[list[IntervalSet]]]
@@ -130,49 +131,6 @@ def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
                 var = Var(leaf.var.name, leaf.var.dtype)
             used.add(var)
             mine.var[leaf] = var
-
-
-def attach_point(stage: StageState) -> tuple[StageState, IterVar] | None:
-    """The loop inside which a stage is computed, or None at the root."""
-    spec = stage.attach_spec()
-    if spec.attach_type in (SCOPE, SCAN_UPDATE):
-        if spec.attach_stage is None or spec.attach_ivar is None:
-            raise ScheduleError(f"did not find attachment point of stage {stage.name}")
-        if spec.attach_stage.attach_type == INLINED_ALREADY:
-            raise ScheduleError(
-                f"did not find attachment point of stage {stage.name}: it is computed at "
-                f"{spec.attach_stage.name}, which is inlined and has no loops"
-            )
-        return spec.attach_stage, spec.attach_ivar
-    if spec.attach_type != GROUP_ROOT:
-        raise InternalError(f"stage {stage.name} has attach type {spec.attach_type}")
-    return None
-
-
-def attach_path(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:
-    """The loops around a stage that belong to other stages, innermost first."""
-    seen: set[tuple[int, int]] = set()
-    point = attach_point(stage)
-    while point is not None:
-        parent, axis = point
-        key = (parent.id, id(axis))
-        if key in seen:
-            raise ScheduleError(f"Find loop in compute_at attach group: stage {stage.name}")
-        seen.add(key)
-        position = _leaf_index(parent, axis, stage)
-        for leaf in reversed(parent.leaf_iter_vars[: position + 1]):
-            yield parent, leaf
-        point = attach_point(parent)
-
-
-def _leaf_index(parent: StageState, axis: IterVar, stage: StageState) -> int:
-    for i, leaf in enumerate(parent.leaf_iter_vars):
-        if leaf is axis:
-            return i
-    raise ScheduleError(
-        f"did not find attachment point of stage {stage.name}: {axis.var.name} is not a loop of "
-        f"{parent.name}, whose loops are {', '.join(a.var.name for a in parent.leaf_iter_vars)}"
-    )
 
 
 def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]) -> None:
@@ -285,39 +243,6 @@ def _needs_relax(stage: StageState, holder: StageState, leaf: IterVar, outside: 
     if scope == "warp" and tag == "threadIdx.x":
         return True
     return SCOPE_RANK.get(scope.split(".")[0], 3) <= rank
-
-
-def same_thread(a: IterVar, b: IterVar) -> bool:
-    """Whether two thread axes are one: real ones by tag, virtual ones by identity."""
-    return a is b or (a.thread_tag == b.thread_tag and not is_virtual(a))
-
-
-def is_virtual(thread: IterVar) -> bool:
-    return thread.thread_tag.startswith(("vthread", "cthread"))
-
-
-def runs_on(stage: StageState, thread: IterVar) -> bool:
-    """Whether a stage is computed by the threads of an axis: bound to it, or inside a loop that
-    is.
-    """
-    own = [(stage, leaf) for leaf in stage.leaf_iter_vars]
-    for holder, leaf in [*own, *attach_path(stage)]:
-        bound = holder.attr(leaf).bind_thread
-        if bound is not None and same_thread(bound, thread):
-            return True
-    return False
-
-
-def storage_scope(stage: StageState) -> str:
-    """Where a stage's results are kept: as set, else by the threads it is computed in."""
-    if stage.scope:
-        return stage.scope
-    rank = -1
-    for parent, leaf in attach_path(stage):
-        thread = parent.attr(leaf).bind_thread
-        if thread is not None:
-            rank = max(rank, 0 if thread.thread_tag.startswith("blockIdx") else 1)
-    return ("global", "shared", "local")[rank + 1]
 
 
 def _relaxed_loops(
