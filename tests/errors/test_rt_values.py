@@ -10,7 +10,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import te
-from tilewright.base.errors import ArgumentError, CompileError, TilewrightError
+from tilewright.base.errors import ArgumentError, CompileError, LendError, TilewrightError
 from tilewright.rt.files import write_atomically
 
 
@@ -84,6 +84,12 @@ def test_tensors_on_no_device(double):
     _, y = pair()
     nowhere = torch.ones(4, 8, device="meta")
     refused(lambda: double(nowhere, y), "argument 0 (A): Tensor does not lend its memory")
+    with pytest.raises(BufferError):
+        tvm.nd.from_dlpack(nowhere)
+    refused(lambda: tvm.nd.from_dlpack(np.zeros(3, ">f4")), "native byte order", kind=LendError)
+    refused(lambda: tvm.nd.from_dlpack(np.zeros(3, "c8")), "code 5", kind=LendError)
+    refused(lambda: tvm.nd.from_dlpack(3), "not a DLPack capsule", kind=LendError)
+    refused(lambda: tvm.nd.array(nowhere), "meta", kind=LendError)
     graded = torch.ones(4, 8, requires_grad=True)
     refused(lambda: double(graded, y), "does not lend its memory", "use tensor.detach()")
 
@@ -149,6 +155,7 @@ def test_what_build_is_given():
         refused(lambda x=arg: tvm.build(s, [a, x]), "an argument is a Tensor, Buffer or Var, got")
     for name in (None, 3, ["f"]):
         refused(lambda n=name: tvm.build(s, [a, b], name=n), "the name of a function must be text")
+    refused(lambda: tvm.transform.PassContext(config=3), "config is a dictionary of options, got 3")
     refused(lambda: tvm.build(s, [a, b], binds=[a]), "binds is a dictionary of buffers by tensor")
     for program in (None, 3, "s", b, [s]):
         refused(lambda p=program: tvm.build(p, [a, b]), "takes a Schedule, PrimFunc or IRModule")

@@ -29,6 +29,10 @@ class ArgumentError(TilewrightError, ValueError):
     """A built function was called with arguments that do not fit it."""
 
 
+class LendError(ArgumentError, BufferError):
+    """An object does not lend its memory by DLPack."""
+
+
 class OperandError(TilewrightError, TypeError):
     """A value of a kind that cannot stand in an expression."""
 

@@ -78,6 +78,8 @@ class PassContext:
         self.instruments = list(instruments or ())
         self.opt_level = opt_level
         self.disabled_pass = tuple(disabled_pass or ())
+        if config is not None and not isinstance(config, Mapping):
+            raise TilewrightError(f"config is a dictionary of options, got {config!r}")
         self.config = dict(config or {})
         self.user_passes: tuple[tuple[int, UserPass], ...] = ()
         self._options = self._read()

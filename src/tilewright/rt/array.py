@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ..base.dtype import canonical, parse
-from ..base.errors import ArgumentError, TilewrightError
+from ..base.errors import ArgumentError, LendError, TilewrightError
 from . import dlpack
 from .device import Device, cpu, device
 
@@ -320,14 +320,14 @@ def from_dlpack(source: Any) -> NDArray:
     """An array over the memory of an object with `__dlpack__`, or of a DLPack capsule; no copy.
 
     Memory of the CPU, or of a CUDA device: then work of the current stream comes behind that of
-    the lender.
+    the lender. LendError, which is a BufferError too, where the object does not lend it.
     """
-    if hasattr(source, "__dlpack__"):
-        kind, number = map(int, source.__dlpack_device__()) if _says_device(source) else (1, 0)
-        stream = _devices().stream_number(Device(kind, number)) if kind == _CUDA else None
-        imported = dlpack.request(source, stream)
-    else:
-        imported = dlpack.read_capsule(source)
+    try:
+        imported = _request(source)
+    except TilewrightError:
+        raise
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise LendError(str(error)) from None
     if imported.device_type not in _CPU_TYPES:
         found: NDArray = _devices().borrow(imported)
         return found
@@ -339,6 +339,14 @@ def from_dlpack(source: Any) -> NDArray:
         out._strides = None
     out._owner, out._view = imported, None
     return out
+
+
+def _request(source: Any) -> dlpack.Imported:
+    if not hasattr(source, "__dlpack__"):
+        return dlpack.read_capsule(source)
+    kind, number = map(int, source.__dlpack_device__()) if _says_device(source) else (1, 0)
+    stream = _devices().stream_number(Device(kind, number)) if kind == _CUDA else None
+    return dlpack.request(source, stream)
 
 
 def _says_device(source: Any) -> bool:
