@@ -26,9 +26,10 @@ from .c_language import CLanguage, function_of
 from .c_memory import allocated
 from .cuda_calls import CUDA_CALLS
 from .cuda_half import HALF_MATH
-from .cuda_mma import MMA_CALLS, declare, find_fragments
+from .cuda_mma import MMA_CALLS
 from .cuda_preamble import preamble, type_parts
 from .cuda_types import is_builtin, memory_name, type_name
+from .cuda_wmma import WMMA_CALLS, declare, find_fragments
 
 _AXES = frozenset(f"{a}.{d}" for a in ("blockIdx", "threadIdx") for d in "xyz")
 _LETTERS = "xyzw"
@@ -47,7 +48,7 @@ class CudaPrinter(CLanguage):
     """One CUDA kernel."""
 
     language = "CUDA"
-    call_table = {**CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS}
+    call_table = {**CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS, **WMMA_CALLS}
     expr_table = {**CLanguage.expr_table, E.Add: _add}
 
     # -- types and constants

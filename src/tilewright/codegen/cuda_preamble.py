@@ -11,8 +11,9 @@ from ..base.dtype import parse
 from ..base.errors import InternalError
 from . import cuda_half as H
 from .c_language import function_of
-from .cuda_mma import MMA_PARTS, wmma_part
+from .cuda_mma import MMA_PARTS, mma_part
 from .cuda_types import memory_name, struct_text, type_name
+from .cuda_wmma import wmma_part
 
 _D = "__device__ __forceinline__"
 
@@ -127,6 +128,7 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("struct ", lambda key: struct_text(key.split(" ")[1])),
     ("halves ", _half_vector),
     ("tw_wmma ", wmma_part),
+    ("tw_mma ", mma_part),
     ("import ", lambda key: key[len("import ") :].rstrip() + "\n"),
 )
 
