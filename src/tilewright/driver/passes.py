@@ -191,3 +191,13 @@ def simple_pass(name: str, run: UserPass, doc: str | None = None) -> Callable[..
     make.__name__ = make.__qualname__ = name
     make.__doc__ = doc
     return make
+
+
+def PrintIR(header: str = "") -> PrimFuncPass:
+    """A pass that prints the program as it is."""
+
+    def show(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+        print(f"{header}\n{func}" if header else func)
+        return func
+
+    return PrimFuncPass(show, 0, "PrintIR")
