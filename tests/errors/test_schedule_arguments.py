@@ -5,7 +5,8 @@ import pytest
 
 import tilewright as tvm
 from tilewright import te, tir
-from tilewright.base.errors import CompileError, ScheduleError
+from tilewright.base.errors import CompileError, ScheduleError, TilewrightError
+from tilewright.schedule.api import load_schedule
 
 NO_INTEGERS = [2.5, float("nan"), float("inf"), "4", "a\nb", None, [], (2,), {}, b"x", 1j, object()]
 NO_INTEGERS += [np.float32(2), np.array([2, 3]), tir.const(2.5), te.var("f", "float32"), len, True]
@@ -202,3 +203,53 @@ def test_variables_without_a_value():
     y = np.zeros(8, "float32")
     f(np.ones((8, 16), "float32"), y, 3)
     assert (y == 32).all()
+
+
+def saved():
+    _, b, c, s = chain()
+    s[b].split(b.op.axis[0], factor=4)
+    return s.save_json(), c
+
+
+JUNK_STEPS = [
+    ('[["nonsense",1,[],{},null]]', "there is no primitive 'nonsense'"),
+    ('[["__init__",1,[],{},null]]', "there is no primitive '__init__'"),
+    ('[["cache_read",1,[],{},null]]', "there is no primitive 'cache_read'"),
+    ('[["split",null,[],{},null]]', "there is no primitive 'split'"),
+    ('[["split",99,[],{},null]]', "step 0 (split) does not fit"),
+    ('[["split","x",[],{},null]]', "step 0 (split) does not fit"),
+    ('[["split",1,[],{},null]]', "or other arguments than the primitive takes"),
+    ('[["split",1,[{"axis":[1,99,""]}],{"factor":2},null]]', "step 0 (split) does not fit"),
+    ('[["split",1,[{"axis":["x","y",""]}],{"factor":2},null]]', "step 0 (split) does not fit"),
+    ('[["split",1,[{"axis":[1,0,""]}],{"size":2},null]]', "step 0 (split) does not fit"),
+    ('[["split",1,[{"axis":[1,0,""]}],{"factor":0},null]]', "factor must be positive, got 0"),
+    ('[["split",1,[{"axis":[1,0]}],{"factor":2},null]]', "this saved schedule is damaged"),
+    ('[["split",1,[{"nope":[1]}],{"factor":2},null]]', "this saved schedule is damaged"),
+    ('[["split",1,[{"expr":"junk"}],{"factor":2},null]]', "no program of the loop IR"),
+    ('[["split"]]', "this saved schedule is damaged"),
+    ("[1]", "this saved schedule is damaged"),
+    ('{"a":1}', "this saved schedule is damaged"),
+    ("3", "this saved schedule is damaged"),
+]
+
+
+@pytest.mark.parametrize(("steps", "words"), JUNK_STEPS)
+def test_steps_that_cannot_be_replayed(steps, words):
+    _, _, c, _ = chain()
+    with pytest.raises(TilewrightError) as caught:
+        load_schedule(f'{{"version":1,"steps":{steps}}}', [c.op])
+    assert words in str(caught.value)
+
+
+def test_text_that_is_no_saved_schedule():
+    text, c = saved()
+    assert len(load_schedule(text, [c.op]).steps) == 1
+    for junk in ("", "{}", "[]", "null", "x", None, 3, text[:-5]):
+        with pytest.raises(ScheduleError, match="this is not a saved schedule"):
+            load_schedule(junk, [c.op])
+    newer = text.replace('"version":1', '"version":99')
+    with pytest.raises(ScheduleError, match="version 99, this tilewright reads 1"):
+        load_schedule(newer, [c.op])
+    other = te.compute((), lambda: 1.0)
+    with pytest.raises(ScheduleError, match="is this the computation it was made for"):
+        load_schedule(text, [other.op])

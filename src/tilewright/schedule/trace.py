@@ -8,6 +8,7 @@ structure.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -24,6 +25,13 @@ from ..tensor.tensor import Tensor
 from .state import StageState
 
 VERSION = 1
+_STAGE_PRIMITIVES = """
+    split fuse reorder tile vectorize unroll parallel bind pragma prefetch storage_align tensorize
+    compute_at compute_inline compute_root set_scope env_threads set_store_predicate double_buffer
+    rolling_buffer transform_layout
+"""
+_OF_STAGES = frozenset(_STAGE_PRIMITIVES.split())
+_OF_SCHEDULES = frozenset(("cache_read", "cache_write", "rfactor", "create_group"))
 
 
 class StageRef:
@@ -188,16 +196,21 @@ def replay(sch: Any, steps: Iterable[Step]) -> None:
     """Apply the steps to a fresh schedule of the same computation."""
     threads: dict[int, IterVar] = {}
     for number, step in enumerate(steps):
+        if step.primitive not in (_OF_SCHEDULES if step.stage is None else _OF_STAGES):
+            raise ScheduleError(f"step {number}: there is no primitive {step.primitive!r}")
         try:
             target = sch if step.stage is None else sch.by_id[step.stage]
             args = [decode(sch, a, threads) for a in step.args]
             kwargs = {k: decode(sch, v, threads) for k, v in step.kwargs.items()}
-        except IndexError:
+            method = getattr(target, step.primitive)
+            inspect.signature(method).bind(*args, **kwargs)
+        except (IndexError, TypeError, AttributeError):
             raise ScheduleError(
                 f"step {number} ({step.primitive}) does not fit: it names a stage or an axis that "
-                "the schedule does not have here; is this the computation it was made for?"
+                "the schedule does not have here, or other arguments than the primitive takes; is "
+                "this the computation it was made for?"
             ) from None
-        getattr(target, step.primitive)(*args, **kwargs)
+        method(*args, **kwargs)
 
 
 # ---- as Python text
@@ -319,10 +332,13 @@ def from_json(text: str) -> list[Step]:
         raise ScheduleError(
             f"saved schedule has version {version}, this tilewright reads {VERSION}"
         )
-    return [
-        Step(p, s, [_unpack(a) for a in args], {k: _unpack(v) for k, v in kw.items()}, _unpack(r))
-        for p, s, args, kw, r in rows
-    ]
+    try:
+        return [
+            Step(p, s, list(map(_unpack, a)), {k: _unpack(v) for k, v in kw.items()}, _unpack(r))
+            for p, s, a, kw, r in rows
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ScheduleError(f"this saved schedule is damaged: {error!r}") from None
 
 
 def _pack(value: Any, step: Step) -> Any:
