@@ -283,3 +283,21 @@ def test_shared_subexpressions_are_written_once() -> None:
     text = generate({"f": func}, Target("cuda"))
     assert len(text) < 20000
     compile_everywhere(text)
+
+
+def test_opencl_computes_in_half_where_the_device_does() -> None:
+    text = vector_copy("float16", 4, 4, "opencl -fp16=1")
+    assert text.startswith("#pragma OPENCL EXTENSION cl_khr_fp16 : enable")
+    assert "__global half* restrict B" in text and "vload_half" not in text
+
+
+def test_shuffles_need_sub_groups() -> None:
+    (a,) = arrays(("float32", 32))
+    i, around = thread("threadIdx.x", 32)
+    mask = E.const(0xFFFFFFFF, "uint32")
+    args = (mask, load(a, i), E.const(1), E.const(32), E.const(32))
+    value = call_intrin("float32", "tir.tvm_warp_shuffle_down", *args)
+    func = kernel("f", around(S.BufferStore(a, value, [i])), [a.data])
+    with pytest.raises(CompileError, match="has no sub-groups"):
+        source({"f": func}, "opencl")
+    assert "__shfl_down_sync(4294967295u, A[" in source({"f": func}, "cuda")
