@@ -47,7 +47,7 @@ def test_a_tiled_vectorised_matmul(tmp_path: Path) -> None:
     C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
     s = te.create_schedule(C.op)
     CC = s.cache_write(C, "global")
-    xo, yo, xi, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 8, 8)
+    xo, yo, _, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 8, 8)
     s[CC].compute_at(s[C], yo)
     ko, ki = s[CC].split(s[CC].op.reduce_axis[0], 4)
     xc, yc = s[CC].op.axis
