@@ -12,11 +12,13 @@ from click.testing import CliRunner
 import tilewright as tvm
 import tools.make_networks as networks
 from tilewright import graph as tg
+from tilewright import te
 from tilewright.base.errors import TilewrightError
 from tilewright.cli.main import main
 from tilewright.graph.device import DeviceExecutable
 from tilewright.graph.ir import Graph, Value
 from tilewright.graph.onnx.convert import Builder
+from tilewright.rt.device_module import prepare_sequence
 
 opencl = pytest.mark.skipif(not tvm.opencl(0).exist, reason="there is no OpenCL device")
 RNG = np.random.default_rng(7)
@@ -105,3 +107,32 @@ def test_cuda_source_of_a_network(dtype: str) -> None:
     if not tvm.cuda(0).exist:
         with pytest.raises(TilewrightError, match=r"device cuda\(0\) does not exist here"):
             net.run({"x": floats(1, 16, 11, 9)})
+
+
+def test_memory_inside_kernels_is_shared_between_them() -> None:
+    """Two stages that each need a temporary array on the device, one after another: one array."""
+    a = te.placeholder((100,), name="A")
+    b = te.compute((100,), lambda i: a[i] + 1, name="B")
+    c = te.compute((100,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    for t in (b, c):
+        s[t].bind(t.op.axis[0], te.thread_axis("threadIdx.x"))
+    f = tvm.build(s, [a, c], "cuda", name="f")["f"]
+    dev = tvm.simt(0)
+    x, y, z = (tvm.nd.array(np.full(100, v, "float32"), dev) for v in (3, 0, 0))
+    before = dev.runtime.alloc
+    sizes: list[int] = []
+
+    def counted(nbytes: int) -> Any:
+        sizes.append(nbytes)
+        return before(nbytes)
+
+    dev.runtime.alloc = counted
+    try:
+        run = prepare_sequence([(f, (x, y)), (f, (y, z))])
+    finally:
+        del dev.runtime.alloc
+    for _ in range(2):
+        run()
+        assert (z.numpy() == 18).all()
+    assert sizes == [400]

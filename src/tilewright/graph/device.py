@@ -13,6 +13,7 @@ from ..driver.network import KernelCall, symbol_of
 from ..rt.array import NDArray
 from ..rt.array import empty as new_array
 from ..rt.device import Device
+from ..rt.device_module import DeviceFunction, prepare_sequence
 from ..rt.module import Module
 from ..target.target import Target
 from .executable import Array, checked_inputs
@@ -55,12 +56,12 @@ class DeviceExecutable:
         self.nodes = [list(n) for n in nodes]
         self.device = device if device is not None else Device(target.kind.device_type)
         self._lock = Lock()
-        self._loaded: list[Launch] | None = None
+        self._whole: Launch | None = None
         self._slots: list[NDArray] = []
 
-    def _load(self) -> list[Launch]:
-        """The launches of all kernels in order, arrays on the device."""
-        if self._loaded is None:
+    def _load(self) -> Launch:
+        """What launches all kernels in order, arrays on the device."""
+        if self._whole is None:
             self.device.require()
             slots = [
                 new_array(v.shape, v.dtype, self.device) for v in (*self.inputs, *self.outputs)
@@ -69,10 +70,11 @@ class DeviceExecutable:
                 slots.append(new_array(data.shape, str(data.dtype), self.device).copyfrom(data))
             slots.append(new_array((max(self.workspace_bytes, 1),), "uint8", self.device))
             self._slots = slots
-            self._loaded = [self._bind(call) for call in self.calls]
-        return self._loaded
+            self._whole = prepare_sequence([self._bound(call) for call in self.calls])
+        return self._whole
 
-    def _bind(self, call: KernelCall) -> Launch:
+    def _bound(self, call: KernelCall) -> tuple[DeviceFunction, tuple[Any, ...]]:
+        """The function of a kernel and its arguments."""
         function = self.module[symbol_of(call.kernel)]
         arrays = []
         for place, want in zip(call.args, function.info.args):
@@ -81,17 +83,17 @@ class DeviceExecutable:
                 shape = [int(d) for d in want.shape]  # type: ignore[arg-type]
                 array = array[place.offset :]._create_view(shape, want.dtype)
             arrays.append(array)
-        return function.prepare(*arrays)
+        assert isinstance(function, DeviceFunction)
+        return function, tuple(arrays)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Outputs by name. `inputs` has one array for each input, of its dtype and shape."""
         arrays = checked_inputs(self.name, self.inputs, inputs)
         with self._lock:
-            launches = self._load()
+            launch = self._load()
             for slot, data in zip(self._slots, arrays):
                 slot.copyfrom(data)
-            for launch in launches:
-                launch()
+            launch()
             first = len(self.inputs)
             results = [a.numpy() for a in self._slots[first : first + len(self.outputs)]]
         return dict(zip(self.output_names, results))
@@ -101,18 +103,14 @@ class DeviceExecutable:
         timing."""
         arrays = checked_inputs(self.name, self.inputs, inputs)
         with self._lock:
-            launches = self._load()
+            launch = self._load()
             for slot, data in zip(self._slots, arrays):
                 slot.copyfrom(data)
         runtime = self.device.runtime
 
-        def launch_all() -> None:
-            for launch in launches:
-                launch()
-
         def call() -> None:
             with self._lock:
-                launch_all()
+                launch()
                 runtime.sync()
 
         return call
@@ -123,7 +121,8 @@ class DeviceExecutable:
         self.prepare(inputs)()
         runtime = self.device.runtime
         result = []
-        for launch, nodes in zip(self._load(), self.nodes):
+        for call, nodes in zip(self.calls, self.nodes):
+            launch = prepare_sequence([self._bound(call)])
             times = []
             for _ in range(repeat):
                 start = time.perf_counter()

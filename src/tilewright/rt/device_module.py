@@ -89,15 +89,19 @@ class Launcher:
 
 
 class _Recorder(Launcher):
-    """Collects launches with their arguments instead of starting them."""
+    """Collects launches with their arguments instead of starting them.
 
-    __slots__ = ("calls", "kept", "work")
+    Memory that one function gives back serves the next: they run in the order of one stream.
+    """
+
+    __slots__ = ("calls", "kept", "spare", "work")
 
     def __init__(self, launcher: Launcher) -> None:
         super().__init__(launcher.runtime, launcher.kernels)
         self.calls: list[tuple[base.Kernel, base.Extents, base.Extents, Sequence[Any]]] = []
         self.work: list[Callable[[], None]] = []
         self.kept: list[base.Memory] = []
+        self.spare: list[base.Memory] = []
 
     def launch(
         self,
@@ -118,12 +122,18 @@ class _Recorder(Launcher):
             kernel.launch(grid, block, args, stream)
 
     def alloc(self, nbytes: int) -> base.Memory:
+        fitting = [m for m in self.spare if m.nbytes >= nbytes]
+        if fitting:
+            memory = min(fitting, key=lambda m: m.nbytes)
+            self.spare.remove(memory)
+            return memory
         memory = super().alloc(nbytes)
         self.kept.append(memory)
         return memory
 
     def free(self, memory: base.Memory) -> None:
         """Memory stays for the runs to come."""
+        self.spare.append(memory)
 
 
 class KernelCode:
@@ -239,27 +249,7 @@ class DeviceFunction(Function):
     def prepare(self, *args: Any) -> Callable[[], None]:
         """Check arguments once and bind the launches to them; see `Function.prepare`. They go to
         the stream that is current now."""
-        launcher, slots, host = self._checked(args)
-        recorder = _Recorder(launcher)
-        host(recorder, launcher.runtime.stream, *slots)
-        work = recorder.work
-        graph = launcher.runtime.capture(recorder.repeat) if len(work) > 1 else None
-        if graph is not None:
-            work = [graph]
-        keep = (args, recorder)
-        if len(work) == 1:
-            only = work[0]
-
-            def run_one(_keep: Any = keep) -> None:
-                only()
-
-            return run_one
-
-        def run(_keep: Any = keep) -> None:
-            for launch in work:
-                launch()
-
-        return run
+        return prepare_sequence([(self, args)])
 
     def prepare_raw(self, *args: Any) -> Callable[[], int]:
         """As `prepare`; the returned function gives 0."""
@@ -270,6 +260,40 @@ class DeviceFunction(Function):
             return 0
 
         return raw
+
+
+def prepare_sequence(
+    calls: Sequence[tuple[DeviceFunction, tuple[Any, ...]]],
+) -> Callable[[], None]:
+    """Bind the launches of several calls, which run one after another each time that the result is
+    called, as one graph where the device has graphs. All arguments are on one device."""
+    recorder: _Recorder | None = None
+    for function, args in calls:
+        launcher, slots, host = function._checked(args)
+        if recorder is None:
+            recorder = _Recorder(launcher)
+        recorder.kernels = launcher.kernels
+        host(recorder, launcher.runtime.stream, *slots)
+    if recorder is None:
+        return lambda: None
+    work = recorder.work
+    graph = recorder.runtime.capture(recorder.repeat) if len(work) > 1 else None
+    if graph is not None:
+        work = [graph]
+    keep = (calls, recorder)
+    if len(work) == 1:
+        only = work[0]
+
+        def run_one(_keep: Any = keep) -> None:
+            only()
+
+        return run_one
+
+    def run(_keep: Any = keep) -> None:
+        for launch in work:
+            launch()
+
+    return run
 
 
 def _on_simt(value: Any) -> bool:
