@@ -1,7 +1,11 @@
 """Candidates are built and timed; a crash, a hang or nonsense costs that candidate alone."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -260,3 +264,41 @@ def test_users_rules_hold_on_devices() -> None:
     assert out.numpy().tolist() == [42.0] * 4
     (result,) = measured([program])
     assert result.ok, result.message
+
+
+def test_workers_do_not_outlive_a_killed_search() -> None:
+    """Also one that hangs in a candidate, and so does not see that nobody listens any more."""
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_runner import FAST, Measurer, Timing, calls
+import threading, time
+measurer = Measurer(Timing(**{**FAST, "run_timeout": 600.0}))
+threading.Thread(target=lambda: list(measurer.measure([calls("pause")])), daemon=True).start()
+while 0 not in measurer._seconds:  # not built yet
+    time.sleep(0.05)
+time.sleep(0.2)
+print(measurer._workers[0]._process.pid, flush=True)
+time.sleep(600)
+"""
+    here = str(Path(__file__).parent)
+    search = subprocess.Popen([sys.executable, "-c", code, here], stdout=subprocess.PIPE)
+    with search:
+        assert search.stdout is not None
+        worker = int(search.stdout.readline())
+        os.kill(worker, 0)
+        search.kill()
+    for _ in range(600):
+        if _is_gone(worker):
+            return
+        time.sleep(0.1)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the worker goes on without its search")
+
+
+def _is_gone(pid: int) -> bool:
+    """Ended, whether or not whoever inherited the process has noticed."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
