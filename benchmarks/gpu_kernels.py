@@ -1,0 +1,223 @@
+"""Schedules for NVIDIA GPUs that benchmarks/gpu.py times: what a user would write by hand.
+
+Each function gives a schedule and the arguments of its function, the output last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.tensor_intrin import wmma_gemm, wmma_load, wmma_store
+
+Program = tuple[Any, list[Any]]
+
+
+def _bind(stage: Any, **axes: Any) -> None:
+    """`by=axis` binds to blockIdx.y, `tx=axis` to threadIdx.x, `vy=axis` to a virtual thread."""
+    kinds = {"b": "blockIdx.", "t": "threadIdx."}
+    for name, axis in axes.items():
+        tag = "vthread" if name[0] == "v" else kinds[name[0]] + name[1]
+        stage.bind(axis, te.thread_axis(tag))
+
+
+def _spread(stage: Any, extents: Sequence[int], vector: int) -> Any:
+    """All axes of a stage in vectors over a block's threads (z, y, x); gives the outer loop."""
+    flat = stage.fuse(*stage.op.axis)
+    flat, lanes = stage.split(flat, factor=vector)
+    stage.vectorize(lanes)
+    for extent, tag in zip(reversed(extents), ("x", "y", "z")):
+        flat, thread = stage.split(flat, factor=extent)
+        stage.bind(thread, te.thread_axis((0, extent), f"threadIdx.{tag}"))
+    return flat
+
+
+# -- memory
+
+
+def elementwise(n: int, dtype: str = "float32") -> Program:
+    """C = 2 A + B over (n,), 16 bytes a thread at a time."""
+    a, b = te.placeholder((n,), dtype, "A"), te.placeholder((n,), dtype, "B")
+    c = te.compute((n,), lambda i: a[i] * te.const(2, dtype) + b[i], name="C")
+    s = te.create_schedule(c.op)
+    rest, lanes = s[c].split(c.op.axis[0], factor=4)
+    block, thread = s[c].split(rest, factor=256)
+    s[c].vectorize(lanes)
+    _bind(s[c], bx=block, tx=thread)
+    return s, [a, b, c]
+
+
+def row_sum(n: int, m: int, threads: int = 256) -> Program:
+    """Sums of the rows of a float32 matrix: one block a row, four elements a load."""
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    rest, lanes = s[b].split(k, factor=4)
+    steps, thread = s[b].split(rest, factor=threads)
+    part = s.rfactor(b, thread)
+    row = s.cache_read(a, "local", [part])
+    _bind(s[b], bx=s[b].op.axis[0])
+    tx = te.thread_axis((0, threads), "threadIdx.x")
+    s[b].bind(s[b].op.reduce_axis[0], tx)
+    s[part].compute_at(s[b], s[b].op.reduce_axis[0])
+    step, lane = s[part].op.reduce_axis
+    s[part].unroll(lane)
+    s[part].unroll(step)
+    s[row].compute_at(s[part], step)
+    s[row].vectorize(s[row].op.axis[1])
+    s[b].set_store_predicate(tx.var.equal(0))
+    return s, [a, b]
+
+
+def transpose(n: int, m: int, tile: int = 32) -> Program:
+    """B = A^T in float32 by tiles in shared memory, whose rows are padded by one element."""
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((m, n), lambda i, j: a[j, i], name="B")
+    s = te.create_schedule(b.op)
+    shared = s.cache_read(a, "shared", [b])
+    by, bx, y, x = s[b].tile(*b.op.axis, tile, tile)
+    rest, ty = s[b].split(y, factor=8)
+    s[b].reorder(by, bx, ty, x, rest)
+    s[b].unroll(rest)
+    _bind(s[b], by=by, bx=bx, ty=ty, tx=x)
+    s[shared].compute_at(s[b], bx)
+    s[shared].storage_align(shared.op.axis[0], tile, 1)
+    rest, ty = s[shared].split(shared.op.axis[0], factor=8)
+    s[shared].unroll(rest)
+    _bind(s[shared], ty=ty, tx=shared.op.axis[1])
+    return s, [a, b]
+
+
+# -- matrix products
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A float32 product: block tiles of `tile` x `tile`, `depth` of k at a time; 16 x 16 threads
+    with 2 x 2 virtual threads of 4 x 4 elements each; `stages` tiles in flight."""
+
+    tile: int = 128
+    depth: int = 16
+    stages: int = 3
+    inner: int = 4
+
+
+def matmul(n: int, m: int, depth: int, t: Tiles | None = None) -> Program:
+    """C = A B in float32 without tensor cores."""
+    t = t or Tiles()
+    a, b = te.placeholder((n, depth), name="A"), te.placeholder((depth, m), name="B")
+    k = te.reduce_axis((0, depth), "k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    aa, bb = s.cache_read(a, "shared", [c]), s.cache_read(b, "shared", [c])
+    al, bl = s.cache_read(aa, "local", [c]), s.cache_read(bb, "local", [c])
+    cl = s.cache_write(c, "local")
+    by, bx, y, x = s[c].tile(*c.op.axis, t.tile, t.tile)
+    vy, y = s[c].split(y, nparts=t.tile // 64)
+    vx, x = s[c].split(x, nparts=t.tile // 64)
+    ty, y = s[c].split(y, factor=4)
+    tx, x = s[c].split(x, factor=4)
+    s[c].reorder(by, bx, vy, vx, ty, tx, y, x)
+    _bind(s[c], by=by, bx=bx, vy=vy, vx=vx, ty=ty, tx=tx)
+    s[c].vectorize(x)
+    s[c].unroll(y)
+    s[cl].compute_at(s[c], tx)
+    ko, ki = s[cl].split(s[cl].op.reduce_axis[0], factor=t.depth)
+    km, ki = s[cl].split(ki, factor=t.inner)
+    s[cl].reorder(ko, km, ki, *s[cl].op.axis)
+    for axis in (km, ki, *s[cl].op.axis):
+        s[cl].unroll(axis)
+    s[cl].pragma(ko, "software_pipeline_stages", t.stages)
+    s[al].compute_at(s[cl], km)
+    s[bl].compute_at(s[cl], ki)
+    for local in (al, bl):
+        s[local].unroll(local.op.axis[0])
+        s[local].vectorize(local.op.axis[1])
+    for shared in (aa, bb):
+        s[shared].compute_at(s[cl], ko)
+        rest = _spread(s[shared], (16, 16), 4)
+        s[shared].unroll(rest)
+        s[shared].double_buffer()
+        s[shared].pragma(rest, "async_scope")
+    s[aa].storage_align(aa.op.axis[0], 8, 4)
+    return s, [a, b, c]
+
+
+@dataclass(frozen=True)
+class TensorTiles:
+    """A product on tensor cores: block tile, warp tile, depth of a step, tiles in flight."""
+
+    block: tuple[int, int] = (128, 128)
+    warp: tuple[int, int] = (64, 64)
+    depth: int = 16
+    stages: int = 4
+    fragment: tuple[int, int, int] = (16, 16, 16)
+
+
+def tensor_matmul(
+    n: int,
+    m: int,
+    depth: int,
+    dtype: str = "float16",
+    out: str = "float32",
+    t: TensorTiles | None = None,
+) -> Program:
+    """C = A B on tensor cores by WMMA: operands of `dtype`, sums and C of `out`."""
+    t = t or TensorTiles()
+    fm, fn, fk = t.fragment
+    a, b = te.placeholder((n, depth), dtype, "A"), te.placeholder((depth, m), dtype, "B")
+    k = te.reduce_axis((0, depth), "k")
+
+    def product(i: Any, j: Any) -> Any:
+        x, y = a[i, k], b[k, j]
+        return te.sum(x * y if dtype == out else x.astype(out) * y.astype(out), axis=k)
+
+    c = te.compute((n, m), product, name="C")
+    s = te.create_schedule(c.op)
+    aa, bb = s.cache_read(a, "shared", [c]), s.cache_read(b, "shared", [c])
+    af = s.cache_read(aa, "wmma.matrix_a", [c])
+    bf = s.cache_read(bb, "wmma.matrix_b", [c])
+    cf = s.cache_write(c, "wmma.accumulator")
+    by, bx, y, x = s[c].tile(*c.op.axis, *t.block)
+    wy, y = s[c].split(y, factor=t.warp[0])
+    wx, x = s[c].split(x, factor=t.warp[1])
+    y, yi = s[c].split(y, factor=fm)
+    x, xi = s[c].split(x, factor=fn)
+    s[c].reorder(by, bx, wy, wx, y, x, yi, xi)
+    _bind(s[c], by=by, bx=bx, tz=wy, ty=wx)
+    s[c].unroll(y)
+    s[c].unroll(x)
+    s[c].tensorize(yi, wmma_store(t.fragment, out))
+    s[cf].compute_at(s[c], wx)
+    ko, ki = s[cf].split(s[cf].op.reduce_axis[0], factor=t.depth)
+    km, ki = s[cf].split(ki, factor=fk)
+    y, yi = s[cf].split(s[cf].op.axis[0], factor=fm)
+    x, xi = s[cf].split(s[cf].op.axis[1], factor=fn)
+    s[cf].reorder(ko, km, y, x, yi, xi, ki)
+    for axis in (km, y, x):
+        s[cf].unroll(axis)
+    s[cf].tensorize(yi, wmma_gemm(t.fragment, dtype, out))
+    if t.stages > 1:
+        s[cf].pragma(ko, "software_pipeline_stages", t.stages)
+    warps = (t.block[0] // t.warp[0], t.block[1] // t.warp[1])
+    for role, f, (rows, columns) in (("a", af, (fm, fk)), ("b", bf, (fk, fn))):
+        s[f].compute_at(s[cf], km)
+        i, ii = s[f].split(f.op.axis[0], factor=rows)
+        j, jj = s[f].split(f.op.axis[1], factor=columns)
+        s[f].reorder(i, j, ii, jj)
+        s[f].unroll(i)
+        s[f].unroll(j)
+        s[f].tensorize(ii, wmma_load(role, t.fragment, dtype))
+    bits = {"float16": 16, "bfloat16": 16, "float32": 32, "int8": 8, "uint8": 8}[dtype]
+    for shared in (aa, bb):
+        s[shared].compute_at(s[cf], ko)
+        s[shared].storage_align(shared.op.axis[0], 256 // bits, 128 // bits)
+        rest = _spread(s[shared], (*warps, 32), 128 // bits)
+        s[shared].unroll(rest)
+        if t.stages > 1:
+            s[shared].double_buffer()
+        s[shared].pragma(rest, "async_scope")
+    return s, [a, b, c]

@@ -1,0 +1,175 @@
+"""Tensor intrinsics of NVIDIA's tensor cores by WMMA fragments (CUDA C++ Programming Guide, "Warp
+Matrix Functions").
+
+A stage in scope "wmma.matrix_a", "wmma.matrix_b" or "wmma.accumulator" is an array of fragments:
+its last two dimensions are cut into tiles of the fragment's size, and tensorize replaces the loops
+over one tile. Shapes (m, n, k) and types:
+
+    float16, to float16 or float32    (16, 16, 16), (32, 8, 16), (8, 32, 16)    sm_75
+    int8, uint8, to int32             (16, 16, 16), (32, 8, 16), (8, 32, 16)    sm_75
+    bfloat16, to float32              (16, 16, 16), (32, 8, 16), (8, 32, 16)    sm_80
+    float32 as tf32, to float32       (16, 16, 8)                               sm_80
+
+`layout` "row_major" is an operand with neighbours along its second index as A[i, k] and B[k, j]
+have it; "col_major" is the operand stored the other way round: A[k, i], B[j, k].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.errors import ScheduleError
+from ...loopir.buffer import Buffer, decl_buffer
+from ...loopir.calls import call_intrin
+from ...loopir.expr import StringImm, Var, const
+from ...loopir.stmt import Evaluate, Stmt
+from ...tensor.axes import reduce_axis
+from ...tensor.compute import compute, placeholder
+from ...tensor.intrin import decl_tensor_intrin
+from ...tensor.reduce import sum as reduce_sum
+
+Shape = tuple[int, int, int]
+
+_OUTPUTS = {
+    "float16": ("float16", "float32"),
+    "bfloat16": ("float32",),
+    "float32": ("float32",),
+    "int8": ("int32",),
+    "uint8": ("int32",),
+}
+_LAYOUTS = ("row_major", "col_major")
+
+
+def wmma_load(
+    role: str,
+    shape: Shape = (16, 16, 16),
+    dtype: str = "float16",
+    layout: str = "row_major",
+    scope: str = "shared",
+) -> Any:
+    """Loads one tile of operand `role` ("a" or "b") from memory of `scope` into a fragment.
+
+    For the stage that `cache_read(x, "wmma.matrix_a", ...)` makes; rows in memory may lie apart.
+    """
+    if role not in ("a", "b"):
+        raise ScheduleError(f"wmma_load: an operand is 'a' or 'b', not {role!r}")
+    size = _operand(role, shape, layout)
+    x = placeholder(size, dtype, "x")
+    y = compute(size, lambda i, j: x[i, j], name="fragment")
+    source = _declare(size, dtype, scope)
+    target = _declare(size, dtype, f"wmma.matrix_{role}")
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        memory, f = ins[0], outs[0]
+        pointer = memory.access_ptr("r")
+        where = (f.data, *shape, _tile(f, size), pointer, memory.strides[0], StringImm(layout))
+        return _emit("tvm_load_matrix_sync", *where)
+
+    return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name=f"wmma_load_{role}")
+
+
+def wmma_store(shape: Shape = (16, 16, 16), dtype: str = "float32", scope: str = "global") -> Any:
+    """Stores one accumulator to row-major memory of `scope`, whose rows may lie apart."""
+    size = (shape[0], shape[1])
+    x = placeholder(size, dtype, "x")
+    y = compute(size, lambda i, j: x[i, j], name="tile")
+    source = _declare(size, dtype, "wmma.accumulator")
+    target = _declare(size, dtype, scope)
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        f, memory = ins[0], outs[0]
+        pointer = memory.access_ptr("w")
+        where = (f.data, *shape, _tile(f, size), pointer, memory.strides[0])
+        return _emit("tvm_store_matrix_sync", *where, StringImm("row_major"))
+
+    return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name="wmma_store")
+
+
+def wmma_fill(
+    value: float = 0.0, shape: Shape = (16, 16, 16), dtype: str = "float32"
+) -> Any:
+    """Fills one accumulator with a number."""
+    size = (shape[0], shape[1])
+    y = compute(size, lambda i, j: const(value, dtype), name="fill")
+    target = _declare(size, dtype, "wmma.accumulator")
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        f = outs[0]
+        return _emit("tvm_fill_fragment", f.data, *shape, _tile(f, size), const(value, dtype))
+
+    return decl_tensor_intrin(y.op, body, binds={y: target}, name="wmma_fill")
+
+
+def wmma_gemm(
+    shape: Shape = (16, 16, 16),
+    dtype: str = "float16",
+    out_dtype: str = "float32",
+    a_layout: str = "row_major",
+    b_layout: str = "row_major",
+) -> Any:
+    """Multiplies fragments: a sum over k of products that are cast to `out_dtype`.
+
+    For a stage made by `cache_write(c, "wmma.accumulator")` of
+
+        compute((n, m), lambda i, j: te.sum(A[i, k].astype(out) * B[k, j].astype(out), axis=k))
+
+    without casts where `dtype` is `out_dtype`; indices of an operand that is "col_major" are
+    exchanged. ScheduleError where tensor cores have no such product.
+    """
+    if out_dtype not in _OUTPUTS.get(dtype, ()):
+        known = ", ".join(f"{a} to {' or '.join(b)}" for a, b in _OUTPUTS.items())
+        raise ScheduleError(f"wmma_gemm: no product of {dtype} gives {out_dtype}; there are {known}")
+    m, n, depth = shape
+    sizes = [_operand("a", shape, a_layout), _operand("b", shape, b_layout)]
+    a, b = placeholder(sizes[0], dtype, "a"), placeholder(sizes[1], dtype, "b")
+    k = reduce_axis((0, depth), "k")
+
+    def product(i: Any, j: Any) -> Any:
+        x = a[i, k] if a_layout == "row_major" else a[k, i]
+        y = b[k, j] if b_layout == "row_major" else b[j, k]
+        if dtype != out_dtype:
+            x, y = x.astype(out_dtype), y.astype(out_dtype)
+        return reduce_sum(x * y, axis=k)
+
+    c = compute((m, n), product, name="product")
+    fa = _declare(sizes[0], dtype, "wmma.matrix_a")
+    fb = _declare(sizes[1], dtype, "wmma.matrix_b")
+    fc = _declare((m, n), out_dtype, "wmma.accumulator")
+
+    def body(ins: Any, outs: Any) -> tuple[Stmt, Stmt, Stmt]:
+        x, y, z = ins[0], ins[1], outs[0]
+        own = (z.data, _tile(z, (m, n)))
+        pairs = (*own, x.data, _tile(x, sizes[0]), y.data, _tile(y, sizes[1]), *own)
+        zero = const(0, out_dtype)
+        fill = _emit("tvm_fill_fragment", z.data, *shape, _tile(z, (m, n)), zero)
+        multiply = _emit("tvm_mma_sync", *pairs)
+        return multiply, fill, multiply
+
+    return decl_tensor_intrin(c.op, body, binds={a: fa, b: fb, c: fc}, name="wmma_gemm")
+
+
+def _operand(role: str, shape: Shape, layout: str) -> tuple[int, int]:
+    """Rows and columns of an operand's tile as it lies in memory."""
+    if layout not in _LAYOUTS:
+        raise ScheduleError(f"a layout is one of {', '.join(_LAYOUTS)}, not {layout!r}")
+    m, n, k = shape
+    rows, columns = (m, k) if role == "a" else (k, n)
+    return (rows, columns) if layout == "row_major" else (columns, rows)
+
+
+def _declare(size: tuple[int, int], dtype: str, scope: str) -> Buffer:
+    """A tile whose rows may lie apart, at any multiple of 8 elements."""
+    stride = Var("stride", "int32")
+    return decl_buffer(size, dtype, "tile", None, [stride, 1], None, scope, 32, 8)
+
+
+def _tile(f: Buffer, size: tuple[int, int]) -> Any:
+    """The number of a fragment among those of its array, row of tiles by row of tiles."""
+    rows, columns = size
+    stride, offset = f.strides[0], f.elem_offset
+    line = stride * rows
+    return offset // line * (stride // columns) + offset % line // columns
+
+
+def _emit(name: str, *args: Any) -> Stmt:
+    return Evaluate(call_intrin("handle", f"tir.{name}", *args))
