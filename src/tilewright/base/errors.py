@@ -13,15 +13,19 @@ class MissingFunctionError(TilewrightError, AttributeError, ValueError):
     """There is no function of that name, in a module or in the registry."""
 
 
-class ScheduleError(TilewrightError):
+class UsageError(TilewrightError, ValueError):
+    """A function was called with values that do not fit together."""
+
+
+class ScheduleError(TilewrightError, ValueError):
     """A schedule primitive was used in a way that would be illegal."""
 
 
-class CompileError(TilewrightError):
+class CompileError(TilewrightError, ValueError):
     """A program could not be lowered, or code could not be generated for the target."""
 
 
-class TargetError(TilewrightError):
+class TargetError(TilewrightError, ValueError):
     """An unknown target, CPU or feature, or something that the target lacks."""
 
 

@@ -162,12 +162,15 @@ class Allocate(Stmt):
     __slots__ = ("annotations", "body", "buffer")
     _fields = ("buffer", "body", "annotations")
 
-    def __init__(
-        self, buffer: Buffer, body: Stmt, annotations: Mapping[str, Any] | None = None
-    ) -> None:
-        self.buffer = buffer
-        self.body = body
-        self.annotations = dict(annotations) if annotations else {}
+    def __init__(self, buffer: Any, *args: Any, annotations: Any = None, **fields: Any) -> None:
+        """`Allocate(buffer, body, annotations)`, or as TVM has it, by the memory's variable:
+        `Allocate(buffer_var, dtype, extents, condition, body, annotations)`."""
+        if isinstance(buffer, Var):
+            buffer, args = _allocated(buffer, args, fields)
+        values = {**dict(zip(("body", "annotations"), args)), **fields}
+        self.buffer: Buffer = buffer
+        self.body: Stmt = values["body"]
+        self.annotations: dict[str, Any] = dict(annotations or values.get("annotations") or {})
 
     @property
     def buffer_var(self) -> Var:
@@ -180,6 +183,17 @@ class Allocate(Stmt):
     @property
     def dtype(self) -> str:
         return self.buffer.dtype
+
+
+def _allocated(data: Var, args: Sequence[Any], fields: dict[str, Any]) -> tuple[Buffer, Any]:
+    """Buffer and remaining arguments of an allocation that names its memory's variable."""
+    names = ("dtype", "extents", "condition", "body", "annotations")
+    given = {**dict(zip(names, args)), **fields}
+    fields.clear()
+    if not isinstance(given["condition"], bool) and not given["condition"]:
+        raise OperandError(f"the allocation of {data.name} is never made: its condition is false")
+    buffer = Buffer(given["extents"], given["dtype"], data.name, data=data)
+    return buffer, (given["body"], given.get("annotations"))
 
 
 class SeqStmt(Stmt):
@@ -234,8 +248,12 @@ class PrimFunc(Node):
         body: Stmt,
         buffer_map: Mapping[Var, Buffer] | None = None,
         attrs: Mapping[str, Any] | None = None,
+        *,
+        ret_type: object = None,
+        span: object = None,
     ) -> None:
-        """A buffer among `params` stands for a handle to it."""
+        """A buffer among `params` stands for a handle to it. `ret_type` and `span` are accepted for
+        TVM's sake."""
         self.buffer_map = dict(buffer_map) if buffer_map else {}
         self.params = tuple(p if isinstance(p, Var) else self._handle(p) for p in params)
         self.body = body

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..base.dtype import canonical, parse
-from ..base.errors import TilewrightError
+from ..base.errors import UsageError
 from ..loopir.expr import SizeVar, Var, convert
 from ..loopir.iter import IterVar, Range
 from .arguments import check_name
@@ -37,7 +37,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: object = N
     if isinstance(dom, str):
         dom, tag = None, dom
     if not tag:
-        raise TilewrightError("tag must be given as Positional or keyword argument")
+        raise UsageError("tag must be given as Positional or keyword argument")
     return IterVar(None if dom is None else _domain(dom), name or tag, IterVar.ThreadIndex, tag)
 
 
@@ -46,10 +46,10 @@ def _domain(dom: Any) -> Range:
         return dom
     ends = dom if isinstance(dom, (tuple, list)) else (0, dom)
     if len(ends) != 2:
-        raise TilewrightError(f"the domain of an axis is (begin, end), got {dom!r}")
+        raise UsageError(f"the domain of an axis is (begin, end), got {dom!r}")
     for end in ends:
         if not parse(convert(end).dtype).is_integer:
-            raise TilewrightError(f"the domain of an axis holds integers, got {end!r}")
+            raise UsageError(f"the domain of an axis holds integers, got {end!r}")
     return Range(ends[0], ends[1])
 
 
@@ -89,5 +89,5 @@ def scoped_tag(tag: str) -> str:
     if scope is None:
         return tag
     if tag:
-        raise TilewrightError(f"nested tag is not allowed for now: {tag!r} inside {scope.tag!r}")
+        raise UsageError(f"nested tag is not allowed for now: {tag!r} inside {scope.tag!r}")
     return scope.tag

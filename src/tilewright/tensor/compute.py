@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..base.dtype import canonical, parse
-from ..base.errors import OperandError, TilewrightError
+from ..base.errors import OperandError, UsageError
 from ..loopir.expr import PrimExpr, convert
 from ..loopir.iter import IterVar, Range, Reduce
 from ..loopir.visit import children, post_order_visit
@@ -48,7 +48,7 @@ def compute(
     extents = as_shape(shape)
     names = axis_names(fcompute, len(extents), varargs_names)
     if len(names) > len(extents):
-        raise TilewrightError(
+        raise UsageError(
             "Number of args to fcompute does not match dimension, "
             f"args={len(names)}, dimension={len(extents)}, of compute {name!r}"
         )
@@ -94,20 +94,20 @@ def axis_names(
         if p.kind is p.VAR_POSITIONAL:
             varargs = True
         elif p.kind is p.VAR_KEYWORD:
-            raise TilewrightError("Variable keyword arguments not supported in fcompute")
+            raise UsageError("Variable keyword arguments not supported in fcompute")
         elif p.default is not p.empty:
             continue
         elif p.kind in _POSITIONAL:
             named.append(p.name)
         else:
-            raise TilewrightError(f"Keyword arguments are not supported in fcompute: {p.name}")
+            raise UsageError(f"Keyword arguments are not supported in fcompute: {p.name}")
     if not varargs:
         return named
     remaining = max(0, ndim - len(named))
     if varargs_names is None:
         return named + [f"i{i}" for i in range(remaining)]
     if len(varargs_names) != remaining:
-        raise TilewrightError(
+        raise UsageError(
             f"varargs_names must name the {remaining} remaining dimensions, got {varargs_names}"
         )
     return named + list(varargs_names)
@@ -117,16 +117,14 @@ def element_exprs(name: str, body: Any) -> list[PrimExpr]:
     """What an fcompute gave, as expressions."""
     parts = list(body) if isinstance(body, (list, tuple)) else [body]
     if not parts:
-        raise TilewrightError(f"compute {name!r}: fcompute gave no value")
+        raise UsageError(f"compute {name!r}: fcompute gave no value")
     try:
         exprs = [convert(p) for p in parts]
     except OperandError as error:
-        raise TilewrightError(
-            f"compute {name!r}: fcompute must give expressions: {error}"
-        ) from None
+        raise UsageError(f"compute {name!r}: fcompute must give expressions: {error}") from None
     for e in exprs:
         if parse(e.dtype).is_handle:
-            raise TilewrightError(f"compute {name!r}: fcompute must give numbers, got {e}")
+            raise UsageError(f"compute {name!r}: fcompute must give numbers, got {e}")
     return exprs
 
 
@@ -135,12 +133,12 @@ def check_compute(op: ComputeOp) -> None:
     first = op.body[0]
     for e in op.body:
         if isinstance(e, Reduce) != isinstance(first, Reduce):
-            raise TilewrightError(
+            raise UsageError(
                 "All ComputeOp should be consistent with being Reduce operation or not. "
                 f"(compute {op.name!r})"
             )
         if isinstance(e, Reduce) and isinstance(first, Reduce) and not same_reduce(e, first):
-            raise TilewrightError(
+            raise UsageError(
                 "The Reduce inputs of ComputeOp should have the same attribute except value_index: "
                 f"the outputs of compute {op.name!r} reduce different things"
             )
@@ -150,7 +148,7 @@ def check_compute(op: ComputeOp) -> None:
 
 def _refuse_reduce(e: Any) -> None:
     if type(e) is Reduce:
-        raise TilewrightError(
+        raise UsageError(
             "Reductions are only allowed at the top level of compute. "
             f"Please create another tensor for further composition. (found {e})"
         )

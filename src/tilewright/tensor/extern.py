@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..base.dtype import canonical
-from ..base.errors import TilewrightError
+from ..base.errors import UsageError
 from ..loopir.buffer import Buffer, decl_buffer
 from ..loopir.expr import BufferLoad, PrimExpr, Var
 from ..loopir.stmt import BufferStore, PrimFunc, Stmt
@@ -46,20 +46,18 @@ def extern(
     if ins is None:
         ins = [_declare(t.shape, t.dtype, t.op.name) for t in tensors]
     elif len(ins) != len(tensors):
-        raise TilewrightError(
-            f"Number of inputs and in_buffers mismatch: {len(tensors)} vs {len(ins)}."
-        )
+        raise UsageError(f"Number of inputs and in_buffers mismatch: {len(tensors)} vs {len(ins)}.")
     if outs is None:
         dtypes = _dtypes(dtype, tensors, len(shapes))
         outs = [_declare(s, t, name) for s, t in zip(shapes, dtypes)]
     elif len(outs) != len(shapes):
-        raise TilewrightError(
+        raise UsageError(
             f"Number of outputs and out_buffers mismatch: {len(shapes)} vs {len(outs)}."
         )
     body = fcompute(ins, outs)
     if not isinstance(body, (PrimExpr, Stmt)):
         called = getattr(fcompute, "__name__", "fcompute")
-        raise TilewrightError(
+        raise UsageError(
             f"Function '{called}' should return PrimExpr or Stmt, "
             f"but it returned '{type(body).__name__}'"
         )
@@ -85,7 +83,7 @@ def _dtypes(dtype: Any, tensors: Sequence[Tensor], count: int) -> list[str]:
     if dtype is None:
         found = dict.fromkeys(t.dtype for t in tensors)
         if len(found) != 1:
-            raise TilewrightError(
+            raise UsageError(
                 "Cannot infer output type, please provide dtype argument "
                 f"(the inputs are {', '.join(found) or 'none'})"
             )
@@ -94,7 +92,7 @@ def _dtypes(dtype: Any, tensors: Sequence[Tensor], count: int) -> list[str]:
     if len(dtypes) == 1:
         dtypes *= count
     if len(dtypes) != count:
-        raise TilewrightError(f"{count} shapes, but {len(dtypes)} dtypes")
+        raise UsageError(f"{count} shapes, but {len(dtypes)} dtypes")
     return dtypes
 
 
@@ -115,16 +113,16 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
         outputs = [written[-1]]
     ins = [b for b in read if b not in outputs]
     if not outputs:
-        raise TilewrightError("PrimFunc has no output buffers")
+        raise UsageError("PrimFunc has no output buffers")
     if len(ins) != len(input_tensors):
-        raise TilewrightError(
+        raise UsageError(
             "The number of provided input input_tensors does not match the number of input buffers "
             f"in the primfunc: {len(input_tensors)} and {len(ins)}"
         )
     for tensor, buffer in zip(input_tensors, ins):
         fits = tensor.ndim == buffer.ndim and tensor.dtype == buffer.dtype
         if not fits or not all(same_extent(a, b) for a, b in zip(tensor.shape, buffer.shape)):
-            raise TilewrightError(
+            raise UsageError(
                 "The input input_tensors provided do not match the input buffers in the primfunc: "
                 f"{tensor!r} of {tensor.dtype} and {buffer!r}"
             )

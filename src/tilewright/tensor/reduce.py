@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.dtype import parse
-from ..base.errors import TilewrightError
+from ..base.errors import UsageError
 from ..loopir import expr as E
 from ..loopir import op as tir
 from ..loopir import operators as O
@@ -69,9 +69,7 @@ def comm_reducer(
             if operand is not None:
                 result = fcombine(result, operand)
         if result is NotImplemented:
-            raise TilewrightError(
-                f"{name} of whole tensors: give elements, such as A[i], and an axis"
-            )
+            raise UsageError(f"{name} of whole tensors: give elements, such as A[i], and an axis")
         return result
 
     reducer.__name__ = reducer.__qualname__ = name
@@ -83,35 +81,33 @@ def _reduction(name: str, args: Sequence[Any], named: dict[str, Any]) -> dict[st
     """The arguments axis, where and init of a reduction."""
     given = dict(zip(("axis", "where", "init"), args))
     if len(args) > 3 or not named.keys() <= {"axis", "where", "init"} - given.keys():
-        raise TilewrightError(
-            f"{name} takes expr, axis, where and init, got {[*args, *named.items()]}"
-        )
+        raise UsageError(f"{name} takes expr, axis, where and init, got {[*args, *named.items()]}")
     given = {"where": None, "init": None, **given, **named}
     axis = given.get("axis")
     if not isinstance(axis, (IterVar, list, tuple)):
-        raise TilewrightError(f"{name}: axis must be made by te.reduce_axis, got {axis!r}")
+        raise UsageError(f"{name}: axis must be made by te.reduce_axis, got {axis!r}")
     return given
 
 
 def _two_names(fcombine: Callable[..., Any]) -> tuple[str, str]:
     names = list(inspect.signature(fcombine).parameters)
     if len(names) != 2:
-        raise TilewrightError(f"fcombine of a reducer takes two arguments, got {names}")
+        raise UsageError(f"fcombine of a reducer takes two arguments, got {names}")
     return names[0], names[1]
 
 
 def _check_axes(name: str, axes: Sequence[Any]) -> None:
     for a in axes:
         if not isinstance(a, IterVar) or a.iter_type != IterVar.CommReduce:
-            raise TilewrightError(f"{name}: axis must be made by te.reduce_axis, got {a!r}")
+            raise UsageError(f"{name}: axis must be made by te.reduce_axis, got {a!r}")
     if len(set(axes)) != len(axes):
-        raise TilewrightError(f"{name}: the same axis stands twice in {axes}")
+        raise UsageError(f"{name}: the same axis stands twice in {axes}")
 
 
 def _typed(name: str, values: Any, dtypes: Sequence[str]) -> list[PrimExpr]:
     """A combiner's values, one of each dtype; plain numbers take it, other types are an error."""
     if not isinstance(values, (list, tuple)) or len(values) != len(dtypes):
-        raise TilewrightError(
+        raise UsageError(
             f"{name}: fcombine and fidentity must give {len(dtypes)} values, got {values!r}"
         )
     result = []
@@ -121,7 +117,7 @@ def _typed(name: str, values: Any, dtypes: Sequence[str]) -> list[PrimExpr]:
         e = convert(value)
         if e.dtype != dtype:
             if not E.is_const(e):
-                raise TilewrightError(f"{name}: {e} is {e.dtype}, the values reduced are {dtype}")
+                raise UsageError(f"{name}: {e} is {e.dtype}, the values reduced are {dtype}")
             e = E.cast(dtype, e)
         result.append(e)
     return result
@@ -132,14 +128,14 @@ def _starts(init: Any, dtypes: Sequence[str]) -> list[PrimExpr]:
         return []
     values = list(init) if isinstance(init, (list, tuple)) else [init]
     if len(values) != len(dtypes):
-        raise TilewrightError(
+        raise UsageError(
             f"Number of inits should match number of exprs: {len(values)} and {len(dtypes)}"
         )
     result: list[PrimExpr] = []
     for value, dtype in zip(values, dtypes):
         e = E.cast(dtype, value) if E.is_const(convert(value)) else convert(value)
         if not isinstance(e, (IntImm, FloatImm, ProducerLoad)) or e.dtype != dtype:
-            raise TilewrightError(
+            raise UsageError(
                 "init can only be a IntImm, FloatImm or ProducerLoad of the reduced type "
                 f"{dtype}, but received {e} of type {e.dtype}"
             )
@@ -201,7 +197,7 @@ def _over(
     name: str, reducer: Callable[..., Any], args: Sequence[Any], axis: Any, where: Any
 ) -> Any:
     if len(args) != 1:
-        raise TilewrightError(f"{name} over an axis takes one condition, got {len(args)}")
+        raise UsageError(f"{name} over an axis takes one condition, got {len(args)}")
     return reducer(O.as_bool(args[0]), axis=axis, where=where)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.errors import TilewrightError
+from ..base.errors import UsageError
 from ..loopir.iter import IterVar, Range
 from .axes import scoped_tag
 from .extents import same_extent
@@ -33,7 +33,7 @@ def scan(
     tag = scoped_tag(tag)
     inits, updates, states = _several(init), _several(update), _several(state_placeholder)
     if not len(inits) == len(updates) == len(states) or not inits:
-        raise TilewrightError(
+        raise UsageError(
             "init, update, state_placeholder must have same length, got "
             f"{len(inits)}, {len(updates)}, {len(states)}"
         )
@@ -54,27 +54,27 @@ def _several(item: Any) -> Sequence[Tensor]:
     tensors = list(item) if isinstance(item, (list, tuple)) else [item]
     for t in tensors:
         if not isinstance(t, Tensor):
-            raise TilewrightError(f"scan works on tensors, got {t!r}")
+            raise UsageError(f"scan works on tensors, got {t!r}")
     return tensors
 
 
 def _check(init: Tensor, update: Tensor, state: Tensor) -> None:
     if not isinstance(state.op, PlaceholderOp):
-        raise TilewrightError(f"state_placeholder {state!r} must be made by te.placeholder")
+        raise UsageError(f"state_placeholder {state!r} must be made by te.placeholder")
     for t in (init, update):
         if t.dtype != state.dtype:
-            raise TilewrightError(
+            raise UsageError(
                 f"{t!r} is {t.dtype}, but state_placeholder {state.name} is {state.dtype}"
             )
     if not state.ndim:
-        raise TilewrightError(f"state_placeholder {state!r} needs a dimension to scan along")
+        raise UsageError(f"state_placeholder {state!r} needs a dimension to scan along")
     if init.ndim != state.ndim:
-        raise TilewrightError(
+        raise UsageError(
             "The dimension of init need to match state_placeholder: "
             f"{init!r} has {init.ndim}, {state!r} {state.ndim}"
         )
     if update.ndim != state.ndim:
-        raise TilewrightError(
+        raise UsageError(
             "The update.ndim need to be state_placeholder.ndim: "
             f"{update!r} has {update.ndim}, {state!r} {state.ndim}"
         )
@@ -89,6 +89,6 @@ def _check(init: Tensor, update: Tensor, state: Tensor) -> None:
 
 def _same(what: str, a: Tensor, i: int, b: Tensor, j: int) -> None:
     if not same_extent(a.shape[i], b.shape[j]):
-        raise TilewrightError(
+        raise UsageError(
             f"{what}: extents differ: dimension {i} of {a!r} and dimension {j} of {b!r}"
         )
