@@ -153,6 +153,8 @@ def test_what_build_is_given():
         refused(lambda x=args: tvm.build(s, x), "needs its arguments: lower(s, [A, B, C])")
     for arg in (None, 3, "A", b.op, [a]):
         refused(lambda x=arg: tvm.build(s, [a, x]), "an argument is a Tensor, Buffer or Var, got")
+    foreign = te.compute((4,), lambda i: a[i] + 2.0, name="F")
+    refused(lambda: tvm.build(s, [a, foreign]), "F is no tensor of this schedule", "has A, B")
     for name in (None, 3, ["f"]):
         refused(lambda n=name: tvm.build(s, [a, b], name=n), "the name of a function must be text")
     refused(lambda: tvm.transform.PassContext(config=3), "config is a dictionary of options, got 3")

@@ -125,6 +125,12 @@ def _plan_argument(
         buffer, tensors = arg, [t for t, b in binds.items() if b is arg]
     elif isinstance(arg, Tensor):
         stage = sch.stage_of.get(arg.op)
+        if stage is None and not isinstance(arg.op, PlaceholderOp):
+            known = ", ".join(s.name for s in sch.stages)
+            raise CompileError(
+                f"argument {arg.op.name} is no tensor of this schedule, so nothing would compute "
+                f"it; the schedule has {known}"
+            )
         t = arg if stage is None else stage.op.output(arg.value_index)
         layout = stage.layout if stage is not None else None
         bound = binds.get(arg)
