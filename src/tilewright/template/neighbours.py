@@ -45,11 +45,12 @@ def _find_splits(knob: SplitSpace) -> list[list[int]]:
 def _split_moves(inner: tuple[int, ...], primes: Iterable[int]) -> Iterable[tuple[int, ...]]:
     levels = range(len(inner))
     for prime in primes:
-        smaller = [_scaled(inner, i, 1, prime) for i in levels if inner[i] % prime == 0]
-        yield from smaller
         yield from (_scaled(inner, i, prime, 1) for i in levels)
-        for less in smaller:
-            yield from (_scaled(less, i, prime, 1) for i in levels)
+        for i in levels:
+            if inner[i] % prime == 0:
+                less = _scaled(inner, i, 1, prime)
+                yield less
+                yield from (_scaled(less, j, prime, 1) for j in levels if j != i)
 
 
 def _scaled(inner: tuple[int, ...], place: int, times: int, by: int) -> tuple[int, ...]:

@@ -319,3 +319,22 @@ def test_building_with_the_best(tmp_path: Path) -> None:
     out = np.zeros(16, "float32")
     function(np.arange(16, dtype="float32"), out)
     assert (out == 2 * np.arange(16)).all()
+
+
+def test_neighbours_are_one_step_away() -> None:
+    from tilewright.autotvm.task.space import AnnotateSpace, ReorderSpace, SplitSpace
+    from tilewright.template.neighbours import neighbour_table
+
+    split = SplitSpace(12, num_outputs=3)
+    table = neighbour_table(split)
+    sizes = [tuple(e.size[1:]) for e in split.entities]
+    near = {sizes[i] for i in table[sizes.index((2, 3))]}
+    assert near == {(1, 3), (2, 1), (4, 3), (2, 6), (1, 6), (6, 1)}
+    order = ReorderSpace([0, 1, 2], "all")
+    for k, row in enumerate(neighbour_table(order)):
+        for i in row:
+            pairs = zip(order[k].perm, order[i].perm)
+            assert sum(a != b for a, b in pairs) == 2
+    anns = AnnotateSpace([0, 1], "try_unroll_vec")
+    for k, row in enumerate(neighbour_table(anns)):
+        assert {sum(a != b for a, b in zip(anns[k].anns, anns[i].anns)) for i in row} == {1}
