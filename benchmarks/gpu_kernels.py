@@ -55,8 +55,8 @@ def row_sum(n: int, m: int, threads: int = 256) -> Program:
     k = te.reduce_axis((0, m), "k")
     b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
     s = te.create_schedule(b.op)
-    rest, lanes = s[b].split(k, factor=4)
-    steps, thread = s[b].split(rest, factor=threads)
+    rest = s[b].split(k, factor=4)[0]
+    thread = s[b].split(rest, factor=threads)[1]
     part = s.rfactor(b, thread)
     row = s.cache_read(a, "local", [part])
     _bind(s[b], bx=s[b].op.axis[0])
@@ -100,7 +100,7 @@ class Tiles:
     with 2 x 2 virtual threads of 4 x 4 elements each; `stages` tiles in flight."""
 
     tile: int = 128
-    depth: int = 16
+    depth: int = 8
     stages: int = 3
     inner: int = 4
 

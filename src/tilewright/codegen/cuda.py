@@ -234,6 +234,8 @@ class CudaPrinter(CLanguage):
         name = self.names.define(buffer.data, buffer.data.name)
         size *= t.lanes
         align = "__align__(16) " if buffer.data in self.by_vectors or t.lanes > 1 else ""
+        if self.fragments and scope == "shared":
+            align = "__align__(32) "  # what loads of fragments need
         known = 16 if align else t.nbytes
         text = f"{align}{self.memory_type(t.element)} {name}[{size}];"
         if scope == "shared":

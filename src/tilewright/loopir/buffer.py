@@ -129,8 +129,12 @@ class Buffer(Node):
         if isinstance(access_mask, str):
             access_mask = sum({"r": 1, "w": 2}[c] for c in access_mask)
         size: PrimExpr = const(1)
-        for d in self.shape:
-            size = size * d
+        if self.strides:
+            for d, stride in zip(self.shape, self.strides):
+                size = size + (d - 1) * stride
+        else:
+            for d in self.shape:
+                size = size * d
         total = convert(extent) if extent is not None else size - offset
         pointee = const(0, parse(self.dtype).with_lanes(content_lanes))
         start = self.elem_offset + convert(offset)

@@ -13,6 +13,7 @@ from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import nodes
 from ..target.target import Target
+from .software_pipeline import COMMIT_SCOPE, WAIT_SCOPE
 from .statement_accesses import ASYNC_SCOPES, is_barrier
 
 COPY, COMMIT, WAIT = "tir.ptx_cp_async", "tir.ptx_commit_group", "tir.ptx_wait_group"
@@ -25,28 +26,37 @@ def inject_async_copy(func: S.PrimFunc, target: Target) -> S.PrimFunc:
     `s[AA].pragma(s[AA].op.axis[0], "async_scope")` asks for it, for a stage that copies an array
     on the device to shared memory, element by element or in vectors, with zeros in the place of
     what a condition leaves out. Together with `double_buffer` the copy of the next tile runs
-    while this one is computed with. Stores that are no such copies stay what they are, as do all
+    while this one is computed with; the pragma "software_pipeline_stages" says how
+    many tiles are under way at once. Stores that are no such copies stay what they are, as do all
     where the target is not CUDA (OpenCL has no such copies; before sm_80 CUDA copies at once).
 
     Needs the barriers of sync_threads, which also separates a thread's own copies from its reads.
     Guarantees that every barrier stands behind a wait for the copies before it. Stands right
     after sync_threads.
     """
-    if not any(type(s) is S.AttrStmt and s.attr_key in ASYNC_SCOPES for s in nodes(func.body)):
+    marks = (*ASYNC_SCOPES, COMMIT_SCOPE, WAIT_SCOPE)
+    if not any(type(s) is S.AttrStmt and s.attr_key in marks for s in nodes(func.body)):
         return func
     copies = _Copies(target.kind.name == "cuda")
     body = copies.stmt(func.body)
-    return func.with_body(_Waits().stmt(body) if copies.count else body)
+    return func.with_body(_Waits(copies.count > 0, copies.loose).stmt(body))
 
 
 class _Copies(Rewriter):
     def __init__(self, able: bool) -> None:
         self.able = able
         self.inside = False
+        self.committed = False
         self.count = 0
+        self.loose = False  # whether there are copies that no pipeline commits
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key == COMMIT_SCOPE:
+            self.committed = True
+            new = super()._attr(s)
+            self.committed = False
+            return new
         if s.attr_key not in ASYNC_SCOPES:
             return super()._attr(s)
         if self.inside or not self.able:
@@ -62,6 +72,7 @@ class _Copies(Rewriter):
         if copy is None:
             return s
         self.count += 1
+        self.loose = self.loose or not self.committed
         return copy
 
 
@@ -118,6 +129,24 @@ def _start(indices: Any, lanes: int) -> Any:
 
 
 class _Waits(Rewriter):
+    """Barriers wait for all copies that no pipeline commits; those of a pipeline for as many
+    groups as it says. Where nothing is copied late, the attributes go."""
+
+    def __init__(self, late: bool, loose: bool) -> None:
+        self.late, self.loose = late, loose
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key == COMMIT_SCOPE:
+            body = self.stmt(s.body)
+            return S.seq(body, _call("", COMMIT)) if self.late else body
+        if s.attr_key == WAIT_SCOPE and type(s.body) is S.AttrStmt:
+            barrier, most = s.body.body, s.body.value
+            return S.seq(_call("", WAIT, most), barrier) if self.late else barrier
+        return super()._attr(s)
+
     @handles(S.Evaluate)
     def _evaluate(self, s: S.Evaluate) -> Any:
-        return S.seq(_call("", COMMIT), _call("", WAIT, const(0)), s) if is_barrier(s) else s
+        if self.loose and is_barrier(s):
+            return S.seq(_call("", COMMIT), _call("", WAIT, const(0)), s)
+        return s

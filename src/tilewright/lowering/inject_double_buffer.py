@@ -6,15 +6,14 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
 from ..loopir.op import likely
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import Folder, fold_pair, fresh_copy
+from .copies import fold_pair
+from .fill_ahead import SCOPE, Ahead, Fill, fills_of
 from .options import LowerOptions
-
-SCOPE = "double_buffer_scope"
+from .software_pipeline import STAGES, pipelined
 
 
 def inject_double_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -30,7 +29,8 @@ def inject_double_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
     `double_buffer_split_loop` = 0 keeps one loop with a condition around the filling; k > 1 takes k
     steps of the loop at a time. A buffer that is not filled directly inside a serial loop, or
-    filled from what the loop itself writes, stays single.
+    filled from what the loop itself writes, stays single. Under the pragma
+    "software_pipeline_stages" there are as many slots as it says: see software_pipeline.
 
     Needs flat buffers. Guarantees that no "double_buffer_scope" is left. Stands after
     vectorize_loops, so that halves are taken of vector code, and before rewrite_storage, which sees
@@ -60,87 +60,33 @@ class _DoubleBuffers(Rewriter):
         few = steps is not None and steps <= 1
         if few or loop.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
             return loop
-        fills: list[_Fill] = []
-        _find_fills(loop.body, {}, fills)
-        fills = [f for f in fills if _independent(f, loop)]
+        fills = fills_of(loop)
         return _Pipeline(loop, fills).build(self.split) if fills else loop
-
-
-class _RemoveScopes(Rewriter):
-    """Takes away the attributes that could not be used."""
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
-        return self.stmt(s.body) if s.attr_key == SCOPE else super()._attr(s)
+        stages = const_int(s.value) if s.attr_key == STAGES else None
+        if stages is None:
+            return super()._attr(s)
+        return pipelined(s.body, stages, self.stmt)
 
 
-class _Fill:
-    """Double buffers that one statement fills (several for a stage with several outputs): their
-    allocations, the outermost attribute, and the statement in the innermost."""
+class _RemoveScopes(Rewriter):
+    """Takes away the attributes that could not be used, and those of pipelines."""
 
-    __slots__ = ("allocations", "attr", "body")
-
-    def __init__(self, allocations: list[S.Allocate], attr: S.AttrStmt, body: S.Stmt) -> None:
-        self.allocations, self.attr, self.body = allocations, attr, body
-
-    @property
-    def buffers(self) -> list[Buffer]:
-        return [a.buffer for a in self.allocations]
-
-
-def _find_fills(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[_Fill]) -> None:
-    """Fillings that run in each step of the loop whose body `s` is."""
-    if type(s) is S.SeqStmt:
-        for part in s.seq:
-            _find_fills(part, allocated, found)
-    elif type(s) is S.Allocate:
-        _find_fills(s.body, {**allocated, s.buffer.data: s}, found)
-    elif type(s) is S.AttrStmt and s.attr_key == SCOPE:
-        nodes, body = [s.node], s.body
-        while type(body) is S.AttrStmt and body.attr_key == SCOPE:
-            nodes.append(body.node)
-            body = body.body
-        filled = [node.data if isinstance(node, Buffer) else node for node in nodes]
-        own = [allocated[data] for data in filled if data in allocated]
-        if len(own) == len(nodes):
-            found.append(_Fill(own, s, body))  # what is filled for this filling is a part of it
-        else:
-            _find_fills(body, allocated, found)
-    elif type(s) is S.AttrStmt:
-        _find_fills(s.body, allocated, found)
-
-
-def _independent(fill: _Fill, loop: S.For) -> bool:
-    """Whether filling for the next step gives the same before and after the present one."""
-    inside = {id(x) for x in walk(fill.body)}
-    filled = {b.data for b in fill.buffers}
-    read: set[E.Var] = set()
-    for x in walk(fill.body):
-        if type(x) is E.BufferLoad:
-            read.add(x.buffer.data)
-        elif type(x) is S.Evaluate or (isinstance(x, E.Var) and x.dtype == "handle"):
-            return False
-    read -= filled
-    for x in walk(loop.body):
-        if id(x) in inside:
-            continue
-        if type(x) is S.BufferStore and x.buffer.data in read:
-            return False
-        if isinstance(x, E.Var) and (x in read or x in filled):
-            return False
-    return True
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        return self.stmt(s.body) if s.attr_key in (SCOPE, STAGES) else super()._attr(s)
 
 
 class _Pipeline:
     """Builds the loop that fills ahead."""
 
-    def __init__(self, loop: S.For, fills: list[_Fill]) -> None:
+    def __init__(self, loop: S.For, fills: list[Fill]) -> None:
         self.loop = loop
         self.fills = fills
-        self.of_attr = {id(f.attr): f for f in fills}
-        buffers = [b for f in fills for b in f.buffers]
-        self.sizes = {b.data: b.shape[0] for b in buffers}
-        self.both = {b: b.with_(shape=(fold_pair(E.Mul, b.shape[0], const(2)),)) for b in buffers}
+        self.ahead = Ahead(fills, 2)
+        self.half = E.FloorMod(loop.loop_var, const(2, loop.loop_var.dtype))
 
     def build(self, split: int) -> S.Stmt:
         loop = self.loop
@@ -158,9 +104,7 @@ class _Pipeline:
         result = S.seq(first, loops)
         if const_int(extent) is None:
             result = S.IfThenElse(likely(extent > 0), result)
-        for a in [a for f in reversed(self.fills) for a in reversed(f.allocations)]:
-            result = S.Allocate(self.both[a.buffer], result, a.annotations)
-        return result
+        return self.ahead.allocated(result)
 
     def _for(self, extent: Any, body: S.Stmt) -> S.Stmt:
         s = self.loop
@@ -185,64 +129,21 @@ class _Pipeline:
     def step(self, at: Any, mode: str) -> S.Stmt:
         """One step of the loop with the filling for the next, for the step after which none
         follows ("last") without, or with a condition ("guarded")."""
-        body: S.Stmt = _Halves(self, mode).stmt(self.loop.body)
-        return fresh_copy(body, {self.loop.loop_var: at})
+        loop = self.loop
+        refill = lambda f: self.refill(f, mode)  # noqa: E731
+        return self.ahead.use(loop.body, self.half, loop.loop_var, at, refill)
 
-    def fill(self, f: _Fill, at: Any) -> S.Stmt:
-        body: S.Stmt = _Halves(self, "").stmt(f.body)
-        return fresh_copy(body, {self.loop.loop_var: at})
+    def fill(self, f: Fill, at: Any) -> S.Stmt:
+        return self.ahead.fill(f, self.half, self.loop.loop_var, at)
 
-
-class _Halves(Folder):
-    """Moves accesses to the half of the present step, and replaces fillings by those of the
-    next."""
-
-    def __init__(self, pipeline: _Pipeline, mode: str) -> None:
-        self.p = pipeline
-        self.mode = mode
-        var = pipeline.loop.loop_var
-        self.half = E.FloorMod(var, const(2, var.dtype))
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.p.both.get(b, b)
-
-    def _at(self, data: E.Var, index: Any) -> Any:
-        shift = self.half * self.p.sizes[data]
-        if type(index) is E.Ramp:
-            return E.Ramp(index.base + shift, index.stride, index.lanes)
-        return index + shift
-
-    @handles(E.BufferLoad)
-    def _load(self, e: E.BufferLoad) -> Any:
-        new = super()._load(e)
-        if e.buffer.data not in self.p.sizes:
-            return new
-        index = self._at(e.buffer.data, new.indices[0])
-        return E.BufferLoad(new.buffer, (index,), new.predicate)
-
-    @handles(S.BufferStore)
-    def _store(self, s: S.BufferStore) -> Any:
-        new = super()._store(s)
-        if s.buffer.data not in self.p.sizes:
-            return new
-        index = self._at(s.buffer.data, new.indices[0])
-        return S.BufferStore(new.buffer, new.value, (index,), new.predicate)
-
-    @handles(S.Allocate)
-    def _allocate(self, s: S.Allocate) -> Any:
-        return self.stmt(s.body) if s.buffer.data in self.p.sizes else super()._allocate(s)
-
-    @handles(S.AttrStmt)
-    def _attr(self, s: S.AttrStmt) -> Any:
-        f = self.p.of_attr.get(id(s))
-        if f is None:
-            return super()._attr(s)
-        if self.mode == "last":
+    def refill(self, f: Fill, mode: str) -> S.Stmt:
+        """What stands in the place of a filling: that for the next step."""
+        if mode == "last":
             return S.no_op()
-        loop = self.p.loop
+        loop = self.loop
         following = fold_pair(E.Add, loop.loop_var, const(1, loop.loop_var.dtype))
-        body = self.p.fill(f, following)
-        if self.mode == "plain":
+        body = self.fill(f, following)
+        if mode == "plain":
             return body
         end = fold_pair(E.Add, loop.min, loop.extent)
         return S.IfThenElse(likely(following < end), body)

@@ -119,6 +119,8 @@ class StatementAccesses:
     def _pointed(self, call: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         """What a callee may do through pointers to shared memory."""
         name = call.op.name
+        if name == "tir.tvm_access_ptr":
+            return  # what its callee does with it counts
         atomic = "atomic" in name or (
             name in ("tir.call_extern", "tir.call_pure_extern")
             and isinstance(call.args[0], E.StringImm)

@@ -85,9 +85,7 @@ def wmma_store(shape: Shape = (16, 16, 16), dtype: str = "float32", scope: str =
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name="wmma_store")
 
 
-def wmma_fill(
-    value: float = 0.0, shape: Shape = (16, 16, 16), dtype: str = "float32"
-) -> Any:
+def wmma_fill(value: float = 0.0, shape: Shape = (16, 16, 16), dtype: str = "float32") -> Any:
     """Fills one accumulator with a number."""
     size = (shape[0], shape[1])
     y = compute(size, lambda i, j: const(value, dtype), name="fill")
@@ -118,15 +116,15 @@ def wmma_gemm(
     """
     if out_dtype not in _OUTPUTS.get(dtype, ()):
         known = ", ".join(f"{a} to {' or '.join(b)}" for a, b in _OUTPUTS.items())
-        raise ScheduleError(f"wmma_gemm: no product of {dtype} gives {out_dtype}; there are {known}")
+        raise ScheduleError(f"wmma_gemm: {dtype} does not give {out_dtype}; there are {known}")
     m, n, depth = shape
     sizes = [_operand("a", shape, a_layout), _operand("b", shape, b_layout)]
     a, b = placeholder(sizes[0], dtype, "a"), placeholder(sizes[1], dtype, "b")
     k = reduce_axis((0, depth), "k")
 
     def product(i: Any, j: Any) -> Any:
-        x = a[i, k] if a_layout == "row_major" else a[k, i]
-        y = b[k, j] if b_layout == "row_major" else b[j, k]
+        x: Any = a[i, k] if a_layout == "row_major" else a[k, i]
+        y: Any = b[k, j] if b_layout == "row_major" else b[j, k]
         if dtype != out_dtype:
             x, y = x.astype(out_dtype), y.astype(out_dtype)
         return reduce_sum(x * y, axis=k)
