@@ -72,20 +72,21 @@ def row_sum(n: int, m: int, threads: int = 256) -> Program:
     return s, [a, b]
 
 
-def transpose(n: int, m: int, tile: int = 32) -> Program:
+def transpose(n: int, m: int, tile: int = 64) -> Program:
     """B = A^T in float32 by tiles in shared memory, whose rows are padded by one element."""
+    rows = 256 // tile
     a = te.placeholder((n, m), name="A")
     b = te.compute((m, n), lambda i, j: a[j, i], name="B")
     s = te.create_schedule(b.op)
     shared = s.cache_read(a, "shared", [b])
     by, bx, y, x = s[b].tile(*b.op.axis, tile, tile)
-    rest, ty = s[b].split(y, factor=8)
+    rest, ty = s[b].split(y, factor=rows)
     s[b].reorder(by, bx, ty, x, rest)
     s[b].unroll(rest)
     _bind(s[b], by=by, bx=bx, ty=ty, tx=x)
     s[shared].compute_at(s[b], bx)
     s[shared].storage_align(shared.op.axis[0], tile, 1)
-    rest, ty = s[shared].split(shared.op.axis[0], factor=8)
+    rest, ty = s[shared].split(shared.op.axis[0], factor=rows)
     s[shared].unroll(rest)
     _bind(s[shared], ty=ty, tx=shared.op.axis[1])
     return s, [a, b]
@@ -100,8 +101,8 @@ class Tiles:
     with 2 x 2 virtual threads of 4 x 4 elements each; `stages` tiles in flight."""
 
     tile: int = 128
-    depth: int = 8
-    stages: int = 3
+    depth: int = 16
+    stages: int = 2
     inner: int = 4
 
 
@@ -131,6 +132,7 @@ def matmul(n: int, m: int, depth: int, t: Tiles | None = None) -> Program:
     for axis in (km, ki, *s[cl].op.axis):
         s[cl].unroll(axis)
     s[cl].pragma(ko, "software_pipeline_stages", t.stages)
+    s[cl].pragma(ko, "launch_bounds_min_blocks", 2)
     s[al].compute_at(s[cl], km)
     s[bl].compute_at(s[cl], ki)
     for local in (al, bl):

@@ -18,7 +18,8 @@ from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
-from ..loopir.stmt import PrimFunc
+from ..loopir.stmt import AttrStmt, PrimFunc
+from ..loopir.visit import nodes
 from ..target.target import Target
 from .c_expr import EXPRS
 from .c_family import bare
@@ -42,6 +43,13 @@ def _add(p: CudaPrinter, e: E.Add) -> str:
             if type(product) is E.Mul and id(product) not in p.shared:
                 return p.half_fma(e, product, addend)
     return EXPRS[E.Add](p, e)
+
+
+def least_blocks(s: Any) -> int:
+    """Blocks that a multiprocessor has to hold at once, where a pragma says it."""
+    if type(s) is not AttrStmt or s.attr_key != "pragma_launch_bounds_min_blocks":
+        return 0
+    return const_int(s.value) or 0
 
 
 class CudaPrinter(CLanguage):
@@ -314,7 +322,9 @@ class CudaPrinter(CLanguage):
         self.constant = frozenset(constant)
         self.stmt(self.func.body)
         bounds = math.prod(self.extents.values())
-        launch = f" __launch_bounds__({bounds})" if self.extents else ""
+        least = max((least_blocks(s) for s in nodes(self.func.body)), default=0)
+        limits = f"{bounds}, {least}" if least else f"{bounds}"
+        launch = f" __launch_bounds__({limits})" if self.extents else ""
         head = "".join(f"  {line}\n" for line in self.head)
         body = "\n".join(self.lines)
         signature = f"{self.func.name}({', '.join(texts)})"

@@ -167,12 +167,12 @@ def wmma_part(key: str) -> str:
 
 
 def _make_load(
-    name: str, role: str, layout: str, geometry: str, dtype: str, ptx: str, count: str
+    name: str, role: str, layout: str, geometry: str, dtype: str, ptx: str, count: str, space: str
 ) -> str:
     n, floats = int(count), role == "d" and dtype == "float32"
     element = "float" if floats else "unsigned int"
     letter = "c" if role == "d" else role
-    text = f"wmma.load.{letter}.sync.aligned.{layout}.{geometry}.{ptx}"
+    text = f"wmma.load.{letter}.sync.aligned.{layout}.{geometry}{_suffix(space)}.{ptx}"
     convert = ""
     if ptx == "tf32":
         convert = (
@@ -182,23 +182,33 @@ def _make_load(
     inside = (
         f'  asm volatile("{text} {numbers(0, n)}, [%{n}], %{n + 1};"\n'
         f"      : {operands('f', n, True, floats)}\n"
-        f'      : "l"(p), "r"(stride)\n      : "memory");\n{convert}'
+        f'      : {_address(space)}, "r"(stride)\n      : "memory");\n{convert}'
     )
     head = f"{DEVICE} void {name}({element} (&f)[{n}], const {memory_name(dtype)}* p, int stride)"
     return f"{head} {{\n{_from(ptx, geometry, inside)}}}\n"
 
 
-def _make_store(name: str, layout: str, geometry: str, dtype: str, count: str) -> str:
+def _make_store(name: str, layout: str, geometry: str, dtype: str, count: str, space: str) -> str:
     n, floats = int(count), dtype == "float32"
     element = "float" if floats else "unsigned int"
-    text = f"wmma.store.d.sync.aligned.{layout}.{geometry}.{_PTX[dtype]}"
+    text = f"wmma.store.d.sync.aligned.{layout}.{geometry}{_suffix(space)}.{_PTX[dtype]}"
     inside = (
         f'  asm volatile("{text} [%0], {numbers(1, n)}, %{n + 1};"\n'
-        f'      :\n      : "l"(p), {operands("f", n, False, floats)}, "r"(stride)\n'
+        f'      :\n      : {_address(space)}, {operands("f", n, False, floats)}, "r"(stride)\n'
         f'      : "memory");\n'
     )
     head = f"{DEVICE} void {name}({memory_name(dtype)}* p, const {element} (&f)[{n}], int stride)"
     return f"{head} {{\n{_from('', geometry, inside)}}}\n"
+
+
+def _suffix(space: str) -> str:
+    """The state space in an instruction; "memory" is any."""
+    return "" if space == "memory" else f".{space}"
+
+
+def _address(space: str) -> str:
+    """The operand for pointer p: only shared memory has addresses of its own."""
+    return '"r"((unsigned int)__cvta_generic_to_shared(p))' if space == "shared" else '"l"(p)'
 
 
 def _make_mma(
@@ -263,17 +273,31 @@ def _fill(p: Any, e: E.Call) -> str:
     return "0"
 
 
+def _space(p: Any, e: E.Call) -> str:
+    """Where the memory lies that a fragment is loaded from or stored to. Without it the compiler
+    takes generic loads of elements, not those of matrices from shared memory."""
+    pointer: Any = e.args[5]
+    if isinstance(pointer, E.Call) and pointer.op.name == "tir.tvm_access_ptr":
+        pointer = pointer.args[1]
+    elif isinstance(pointer, E.Call) and type(pointer.args[0]) is E.BufferLoad:
+        pointer = pointer.args[0].buffer.data
+    scope = p.scope_of.get(pointer, "") if isinstance(pointer, E.Var) else ""
+    return "shared" if scope.startswith("shared") else "global" if scope == "global" else "memory"
+
+
 def _load(p: Any, e: E.Call) -> str:
     """(fragment, m, n, k, index, address, stride, layout)"""
     f = _fragment(p, e.args[0])
-    name = _part(p, "load", f.role, _layout(e.args[7]), f.geometry, f.dtype, f.ptx, f.registers)
+    what = ("load", f.role, _layout(e.args[7]), f.geometry)
+    name = _part(p, *what, f.dtype, f.ptx, f.registers, _space(p, e))
     tile, stride = _tile(p, e.args[0], e.args[4]), bare(p.expr(e.args[6]))
     return f"{name}({tile}, {bare(p.expr(e.args[5]))}, {stride})"
 
 
 def _store(p: Any, e: E.Call) -> str:
     f = _fragment(p, e.args[0])
-    name = _part(p, "store", _layout(e.args[7]), f.geometry, f.dtype, f.registers)
+    what = ("store", _layout(e.args[7]), f.geometry, f.dtype)
+    name = _part(p, *what, f.registers, _space(p, e))
     tile, stride = _tile(p, e.args[0], e.args[4]), bare(p.expr(e.args[6]))
     return f"{name}({bare(p.expr(e.args[5]))}, {tile}, {stride})"
 
