@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from ..base.errors import TilewrightError
@@ -16,6 +17,7 @@ from .workload import Workload, args_to_workload, deserialize_args, serialize_ar
 Template = Callable[..., Any]
 
 _TEMPLATES: dict[str, Template] = {}
+_OWN = {"conv2d_nchw_spatial_pack.mali": ".conv2d_mali"}  # loaded when first asked for
 
 
 def register_task(name: str, function: Template) -> None:
@@ -34,6 +36,8 @@ def _place(function: Template) -> tuple[str, str]:
 
 
 def find_task(name: str) -> Template:
+    if name in _OWN and name not in _TEMPLATES:
+        import_module(_OWN[name], __package__)
     found = _TEMPLATES.get(name)
     if found is None:
         known = ", ".join(sorted(_TEMPLATES)) or "none"

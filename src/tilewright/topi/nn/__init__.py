@@ -17,3 +17,5 @@ from .pooling import global_pool as global_pool
 from .pooling import pool2d as pool2d
 from .softmax import log_softmax as log_softmax
 from .softmax import softmax as softmax
+from .spatial_pack import conv2d_spatial_pack as conv2d_spatial_pack
+from .spatial_pack import pack_filters as pack_filters
