@@ -18,7 +18,7 @@ from ..base.errors import CompileError, ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_tuple
 from ..loopir.expr import PrimExpr, Var, const, is_const
-from ..loopir.iter import IterVar, Range
+from ..loopir.iter import IterVar, ProducerLoad, Range
 from ..loopir.stmt import (
     Allocate,
     AttrStmt,
@@ -31,12 +31,13 @@ from ..loopir.stmt import (
     seq,
 )
 from ..loopir.subst import substitute
+from ..loopir.visit import walk
 from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.placement import attach_path, attach_point, same_thread
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
-from .stage_body import compute_body, extern_body
+from .stage_body import compute_body, extern_body, reader_of
 from .stage_cross_thread import cross_thread_body, reduces_across_threads
 from .stage_guards import stage_guards
 from .stage_memory import Memory, plan_memory
@@ -144,6 +145,12 @@ class NestBuilder:
         update = compute_body(stage, self.bounds, self.memory, values)
         update = self.guarded(stage, values, update)
         update = self.nest(stage, rest, update)
+        if is_ragged(stage):
+            reduction = reduction_axes(stage)
+            if all(leaf in reduction for leaf in rest):
+                # elements past the end of a tile have no extents
+                update = self.guarded(stage, values, update, skip=reduction)
+            update = reader_of(self.bounds, self.memory, values).stmt(update)
         init = self.init_nest(stage, rest)
         return self.nest(stage, common, seq(init, update))
 
@@ -337,6 +344,19 @@ def thread_variables(sch: Any, bounds: Bounds) -> dict[Var, Var]:
             if thread is not None and leaf in bounds[stage].var:
                 found[thread.var] = bounds[stage].var[leaf]
     return found
+
+
+def is_ragged(stage: StageState) -> bool:
+    """Whether how far a reduction goes depends on the element or on data, as in sparse formats."""
+    own = {axis.var for axis in stage.op.axis}
+    return any(
+        isinstance(e, ProducerLoad) or e in own
+        for axis in stage.op.reduce_axis
+        if axis.dom is not None
+        for end in (axis.dom.min, axis.dom.extent)
+        for e in walk(end)
+        if isinstance(e, (ProducerLoad, Var))
+    )
 
 
 def reduction_axes(stage: StageState) -> frozenset[IterVar]:

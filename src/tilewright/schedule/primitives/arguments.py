@@ -6,7 +6,9 @@ import operator
 import re
 from typing import Any
 
+from ...loopir.expr import Var
 from ...loopir.iter import IterVar
+from ...loopir.visit import walk
 from ...tensor.tensor import Tensor
 from ..state import Illegal
 
@@ -51,3 +53,16 @@ def thread_axes(value: Any) -> tuple[IterVar, ...]:
                 f"expected thread axes, got {item!r}", legal='te.thread_axis("threadIdx.x")'
             )
     return items
+
+
+def require_own_domains(op: Any, primitive: str) -> None:
+    """Illegal where how far a reduction of `op` goes depends on the element that it computes."""
+    data = {axis.var for axis in op.axis}
+    for axis in op.reduce_axis:
+        ends = () if axis.dom is None else (axis.dom.min, axis.dom.extent)
+        if any(isinstance(e, Var) and e in data for end in ends for e in walk(end)):
+            raise Illegal(
+                f"{primitive}: the extent of {axis.var.name} depends on the element that is "
+                "computed",
+                axis,
+            )

@@ -23,7 +23,7 @@ from ...tensor.op import ComputeOp, TensorComputeOp
 from ...tensor.tensor import Tensor
 from ..relations import derived_from, pass_down_extents, pass_down_values, pass_up_values
 from ..state import Illegal, ScheduleState, StageState
-from .arguments import check_scope
+from .arguments import check_scope, require_own_domains
 
 
 def cache_read(sch: ScheduleState, tensor: Tensor, scope: str, readers: Any) -> Tensor:
@@ -113,6 +113,7 @@ def cache_write(sch: ScheduleState, tensor: Any, scope: str) -> Any:
 
 def _relay_compute(stage: StageState, op: ComputeOp, scope: str) -> tuple[ComputeOp, ComputeOp]:
     """The operation that computes into the cache, and the one that copies out of it."""
+    require_own_domains(op, "cache_write")
     analyzer = Analyzer()
     roots = {a: a.dom.extent for a in stage.op.root_iter_vars() if a.dom is not None}
     extent = pass_down_extents(stage.relations, roots, analyzer)

@@ -7,6 +7,7 @@ for i in range(4):                 for i_j_fused in range(32):
 
 from __future__ import annotations
 
+from ...loopir.expr import Var
 from ...loopir.iter import IterVar
 from ..relations import Fuse, Singleton
 from ..state import Illegal, StageState
@@ -38,7 +39,8 @@ def fuse(stage: StageState, *axes: IterVar) -> IterVar:
     for inner in axes[1:]:
         outer = fused
         kind = max(outer.iter_type, inner.iter_type)
-        fused = IterVar(None, f"{outer.var.name}.{inner.var.name}.fused", kind)
+        dtype = (outer.var + inner.var).dtype
+        fused = IterVar(None, Var(f"{outer.var.name}.{inner.var.name}.fused", dtype), kind)
         stage.relations.append(Fuse(outer, inner, fused))
         stage.add_axis(fused)
     stage.leaf_iter_vars[positions[0] : positions[0] + len(axes)] = [fused]

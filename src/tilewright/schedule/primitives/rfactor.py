@@ -31,7 +31,7 @@ from ..relations import (
     sources_of,
 )
 from ..state import Illegal, ScheduleState, StageState
-from .arguments import whole_number
+from .arguments import require_own_domains, whole_number
 
 
 def rfactor(sch: ScheduleState, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
@@ -70,6 +70,7 @@ def _check(stage: StageState, axis: IterVar) -> ComputeOp:
     op = stage.op
     if not isinstance(op, ComputeOp) or not op.reduce_axis:
         raise Illegal(f"rfactor needs a reduction, {stage.name} is none", axis)
+    require_own_domains(op, "rfactor")
     stage.leaf_position(axis)
     if axis.iter_type != IterVar.CommReduce:
         raise Illegal(

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...base.errors import OperandError
-from ...loopir.expr import IntImm, PrimExpr, const, convert
+from ...loopir.expr import IntImm, PrimExpr, Var, const, convert
 from ...loopir.iter import IterVar
 from ..relations import Split
 from ..state import Illegal, StageState
@@ -38,8 +38,9 @@ def split(
     check_plain(stage, parent, "split")
     given = factor if factor is not None else nparts
     size = tile_size(given, parent, "factor" if factor is not None else "nparts")
-    outer = IterVar(None, parent.var.name + ".outer", parent.iter_type)
-    inner = IterVar(None, parent.var.name + ".inner", parent.iter_type)
+    name, dtype = parent.var.name, parent.var.dtype
+    outer = IterVar(None, Var(f"{name}.outer", dtype), parent.iter_type)
+    inner = IterVar(None, Var(f"{name}.inner", dtype), parent.iter_type)
     by_factor = factor is not None
     stage.relations.append(
         Split(
