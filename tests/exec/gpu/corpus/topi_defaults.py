@@ -25,7 +25,7 @@ def scheduled(
 
 
 def conv_relu(x: Any, f: Any) -> Any:
-    return topi.nn.relu(topi.nn.conv2d(x, f, 1, 1, 1))
+    return topi.nn.relu(topi.nn.conv2d_nchw(x, f, (1, 1), (1, 1, 1, 1)))
 
 
 CASES = [
@@ -34,22 +34,31 @@ CASES = [
     Case("topi_sum", scheduled(lambda x: topi.sum(x, axis=1), (6, 70))),
     Case("topi_sum_outer", scheduled(lambda x: topi.sum(x, axis=0), (50, 33))),
     Case("topi_sum_all", scheduled(topi.sum, (30, 31))),
+    Case("topi_sum_few", scheduled(topi.sum, (3,))),
     Case("topi_max", scheduled(lambda x: topi.max(x, axis=(1, 2)), (5, 9, 10))),
     Case("topi_matmul", scheduled(topi.matmul, (33, 40), (40, 29))),
     Case("topi_dense", scheduled(topi.nn.dense, (5, 64), (30, 64))),
-    Case("topi_batch_matmul", scheduled(topi.nn.batch_matmul, (3, 17, 12), (3, 20, 12))),
+    Case("topi_batch_matmul", scheduled(topi.nn.batch_matmul, (3, 17, 12), (3, 12, 20))),
     Case("topi_softmax", scheduled(topi.nn.softmax, (7, 45))),
     Case("topi_conv2d", scheduled(conv_relu, (1, 4, 10, 10), (8, 4, 3, 3))),
     Case(
         "topi_depthwise",
         scheduled(
-            lambda x, f: topi.nn.depthwise_conv2d_nchw(x, f, 1, 1, 1), (1, 6, 9, 9), (6, 1, 3, 3)
+            lambda x, f: topi.nn.depthwise_nchwc(x, f, (1, 1), (1, 1, 1, 1)),
+            (1, 2, 9, 9, 4),
+            (2, 3, 3, 4),
+        ),
+    ),
+    Case(
+        "topi_conv2d_packed",
+        scheduled(
+            lambda x, f: topi.nn.conv2d_nchwc(x, f, (2, 2), (1, 1, 1, 1)),
+            (1, 2, 9, 9, 4),
+            (3, 2, 3, 3, 4, 4),
         ),
     ),
     Case(
         "topi_pool",
-        scheduled(
-            lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max"), (1, 4, 9, 9)
-        ),
+        scheduled(lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1, 1, 1)), (1, 4, 9, 9)),
     ),
 ]

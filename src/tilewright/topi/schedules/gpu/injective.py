@@ -10,10 +10,8 @@ from .machine import GpuMachine, bind_rows, fused
 
 def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
     """Fuse all axes, split off a vector where it divides the last dimension, bind the rest."""
-    if not axes:
-        return
     lanes = machine.lanes(stage.op.output_dtype(0))
-    last = extent_of(axes[-1])
+    last = extent_of(axes[-1]) if axes else 0
     if lanes > 1 and last and last % lanes == 0:
         chunk, vector = stage.split(axes[-1], factor=lanes)
         stage.vectorize(vector)

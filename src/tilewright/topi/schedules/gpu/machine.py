@@ -49,4 +49,4 @@ def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -
 
 def fused(stage: Stage, axes: list[Any]) -> IterVar:
     """The axes as one."""
-    return stage.fuse(*axes) if len(axes) > 1 else axes[0]
+    return stage.fuse(*axes) if len(axes) != 1 else axes[0]

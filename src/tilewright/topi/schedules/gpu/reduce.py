@@ -46,7 +46,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
     for axis in stage.op.reduce_axis:
         steps *= extent_of(axis)
     serial = rows >= MANY_ROWS or 0 < steps <= 4 * max(machine.warp, 1) or stage.op.num_outputs > 1
-    if serial or not stage.op.axis:
+    if serial:
         if red.op is not out.op:
             arrange(s[out], list(s[out].op.axis), machine)
             stage.compute_at(s[out], s[out].leaf_iter_vars[1])
