@@ -238,9 +238,7 @@ class OpenCLPrinter(CLanguage):
         element = parse(buffer.dtype).element
         place = self.pointer(buffer.data, element)
         if element == "float16" and not self.native_half:
-            const = "const " if buffer.data in self.constant else ""
-            space = self.space(self.scope_of[buffer.data])
-            return f"vload_half({at}, ({const}{space}half*){place})"
+            return self.from_bits(f"{place}[{at}]", t)
         return self.from_memory(f"{place}[{at}]", t)
 
     def from_memory(self, text: str, t: DType) -> str:
@@ -260,10 +258,8 @@ class OpenCLPrinter(CLanguage):
     def store_element(self, buffer: Buffer, at: str, value: str, t: DType) -> str:
         element = parse(buffer.dtype).element
         place = self.pointer(buffer.data, element)
-        if element == "float16" and not self.native_half:
-            space = self.space(self.scope_of[buffer.data])
-            return f"vstore_half_rte({bare(value)}, {at}, ({space}half*){place});"
-        if element == "bfloat16":
+        kept = element == "float16" and not self.native_half
+        if kept or element == "bfloat16":
             value = self.to_bits(value, t)
         return f"{place}[{at}] = {bare(value)};"
 
@@ -332,7 +328,7 @@ class OpenCLPrinter(CLanguage):
                 f"{self.func.name}; give it scope shared or local"
             )
         else:
-            raise CompileError(f"OpenCL has no memory {scope!r} (buffer {buffer.name})")
+            raise self.no_memory(buffer)
         self.define_pointer(buffer.data, name, t.element, scope, 16 if align else t.nbytes)
 
     # -- threads

@@ -58,6 +58,10 @@ class _Parts:
         t = parse(key.split(" ")[1])
         f, name = self.type(parse("float32").with_lanes(t.lanes)), key.replace(" ", "_")
         n = "" if t.lanes == 1 else str(t.lanes)
+        if t.code == "float" and n == "":  # as a vector: see from_bits
+            body = "  float8 v = (float8)(x);\n  ushort8 u;\n"
+            body += "  vstore_half8_rte(v, 0, (__private half*)&u);\n  return u.s0;\n"
+            return f"{_D} ushort {name}({f} x) {{\n{body}}}\n"
         if t.code == "float":
             body = (
                 f"  ushort{n} u;\n  vstore_half{n}_rte(x, 0, (__private half*)&u);\n  return u;\n"
@@ -74,6 +78,11 @@ class _Parts:
         t = parse(key.split(" ")[1])
         f, name = self.type(parse("float32").with_lanes(t.lanes)), key.replace(" ", "_")
         n = "" if t.lanes == 1 else str(t.lanes)
+        if t.code == "float" and n == "":
+            # PoCL converts vectors by the processor's instruction, single numbers by a function
+            # that takes ten times as long; elsewhere the other lanes are dead
+            load = "vload_half8(0, (__private const half*)&v)"
+            return f"{_D} {f} {name}(ushort u) {{ ushort8 v = (ushort8)(u); return {load}.s0; }}\n"
         if t.code == "float":
             value = f"vload_half{n}(0, (__private const half*)&u)"
         else:

@@ -9,7 +9,7 @@ from ..schedule.api import Schedule, create_schedule
 from ..target.target import Target
 from ..tensor.compute import placeholder
 from ..tensor.tensor import Tensor
-from ..topi.nn.spatial_pack import conv2d_spatial_pack
+from ..topi.nn.spatial_pack import constant_shape, conv2d_spatial_pack
 from ..topi.schedules.gpu.spatial_pack import Packed, bind_packed
 from .context import get_config
 from .task import template
@@ -18,8 +18,7 @@ _MOST_SUMS = 128  # of a thread, in elements
 _MOST_THREADS = 64
 
 
-@template("conv2d_nchw_spatial_pack.mali")
-def conv2d_nchw_spatial_pack(
+def _conv2d(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, packed: bool = False
 ) -> tuple[Schedule, list[Tensor]]:
     """data (N, CI, H, W), kernel (CO, CI, KH, KW), strides of rows and columns, padding (top, left,
@@ -33,8 +32,8 @@ def conv2d_nchw_spatial_pack(
     """
     cfg = get_config()
     target = Target.current(allow_none=True)
-    co, _, kh, kw = (int(d) for d in kernel.shape)
-    height, width = (int(d) for d in data.shape[2:])
+    co, _, kh, kw = constant_shape(kernel, "kernel", 4)
+    _, _, height, width = constant_shape(data, "data", 4)
     oh = (height + padding[0] + padding[2] - kh) // strides[0] + 1
     ow = (width + padding[1] + padding[3] - kw) // strides[1] + 1
     _define(cfg, co, oh, ow)
@@ -53,6 +52,9 @@ def conv2d_nchw_spatial_pack(
     bind_packed(s, parts, (z, y, x))
     _annotate(cfg, s, parts)
     return s, [data, weights, output]
+
+
+conv2d_nchw_spatial_pack = template("conv2d_nchw_spatial_pack.mali", _conv2d)
 
 
 def _define(cfg: Any, co: int, oh: int, ow: int) -> None:
@@ -87,7 +89,7 @@ def _fits(cfg: Any) -> bool:
     """Whether the threads are those of one group, and their sums stay in registers."""
     sizes = [cfg[name].size for name in ("tile_co", "tile_oh", "tile_ow")]
     threads, sums = (math.prod(s[k] for s in sizes) for k in (1, 2))
-    return threads <= _MOST_THREADS and sums <= _MOST_SUMS
+    return bool(threads <= _MOST_THREADS and sums <= _MOST_SUMS)
 
 
 def _annotate(cfg: Any, s: Schedule, p: Packed) -> None:

@@ -25,7 +25,7 @@ from .conv2d import Pair, conv_extent
 def pack_filters(kernel: Tensor, vc: int) -> Tensor:
     """(CO, CI, KH, KW) to (CO / VC, CI, KH, KW, VC); where VC does not divide CO, the last vector
     ends in zeros."""
-    co, ci, kh, kw = _shape(kernel, "kernel", 4)
+    co, ci, kh, kw = constant_shape(kernel, "kernel", 4)
 
     def element(o: Any, c: Any, y: Any, x: Any, v: Any) -> Any:
         value = kernel(o * vc + v, c, y, x)
@@ -42,8 +42,8 @@ def pack_tiles(
 ) -> Tensor:
     """Overlapping windows of padded data, one for each tile of the output.
 
-    data_pad (N, CI, HP, WP); `tiles`: how many there are in each direction; `size`: rows and columns
-    of a window; `strides`: between neighbouring windows. Returns (N, tiles, CI, size).
+    data_pad (N, CI, HP, WP); `tiles`: how many there are in each direction; `size`: rows and
+    columns of a window; `strides`: between neighbouring windows. Returns (N, tiles, CI, size).
     """
     n, ci, _, _ = data_pad.shape
 
@@ -73,11 +73,11 @@ def conv2d_spatial_pack(
     vh, vw, vc = (int(t) for t in tile)
     if min(vh, vw, vc) < 1:
         raise TilewrightError(f"conv2d_spatial_pack: the tile {tuple(tile)} has to be positive")
-    n, ci, height, width = _shape(data, "data", 4)
+    n, ci, height, width = constant_shape(data, "data", 4)
     if kernel.ndim == 4:
         filters = const_int(kernel.shape[0])
         kernel = pack_filters(kernel, vc)
-    blocks, channels, kh, kw, lanes = _shape(kernel, "kernel", 5)
+    blocks, channels, kh, kw, lanes = constant_shape(kernel, "kernel", 5)
     co = blocks * vc if filters is None else filters
     if channels != ci or lanes != vc or _tiles(co, vc) != blocks:
         raise TilewrightError(
@@ -120,7 +120,7 @@ def _tiles(extent: int, size: int) -> int:
     return -(-extent // size)
 
 
-def _shape(x: Tensor, what: str, ndim: int) -> tuple[int, ...]:
+def constant_shape(x: Tensor, what: str, ndim: int) -> tuple[int, ...]:
     """Constant extents."""
     found = [const_int(d) for d in x.shape]
     if len(found) != ndim or None in found:

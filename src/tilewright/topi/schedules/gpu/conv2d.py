@@ -14,7 +14,8 @@ from ..machine import extent_of, largest_divisor
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
 
-COLUMNS = 4  # pixels a thread
+COLUMNS = 8  # pixels a thread
+_UNROLLED = 256  # vector multiplications of a loop body
 
 
 def _padding(s: Schedule, conv: Tensor, machine: GpuMachine) -> None:
@@ -43,7 +44,8 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMa
     filters = min(8, _power(extent_of(fo)))
     block_f, thread_f = stage.split(fo, factor=filters)
     place = stage.fuse(oh, wide)
-    block_p, thread_p = stage.split(place, factor=max(1, machine.threads // filters // 2))
+    count = extent_of(oh) * -(-extent_of(ow) // columns)
+    block_p, thread_p = stage.split(place, factor=_even(count, machine.threads // filters // 2))
     stage.reorder(n, block_f, block_p, thread_f, thread_p, pixel, fi)
     bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
     bind(stage, block_p, "blockIdx.x")
@@ -58,6 +60,8 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMa
     inner.reorder(n, fo, oh, rco, ry, rx, rci, ow, fi)
     for axis in (rci, ow):
         inner.unroll(axis)
+    if extent_of(rx) * extent_of(rci) * columns <= _UNROLLED:
+        inner.unroll(rx)  # a pixel that several taps read is loaded once
     inner.vectorize(fi)
     _padding(s, conv, machine)
 
@@ -67,7 +71,9 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gp
     conv = _on_registers(s, conv, out)
     stage = s[out]
     n, co, oh, ow, ci = stage.op.axis
-    block, thread = stage.split(fused(stage, [n, co, oh, ow]), factor=machine.threads)
+    count = extent_of(co) * extent_of(oh) * extent_of(ow)
+    whole = fused(stage, [n, co, oh, ow])
+    block, thread = stage.split(whole, factor=_even(count, machine.threads))
     bind(stage, block, "blockIdx.x")
     bind(stage, thread, "threadIdx.x")
     stage.vectorize(ci)
@@ -89,7 +95,8 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     filters = largest_divisor(extent_of(f), 4)
     block_f, thread_f = stage.split(f, factor=filters)
     place = stage.fuse(oh, ow)
-    block_p, thread_p = stage.split(place, factor=machine.threads)
+    count = extent_of(oh) * extent_of(ow)
+    block_p, thread_p = stage.split(place, factor=_even(count, machine.threads))
     stage.reorder(n, block_f, block_p, thread_p, thread_f)
     bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
     bind(stage, block_p, "blockIdx.x")
@@ -102,6 +109,14 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     inner.reorder(n, oh, ow, rc, ry, rx, f)
     inner.unroll(f)
     _padding(s, conv, machine)
+
+
+def _even(count: int, limit: int) -> int:
+    """Threads that share `count` evenly where that takes no less than half of `limit`: the last
+    block then needs no conditions."""
+    limit = max(1, min(limit, count))
+    whole = largest_divisor(count, limit)
+    return whole if 2 * whole >= limit else limit
 
 
 def _columns(width: int) -> int:

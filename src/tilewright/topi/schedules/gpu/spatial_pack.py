@@ -69,7 +69,7 @@ def bind_packed(s: Schedule, p: Packed, threads: Counts = (THREADS, 1, 1)) -> No
 def unroll_packed(s: Schedule, p: Packed, vectors: bool = False) -> None:
     """Step 2: no loops over a window, a tile's columns and filters, and in packing; `vectors`
     leaves the loops over filters to step 3."""
-    *_, vw, vc = s[p.conv].op.axis
+    vw = s[p.conv].op.axis[-2]
     _, kh, kw = s[p.conv].op.reduce_axis
     loops = [(p.conv, kh), (p.conv, kw), (p.conv, vw), (p.data_vec, s[p.data_vec].op.axis[-1])]
     if p.kernel_vec is not None:
