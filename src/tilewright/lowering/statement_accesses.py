@@ -11,13 +11,14 @@ from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
-from ..loopir.expr import const_int
+from ..loopir.expr import const, const_int
 from ..loopir.subst import substitute
 from ..loopir.visit import children, nodes, walk
 from .thread_accesses import Access
 
 SYNC = "tir.tvm_storage_sync"
 ASYNC_SCOPES = ("async_scope", "pragma_async_scope")
+_MATRIX = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
 _BLOCK_SCOPES = ("shared", "shared.dyn", "global")
 
 
@@ -140,11 +141,28 @@ class StatementAccesses:
                     else:
                         yield from self._both(load.buffer.data, guards)
             elif arg.op.name == "tir.tvm_access_ptr" and isinstance(arg.args[1], E.Var):
-                yield from self._range(arg, guards)
+                found = self._range(arg, guards)
+                yield from self._rows(call, found) if name in _MATRIX else found
 
     def _both(self, data: E.Var, guards: tuple[Any, ...]) -> Iterable[Access]:
         for write in (False, True):
             yield Access(data, write, None, 0, guards=guards)
+
+    def _rows(self, call: E.Call, found: Iterable[Access]) -> Iterable[Access]:
+        """The tile of a fragment that is loaded or stored: rows that may lie apart."""
+        fragment, *sizes = call.args[:4]
+        m, n, k = (const_int(x) for x in sizes)
+        role = self.scopes.get(fragment, "") if isinstance(fragment, E.Var) else ""
+        shape = {"wmma.matrix_a": (m, k), "wmma.matrix_b": (k, n)}.get(role, (m, n))
+        rows, columns = shape[::-1] if getattr(call.args[7], "value", "") == "col_major" else shape
+        for a in found:
+            if a.index is None or rows is None or columns is None:
+                yield a
+                continue
+            row = E.Var("row", "int32")
+            index = a.index + row * self.inline(call.args[6])
+            loop = (row, const(0), const(rows))
+            yield replace(a, index=index, lanes=columns, loops=(loop,))
 
     def _range(self, pointer: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         kind, data, offset, extent, mask = pointer.args
