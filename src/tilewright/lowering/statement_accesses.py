@@ -3,7 +3,7 @@ arrays of the device that the kernel both writes and reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,12 @@ def is_barrier(s: Any) -> bool:
 class StatementAccesses:
     """Finds accesses; the answers for one statement are always the same objects."""
 
-    def __init__(self, body: S.Stmt) -> None:
+    def __init__(self, body: S.Stmt, threads: Sequence[tuple[E.Var, Any]] = ()) -> None:
+        """`threads`: variables and extents of the block, x first."""
+        self.lane: Any = const(0)
+        stride: Any = const(1)
+        for var, extent in threads:
+            self.lane, stride = self.lane + var * stride, stride * extent
         self.scopes: dict[E.Var, str] = {}
         self.lets: dict[E.Var, Any] = {}
         self.global_ = _written_and_read(body)
@@ -161,8 +166,11 @@ class StatementAccesses:
                 continue
             row = E.Var("row", "int32")
             index = a.index + row * self.inline(call.args[6])
+            # each element is stored by one lane, the same for all fragments of a shape; which lanes
+            # load it is another matter
+            own = (E.EQ(E.FloorMod(self.lane, const(32)), row),) if a.write else ()
             loop = (row, const(0), const(rows))
-            yield replace(a, index=index, lanes=columns, loops=(loop,))
+            yield replace(a, index=index, lanes=columns, guards=(*a.guards, *own), loops=(loop,))
 
     def _range(self, pointer: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         kind, data, offset, extent, mask = pointer.args

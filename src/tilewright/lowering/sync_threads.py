@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..arith.analyzer import Analyzer
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.calls import storage_sync
 from ..loopir.expr import const, const_int
+from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import nodes
 from .spread_conditions import Spreader, Uniformity
 from .statement_accesses import StatementAccesses, is_barrier
 from .thread_accesses import Access, Conflicts
 from .unify_threads import is_launch
+
+_FAR = 1 << 20  # bounds beyond it are none
 
 
 def sync_threads(func: S.PrimFunc) -> S.PrimFunc:
@@ -48,7 +53,8 @@ class _Kernels(Rewriter):
         while is_launch(inner):
             axes.append((inner.node, inner.value))
             inner = inner.body
-        threads = [(a.var, n) for a, n in axes if _in_block(a)]
+        in_block = sorted((x for x in axes if _in_block(x[0])), key=lambda x: x[0].thread_tag)
+        threads = [(a.var, n) for a, n in in_block]
         blocks = {a.var: (0, n.value) for a, n in axes if isinstance(n, E.IntImm)}
         body = sync_kernel(inner, threads, blocks, self.name)
         if body is inner:
@@ -72,12 +78,29 @@ def sync_kernel(
     `ranges`: least value and number of values of block indices, where they are known."""
     if all(const_int(n) == 1 for _, n in threads):
         return body
-    for s in nodes(body):
-        if type(s) is S.For:
-            low, extent = const_int(s.min), const_int(s.extent)
-            if low is not None and extent is not None:
-                ranges[s.loop_var] = (low, max(extent, 0))
+    _add_loops(body, threads, ranges)
     return _Sync(body, threads, ranges, name).flow(body, []).stmt
+
+
+def _add_loops(
+    body: S.Stmt, threads: Sequence[tuple[E.Var, Any]], ranges: dict[E.Var, tuple[int, int]]
+) -> None:
+    """Add what values the variables of loops have, where they are bounded by constants."""
+    analyzer = Analyzer()
+    for v, (low, extent) in ranges.items():
+        analyzer.bind(v, Range(low, extent))
+    for v, n in threads:
+        if const_int(n) is not None:
+            analyzer.bind(v, Range(0, n))
+    for s in nodes(body):
+        if type(s) is not S.For or s.loop_var in ranges:
+            continue
+        first = analyzer.const_int_bound(s.min)
+        last = analyzer.const_int_bound(s.min + s.extent - 1)
+        low, extent = first.min_value, last.max_value - first.min_value + 1
+        if max(abs(low), abs(extent)) < _FAR:
+            ranges[s.loop_var] = (low, max(extent, 0))
+            analyzer.bind(s.loop_var, Range(low, max(extent, 0)))
 
 
 class Flow(NamedTuple):
@@ -103,7 +126,7 @@ class _Sync:
         name: str,
     ) -> None:
         self.conflicts = Conflicts(threads, ranges)
-        self.accesses = StatementAccesses(body)
+        self.accesses = StatementAccesses(body, threads)
         self.uniform = Uniformity(body, threads)
         self.spreader = Spreader(self.uniform, name, lambda s: self.alone(s).barrier)
         self.guards: list[Any] = []
@@ -212,6 +235,28 @@ class _Sync:
     def loop(self, s: S.For, pending: list[Access]) -> Flow:
         extent = const_int(s.extent)
         own = self.accesses.of_values(s, tuple(self.guards))
+        if extent is None or const_int(s.min) is None:
+            runs = E.And(E.GE(s.loop_var, s.min), E.LT(s.loop_var, s.min + s.extent))
+            self.guards.append(self.accesses.inline(runs))
+            found = self.iterations(s, extent)
+            self.guards.pop()
+        else:
+            found = self.iterations(s, extent)
+        if found.barrier and not self.uniform.loop(s):
+            return self.flow(self.spreader.even_loop(s), [])
+        head, tail = found.head, found.tail
+        if found.through:
+            head, tail = ([self.all_iterations(a, s) for a in x] for x in (head, tail))
+        else:
+            last = const(1, s.loop_var.dtype)
+            head = [self.moved(a, s, "first", s.min) for a in head]
+            tail = [self.moved(a, s, "last", s.min + s.extent - last) for a in tail]
+        through = found.through or extent is None or extent < 1
+        stmt = s.with_body(found.stmt)
+        return Flow(stmt, [*own, *head], [*own, *tail], through, found.barrier)
+
+    def iterations(self, s: S.For, extent: int | None) -> Flow:
+        """The body of a loop with the barriers that iterations need of each other."""
         var, last = s.loop_var, const(1, s.loop_var.dtype)
         if extent == 1:
             found = self.alone(s.body)
@@ -223,17 +268,7 @@ class _Sync:
                 [self.all_iterations(a, s) for a in found.head],
             ):
                 found = self.rounds(s.body, lambda a: self.earlier(a, s))
-        if found.barrier and not self.uniform.loop(s):
-            return self.flow(self.spreader.even_loop(s), [])
-        head, tail = found.head, found.tail
-        if found.through:
-            head, tail = ([self.all_iterations(a, s) for a in x] for x in (head, tail))
-        else:
-            head = [self.moved(a, s, "first", s.min) for a in head]
-            tail = [self.moved(a, s, "last", s.min + s.extent - last) for a in tail]
-        through = found.through or extent is None or extent < 1
-        stmt = s.with_body(found.stmt)
-        return Flow(stmt, [*own, *head], [*own, *tail], through, found.barrier)
+        return found
 
     def rounds(self, body: S.Stmt, shift: Any) -> Flow:
         """The body of a loop, after what an earlier iteration has left open; `shift` makes an
@@ -255,7 +290,11 @@ class _Sync:
         found = self.others.get(key)
         if found is None:
             values = {s.loop_var: self.accesses.inline(value)}
-            found = self.others[key] = (a, s, a.at(values))
+            other = a.at(values)
+            if which == "before":
+                there = E.GT(s.loop_var, self.accesses.inline(s.min))
+                other = replace(other, guards=(*other.guards, there))
+            found = self.others[key] = (a, s, other)
         return found[2]
 
     def all_iterations(self, a: Access, s: S.For) -> Access:
