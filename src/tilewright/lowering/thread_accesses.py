@@ -3,7 +3,9 @@
 The indices of shared memory are small: for two accesses the elements that every thread touches are
 enumerated with NumPy, over all threads and the iterations of loops that have ended. What is the
 same for all threads (block indices, variables of loops that run) must cancel, if need be after
-trying all residues; where nothing can be said, accesses are taken to conflict.
+trying all residues, or all values where conditions depend on it; what has no known bound but a
+factor leaves the indices modulo that factor. Where nothing can be said, accesses are taken to
+conflict.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import lcm, prod
+from math import gcd, lcm, prod
 from typing import Any
 
 import numpy as np
@@ -68,11 +70,12 @@ class Access:
 @dataclass(frozen=True)
 class _Owners:
     """For the elements first, first + 1, ...: the least and greatest thread that touches each;
-    `low` is above `high` for one that none does."""
+    `low` is above `high` for one that none does. `exact`: no condition was left out."""
 
     first: int
     low: Any
     high: Any
+    exact: bool = True
 
 
 class Conflicts:
@@ -86,12 +89,13 @@ class Conflicts:
         """`threads`: variables and extents of the block; `ranges`: least value and number of
         values of other variables, where they are constants."""
         self.ranges = ranges or {}
-        sizes = [const_int(n) for _, n in threads]
-        self.known = all(n is not None for n in sizes)
-        self.count = int(np.prod([n or 1 for n in sizes], dtype=np.int64)) if self.known else 0
+        given = [const_int(n) for _, n in threads]
+        self.known = None not in given
+        sizes = [max(n or 1, 1) for n in given]
+        self.count = int(np.prod(sizes, dtype=np.int64)) if self.known else 0
         self.threads: dict[E.Var, Any] = {}
         if self.known and sizes:
-            grid = np.indices([n or 1 for n in sizes]).reshape(len(sizes), -1)
+            grid = np.indices(sizes).reshape(len(sizes), -1)
             self.threads = {v: grid[i] for i, (v, _) in enumerate(threads)}
         self.answers: dict[tuple[int, int], tuple[Access, Access, bool]] = {}
         self.owners: dict[int, tuple[Access, _Owners | None]] = {}
@@ -110,12 +114,21 @@ class Conflicts:
     def _conflict(self, a: Access, b: Access) -> bool:
         if not self.known or a.index is None or b.index is None or a.nbytes != b.nbytes:
             return a.shared
+        overlap = False
         for cases in (self._residues, self._values):
             try:
-                return any(self._overlap(self._case(a, c), self._case(b, c)) for c in cases(a, b))
+                found = [self._overlap(self._case(a, c), self._case(b, c)) for c in cases(a, b)]
             except Unknown:
                 continue
-        return a.shared or self._apart(a, b)
+            if not any(yes for yes, _ in found):
+                return False
+            if any(yes and exact for yes, exact in found):
+                return True
+            overlap = True
+        try:
+            return self._overlap_modulo(a, b)
+        except Unknown:
+            return overlap or a.shared or self._apart(a, b)
 
     def _apart(self, a: Access, b: Access) -> bool:
         """Whether indices of an array on the device depend on the threads in different ways, as
@@ -185,26 +198,59 @@ class Conflicts:
         """Whether a node may have another value in each thread."""
         return type(x) in _PRIVATE if not isinstance(x, E.Var) else self._varies(a, x)
 
-    def _overlap(self, a: Access, b: Access) -> bool:
+    def _overlap(self, a: Access, b: Access) -> tuple[bool, bool]:
+        """Whether different threads may touch one element, and whether conditions count in that."""
         same_a, varying_a = self._parts(a)
         same_b, varying_b = self._parts(b)
         shift = const_int(Analyzer().simplify(same_a - same_b))
         if shift is None:
             raise Unknown
         x, y = self._owned(a, varying_a), self._owned(b, varying_b)
+        exact = x.exact and y.exact
         first = max(x.first + shift, y.first)
         end = min(x.first + shift + len(x.low), y.first + len(y.low))
         if first >= end:
-            return False
+            return False, exact
         xs = slice(first - x.first - shift, end - x.first - shift)
         ys = slice(first - y.first, end - y.first)
-        low, high = x.low[xs], x.high[xs]
-        other_low, other_high = y.low[ys], y.high[ys]
-        both = (low <= high) & (other_low <= other_high)
-        if a.late != b.late:
-            return bool(np.any(both))
-        one = (low == high) & (other_low == other_high) & (low == other_low)
-        return bool(np.any(both & ~one))
+        return _clash(a, b, (x.low[xs], x.high[xs]), (y.low[ys], y.high[ys])), exact
+
+    def _overlap_modulo(self, a: Access, b: Access) -> bool:
+        """`_overlap` of the remainders by what all factors of unbounded terms have in common."""
+        bounded_a, bounded_b = self._bounded(a), self._bounded(b)
+        same_a, varying_a = self._parts(a)
+        same_b, varying_b = self._parts(b)
+        shift, period = 0, 0
+        for factor, term in _terms(Analyzer().simplify(same_a - same_b)):
+            if isinstance(term, E.IntImm):
+                shift += factor * term.value
+            else:
+                period = gcd(period, factor)
+        kept = []
+        for varying, bounded in ((varying_a, bounded_a), (varying_b, bounded_b)):
+            kept.append([(f, t) for f, t in varying if not isinstance(t, E.Var) or t in bounded])
+            for factor, term in varying:
+                if isinstance(term, E.Var) and term not in bounded:
+                    period = gcd(period, factor)
+        if period < 2 or period > MOST_POINTS:
+            raise Unknown
+        x = self._enumerate(a, kept[0], period, shift)
+        y = self._enumerate(b, kept[1], period, 0)
+        if x is None or y is None:
+            raise Unknown
+        return _clash(a, b, (x.low, x.high), (y.low, y.high))
+
+    def _bounded(self, a: Access) -> set[E.Var]:
+        """Threads, and loops of which the bounds are known."""
+        found = set(self.threads)
+        env = {v: ids.reshape(-1, 1) for v, ids in self.threads.items()}
+        for v, low, extent in a.loops:
+            try:
+                values_of(low, env), values_of(extent, env)
+            except Unknown:
+                continue
+            found.add(v)
+        return found
 
     def _parts(self, a: Access) -> tuple[Any, list[tuple[int, Any]]]:
         """The index as what is the same for all threads, and terms that are not."""
@@ -225,7 +271,10 @@ class Conflicts:
             raise Unknown
         return found[1]
 
-    def _enumerate(self, a: Access, varying: list[tuple[int, Any]]) -> _Owners | None:
+    def _enumerate(
+        self, a: Access, varying: list[tuple[int, Any]], period: int = 0, shift: int = 0
+    ) -> _Owners | None:
+        """Who touches which elements (plus `shift`); with a period: elements 0 to period - 1."""
         used = {v for _, t in varying for v in nodes(t) if isinstance(v, E.Var)}
         rank = 2 + len(a.loops)
         env = {v: ids.reshape(-1, *[1] * (rank - 1)) for v, ids in self.threads.items()}
@@ -247,15 +296,19 @@ class Conflicts:
                 index = index + factor * values_of(term, env)
         except Unknown:
             return None
+        exact = True
         for guard in a.guards:
             try:
                 mask = np.logical_and(mask, values_of(guard, env))
             except Unknown:
-                continue
+                exact = False
         index = index + np.arange(a.lanes) * a.stride
-        return self._collect(index, mask)
+        if period:
+            index = (index + shift) % period
+        found = self._collect(index, mask, period)
+        return found if found is None else replace(found, exact=exact)
 
-    def _collect(self, index: Any, mask: Any) -> _Owners | None:
+    def _collect(self, index: Any, mask: Any, period: int) -> _Owners | None:
         shape = np.broadcast_shapes(
             index.shape, np.shape(mask), (self.count, *[1] * (index.ndim - 1))
         )
@@ -265,10 +318,10 @@ class Conflicts:
         kept = np.broadcast_to(mask, shape).reshape(-1)
         if not kept.all():
             elements, owner = elements[kept], owner[kept]
-        if not len(elements):
+        if not len(elements) and not period:
             return _Owners(0, np.empty(0, np.int64), np.empty(0, np.int64))
-        first = int(elements.min())
-        size = int(elements.max()) - first + 1
+        first = 0 if period else int(elements.min())
+        size = period or int(elements.max()) - first + 1
         if size > MOST_POINTS:
             return None
         low = np.full(size, self.count, np.int64)
@@ -277,6 +330,16 @@ class Conflicts:
         high[elements - first] = owner
         low[elements[::-1] - first] = owner[::-1]
         return _Owners(first, low, high)
+
+
+def _clash(a: Access, b: Access, x: tuple[Any, Any], y: tuple[Any, Any]) -> bool:
+    """Whether an element is touched by both accesses and not by one thread alone; `x` and `y`: the
+    least and greatest thread of the same elements."""
+    both = (x[0] <= x[1]) & (y[0] <= y[1])
+    if a.late != b.late:
+        return bool(np.any(both))
+    one = (x[0] == x[1]) & (y[0] == y[1]) & (x[0] == y[0])
+    return bool(np.any(both & ~one))
 
 
 def _terms(e: Any, factor: int = 1) -> list[tuple[int, Any]]:

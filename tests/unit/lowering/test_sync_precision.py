@@ -1,0 +1,29 @@
+"""Barriers where loops have bounds of block indices or of symbols: none that nothing needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tilewright as tw
+from tests.exec.gpu.corpus import stencil
+from tests.exec.gpu.corpus.matmul import Tiles, tiled
+from tilewright import te
+
+COUNTS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], int]] = {
+    # one for the tile in each part: blocks inside, and blocks at the edge
+    "guards of one iteration": (lambda: stencil.five_points(16, 24, False), 2),
+    "bounds of block indices": (lambda: stencil.five_points(16, 20, True), 2),
+    "symbolic bounds": (lambda: stencil.three_points(te.size_var("n"), 32), 2),
+    # two in the loop of each part
+    "symbolic rows": (lambda: tiled(Tiles((te.size_var("n"), 32, 16))), 4),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_barriers(name: str) -> None:
+    make, count = COUNTS[name]
+    source = tw.build(*make(), "cuda").imported_modules[0].get_source()
+    assert source.count("__syncthreads()") == count
