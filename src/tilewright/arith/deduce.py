@@ -90,6 +90,8 @@ def _deduce(
 
 def _interval(limits: Limits, dtype: str) -> IntervalSet:
     low, high = limits
+    if any(atom.dtype == "int64" for x in limits if x is not None for atom in x.terms):
+        dtype = "int64"  # a limit that int32 cannot hold is a limit all the same
     return IntervalSet(
         neg_inf if low is None else emit(low, dtype),
         pos_inf if high is None else emit(high, dtype),

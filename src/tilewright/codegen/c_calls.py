@@ -12,6 +12,15 @@ from .c_expr import bits, bitwise_not, conditional
 from .c_family import ExprRule, bare
 from .c_memory import flat_index
 
+_PYTHON = "Python functions run on the CPU only; call them around the kernels, or build for 'llvm'"
+_LLVM = "it is for the target 'llvm'; use te's functions, or call_pure_extern of the device's name"
+_OF_THE_HOST = {
+    "tir.tvm_call_packed": _PYTHON,
+    "tir.tvm_call_cpacked": _PYTHON,
+    "tir.call_llvm_intrin": _LLVM,
+    "tir.call_llvm_pure_intrin": _LLVM,
+}
+
 
 def call(p: Any, e: E.Call) -> str:
     """The value of a Call."""
@@ -19,6 +28,12 @@ def call(p: Any, e: E.Call) -> str:
     if rule is not None:
         return str(rule(p, e))
     kind = p.target.kind.name
+    if e.op.name in _OF_THE_HOST:
+        what = getattr(e.args[0], "value", e.args[0]) if e.args else e.op.name
+        raise CompileError(
+            f"{e.op.name} ({what}) cannot run in {p.language} code (function {p.func.name}): "
+            f"{_OF_THE_HOST[e.op.name]}"
+        )
     raise CompileError(
         f"the {p.language} code generator has no code for {e.op.name} of type {e.dtype}; give it a "
         f'rule: register_intrin_lowering("{e.op.name}", target="{kind}", f=...)'

@@ -162,6 +162,24 @@ class CLanguage(Printer):
     def check(self, condition: str, message: str) -> None:
         raise NotImplementedError
 
+    def no_memory(self, buffer: Buffer) -> CompileError:
+        return CompileError(
+            f"{self.language} has no memory {buffer.scope()!r} (buffer {buffer.name} of kernel "
+            f"{self.func.name}); use scope 'shared' or 'local', or a target that has it"
+        )
+
+    def no_barrier(self, scope: str) -> CompileError:
+        help_text = (
+            "the blocks of a kernel cannot wait for each other: split the computation into two "
+            "kernels"
+            if scope == "global"
+            else "the scopes of barriers are 'shared' and 'warp'"
+        )
+        return CompileError(
+            f"{self.language} has no barrier of scope {scope!r} inside a kernel (kernel "
+            f"{self.func.name}); {help_text}"
+        )
+
 
 def pointed_data(e: Any) -> E.Var | None:
     """The data variable that a pointer expression leads to."""

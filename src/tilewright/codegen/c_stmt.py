@@ -129,7 +129,9 @@ def _allocate(p: Any, s: S.Allocate) -> S.Stmt:
         if extent is None:
             raise CompileError(
                 f"buffer {s.buffer.name} in {s.buffer.scope()} memory of kernel {p.func.name} "
-                f"needs a constant size, got {d}"
+                f"needs a constant size, got {d}; compute it inside of a loop of constant extent "
+                "(compute_at behind a split by a factor), so that each step needs a part of known "
+                "size, or keep it in global memory"
             )
         size *= extent
     p.declare_array(s.buffer, max(size, 1))

@@ -261,7 +261,7 @@ class CudaPrinter(CLanguage):
                 )
             self.line(text)
         else:
-            raise CompileError(f"CUDA has no memory {scope!r} (buffer {buffer.name})")
+            raise self.no_memory(buffer)
         self.define_pointer(buffer.data, name, t.element, scope, known)
 
     def _dynamic(self, name: str, t: DType, size: int) -> None:

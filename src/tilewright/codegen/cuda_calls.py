@@ -30,10 +30,7 @@ def _sync(p: Any, e: E.Call) -> str:
         return "__syncthreads()"
     if scope == "warp":
         return "__syncwarp()"
-    raise CompileError(
-        f"CUDA has no barrier of scope {scope!r} inside a kernel (kernel {p.func.name}); "
-        "split the computation into two kernels"
-    )
+    raise p.no_barrier(scope)
 
 
 def _shuffle(p: Any, e: E.Call) -> str:

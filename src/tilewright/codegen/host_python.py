@@ -20,7 +20,7 @@ from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.expr import const
+from ..loopir.expr import const, const_int
 from ..loopir.visit import free_vars
 from ..lowering.split_host_device import CALL_KERNEL, launch_of
 
@@ -163,7 +163,12 @@ class _Writer:
         """Memory goes back to a pool in the order of the stream, so it can at once."""
         b = s.buffer
         if b.scope() != "global":
-            raise self.fail(f"memory of scope {b.scope()} ({b.name})")
+            raise CompileError(
+                f"function {self.name}: memory of scope {b.scope()} ({b.name}) cannot stand in the "
+                "host part of a device function: it belongs to the threads of one kernel; compute "
+                f"{b.name} inside of a stage that has threads (compute_at), or give it scope "
+                "global and a kernel of its own"
+            )
         t = parse(b.dtype)
         size: Any = const(t.nbytes * t.lanes)
         for extent in b.shape:
@@ -171,6 +176,8 @@ class _Writer:
         text = self.expr(size)
         name = self.define(b.data)
         self.memory.add(b.data)
+        if const_int(size) is None and any(d.dtype == "int32" for d in b.shape):
+            self.line(f"rt.require_narrow({b.name!r}, {text} // {t.nbytes * t.lanes})")
         self.line(f"{name} = rt.alloc({text})")
         self.line("try:")
         self.depth += 1

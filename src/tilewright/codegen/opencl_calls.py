@@ -20,10 +20,7 @@ def _sync(p: Any, e: E.Call) -> str:
     if scope in ("shared", "shared.dyn", "warp"):
         both = len(e.args) > 1  # orders accesses of the device's memory as well
         return f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if both else ''})"
-    raise CompileError(
-        f"OpenCL has no barrier of scope {scope!r} inside a kernel (kernel {p.func.name}); "
-        "split the computation into two kernels"
-    )
+    raise p.no_barrier(scope)
 
 
 def _shuffle(p: Any, e: E.Call) -> str:

@@ -24,6 +24,7 @@ from ..rt.drivers.base import DeviceCode, KernelInfo
 from ..rt.module import Module
 from ..rt.signature import FunctionInfo
 from ..target.target import Target
+from .callbacks import compiled, postprocess
 from .dump import dump
 from .signature import function_info
 
@@ -47,7 +48,7 @@ def build_device(module: IRModule, target: Target) -> Module:
     """
     built = [deep_call(_build_one, func, key, target) for key, func in module.functions.items()]
     plain = {name: k for b in built for name, k in b.kernels.items()}
-    source = _source(plain, target)
+    source = postprocess(_source(plain, target), target)
     first = built[0].info.name
     dump(first, "tir", lambda: str(IRModule(plain)))
     dump(first, target.kind.name, lambda: source)
@@ -56,6 +57,7 @@ def build_device(module: IRModule, target: Target) -> Module:
         kernels=tuple(kernel_info(k) for k in plain.values()),
         source=source,
         arch=str(target.attrs.get("arch", "") or ""),
+        binary=compiled(source, target),
         payload=plain,
     )
     texts: dict[str, str | Callable[[], str]] = {"tir": lambda: str(IRModule(plain))}
@@ -98,7 +100,7 @@ def _build_one(func: PrimFunc, name: str, target: Target) -> _Built:
     program = run_device_pipeline(named, target, bool(config.get("verify")))
     require_limits(program.kernels, target)
     host = generate_host(program.host, program.kernels)
-    info = function_info(named, name, host.symbols, (), str(target))
+    info = function_info(named, name, host.symbols, (), str(target), wide=False)
     info = replace(info, attrs={**info.attrs, "device_type": target.kind.device_type})
     return _Built(info, host, program.kernels)
 

@@ -30,9 +30,11 @@ def function_info(
     symbols: tuple[E.Var, ...],
     messages: tuple[str, ...],
     target: str,
+    wide: bool = True,
 ) -> FunctionInfo:
     """The signature of a function. `symbols`: variables that its code reads from slots behind the
-    arguments, in order. CompileError where a shape uses a variable that no argument gives."""
+    arguments, in order. `wide`: addresses are computed in 64 bits whatever the type of indices.
+    CompileError where a shape uses a variable that no argument gives."""
     names = _names(func, symbols)
     written = written_data(func)
     args: list[ArgInfo] = []
@@ -47,7 +49,7 @@ def function_info(
             for position, dim in enumerate(dims):
                 if isinstance(dim, E.Var):
                     sources.setdefault(dim, (kind, i, position))
-        args.append(_array(buffer, names, buffer.data in written))
+        args.append(_array(buffer, names, buffer.data in written, wide))
     missing = [v.name for v in names if v not in sources]
     if missing:
         raise CompileError(
@@ -93,7 +95,7 @@ def _names(func: S.PrimFunc, symbols: tuple[E.Var, ...]) -> dict[E.Var, str]:
     return names
 
 
-def _array(buffer: Buffer, names: dict[E.Var, str], is_output: bool) -> ArgInfo:
+def _array(buffer: Buffer, names: dict[E.Var, str], is_output: bool, wide: bool) -> ArgInfo:
     t = parse(buffer.dtype)
     shape: list[Dim] = [_dim(d, names) for d in buffer.shape]
     strides: list[Dim] = [_dim(d, names) for d in buffer.strides]
@@ -102,7 +104,18 @@ def _array(buffer: Buffer, names: dict[E.Var, str], is_output: bool) -> ArgInfo:
         if strides:
             strides = [*(("mul", d, t.lanes) for d in strides), 1]
     given = tuple(strides) if strides else None
-    return ArgInfo(buffer.name, "array", t.element, tuple(shape), given, is_output, lanes=t.lanes)
+    free = {v.dtype for d in buffer.shape for v in free_vars(d)}
+    free = free or {v.dtype for d in buffer.strides for v in free_vars(d)}
+    return ArgInfo(
+        name=buffer.name,
+        kind="array",
+        dtype=t.element,
+        shape=tuple(shape),
+        strides=given,
+        is_output=is_output,
+        lanes=t.lanes,
+        narrow=not wide and "int32" in free,
+    )
 
 
 def _dim(e: Any, names: dict[E.Var, str]) -> Dim:

@@ -305,8 +305,10 @@ class Call(PrimExpr):
     __slots__ = ("args", "op")
     _fields = ("op", "args")
 
-    def __init__(self, dtype: str, op: Any, args: Sequence[Any], span: object = None) -> None:
-        self.dtype = canonical(dtype)
+    def __init__(
+        self, dtype: str | None, op: Any, args: Sequence[Any], span: object = None
+    ) -> None:
+        self.dtype = "int32" if dtype is None else canonical(dtype)
         self.op = op if isinstance(op, Op) else Op.get(op)
         self.args = tuple(convert(a) for a in args)
 

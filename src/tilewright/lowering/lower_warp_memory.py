@@ -123,12 +123,17 @@ class _Kernels(BoundedRewriter):
 
     def _check_width(self, b: Buffer) -> None:
         if self.warp <= 1 and self.width > 1:
-            raise _fail(b, f"threads of target {self.target} cannot read each other's registers")
+            raise _fail(
+                b,
+                f"threads of target {self.target} cannot read each other's registers; use scope "
+                "'shared' there",
+            )
         if self.warp % self.width != 0:
             raise _fail(
                 b,
                 f"threadIdx.x has {self.width} threads; warp memory takes at most a warp of "
-                f"{self.warp}, and a divisor of it",
+                f"{self.warp}, and a divisor of it; split the axis that is bound to threadIdx.x "
+                "by such a factor, or use scope 'shared'",
             )
 
     def _run(self, s: S.Allocate) -> int:

@@ -220,6 +220,8 @@ class _Partitioner(BoundedRewriter):
             if limits is None:
                 continue
             below, above = limits
+            if any(x is not None and x.dtype != s.loop_var.dtype for x in limits):
+                continue  # a loop cannot be split at what its variable may not hold
             if below is not None and prove(below <= first):
                 below = None
             if above is not None and prove(above >= last):

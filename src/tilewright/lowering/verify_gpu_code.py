@@ -33,6 +33,8 @@ CONSTRAINTS = (
     "max_kernels",
 )
 _CUDA_BLOCK = {"x": 1024, "y": 1024, "z": 64}
+_CUDA_GRID = {"x": 2**31 - 1, "y": 65535, "z": 65535}
+_CUDA_LOCAL = 512 * 1024  # bytes of a thread
 
 
 @dataclass
@@ -154,9 +156,13 @@ def require_limits(kernels: Mapping[str, PrimFunc], target: Target) -> None:
                     f"has {extent}; split the axis by a constant factor, bind its outer part to "
                     f"blockIdx.{tag[-1]} and the inner one to {tag}"
                 )
+            if target.kind.name == "cuda" and tag.startswith("blockIdx"):
+                _require_grid(name, tag[-1], const_int(extent) or 0)
         for usage in gpu_usage(kernel):
             _require_threads(name, usage, target)
             _require_shared(name, usage, target)
+            if target.kind.name == "cuda":
+                _require_local(name, usage)
         most = target.attrs.get("max_function_args")
         if most and len(kernel.params) > int(most):
             raise CompileError(
@@ -182,6 +188,26 @@ def _require_threads(name: str, usage: KernelUsage, target: Target) -> None:
                     f"kernel {name} has too many threads along threadIdx.{d}: {n}, but target "
                     f"cuda has at most {_CUDA_BLOCK[d]}; bind the longer axis to threadIdx.x"
                 )
+
+
+def _require_grid(name: str, dimension: str, blocks: int) -> None:
+    most = _CUDA_GRID[dimension]
+    if blocks > most:
+        raise CompileError(
+            f"kernel {name} has too many blocks along blockIdx.{dimension}: {blocks}, but CUDA has "
+            f"at most {most}; bind the longest axis to blockIdx.x, or split it further"
+        )
+
+
+def _require_local(name: str, usage: KernelUsage) -> None:
+    if usage.local_bytes <= _CUDA_LOCAL:
+        return
+    parts = ", ".join(f"{b.name} {n}" for b, n in usage.local.items())
+    raise CompileError(
+        f"kernel {name} needs too much local memory: {usage.local_bytes} bytes a thread ({parts}), "
+        f"but CUDA has {_CUDA_LOCAL}; compute less at once (compute_at an inner loop), or use "
+        "scope global"
+    )
 
 
 def _require_shared(name: str, usage: KernelUsage, target: Target) -> None:

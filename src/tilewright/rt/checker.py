@@ -20,7 +20,7 @@ from .adapt import adapt_all, part_handle, scalar_range
 from .array import NDArray
 from .device_array import DeviceArray
 from .diagnose import byte_range, element_strides, explain
-from .signature import ArgInfo, Dim, FunctionInfo, dim_source
+from .signature import MOST_NARROW, ArgInfo, Dim, FunctionInfo, dim_source
 
 Checker = Callable[..., Any]
 
@@ -112,6 +112,11 @@ def _write_shape(out: _Writer, i: int, arg: ArgInfo) -> None:
         out.add(f"{''.join(f's{i}_{j}, ' for j in range(len(arg.shape)))}= a{i}.shape")
     if strided:
         _write_strides(out, i, arg)
+        if arg.narrow:
+            out.require(f"h{i} - l{i} <= {arg.itemsize * MOST_NARROW}")
+    elif arg.narrow:
+        count = " * ".join(f"s{i}_{j}" for j in range(len(arg.shape)))
+        out.require(f"{count} <= {MOST_NARROW}")
 
 
 def _write_strides(out: _Writer, i: int, arg: ArgInfo) -> None:

@@ -13,7 +13,10 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import InternalError, TilewrightError
+from .adapt import complain
 from .array import NDArray, array
 from .checker import NeedsAdapting, adapt_and_check, make_checker
 from .device import Device
@@ -21,7 +24,7 @@ from .device_array import DeviceArray
 from .diagnose import count_error
 from .drivers import base
 from .function import Function
-from .signature import FunctionInfo
+from .signature import MOST_NARROW, FunctionInfo
 
 Host = Callable[..., None]
 
@@ -72,6 +75,16 @@ class Launcher:
 
     def alloc(self, nbytes: int) -> base.Memory:
         return self.runtime.alloc(max(nbytes, 0))
+
+    @staticmethod
+    def require_narrow(name: str, elements: int) -> None:
+        """Fail where a temporary has more elements than kernels count, whose indices are int32."""
+        if elements > MOST_NARROW:
+            raise TilewrightError(
+                f"the temporary {name} would have {elements} elements, but kernels built for int32 "
+                f"shapes count at most {MOST_NARROW}; build with te.var(..., 'int64') for larger "
+                "arrays"
+            )
 
     def free(self, memory: base.Memory) -> None:
         memory.free()
@@ -235,6 +248,9 @@ class DeviceFunction(Function):
         """
         if len(args) != self._count:
             raise count_error(self.info, len(args))
+        for index, (want, given) in enumerate(zip(self.info.args, args)):
+            if want.is_output and isinstance(given, np.ndarray) and not given.flags.writeable:
+                complain(self.info, index, "the function writes it, got a read-only array")
         moved = [array(a, SIMT) if w.is_array else a for w, a in zip(self.info.args, args)]
         function = self.simt()
         function(*moved)

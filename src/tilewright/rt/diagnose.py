@@ -12,7 +12,7 @@ from typing import Any
 from ..base.errors import ArgumentError, InternalError
 from .adapt import complain, scalar_range, scalar_text
 from .array import NDArray, compact_strides, dtype_name
-from .signature import ArgInfo, Dim, FunctionInfo, dim_value, dims_text
+from .signature import MOST_NARROW, ArgInfo, Dim, FunctionInfo, dim_value, dims_text
 
 
 def byte_range(
@@ -61,6 +61,7 @@ def explain(info: FunctionInfo, args: Sequence[Any]) -> Exception:
         for index, want in enumerate(info.args):
             if want.is_array:
                 _check_dims(info, index, args[index], symbols)
+                _check_narrow(info, index, args[index])
         _check_overlap(info, args)
     except ArgumentError as error:
         return error
@@ -151,7 +152,7 @@ def _check_dims(info: FunctionInfo, index: int, value: Any, symbols: dict[str, i
                 info,
                 index,
                 f"expected a compact row-major array, got {text} for shape {shape}; "
-                "numpy.ascontiguousarray(x) makes a compact copy",
+                f"{_compact_copy(value)} makes a compact copy",
             )
         return
     strides = element_strides(value)
@@ -163,10 +164,27 @@ def _check_dims(info: FunctionInfo, index: int, value: Any, symbols: dict[str, i
             complain(info, index, f"expected strides {expected}, got {strides}")
 
 
+def _check_narrow(info: FunctionInfo, index: int, value: Any) -> None:
+    low, high = byte_range(0, value.shape, element_strides(value) or (), 1)
+    if info.args[index].narrow and high - low > MOST_NARROW:
+        complain(
+            info,
+            index,
+            f"shape {tuple(value.shape)} spans {high - low} elements, but code built for int32 "
+            f"shapes counts at most {MOST_NARROW}; build with te.var(..., 'int64') for larger "
+            "arrays",
+        )
+
+
 def _is_compact(value: Any) -> bool:
     if isinstance(value, NDArray):
         return value._strides is None
     return bool(value.flags.c_contiguous)
+
+
+def _compact_copy(value: Any) -> str:
+    on_device = isinstance(value, NDArray) and value.device.kind != "cpu"
+    return "x.copyto(x.device)" if on_device else "numpy.ascontiguousarray(x)"
 
 
 def _values_text(dims: Sequence[Dim], symbols: dict[str, int]) -> str:

@@ -28,6 +28,7 @@ from . import native, threads
 from .files import replacing, write_atomically
 
 FORMAT = "tilewright-module"
+MAGIC = b"PK\x03\x04"
 VERSION = 1
 
 _DATE = (1980, 1, 1, 0, 0, 0)

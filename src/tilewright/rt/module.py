@@ -295,20 +295,23 @@ class Module:
         """Write the module to a file that `load_module` reads; nothing is left half-written.
 
         A path that ends in .so becomes a shared library and needs a linker (`cc`, or the
-        system's); any other an archive, which needs none. `fcompile(path, objects, **options)`,
-        such as contrib.cc.create_shared, makes the file instead. Returns the path.
+        system's); any other an archive, which needs none, as does a module of a device whatever
+        its path. `fcompile(path, objects, **options)`, such as contrib.cc.create_shared, makes the
+        file instead. Returns the path.
         """
         del addons, workspace_dir
         path = as_path(path)
-        if fcompile is not None:
+        if self.type_key == "device":
+            export.write_archive(path, self._members(""))
+        elif fcompile is not None:
             compiler_options = options if cc is None else {**options, "cc": cc}
             metadata_of = self._metadata()
             objects.compile_with(fcompile, path, self._object(), metadata_of, compiler_options)
         elif Path(path).suffix == ".so":
             if self.imported_modules:
                 raise TilewrightError(
-                    "a module with device code cannot become a shared library; "
-                    "export to a path that ends in .two"
+                    "several modules cannot become a shared library; export to a path that ends "
+                    "in .two"
                 )
             metadata = json.dumps(self._metadata()).encode()
             export.link_shared(path, self._object(), metadata, self.target.triple, cc)
@@ -376,7 +379,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
         raise TilewrightError(f"cannot read {place}: {error.strerror}") from None
     if magic == b"\x7fELF" and objects.is_relocatable(place):
         return _load_members(place, objects.require_object(place), "")
-    if magic == b"\x7fELF" or place.suffix == ".so":
+    if magic == b"\x7fELF" or (place.suffix == ".so" and magic != export.MAGIC):
         return _load_shared(place)
     packed = objects.read_tar(place)
     if packed is not None:

@@ -26,6 +26,9 @@ from .device import Device
 
 Dim = Union[int, str, "tuple[Any, ...]"]
 
+MOST_NARROW = 2**31 - 1
+"""How many elements int32 counts."""
+
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
 _COMPUTE: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
@@ -81,7 +84,8 @@ def dims_text(dims: Sequence[Dim]) -> str:
 class ArgInfo:
     """One argument. `strides` None: compact, row-major. `is_output`: the function writes it.
     `align`: bytes that the data pointer must be a multiple of; 0 is the size of an element.
-    `lanes`: elements of what the function counts as one, for arrays of vectors."""
+    `lanes`: elements of what the function counts as one, for arrays of vectors. `narrow`: code
+    counts elements in int32, though the shape is not constant: more are refused."""
 
     name: str
     kind: str
@@ -91,6 +95,7 @@ class ArgInfo:
     is_output: bool = False
     align: int = 0
     lanes: int = 1
+    narrow: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -113,6 +118,7 @@ class ArgInfo:
             out["is_output"] = self.is_output
             out["align"] = self.align
             out["lanes"] = self.lanes
+            out["narrow"] = self.narrow
         return out
 
     @staticmethod
@@ -135,6 +141,7 @@ class ArgInfo:
             is_output=bool(data.get("is_output", False)),
             align=int(data.get("align", 0) or 0),
             lanes=lanes,
+            narrow=bool(data.get("narrow", False)),
         )
 
 

@@ -12,7 +12,7 @@ from ..base.errors import TargetError
 @dataclass(frozen=True)
 class Attribute:
     """One attribute of a target kind. `type` is str, int, bool or list (a comma-separated one);
-    an int is one of `choices`, or at least `least`."""
+    an int is one of `choices`, or at least `least`; a str matches `form`, said as `example`."""
 
     name: str
     type: type
@@ -20,6 +20,8 @@ class Attribute:
     default: Any = None
     least: int = 0
     choices: tuple[int, ...] = ()
+    form: str = ""
+    example: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ _COMMON = (
     Attribute("libs", list, "external libraries that the code may call"),
     Attribute("num-cores", int, "CPU cores to plan for (default: those of this machine)", least=1),
 )
+_ARCH = r"sm_\d{2,3}[af]?"
+_WARPS = (1, 2, 4, 8, 16, 32, 64, 128)
 _WIDTHS = (64, 128, 256, 512, 1024, 2048)
 _CPU = (
     Attribute("mcpu", str, "CPU by LLVM's name; without it, or as 'native', the host's"),
@@ -85,9 +89,9 @@ _CPU = (
 
 def _gpu(threads: int, warp: int, shared: int) -> tuple[Attribute, ...]:
     return (
-        Attribute("max_num_threads", int, "most threads of a block that schedules use", threads),
-        Attribute("max_threads_per_block", int, "most threads of a block", threads),
-        Attribute("thread_warp_size", int, "threads that run in lock step", warp),
+        Attribute("max_num_threads", int, "most threads of a block to use", threads, least=1),
+        Attribute("max_threads_per_block", int, "most threads of a block", threads, least=1),
+        Attribute("thread_warp_size", int, "threads in lock step", warp, choices=_WARPS),
         Attribute("max_shared_memory_per_block", int, "bytes of shared memory of a block", shared),
         Attribute("registers_per_block", int, "32-bit registers of a block", 65536),
         Attribute("l2_cache_size_bytes", int, "level 2 cache", 0),
@@ -107,7 +111,7 @@ KINDS: dict[str, TargetKind] = {
             "cuda",
             2,
             ("cuda", "gpu"),
-            Attribute("arch", str, "compute capability, as sm_90", "sm_75"),
+            Attribute("arch", str, "compute capability", "sm_75", form=_ARCH, example="sm_90"),
             *_gpu(1024, 32, 49152),
         ),
         _kind(

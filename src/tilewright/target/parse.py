@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -66,7 +67,7 @@ def convert(kind: TargetKind, attribute: Attribute, value: Any) -> Any:
             return tuple(_word(w) for w in words if w != "")
         if attribute.type is bool:
             return value if isinstance(value, bool) else _BOOLS[str(value).lower()]
-        return _word(value) if attribute.type is str else _number(attribute, value)
+        return _word(value, attribute.form) if attribute.type is str else _number(attribute, value)
     except (ValueError, KeyError, TypeError):
         raise TargetError(
             f"target kind {kind.name!r}: attribute {attribute.name!r} takes {_wanted(attribute)}, "
@@ -74,8 +75,10 @@ def convert(kind: TargetKind, attribute: Attribute, value: Any) -> Any:
         ) from None
 
 
-def _word(value: Any) -> str:
+def _word(value: Any, form: str = "") -> str:
     if not isinstance(value, str) or not value or not value.isprintable():
+        raise ValueError
+    if form and not re.fullmatch(form, value):
         raise ValueError
     return value
 
@@ -92,6 +95,8 @@ def _number(attribute: Attribute, value: Any) -> int:
 def _wanted(attribute: Attribute) -> str:
     if attribute.choices:
         return f"one of {', '.join(map(str, attribute.choices))}"
+    if attribute.example:
+        return f"a name such as {attribute.example}"
     if attribute.type is int:
         return f"int, at least {attribute.least}"
     return "a list" if attribute.type is list else attribute.type.__name__

@@ -59,7 +59,10 @@ class Target:
             raise TargetError(f"a target is text, a dict or a Target, not {type(target).__name__}")
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "items", items)
-        object.__setattr__(self, "host", own_host if host is None else Target(host))
+        of_host = own_host if host is None else Target(host)
+        if of_host is not None and of_host.kind.name not in _CPU_KINDS:
+            raise TargetError(f"the host of a target is a CPU, such as 'llvm', not {of_host}")
+        object.__setattr__(self, "host", of_host)
         if kind.name in _CPU_KINDS:
             _ = self.active_features
 

@@ -31,11 +31,11 @@ _HOMES = {
     "default_schedule": "schedules.default",
 }
 
-__all__ = [*_HOMES, "generic", "nn", "schedules", "testing", "utils"]
+__all__ = [*_HOMES, "cuda", "generic", "nn", "schedules", "testing", "utils"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("generic", "nn", "schedules", "testing", "utils"):
+    if name in ("cuda", "generic", "nn", "schedules", "testing", "utils"):
         return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:

@@ -14,6 +14,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 from ...base.errors import CompileError, TargetError
 
 _SHOWN_ERRORS = 5
+_UNKNOWN_ARCH = re.compile(r"--gpu-architecture|[Uu]nsupported gpu architecture")
 _PLACE = re.compile(r"^(?:.*?)\.cu\((\d+)\): (?:catastrophic )?error", re.M)
 _INSTALL = (
     "no CUDA compiler here: install NVRTC (pip install nvidia-cuda-nvrtc cuda-bindings) "
@@ -58,13 +60,18 @@ def why_missing() -> str:
 
 
 def compile_cuda(
-    source: str, arch: str, kind: str = "ptx", compiler: str | None = None
+    source: str,
+    arch: str,
+    kind: str = "ptx",
+    compiler: str | None = None,
+    options: Sequence[str] = (),
 ) -> tuple[bytes, str]:
     """PTX text or a cubin of CUDA source for an architecture such as "sm_80", and the compiler's
     log (warnings; for cubins ptxas's report of registers and spills).
 
-    `compiler`: "nvrtc" or "nvcc" (default: what is there). CompileError shows the lines of the
-    source that the compiler complains about; TargetError says that no compiler is there.
+    `compiler`: "nvrtc" or "nvcc" (default: what is there); `options` are the compiler's own.
+    CompileError shows the lines of the source that the compiler complains about; TargetError says
+    that no compiler is there.
     """
     if kind not in ("ptx", "cubin"):
         raise ValueError(f"kind is 'ptx' or 'cubin', not {kind!r}")
@@ -72,9 +79,9 @@ def compile_cuda(
         raise TargetError(f"a CUDA architecture is named such as sm_80, got {arch!r}")
     which = compiler or find_compiler()
     if which == "nvrtc" and _nvrtc() is not None:
-        return _with_nvrtc(source, arch, kind)
+        return _with_nvrtc(source, arch, kind, options)
     if which == "nvcc" and _nvcc():
-        return _with_nvcc(source, arch, kind)
+        return _with_nvcc(source, arch, kind, options)
     raise TargetError(_INSTALL)
 
 
@@ -98,13 +105,13 @@ def _text(nvrtc: Any, size: Any, read: Any, program: Any) -> bytes:
     return bytes(buffer)
 
 
-def _with_nvrtc(source: str, arch: str, kind: str) -> tuple[bytes, str]:
+def _with_nvrtc(source: str, arch: str, kind: str, more: Sequence[str]) -> tuple[bytes, str]:
     nvrtc = _nvrtc()
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, None, None)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise CompileError(f"NVRTC failed to start: {status.name}")
     try:
-        options = [f"--gpu-architecture={arch}", "--std=c++17"]
+        options = [f"--gpu-architecture={arch}", "--std=c++17", *more]
         if kind == "cubin":
             options.append("--ptxas-options=-v")
         if "#include" in source:
@@ -136,11 +143,12 @@ def _nvcc() -> str:
     return ""
 
 
-def _with_nvcc(source: str, arch: str, kind: str) -> tuple[bytes, str]:
+def _with_nvcc(source: str, arch: str, kind: str, more: Sequence[str]) -> tuple[bytes, str]:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         path, out = Path(folder, "kernel.cu"), Path(folder, f"kernel.{kind}")
         path.write_text(source, encoding="utf-8")
-        command = [_nvcc(), f"--{kind}", f"-arch={arch}", "-std=c++17", "-o", str(out), str(path)]
+        command = [_nvcc(), f"--{kind}", f"-arch={arch}", "-std=c++17", *more]
+        command += ["-o", str(out), str(path)]
         if kind == "cubin":
             command.append("-Xptxas=-v")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -181,7 +189,23 @@ def _explain(tool: str, status: str, arch: str, source: str, log: str) -> str:
         if len(shown) == _SHOWN_ERRORS:
             break
     where = "\nlines of the generated source:\n" + "\n".join(shown) if shown else ""
+    if _UNKNOWN_ARCH.search(log):
+        known = ", ".join(known_archs())
+        where = f"\n{tool} here knows {known}; name one of these, as in -arch=sm_90"
     return f"{tool} cannot compile the CUDA source for {arch} ({status}):\n{log}{where}"
+
+
+@cache
+def known_archs() -> tuple[str, ...]:
+    """The architectures that the compiler here makes code for; empty where there is none."""
+    nvrtc = _nvrtc()
+    if nvrtc is not None:
+        _, archs = nvrtc.nvrtcGetSupportedArchs()
+        return tuple(f"sm_{number}" for number in archs)
+    if not _nvcc():
+        return ()
+    done = subprocess.run([_nvcc(), "--list-gpu-code"], capture_output=True, text=True, check=False)
+    return tuple(done.stdout.split())
 
 
 # -- resources

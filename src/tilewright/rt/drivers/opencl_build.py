@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tilewright.opencl")
 _VERSION = 1
+_FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64"
 
 
 def cache_key(runtime: OpenCLRuntime, code: DeviceCode) -> str:
@@ -29,6 +30,11 @@ def cache_key(runtime: OpenCLRuntime, code: DeviceCode) -> str:
 
 def build_program(runtime: OpenCLRuntime, code: DeviceCode) -> Any:
     """A `pyopencl.Program` of the source; CompileError shows the log and the lines it names."""
+    if _FP64 in code.source and not runtime.limits.has_fp64:
+        raise CompileError(
+            f"the kernels {', '.join(k.name for k in code.kernels)} compute in float64, which "
+            f"{runtime} ({runtime.limits.device_name}) lacks (cl_khr_fp64); use float32 there"
+        )
     key = cache_key(runtime, code)
     binary = cache.get(key)
     if binary is not None:

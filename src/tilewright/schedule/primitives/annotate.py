@@ -15,9 +15,9 @@ from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from ..state import Illegal, StageState
 from .arguments import whole_number
+from .split import CODE_PRAGMAS
 
 _COUNTS = ("auto_unroll_max_step", "unroll_explicit")
-_CODE = ("import_llvm", "import_c")
 _FAR = 1 << 31  # beyond any index of a loop
 
 
@@ -109,7 +109,7 @@ def pragma(stage: StageState, var: IterVar, pragma_type: str, pragma_value: Any 
     value = _expression(1 if pragma_value is None else pragma_value, "the value of a pragma", var)
     if pragma_type in _COUNTS and not (isinstance(value, IntImm) and value.value >= 0):
         raise Illegal(f"pragma {pragma_type} takes a whole number, got {pragma_value!r}", var)
-    if pragma_type in _CODE and not isinstance(value, StringImm):
+    if pragma_type in CODE_PRAGMAS and not isinstance(value, StringImm):
         raise Illegal(f"pragma {pragma_type} takes text, got {pragma_value!r}", var)
     old = stage.attr(var)
     stage.attrs[var] = old.with_(pragmas=(*old.pragmas, (pragma_type, value)))

@@ -11,7 +11,7 @@ from ...loopir.expr import Var
 from ...loopir.iter import IterVar
 from ..relations import Fuse, Singleton
 from ..state import Illegal, StageState
-from .split import check_plain
+from .split import check_plain, keep_code
 
 
 def fuse(stage: StageState, *axes: IterVar) -> IterVar:
@@ -44,4 +44,6 @@ def fuse(stage: StageState, *axes: IterVar) -> IterVar:
         stage.relations.append(Fuse(outer, inner, fused))
         stage.add_axis(fused)
     stage.leaf_iter_vars[positions[0] : positions[0] + len(axes)] = [fused]
+    if len(axes) > 1:
+        keep_code(stage, fused, *axes)
     return fused

@@ -17,6 +17,7 @@ from ...loopir.iter import IterVar
 from ..relations import Split
 from ..state import Illegal, StageState
 
+CODE_PRAGMAS = ("import_llvm", "import_c")
 SPLITTABLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.Ordered)
 
 
@@ -55,7 +56,15 @@ def split(
     stage.leaf_iter_vars[position : position + 1] = [outer, inner]
     stage.add_axis(outer)
     stage.add_axis(inner)
+    keep_code(stage, outer, parent)
     return outer, inner
+
+
+def keep_code(stage: StageState, axis: IterVar, *gone: IterVar) -> None:
+    """Code that pragmas on axes bring along is still needed when these axes become others."""
+    code = [p for g in gone for p in stage.attr(g).pragmas if p[0] in CODE_PRAGMAS]
+    if code:
+        stage.attrs[axis] = stage.attr(axis).with_(pragmas=tuple(code))
 
 
 def tile_size(value: Any, axis: IterVar, what: str) -> PrimExpr:

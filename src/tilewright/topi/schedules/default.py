@@ -44,10 +44,13 @@ CPU_RULES: Rules[Machine] = Rules(
 )
 
 
-def default_schedule(outs: Tensor | Sequence[Tensor], target: Target | None = None) -> Schedule:
+def default_schedule(
+    outs: Tensor | Sequence[Tensor], target: Target | str | None = None
+) -> Schedule:
     """A schedule for the computation of `outs` that needs no tuning."""
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
-    chosen = target if target is not None else Target.current(allow_none=True)
+    chosen = Target(target) if isinstance(target, str) else target
+    chosen = chosen if chosen is not None else Target.current(allow_none=True)
     s = create_schedule([t.op for t in outputs])
     if chosen is not None and "gpu" in chosen.keys:
         _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen))
