@@ -10,7 +10,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SPEC = ROOT.parent / "shared" / "spec"
-OWN = {"test_programs.py", "tvm_alias.py"}
+OWN = {"test_programs.py", "tvm_alias.py", "gpu_kit.py"}
 PROGRAMS = sorted(p for p in HERE.glob("*.py") if p.name not in OWN)
 
 
