@@ -32,6 +32,15 @@ def double_buffer() -> tuple[Any, list[Any]]:
     return s, [a, c]
 
 
+def software_pipeline() -> tuple[Any, list[Any]]:
+    s, a, p, c = stencil()
+    s[p].compute_at(s[c], c.op.axis[0])
+    s[p].set_scope("shared")
+    s[p].double_buffer()
+    s[c].pragma(c.op.axis[0], "software_pipeline_stages", 3)
+    return s, [a, c]
+
+
 def rolling_buffer() -> tuple[Any, list[Any]]:
     s, a, p, c = stencil()
     s[p].compute_at(s[c], c.op.axis[0])
@@ -155,6 +164,7 @@ def shared_storage() -> tuple[Any, list[Any]]:
 
 CASES: list[Case] = [
     double_buffer,
+    software_pipeline,
     rolling_buffer,
     prefetch,
     storage_align,

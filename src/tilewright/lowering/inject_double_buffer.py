@@ -36,7 +36,8 @@ def inject_double_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     vectorize_loops, so that halves are taken of vector code, and before rewrite_storage, which sees
     the final sizes.
     """
-    if not any(type(s) is S.AttrStmt and s.attr_key == SCOPE for s in walk(func.body)):
+    marks = (SCOPE, STAGES)
+    if not any(type(s) is S.AttrStmt and s.attr_key in marks for s in walk(func.body)):
         return func
     body = _DoubleBuffers(options.double_buffer_split_loop).stmt(func.body)
     return func.with_body(_RemoveScopes().stmt(body))

@@ -43,6 +43,7 @@ class Tiles:
     down: bool = False  # A is stored by columns
     epilogue: bool = False
     unroll: int = 0
+    stages: int = 0  # tiles under way at once; needs `double`
 
 
 def tiled(t: Tiles) -> tuple[Any, list[Any]]:
@@ -78,6 +79,8 @@ def tiled(t: Tiles) -> tuple[Any, list[Any]]:
     if t.unroll:
         s[local].pragma(inner, "auto_unroll_max_step", t.unroll)
         s[local].pragma(inner, "unroll_explicit", False)
+    if t.stages:
+        s[local].pragma(outer, "software_pipeline_stages", t.stages)
     for x in shared:
         s[x].compute_at(s[local], outer)
         _fetch(s, x, t)
@@ -189,6 +192,23 @@ CASES = [
     case("matmul_async", "sm_80", late=True, double=True, **WIDE),
     case("matmul_async_single", "sm_80", late=True),
     case("matmul_async_odd", "sm_80", late=True, double=True, size=(20, 33, 18)),
+    case("matmul_pipeline", double=True, stages=3),
+    case("matmul_pipeline_async", "sm_80", late=True, double=True, stages=3, **WIDE),
+    case("matmul_pipeline_deep", "sm_80", late=True, double=True, stages=6, depth=4, **WIDE),
+    case("matmul_pipeline_odd", "sm_80", late=True, double=True, stages=4, size=(20, 33, 70)),
+    case("matmul_pipeline_few_steps", "sm_80", late=True, double=True, stages=5, size=(32, 32, 16)),
+    Case(
+        "matmul_pipeline_symbolic_depth",
+        lambda: tiled(Tiles((16, 16, te.size_var("k")), late=True, double=True, stages=3)),
+        {"k": 61},
+        arch="sm_80",
+    ),
+    Case(
+        "matmul_pipeline_short_depth",
+        lambda: tiled(Tiles((16, 16, te.size_var("k")), late=True, double=True, stages=4)),
+        {"k": 11},
+        arch="sm_80",
+    ),
     case("matmul_bytes", dtype="int8", sum_in="int32", vector=4, tile=32),
     case("matmul_double_precision", dtype="float64", sum_in="float64", size=(16, 16, 16)),
     Case(
