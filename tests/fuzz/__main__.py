@@ -25,32 +25,39 @@ HANG_S = 60.0
 
 
 def run_cases(
-    cases: int, seed: int, jobs: int, stop_after: int, quiet: bool = False
+    cases: int,
+    seed: int,
+    jobs: int,
+    stop_after: int,
+    quiet: bool = False,
+    device: str = "llvm",
 ) -> tuple[Statistics, list[Failure]]:
     """Many cases on several processes; stops early after some failures."""
     total = Statistics()
     failures: list[Failure] = []
-    chunks = [(seed + k, min(CHUNK, cases - k)) for k in range(0, cases, CHUNK)]
+    chunks = [(seed + k, min(CHUNK, cases - k), device) for k in range(0, cases, CHUNK)]
     start = time.monotonic()
     if jobs <= 1:
         results = (run_chunk(*c) for c in chunks)
-        _collect(results, total, failures, cases, start, stop_after, quiet)
+        _collect(results, total, failures, cases, start, stop_after, quiet, device)
         return total, failures
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         jobs_running = [pool.submit(run_chunk, *c) for c in chunks]
         results = (j.result() for j in jobs_running)
-        _collect(results, total, failures, cases, start, stop_after, quiet)
+        _collect(results, total, failures, cases, start, stop_after, quiet, device)
         for j in jobs_running:
             j.cancel()
     return total, failures
 
 
-def _collect(results, total, failures, cases, start, stop_after, quiet) -> None:
+def _collect(results, total, failures, cases, start, stop_after, quiet, device) -> None:
     for stats, bad in results:
         total.merge(stats)
         # made again here: a failure holds functions, which processes cannot exchange
-        again = (run_case(seed, Statistics()) for seed in bad)
+        again = (run_case(seed, Statistics(), device) for seed in bad)
         failures.extend(f for f in again if f is not None)
+        if bad and not quiet:
+            print(f"\rfailed: seeds {bad}", flush=True)
         if not quiet:
             rate = total.cases / max(time.monotonic() - start, 1e-9)
             print(
@@ -72,10 +79,12 @@ def histogram(stats: Statistics) -> str:
         f"{stats.cases} cases, {stats.rejected} schedules refused when lowered, "
         f"{stats.used['primitives'] / count:.1f} primitives a schedule"
     ]
-    for name in sorted(ACTIONS, key=lambda n: -stats.used[n]):
+    names = ACTIONS.keys() | stats.used.keys() - {"schedules", "primitives"}
+    for name in sorted(names, key=lambda n: (-stats.used[n], n)):
         share = stats.used[name] / count
         bar = "#" * round(share * 40)
         lines.append(f"  {name:20} {share:6.1%} {bar}  ({stats.refused[name]} draws refused)")
+    lines += [f"  {n:6} refused: {why}" for why, n in stats.reasons.most_common(12)]
     return "\n".join(lines)
 
 
@@ -131,6 +140,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=300, help="how many (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first case (default 0)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--device", choices=("llvm", "simt", "opencl"), default="llvm")
     parser.add_argument("--stop-after", type=int, default=5, help="failures (default 5)")
     parser.add_argument("--no-shrink", action="store_true", help="report failures as they are")
     parser.add_argument(
@@ -142,7 +152,9 @@ def main() -> int:
         return hunt(options.hunt, options.cases, options.seed)
     if options.mutants:
         return run_mutants(options.cases, options.seed, list(MUTANTS))
-    stats, failures = run_cases(options.cases, options.seed, options.jobs, options.stop_after)
+    stats, failures = run_cases(
+        options.cases, options.seed, options.jobs, options.stop_after, device=options.device
+    )
     print(histogram(stats))
     for failure in failures[: options.stop_after]:
         small = failure if options.no_shrink else shrink(failure)

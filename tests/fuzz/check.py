@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,19 @@ import numpy as np
 import tilewright as tvm
 from tilewright import te
 from tilewright.base.dtype import parse
-from tilewright.base.errors import ScheduleError
+from tilewright.base.errors import CompileError, ScheduleError
 from tilewright.interp.te_bound import te_eval_bound
 from tilewright.interp.te_eval import te_eval
 from tilewright.loopir.subst import substitute
 from tilewright.schedule.trace import Step, replay
 
-from .programs import Built, Program, random_program
+from . import gpu_schedules
+from .programs import MOST_ELEMENTS, Built, Program, random_program
 from .schedules import apply_random
+
+DEVICE_ELEMENTS = 600
+SECONDS = 40
+REFUSALS = (ScheduleError, CompileError)
 
 
 @dataclass
@@ -30,6 +36,7 @@ class Failure:
     program: Program
     steps: list[Step]
     problem: str
+    device: str = "llvm"
 
 
 class Statistics:
@@ -40,40 +47,67 @@ class Statistics:
         self.refused: Counter[str] = Counter()
         self.cases = 0
         self.rejected = 0
+        self.reasons: Counter[str] = Counter()
 
     def merge(self, other: Statistics) -> None:
         self.used.update(other.used)
         self.refused.update(other.refused)
         self.cases += other.cases
         self.rejected += other.rejected
+        self.reasons.update(other.reasons)
 
 
-def run_case(seed: int, stats: Statistics) -> Failure | None:
-    """Case number `seed`: None if the compiled program agrees with the oracle (or was refused)."""
+def run_case(seed: int, stats: Statistics, device: str = "llvm") -> Failure | None:
+    """Case number `seed`: None if the compiled program agrees with the oracle (or was refused).
+
+    `device`: "llvm", or "simt" or "opencl" for schedules of kernels.
+    """
     rng = random.Random(seed)
-    program = random_program(rng)
+    program = random_program(rng, MOST_ELEMENTS if device == "llvm" else DEVICE_ELEMENTS)
     built = Built(program)
     s = te.create_schedule(built.output.op)
     stats.cases += 1
     try:
-        apply_random(rng, s, stats.used, stats.refused)
-        problem = compare(built, s)
-    except ScheduleError:
+        _limit(SECONDS)
+        draw = apply_random if device == "llvm" else gpu_schedules.apply_random
+        draw(rng, s, stats.used, stats.refused)
+        problem = compare(built, s, device)
+    except REFUSALS as error:
         stats.rejected += 1
+        stats.reasons[reason_of(error)] += 1
+        assert len(str(error)) > 20, f"case {seed} is refused without a reason"
         return None
     except Exception as error:  # whatever else happens is a bug of the compiler
         problem = f"{type(error).__name__}: {error}"
-    return None if problem is None else Failure(seed, program, s.steps, problem)
+    finally:
+        _limit(0)
+    return None if problem is None else Failure(seed, program, s.steps, problem, device)
 
 
-def run_chunk(first: int, count: int) -> tuple[Statistics, list[int]]:
+def _limit(seconds: int) -> None:
+    """A case that takes longer has failed: TimeoutError where it stands (0: no limit)."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"the case took more than {seconds} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+
+
+def reason_of(error: Exception) -> str:
+    """The first words of a refusal, without names and numbers."""
+    words = str(error).split("\n")[0].split()
+    return " ".join(w for w in words if w.isalpha() or not any(c.isdigit() for c in w))[:90]
+
+
+def run_chunk(first: int, count: int, device: str = "llvm") -> tuple[Statistics, list[int]]:
     """Cases first ... first + count - 1; the numbers of those that failed."""
     stats = Statistics()
-    failed = [s for s in range(first, first + count) if run_case(s, stats) is not None]
+    failed = [s for s in range(first, first + count) if run_case(s, stats, device) is not None]
     return stats, failed
 
 
-def replay_case(program: Program, steps: list[Step]) -> str | None:
+def replay_case(program: Program, steps: list[Step], device: str = "llvm") -> str | None:
     """What goes wrong with these steps on this program (None: nothing, or they do not fit it)."""
     try:
         built = Built(program)
@@ -82,22 +116,18 @@ def replay_case(program: Program, steps: list[Step]) -> str | None:
     except Exception:  # shrinking tries programs and steps that make no sense
         return None
     try:
-        return compare(built, s)
-    except ScheduleError:
+        return compare(built, s, device)
+    except REFUSALS:
         return None
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 
-def compare(built: Built, s: Any) -> str | None:
+def compare(built: Built, s: Any, device: str = "llvm") -> str | None:
     """Build and run; a text if the output differs from what te_eval says."""
-    args = [*built.used(), built.output]
-    function = tvm.build(s, args, "llvm", name="fuzz")
     feeds = built.feeds()
-    shape = _known_shape(built)
-    out = np.full(shape, 77, parse(built.output.dtype).numpy)
-    function(*[feeds[t] for t in built.used()], out)
     needed = {t: feeds[t] for t in built.used()}
+    out = _run(built, s, device, [feeds[t] for t in built.used()])
     if built.program.mode == "exact":
         (expected,) = te_eval([built.output], needed, symbols=built.symbols)
         wrong = out != expected
@@ -113,6 +143,31 @@ def compare(built: Built, s: Any) -> str | None:
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
     count = int(np.sum(wrong))
     return f"{count} of {out.size} elements differ, first at {at}: {out[at]} for {expected[at]}"
+
+
+def target_of(built: Built, device: str) -> str:
+    """What to build for: simt runs kernels as they are for CUDA, and some as for OpenCL."""
+    if device != "simt":
+        return device
+    return "opencl" if built.program.data_seed % 4 == 0 else "cuda"
+
+
+def _run(built: Built, s: Any, device: str, inputs: list[Any]) -> Any:
+    """The output."""
+    args = [*built.used(), built.output]
+    function = tvm.build(s, args, target_of(built, device), name="fuzz")
+    shape = _known_shape(built)
+    dtype = parse(built.output.dtype).numpy
+    if device == "llvm":
+        out = np.full(shape, 77, dtype)
+        function(*inputs, out)
+        return out
+    dev = tvm.device(device, 0)
+    result = tvm.nd.array(np.full(shape, 77, dtype), dev)
+    if device == "simt":
+        result = tvm.nd.empty(shape, built.output.dtype, dev)  # nobody has written it
+    function(*[tvm.nd.array(x, dev) for x in inputs], result)
+    return result.numpy()
 
 
 def _known_shape(built: Built) -> tuple[int, ...]:

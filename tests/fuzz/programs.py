@@ -43,21 +43,22 @@ class Program:
     data_seed: int = 0
 
 
-def random_shape(rng: random.Random) -> tuple[int, ...]:
+def random_shape(rng: random.Random, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
     rank = rng.choice((1, 2, 2, 2, 3, 3))
     shape = [rng.choice(EXTENTS) for _ in range(rank)]
     if rng.random() < 0.02:
         shape[rng.randrange(rank)] = 0
-    while np.prod(shape) > MOST_ELEMENTS:
+    while np.prod(shape) > most:
         shape[shape.index(max(shape))] = rng.choice((2, 3, 5))
     return tuple(shape)
 
 
-def random_program(rng: random.Random) -> Program:
-    """One program; every tensor is on the way to the output or is dropped."""
+def random_program(rng: random.Random, most: int = MOST_ELEMENTS) -> Program:
+    """One program, of inputs of at most `most` elements; every tensor is on the way to the output
+    or is dropped."""
     mode = rng.choice(("exact", "real"))
     types = EXACT_TYPES if mode == "exact" else REAL_TYPES
-    shape = random_shape(rng)
+    shape = random_shape(rng, most)
     inputs = [(shape, rng.choice(types))]
     if rng.random() < 0.6:
         other = tuple(rng.choice((d, d, 1)) for d in shape)

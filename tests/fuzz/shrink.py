@@ -19,9 +19,9 @@ def shrink(failure: Failure, attempts: int = 200) -> Failure:
             budget -= 1
             if budget <= 0:
                 break
-            problem = replay_case(*candidate)
+            problem = replay_case(*candidate, best.device)
             if problem is not None:
-                best = Failure(best.seed, *candidate, problem)
+                best = Failure(best.seed, *candidate, problem, best.device)
                 progress = True
                 break
     return best
@@ -63,7 +63,8 @@ def text_of(failure: Failure) -> str:
     lines += [f"  stage {_spec(s)}" for s in failure.program.stages]
     lines.append("  schedule:")
     lines += ["    " + line for line in _schedule_text(failure).splitlines()]
-    lines.append(f"  again: python -m tests.fuzz --cases 1 --seed {failure.seed}")
+    device = "" if failure.device == "llvm" else f" --device {failure.device}"
+    lines.append(f"  again: python -m tests.fuzz --cases 1 --seed {failure.seed}{device}")
     return "\n".join(lines)
 
 
