@@ -185,10 +185,11 @@ _STATIC_HEAD = """\
 # What the benchmarks' kernels compile to, {date}
 
 `python -m benchmarks.gpu --static`, at the sizes that benchmarks/gpu.py times; small sizes of the
-same schedules ran in simt against NumPy, without a report. `shared`, `stack` and `spills` are bytes;
-`blocks`: those that a multiprocessor holds at once; `occupancy`: the share of its threads. Counts
-are instructions of the kernel up to `LDGSTS.128` (cp.async of 16 bytes), then of the loop with the
-most arithmetic, `loop` instructions long; `LDSM`: loads of matrix fragments. Nothing was timed.
+same schedules ran in simt against NumPy, without a report. `shared`, `stack` and `spills` are in
+bytes; `blocks`: those that a multiprocessor holds at once; `occupancy`: the share of its threads.
+Counts are instructions of the kernel up to `LDGSTS.128` (cp.async of 16 bytes), then of the loop
+with the most arithmetic, `loop` instructions long; `LDSM`: loads of matrix fragments. Nothing was
+timed.
 
 """
 

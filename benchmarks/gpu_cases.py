@@ -122,5 +122,16 @@ CASES = (
         60.0,
         _product_work,
     ),
+    Case(
+        "matmul_f16_mma",
+        lambda n, m, k: kernels.tensor_matmul(n, m, k, t=kernels.TensorTiles(unit="mma")),
+        (4096, 4096, 4096),
+        (128, 128, 128),
+        _product,
+        3e-2,
+        "float16",
+        60.0,
+        _product_work,
+    ),
 )
 BY_NAME = {c.name: c for c in CASES}

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te
-from tilewright.topi.tensor_intrin import wmma_gemm, wmma_load, wmma_store
+from tilewright.topi.tensor_intrin import (
+    mma_gemm,
+    mma_load,
+    mma_store,
+    wmma_gemm,
+    wmma_load,
+    wmma_store,
+)
 
 Program = tuple[Any, list[Any]]
 
@@ -157,6 +164,18 @@ class TensorTiles:
     depth: int = 16
     stages: int = 4
     fragment: tuple[int, int, int] = (16, 16, 16)
+    unit: str = "wmma"  # or "mma": m16n8k16 and ldmatrix
+
+
+_FRAGMENTS = ("matrix_a", "matrix_b", "accumulator")
+
+
+def _intrinsics(t: TensorTiles, dtype: str, out: str) -> tuple[Any, Any, Any, Any]:
+    """Loads of A and B, the product, the store."""
+    if t.unit == "mma":
+        return mma_load("a", dtype), mma_load("b", dtype), mma_gemm(dtype, out), mma_store(out)
+    loads = [wmma_load(role, t.fragment, dtype) for role in "ab"]
+    return loads[0], loads[1], wmma_gemm(t.fragment, dtype, out), wmma_store(t.fragment, out)
 
 
 def tensor_matmul(
@@ -167,9 +186,11 @@ def tensor_matmul(
     out: str = "float32",
     t: TensorTiles | None = None,
 ) -> Program:
-    """C = A B on tensor cores by WMMA: operands of `dtype`, sums and C of `out`."""
+    """C = A B on tensor cores: operands of `dtype`, sums and C of `out`."""
     t = t or TensorTiles()
     fm, fn, fk = t.fragment
+    scopes = ["local"] * 3 if t.unit == "mma" else [f"wmma.{x}" for x in _FRAGMENTS]
+    load_a, load_b, multiply, store = _intrinsics(t, dtype, out)
     a, b = te.placeholder((n, depth), dtype, "A"), te.placeholder((depth, m), dtype, "B")
     k = te.reduce_axis((0, depth), "k")
 
@@ -180,9 +201,9 @@ def tensor_matmul(
     c = te.compute((n, m), product, name="C")
     s = te.create_schedule(c.op)
     aa, bb = s.cache_read(a, "shared", [c]), s.cache_read(b, "shared", [c])
-    af = s.cache_read(aa, "wmma.matrix_a", [c])
-    bf = s.cache_read(bb, "wmma.matrix_b", [c])
-    cf = s.cache_write(c, "wmma.accumulator")
+    af = s.cache_read(aa, scopes[0], [c])
+    bf = s.cache_read(bb, scopes[1], [c])
+    cf = s.cache_write(c, scopes[2])
     by, bx, y, x = s[c].tile(*c.op.axis, *t.block)
     wy, y = s[c].split(y, factor=t.warp[0])
     wx, x = s[c].split(x, factor=t.warp[1])
@@ -192,7 +213,7 @@ def tensor_matmul(
     _bind(s[c], by=by, bx=bx, tz=wy, ty=wx)
     s[c].unroll(y)
     s[c].unroll(x)
-    s[c].tensorize(yi, wmma_store(t.fragment, out))
+    s[c].tensorize(yi, store)
     s[cf].compute_at(s[c], wx)
     ko, ki = s[cf].split(s[cf].op.reduce_axis[0], factor=t.depth)
     km, ki = s[cf].split(ki, factor=fk)
@@ -201,18 +222,18 @@ def tensor_matmul(
     s[cf].reorder(ko, km, y, x, yi, xi, ki)
     for axis in (km, y, x):
         s[cf].unroll(axis)
-    s[cf].tensorize(yi, wmma_gemm(t.fragment, dtype, out))
+    s[cf].tensorize(yi, multiply)
     if t.stages > 1:
         s[cf].pragma(ko, "software_pipeline_stages", t.stages)
     warps = (t.block[0] // t.warp[0], t.block[1] // t.warp[1])
-    for role, f, (rows, columns) in (("a", af, (fm, fk)), ("b", bf, (fk, fn))):
+    for load, f, (rows, columns) in ((load_a, af, (fm, fk)), (load_b, bf, (fk, fn))):
         s[f].compute_at(s[cf], km)
         i, ii = s[f].split(f.op.axis[0], factor=rows)
         j, jj = s[f].split(f.op.axis[1], factor=columns)
         s[f].reorder(i, j, ii, jj)
         s[f].unroll(i)
         s[f].unroll(j)
-        s[f].tensorize(ii, wmma_load(role, t.fragment, dtype))
+        s[f].tensorize(ii, load)
     bits = {"float16": 16, "bfloat16": 16, "float32": 32, "int8": 8, "uint8": 8}[dtype]
     for shared in (aa, bb):
         s[shared].compute_at(s[cf], ko)

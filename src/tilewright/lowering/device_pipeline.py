@@ -19,6 +19,7 @@ from .lower_warp_memory import lower_warp_memory
 from .merge_shared import merge_shared
 from .split_host_device import DeviceProgram, split_host_device
 from .sync_threads import sync_threads
+from .trim_fragments import trim_fragments
 from .unify_threads import unify_threads
 from .verify_memory import verify_memory
 
@@ -40,6 +41,7 @@ PASSES: tuple[DevicePass, ...] = (
     _plain(sync_threads),  # when every access stands where it will be
     inject_async_copy,  # what barriers order may come late; allreduce brings barriers of its own
     lower_thread_allreduce,  # brings its own barriers: after those for the user's statements
+    _plain(trim_fragments),  # places of fragments are constants after unrolling
     lower_warp_memory,  # last: reads of other lanes become shuffles
 )
 

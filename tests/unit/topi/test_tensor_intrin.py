@@ -13,7 +13,15 @@ from benchmarks.gpu_kernels import TensorTiles, tensor_matmul
 from tilewright import te
 from tilewright.base.errors import ScheduleError
 from tilewright.rt.drivers import nvrtc
-from tilewright.topi.tensor_intrin import wmma_fill, wmma_gemm, wmma_load, wmma_store
+from tilewright.topi.tensor_intrin import (
+    mma_gemm,
+    mma_load,
+    mma_store,
+    wmma_fill,
+    wmma_gemm,
+    wmma_load,
+    wmma_store,
+)
 
 NUMPY = {"bfloat16": ml_dtypes.bfloat16}
 SHAPES = [(16, 16, 16), (32, 8, 16), (8, 32, 16)]
@@ -137,6 +145,64 @@ def test_fill_and_store_to_shared_memory() -> None:
     assert report.findings == [] and source.count("__syncthreads()") == 1
 
 
+@pytest.mark.parametrize(
+    ("dtype", "out"),
+    [("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32")],
+)
+@pytest.mark.parametrize("stages", [1, 3])
+def test_mma_on_registers(dtype: str, out: str, stages: int) -> None:
+    t = TensorTiles((32, 64), (32, 32), 32, stages, unit="mma")
+    s, args = tensor_matmul(64, 128, 128, dtype, out, t)
+    (a, b), c, report, source = run(s, args, "sm_80", ("sm_80", "sm_90"))
+    np.testing.assert_array_equal(c.astype("float64"), product(a, b))
+    assert report.findings == []
+    assert source.count("ldmatrix.sync.aligned.m8n8.x4") == 8 * (1 if stages == 1 else 2)
+    # a thread holds eight elements of each of the four tiles of its warp
+    assert "float C_local[32];" in source or "half C_local[32];" in source
+
+
+def test_mma_with_b_by_columns_and_a_cast_at_the_end() -> None:
+    n, m, depth = 32, 32, 64
+    a, b = te.placeholder((n, depth), "float16", "A"), te.placeholder((m, depth), "float16", "B")
+    k = te.reduce_axis((0, depth), "k")
+    wide = te.compute(
+        (n, m),
+        lambda i, j: te.sum(a[i, k].astype("float32") * b[j, k].astype("float32"), axis=k),
+        name="wide",
+    )
+    c = te.compute((n, m), lambda i, j: wide[i, j].astype("float16"), name="C")
+    s = te.create_schedule(c.op)
+    s[wide].set_scope("local")
+    aa, bb = s.cache_read(a, "shared", [wide]), s.cache_read(b, "shared", [wide])
+    af, bf = s.cache_read(aa, "local", [wide]), s.cache_read(bb, "local", [wide])
+    y, x, yi, _ = s[c].tile(*c.op.axis, 16, 16)
+    block, y = s[c].split(y, nparts=1)
+    s[c].bind(block, te.thread_axis("blockIdx.x"))
+    for axis in (y, x):
+        s[c].unroll(axis)
+    s[c].tensorize(yi, mma_store("float32", "float16"))
+    s[wide].compute_at(s[c], block)
+    y, x, yi, xi = s[wide].tile(*wide.op.axis, 16, 16)
+    ko, ki = s[wide].split(k, factor=16)
+    s[wide].reorder(ko, y, x, yi, xi, ki)
+    s[wide].unroll(y)
+    s[wide].unroll(x)
+    s[wide].tensorize(yi, mma_gemm(b_layout="col_major"))
+    for f, load in ((af, mma_load("a")), (bf, mma_load("b", layout="col_major"))):
+        s[f].compute_at(s[wide], ko)
+        y, x, yi, _ = s[f].tile(*f.op.axis, 16, 16)
+        s[f].unroll(y)
+        s[f].unroll(x)
+        s[f].tensorize(yi, load)
+    for shared in (aa, bb):
+        s[shared].compute_at(s[wide], ko)
+        lanes = s[shared].split(s[shared].fuse(*shared.op.axis), factor=32)[1]
+        s[shared].bind(lanes, te.thread_axis((0, 32), "threadIdx.x"))
+    (x, y), out, report, source = run(s, [a, b, c], "sm_80")
+    np.testing.assert_array_equal(out, product(x, y.T).astype("float16"))
+    assert report.findings == [] and ".trans." not in source
+
+
 def test_what_tensor_cores_lack() -> None:
     with pytest.raises(ScheduleError, match="float32 does not give float16"):
         wmma_gemm(dtype="float32", out_dtype="float16")
@@ -144,3 +210,9 @@ def test_what_tensor_cores_lack() -> None:
         wmma_load("c")
     with pytest.raises(ScheduleError, match="row_major, col_major"):
         wmma_load("a", layout="rows")
+    with pytest.raises(ScheduleError, match="mma takes float16 or bfloat16, not int8"):
+        mma_gemm("int8", "int32")
+    with pytest.raises(ScheduleError, match="operand a is row_major"):
+        mma_load("a", layout="col_major")
+    with pytest.raises(ScheduleError, match="not float16"):
+        mma_gemm("bfloat16", "float16")

@@ -62,7 +62,14 @@ def wmma_load(
     def body(ins: Any, outs: Any) -> Stmt:
         memory, f = ins[0], outs[0]
         pointer = memory.access_ptr("r")
-        where = (f.data, *shape, _tile(f, size), pointer, memory.strides[0], StringImm(layout))
+        where = (
+            f.data,
+            *shape,
+            tile_number(f, size),
+            pointer,
+            memory.strides[0],
+            StringImm(layout),
+        )
         return _emit("tvm_load_matrix_sync", *where)
 
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name=f"wmma_load_{role}")
@@ -79,7 +86,7 @@ def wmma_store(shape: Shape = (16, 16, 16), dtype: str = "float32", scope: str =
     def body(ins: Any, outs: Any) -> Stmt:
         f, memory = ins[0], outs[0]
         pointer = memory.access_ptr("w")
-        where = (f.data, *shape, _tile(f, size), pointer, memory.strides[0])
+        where = (f.data, *shape, tile_number(f, size), pointer, memory.strides[0])
         return _emit("tvm_store_matrix_sync", *where, StringImm("row_major"))
 
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name="wmma_store")
@@ -93,7 +100,7 @@ def wmma_fill(value: float = 0.0, shape: Shape = (16, 16, 16), dtype: str = "flo
 
     def body(ins: Any, outs: Any) -> Stmt:
         f = outs[0]
-        return _emit("tvm_fill_fragment", f.data, *shape, _tile(f, size), const(value, dtype))
+        return _emit("tvm_fill_fragment", f.data, *shape, tile_number(f, size), const(value, dtype))
 
     return decl_tensor_intrin(y.op, body, binds={y: target}, name="wmma_fill")
 
@@ -136,10 +143,10 @@ def wmma_gemm(
 
     def body(ins: Any, outs: Any) -> tuple[Stmt, Stmt, Stmt]:
         x, y, z = ins[0], ins[1], outs[0]
-        own = (z.data, _tile(z, (m, n)))
-        pairs = (*own, x.data, _tile(x, sizes[0]), y.data, _tile(y, sizes[1]), *own)
+        own = (z.data, tile_number(z, (m, n)))
+        pairs = (*own, x.data, tile_number(x, sizes[0]), y.data, tile_number(y, sizes[1]), *own)
         zero = const(0, out_dtype)
-        fill = _emit("tvm_fill_fragment", z.data, *shape, _tile(z, (m, n)), zero)
+        fill = _emit("tvm_fill_fragment", z.data, *shape, tile_number(z, (m, n)), zero)
         multiply = _emit("tvm_mma_sync", *pairs)
         return multiply, fill, multiply
 
@@ -161,7 +168,7 @@ def _declare(size: tuple[int, int], dtype: str, scope: str) -> Buffer:
     return decl_buffer(size, dtype, "tile", None, [stride, 1], None, scope, 32, 8)
 
 
-def _tile(f: Buffer, size: tuple[int, int]) -> Any:
+def tile_number(f: Buffer, size: tuple[int, int]) -> Any:
     """The number of a fragment among those of its array, row of tiles by row of tiles."""
     rows, columns = size
     stride, offset = f.strides[0], f.elem_offset
