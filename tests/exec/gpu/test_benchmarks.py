@@ -1,0 +1,158 @@
+"""The kernels of benchmarks/gpu.py: right in simt, and made of the instructions they should be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import tilewright as tw
+from benchmarks import gpu
+from benchmarks.gpu_cases import BY_NAME
+from benchmarks.gpu_static import Static, compiled, launch_bounds, resident, row, table
+from tilewright.base.errors import TargetError
+from tilewright.rt.drivers import nvrtc
+
+ROOT = Path(__file__).resolve().parents[3]
+ARCHS = ("sm_80", "sm_90")
+
+
+def _missing() -> str:
+    """Why nothing can be said about machine code here."""
+    if nvrtc.why_missing():
+        return nvrtc.why_missing()
+    empty = 'extern "C" __global__ void nothing() {}\n'
+    try:
+        nvrtc.disassemble(nvrtc.compile_cuda(empty, "sm_80", "cubin")[0])
+    except TargetError as error:
+        return str(error)
+    return ""
+
+
+WHY = _missing()
+needs_sass = pytest.mark.skipif(bool(WHY), reason=WHY or "a disassembler is here")
+
+
+@cache
+def static(name: str, arch: str) -> Static:
+    built, _ = gpu.build(BY_NAME[name], tw.Target(f"cuda -arch={arch}"))
+    (found,) = compiled(built, arch)
+    return found
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_small_sizes_in_simt(name: str) -> None:
+    (report,) = gpu.check_in_simt(BY_NAME[name]).values()
+    assert report.findings == []
+
+
+@needs_sass
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_nothing_is_spilled(name: str, arch: str) -> None:
+    s = static(name, arch)
+    assert s.stack == 0 and s.spills == 0
+    assert s.count("LDL") == 0 and s.count("STL") == 0
+    assert s.blocks * s.threads >= 256
+
+
+@needs_sass
+@pytest.mark.parametrize("arch", ARCHS)
+def test_memory_kernels_move_sixteen_bytes_at_a_time(arch: str) -> None:
+    s = static("elementwise", arch)
+    assert s.count("LDG..128") == 2 and s.count("STG..128") == 1
+    assert s.count("LDG") == 2 and s.count("STG") == 1
+    s = static("row_sum", arch)
+    assert s.count("LDG..128") == s.count("LDG") == 8
+    for name in ("transpose", "transpose_tall"):
+        s = static(name, arch)
+        assert s.count("LDG") == s.count("STG") == 16
+    assert {static(n, arch).occupancy for n in ("elementwise", "row_sum", "transpose")} == {100.0}
+
+
+@needs_sass
+@pytest.mark.parametrize("arch", ARCHS)
+def test_float32_product(arch: str) -> None:
+    s = static("matmul_f32", arch)
+    # 16 of k, 8 x 8 elements a thread; what is loaded for 4 of k: 8 vectors of A and 8 of B
+    assert s.count("FFMA", loop=True) == 1024
+    assert s.count("LDS", loop=True) == s.count("LDS..128", loop=True) == 64
+    assert s.count("LDGSTS..128", loop=True) == 4
+    assert s.count("BAR", loop=True) == 1
+    assert s.share("FFMA") > 88
+    assert s.count("LDG") == s.count("LDGSTS..128") + s.count("LDGDEPBAR")
+    assert s.count("STG..128") == s.count("STG") == 16
+    assert s.registers <= 128 and s.blocks == 2
+    assert s.count("HMMA") == 0
+
+
+@needs_sass
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", ["matmul_f16", "matmul_f16_mma"])
+def test_tensor_core_products(name: str, arch: str) -> None:
+    s = static(name, arch)
+    multiply = s.count("HMMA.16816.F32", loop=True)
+    assert multiply == s.count("HMMA", loop=True) and multiply % 32 == 0
+    # fragments come from shared memory by ldmatrix alone, one for four products
+    assert s.count("LDSM", loop=True) * 4 == multiply
+    assert s.count("LDS", loop=True) == s.count("LDSM", loop=True)
+    assert s.count("LDGSTS..128", loop=True) * 8 == multiply
+    assert s.count("LD.E") == 0 and s.count("FFMA") == 0
+    assert s.share("HMMA") > 35 and s.blocks == 2
+
+
+@needs_sass
+def test_the_table(tmp_path: Path) -> None:
+    assert (
+        gpu.main(["--static", "--only", "row_sum", "--arch", "sm_80", "--out", str(tmp_path)]) == 0
+    )
+    (written,) = tmp_path.iterdir()
+    assert table([row("row_sum", static("row_sum", "sm_80"))]) in written.read_text()
+
+
+_WITHOUT = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("llvmlite", "torch", "scipy", "onnx", "pyopencl"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Nothing())
+from benchmarks import gpu
+import tilewright as tw
+for name in ("row_sum", "matmul_f16"):
+    case = gpu.BY_NAME[name]
+    gpu.check_in_simt(case)
+    built, _ = gpu.build(case, tw.Target("cuda -arch=sm_80"))
+    print(built.imported_modules[0].get_source().count("__global__"))
+"""
+
+
+def test_runs_without_llvm() -> None:
+    command = [sys.executable, "-c", _WITHOUT]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1", "1"]
+
+
+@pytest.mark.skipif(tw.cuda(0).exist, reason="there is a GPU to measure on")
+def test_says_that_there_is_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu.main(["--only", "row_sum"]) == 2
+    assert "no GPU to measure on: " in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not tw.cuda(0).exist, reason="no CUDA device")
+def test_measures_on_a_gpu(tmp_path: Path) -> None:
+    gpu.main(["--only", "row_sum", "matmul_f16", "--rounds", "1", "--out", str(tmp_path)])
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".json", ".md"]
+
+
+def test_how_many_blocks_fit() -> None:
+    assert resident("sm_80", 256, 32, 0) == 8  # by threads
+    assert resident("sm_80", 256, 128, 0) == 2  # by registers
+    assert resident("sm_80", 128, 32, 80 * 1024) == 2  # by shared memory
+    assert resident("sm_75", 32, 16, 0) == 16  # by blocks
+    source = "__global__ void __launch_bounds__(256, 2) f("
+    assert launch_bounds(source) == {"f": 256}
