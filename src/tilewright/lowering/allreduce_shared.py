@@ -68,9 +68,12 @@ class _Tree:
         while extent > 1:
             offset = 1 << ((extent - 1).bit_length() - 1)
             level = S.IfThenElse(index < min(offset, extent - offset), self._combine(offset))
+            done.append(level)
+            # the next level reads of this one no more than each thread's own element
+            if 2 * (extent - offset) > offset:
+                # the last one is read by the whole group
+                done.append(self.wait(offset if offset > 1 else self.r.extent))
             extent = offset
-            # the last one is read by the whole group
-            done += [level, self.wait(offset if offset > 1 else self.r.extent)]
         return S.seq(done)
 
     def _combine(self, offset: int) -> S.Stmt:

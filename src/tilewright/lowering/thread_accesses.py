@@ -276,21 +276,30 @@ class Conflicts:
     ) -> _Owners | None:
         """Who touches which elements (plus `shift`); with a period: elements 0 to period - 1."""
         used = {v for _, t in varying for v in nodes(t) if isinstance(v, E.Var)}
+        asked = {v for g in a.guards for v in nodes(g) if isinstance(v, E.Var)}
         rank = 2 + len(a.loops)
         env = {v: ids.reshape(-1, *[1] * (rank - 1)) for v, ids in self.threads.items()}
         mask: Any = True
         points = self.count * a.lanes
         try:
             for axis, (v, low, extent) in enumerate(a.loops, 1):
-                if v not in used:
+                if v not in used and v not in asked:
                     continue
-                most = int(np.max(values_of(extent, env)))
+                try:
+                    counts, start = values_of(extent, env), values_of(low, env)
+                except Unknown:
+                    if v in used:
+                        raise
+                    continue
+                most = max(int(np.max(counts)), 0)
+                if points * max(most, 1) > MOST_POINTS:
+                    if v in used:
+                        return None
+                    continue
                 points *= max(most, 1)
-                if points > MOST_POINTS:
-                    return None
                 steps = np.arange(most).reshape([-1 if i == axis else 1 for i in range(rank)])
-                mask = np.logical_and(mask, steps < values_of(extent, env))
-                env[v] = steps + values_of(low, env)
+                mask = np.logical_and(mask, steps < counts)
+                env[v] = steps + start
             index: Any = np.zeros([1] * rank, np.int64)
             for factor, term in varying:
                 index = index + factor * values_of(term, env)

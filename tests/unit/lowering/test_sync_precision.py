@@ -17,6 +17,11 @@ COUNTS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], int]] = {
     "guards of one iteration": (lambda: stencil.five_points(16, 24, False), 2),
     "bounds of block indices": (lambda: stencil.five_points(16, 20, True), 2),
     "symbolic bounds": (lambda: stencil.three_points(te.size_var("n"), 32), 2),
+    # in each part: one after each fetch, of the double buffer and of the shorter last step
+    "guards of loops that have ended": (
+        lambda: tiled(Tiles((20, 33, 18), double=True)),
+        8,
+    ),
     # two in the loop of each part
     "symbolic rows": (lambda: tiled(Tiles((te.size_var("n"), 32, 16))), 4),
 }

@@ -48,11 +48,11 @@ def form(kernel: PrimFunc) -> tuple[bool, bool, int, int]:
         (32, 4, "float64", CUDA, (True, False, 0, 0)),
         (32, 1, "float16", CUDA, (True, False, 0, 0)),
         (20, 1, "int32", CUDA, (True, False, 0, 0)),  # the block's only group
-        (20, 3, "int32", CUDA, (False, True, 6, 0)),  # groups cross warps
+        (20, 3, "int32", CUDA, (False, True, 5, 0)),  # groups cross warps
         (64, 1, "float32", CUDA, (True, True, 1, 0)),
         (96, 2, "float32", CUDA, (True, True, 1, 0)),
         (1024, 1, "uint64", CUDA, (True, True, 1, 0)),
-        (48, 1, "float32", CUDA, (False, True, 2, 5)),
+        (48, 1, "float32", CUDA, (False, True, 2, 4)),
         (64, 1, "int8", CUDA, (False, True, 2, 5)),  # narrow types are not shuffled
         (16, 2, "int8", CUDA, (False, True, 0, 5)),  # a group inside of a warp
         (16, 2, "bfloat16", CUDA, (False, True, 0, 5)),
