@@ -24,6 +24,7 @@ from .c_family import bare
 from .c_language import CLanguage, function_of
 from .opencl_calls import OPENCL_CALLS
 from .opencl_preamble import preamble
+from .opencl_stmt import OPENCL_STMTS
 from .opencl_types import is_native, mask_name, memory_name, register_bits, struct_text, type_name
 
 _BUILTINS = frozenset((*OPENCL_NAMES.values(), "popcount", "clz", "mad", "native_exp"))
@@ -38,6 +39,7 @@ class OpenCLPrinter(CLanguage):
     language = "OpenCL"
     long_suffix = "L"
     call_table = {**CLanguage.call_table, **OPENCL_CALLS}
+    stmt_table = {**CLanguage.stmt_table, **OPENCL_STMTS}
 
     def __init__(self, func: PrimFunc, target: Target, needs: dict[str, None]) -> None:
         super().__init__(func, target, needs)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ..base.dtype import parse
 from ..base.errors import InternalError
+from .opencl_stmt import LOOP_END
 from .opencl_types import memory_name, type_name
 
 _D = "static inline"
@@ -140,6 +141,13 @@ class _Parts:
             "#define tw_shuffle(x, lane) intel_sub_group_shuffle(x, lane)\n#endif\n"
         )
 
+    def loop_end(self, key: str) -> str:
+        """See opencl_stmt: a barrier for PoCL, which defines this macro for its compiler."""
+        return (
+            f"#ifdef POCL_DEVICE_ADDRESS_BITS\n#define {key} barrier(CLK_GLOBAL_MEM_FENCE)\n"
+            f"#else\n#define {key}\n#endif\n"
+        )
+
     def user(self, key: str) -> str:
         return key[len("import ") :].rstrip() + "\n"
 
@@ -159,6 +167,7 @@ _MADE: tuple[tuple[str, Callable[[_Parts, str], str]], ...] = (
     ("tw_bits ", _Parts.bits),
     ("tw_atomic_add ", _Parts.atomic),
     ("tw_shuffle", _Parts.shuffles),
+    (LOOP_END, _Parts.loop_end),
     ("import ", _Parts.user),
 )
 

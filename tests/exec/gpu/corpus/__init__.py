@@ -12,6 +12,7 @@ from tests.exec.gpu.corpus import (
     reduction,
     rows,
     stencil,
+    tensor_cores,
     topi_defaults,
     transpose,
 )
@@ -27,6 +28,7 @@ FAMILIES = {
     "recurrence": recurrence.CASES,
     "stencil": stencil.CASES,
     "half": half.CASES,
+    "tensor_cores": tensor_cores.CASES,
     "others": others.CASES,
     "topi": topi_defaults.CASES,
 }

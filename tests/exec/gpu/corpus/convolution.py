@@ -168,7 +168,7 @@ CASES = [
     Case("conv_direct_strided", lambda: direct(2, 3, 9, 9, 4, 3, 2, 1)),
     Case("conv_shared", lambda: shared(1, 4, 8, 8, 8, 3, 1, 1)),
     Case("conv_shared_odd", lambda: shared(2, 3, 7, 9, 6, 3, 1, 1)),
-    Case("conv_shared_strided", lambda: shared(1, 4, 9, 9, 8, 3, 2, 1), opencl="TODO"),
+    Case("conv_shared_strided", lambda: shared(1, 4, 9, 9, 8, 3, 2, 1)),
     Case("conv_shared_double", lambda: shared(1, 8, 8, 8, 4, 3, 1, 1, double=True)),
     Case("conv_1x1", lambda: shared(1, 8, 8, 8, 8, 1, 1, 0)),
     Case("conv_packed", packed),

@@ -1,0 +1,69 @@
+"""Matrix products by tensor cores: fragments of warps (wmma), and of registers (mma, ldmatrix)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gpu_kernels import TensorTiles, tensor_matmul
+from tests.exec.gpu.kit import Case
+
+NO_MATRICES = "OpenCL C has no matrix operations of warps"
+
+
+def eighths(r: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Few bits: tensor cores take ten of a float32, and round sums their own way."""
+    return r.integers(-8, 9, shape) / 8
+
+
+def case(
+    name: str,
+    dtype: str,
+    out: str,
+    arch: str,
+    tiles: TensorTiles,
+    size: tuple[int, int, int] = (32, 128, 64),
+) -> Case:
+    draw = {} if "int" in dtype else {"A": eighths, "B": eighths}
+    return Case(
+        name,
+        lambda: tensor_matmul(*size, dtype, out, tiles),
+        draw=draw,
+        opencl=NO_MATRICES,
+        arch=arch,
+    )
+
+
+def wmma(shape: tuple[int, int, int], stages: int = 1) -> TensorTiles:
+    m, n, k = shape
+    return TensorTiles((2 * m, 4 * n), (2 * m, 2 * n), 2 * k, stages, shape)
+
+
+SQUARE = (16, 16, 16)
+
+CASES = [
+    case("wmma_half", "float16", "float32", "sm_75", wmma(SQUARE)),
+    case("wmma_half_pure", "float16", "float16", "sm_75", wmma(SQUARE)),
+    case("wmma_half_tall", "float16", "float32", "sm_75", wmma((32, 8, 16)), (64, 64, 64)),
+    case("wmma_half_wide", "float16", "float32", "sm_75", wmma((8, 32, 16)), (16, 128, 64)),
+    case("wmma_half_stages", "float16", "float32", "sm_80", wmma(SQUARE, 3), (32, 128, 128)),
+    case("wmma_bytes", "int8", "int32", "sm_75", wmma(SQUARE)),
+    case("wmma_bfloat", "bfloat16", "float32", "sm_80", wmma(SQUARE)),
+    case("wmma_tf32", "float32", "float32", "sm_80", wmma((16, 16, 8))),
+    case(
+        "mma_half",
+        "float16",
+        "float32",
+        "sm_80",
+        TensorTiles((32, 64), (32, 32), 32, 1, unit="mma"),
+    ),
+    case(
+        "mma_bfloat_stages",
+        "bfloat16",
+        "float32",
+        "sm_80",
+        TensorTiles((32, 64), (32, 32), 32, 3, unit="mma"),
+        (32, 64, 128),
+    ),
+]
