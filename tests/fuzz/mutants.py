@@ -79,14 +79,16 @@ def split_by_outer_extent() -> Any:
     return _replaced(relations.Split, "up", make)
 
 
-def fuse_swapped() -> Any:
-    """A fused axis is taken apart in the wrong order."""
+def fuse_by_outer_extent() -> Any:
+    """A fused axis is taken apart by the extent of the wrong part."""
 
     def make(old: Any) -> Any:
         def up(self: Any, offset: Any, extent: Any) -> None:
             n = extent[self.outer]
-            offset[self.inner] = offset[self.fused] // n
-            offset[self.outer] = offset[self.fused] % n
+            if isinstance(n, E.IntImm) and n.value <= 0:
+                n = E.const(1, n.dtype)
+            offset[self.outer] = offset[self.fused] // n
+            offset[self.inner] = offset[self.fused] % n
 
         return up
 
@@ -173,7 +175,7 @@ def factored_without_guard() -> Any:
 MUTANTS: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (
-        dropped_predicate, region_too_small, region_shifted, split_by_outer_extent, fuse_swapped,
+        dropped_predicate, region_too_small, region_shifted, split_by_outer_extent, fuse_by_outer_extent,
         swapped_strides, missing_initialisation, minima_ignored, combined_in_place,
         factored_without_guard,
     )

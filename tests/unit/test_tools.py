@@ -27,7 +27,7 @@ def dims(model: onnx.ModelProto) -> tuple[int, ...]:
     return tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
 
 
-@pytest.mark.parametrize("name", sorted(NETWORKS))
+@pytest.mark.parametrize("name", sorted(set(NETWORKS) - {"vgg16"}))  # half a gigabyte
 def test_logits_are_sane_and_depend_on_the_input(name: str) -> None:
     model = make(name, seed=3)
     rng = np.random.default_rng(5)
