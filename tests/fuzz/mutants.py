@@ -79,7 +79,7 @@ def split_by_outer_extent() -> Any:
     return _replaced(relations.Split, "up", make)
 
 
-def fuse_by_outer_extent() -> Any:
+def fuse_by_outer() -> Any:
     """A fused axis is taken apart by the extent of the wrong part."""
 
     def make(old: Any) -> Any:
@@ -175,7 +175,7 @@ def factored_without_guard() -> Any:
 MUTANTS: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (
-        dropped_predicate, region_too_small, region_shifted, split_by_outer_extent, fuse_by_outer_extent,
+        dropped_predicate, region_too_small, region_shifted, split_by_outer_extent, fuse_by_outer,
         swapped_strides, missing_initialisation, minima_ignored, combined_in_place,
         factored_without_guard,
     )

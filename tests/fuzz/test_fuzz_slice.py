@@ -22,7 +22,7 @@ def test_some_random_schedules():
     assert "primitives a schedule" in histogram(stats)
 
 
-@pytest.mark.parametrize("name", ["split_by_outer_extent", "minima_ignored", "fuse_by_outer_extent"])
+@pytest.mark.parametrize("name", ["split_by_outer_extent", "minima_ignored", "fuse_by_outer"])
 def test_a_mistake_in_the_compiler_is_caught(name):
     assert name in MUTANTS
     assert first_caught(name, 200, 0) is not None
