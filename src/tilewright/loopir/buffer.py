@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base.dtype import canonical, parse
 from ..base.errors import TilewrightError
-from .expr import BufferLoad, Call, Node, PrimExpr, Ramp, Var, const, convert
+from .expr import BufferLoad, Call, IntImm, Node, PrimExpr, Ramp, Var, const, convert
 from .iter import Range
 
 
@@ -166,6 +166,14 @@ def vector_indices(begin: Sequence[Any], lanes: int) -> tuple[PrimExpr, ...]:
     return head if lanes == 1 else (*head[:-1], Ramp(head[-1], 1, lanes))
 
 
+def _whole(what: str, number: Any) -> int:
+    """An int, or a constant such as extents of shapes are."""
+    value = number.value if isinstance(number, IntImm) else number
+    if not isinstance(value, int):
+        raise TilewrightError(f"decl_buffer: {what} must be an integer, got {number!r}")
+    return value
+
+
 def decl_buffer(
     shape: Any,
     dtype: Any = None,
@@ -185,9 +193,8 @@ def decl_buffer(
     for what, given in (("name", name), ("scope", scope), ("buffer_type", buffer_type)):
         if not isinstance(given, str):
             raise TilewrightError(f"decl_buffer: {what} must be text, got {given!r}")
-    for what, number in (("data_alignment", data_alignment), ("offset_factor", offset_factor)):
-        if not isinstance(number, int):
-            raise TilewrightError(f"decl_buffer: {what} must be an integer, got {number!r}")
+    data_alignment = _whole("data_alignment", data_alignment)
+    offset_factor = _whole("offset_factor", offset_factor)
     for extent in (*shape, *(strides if isinstance(strides, (list, tuple)) else ())):
         if not parse(convert(extent).dtype).is_integer:
             raise TilewrightError(f"decl_buffer: shape and strides hold integers, got {extent!r}")
