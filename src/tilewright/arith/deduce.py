@@ -90,12 +90,17 @@ def _deduce(
 
 def _interval(limits: Limits, dtype: str) -> IntervalSet:
     low, high = limits
-    if any(atom.dtype == "int64" for x in limits if x is not None for atom in x.terms):
-        dtype = "int64"  # a limit that int32 cannot hold is a limit all the same
+    for x in limits:
+        dtype = dtype if x is None else _width(x, dtype)
     return IntervalSet(
         neg_inf if low is None else emit(low, dtype),
         pos_inf if high is None else emit(high, dtype),
     )
+
+
+def _width(x: Lin, dtype: str) -> str:
+    """The type of a limit: int32 cannot hold what int64 atoms add up to."""
+    return "int64" if any(atom.dtype == "int64" for atom in x.terms) else dtype
 
 
 class _Solver:
@@ -136,7 +141,7 @@ class _Solver:
     def _extreme(self, cls: Any, x: Lin | None, y: Lin | None) -> Lin | None:
         if x is None or y is None:
             return x or y
-        return extreme(self.ctx, cls, x, y, self.target.dtype)
+        return extreme(self.ctx, cls, x, y, _width(x, _width(y, self.target.dtype)))
 
     def _quotient(self, x: Lin, atom: SplitAtom, depth: int) -> Limits | None:
         """k*(y//c) + rest >= 0: a limit of the quotient is one of y."""
@@ -147,7 +152,7 @@ class _Solver:
         low = self.relaxed.lin(rest)[0]
         if low is None:
             return None
-        q = quotient(self.ctx, low, abs(k), atom.dtype)
+        q = quotient(self.ctx, low, abs(k), _width(low, atom.dtype))
         if k > 0:  # y//c >= -q, so y >= -q*c
             return self.solve(combined(atom.x, c, q), depth + 1)
         return self.solve(combined(combined(constant(c - 1), c, q), -1, atom.x), depth + 1)
@@ -161,7 +166,7 @@ class _Solver:
         low = self.relaxed.lin(parts[1])[0]
         if low is None:
             return None
-        limit = quotient(self.ctx, low, abs(k), self.target.dtype)
+        limit = quotient(self.ctx, low, abs(k), _width(low, self.target.dtype))
         if k > 0:
             return combined(constant(0), -1, limit), None
         return None, limit

@@ -144,6 +144,11 @@ def _attr(p: Any, s: S.AttrStmt) -> S.Stmt:
         p.bind_thread(s.node, s.value)
     elif key == "pragma_import_c":
         p.import_c(s.value)
+    elif key == "pragma_import_llvm":
+        raise CompileError(
+            f"pragma import_llvm is for the target 'llvm'; bring {p.language} code along with "
+            "import_c"
+        )
     elif key == "pragma_unroll_factor":
         p.line(f"#pragma unroll {const_int(s.value)}")
     elif key not in SPENT:

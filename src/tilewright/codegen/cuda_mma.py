@@ -14,6 +14,7 @@ from ..loopir import expr as E
 from ..loopir.expr import const_int
 from .c_family import ExprRule, bare
 from .cuda_asm import DEVICE, numbers, operands
+from .cuda_types import require_arch
 
 _TYPES = {
     "fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16", "tf32": "tf32",
@@ -32,6 +33,7 @@ def _mma(p: Any, e: E.Call) -> str:
     if found is None or not (ta and tb and tc):
         raise CompileError(f"ptx_mma of shape {shape} and types {e.args[3:6]} is not known")
     m, n, k = map(int, found.groups())
+    require_arch(p, 75 if (k == 8 and ta == "f16") else 80, f"mma.{shape} on {ta}")
     counts = [m * n * _BITS[tc] // 1024, m * k * _BITS[ta] // 1024, k * n * _BITS[tb] // 1024]
     pointers = [
         f"({bare(p.expr(e.args[6 + 2 * i]))} + {p.expr(e.args[7 + 2 * i])})" for i in range(3)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from typing import Any
 
 from ..base.dtype import DType, parse
+from ..base.errors import CompileError
 
 SCALARS = {
     "int8": "signed char",
@@ -68,3 +71,15 @@ def struct_text(dtype: str) -> str:
     align = min(size & -size, 16)
     name = type_name(dtype)
     return f"struct __align__({align}) {name} {{\n  {element} s[{t.lanes}];\n}};\n"
+
+
+def require_arch(p: Any, least: int, what: str) -> None:
+    """CompileError where the target names an architecture that lacks `what`, of sm_<least>. A
+    target that names none gives source for any device, which stops on one that lacks it."""
+    given = str(dict(p.target.items).get("arch", ""))
+    number = re.match(r"sm_(\d+)", given)
+    if number is not None and int(number[1]) < least:
+        raise CompileError(
+            f"kernel {p.func.name} needs {what}, which began with sm_{least}, but the target is "
+            f"for {given}; build for 'cuda -arch=sm_{least}' or newer"
+        )

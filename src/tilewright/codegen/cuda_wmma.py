@@ -19,7 +19,7 @@ from ..loopir.stmt import PrimFunc
 from ..loopir.visit import nodes
 from .c_family import ExprRule, bare
 from .cuda_asm import DEVICE, numbers, operands
-from .cuda_types import memory_name
+from .cuda_types import memory_name, require_arch
 
 _PTX = {
     "float16": "f16",
@@ -139,11 +139,16 @@ def _layout(e: Any) -> str:
     return text[:3]
 
 
+_LEAST_ARCH = {"bf16": 80, "tf32": 80, "s8": 72, "u8": 72, "s32": 72}
+
+
 def declare(p: Any, buffer: Buffer, name: str, size: int) -> None:
     """A fragment array for `size` elements."""
     f = p.fragments.get(buffer.data)
     if f is None:
         raise CompileError(f"fragment {buffer.name} of kernel {p.func.name} is never used")
+    least = _LEAST_ARCH.get(f.ptx, 70)
+    require_arch(p, least, f"tensor cores for {'tf32' if f.ptx == 'tf32' else f.dtype}")
     m, n, k = f.shape
     tile = {"a": m * k, "b": k * n, "d": m * n}[f.role]
     if size % tile:

@@ -32,6 +32,9 @@ def register_intrin_lowering(
             f"got {op_name!r} and {target!r}"
         )
 
+    if not isinstance(level, int):
+        raise TilewrightError(f"the level of the rule of {op_name} is an integer, got {level!r}")
+
     def register(rule: Rule) -> Rule:
         if not callable(rule):
             raise TilewrightError(f"the lowering rule of {op_name} must be callable, got {rule!r}")

@@ -30,7 +30,7 @@ def _plain(one: Callable[[PrimFunc], PrimFunc]) -> DevicePass:
     def run(func: PrimFunc, target: Target) -> PrimFunc:
         return one(func)
 
-    run.__name__ = one.__name__
+    run.__name__, run.__doc__ = one.__name__, one.__doc__
     return run
 
 

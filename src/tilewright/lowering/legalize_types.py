@@ -28,7 +28,9 @@ _KEPT = frozenset(f"tir.{name}" for name in _KEPT_NAMES.split())
 
 
 def legalize_types(func: S.PrimFunc, native_half: bool = False) -> S.PrimFunc:
-    """`native_half`: the target computes in float16 itself."""
+    """Compute on float16 and bfloat16 in float32, each operation rounded back.
+
+    `native_half`: the target computes in float16 itself."""
     return func.with_body(_Legalize(native_half).stmt(func.body))
 
 

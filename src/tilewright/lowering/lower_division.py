@@ -22,7 +22,7 @@ from ..loopir.rewrite import Rewriter, handles
 
 
 def lower_division(func: S.PrimFunc) -> S.PrimFunc:
-    """See the module's head."""
+    """Turn divisions rounded down into shifts, masks and plain divisions where that is the same."""
     return func.with_body(_LowerDivision(func).stmt(func.body))
 
 

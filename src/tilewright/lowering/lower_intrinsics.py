@@ -17,6 +17,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.intrin_rules import Rule, find_rule
 from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import free_vars
 
 _DEEPEST = 64
 
@@ -27,7 +28,9 @@ def lower_intrinsics(
     builtin: Mapping[tuple[str, str], Rule],
     native: Callable[[str, str], bool],
 ) -> S.PrimFunc:
-    """`kinds`: whose rules count, best first; `native(op name, dtype)`: whether the code generator
+    """Replace calls of operations by what the target has, by the rules of the user and the target.
+
+    `kinds`: whose rules count, best first; `native(op name, dtype)`: whether the code generator
     has code for an operation."""
     return func.with_body(_LowerIntrinsics(kinds, builtin, native).stmt(func.body))
 
@@ -41,6 +44,7 @@ class _LowerIntrinsics(Rewriter):
     ) -> None:
         self.kinds = list(kinds)
         self.builtin = builtin
+        self.own = frozenset(builtin.values())
         self.native = native
         self.depth = 0
 
@@ -51,15 +55,18 @@ class _LowerIntrinsics(Rewriter):
         if rule is None:
             return self._arguments(e)
         result = self._result(rule, e)
-        if isinstance(result, E.Call) and result.op is e.op and _same_types(result, e):
-            return self._arguments(result)
+        if result is e:
+            return self._arguments(e)
         if self.depth >= _DEEPEST:
             raise CompileError(
                 f"the lowering rules of {e.op.name} for target {self.kinds[0]!r} lead back to "
                 "themselves without end; a rule that cannot lower a call must return it as it is"
             )
         self.depth += 1
-        lowered = self.expr(result)
+        if isinstance(result, E.Call) and result.op is e.op and _same_types(result, e):
+            lowered: Any = self._arguments(result)
+        else:
+            lowered = self.expr(result)
         self.depth -= 1
         return lowered
 
@@ -81,6 +88,12 @@ class _LowerIntrinsics(Rewriter):
                 f"{what} returned an expression of type {result.dtype} for a call of type "
                 f"{e.dtype}: {result}; return one of the call's type, for example by .astype()"
             )
+        unknown = [] if rule in self.own else _unknown(result, e)
+        if unknown:
+            raise CompileError(
+                f"{what} returned an expression of {', '.join(unknown)}, which has no value there; "
+                "use what the call's arguments have"
+            )
         return result
 
     def _arguments(self, e: E.Call) -> E.Call:
@@ -90,3 +103,9 @@ class _LowerIntrinsics(Rewriter):
 
 def _same_types(a: E.Call, b: E.Call) -> bool:
     return [x.dtype for x in a.args] == [x.dtype for x in b.args]
+
+
+def _unknown(result: Any, call: E.Call) -> list[str]:
+    """Names of the variables of an expression that a call does not have."""
+    known = set(free_vars(call, with_data=True))
+    return [v.name for v in free_vars(result, with_data=True) if v not in known]

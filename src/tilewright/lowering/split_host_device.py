@@ -60,6 +60,7 @@ class _Split(Rewriter):
                 self.arrays[buffer.data] = len(self.arrays)
         self.strides = [v for b in func.buffer_map.values() for v in _plain_vars(b.strides)]
         self.kernels: dict[str, S.PrimFunc] = {}
+        self.code: list[S.AttrStmt] = []
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
@@ -68,14 +69,21 @@ class _Split(Rewriter):
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
-        return self._launch(s) if is_launch(s) else super()._attr(s)
+        if is_launch(s):
+            return self._launch(s)
+        if s.attr_key not in ("pragma_import_c", "pragma_import_llvm"):
+            return super()._attr(s)
+        self.code.append(s)  # the user's functions are those of the kernels inside
+        body = self.stmt(s.body)
+        self.code.pop()
+        return body
 
     def _launch(self, s: S.AttrStmt) -> S.Stmt:
         number = len(self.kernels)
         name = f"{self.name}_kernel" + (f"_{number}" if number else "")
         extents = launch_extents(s)
         values = self._parameters(s)
-        body, params = self._own_names(s, values)
+        body, params = self._own_names(_with_code(s, self.code), values)
         access = data_access(body)
         attrs = {
             "global_symbol": name,
@@ -128,6 +136,19 @@ class _Split(Rewriter):
                 shape = tuple(substitute(d, renamed) for d in x.buffer.shape)
                 buffers[x.buffer] = x.buffer.with_(shape=shape)
         return substitute(body, renamed, buffers), params
+
+
+def _with_code(kernel: S.AttrStmt, code: list[S.AttrStmt]) -> S.AttrStmt:
+    """A kernel that brings along the pragmas from around its launch."""
+    if not code:
+        return kernel
+    body: Any = kernel.body
+    if is_launch(body):
+        body = _with_code(body, code)
+    else:
+        for pragma in reversed(code):
+            body = S.AttrStmt(pragma.node, pragma.attr_key, pragma.value, body)
+    return S.AttrStmt(kernel.node, kernel.attr_key, kernel.value, body)
 
 
 def _plain_vars(dims: Iterable[Any]) -> list[E.Var]:
