@@ -10,7 +10,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import te, tir
-from tilewright.base.errors import CompileError
+from tilewright.base.errors import CompileError, TilewrightError
 from tilewright.ir import register_intrin_lowering, register_op_attr
 from tilewright.loopir.intrin_rules import remove_rule
 
@@ -124,3 +124,27 @@ def test_a_rule_that_returns_its_call_leaves_it_to_the_compiler(rule: Callable[.
     rule("tir.exp", "cuda", lambda c: c)
     with pytest.raises(CompileError, match=r"has no code for tir\.exp"):
         build("cuda")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rules_that_grow_without_end(target: str, rule: Callable[..., None]) -> None:
+    for grow in (
+        lambda c: tir.exp(tir.exp(c.args[0])),
+        lambda c: tir.exp(c.args[0] * 0.5) * tir.exp(c.args[0] * 0.5),
+        lambda c: tir.exp(c.args[0] + tir.exp(c.args[0])),
+    ):
+        rule("tir.exp", target, grow)
+        with pytest.raises(CompileError, match="lead back to themselves without end"):
+            build(target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_rule_with_a_variable_of_its_own(target: str, rule: Callable[..., None]) -> None:
+    rule("tir.exp", target, lambda c: te.var("q", c.dtype) * c.args[0])
+    with pytest.raises(CompileError, match="expression of q, which has no value there"):
+        build(target)
+
+
+def test_levels_are_integers() -> None:
+    with pytest.raises(TilewrightError, match=r"level of the rule of tir\.exp is an integer"):
+        register_intrin_lowering("tir.exp", target="cuda", f=lambda c: c, level="high")
