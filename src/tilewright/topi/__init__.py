@@ -31,11 +31,12 @@ _HOMES = {
     "default_schedule": "schedules.default",
 }
 
-__all__ = [*_HOMES, "cuda", "generic", "nn", "schedules", "testing", "utils"]
+__all__ = [*_HOMES, "cuda", "generic", "nn", "schedules", "tensor_intrin", "testing", "utils"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("cuda", "generic", "nn", "schedules", "testing", "utils"):
+    rooms = ("cuda", "generic", "nn", "schedules", "tensor_intrin", "testing", "utils")
+    if name in rooms:
         return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:

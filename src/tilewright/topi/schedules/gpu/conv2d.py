@@ -45,7 +45,9 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMa
     block_f, thread_f = stage.split(fo, factor=filters)
     place = stage.fuse(oh, wide)
     count = extent_of(oh) * -(-extent_of(ow) // columns)
-    block_p, thread_p = stage.split(place, factor=_even(count, machine.threads // filters // 2))
+    most = machine.threads // filters
+    threads = count if count <= most else _even(count, most // 2)
+    block_p, thread_p = stage.split(place, factor=max(1, threads))
     stage.reorder(n, block_f, block_p, thread_f, thread_p, pixel, fi)
     bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
     bind(stage, block_p, "blockIdx.x")
@@ -112,8 +114,8 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
 
 
 def _even(count: int, limit: int) -> int:
-    """Threads that share `count` evenly where that takes no less than half of `limit`: the last
-    block then needs no conditions."""
+    """Threads that share `count` evenly, at least half of `limit`, where there is such a number:
+    the last block then needs no conditions."""
     limit = max(1, min(limit, count))
     whole = largest_divisor(count, limit)
     return whole if 2 * whole >= limit else limit

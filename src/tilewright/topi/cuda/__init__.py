@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..schedule.api import Schedule
-from ..target.target import Target
-from ..tensor.tensor import Tensor
-from .schedules.default import default_schedule
+from ...schedule.api import Schedule
+from ...target.target import Target
+from ...tensor.tensor import Tensor
+from ..schedules.default import default_schedule
+from . import tensor_intrin as tensor_intrin
 
 
 def schedule_injective(outs: Tensor | Sequence[Tensor]) -> Schedule:
