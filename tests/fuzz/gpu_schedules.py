@@ -188,7 +188,9 @@ def attach(kit: Kit, stage: Any, reader: Any) -> None:
         if kit.maybe(0.85):
             cooperate(kit, stage)
         if kit.maybe(0.15):
-            stage.storage_align(pick(rng, list(stage.op.axis)), rng.choice((2, 4, 16)), rng.choice((0, 1)))
+            stage.storage_align(
+                pick(rng, list(stage.op.axis)), rng.choice((2, 4, 16)), rng.choice((0, 1))
+            )
         if kit.maybe(0.25):
             stage.double_buffer()
     inner_loop(kit, stage)

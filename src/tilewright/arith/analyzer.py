@@ -50,6 +50,10 @@ class Analyzer:
         else:
             deep_call(bind_value, self.context, var, E.convert(value))
 
+    def forget(self, var: Any) -> None:
+        """Take back what `bind` said of a variable, where its scope ends."""
+        deep_call(renewed, self.context, var.var if isinstance(var, IterVar) else var)
+
     @contextmanager
     def enter_constraint(self, cond: Any) -> Iterator[None]:
         """Within the `with`, `cond` is known to hold.

@@ -61,6 +61,8 @@ class BoundedRewriter(Rewriter):
             zero = E.const(0, value.dtype)
             self.analyzer.bind(s.node.var, Range.from_min_extent(zero, value))
         body = self.stmt(s.body)
+        if s.attr_key in THREAD_KEYS:
+            self.analyzer.forget(s.node.var)  # the next launch may be of more threads
         if value is s.value and body is s.body:
             return s
         return S.AttrStmt(s.node, s.attr_key, value, body)

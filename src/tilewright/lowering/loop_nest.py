@@ -11,7 +11,7 @@ common loops are those before the first one that comes from a reduction axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..base.errors import CompileError, ScheduleError
@@ -35,6 +35,7 @@ from ..loopir.visit import walk
 from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.placement import attach_path, attach_point, same_thread
 from ..schedule.state import StageState
+from ..schedule.thread_memory import idle_threads
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
 from .stage_body import compute_body, extern_body, reader_of
@@ -223,7 +224,21 @@ class NestBuilder:
             body = IfThenElse(predicate, body)
         for condition in reversed(stage_guards(self.bounds, stage, values, skip, leaves)):
             body = IfThenElse(condition, body)
+        if isinstance(stage.op, ComputeOp) and stage.op.reduce_axis:
+            for condition in idle_threads(stage, self.bounds, self._around(stage)):
+                body = IfThenElse(condition, body)
         return body
+
+    def _around(self, stage: StageState) -> Iterator[tuple[IterVar, Var, PrimExpr]]:
+        """The threads that run around a stage: axes, their variables and extents."""
+        for holder, leaf in attach_path(stage):
+            mine = self.bounds[holder]
+            thread = holder.attr(leaf).bind_thread
+            if thread is not None and leaf in mine.var:
+                yield thread, mine.var[leaf], mine.extent[leaf]
+            for axis in holder.threads:
+                extent = axis.dom.extent if axis.dom is not None else const(1)
+                yield axis, self.thread_vars.get(axis.var, axis.var), extent
 
     def store_predicate(
         self, stage: StageState, values: Mapping[IterVar, PrimExpr]

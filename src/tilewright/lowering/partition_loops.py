@@ -107,6 +107,8 @@ class _Partitioner(BoundedRewriter):
         body = self._step(s)
         self.threads, self.blocks = known, blocks
         for x in reversed(launches):
+            self.ranges.pop(x.node.var, None)  # the next launch may be of more threads
+            self.analyzer.forget(x.node.var)
             body = S.AttrStmt(x.node, x.attr_key, x.value, body)
         return body
 

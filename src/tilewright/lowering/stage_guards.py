@@ -8,8 +8,10 @@ from ..loopir import op as ops
 from ..loopir.expr import PrimExpr
 from ..loopir.iter import IterVar
 from ..schedule.bounds import Bounds, root_offsets
-from ..schedule.relations import Split, derived_from, overruns
+from ..schedule.placement import is_virtual
+from ..schedule.relations import Singleton, Split, Transform, derived_from, overruns
 from ..schedule.state import StageState
+from ..schedule.thread_memory import sees_all
 
 
 def stage_guards(
@@ -49,7 +51,29 @@ def stage_guards(
             need(value < dom.min + dom.extent)
     for offset, extent in _double_work(bounds, stage, skip, leaves):
         need(offset < extent)
+    if _accumulates_together(stage):
+        offsets = root_offsets(bounds, stage, leaves)
+        for axis in _made_axes(stage):
+            if axis in offsets:
+                need(offsets[axis] < mine.extent[axis])
     return result
+
+
+def _made_axes(stage: StageState) -> list[IterVar]:
+    """Axes that no root axis stands for alone: more threads than they have steps go unnoticed."""
+    found: list[IterVar] = []
+    for relation in stage.relations:
+        if isinstance(relation, (Singleton, Transform)):
+            found.extend(relation.children)
+    return found
+
+
+def _accumulates_together(stage: StageState) -> bool:
+    """Whether threads that do one step of a reduction twice would see what the other did."""
+    if not getattr(stage.op, "reduce_axis", ()):
+        return False
+    bound = [stage.attr(leaf).bind_thread for leaf in stage.leaf_iter_vars]
+    return any(t is not None and not is_virtual(t) and sees_all(stage, t) for t in bound)
 
 
 def _double_work(
@@ -62,13 +86,14 @@ def _double_work(
 
     Data done twice is harmless, unless its loop is inside one of the reduction: then the value is
     not initialised anew each time, and must not be initialised again once it has been updated.
+    Nor may two threads add to one value in memory that they share.
     """
     reduction = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
     if not stage.relations or not reduction:
         return []
     order = [leaf in reduction for leaf in stage.leaf_iter_vars]
     family = reduction
-    if False in order[order.index(True) :]:
+    if False in order[order.index(True) :] or _accumulates_together(stage):
         family = derived_from(stage.relations, stage.op.root_iter_vars())
     if skip:
         family = family - reduction

@@ -291,7 +291,7 @@ class Conflicts:
                     if v in used:
                         raise
                     continue
-                most = max(int(np.max(counts)), 0)
+                most = int(np.max(counts, initial=0))
                 if points * max(most, 1) > MOST_POINTS:
                     if v in used:
                         return None

@@ -28,14 +28,13 @@ from ..loopir.op import max as max_of
 from ..loopir.visit import post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
-from .placement import attach_path, attach_point, runs_on, same_thread, storage_scope
+from .placement import attach_path, attach_point, runs_on, same_thread
 from .relations import Values, pass_down_extents, pass_up_values
 from .state import SCAN_UPDATE, StageState
+from .thread_memory import check_private, sees_all
 
 Path = list[tuple[StageState, IterVar]]
 Regions = dict[Tensor, list[list[IntervalSet]]]
-
-SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
 
 class StageBounds:
@@ -103,6 +102,7 @@ def infer_bounds(sch: Any) -> Bounds:
     readers = sch.consumers()
     for stage in reversed(sch.stages):
         _infer_stage(bounds, stage, readers)
+    check_private(sch, bounds)
     return bounds
 
 
@@ -235,14 +235,9 @@ def _needs_relax(stage: StageState, holder: StageState, leaf: IterVar, outside: 
     thread = holder.attr(leaf).bind_thread
     if thread is None:
         return not outside
-    tag = thread.thread_tag
     if not outside and not runs_on(stage, thread):
         return True  # its memory is private to threads, but it is not computed by them
-    scope = storage_scope(stage)
-    rank = 0 if tag.startswith("blockIdx") else 1
-    if scope == "warp" and tag == "threadIdx.x":
-        return True
-    return SCOPE_RANK.get(scope.split(".")[0], 3) <= rank
+    return sees_all(stage, thread)
 
 
 def _relaxed_loops(

@@ -1,0 +1,85 @@
+"""What threads of a kernel may share out, and what only one of them may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te
+from tilewright.base.errors import ScheduleError
+
+
+def run(s: Any, args: list[Any], *arrays: Any) -> Any:
+    out = np.zeros([int(d) for d in args[-1].shape], args[-1].dtype)
+    tw.build(s, args, "cuda").run_simt(*arrays, out)
+    return out
+
+
+def sums(n: int = 4, m: int = 6) -> tuple[Any, Any, Any, Any]:
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((n,), lambda i: b[i] * 2.0, name="C")
+    return te.create_schedule(c.op), a, b, c
+
+
+def data(*shape: int) -> Any:
+    return np.random.default_rng(0).integers(-4, 5, shape).astype("float32")
+
+
+@pytest.mark.parametrize("scope", ["local", "warp"])
+def test_private_memory_is_not_shared_out(scope: str) -> None:
+    s, _, b, c = sums()
+    _, thread = s[c].split(c.op.axis[0], factor=4)
+    s[c].bind(thread, te.thread_axis("threadIdx.y"))
+    s[b].compute_at(s[c], s[c].leaf_iter_vars[0])
+    s[b].set_scope(scope)
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.y"))
+    with pytest.raises(ScheduleError, match=f'own memory of scope "{scope}"'):
+        tw.lower(s, [*c.op.input_tensors, c])
+
+
+def test_one_thread_adds_up_what_all_share() -> None:
+    # rows in shared memory, which threads of both axes read and none is said to compute
+    s, a, b, c = sums()
+    block, rest = s[c].split(c.op.axis[0], factor=4)
+    ty, tx = s[c].split(rest, factor=2)
+    s[c].bind(block, te.thread_axis("blockIdx.x"))
+    s[c].bind(ty, te.thread_axis("threadIdx.y"))
+    s[c].bind(tx, te.thread_axis("threadIdx.x"))
+    s[b].compute_at(s[c], tx)
+    s[b].set_scope("shared")
+    s[b].bind(b.op.axis[0], te.thread_axis((0, 4), "threadIdx.z"))
+    x = data(4, 6)
+    np.testing.assert_array_equal(run(s, [a, c], x), 2 * x.sum(1))
+
+
+def test_more_threads_than_a_scalar_has_steps() -> None:
+    a = te.placeholder((9,), name="A")
+    k = te.reduce_axis((0, 9), "k")
+    b = te.compute((), lambda: te.sum(a[k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(s[b].fuse(), te.thread_axis((0, 8), "threadIdx.x"))
+    x = data(9)
+    np.testing.assert_array_equal(run(s, [a, b], x), x.sum())
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_a_second_kernel_of_more_threads_keeps_its_guards(threads: int) -> None:
+    n = te.var("n")
+    a = te.placeholder((1, n), name="A")
+    b = te.compute((1, n), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((1, n), lambda i, j: b[i, j] * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    tx = te.thread_axis("threadIdx.x")
+    _, row = s[b].split(b.op.axis[0] if threads == 1 else b.op.axis[1], factor=threads)
+    s[b].bind(row, tx)
+    outer, inner = s[c].split(c.op.axis[1], factor=32)
+    s[c].bind(inner, tx)
+    s[c].split(outer, nparts=2)
+    x, out = data(1, 70), np.zeros((1, 70), "float32")
+    tw.build(s, [a, c], "cuda").run_simt(x, out)
+    np.testing.assert_array_equal(out, (x + 1) * 2)
