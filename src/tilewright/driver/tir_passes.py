@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..base.errors import UsageError
 from ..codegen.llvm.calls import supported
+from ..codegen.source import GENERATORS, prepare_kernel
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import AssertStmt, For, ForKind, IRModule, PrimFunc
 from ..lowering.intrin.llvm import llvm_rules
 from ..lowering.legalize_types import legalize_types
 from ..lowering.lower_division import lower_division
 from ..lowering.lower_intrinsics import lower_intrinsics
+from ..lowering.lower_thread_allreduce import lower_thread_allreduce
+from ..lowering.lower_warp_memory import lower_warp_memory
 from ..lowering.split_host_device import split_host_device
+from ..lowering.sync_threads import sync_threads
+from ..lowering.unify_threads import unify_threads
 from ..lowering.verify_memory import verify_memory
 from ..target.target import Target
 from .passes import ModulePass, PassInfo, PrimFuncPass
@@ -62,7 +68,10 @@ def target_of(func: PrimFunc) -> Target:
 
 def lower_intrin(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
     """Intrinsics and divisions as what the target has, by the rules for its kind."""
-    kind = target_of(func).kind.name
+    target = target_of(func)
+    kind = target.kind.name
+    if kind in GENERATORS:
+        return prepare_kernel(func, target)
     func = lower_intrinsics(func, [kind, "default"], llvm_rules(), supported)
     return lower_division(func)
 
@@ -75,6 +84,33 @@ def legalize_narrow_floats(func: PrimFunc, module: Any, context: Any) -> PrimFun
 def check_memory(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
     """CompileError where the host accesses memory of a device (for targets with devices)."""
     return func if target_of(func).kind.name in ("llvm", "c") else verify_memory(func)
+
+
+def thread_sync(storage_scope: str) -> PrimFuncPass:
+    """A pass that puts barriers between threads of a block where they share memory."""
+    if storage_scope not in ("shared", "shared.dyn", "warp"):
+        raise UsageError(
+            f"ThreadSync({storage_scope!r}): the scopes of barriers are 'shared', 'shared.dyn' and "
+            "'warp'"
+        )
+    if storage_scope == "warp":  # lower_warp_memory has lanes exchange values by shuffles
+        return apply_to_functions(lambda func: func)
+    return apply_to_functions(lambda func: sync_threads(unify_threads(func)))
+
+
+def reduce_across_threads(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+    """Reductions over threads as shuffles and shared memory, as the target has them."""
+    return lower_thread_allreduce(unify_threads(func), _gpu_of(func))
+
+
+def share_within_warps(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+    """Memory of a warp as registers of its lanes."""
+    return lower_warp_memory(unify_threads(func), _gpu_of(func))
+
+
+def _gpu_of(func: PrimFunc) -> Target:
+    target = target_of(func)
+    return Target("cuda") if target.kind.name in ("llvm", "c") else target
 
 
 def split_functions() -> ModulePass:

@@ -308,7 +308,7 @@ class Call(PrimExpr):
     def __init__(
         self, dtype: str | None, op: Any, args: Sequence[Any], span: object = None
     ) -> None:
-        self.dtype = "int32" if dtype is None else canonical(dtype)
+        self.dtype = canonical(dtype) if dtype else "int32"
         self.op = op if isinstance(op, Op) else Op.get(op)
         self.args = tuple(convert(a) for a in args)
 

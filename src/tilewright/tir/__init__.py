@@ -31,11 +31,16 @@ _CALLS = (
     "tvm_warp_shuffle_down tvm_warp_activemask prefetch vectorlow vectorhigh vectorcombine dp4a "
     "fma"
 )
+_TENSOR_CORES = (
+    "tvm_fill_fragment tvm_load_matrix_sync tvm_store_matrix_sync tvm_mma_sync ptx_mma "
+    "ptx_ldmatrix ptx_cp_async ptx_commit_group ptx_wait_group"
+)
 _NAMES: dict[str, str] = {
     **dict.fromkeys(_NODES.split(), "loopir.expr"),
     **dict.fromkeys(_STATEMENTS.split(), "loopir.stmt"),
     **dict.fromkeys(_MATH.split(), "loopir.op"),
     **dict.fromkeys(_CALLS.split(), "loopir.calls"),
+    **dict.fromkeys(_TENSOR_CORES.split(), "loopir.tensor_core_calls"),
     **dict.fromkeys(("CallEffectKind",), "loopir.effects"),
     "IndexMap": "arith.index_map",
     "stmt_seq": "loopir.stmt",
