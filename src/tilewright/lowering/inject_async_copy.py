@@ -31,7 +31,7 @@ def inject_async_copy(func: S.PrimFunc, target: Target) -> S.PrimFunc:
     where the target is not CUDA (OpenCL has no such copies; before sm_80 CUDA copies at once).
 
     Needs the barriers of sync_threads, which also separates a thread's own copies from its reads.
-    Guarantees that every barrier stands behind a wait for the copies before it. Stands right
+    Guarantees that a barrier stands behind a wait for the copies before it. Stands right
     after sync_threads.
     """
     marks = (*ASYNC_SCOPES, COMMIT_SCOPE, WAIT_SCOPE)
@@ -129,24 +129,50 @@ def _start(indices: Any, lanes: int) -> Any:
 
 
 class _Waits(Rewriter):
-    """Barriers wait for all copies that no pipeline commits; those of a pipeline for as many
-    groups as it says. Where nothing is copied late, the attributes go."""
+    """Barriers wait for all copies under way that no pipeline commits; those of a pipeline for as
+    many groups as it says. Where nothing is copied late, the attributes go."""
 
     def __init__(self, late: bool, loose: bool) -> None:
         self.late, self.loose = late, loose
+        self.under_way = False  # whether copies may be that nobody has waited for
+        self.committed = False
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
         if s.attr_key == COMMIT_SCOPE:
+            self.committed = True
             body = self.stmt(s.body)
+            self.committed = False
             return S.seq(body, _call("", COMMIT)) if self.late else body
         if s.attr_key == WAIT_SCOPE and type(s.body) is S.AttrStmt:
             barrier, most = s.body.body, s.body.value
             return S.seq(_call("", WAIT, most), barrier) if self.late else barrier
         return super()._attr(s)
 
+    @handles(S.For, S.While)
+    def _loop(self, s: Any) -> Any:
+        before = self.under_way
+        new = super()._for(s) if type(s) is S.For else super()._while(s)
+        if self.under_way and not before:  # the next iteration begins with this one's copies
+            new = super()._for(s) if type(s) is S.For else super()._while(s)
+        self.under_way = self.under_way or before
+        return new
+
+    @handles(S.IfThenElse)
+    def _if(self, s: S.IfThenElse) -> Any:
+        before = self.under_way
+        then_case = self.stmt(s.then_case)
+        after, self.under_way = self.under_way, before
+        else_case = None if s.else_case is None else self.stmt(s.else_case)
+        self.under_way = self.under_way or after
+        same = then_case is s.then_case and else_case is s.else_case
+        return s if same else S.IfThenElse(s.condition, then_case, else_case)
+
     @handles(S.Evaluate)
     def _evaluate(self, s: S.Evaluate) -> Any:
-        if self.loose and is_barrier(s):
+        if type(s.value) is E.Call and s.value.op.name == COPY and not self.committed:
+            self.under_way = True
+        if self.loose and self.under_way and is_barrier(s):
+            self.under_way = False
             return S.seq(_call("", COMMIT), _call("", WAIT, const(0)), s)
         return s
