@@ -89,7 +89,16 @@ def _copy(runtime: Any) -> tuple[Launch, float]:
 
 
 def measure(case: Case, dev: Any, blas: Any, rounds: int) -> dict[str, Any]:
-    """Check and time one case; rates in GB/s or GFLOP/s."""
+    """Check and time one case on any device with timing; rates in GB/s or GFLOP/s."""
+    runtime = dev.runtime
+    before = runtime.set_stream(runtime.create_timing_stream())
+    try:
+        return _measure(case, dev, blas, rounds)
+    finally:
+        runtime.set_stream(before)
+
+
+def _measure(case: Case, dev: Any, blas: Any, rounds: int) -> dict[str, Any]:
     runtime = dev.runtime
     built, args = build(case, tw.Target.from_device(dev))
     inputs = case.inputs(args)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright as tw
-from benchmarks import gpu
+from benchmarks import gpu, gpu_blas
 from benchmarks.gpu_cases import BY_NAME
 from benchmarks.gpu_static import Static, compiled, launch_bounds, resident, row, table
 from tilewright.base.errors import TargetError
@@ -143,10 +148,70 @@ def test_says_that_there_is_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no GPU to measure on: " in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not tw.opencl(0).exist, reason=f"no OpenCL: {tw.opencl(0).why_missing()}")
+@pytest.mark.parametrize("name", ["row_sum", "transpose"])
+def test_measuring_is_the_same_on_every_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_COPY_BYTES", 1 << 20)
+    monkeypatch.setattr(gpu, "_BURST", 1e-4)
+    case = replace(BY_NAME[name], size=BY_NAME[name].small)
+    found = gpu.measure(case, tw.opencl(0), None, 3)
+    assert len(found["rounds"]) == len(found["peer_rounds"]) == 3
+    assert found["rate"] > 0 and found["share"] > 0 and found["unit"] == "GB/s"
+    about = {"device": "this one", "date": "today"}
+    assert f"| {name} |" in gpu._markdown(about, [found]) and name in gpu._line(found)
+
+
 @pytest.mark.skipif(not tw.cuda(0).exist, reason="no CUDA device")
 def test_measures_on_a_gpu(tmp_path: Path) -> None:
     gpu.main(["--only", "row_sum", "matmul_f16", "--rounds", "1", "--out", str(tmp_path)])
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".json", ".md"]
+
+
+class _Columns:
+    """What cuBLAS does with its arguments, in the CPU's memory: matrices by columns."""
+
+    def cublasCreate_v2(self, handle: Any) -> int:
+        return 0
+
+    def cublasSetStream_v2(self, handle: Any, stream: Any) -> int:
+        return 0
+
+    def cublasGetVersion_v2(self, handle: Any, number: Any) -> int:
+        number._obj.value = 120000
+        return 0
+
+    def cublasGemmEx(
+        self, handle: Any, ta: int, tb: int, m: int, n: int, k: int, alpha: Any,
+        a: Any, a_type: int, lda: int, b: Any, b_type: int, ldb: int, beta: Any,
+        c: Any, c_type: int, ldc: int, compute: int, how: int,
+    ) -> int:  # fmt: skip
+        def matrix(address: Any, kind: int, rows: int, columns: int, lead: int) -> Any:
+            dtype = np.dtype({0: "float32", 2: "float16"}[kind])
+            size = lead * columns * dtype.itemsize
+            raw = (ctypes.c_char * size).from_address(address.value)
+            return np.frombuffer(raw, dtype).reshape(columns, lead).T[:rows]
+
+        assert (ta, tb, compute, how) == (0, 0, 68, -1)
+        assert (alpha._obj.value, beta._obj.value) == (1.0, 0.0)
+        x, y = matrix(a, a_type, m, k, lda), matrix(b, b_type, k, n, ldb)
+        matrix(c, c_type, m, n, ldc)[:] = x.astype("float32") @ y.astype("float32")
+        return 0
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_what_cublas_is_asked_for(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(s).astype(kind) for s in ((4, 6), (6, 10))]
+    arrays.append(np.zeros((4, 10), "float32"))
+    faces = [
+        SimpleNamespace(shape=x.shape, __cuda_array_interface__={"data": (x.ctypes.data, False)})
+        for x in arrays
+    ]
+    blas = gpu_blas.Cublas(_Columns(), SimpleNamespace(handle=0))
+    blas.product(kind, *faces)()
+    assert blas.name == "cuBLAS 120000"
+    a, b, c = (x.astype("float32") for x in arrays)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-6)
 
 
 def test_how_many_blocks_fit() -> None:
