@@ -240,12 +240,16 @@ def main(names: Sequence[str]) -> int:
     print(f"\n{reported} of {total} mutants reported ({reported / max(total, 1):.1%}) in ", end="")
     print(f"{time.perf_counter() - start:.0f} s; not reported:")
     reasons = listed()
-    unknown = 0
+    wrong = reported < LEAST * total
     for m in silent:
         reason = why(m, reasons)
-        unknown += not reason
+        wrong = wrong or not reason
         print(f"  {m.name}: {reason or 'NOT LISTED'}")
-    return int(unknown > 0 or reported < LEAST * total)
+    stale = [p for p, r in reasons.items() if not any(why(m, {p: r}) for m in silent)]
+    if not names and stale:
+        wrong = True
+        print(f"listed in {LISTED.name}, but reported: {', '.join(stale)}")
+    return int(wrong)
 
 
 if __name__ == "__main__":

@@ -214,6 +214,11 @@ def test_what_cublas_is_asked_for(kind: str) -> None:
     np.testing.assert_allclose(c, a @ b, rtol=1e-6)
 
 
+def test_which_kernels_an_architecture_runs() -> None:
+    old = {name for name, case in BY_NAME.items() if not case.runs_on("sm_75")}
+    assert old == {"matmul_f16_mma"} and all(c.runs_on("sm_90a") for c in BY_NAME.values())
+
+
 def test_how_many_blocks_fit() -> None:
     assert resident("sm_80", 256, 32, 0) == 8  # by threads
     assert resident("sm_80", 256, 128, 0) == 2  # by registers
