@@ -17,6 +17,7 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import handles
 from ..loopir.visit import children, walk
+from .bounded import THREAD_KEYS
 from .copies import Folder, fold_pair, fresh_copy
 
 SCOPE = "double_buffer_scope"
@@ -62,8 +63,8 @@ def _find(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[Fill]) -> N
             found.append(Fill(own, s, body))  # what is filled for this filling is a part of it
         else:
             _find(body, allocated, found)
-    elif type(s) is S.AttrStmt:
-        _find(s.body, allocated, found)
+    elif type(s) is S.AttrStmt and s.attr_key not in THREAD_KEYS:
+        _find(s.body, allocated, found)  # threads launched in the loop cannot fill before it
 
 
 def _independent(fill: Fill, loop: S.For) -> bool:

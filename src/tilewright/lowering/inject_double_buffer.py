@@ -28,8 +28,9 @@ def inject_double_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
         use half (n - 1) % 2
 
     `double_buffer_split_loop` = 0 keeps one loop with a condition around the filling; k > 1 takes k
-    steps of the loop at a time. A buffer that is not filled directly inside a serial loop, or
-    filled from what the loop itself writes, stays single. Under the pragma
+    steps of the loop at a time. A buffer that is not filled directly inside a serial loop (with
+    threads launched around the loop, not in it), or filled from what the loop itself writes, stays
+    single. Under the pragma
     "software_pipeline_stages" there are as many slots as it says: see software_pipeline.
 
     Needs flat buffers. Guarantees that no "double_buffer_scope" is left. Stands after

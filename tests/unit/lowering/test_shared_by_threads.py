@@ -83,3 +83,20 @@ def test_a_second_kernel_of_more_threads_keeps_its_guards(threads: int) -> None:
     x, out = data(1, 70), np.zeros((1, 70), "float32")
     tw.build(s, [a, c], "cuda").run_simt(x, out)
     np.testing.assert_array_equal(out, (x + 1) * 2)
+
+
+def test_threads_launched_in_a_loop_fill_nothing_before_it() -> None:
+    a = te.placeholder((32,), name="A")
+    b = te.compute((32,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((32,), lambda i: b[i] * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    block, rest = s[c].split(c.op.axis[0], factor=16)
+    _, inner = s[c].split(rest, factor=8)
+    s[c].bind(block, te.thread_axis("blockIdx.x"))
+    s[c].bind(inner, te.thread_axis("threadIdx.x"))
+    s[b].compute_at(s[c], inner)
+    s[b].set_scope("shared")
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    s[b].double_buffer()
+    x = data(32)
+    np.testing.assert_array_equal(run(s, [a, c], x), (x + 1) * 2)
