@@ -1,7 +1,7 @@
 """Kernels on an NVIDIA GPU beside a device copy and cuBLAS; or, without one, what they compile to.
 
     python -m benchmarks.gpu [--only NAME ...] [--rounds N] [--out FOLDER]
-    python -m benchmarks.gpu --static [--arch sm_80 sm_90] [--out FOLDER]
+    python -m benchmarks.gpu --static [--arch sm_80 ...] [--out FOLDER]
 
 The first builds, checks each result against NumPy, times, and writes
 gpu-<device>-<date>.json and .md to benchmarks/results. A kernel and what it is compared with run in
@@ -30,7 +30,7 @@ from benchmarks.gpu_cases import BY_NAME, CASES, Case
 from benchmarks.gpu_static import compiled, row, table
 
 RESULTS = Path(__file__).parent / "results"
-ARCHS = ("sm_80", "sm_90")
+ARCHS = ("sm_75", "sm_80", "sm_90")
 _COPY_BYTES = 1 << 29
 _BURST = 0.02  # seconds that one measurement takes at least
 
@@ -145,7 +145,8 @@ def run(cases: Sequence[Case], rounds: int, out: Path) -> int:
         return 2
     blas = gpu_blas.find(dev.runtime.stream)
     rows = []
-    for case in cases:
+    arch = str(tw.Target.from_device(dev).attrs["arch"])
+    for case in (c for c in cases if c.runs_on(arch)):
         rows.append(measure(case, dev, blas, rounds))
         print(_line(rows[-1]), flush=True)
     about = {
@@ -208,7 +209,7 @@ def static(cases: Sequence[Case], archs: Sequence[str], out: Path) -> int:
     rows = []
     for case in cases:
         check_in_simt(case)
-        for arch in archs:
+        for arch in (a for a in archs if case.runs_on(a)):
             built, _ = build(case, tw.Target(f"cuda -arch={arch}"))
             rows += [row(case.name, found) for found in compiled(built, arch)]
     text = table(rows)

@@ -31,6 +31,11 @@ class Case:
     beside: str
     bar: float
     work: Callable[..., float]
+    least: int = 75  # the oldest architecture that has what it uses
+
+    def runs_on(self, arch: str) -> bool:
+        """Whether an architecture such as "sm_90" has what the kernel uses."""
+        return int("".join(c for c in arch[3:] if c.isdigit())) >= self.least
 
     def inputs(self, args: list[Any], seed: int = 0) -> list[Array]:
         """Numbers from -1 to 1 for all arguments but the last."""
@@ -132,6 +137,7 @@ CASES = (
         "float16",
         60.0,
         _product_work,
+        80,
     ),
 )
 BY_NAME = {c.name: c for c in CASES}

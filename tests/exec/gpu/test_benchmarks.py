@@ -189,7 +189,7 @@ class _Columns:
             dtype = np.dtype({0: "float32", 2: "float16"}[kind])
             size = lead * columns * dtype.itemsize
             raw = (ctypes.c_char * size).from_address(address.value)
-            return np.frombuffer(raw, dtype).reshape(columns, lead).T[:rows]
+            return np.frombuffer(memoryview(raw), dtype).reshape(columns, lead).T[:rows]
 
         assert (ta, tb, compute, how) == (0, 0, 68, -1)
         assert (alpha._obj.value, beta._obj.value) == (1.0, 0.0)
