@@ -200,23 +200,24 @@ def _require_grid(name: str, dimension: str, blocks: int) -> None:
 
 
 def _require_local(name: str, usage: KernelUsage) -> None:
-    if usage.local_bytes <= _CUDA_LOCAL:
-        return
-    parts = ", ".join(f"{b.name} {n}" for b, n in usage.local.items())
-    raise CompileError(
-        f"kernel {name} needs too much local memory: {usage.local_bytes} bytes a thread ({parts}), "
-        f"but CUDA has {_CUDA_LOCAL}; compute less at once (compute_at an inner loop), or use "
-        "scope global"
-    )
+    if usage.local_bytes > _CUDA_LOCAL:
+        raise CompileError(
+            f"kernel {name} needs too much local memory: {usage.local_bytes} bytes a thread "
+            f"({_sizes(usage.local)}), but CUDA has {_CUDA_LOCAL}; compute less at once "
+            "(compute_at an inner loop), or use scope global"
+        )
 
 
 def _require_shared(name: str, usage: KernelUsage, target: Target) -> None:
     most = int(target.attrs["max_shared_memory_per_block"])
-    if usage.shared_bytes <= most:
-        return
-    parts = ", ".join(f"{b.name} {n}" for b, n in usage.shared.items())
-    raise CompileError(
-        f"kernel {name} needs too much shared memory: {usage.shared_bytes} bytes a block ({parts}),"
-        f" but target {target.kind} has {most} (max_shared_memory_per_block); use smaller tiles, "
-        "or -max_shared_memory_per_block=N where all devices in question have more"
-    )
+    if usage.shared_bytes > most:
+        raise CompileError(
+            f"kernel {name} needs too much shared memory: {usage.shared_bytes} bytes a block "
+            f"({_sizes(usage.shared)}), but target {target.kind} has {most} "
+            "(max_shared_memory_per_block); use smaller tiles, or -max_shared_memory_per_block=N "
+            "where all devices in question have more"
+        )
+
+
+def _sizes(buffers: Mapping[Buffer, int]) -> str:
+    return ", ".join(f"{b.name} {n}" for b, n in buffers.items())

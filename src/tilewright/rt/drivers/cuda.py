@@ -4,7 +4,6 @@ is shared with PyTorch, CuPy and whatever else uses the device in this process."
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from .base import DeviceCode, Driver, Event, Kernel, Limits, Memory, Runtime, St
 from .cuda_api import Api, CudaError, device_limits, load_binding, start
 from .cuda_code import load_module
 from .cuda_kernel import CudaKernel
+from .live import LiveStreams
 from .pool import Block, OutOfDeviceMemory, Pool
 
 _LEGACY = 1  # DLPack's number of the legacy default stream, and a CUstream that means it
@@ -105,8 +105,8 @@ class CudaRuntime(Runtime):
         self.context = api.call("cuDevicePrimaryCtxRetain", device)
         self._alone = alone
         self._entered = threading.local()
-        self._streams: list[weakref.ref[CudaStream]] = []
-        self._default = self._add(CudaStream(self, api.binding.CUstream(0), False))
+        self._streams: LiveStreams[CudaStream] = LiveStreams()
+        self._default = self._streams.add(CudaStream(self, api.binding.CUstream(0), False))
         self._pool = Pool(self._allocate, self._release, self._marks, self.sync)
 
     def enter(self) -> None:
@@ -118,16 +118,6 @@ class CudaRuntime(Runtime):
 
     # -- streams
 
-    def _add(self, stream: CudaStream) -> CudaStream:
-        self._streams.append(weakref.ref(stream))
-        return stream
-
-    def _live(self) -> list[CudaStream]:
-        live = [s for s in (ref() for ref in self._streams) if s is not None]
-        if len(live) != len(self._streams):
-            self._streams = [ref for ref in self._streams if ref() is not None]
-        return live
-
     @property
     def default_stream(self) -> Stream:
         return self._default
@@ -136,16 +126,16 @@ class CudaRuntime(Runtime):
         self.enter()
         flags = int(self.api.binding.CUstream_flags.CU_STREAM_NON_BLOCKING)
         stream = CudaStream(self, self.api.call("cuStreamCreate", flags), True)
-        for other in self._live():  # whose memory, given back, it may be given
+        for other in self._streams.all():  # whose memory, given back, it may be given
             stream.wait(other.record())
-        return self._add(stream)
+        return self._streams.add(stream)
 
     def sync(self) -> None:
         self.enter()
         self.api.call("cuCtxSynchronize")
 
     def _marks(self) -> list[Event]:
-        live = self._live()
+        live = self._streams.all()
         return [] if len(live) == 1 else [stream.record() for stream in live]
 
     def lend_to(self, number: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -23,6 +22,7 @@ from .base import (
     Stream,
     register,
 )
+from .live import LiveStreams
 from .opencl_build import build_program
 from .opencl_kernel import OpenCLKernel
 from .opencl_limits import device_limits
@@ -100,22 +100,12 @@ class OpenCLRuntime(Runtime):
         self.cl = cl
         self.device = device
         self.context = cl.Context([device])
-        self._streams: list[Any] = []
-        self._default = self._add(OpenCLStream(self))
+        self._streams: LiveStreams[OpenCLStream] = LiveStreams()
+        self._default = self._streams.add(OpenCLStream(self))
         self._addresses = itertools.count(1)
         self._next_address = _PAGE
         self._part_align = max(int(device.mem_base_addr_align) // 8, 1)
         self._pool = Pool(self._allocate, self._release, self._marks, self.sync)
-
-    def _add(self, stream: OpenCLStream) -> OpenCLStream:
-        self._streams.append(weakref.ref(stream))
-        return stream
-
-    def _live(self) -> list[OpenCLStream]:
-        live = [s for s in (ref() for ref in self._streams) if s is not None]
-        if len(live) != len(self._streams):
-            self._streams = [ref for ref in self._streams if ref() is not None]
-        return live
 
     # -- streams
 
@@ -131,17 +121,17 @@ class OpenCLRuntime(Runtime):
 
     def _ordered(self, stream: OpenCLStream) -> OpenCLStream:
         """Memory that was given back so far may be taken for the new stream: it comes later."""
-        for other in self._live():
+        for other in self._streams.all():
             stream.wait(other.record())
             other.flush()
-        return self._add(stream)
+        return self._streams.add(stream)
 
     def sync(self) -> None:
-        for stream in self._live():
+        for stream in self._streams.all():
             stream.sync()
 
     def _marks(self) -> list[Event]:
-        live = self._live()
+        live = self._streams.all()
         if len(live) == 1:
             return []
         marks = [stream.record() for stream in live]
