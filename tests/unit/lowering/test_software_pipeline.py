@@ -152,6 +152,7 @@ def test_pointers_to_a_slot_move_with_it() -> None:
     s, args = tensor_matmul(16, 16, 96, t=t)
     func = lower(s, args)["main"]
     loads = [x for x in nodes(func.body) if isinstance(x, E.Call) and "load_matrix" in x.op.name]
-    offsets = [str(x.args[5].args[2]) for x in loads]
+    pointers: list[Any] = [x.args[5] for x in loads]
+    offsets = [str(x.args[2]) for x in pointers]
     slot, last = "k_outer % 3 * 384", "k_outer_last * 384 + 384"
     assert offsets == [slot, slot, last, last]
