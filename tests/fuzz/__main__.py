@@ -16,6 +16,7 @@ from multiprocessing import get_context
 os.environ.setdefault("TILEWRIGHT_CACHE", "0")
 
 from .check import Failure, Statistics, run_case, run_chunk
+from .gpu_mutants import GPU_MUTANTS
 from .mutants import MUTANTS
 from .schedules import ACTIONS
 from .shrink import shrink, text_of
@@ -114,9 +115,10 @@ def first_caught(name: str, cases: int, seed: int) -> int | None:
 def hunt(name: str, cases: int, seed: int) -> int:
     """Run cases on a mutant, a line for each that passes; 1 at the first that fails."""
     stats = Statistics()
-    with MUTANTS[name]():
+    device = "simt" if name in GPU_MUTANTS else "llvm"
+    with {**MUTANTS, **GPU_MUTANTS}[name]():
         for k in range(cases):
-            if run_case(seed + k, stats) is not None:
+            if run_case(seed + k, stats, device) is not None:
                 return 1
             print(k + 1, flush=True)
     return 0
@@ -151,7 +153,7 @@ def main() -> int:
     if options.hunt:
         return hunt(options.hunt, options.cases, options.seed)
     if options.mutants:
-        return run_mutants(options.cases, options.seed, list(MUTANTS))
+        return run_mutants(options.cases, options.seed, list(MUTANTS | GPU_MUTANTS))
     stats, failures = run_cases(
         options.cases, options.seed, options.jobs, options.stop_after, device=options.device
     )

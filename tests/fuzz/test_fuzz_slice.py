@@ -5,11 +5,15 @@ import time
 
 import pytest
 
+import tilewright as tvm
+
 from .__main__ import first_caught, histogram, run_cases
+from .gpu_mutants import GPU_MUTANTS
 from .mutants import MUTANTS
 from .shrink import shrink, text_of
 
 CASES = 60
+KERNEL_CASES = 100
 
 
 def test_some_random_schedules():
@@ -20,6 +24,23 @@ def test_some_random_schedules():
     assert not failures, "\n".join(reports)
     assert stats.cases == CASES
     assert "primitives a schedule" in histogram(stats)
+
+
+@pytest.mark.parametrize("device", ["simt", "opencl"])
+def test_some_random_kernels(device):
+    if not tvm.device(device, 0).exist:
+        pytest.skip(f"no {device} device")
+    seed = int(os.environ.get("TILEWRIGHT_FUZZ_SEED") or time.time_ns() % 10**9)
+    print(f"seed {seed}")
+    stats, failures = run_cases(KERNEL_CASES, seed, 1, 3, quiet=True, device=device)
+    reports = [text_of(shrink(f, 60)) for f in failures]
+    assert not failures, "\n".join(reports)
+    assert stats.cases == KERNEL_CASES
+
+
+@pytest.mark.parametrize("name", list(GPU_MUTANTS))
+def test_a_mistake_in_kernels_is_caught(name):
+    assert first_caught(name, 200, 0) is not None
 
 
 @pytest.mark.parametrize("name", ["split_by_outer_extent", "minima_ignored", "fuse_by_outer"])
