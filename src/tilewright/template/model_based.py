@@ -75,7 +75,7 @@ class ModelBasedTuner(Tuner):
         return kept + self._random(self._round - len(kept), kept)
 
     def _promising(self, count: int) -> list[int]:
-        if self.space.range_length <= _SMALL:
+        if len(self.space) <= _SMALL:
             left = [i for i in self.space if i not in self.visited]
             scores = self._score(self._table.digits(left))
             order = np.argsort(-scores, kind="stable")[:count]

@@ -15,7 +15,8 @@ from .injective import arrange
 from .machine import GpuMachine, bind, fused
 
 COLUMNS = 8  # pixels a thread
-_UNROLLED = 256  # vector multiplications of a loop body
+_SUMS = 32  # of a thread where registers are scalars
+_UNROLLED = (512, 2048)  # multiplications of a loop body, for scalar and for vector registers
 
 
 def _padding(s: Schedule, conv: Tensor, machine: GpuMachine) -> None:
@@ -39,7 +40,8 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMa
     conv = _on_registers(s, conv, out)
     stage = s[out]
     n, fo, oh, ow, fi = stage.op.axis
-    columns = _columns(extent_of(ow))
+    lanes, vectors = extent_of(fi), machine.warp == 1
+    columns = _columns(extent_of(ow), COLUMNS if vectors else max(1, _SUMS // lanes))
     wide, pixel = stage.split(ow, factor=columns)
     filters = min(8, _power(extent_of(fo)))
     block_f, thread_f = stage.split(fo, factor=filters)
@@ -62,7 +64,7 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMa
     inner.reorder(n, fo, oh, rco, ry, rx, rci, ow, fi)
     for axis in (rci, ow):
         inner.unroll(axis)
-    if extent_of(rx) * extent_of(rci) * columns <= _UNROLLED:
+    if extent_of(rx) * extent_of(rci) * columns * lanes <= _UNROLLED[vectors]:
         inner.unroll(rx)  # a pixel that several taps read is loaded once
     inner.vectorize(fi)
     _padding(s, conv, machine)
@@ -121,10 +123,10 @@ def _even(count: int, limit: int) -> int:
     return whole if 2 * whole >= limit else limit
 
 
-def _columns(width: int) -> int:
+def _columns(width: int, limit: int) -> int:
     """Pixels a thread: a divisor of the width where there is one."""
-    whole = largest_divisor(width, COLUMNS)
-    return whole if whole > 1 else min(COLUMNS, max(width, 1))
+    whole = largest_divisor(width, limit)
+    return whole if whole > 1 else min(limit, max(width, 1))
 
 
 def _power(n: int) -> int:
