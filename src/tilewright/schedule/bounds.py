@@ -22,7 +22,7 @@ from typing import Any
 
 from ..arith import Analyzer, IntervalSet, eval_set, union
 from ..base.errors import ScheduleError
-from ..loopir.expr import IntImm, PrimExpr, Var, const
+from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Range
 from ..loopir.op import max as max_of
 from ..loopir.visit import post_order_visit
@@ -34,6 +34,7 @@ from .state import SCAN_UPDATE, StageState
 from .thread_memory import check_private, sees_all
 
 Path = list[tuple[StageState, IterVar]]
+REDUCTION = IterVar.CommReduce
 Regions = dict[Tensor, list[list[IntervalSet]]]
 
 
@@ -149,6 +150,8 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
     mine.extent = pass_down_extents(stage.relations, roots, b.analyzer)
     for leaf in stage.leaf_iter_vars:
         thread = stage.attr(leaf).bind_thread
+        if thread is not None and is_const(mine.extent[leaf], 0) and leaf.iter_type == REDUCTION:
+            mine.extent[leaf] = const(1, mine.extent[leaf].dtype)  # the identity is stored by one
         if thread is not None and thread.dom is not None:
             mine.extent[leaf] = _thread_extent(b, stage, leaf, thread, mine.extent[leaf])
         b.bind(mine.var[leaf], mine.extent[leaf])

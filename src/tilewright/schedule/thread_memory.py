@@ -10,6 +10,7 @@ from typing import Any
 from ..base.errors import ScheduleError
 from ..loopir.expr import EQ, PrimExpr, Var, const
 from ..loopir.iter import IterVar
+from ..tensor.op import ComputeOp
 from .placement import is_virtual, same_thread, storage_scope
 from .relations import derived_from
 from .state import StageState
@@ -30,14 +31,15 @@ def check_private(sch: Any, bounds: Any) -> None:
     have more than its own share of what it needs. Reductions over threads are no such case: all of
     them get the result."""
     for stage in sch.stages:
-        if not getattr(stage.op, "axis", ()):
+        if not isinstance(stage.op, ComputeOp):
             continue
         scope = storage_scope(stage)
-        data = derived_from(stage.relations, stage.op.axis)
+        summed = derived_from(stage.relations, stage.op.reduce_axis)
+        summed -= derived_from(stage.relations, stage.op.axis)
         for leaf in stage.leaf_iter_vars:
             thread = stage.attr(leaf).bind_thread
             known = scope.split(".")[0] in SCOPE_RANK
-            if thread is None or leaf not in data or not known or is_virtual(thread):
+            if thread is None or leaf in summed or not known or is_virtual(thread):
                 continue
             count = bounds.extents.get(bounds[stage].var[leaf])
             if sees_all(stage, thread) or count is None or bounds.analyzer.can_prove(count <= 1):

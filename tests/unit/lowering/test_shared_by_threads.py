@@ -100,3 +100,15 @@ def test_threads_launched_in_a_loop_fill_nothing_before_it() -> None:
     s[b].double_buffer()
     x = data(32)
     np.testing.assert_array_equal(run(s, [a, c], x), (x + 1) * 2)
+
+
+def test_threads_that_reduce_nothing_store_the_identity() -> None:
+    a = te.placeholder((3, 0), name="A")
+    k = te.reduce_axis((0, 0), "k")
+    b = te.compute((3,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(k, nparts=16)
+    s[b].bind(inner, te.thread_axis("threadIdx.x"))
+    out = np.ones(3, "float32")
+    tw.build(s, [a, b], "cuda").run_simt(np.zeros((3, 0), "float32"), out)
+    np.testing.assert_array_equal(out, 0)
