@@ -18,7 +18,6 @@ Array = np.ndarray[Any, Any]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 ARCHS = ("sm_75", "sm_80", "sm_90")
-NO_BFLOAT = "OpenCL C has no bfloat16 arithmetic on PoCL's devices"
 
 
 @dataclass(frozen=True)

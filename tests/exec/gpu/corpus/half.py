@@ -7,7 +7,7 @@ from typing import Any
 from tests.exec.gpu.corpus.elementwise import flat
 from tests.exec.gpu.corpus.matmul import Tiles, tiled
 from tests.exec.gpu.corpus.reduction import rows
-from tests.exec.gpu.kit import NO_BFLOAT, Case, bind_flat
+from tests.exec.gpu.kit import Case, bind_flat
 from tilewright import te, tir
 
 
@@ -45,8 +45,8 @@ CASES = [
     Case("half_matmul_pure", lambda: tiled(Tiles((16, 16, 8), dtype="float16", sum_in="float16"))),
     Case("bytes_to_half", lambda: converted("int8", "float16", "float32", 4)),
     Case("floats_to_half", lambda: converted("float32", "float32", "float16", 4)),
-    Case("bfloat_add", lambda: flat(200, "bfloat16"), opencl=NO_BFLOAT),
-    Case("bfloat_add_vectors", lambda: flat(256, "bfloat16", 4), opencl=NO_BFLOAT),
-    Case("bfloat_functions", lambda: functions("bfloat16"), opencl=NO_BFLOAT),
-    Case("bfloat_matmul", lambda: tiled(Tiles(dtype="bfloat16")), opencl=NO_BFLOAT),
+    Case("bfloat_add", lambda: flat(200, "bfloat16")),
+    Case("bfloat_add_vectors", lambda: flat(256, "bfloat16", 4)),
+    Case("bfloat_functions", lambda: functions("bfloat16")),
+    Case("bfloat_matmul", lambda: tiled(Tiles(dtype="bfloat16"))),
 ]
