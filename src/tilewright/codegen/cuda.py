@@ -29,6 +29,7 @@ from .cuda_calls import CUDA_CALLS
 from .cuda_half import HALF_MATH
 from .cuda_mma import MMA_CALLS
 from .cuda_preamble import preamble, type_parts
+from .cuda_shared import PART_BYTES, dynamic_shared, part_bytes
 from .cuda_types import is_builtin, memory_name, type_name
 from .cuda_wmma import WMMA_CALLS, declare, find_fragments
 
@@ -246,11 +247,11 @@ class CudaPrinter(CLanguage):
             align = "__align__(32) "  # what loads of fragments need
         known = 16 if align else t.nbytes
         text = f"{align}{self.memory_type(t.element)} {name}[{size}];"
-        if scope == "shared":
-            self.head.append(f"__shared__ {text}")
-        elif scope == "shared.dyn":
+        if buffer.data in self.dynamic:
             self._dynamic(name, t, size)
             known = 16
+        elif scope == "shared":
+            self.head.append(f"__shared__ {text}")
         elif scope.startswith("wmma."):
             declare(self, buffer, name, size)
         elif scope in ("local", "warp", "global"):
@@ -267,10 +268,11 @@ class CudaPrinter(CLanguage):
     def _dynamic(self, name: str, t: DType, size: int) -> None:
         """Dynamic shared memory: one block whose size the launch gives, a part for each buffer."""
         if not self.dynamic_bytes:
-            self.head.append("extern __shared__ __align__(16) unsigned char tw_dynamic[];")
+            align = f"__align__({PART_BYTES})"
+            self.head.append(f"extern __shared__ {align} unsigned char tw_dynamic[];")
         kind = self.memory_type(t.element)
         self.head.append(f"{kind}* {name} = ({kind}*)(tw_dynamic + {self.dynamic_bytes});")
-        self.dynamic_bytes += -(-size * t.nbytes // 16) * 16
+        self.dynamic_bytes += part_bytes(size * t.nbytes)
 
     # -- threads
 
@@ -298,6 +300,7 @@ class CudaPrinter(CLanguage):
         self.fragments = find_fragments(self.func, allocated(self.func))
         self.extents: dict[str, int] = {}
         self.dynamic_bytes = 0
+        self.dynamic, _ = dynamic_shared(self.func)
         access = self.func.attrs.get("tir.kernel_params_access", ())
         restrict = "__restrict__ " if self.func.attrs.get("tir.noalias", True) else ""
         texts, constant = [], set()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..base import config
 from ..base.deep import deep_call
+from ..codegen.cuda_shared import dynamic_shared
 from ..codegen.host_python import HostCode, generate_host
 from ..codegen.source import generate, prepare_kernel
 from ..loopir.expr import const, const_int
@@ -54,7 +55,7 @@ def build_device(module: IRModule, target: Target) -> Module:
     dump(first, target.kind.name, lambda: source)
     code = DeviceCode(
         kind=target.kind.name,
-        kernels=tuple(kernel_info(k) for k in plain.values()),
+        kernels=tuple(kernel_info(k, target.kind.name) for k in plain.values()),
         source=source,
         arch=str(target.attrs.get("arch", "") or ""),
         binary=compiled(source, target),
@@ -105,8 +106,8 @@ def _build_one(func: PrimFunc, name: str, target: Target) -> _Built:
     return _Built(info, host, program.kernels)
 
 
-def kernel_info(kernel: PrimFunc) -> KernelInfo:
-    """What the runtime must know of a kernel."""
+def kernel_info(kernel: PrimFunc, kind: str) -> KernelInfo:
+    """What the runtime must know of a kernel for a kind of device."""
     threads: list[int] | None = []
     extents = launch_extents(kernel.body)
     for d in "xyz":
@@ -117,4 +118,5 @@ def kernel_info(kernel: PrimFunc) -> KernelInfo:
         params=tuple(p.dtype for p in kernel.params),
         access=tuple(kernel.attrs["tir.kernel_params_access"]),
         threads=None if threads is None else (threads[0], threads[1], threads[2]),
+        shared_bytes=dynamic_shared(kernel)[1] if kind == "cuda" else 0,
     )

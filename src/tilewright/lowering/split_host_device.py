@@ -80,7 +80,8 @@ class _Split(Rewriter):
 
     def _launch(self, s: S.AttrStmt) -> S.Stmt:
         number = len(self.kernels)
-        name = f"{self.name}_kernel" + (f"_{number}" if number else "")
+        base = re.sub(r"\W|^(?=\d)", "_", self.name)
+        name = f"{base}_kernel" + (f"_{number}" if number else "")
         extents = launch_extents(s)
         values = self._parameters(s)
         body, params = self._own_names(_with_code(s, self.code), values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..base.errors import LendError
 from . import dlpack
 from .device import Device
 
@@ -22,11 +23,11 @@ _CUDA = 2
 def lend(array: DeviceArray, stream: Any, versioned: bool) -> Any:
     """A capsule of a CUDA array for a taker that uses it on `stream`."""
     if array.device.device_type != _CUDA:
-        raise BufferError(
+        raise LendError(
             f"an array on {array.device} cannot be lent through DLPack; x.numpy() copies it"
         )
     if array._readonly and not versioned:
-        raise BufferError("a read-only array needs DLPack 1.0 or a copy")
+        raise LendError("a read-only array needs DLPack 1.0 or a copy")
     runtime: Any = array._runtime
     runtime.lend_to(stream)
     return dlpack.make_capsule(

@@ -248,9 +248,17 @@ class OpenCLRuntime(Runtime):
 
     def _kernel(self, program: Any, name: str) -> Any:
         try:
-            return self.cl.Kernel(program, name)
+            kernel = self.cl.Kernel(program, name)
         except self.cl.Error as error:
             raise TilewrightError(f"the OpenCL program has no kernel {name}: {error}") from None
+        size = self.cl.kernel_work_group_info.LOCAL_MEM_SIZE
+        shared, most = kernel.get_work_group_info(size, self.device), self.limits
+        if shared > most.max_shared_memory_per_block:  # drivers are known to crash on it
+            raise TilewrightError(
+                f"kernel {name} needs {shared} bytes of shared memory a block, but {self} "
+                f"({most.device_name}) has {most.max_shared_memory_per_block}; use smaller tiles"
+            )
+        return kernel
 
 
 class OpenCLDriver(Driver):
