@@ -140,8 +140,9 @@ class RandomNet:
         depthwise: bool = False,
     ) -> str:
         """Convolution without bias, batch norm, ReLU."""
-        how = {"stride": stride, "pad": pad}
-        x = self.conv(x, f"{name}.conv", channels, kernel, depthwise=depthwise, **how)
+        x = self.conv(
+            x, f"{name}.conv", channels, kernel, stride=stride, pad=pad, depthwise=depthwise
+        )
         x = self.batch_norm(x, f"{name}.bn", channels[1])
         return self.relu(x, f"{name}.relu")
 
@@ -177,7 +178,8 @@ def convolve_depthwise(x: Array, weight: Array, stride: int, pad: int) -> Array:
     """Every channel of x (N, C, H, W) by its own filter of weight (C, 1, kh, kw)."""
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=(2, 3))
-    return np.einsum("nchwyx,cyx->nchw", windows[:, :, ::stride, ::stride], weight[:, 0])
+    out: Array = np.einsum("nchwyx,cyx->nchw", windows[:, :, ::stride, ::stride], weight[:, 0])
+    return out
 
 
 def basic_block(net: RandomNet, x: str, name: str, cin: int, width: int, stride: int) -> str:
