@@ -1,5 +1,7 @@
 """Operations of neural networks: convolution, pooling, dense layers, activations."""
 
+from ..transform import flatten as flatten
+from ..transform import pad as pad
 from .conv2d import conv2d_nchw as conv2d_nchw
 from .conv2d import conv2d_nchwc as conv2d_nchwc
 from .conv2d import depthwise_nchwc as depthwise_nchwc
