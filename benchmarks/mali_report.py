@@ -86,7 +86,7 @@ def _tuners(rows: list[dict[str, Any]]) -> list[str]:
             for name in TUNERS
         ]
         lines += [f"{r['space']}: {r['size']} configurations, {r['trials']} trials each.", ""]
-        lines += table(("tuner", "median GFLOP/s", "of random's", "best of each seed"), body)
+        lines += [*table(("tuner", "median GFLOP/s", "of random's", "best of each seed"), body), ""]
     return lines
 
 
@@ -138,7 +138,7 @@ def missed(results: dict[str, Any]) -> list[str]:
     for r in results.get("grid", ()):
         if r["points"] < LEAST_POINTS:
             found.append(f"grid: {r['points']} points are fewer than {LEAST_POINTS}")
-    for r in results.get("tuners", ()):
+    for r in sorted(results.get("tuners", ()), key=lambda r: int(r["trials"]))[-1:]:
         base = r["random"]["median"]
         found += [
             f"tuners: the median of {n} is {r[n]['median']:.2f}, of random {base:.2f} GFLOP/s"
