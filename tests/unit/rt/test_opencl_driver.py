@@ -66,9 +66,7 @@ def test_what_is_missing_is_said(monkeypatch):
     assert d.count() == 0
     assert "pyopencl cannot be imported" in d.why_missing()
     assert "pip install 'tilewright[opencl]'" in d.why_missing()
-    with pytest.raises(
-        TilewrightError, match=r"\(0\) does not exist here: the Python package"
-    ):
+    with pytest.raises(TilewrightError, match=r"\(0\) does not exist here: the Python package"):
         d.open(0)
     assert "no OpenCL platform is installed" in driver(monkeypatch, module()).why_missing()
     d = driver(monkeypatch, module(platform("Clover")))
