@@ -31,7 +31,7 @@ from ..loopir.stmt import (
     seq,
 )
 from ..loopir.subst import substitute
-from ..loopir.visit import walk
+from ..loopir.visit import free_vars, walk
 from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.placement import attach_path, attach_point, same_thread
 from ..schedule.state import StageState
@@ -248,6 +248,17 @@ class NestBuilder:
             return None
         table: dict[Var, PrimExpr] = {**self.thread_vars, **{a.var: v for a, v in values.items()}}
         predicate: PrimExpr = substitute(stage.store_predicate, table)
+        loops = [(stage, leaf) for leaf in stage.leaf_iter_vars] + list(attach_path(stage))
+        here = {self.bounds[owner].var[leaf] for owner, leaf in loops}
+        here.update(self.thread_vars.get(t.var, t.var) for s, _ in loops for t in s.threads)
+        threads = set(self.thread_vars.values())
+        for v in free_vars(predicate):
+            if v in threads and v not in here:
+                raise ScheduleError(
+                    f"set_store_predicate on stage {stage.name}: the condition uses {v.name}, "
+                    "which does not run there; bind one of the stage's axes to it, or compute the "
+                    "stage inside a loop that is bound to it"
+                )
         return predicate
 
     def nest(self, stage: StageState, leaves: Sequence[IterVar], body: Stmt) -> Stmt:

@@ -255,3 +255,23 @@ def test_scan_with_env_threads(factors: tuple[int, int]) -> None:
         result = np.zeros((6, 40), "float32")
         run_schedule(s, args, {"X": data, "scan": result})
         np.testing.assert_array_equal(result, data.cumsum(0))
+
+
+def test_a_store_predicate_uses_threads_that_run_there() -> None:
+    a, k = te.placeholder((8, 64), name="A"), te.reduce_axis((0, 64), "k")
+    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((8,), lambda i: b[i] * 2, name="C")
+    x, y = te.thread_axis("threadIdx.x"), te.thread_axis("threadIdx.y")
+    for thread, legal in ((x, True), (y, False)):
+        s = te.create_schedule(c.op)
+        s[b].bind(s[b].op.axis[0], te.thread_axis("blockIdx.x"))
+        s[b].bind(s[b].op.reduce_axis[0], x)
+        s[b].set_store_predicate(thread.var.equal(0))
+        s[c].bind(s[c].op.axis[0], y)
+        if legal:
+            lower(s, [a, c])
+            continue
+        with pytest.raises(
+            ScheduleError, match=r"uses \S+, which does not run there"
+        ):
+            lower(s, [a, c])
