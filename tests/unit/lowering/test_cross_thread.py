@@ -271,7 +271,5 @@ def test_a_store_predicate_uses_threads_that_run_there() -> None:
         if legal:
             lower(s, [a, c])
             continue
-        with pytest.raises(
-            ScheduleError, match=r"uses \S+, which does not run there"
-        ):
+        with pytest.raises(ScheduleError, match=r"uses \S+, which does not run there"):
             lower(s, [a, c])
