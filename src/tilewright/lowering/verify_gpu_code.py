@@ -71,8 +71,14 @@ def gpu_usage(func: PrimFunc) -> list[KernelUsage]:
     """The kernels of a function, before or after split_host_device, in their order."""
     kernels: list[KernelUsage] = []
     stack: list[tuple[Any, KernelUsage | None]] = [(func.body, None)]
+    seen: set[tuple[int, int]] = set()
     while stack:
         node, kernel = stack.pop()
+        if isinstance(node, E.PrimExpr):  # shared parts of expressions count once a kernel
+            place = (id(node), id(kernel))
+            if place in seen:
+                continue
+            seen.add(place)
         if is_launch(node):
             if kernel is None:
                 kernel = KernelUsage()
