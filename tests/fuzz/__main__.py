@@ -13,8 +13,6 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-os.environ.setdefault("TILEWRIGHT_CACHE", "0")
-
 from .check import Failure, Statistics, run_case, run_chunk
 from .gpu_mutants import GPU_MUTANTS
 from .mutants import MUTANTS
@@ -138,6 +136,7 @@ def run_mutants(cases: int, seed: int, names: list[str]) -> int:
 
 
 def main() -> int:
+    os.environ.setdefault("TILEWRIGHT_CACHE", "0")
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=300, help="how many (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first case (default 0)")

@@ -11,6 +11,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SPEC = ROOT.parent / "shared" / "spec"
 OWN = {"test_programs.py", "tvm_alias.py", "gpu_kit.py"}
+# options of the run that tests this are not for programs that run pytest themselves
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
 PROGRAMS = sorted(p for p in HERE.glob("*.py") if p.name not in OWN)
 
 
@@ -18,7 +20,7 @@ def run(program: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error", str(HERE / "tvm_alias.py"), str(program)],
         cwd=ROOT,
-        env={**os.environ, "TILEWRIGHT_NUM_THREADS": "2"},
+        env={**ENVIRONMENT, "TILEWRIGHT_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         timeout=300,
