@@ -41,6 +41,14 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
     )
     intrin = stage.attr(stage.leaf_iter_vars[place]).tensor_intrin
     _check_attached(builder, stage, place)
+    for t in (*stage.op.input_tensors, *stage.op.outputs):
+        owner = builder.stage_of.get(t.op)
+        if owner is not None and owner.rolling:
+            raise _fail(
+                stage,
+                f"Tensorize failed, {t.op.name} is a rolling buffer, whose regions are not in one "
+                "piece; leave out rolling_buffer or tensorize",
+            )
     match = _Match(bounds, stage, intrin, place)
     match.check()
     bind = match.bindings(memory)

@@ -86,3 +86,12 @@ def test_an_intrinsic_reads_what_a_vectorised_loop_around_it_cached():
     s[cache].compute_at(s[c], i)
     s[c].vectorize(i)
     run(s, a, c)
+
+
+def test_a_rolling_buffer_is_refused():
+    a, b, c, s = chain()
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].rolling_buffer()
+    s[b].tensorize(b.op.axis[1], intrin_for(b.op, b.op.axis[1], 4, False))
+    with pytest.raises(ScheduleError, match="b is a rolling buffer"):
+        tvm.lower(s, [a, c])
