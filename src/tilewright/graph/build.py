@@ -186,7 +186,7 @@ def _device_module(distinct: Sequence[Group], target: Target, progress: Progress
     """One module with the kernels of all groups."""
     functions: dict[str, PrimFunc] = {}
     for k, g in enumerate(distinct):
-        functions.update(lower_named([g], target, [symbol_of(k)]).functions)
+        functions.update(lower_named(g, target, symbol_of(k)).functions)
         if progress is not None:
             progress(k + 1, len(distinct), g.name)
     with target:

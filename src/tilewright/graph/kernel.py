@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from .. import topi
@@ -54,15 +53,12 @@ def lower_group(group: Group, target: Target, name: str) -> IRModule:
         return lower(s, [*inputs, out], name=name)
 
 
-def lower_named(groups: Sequence[Group], target: Target, names: Sequence[str]) -> IRModule:
-    """One module of the kernels of several groups."""
-    functions = {}
-    for group, name in zip(groups, names):
-        try:
-            functions.update(lower_group(group, target, name).functions)
-        except TilewrightError as error:
-            raise _in_group(group, error) from error
-    return IRModule(functions)
+def lower_named(group: Group, target: Target, name: str) -> IRModule:
+    """As lower_group; errors name the group's nodes."""
+    try:
+        return lower_group(group, target, name)
+    except TilewrightError as error:
+        raise _in_group(group, error) from error
 
 
 def _in_group(group: Group, error: TilewrightError) -> CompileError:

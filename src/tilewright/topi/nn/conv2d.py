@@ -31,6 +31,14 @@ def _padded(data: Tensor, pads: Pair, at: int) -> Tensor:
     return pad(data, before, after, 0.0, "data_pad")
 
 
+def _image(size: Any, kernel: Any, strides: Pair, padding: Pair, dilation: Pair) -> list[Any]:
+    """Output height and width; padding (top, left, bottom, right)."""
+    return [
+        conv_extent(size[d], kernel[d], strides[d], padding[d], padding[d + 2], dilation[d])
+        for d in (0, 1)
+    ]
+
+
 def conv2d_nchw(
     data: Tensor,
     kernel: Tensor,
@@ -56,8 +64,7 @@ def conv2d_nchw(
     (sh, sw), (dh, dw) = strides, dilation
     dtype = out_dtype or data.dtype
     padded = _padded(data, padding, 2)
-    oh = conv_extent(h, kh, sh, padding[0], padding[2], dh)
-    ow = conv_extent(w, kw, sw, padding[1], padding[3], dw)
+    oh, ow = _image((h, w), (kh, kw), strides, padding, dilation)
     rc = reduce_axis((0, cg), "rc")
     ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
     per = f // groups
@@ -105,8 +112,7 @@ def conv2d_nchwc(
     (sh, sw), (dh, dw) = strides, dilation
     dtype = out_dtype or data.dtype
     padded = _padded(data, padding, 2)
-    oh = conv_extent(h, kh, sh, padding[0], padding[2], dh)
-    ow = conv_extent(w, kw, sw, padding[1], padding[3], dw)
+    oh, ow = _image((h, w), (kh, kw), strides, padding, dilation)
     rco, rci = reduce_axis((0, co), "rco"), reduce_axis((0, cb), "rci")
     ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
 
@@ -151,8 +157,7 @@ def depthwise_nchwc(
     (sh, sw), (dh, dw) = strides, dilation
     dtype = out_dtype or data.dtype
     padded = _padded(data, padding, 2)
-    oh = conv_extent(h, kh, sh, padding[0], padding[2], dh)
-    ow = conv_extent(w, kw, sw, padding[1], padding[3], dw)
+    oh, ow = _image((h, w), (kh, kw), strides, padding, dilation)
     ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
 
     def element(b: Any, c: Any, y: Any, x: Any, ci: Any) -> Any:
