@@ -15,6 +15,7 @@ from ..loopir.expr import const, const_int
 from ..loopir.subst import substitute
 from ..loopir.visit import children, nodes, walk
 from .thread_accesses import Access
+from .vector_lanes import lane_of
 
 SYNC = "tir.tvm_storage_sync"
 ASYNC_SCOPES = ("async_scope", "pragma_async_scope")
@@ -39,6 +40,7 @@ class StatementAccesses:
         stride: Any = const(1)
         for var, extent in threads:
             self.lane, stride = self.lane + var * stride, stride * extent
+        self.vector = E.Var("lane", "int32")  # of a vector
         self.scopes: dict[E.Var, str] = {}
         self.lets: dict[E.Var, Any] = {}
         self.global_ = _written_and_read(body)
@@ -81,7 +83,7 @@ class StatementAccesses:
         out = list(self._reads((c for c in children(s) if not isinstance(c, S.Stmt)), guards))
         if type(s) is S.BufferStore and self._tracked(s.buffer):
             lanes = (parse(s.value.dtype).lanes, parse(s.buffer.dtype).lanes)
-            store = self._element(s.buffer, s.indices, lanes, True, guards)
+            store = self._element(s.buffer, s.indices, s.predicate, lanes, True, guards)
             out.append(replace(store, late=True) if id(s) in self.late else store)
         return out
 
@@ -97,7 +99,7 @@ class StatementAccesses:
                 kind = type(e)
                 if kind is E.BufferLoad and self._tracked(e.buffer):
                     lanes = (parse(e.dtype).lanes, parse(e.buffer.dtype).lanes)
-                    yield self._element(e.buffer, e.indices, lanes, False, guards)
+                    yield self._element(e.buffer, e.indices, e.predicate, lanes, False, guards)
                 elif kind is E.Call:
                     yield from self._pointed(e, guards)
 
@@ -105,22 +107,34 @@ class StatementAccesses:
         self,
         b: Buffer,
         indices: tuple[Any, ...],
+        predicate: Any,
         lanes: tuple[int, int],
         write: bool,
         guards: tuple[Any, ...],
     ) -> Access:
         index: Any = self.inline(indices[0]) if len(indices) == 1 else None
+        mask = None if predicate is None else self.inline(predicate)
+        wide = index is not None and parse(index.dtype).lanes > 1
         stride, count = 1, lanes[0] // lanes[1]
-        if type(index) is E.Ramp:
-            step = const_int(index.stride)
-            index, stride = (index.base, step) if step is not None else (None, 1)
-        elif index is not None and parse(index.dtype).lanes > 1:
-            index = None
         nbytes = parse(b.dtype).nbytes * parse(b.dtype).lanes
         shared = b.data not in self.global_
-        key = (b.data, write, _key(index), nbytes, count, stride, *map(id, guards))
-        made = Access(b.data, write, index, nbytes, count, stride, guards, shared=shared)
-        return self.alike.setdefault(key, made)
+        key = (b.data, write, _key(index), _key(mask), nbytes, count, *map(id, guards))
+        known = self.alike.get(key)
+        if known is not None:
+            return known
+        loops: tuple[Any, ...] = ()
+        step = const_int(index.stride) if mask is None and type(index) is E.Ramp else None
+        if step is not None:
+            index, stride = index.base, step
+        elif wide:
+            loops = ((self.vector, const(0), const(count)),)
+            index, count = lane_of(index, self.vector), 1
+            mask = None if mask is None else lane_of(mask, self.vector)
+        if mask is not None:
+            guards = (*guards, mask)
+        made = Access(b.data, write, index, nbytes, count, stride, guards, loops, False, shared)
+        self.alike[key] = made
+        return made
 
     def _pointed(self, call: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         """What a callee may do through pointers to shared memory."""
@@ -141,7 +155,7 @@ class StatementAccesses:
                 load = arg.args[0]
                 if self._shared(load.buffer):
                     if atomic:
-                        a = self._element(load.buffer, load.indices, (1, 1), True, guards)
+                        a = self._element(load.buffer, load.indices, None, (1, 1), True, guards)
                         yield Access(a.data, True, a.index, a.nbytes, guards=guards, atomic=True)
                     else:
                         yield from self._both(load.buffer.data, guards)

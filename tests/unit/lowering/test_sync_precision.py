@@ -27,6 +27,25 @@ COUNTS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], int]] = {
 }
 
 
+def _rows_of_vectors() -> tuple[Any, list[Any]]:
+    """Rows of 9 elements in vectors of 4, of which the last one leaves 3 lanes out: those would be
+    elements of the next thread's row."""
+    A = te.placeholder((63, 9), name="A")
+    B = te.compute(A.shape, lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    i, tx = s[B].split(B.op.axis[0], factor=7)
+    ty, lane = s[B].split(B.op.axis[1], factor=4)
+    s[B].reorder(ty, tx, i, lane)
+    s[B].bind(tx, te.thread_axis("threadIdx.x"))
+    s[B].bind(ty, te.thread_axis("threadIdx.y"))
+    s[B].vectorize(lane)
+    s[B].unroll(i)
+    return s, [A, B]
+
+
+COUNTS["lanes that a predicate leaves out"] = (_rows_of_vectors, 0)
+
+
 @pytest.mark.parametrize("name", COUNTS)
 def test_barriers(name: str) -> None:
     make, count = COUNTS[name]
