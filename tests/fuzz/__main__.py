@@ -13,11 +13,12 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from . import isolated
 from .check import Failure, Statistics, run_case, run_chunk
 from .gpu_mutants import GPU_MUTANTS
 from .mutants import MUTANTS
 from .schedules import ACTIONS
-from .shrink import shrink, text_of
+from .shrink import text_of
 
 CHUNK = 25
 HANG_S = 60.0
@@ -36,6 +37,11 @@ def run_cases(
     failures: list[Failure] = []
     chunks = [(seed + k, min(CHUNK, cases - k), device) for k in range(0, cases, CHUNK)]
     start = time.monotonic()
+    if device in isolated.DEVICES:
+        results = isolated.run_chunks(chunks, jobs)
+        _collect(results, total, failures, cases, start, stop_after, quiet, device)
+        results.close()
+        return total, failures
     if jobs <= 1:
         results = (run_chunk(*c) for c in chunks)
         _collect(results, total, failures, cases, start, stop_after, quiet, device)
@@ -52,11 +58,9 @@ def run_cases(
 def _collect(results, total, failures, cases, start, stop_after, quiet, device) -> None:
     for stats, bad in results:
         total.merge(stats)
-        # made again here: a failure holds functions, which processes cannot exchange
-        again = (run_case(seed, Statistics(), device) for seed in bad)
-        failures.extend(f for f in again if f is not None)
-        if bad and not quiet:
-            print(f"\rfailed: seeds {bad}", flush=True)
+        failures.extend(isolated.made_again(seed, problem, device) for seed, problem in bad)
+        for seed, problem in bad if not quiet else ():
+            print(f"\rfailed: seed {seed}: {problem.splitlines()[0][:150]}", flush=True)
         if not quiet:
             rate = total.cases / max(time.monotonic() - start, 1e-9)
             print(
@@ -158,8 +162,7 @@ def main() -> int:
     )
     print(histogram(stats))
     for failure in failures[: options.stop_after]:
-        small = failure if options.no_shrink else shrink(failure)
-        print(text_of(small))
+        print(text_of(failure) if options.no_shrink else isolated.report(failure))
     print(f"{len(failures)} failures in {stats.cases} cases")
     return 1 if failures else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,17 @@ class Statistics:
         self.reasons.update(other.reasons)
 
 
+def drawn(seed: int, device: str) -> tuple[Program, list[Step]]:
+    """The program and the schedule of a case, as far as it can be drawn."""
+    rng = random.Random(seed)
+    program = random_program(rng, MOST_ELEMENTS if device == "llvm" else DEVICE_ELEMENTS)
+    s = te.create_schedule(Built(program).output.op)
+    draw = apply_random if device == "llvm" else gpu_schedules.apply_random
+    with suppress(Exception):
+        draw(rng, s, Counter(), Counter())
+    return program, s.steps
+
+
 def run_case(seed: int, stats: Statistics, device: str = "llvm") -> Failure | None:
     """Case number `seed`: None if the compiled program agrees with the oracle (or was refused).
 
@@ -100,11 +112,13 @@ def reason_of(error: Exception) -> str:
     return " ".join(w for w in words if w.isalpha() or not any(c.isdigit() for c in w))[:90]
 
 
-def run_chunk(first: int, count: int, device: str = "llvm") -> tuple[Statistics, list[int]]:
-    """Cases first ... first + count - 1; the numbers of those that failed."""
+def run_chunk(
+    first: int, count: int, device: str = "llvm"
+) -> tuple[Statistics, list[tuple[int, str]]]:
+    """Cases first ... first + count - 1; those that failed, with what went wrong."""
     stats = Statistics()
-    failed = [s for s in range(first, first + count) if run_case(s, stats, device) is not None]
-    return stats, failed
+    found = [run_case(s, stats, device) for s in range(first, first + count)]
+    return stats, [(f.seed, f.problem) for f in found if f is not None]
 
 
 def replay_case(program: Program, steps: list[Step], device: str = "llvm") -> str | None:

@@ -9,8 +9,8 @@ import tilewright as tvm
 
 from .__main__ import first_caught, histogram, run_cases
 from .gpu_mutants import GPU_MUTANTS
+from .isolated import report
 from .mutants import MUTANTS
-from .shrink import shrink, text_of
 
 CASES = 60
 KERNEL_CASES = 100
@@ -20,7 +20,7 @@ def test_some_random_schedules():
     seed = int(os.environ.get("TILEWRIGHT_FUZZ_SEED") or time.time_ns() % 10**9)
     print(f"seed {seed}")
     stats, failures = run_cases(CASES, seed, 1, 3, quiet=True)
-    reports = [text_of(shrink(f, 60)) for f in failures]
+    reports = [report(f, 60) for f in failures]
     assert not failures, "\n".join(reports)
     assert stats.cases == CASES
     assert "primitives a schedule" in histogram(stats)
@@ -37,7 +37,7 @@ def test_some_random_kernels(device, monkeypatch):
     print(f"seed {seed}")
     # in processes of their own: the OpenCL compiler may crash
     stats, failures = run_cases(KERNEL_CASES, seed, 2, 3, quiet=True, device=device)
-    reports = [text_of(shrink(f, 60)) for f in failures]
+    reports = [report(f, 60) for f in failures]
     assert not failures, "\n".join(reports)
     assert stats.cases == KERNEL_CASES
 
