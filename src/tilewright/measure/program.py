@@ -2,8 +2,8 @@
 
 Where possible a candidate travels as its tensors and the trace of its schedule, so that lowering
 too happens in the worker, where it may take too long or fail at no harm. What has no form as data
-(a tensor intrinsic, a layout given as a function, users' rules and passes) is lowered before it
-travels, as loop IR; with users' rules for a device as the text of its kernels.
+(a tensor intrinsic, users' rules and passes) is lowered before it travels, as loop IR; with users'
+rules for a device as the text of its kernels.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from ..loopir.iter import IterVar
 from ..tensor.op import Operation, ScanOp
 from ..tensor.tensor import Tensor
 from . import trace
+from .layout_map import AXIS_SEPARATOR as AXIS_SEPARATOR
 from .normalize import normalize
 from .primitives import annotate, attach, cache, fuse, group, layout, reorder, rfactor, split
-from .primitives.layout import AXIS_SEPARATOR as AXIS_SEPARATOR
 from .state import SCAN_UPDATE, Illegal, ScheduleState, StageState, post_order
 
 
@@ -108,7 +108,11 @@ class Stage(StageState):
         self._apply("rolling_buffer", attach.rolling_buffer)
 
     def transform_layout(self, mapping_function: Callable[..., Any]) -> Any:
-        return self._apply("transform_layout", layout.transform_layout, mapping_function)
+        try:
+            mapping = layout.read_map(self, mapping_function)
+        except Illegal as problem:
+            raise _explain("transform_layout", self, problem) from None
+        return self._apply("transform_layout", layout.transform_layout, mapping)
 
 
 def _flat(axes: Sequence[Any]) -> Sequence[Any]:

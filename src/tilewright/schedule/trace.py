@@ -22,6 +22,7 @@ from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
 from ..tensor.op import Operation
 from ..tensor.tensor import Tensor
+from .layout_map import LayoutMap, expr_text
 from .state import StageState
 
 VERSION = 1
@@ -278,11 +279,13 @@ def _arg_text(value: Any, names: _Names) -> str:
         return names.threads[value.number]
     if isinstance(value, ExprRef):
         table = {v: Var(f"{_arg_text(ref, names)}.var", v.dtype) for v, ref in value.axes}
-        return str(substitute(value.expr, table)).replace("T.", "tvm.tir.")
+        return expr_text(substitute(value.expr, table))
     if isinstance(value, list):
         return "[" + ", ".join(_arg_text(v, names) for v in value) + "]"
     if isinstance(value, (IntImm, FloatImm, StringImm)):
         return repr(value.value)
+    if isinstance(value, LayoutMap):
+        return value.as_python()
     if callable(value) and not isinstance(value, PrimExpr):
         return getattr(value, "__name__", repr(value))
     return str(value) if isinstance(value, PrimExpr) else repr(value)
@@ -301,7 +304,7 @@ def _result_text(sch: Any, results: Any, names: _Names) -> str:
         else:
             name = names.stages[r.ident] = names.fresh(sch.by_id[r.ident].name)
         parts.append(name)
-    return ", ".join(parts)
+    return f"[{parts[0]}]" if len(parts) == 1 and isinstance(results, list) else ", ".join(parts)
 
 
 # ---- as JSON
@@ -360,6 +363,8 @@ def _pack(value: Any, step: Step) -> Any:
         return {"axes": [_pack(whole, step), [_pack(ref, step) for _, ref in value.axes]]}
     if isinstance(value, PrimExpr):
         return {"expr": save_json(value)}
+    if isinstance(value, LayoutMap):
+        return {"map": value.to_data()}
     raise ScheduleError(
         f"{step.primitive}: an argument of type {type(value).__name__} cannot be saved as data"
     )
@@ -377,5 +382,7 @@ def _unpack(value: Any) -> Any:
             return ExprRef(whole.args[0], list(zip(whole.args[1:], map(_unpack, data[1]))))
         if kind == "stage":
             return StageRef(data)
+        if kind == "map":
+            return LayoutMap.from_data(*data)
         return {"tensor": TensorRef, "axis": AxisRef, "thread": ThreadRef}[kind](*data)
     return value

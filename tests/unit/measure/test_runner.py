@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.fuzz.tensorize import intrin_for
 from tilewright import te
 from tilewright.base.errors import TilewrightError
 from tilewright.measure.process import WorkerProcess
@@ -64,11 +65,27 @@ def test_a_described_candidate_is_the_same_function() -> None:
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
-def test_a_schedule_with_a_function_inside_travels_as_loops() -> None:
+def test_layouts_travel_as_data() -> None:
+    A = te.placeholder((8, 4), name="A")
+    B = te.compute((8, 4), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((8, 4), lambda i, j: B[i, j] * A[i, j], name="C")
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(lambda i, j: [j // 2, i, te.AXIS_SEPARATOR, j % 2])
+    s[A].transform_layout(lambda i, j: [j, i])
+    program = describe(s, [A, C], LLVM)
+    assert "trace" in program and "ir" not in program
+    a, c = np.random.default_rng(0).random((4, 8), "float32"), np.zeros((8, 4), "float32")
+    construct(program)(a, c)
+    np.testing.assert_array_equal(c, (a.T + 1) * a.T)
+    (result,) = measured([program])
+    assert result.ok
+
+
+def test_a_schedule_with_a_tensor_intrinsic_travels_as_loops() -> None:
     A = te.placeholder((8, 4), name="A")
     B = te.compute((8, 4), lambda i, j: A[i, j] + 1.0, name="B")
     s = te.create_schedule(B.op)
-    s[B].transform_layout(lambda i, j: [j, i])
+    s[B].tensorize(B.op.axis[1], intrin_for(B.op, B.op.axis[1], 4, False))
     program = describe(s, [A, B], LLVM)
     assert "ir" in program
     (result,) = measured([program])

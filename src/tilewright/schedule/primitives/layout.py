@@ -19,10 +19,9 @@ from ...base.errors import OperandError, TilewrightError
 from ...loopir.expr import PrimExpr, Var, const, convert
 from ...loopir.iter import IterVar, Range
 from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp, domain
+from ..layout_map import AXIS_SEPARATOR, LayoutMap
 from ..relations import Transform
 from ..state import Illegal, StageState
-
-AXIS_SEPARATOR = "axis_separator"
 
 
 class Layout:
@@ -45,21 +44,33 @@ class Layout:
         self.extents = tuple(extents)
 
 
-def transform_layout(stage: StageState, mapping: Callable[..., Any]) -> list[IterVar]:
-    """Map the dimensions of the stage's tensor in memory, and its loops with them.
-
-    `mapping` takes one variable a dimension and returns the new indices; with te.AXIS_SEPARATOR
-    between them, memory has several dimensions. The map must be invertible over the tensor's
-    shape; new extents that are not filled (padding) are left unwritten. Returns the new loop axes,
-    for an input none.
+def read_map(stage: StageState, mapping: Callable[..., Any]) -> LayoutMap:
+    """What a user's function does to the indices of the stage's tensor; Illegal where the layout
+    of that tensor cannot change.
     """
+    shape = _shape_of(stage)
+    variables = _variables(shape, mapping)
+    items = mapping(*variables)
+    if not isinstance(items, (list, tuple)):
+        raise Illegal(f"the layout map must give a list of indices, got {items!r}")
+    forward: list[PrimExpr | str] = []
+    count = 0
+    for item in items:
+        if isinstance(item, str) and item == AXIS_SEPARATOR:
+            forward.append(item)
+        else:
+            forward.append(_index(item, count))
+            count += 1
+    return LayoutMap(variables, forward)
+
+
+def _shape_of(stage: StageState) -> Sequence[PrimExpr]:
+    """The shape that the map is over."""
     op = stage.op
     if stage.layout is not None:
         raise Illegal("the layout was transformed already; compose the two maps into one")
     if isinstance(op, PlaceholderOp):
-        stage.layout, separators = make_layout(op.shape, mapping)
-        stage.axis_separators = separators
-        return []
+        return op.shape
     if any(_is_state(stage, s) for s in stage.schedule.stages):
         raise Illegal("the states of a scan lie in the scan's own array, whose layout is fixed")
     if not isinstance(op, ComputeOp):
@@ -70,9 +81,27 @@ def transform_layout(stage: StageState, mapping: Callable[..., Any]) -> list[Ite
             "Cannot transform the layout once the compute axes have been split, fused or reordered",
             legal="call transform_layout before other primitives on these axes",
         )
-    shape = [domain(a).extent for a in op.axis]
-    layout, separators = make_layout(shape, mapping)
-    new = [IterVar(None, f"axis{k}", IterVar.DataPar) for k, _ in enumerate(layout.forward)]
+    return [domain(a).extent for a in op.axis]
+
+
+def transform_layout(stage: StageState, mapping: LayoutMap) -> list[IterVar]:
+    """Map the dimensions of the stage's tensor in memory, and its loops with them.
+
+    `mapping` (a user's function, through `read_map`) takes one variable a dimension and gives the
+    new indices; with te.AXIS_SEPARATOR between them, memory has several dimensions. The map must be
+    invertible over the tensor's shape; new extents that are not filled (padding) are left
+    unwritten. Returns the new loop axes, for an input none.
+    """
+    op = stage.op
+    layout = make_layout(_shape_of(stage), mapping)
+    stage.layout = layout
+    stage.axis_separators = mapping.separators
+    if isinstance(op, PlaceholderOp):
+        return []
+    new = [
+        IterVar(None, Var(f"axis{k}", e.dtype), IterVar.DataPar)
+        for k, e in enumerate(layout.forward)
+    ]
     stage.relations.append(
         Transform(
             op.axis,
@@ -87,8 +116,6 @@ def transform_layout(stage: StageState, mapping: Callable[..., Any]) -> list[Ite
     stage.leaf_iter_vars[: len(op.axis)] = new
     for axis in new:
         stage.add_axis(axis)
-    stage.layout = layout
-    stage.axis_separators = separators
     return new
 
 
@@ -99,21 +126,9 @@ def _is_state(stage: StageState, other: StageState) -> bool:
     return any(t.op is stage.op for t in (*other.op.init, *other.op.update))
 
 
-def make_layout(
-    shape: Sequence[PrimExpr], mapping: Callable[..., Any]
-) -> tuple[Layout, tuple[int, ...]]:
+def make_layout(shape: Sequence[PrimExpr], mapping: LayoutMap) -> Layout:
     """The Layout of a map over a shape; Illegal if it is not invertible."""
-    variables = _variables(shape, mapping)
-    items = mapping(*variables)
-    if not isinstance(items, (list, tuple)):
-        raise Illegal(f"the layout map must give a list of indices, got {items!r}")
-    separators: list[int] = []
-    forward: list[PrimExpr] = []
-    for item in items:
-        if isinstance(item, str) and item == AXIS_SEPARATOR:
-            separators.append(len(forward))
-        else:
-            forward.append(_index(item, len(forward)))
+    variables, forward = mapping.variables, mapping.indices
     analyzer = Analyzer()
     ranges = {}
     for v, extent in zip(variables, shape):
@@ -130,7 +145,7 @@ def make_layout(
         inverse = inverse_index_map(variables, ranges, forward, new_variables, extents)
     except TilewrightError as problem:
         raise Illegal(f"the layout map is not invertible: {problem}") from None
-    return Layout(variables, forward, new_variables, inverse, extents), tuple(separators)
+    return Layout(variables, forward, new_variables, inverse, extents)
 
 
 def _index(item: Any, number: int) -> PrimExpr:
@@ -151,9 +166,12 @@ def _variables(shape: Sequence[PrimExpr], mapping: Callable[..., Any]) -> list[V
             f"a layout map is a function of the indices, got {mapping!r}",
             legal="transform_layout(lambda i, j: [i // 4, j, i % 4])",
         )
-    parameters = list(inspect.signature(mapping).parameters.values())
-    names = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
-    varargs = len(names) != len(parameters)
+    if isinstance(mapping, LayoutMap):
+        names, varargs = [v.name for v in mapping.variables], False
+    else:
+        parameters = list(inspect.signature(mapping).parameters.values())
+        names = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
+        varargs = len(names) != len(parameters)
     if len(names) > len(shape) or (len(names) < len(shape) and not varargs):
         raise Illegal(f"the layout map takes {len(names)} indices, the tensor has {len(shape)}")
     names += [f"i{k}" for k in range(len(names), len(shape))]

@@ -1,0 +1,102 @@
+"""A change of layout as data: what the trace keeps of the function given to transform_layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.errors import ScheduleError
+from ..loopir.expr import Call, PrimExpr, Var, convert
+from ..loopir.serial import load_json, save_json
+from ..loopir.subst import substitute
+from ..loopir.visit import free_vars
+
+AXIS_SEPARATOR = "axis_separator"
+_CONSTANT = re.compile(r"\bT\.(u?int\d+|float\d+|bool)\(([^()]*)\)")
+
+
+def expr_text(e: PrimExpr) -> str:
+    """An expression as Python code."""
+    return _CONSTANT.sub(r'tvm.tir.const(\2, "\1")', str(e)).replace("T.", "tvm.tir.")
+
+
+class LayoutMap:
+    """The map as data: variables, one a dimension, and the new indices in them.
+
+    `items` are integer expressions and, between them, AXIS_SEPARATOR. It can be called like the
+    function it was read from.
+    """
+
+    __slots__ = ("items", "variables")
+
+    def __init__(self, variables: Sequence[Var], items: Sequence[PrimExpr | str]) -> None:
+        self.variables = tuple(variables)
+        self.items = tuple(items)
+
+    @property
+    def indices(self) -> list[PrimExpr]:
+        return [e for e in self.items if not isinstance(e, str)]
+
+    @property
+    def separators(self) -> tuple[int, ...]:
+        """Before which new indices a separator stands."""
+        places = [k for k, e in enumerate(self.items) if isinstance(e, str)]
+        return tuple(k - before for before, k in enumerate(places))
+
+    def __call__(self, *indices: Any) -> list[PrimExpr | str]:
+        if len(indices) != len(self.variables):
+            raise ScheduleError(
+                f"this layout map takes {len(self.variables)} indices, got {len(indices)}"
+            )
+        table = {v: convert(i).astype(v.dtype) for v, i in zip(self.variables, indices)}
+        return [e if isinstance(e, str) else substitute(e, table) for e in self.items]
+
+    def __repr__(self) -> str:
+        return f"LayoutMap({self.as_python()})"
+
+    def _parameters(self) -> list[PrimExpr]:
+        """What the map needs besides the indices, such as a dimension that is a variable."""
+        found: dict[PrimExpr, None] = {}
+        for e in self.indices:
+            found.update(dict.fromkeys(free_vars(e)))
+        return [v for v in found if not any(v is own for own in self.variables)]
+
+    def as_python(self) -> str:
+        """The map as a lambda, none of whose parameters hides a name that its body needs."""
+        taken = {"te", "tvm", *map(str, self._parameters())}
+        own = []
+        for v in self.variables:
+            name, k = v.name, 1
+            while name in taken:
+                name, k = f"{v.name}_{k}", k + 1
+            taken.add(name)
+            own.append(Var(name, v.dtype))
+        items = [
+            f"te.{AXIS_SEPARATOR.upper()}" if isinstance(e, str) else expr_text(e)
+            for e in self(*own)
+        ]
+        return f"lambda {', '.join(v.name for v in own)}: [{', '.join(items)}]"
+
+    def to_data(self) -> list[Any]:
+        """For JSON: the rank, one document with variables and indices, places of separators.
+
+        ScheduleError where the map needs a variable besides the indices.
+        """
+        for v in self._parameters():
+            raise ScheduleError(
+                f"transform_layout: a map that needs {v}, which is no index of the tensor, cannot "
+                "be saved as data"
+            )
+        # one document, so that the variables stay the same objects
+        whole = Call("bool", "tir.tvm_tuple", [*self.variables, *self.indices])
+        return [len(self.variables), save_json(whole), list(self.separators)]
+
+    @classmethod
+    def from_data(cls, rank: int, text: Any, separators: Sequence[int]) -> LayoutMap:
+        """What `to_data` wrote."""
+        args = load_json(text).args
+        items: list[PrimExpr | str] = list(args[rank:])
+        for place in reversed(separators):
+            items.insert(place, AXIS_SEPARATOR)
+        return cls(args[:rank], items)
