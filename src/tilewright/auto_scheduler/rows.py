@@ -1,0 +1,242 @@
+"""Rows: the steps of a state, in the vocabulary of record lines, and the primitives they stand for.
+
+A row is a plain tuple (name, stage, ...). Stages are numbered as in TVM's records: by their place in
+the list of stages, inputs included; what a row inserts shifts the places behind it. Loops are numbered
+by their place among the stage's leaf loops. Each row becomes a few primitives of the schedule, whose
+own trace stays the truth; nothing here changes loops by other means.
+
+    SP stage loop extent lengths inner_to_outer    split into len(lengths) + 1 loops
+    FSP stage loop source_row n                    split like an earlier SP
+    FFSP stage loop source_rows level by_factor    split by the product of one level of several SP
+    RE FU AN PR SA                                 reorder, fuse, annotate, pragma, storage_align
+    CA CI CR                                       compute_at, compute_inline, compute_root
+    CHR CHW RF                                     cache_read, cache_write, rfactor
+    PK stage reader                                a copy of an operand in the reader's tile order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.errors import ScheduleError
+from ..loopir.expr import PrimExpr, Var
+from ..tensor.axes import thread_axis
+from .layout import pack_order
+
+Row = tuple[Any, ...]
+
+NONE, UNROLL, VECTORIZE, PARALLEL, VTHREAD = range(5)
+BLOCK_X, THREAD_X, BLOCK_Y, THREAD_Y, BLOCK_Z, THREAD_Z, TENSORIZE = range(5, 12)
+THREAD_TAGS = {
+    VTHREAD: "vthread", BLOCK_X: "blockIdx.x", THREAD_X: "threadIdx.x", BLOCK_Y: "blockIdx.y",
+    THREAD_Y: "threadIdx.y", BLOCK_Z: "blockIdx.z", THREAD_Z: "threadIdx.z",
+}  # fmt: skip
+UNROLL_PRAGMA = "auto_unroll_max_step"
+
+
+class Factor:
+    """An open length of a split: `var` stands for it in the live schedule."""
+
+    __slots__ = ("extent", "level", "row", "var")
+
+    def __init__(self, var: Var, row: int, level: int, extent: int | None) -> None:
+        self.var, self.row, self.level, self.extent = var, row, level, extent
+
+    def __repr__(self) -> str:
+        return f"Factor({self.var.name}, row={self.row}, level={self.level}, of={self.extent})"
+
+
+def apply_row(state: Any, row: Row) -> Any:
+    """Apply a row to a state's schedule and append it; returns what the row makes."""
+    handler = _HANDLERS.get(row[0])
+    if handler is None:
+        raise ScheduleError(f"there is no step {row[0]!r}; the steps are {', '.join(_HANDLERS)}")
+    try:
+        result = handler(state, *row[1:])
+    except (IndexError, TypeError, KeyError, AttributeError, ValueError) as problem:
+        raise ScheduleError(
+            f"step {len(state.rows)}, {list(row)}, does not fit this computation: {problem}"
+        ) from None
+    state.rows = (*state.rows, row)
+    return result
+
+
+def _axis(state: Any, stage_id: int, loop: int) -> tuple[Any, Any]:
+    stage = state.stage_at(stage_id)
+    leaves = stage.leaf_iter_vars
+    if not 0 <= loop < len(leaves):
+        raise ScheduleError(f"{stage.name} has loops 0 to {len(leaves) - 1}, not {loop}")
+    return stage, leaves[loop]
+
+
+def _split_by(stage: Any, axis: Any, sizes: Sequence[Any], inner_to_outer: bool) -> list[Any]:
+    """Split one loop into len(sizes) + 1; sizes from outer to inner."""
+    made: list[Any] = []
+    if inner_to_outer:
+        for size in reversed(sizes):
+            axis, inner = stage.split(axis, factor=size)
+            made.insert(0, inner)
+        return [axis, *made]
+    for size in sizes:
+        outer, axis = stage.split(axis, nparts=size)
+        made.append(outer)
+    return [*made, axis]
+
+
+def _split(
+    state: Any, stage_id: int, loop: int, extent: int | None, lengths: Any, inner_to_outer: Any
+) -> list[Any]:
+    stage, axis = _axis(state, stage_id, loop)
+    number = len(state.rows)
+    sizes: list[Any] = []
+    for level, length in enumerate(lengths):
+        if length is None:
+            var = Var(f"{stage.name}.{axis.var.name}.{level}", "int32")
+            state.open.append(Factor(var, number, level, extent))
+            length = var
+        sizes.append(length)
+    result = _split_by(stage, axis, sizes, bool(inner_to_outer))
+    state.lengths[number] = sizes
+    return result
+
+
+def follow_lengths(lengths: Sequence[Any], n: int) -> list[Any]:
+    """The first n - 1 lengths, and the product of the others."""
+    return [*lengths[: n - 1], _product(lengths[n - 1 :])]
+
+
+def _product(items: Sequence[Any]) -> Any:
+    result: PrimExpr | int = 1
+    for item in items:
+        result = item if isinstance(result, int) and result == 1 else result * item
+    return result
+
+
+def _follow_split(state: Any, stage_id: int, loop: int, source: int, n: int) -> list[Any]:
+    stage, axis = _axis(state, stage_id, loop)
+    sizes = follow_lengths(state.lengths[source], n)
+    return _split_by(stage, axis, sizes, bool(state.rows[source][5]))
+
+
+def _follow_fused_split(
+    state: Any, stage_id: int, loop: int, sources: Any, level: int, by_factor: Any
+) -> list[Any]:
+    stage, axis = _axis(state, stage_id, loop)
+    size = _product([state.lengths[s][level] for s in sources])
+    return _split_by(stage, axis, [size], bool(by_factor))
+
+
+def _reorder(state: Any, stage_id: int, order: Any) -> None:
+    stage = state.stage_at(stage_id)
+    leaves = stage.leaf_iter_vars
+    if sorted(order) != list(range(len(leaves))):
+        raise ScheduleError(f"an order of {len(leaves)} loops was expected, got {list(order)}")
+    if list(order) != sorted(order):
+        stage.reorder(*[leaves[i] for i in order])
+
+
+def _fuse(state: Any, stage_id: int, loops: Any) -> Any:
+    stage = state.stage_at(stage_id)
+    axes = [stage.leaf_iter_vars[i] for i in loops]
+    return stage.fuse(*axes) if len(axes) > 1 else axes[0]
+
+
+def _annotate(state: Any, stage_id: int, loop: int, kind: int) -> Any:
+    stage, axis = _axis(state, stage_id, loop)
+    if kind == UNROLL:
+        stage.unroll(axis)
+    elif kind == VECTORIZE:
+        stage.vectorize(axis)
+    elif kind == PARALLEL:
+        stage.parallel(axis)
+    elif kind in THREAD_TAGS:
+        stage.bind(axis, state.thread(THREAD_TAGS[kind]))
+    elif kind != NONE:
+        raise ScheduleError(f"annotation {kind} is not supported")
+    return axis
+
+
+def _pragma(state: Any, stage_id: int, loop: int, text: str) -> None:
+    stage, axis = _axis(state, stage_id, loop)
+    key, _, value = text.partition("$")
+    if key == UNROLL_PRAGMA:
+        stage.pragma(axis, key, int(value))
+        stage.pragma(axis, "unroll_explicit", True)
+    else:
+        stage.pragma(axis, key, int(value) if value.lstrip("-").isdigit() else value or None)
+
+
+def _storage_align(state: Any, stage_id: int, loop: int, factor: int, offset: int) -> None:
+    stage, axis = _axis(state, stage_id, loop)
+    stage.storage_align(axis, factor, offset)
+
+
+def _compute_at(state: Any, stage_id: int, target_id: int, loop: int) -> None:
+    target, axis = _axis(state, target_id, loop)
+    state.stage_at(stage_id).compute_at(target, axis)
+
+
+def _compute_inline(state: Any, stage_id: int) -> None:
+    state.stage_at(stage_id).compute_inline()
+
+
+def _compute_root(state: Any, stage_id: int) -> None:
+    state.stage_at(stage_id).compute_root()
+
+
+def _cache_read(state: Any, stage_id: int, scope: str, readers: Any) -> Any:
+    tensor = state.stage_at(stage_id).op.output(0)
+    copy = state.schedule.cache_read(tensor, scope, [state.stage_at(r).op for r in readers])
+    state.insert(stage_id + 1, state.schedule.find(copy))
+    return copy
+
+
+def _cache_write(state: Any, stage_id: int, scope: str) -> Any:
+    op = state.stage_at(stage_id).op
+    tensors = [op.output(i) for i in range(op.num_outputs)]
+    made = state.schedule.cache_write(tensors if len(tensors) > 1 else tensors[0], scope)
+    first = made[0] if isinstance(made, list) else made
+    live = state.schedule.find(first)
+    state.insert(stage_id, live)
+    state.cached.add(live.id)
+    return made
+
+
+def _rfactor(state: Any, stage_id: int, loop: int, factor_axis: int) -> Any:
+    stage, axis = _axis(state, stage_id, loop)
+    made = state.schedule.rfactor(stage.op.output(0), axis, factor_axis)
+    first = made[0] if isinstance(made, list) else made
+    state.insert(stage_id, state.schedule.find(first))
+    return made
+
+
+def _pack(state: Any, stage_id: int, reader_id: int) -> Any:
+    """The copy's layout follows the reader's tiles, once those are closed."""
+    source, reader = state.stage_at(stage_id), state.stage_at(reader_id)
+    tensor = source.op.output(0)
+    if pack_order(reader, tensor) is None:
+        raise ScheduleError(
+            f"{source.name} cannot be packed for {reader.name}: it is read at indices that are no "
+            "loops of it"
+        )
+    copy = state.schedule.cache_read(tensor, "global", [reader.op])
+    made = state.schedule.find(copy)
+    state.insert(stage_id + 1, made)
+    state.packed[made.id] = reader.id
+    if not state.open:
+        made.transform_layout(pack_order(reader, copy).mapping())  # type: ignore[union-attr]
+    return copy
+
+
+_HANDLERS: dict[str, Callable[..., Any]] = {
+    "SP": _split, "FSP": _follow_split, "FFSP": _follow_fused_split, "RE": _reorder, "FU": _fuse,
+    "AN": _annotate, "PR": _pragma, "SA": _storage_align, "CA": _compute_at,
+    "CI": _compute_inline, "CR": _compute_root, "CHR": _cache_read, "CHW": _cache_write,
+    "RF": _rfactor, "PK": _pack,
+}  # fmt: skip
+
+__all__ = [
+    "NONE", "PARALLEL", "THREAD_TAGS", "UNROLL", "UNROLL_PRAGMA", "VECTORIZE", "VTHREAD",
+    "Factor", "Row", "apply_row", "follow_lengths", "thread_axis",
+]  # fmt: skip

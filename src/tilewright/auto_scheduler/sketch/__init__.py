@@ -1,0 +1,1 @@
+"""Sketch rules, one a file, and the walk that applies them."""

@@ -1,0 +1,40 @@
+"""What a sketch rule is: a condition and an action on (state, stage)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import IntEnum
+from typing import Any
+
+from ..state import State
+
+Results = list[tuple[State, int]]
+
+
+class Condition(IntEnum):
+    """What a rule says of a state and a stage."""
+
+    PASS = 0
+    APPLY = 1
+    APPLY_AND_SKIP_REST = 2
+
+
+class SketchRule(ABC):
+    """A way of going on from a state at a stage.
+
+    `apply` gives new states, each with the stage to go on from: as a rule the one before.
+    """
+
+    name = ""
+
+    @abstractmethod
+    def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
+        """Whether the rule applies, and whether those behind it still may."""
+
+    @abstractmethod
+    def apply(self, policy: Any, state: State, stage_id: int) -> Results:
+        """The states that the rule leads to."""
+
+
+def choose(condition: bool, then: Condition = Condition.APPLY_AND_SKIP_REST) -> Condition:
+    return then if condition else Condition.PASS

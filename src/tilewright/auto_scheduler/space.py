@@ -1,0 +1,240 @@
+"""A sketch as columns of integers, so that thousands of candidates are one matrix.
+
+Columns of a sketch, in this order: the open lengths of every split (`Group`, one for each split loop),
+the place where each flexible stage is computed (`Choice`: inlined, at the root, or at a loop of its
+reader), how many outer loops of the output run in parallel together, and for each reduction the
+limit for unrolling. Everything else follows from these: what is vectorised, and which loops make the
+tile that is held in registers and written out in full.
+
+All candidates with the same places share their loops: they are one *skeleton*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..loopir.expr import const_int
+from ..loopir.iter import IterVar
+from ..schedule.state import GROUP_ROOT, SCOPE
+from .rows import Row
+from .state import State
+
+Matrix = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@lru_cache(maxsize=4096)
+def factorizations(extent: int, parts: int, max_inner: int) -> Matrix:
+    """All (parts,) tuples whose product divides `extent`, the last at most `max_inner`."""
+    found: list[tuple[int, ...]] = []
+
+    def walk(left: int, prefix: tuple[int, ...]) -> None:
+        if len(prefix) == parts:
+            found.append(prefix[::-1])
+            return
+        limit = max_inner if not prefix else left
+        for d in divisors(left):
+            if d <= limit:
+                walk(left // d, (*prefix, d))
+
+    walk(extent, ())
+    return np.array(found, dtype=np.int64).reshape(len(found), parts)
+
+
+@lru_cache(maxsize=65536)
+def divisors(n: int) -> tuple[int, ...]:
+    """The divisors of n, ascending."""
+    small = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
+    return tuple(small + [n // d for d in reversed(small) if d * d != n])
+
+
+@dataclass(frozen=True)
+class Group:
+    """The lengths of one split: columns [start, stop), of a loop of `extent`, of stage `node`."""
+
+    start: int
+    stop: int
+    extent: int
+    node: int
+    reduce: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One column of numbers below `count`, of stage `node`; the last is the default for locations."""
+
+    column: int
+    count: int
+    node: int
+    kind: str
+    values: tuple[Any, ...] = ()
+
+
+class Space:
+    """The columns of one sketch."""
+
+    def __init__(self, sketch: State, number: int, policy: Any) -> None:
+        self.sketch = sketch
+        self.number = number
+        self.max_inner = int(policy.params["max_innermost_split_factor"])
+        self.groups = _groups(sketch)
+        column = len(sketch.open)
+        self.locations: list[Choice] = []
+        if not policy.params["disable_change_compute_location"]:
+            for ident, options in flexible_stages(sketch):
+                self.locations.append(Choice(column, len(options), ident, "location", options))
+                column += 1
+        self.parallel: list[Choice] = []
+        self.unroll: list[Choice] = []
+        for stage in sketch.live_stages:
+            if is_parallel_root(sketch, stage):
+                count = parallel_limit(sketch, stage)
+                self.parallel.append(Choice(column, count + 1, stage.id, "parallel"))
+                column += 1
+        options = tuple(policy.unroll_options)
+        for stage in sketch.live_stages:
+            if getattr(stage.op, "reduce_axis", ()):
+                self.unroll.append(Choice(column, len(options), stage.id, "unroll", options))
+                column += 1
+        self.width = column
+
+    def sample(self, count: int, rng: np.random.Generator) -> Matrix:
+        """Random candidates, as rows of the matrix."""
+        result = np.zeros((count, self.width), np.int64)
+        for g in self.groups:
+            table = factorizations(g.extent, g.stop - g.start, self.max_inner)
+            result[:, g.start : g.stop] = table[rng.integers(len(table), size=count)]
+        for c in (*self.locations, *self.unroll):
+            result[:, c.column] = rng.integers(c.count, size=count)
+        for c in self.parallel:
+            result[:, c.column] = -1  # by the rule of `default_parallel`, unless mutated
+        return result
+
+    def outer_lengths(self, matrix: Matrix, group: Group) -> Matrix:
+        """All lengths of a split, the outermost (what the others leave) included."""
+        inner = matrix[:, group.start : group.stop]
+        outer = group.extent // np.maximum(inner.prod(axis=1), 1)
+        return np.concatenate([outer[:, None], inner], axis=1)
+
+    def place_rows(self, choices: Sequence[int]) -> list[Row]:
+        """The rows that put the flexible stages where a candidate wants them."""
+        rows: list[Row] = []
+        order = self.sketch.order
+        for c, value in zip(self.locations, choices):
+            option = c.values[int(value)]
+            stage = order.index(c.node)
+            if option == "inline":
+                rows.append(("CI", stage))
+            elif option != "root":
+                target, loop = option
+                rows.append(("CA", stage, order.index(target), loop))
+        return rows
+
+
+def _groups(sketch: State) -> list[Group]:
+    groups: list[Group] = []
+    for column, f in enumerate(sketch.open):
+        row = sketch.rows[f.row]
+        if groups and groups[-1].stop == column and sketch.open[column - 1].row == f.row:
+            g = groups[-1]
+            groups[-1] = Group(g.start, column + 1, g.extent, g.node, g.reduce)
+            continue
+        ident, reduce = _split_stage(sketch, f)
+        groups.append(Group(column, column + 1, int(row[3]), ident, reduce))
+    return groups
+
+
+def _split_stage(sketch: State, factor: Any) -> tuple[int, bool]:
+    """The stage that a split's variable now belongs to, and whether the loop reduces."""
+    for stage in sketch.live_stages:
+        for relation in stage.relations:
+            size = getattr(relation, "factor", None)
+            size = getattr(relation, "nparts", None) if size is None else size
+            if size is factor.var:
+                return stage.id, relation.parents[0].iter_type == IterVar.CommReduce
+    # split before an rfactor: the axes are the new stage's own
+    return sketch.order[sketch.rows[factor.row][1]], True
+
+
+def flexible_stages(sketch: State) -> list[tuple[int, tuple[Any, ...]]]:
+    """Stages that no rule has placed, and where they may go: "inline", "root", (stage, loop)."""
+    found: list[tuple[int, tuple[Any, ...]]] = []
+    access = sketch.access
+    for place in reversed(range(len(sketch.order))):
+        stage = sketch.stage_at(place)
+        op = stage.op
+        if not access.is_compute(op) or access.is_output(op) or stage.attach_type != GROUP_ROOT:
+            continue
+        if stage.relations or access.needs_tiling(op) or op.num_outputs != 1:
+            if stage.id not in sketch.packed:
+                continue
+        options: list[Any] = []
+        packed = stage.id in sketch.packed
+        if not op.reduce_axis and not packed:
+            options.append("inline")
+        options += _attach_points(sketch, place)
+        options.append("root")
+        if len(options) > 1:
+            found.append((stage.id, tuple(options)))
+    return found
+
+
+def _attach_points(sketch: State, place: int) -> list[tuple[int, int]]:
+    """Loops of the only reader, and of the stage that one is computed in, outermost first."""
+    readers = sketch.readers(place)
+    if len(readers) != 1:
+        return []
+    if sketch.stage_at(place).id in sketch.packed:
+        return []
+    reader = sketch.stage_at(readers[0])
+    tiled = bool(reader.relations)
+    points: list[tuple[int, int]] = []
+    nested = reader.attach_type == SCOPE
+    if nested:
+        outer = reader.attach_stage
+        for n, leaf in enumerate(outer.leaf_iter_vars):
+            points.append((outer.id, n))
+            if leaf is reader.attach_ivar:
+                break
+    reduced = False
+    for n, leaf in enumerate(reader.leaf_iter_vars[:-1]):
+        if leaf.iter_type == IterVar.CommReduce:
+            if not tiled:
+                break
+            reduced = True
+        elif reduced:
+            break
+        if nested and n < len(reader.op.axis) and tiled:
+            continue  # of one iteration inside the stage it is computed in
+        points.append((reader.id, n))
+    return points
+
+
+def is_parallel_root(state: State, stage: Any) -> bool:
+    """Whether a stage's outer loops are made parallel by a column: it is tiled and at the root."""
+    op = stage.op
+    if not state.access.is_compute(op) or stage.attach_type != GROUP_ROOT:
+        return False
+    return bool(stage.relations) and stage.id not in state.packed
+
+
+def parallel_limit(state: State, stage: Any) -> int:
+    """How many outermost loops can be fused: data loops, none with a stage inside but the last."""
+    inside = [s.attach_ivar for s in state.live_stages if s.attach_stage is stage]
+    count = 0
+    for leaf in stage.leaf_iter_vars:
+        if leaf.iter_type != IterVar.DataPar:
+            break
+        count += 1
+        if any(leaf is a for a in inside):
+            break
+    return count
+
+
+def constant_extents(stage: Any) -> list[int]:
+    """Extents of a stage's own axes, 1 where they are not constant."""
+    return [const_int(a.dom.extent) or 1 for a in stage.op.root_iter_vars()]

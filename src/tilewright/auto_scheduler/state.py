@@ -1,0 +1,319 @@
+"""A state of the search: rows applied to a computation, some of whose lengths may still be open.
+
+A state holds a live schedule. Open lengths of splits stand in it as variables, so the structure of a
+sketch (which loops there are, in which order, what is attached where) can be read off the same
+object as that of a finished program. `close` gives the lengths values and replays the rows.
+
+The methods carry the names of TVM's State, for users' own sketch rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.errors import ScheduleError
+from ..loopir.expr import PrimExpr, Var, const_int
+from ..loopir.iter import IterVar
+from ..schedule.api import Schedule, create_schedule
+from ..schedule.api import Stage as LiveStage
+from ..schedule.state import INLINE
+from ..tensor.axes import thread_axis
+from ..tensor.op import Operation, PlaceholderOp
+from ..tensor.tensor import Tensor
+from . import rows as R
+from .access import Access
+from .layout import free_layouts, pack_order
+from .rows import Factor, Row, apply_row
+
+ITER_KINDS = {IterVar.DataPar: "spatial", IterVar.CommReduce: "reduce"}
+
+
+class Iterator:
+    """A loop of a stage: by the stage's and the axis's creation numbers, which never shift."""
+
+    __slots__ = ("axis", "ident")
+
+    def __init__(self, ident: int, axis: IterVar) -> None:
+        self.ident, self.axis = ident, axis
+
+    @property
+    def name(self) -> str:
+        return self.axis.var.name
+
+    @property
+    def iter_kind(self) -> str:
+        return ITER_KINDS.get(self.axis.iter_type, "special")
+
+    def __repr__(self) -> str:
+        return f"Iterator({self.name})"
+
+
+class StageView:
+    """One stage of a state: its operation, its leaf loops, where it is computed."""
+
+    __slots__ = ("iters", "live", "op")
+
+    def __init__(self, live: LiveStage) -> None:
+        self.live = live
+        self.op: Operation = live.op
+        self.iters = [Iterator(live.id, a) for a in live.leaf_iter_vars]
+
+    @property
+    def op_type(self) -> str:
+        return "placeholder" if isinstance(self.op, PlaceholderOp) else "compute"
+
+
+class State:
+    """Rows and the live schedule they lead to."""
+
+    def __init__(self, dag: Any) -> None:
+        self.dag = dag
+        self.rows: tuple[Row, ...] = ()
+        self.schedule: Schedule = create_schedule(dag.outputs)
+        self.order: list[int] = [self.schedule.find(op).id for op in dag.ops]
+        self.open: list[Factor] = []
+        self.lengths: dict[int, list[Any]] = {}
+        self.packed: dict[int, int] = {}
+        self.cached: set[int] = set()
+        self._access: Any = None
+
+    @classmethod
+    def from_rows(cls, dag: Any, rows: Sequence[Row]) -> State:
+        """The state that rows lead to; ScheduleError where they do not fit the computation."""
+        state = cls(dag)
+        for row in rows:
+            apply_row(state, row)
+        return state
+
+    def copy(self) -> State:
+        """An independent state of the same rows."""
+        return State.from_rows(self.dag, self.rows)
+
+    def close(self, lengths: Sequence[int], extra: Sequence[Row] = ()) -> State:
+        """The state with its open lengths given, in the order of `open`, and further rows."""
+        if len(lengths) != len(self.open):
+            raise ScheduleError(f"{len(self.open)} open lengths, {len(lengths)} values")
+        values = {(f.row, f.level): int(v) for f, v in zip(self.open, lengths)}
+        closed: list[Row] = []
+        for n, row in enumerate(self.rows):
+            if row[0] == "SP":
+                sizes = tuple(values.get((n, k), size) for k, size in enumerate(row[4]))
+                row = (*row[:4], sizes, row[5])
+            closed.append(row)
+        return State.from_rows(self.dag, [*closed, *extra])
+
+    def set_layouts(self) -> list[Tensor]:
+        """Lay inputs of free layout out in the order of their readers' tiles; returns those."""
+        changed = []
+        for stage, reader in free_layouts(self):
+            order = pack_order(reader, stage.op.output(0))
+            if order is not None and stage.layout is None:
+                stage.transform_layout(order.mapping())
+                changed.append(stage.op.output(0))
+        return changed
+
+    # -- reading
+
+    def stage_at(self, stage_id: int) -> LiveStage:
+        """The live stage at a place of the list of stages."""
+        if not 0 <= stage_id < len(self.order):
+            raise ScheduleError(f"there are stages 0 to {len(self.order) - 1}, not {stage_id}")
+        stage: LiveStage = self.schedule.by_id[self.order[stage_id]]
+        return stage
+
+    def insert(self, place: int, stage: LiveStage) -> None:
+        self.order.insert(place, stage.id)
+
+    @property
+    def access(self) -> Access:
+        """The predicates of sketch rules, over the present operations."""
+        ops = self.stage_ops
+        if self._access is None or self._access[0] != ops:
+            outputs = list(self.schedule.outputs)
+            inlined = [s.op for s in self.live_stages if s.attach_type == INLINE]
+            self._access = (ops, inlined, Access(ops, outputs, inlined))
+        elif self._access[1] != [s.op for s in self.live_stages if s.attach_type == INLINE]:
+            self._access = None
+            return self.access
+        found: Access = self._access[2]
+        return found
+
+    def readers(self, stage_id: int) -> list[int]:
+        """Places of the stages that read a stage, looking through inlined ones."""
+        stages = {s.op: n for n, s in enumerate(self.live_stages)}
+        return sorted(stages[op] for op in self.access.get_consumers(self.stage_at(stage_id).op))
+
+    def fusible_reader(self, stage_id: int) -> int | None:
+        """The place of the only, element-wise reader of a stage, if that can be tiled alike."""
+        readers = self.readers(stage_id)
+        if len(readers) != 1:
+            return None
+        op, reader = self.stage_at(stage_id).op, self.stage_at(readers[0])
+        if reader.scope == "shared" or not self.access.elementwise_match(op, reader.op):
+            return None
+        if op.reduce_axis and getattr(reader.op, "reduce_axis", ()):
+            return None
+        return readers[0]
+
+    def has_cache_write(self, stage_id: int) -> bool:
+        """Whether the stage is one that a cache_write made."""
+        return self.order[stage_id] in self.cached
+
+    @property
+    def live_stages(self) -> list[LiveStage]:
+        return [self.schedule.by_id[i] for i in self.order]
+
+    @property
+    def stages(self) -> list[StageView]:
+        return [StageView(s) for s in self.live_stages]
+
+    @property
+    def stage_ops(self) -> list[Operation]:
+        return [s.op for s in self.live_stages]
+
+    def __getitem__(self, key: Any) -> StageView:
+        return StageView(self.stage_at(self.stage_id(key)))
+
+    def stage_id(self, key: Any) -> int:
+        """The place of a stage given by its tensor, operation, view or place."""
+        if isinstance(key, int):
+            self.stage_at(key)
+            return key
+        live = key.live if isinstance(key, StageView) else self.schedule.find(key)
+        return self.order.index(live.id)
+
+    def loop(self, stage_id: int, it: Any) -> int:
+        """The place of a loop among the leaf loops of a stage."""
+        if isinstance(it, int):
+            return it
+        axis = it.axis if isinstance(it, Iterator) else it
+        leaves = self.stage_at(stage_id).leaf_iter_vars
+        for n, leaf in enumerate(leaves):
+            if leaf is axis:
+                return n
+        # an iterator of a state that this one is a copy of
+        if isinstance(it, Iterator):
+            names = [n for n, leaf in enumerate(leaves) if leaf.var.name == it.name]
+            if len(names) == 1:
+                return names[0]
+        raise ScheduleError(f"{it!r} is no loop of stage {self.stage_at(stage_id).name}")
+
+    def thread(self, tag: str) -> IterVar:
+        return thread_axis(tag=tag)
+
+    def __str__(self) -> str:
+        from .describe import describe_state
+
+        return describe_state(self)
+
+    # -- TVM's methods
+
+    def _iters(self, stage_id: int, axes: Sequence[IterVar]) -> list[Iterator]:
+        ident = self.order[stage_id]
+        return [Iterator(ident, a) for a in axes]
+
+    def split(
+        self, stage: Any, iterator: Any, lengths: Sequence[int | None], inner_to_outer: bool = True
+    ) -> list[Iterator]:
+        """Split a loop into len(lengths) + 1; a length None is left open for the search."""
+        sid = self.stage_id(stage)
+        loop = self.loop(sid, iterator)
+        extent = self.extent_of(sid, loop)
+        row = ("SP", sid, loop, extent, tuple(lengths), int(inner_to_outer))
+        return self._iters(sid, apply_row(self, row))
+
+    def extent_of(self, stage_id: int, loop: int) -> int | None:
+        """The extent of a root loop, where it is constant."""
+        stage = self.stage_at(stage_id)
+        axis = stage.leaf_iter_vars[loop]
+        return const_int(axis.dom.extent) if axis.dom is not None else None
+
+    def follow_split(self, stage: Any, iterator: Any, src_step_id: int, n_split: int) -> Any:
+        sid = self.stage_id(stage)
+        row = ("FSP", sid, self.loop(sid, iterator), src_step_id, n_split)
+        return self._iters(sid, apply_row(self, row))
+
+    def follow_fused_split(
+        self, stage: Any, iterator: Any, src_step_ids: Any, level: int, factor_or_nparts: bool
+    ) -> Any:
+        sid = self.stage_id(stage)
+        loop = self.loop(sid, iterator)
+        row = ("FFSP", sid, loop, tuple(src_step_ids), level, int(factor_or_nparts))
+        return self._iters(sid, apply_row(self, row))
+
+    def fuse(self, stage: Any, iters: Sequence[Any]) -> Iterator:
+        sid = self.stage_id(stage)
+        row = ("FU", sid, tuple(self.loop(sid, i) for i in iters))
+        return self._iters(sid, [apply_row(self, row)])[0]
+
+    def reorder(self, stage: Any, order: Sequence[Any]) -> None:
+        sid = self.stage_id(stage)
+        apply_row(self, ("RE", sid, tuple(self.loop(sid, i) for i in order)))
+
+    def _annotate(self, stage: Any, iterator: Any, kind: int) -> Iterator:
+        sid = self.stage_id(stage)
+        axis = apply_row(self, ("AN", sid, self.loop(sid, iterator), kind))
+        return self._iters(sid, [axis])[0]
+
+    def parallel(self, stage: Any, iterator: Any) -> Iterator:
+        return self._annotate(stage, iterator, R.PARALLEL)
+
+    def vectorize(self, stage: Any, iterator: Any) -> Iterator:
+        return self._annotate(stage, iterator, R.VECTORIZE)
+
+    def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> Iterator | None:
+        """Unroll a loop; with `max_unroll`, only one of at most so many iterations."""
+        sid = self.stage_id(stage)
+        if max_unroll is not None:
+            extent = self.extent_of(sid, self.loop(sid, iterator))
+            if extent is None or extent > max_unroll:
+                return None
+        return self._annotate(stage, iterator, R.UNROLL)
+
+    def bind(self, stage: Any, iterator: Any, thread_name: str) -> Iterator:
+        kinds = {tag: kind for kind, tag in R.THREAD_TAGS.items()}
+        if thread_name not in kinds:
+            raise ScheduleError(f"there is no thread {thread_name!r}; there are {list(kinds)}")
+        return self._annotate(stage, iterator, kinds[thread_name])
+
+    def pragma(self, stage: Any, iterator: Any, pragma_type: str) -> None:
+        sid = self.stage_id(stage)
+        apply_row(self, ("PR", sid, self.loop(sid, iterator), pragma_type))
+
+    def storage_align(self, stage: Any, iterator: Any, factor: int, offset: int) -> None:
+        sid = self.stage_id(stage)
+        apply_row(self, ("SA", sid, self.loop(sid, iterator), factor, offset))
+
+    def compute_at(self, stage: Any, target_stage: Any, target_iter: Any) -> None:
+        sid, tid = self.stage_id(stage), self.stage_id(target_stage)
+        apply_row(self, ("CA", sid, tid, self.loop(tid, target_iter)))
+
+    def compute_inline(self, stage: Any) -> None:
+        apply_row(self, ("CI", self.stage_id(stage)))
+
+    def compute_root(self, stage: Any) -> None:
+        apply_row(self, ("CR", self.stage_id(stage)))
+
+    def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Any:
+        readers = tuple(self.stage_id(r) for r in reader_stages)
+        return apply_row(self, ("CHR", self.stage_id(stage), scope_name, readers))
+
+    def cache_write(self, stage: Any, scope_name: str) -> Any:
+        return apply_row(self, ("CHW", self.stage_id(stage), scope_name))
+
+    def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> Any:
+        sid = self.stage_id(stage)
+        return apply_row(self, ("RF", sid, self.loop(sid, iterator), factor_iter_id))
+
+    def pack(self, stage: Any, reader: Any) -> Any:
+        """A copy of `stage` that lies in memory in the order of `reader`'s tiles (ours, not TVM's)."""
+        return apply_row(self, ("PK", self.stage_id(stage), self.stage_id(reader)))
+
+
+def values_of(state: State, values: Mapping[Var, int]) -> list[int]:
+    """The lengths for `State.close` from values by variable."""
+    return [values[f.var] for f in state.open]
+
+
+__all__ = ["Iterator", "PrimExpr", "StageView", "State", "values_of"]
