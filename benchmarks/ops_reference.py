@@ -50,6 +50,13 @@ class Conv:
             weight = weight.transpose(0, 1, 2, 4, 3, 5).reshape(k, k, inner * ci, outer * co)
         return Canonical(np.ascontiguousarray(x), np.ascontiguousarray(weight), None, False)
 
+    def plain_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the plain convolution's result, for a case's output of `shape`."""
+        if self.kind != "capsule":
+            return shape
+        n, h, w, rows, columns, co = shape
+        return (n * rows, h, w, columns * co)
+
     def restore(self, y: Array, shape: tuple[int, ...]) -> Array:
         """The plain convolution's result as the case's output of `shape`."""
         if self.kind != "capsule":

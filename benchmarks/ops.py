@@ -1,0 +1,253 @@
+"""The operators of Ansor's benchmark: ours, tuned and untuned, beside the best libraries.
+
+    python -m benchmarks.ops [--trials N] [--batch B] [--cases SUBSTRING,...] [--json]
+        [--peers-only] [--records FILE] [--out FILE]
+
+Every competitor runs in a process of its own, on two threads, and all take turns in every round;
+a case's time is the median over all rounds. The limit of a case is what the machine allows:
+max(FLOP / FMA peak, bytes / copy bandwidth for so many bytes), measured in the same rounds.
+docs/benchmarks-ops.md says what is compared. Progress goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from math import exp, log
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ops_channel import Competitor, Failure
+from benchmarks.ops_suite import Case, cases, small_cases
+
+Row = dict[str, Any]
+PEERS = ("onnxruntime", "torch", "torch_last", "openvino")
+OURS = ("untuned", "tuned")
+# Between turns: the pools of threads of other libraries stop to spin.
+PAUSE_S = 0.05
+CLIP = 2.0
+SUBSTANTIAL_S = 50e-6
+
+
+class Comparison:
+    """All competitors' processes, and the rounds in which they take turns."""
+
+    def __init__(self, options: Any, folder: Path) -> None:
+        self.options = options
+        self.reference = folder / "reference.npy"
+        self.records = Path(options.records) if options.records else folder / "records.db"
+        threads = str(options.threads)
+        more = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        self.machine = Competitor("machine", _module("machine", threads), {})
+        self.competitors = {
+            name: Competitor(name, [*_module("peers", threads), name], more) for name in PEERS
+        }
+        if not options.peers_only:
+            command = [*_module("ours", threads), "--records", str(self.records)]
+            self.competitors["ours"] = Competitor("ours", command, {})
+
+    def close(self) -> None:
+        for one in (self.machine, *self.competitors.values()):
+            one.close()
+
+    def tune(self, case: Case) -> float:
+        """Search for a case's best schedule in a process that ends with it; seconds taken."""
+        o = self.options
+        command = [sys.executable, *_module("ours", str(o.threads)), "--records"]
+        command += [str(self.records), "--tune", case.name, "--trials", str(o.trials)]
+        command += ["--batch", str(o.batch), *(["--small"] if o.small else [])]
+        start = time.perf_counter()
+        done = subprocess.run(command, stdout=sys.stderr.fileno())
+        if done.returncode:
+            raise Failure(f"tuning ended with {done.returncode}")
+        return time.perf_counter() - start
+
+    def row(self, case: Case) -> Row:
+        """One row of the table."""
+        o = self.options
+        row: Row = {"case": case.name, "op": case.op, "batch": o.batch, "flop": case.flop}
+        row |= {"bytes": case.bytes, "constants": list(case.constants), "failed": {}}
+        if o.trials and not o.peers_only:
+            try:
+                row["tuning_s"] = self.tune(case)
+            except Failure as why:
+                row["failed"]["tuning"] = str(why)
+        np.save(self.reference, case.reference(*case.inputs()))
+        turns = self._load(case, row)
+        times: dict[str, list[float]] = {group: [] for _, group in turns}
+        peaks, copies = [], []
+        for _ in range(o.rounds):
+            time.sleep(PAUSE_S)
+            peaks.append(self.machine.ask("peak")["flop_per_s"])
+            copied = self.machine.ask("copy", bytes=case.bytes, seconds=0.0)
+            copies += [copied["bytes"] / t for t in copied["times"]]
+            for name, group in turns:
+                time.sleep(PAUSE_S)
+                got = self.competitors[name].ask("time", group=group, seconds=o.seconds)
+                times[group] += got["times"]
+        for one in self.competitors.values():
+            one.ask("drop")
+        row |= {"peak_flop_per_s": max(peaks), "copy_bytes_per_s": max(copies)}
+        row["limit_s"] = max(case.flop / max(peaks), case.bytes / max(copies))
+        return _finish(row, times)
+
+    def _load(self, case: Case, row: Row) -> list[tuple[str, str]]:
+        """Prepare the case everywhere; who takes turns, as (process, group)."""
+        turns: list[tuple[str, str]] = []
+        row |= {"ways": {}, "errors": {}, "trials": {}}
+        for name, one in self.competitors.items():
+            o = self.options
+            try:
+                told = one.ask(
+                    "load", case=case.name, batch=o.batch, small=o.small,
+                    reference=str(self.reference),
+                )  # fmt: skip
+            except Failure as why:
+                row["failed"][name] = str(why)
+                continue
+            for key in ("errors", "trials", "failed"):
+                row[key] |= told[key]
+            row["ways"] |= told["groups"]
+            turns += [(name, group) for group in told["groups"]]
+        return turns
+
+
+def _module(name: str, threads: str) -> list[str]:
+    return ["-m", f"benchmarks.ops_{name}", "--threads", threads]
+
+
+def _finish(row: Row, times: dict[str, list[float]]) -> Row:
+    """Medians, the best peer, and how ours compare with it."""
+    middle = {group: float(median(spent)) for group, spent in times.items()}
+    row["peers_s"] = {name: middle[name] for name in PEERS if name in middle}
+    row["fastest_s"] = {group: min(spent) for group, spent in times.items()}
+    if row["peers_s"]:
+        row["best_peer"] = min(row["peers_s"], key=row["peers_s"].__getitem__)
+        row["best_peer_s"] = row["peers_s"][row["best_peer"]]
+    for kind in OURS:
+        row[f"{kind}_s"] = middle.get(kind)
+        if kind in middle and "best_peer_s" in row:
+            row[f"{kind}_ratio"] = row["best_peer_s"] / middle[kind]
+    return row
+
+
+def summary(rows: list[Row]) -> dict[str, float]:
+    """Geometric means of best peer's time / ours, each clipped at CLIP, and the smallest ratio."""
+    found: dict[str, float] = {}
+    for kind in OURS:
+        for which, least in (("all", 0.0), ("50us", SUBSTANTIAL_S)):
+            ratios = [
+                r[f"{kind}_ratio"]
+                for r in rows
+                if f"{kind}_ratio" in r and r["best_peer_s"] >= least
+            ]
+            if ratios:
+                clipped = [log(min(CLIP, ratio)) for ratio in ratios]
+                found[f"{kind}_geomean_{which}"] = exp(sum(clipped) / len(clipped))
+                found[f"{kind}_worst_{which}"] = min(ratios)
+    return found
+
+
+HEAD = f"{'GFLOP/s':32}{'limit':>7}" + "".join(
+    f"{name:>{width}}" for name, width in (
+        ("ORT", 7), ("torch", 7), ("t.last", 7), ("OpenVINO", 9), ("untuned", 9), ("x best", 7),
+        ("tuned", 7), ("x best", 7), ("best us", 10),
+    )
+)  # fmt: skip
+
+
+def line(row: Row) -> str:
+    """A row as text: rates in GFLOP/s, ratios to the best peer, and the best peer."""
+
+    def rate(seconds: float | None) -> str:
+        return "-" if seconds is None else f"{row['flop'] / seconds / 1e9:.1f}"
+
+    text = f"{row['case']:32}{rate(row['limit_s']):>7}"
+    for name, width in zip(PEERS, (7, 7, 7, 9)):
+        text += f"{rate(row['peers_s'].get(name)):>{width}}"
+    for kind, width in zip(OURS, (9, 7)):
+        ratio = row.get(f"{kind}_ratio")
+        text += f"{rate(row[f'{kind}_s']):>{width}}{'' if ratio is None else f'{ratio:.2f}':>7}"
+    if "best_peer" in row:
+        text += f"{row['best_peer_s'] * 1e6:10.1f}  {row['ways'][row['best_peer']]}"
+    for what, why in row["failed"].items():
+        text += f"\n    {what}: {why.strip().splitlines()[-1] if why.strip() else 'failed'}"
+    return text
+
+
+def select(found: list[Case], wanted: str) -> list[Case]:
+    """The cases whose names contain any of the substrings, between semicolons or at commas.
+
+    Names contain commas: a wanted text that contains a semicolon is divided there only.
+    """
+    if not wanted:
+        return found
+    parts = [p for p in wanted.split(";" if ";" in wanted else ",") if p]
+    whole = [c for c in found if c.name == wanted or wanted in c.name]
+    return whole or [c for c in found if any(p in c.name for p in parts)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=200, help="measurements a case; 0: untuned")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--cases", default="", help="substrings of names, e.g. GMM,NRM")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--peers-only", action="store_true")
+    parser.add_argument("--records", help="where measurements are kept and looked for")
+    parser.add_argument("--out", help="write the JSON object to this file too, after every case")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.25, help="of a turn")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--small", action="store_true", help="small shapes, to check results")
+    options = parser.parse_args()
+    found = small_cases(options.batch) if options.small else cases(options.batch)
+    chosen = select(found, options.cases)
+    if not chosen:
+        parser.error(f"no case's name contains {options.cases!r}")
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="tilewright-ops-") as folder:
+        comparison = Comparison(options, Path(folder))
+        try:
+            print(HEAD, file=sys.stderr)
+            for case in chosen:
+                rows.append(comparison.row(case))
+                print(line(rows[-1]), file=sys.stderr, flush=True)
+                if options.out:
+                    _write(options, rows)
+        finally:
+            comparison.close()
+    if options.json:
+        print(json.dumps(_result(options, rows)))
+    else:
+        print("\n".join([HEAD, *map(line, rows), "", *_means(rows)]))
+    return 0
+
+
+def _result(options: Any, rows: list[Row]) -> dict[str, Any]:
+    used = {k: getattr(options, k) for k in ("trials", "batch", "rounds", "seconds", "threads")}
+    return {"rows": rows, "summary": summary(rows), "options": used}
+
+
+def _write(options: Any, rows: list[Row]) -> None:
+    """Whole or not at all, so that a run which is cut short leaves what it has."""
+    path = Path(options.out)
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(_result(options, rows), indent=1) + "\n")
+    os.replace(part, path)
+
+
+def _means(rows: list[Row]) -> list[str]:
+    return [f"{name:24} {value:.3f}" for name, value in summary(rows).items()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
