@@ -42,9 +42,19 @@ class PackOrder:
         self.signs = signs
         self.rank = len(signs)
 
+    def kept(self) -> list[Digit]:
+        """The digits of more than one value: the new dimensions."""
+        return [d for d in self.digits if const_int(d.extent) != 1] or self.digits[:1]
+
+    def is_identity(self) -> bool:
+        """Whether memory stays as it is."""
+        kept = self.kept()
+        in_order = [d.dim for d in kept] == sorted(d.dim for d in kept)
+        return in_order and all(sign > 0 and shift == 0 for sign, shift in self.signs)
+
     def mapping(self) -> Callable[..., list[Any]]:
         """The map for transform_layout; the digits' extents have to be constants."""
-        kept = [d for d in self.digits if const_int(d.extent) != 1] or self.digits[:1]
+        kept = self.kept()
 
         def order(*indices: Any) -> list[Any]:
             result: list[Any] = []

@@ -88,10 +88,11 @@ class Space:
             for ident, options in flexible_stages(sketch):
                 self.locations.append(Choice(column, len(options), ident, "location", options))
                 column += 1
+        flexible = {c.node for c in self.locations}
         self.parallel: list[Choice] = []
         self.unroll: list[Choice] = []
         for stage in sketch.live_stages:
-            if is_parallel_root(sketch, stage):
+            if is_parallel_root(sketch, stage) and stage.id not in flexible:
                 count = parallel_limit(sketch, stage)
                 self.parallel.append(Choice(column, count + 1, stage.id, "parallel"))
                 column += 1
@@ -200,6 +201,7 @@ def _attach_points(sketch: State, place: int) -> list[tuple[int, int]]:
             points.append((outer.id, n))
             if leaf is reader.attach_ivar:
                 break
+    points_above = tuple(points)
     reduced = False
     for n, leaf in enumerate(reader.leaf_iter_vars[:-1]):
         if leaf.iter_type == IterVar.CommReduce:
@@ -208,18 +210,15 @@ def _attach_points(sketch: State, place: int) -> list[tuple[int, int]]:
             reduced = True
         elif reduced:
             break
-        if nested and n < len(reader.op.axis) and tiled:
+        if nested and n < len(points_above):
             continue  # of one iteration inside the stage it is computed in
         points.append((reader.id, n))
     return points
 
 
 def is_parallel_root(state: State, stage: Any) -> bool:
-    """Whether a stage's outer loops are made parallel by a column: it is tiled and at the root."""
-    op = stage.op
-    if not state.access.is_compute(op) or stage.attach_type != GROUP_ROOT:
-        return False
-    return bool(stage.relations) and stage.id not in state.packed
+    """Whether a stage's outer loops may run in parallel: it is computed at the root."""
+    return bool(state.access.is_compute(stage.op) and stage.attach_type == GROUP_ROOT)
 
 
 def parallel_limit(state: State, stage: Any) -> int:

@@ -1,0 +1,293 @@
+"""Models that rank candidates without running them: learned from measurements, or at random."""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import UsageError
+from .boosting import FEATURES, Array, Boosting, Forest, grow, pack_sum
+
+# Rows float32 [M, 164] of all statements of the states, and int [N + 1]: where each one's begin.
+Featurise = Callable[[Any, Sequence[Any]], tuple[Array, Array]]
+
+DEFAULT_SEED = 43
+# A program that failed has label 0, and with it no weight in the loss: nothing would tell the
+# search to leave its neighbourhood. It counts as much as one of a tenth of the best speed.
+FAILURE_WEIGHT = 0.1
+# Retraining pays when there is something new to learn, and its cost grows with all there is.
+_FRESH_SHARE = 0.02
+_ADAPTIVE_SHARE = 0.2
+_log = logging.getLogger("tilewright.auto_scheduler")
+
+
+class CostModel:
+    """What a search asks of a model. Higher scores are better."""
+
+    def update(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Learn from measurements: `MeasureInput`s and their `MeasureResult`s."""
+        raise NotImplementedError
+
+    def predict(self, task: Any, states: Sequence[Any]) -> Array:
+        """Scores float32 [N] of N states of a task; -inf for those that cannot run."""
+        raise NotImplementedError
+
+    def predict_programs(self, rows: Array, offsets: Array) -> Array:
+        """Scores float32 [N] of programs given by the features of their statements:
+        rows float32 [M, 164]; program i has the rows from offsets[i] to offsets[i + 1].
+
+        -inf for programs whose features are all zero: they failed the check of the target.
+        """
+        raise NotImplementedError
+
+    @property
+    def trained(self) -> bool:
+        """Whether scores are more than chance."""
+        return False
+
+
+class RandomModel(CostModel):
+    """Scores at random, the same ones for the same `seed` and the same questions."""
+
+    __slots__ = ("_random",)
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = np.random.default_rng(DEFAULT_SEED if seed is None else seed)
+
+    def update(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Nothing is learned."""
+
+    def predict(self, task: Any, states: Sequence[Any]) -> Array:
+        """Scores float32 [N], uniform in [0, 1)."""
+        return self._random.random(len(states), dtype=np.float32)
+
+    def predict_programs(self, rows: Array, offsets: Array) -> Array:
+        """Scores float32 [N], uniform in [0, 1); -inf where all features are zero."""
+        scores = self._random.random(len(offsets) - 1, dtype=np.float32)
+        return _strike_out(scores, rows, offsets)
+
+
+class XGBModel(CostModel):
+    """Gradient-boosted trees over the features of statements (Zheng et al., OSDI 2020).
+
+    `num_warmup_sample`: with fewer measurements scores are random, unless a model was loaded.
+    `seed`: of the trees and of random scores. `model_file`: trees trained beforehand (`load`);
+    measurements then grow further ones on what those leave over, so that few suffice.
+    `adaptive_training`: retrain only after a fifth more measurements than at the last time.
+    `verbose_warmup`: above 0, each training logs its errors. `featurise`: gives the features of
+    a task's states; a search that has a model without one sets its own.
+    """
+
+    def __init__(
+        self,
+        verbose_warmup: int = 50,
+        num_warmup_sample: int = 100,
+        seed: int | None = None,
+        model_file: str | Path | None = None,
+        adaptive_training: bool = False,
+        *,
+        featurise: Featurise | None = None,
+        boosting: Boosting | None = None,
+    ) -> None:
+        seed = DEFAULT_SEED if seed is None else seed
+        self.verbose_warmup = verbose_warmup
+        self.num_warmup_sample = num_warmup_sample
+        self.adaptive_training = adaptive_training
+        self.featurise = featurise
+        self.boosting = boosting if boosting is not None else Boosting(seed=seed)
+        self.error = math.nan
+        self._chance = RandomModel(seed)
+        self._data: dict[Hashable, _Samples] = {}
+        self._trained_on = 0
+        self._base: Forest | None = None
+        self._forest: Forest | None = None
+        if model_file is not None:
+            self.load(model_file)
+
+    @property
+    def trained(self) -> bool:
+        """Whether scores come from trees."""
+        return self._forest is not None
+
+    @property
+    def num_samples(self) -> int:
+        """The number of measurements seen."""
+        return sum(len(s.costs) for s in self._data.values())
+
+    def update(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Learn from measurements. Of several costs of one program the median counts."""
+        groups: dict[Hashable, list[int]] = {}
+        for place, item in enumerate(inputs):
+            groups.setdefault(_key(item.task), []).append(place)
+        for key, places in groups.items():
+            states = [inputs[p].state for p in places]
+            rows, offsets = self._features(inputs[places[0]].task, states)
+            self.add(key, rows, offsets, [cost_of(results[p]) for p in places])
+        self.retrain()
+
+    def add(self, key: Hashable, rows: Array, offsets: Array, costs: Sequence[float]) -> None:
+        """Remember programs of the task `key` and their seconds (infinite: failed) without
+        training. `error` becomes the model's error on them: the root of the weighted mean square.
+        """
+        rows = np.asarray(rows, np.float32).reshape(-1, FEATURES)
+        offsets = np.asarray(offsets, np.int64)
+        if len(costs) != len(offsets) - 1:
+            raise UsageError(f"{len(costs)} costs were given for {len(offsets) - 1} programs")
+        new = _Samples(rows, offsets, np.asarray(costs, np.float64)).without_empty()
+        if not len(new.costs):
+            return
+        old = self._data.get(key)
+        every = new if old is None else old.joined(new)
+        self._data[key] = every
+        if self._forest is not None:
+            labels, weights = every.targets()
+            labels, weights = labels[-len(new.costs) :], weights[-len(new.costs) :]
+            error = pack_sum(self._forest.predict_rows(new.rows), new.offsets) - labels
+            total = weights.sum()
+            if total > 0:
+                self.error = float(np.sqrt(np.dot(weights, error * error) / total))
+
+    def retrain(self) -> None:
+        """Train afresh on all measurements, if there are enough and enough new ones."""
+        count = self.num_samples
+        share = _ADAPTIVE_SHARE if self.adaptive_training else _FRESH_SHARE
+        fresh = count - self._trained_on
+        if fresh <= 0 or fresh < share * self._trained_on:
+            return
+        if self._base is None and count < self.num_warmup_sample:
+            return
+        parts = [(s, *s.targets()) for s in self._data.values() if np.isfinite(s.costs).any()]
+        if not parts:
+            return
+        rows = np.concatenate([s.rows for s, _, _ in parts])
+        labels, weights = (np.concatenate([p[k] for p in parts]) for k in (1, 2))
+        self._forest = self.fit_rows(rows, _join([s.offsets for s, _, _ in parts]), labels, weights)
+        self._trained_on = count
+        if self.verbose_warmup > 0:
+            _log.info(
+                "cost model: %d measurements, %d trees, error on the newest before training %.4f",
+                count, self._forest.trees, self.error,
+            )  # fmt: skip
+
+    def fit(
+        self,
+        programs: Sequence[Array],
+        throughputs: Sequence[float],
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        """Train on programs alone, whatever was measured: `programs[i]` float32 [S_i, 164],
+        `throughputs[i]` in [0, 1] (least cost of its task / its cost), `weights` the same if None.
+        """
+        labels = np.asarray(throughputs, np.float32)
+        if len(labels) != len(programs):
+            raise UsageError(f"{len(labels)} throughputs were given for {len(programs)} programs")
+        if not len(labels) or not (np.isfinite(labels).all() and labels.min() >= 0):
+            raise UsageError("a model is trained on at least one program, of throughput 0 or more")
+        offsets = np.cumsum([0, *map(len, programs)], dtype=np.int64)
+        chosen = labels if weights is None else np.asarray(weights, np.float32)
+        self._forest = self.fit_rows(np.concatenate(programs), offsets, labels, chosen)
+
+    def fit_rows(self, rows: Array, offsets: Array, labels: Array, weights: Array) -> Forest:
+        """The trees that `fit` grows, from one array of rows; the model stays as it is."""
+        return grow(rows, offsets, labels, weights, self.boosting, self._base)
+
+    def predict(self, task: Any, states: Sequence[Any]) -> Array:
+        """Scores float32 [N] of states; -inf for those that cannot run."""
+        return self.predict_programs(*self._features(task, states))
+
+    def predict_rows(self, rows: Array) -> Array:
+        """Scores float32 [M] of statements float32 [M, 164]: shares of the best speed."""
+        if self._forest is None:
+            raise UsageError("the cost model has not been trained: there are no scores of rows")
+        return self._forest.predict_rows(rows)
+
+    def predict_programs(self, rows: Array, offsets: Array) -> Array:
+        """Scores float32 [N]: sums over statements; random before the model is trained."""
+        if self._forest is None:
+            return self._chance.predict_programs(rows, offsets)
+        return _strike_out(pack_sum(self._forest.predict_rows(rows), offsets), rows, offsets)
+
+    def save(self, file: str | Path) -> None:
+        """Write the trees: JSON for a name in .json, else UBJ; compressed for one in .gz."""
+        if self._forest is None:
+            raise UsageError("the cost model has not been trained: there is nothing to save")
+        self._forest.save(file)
+
+    def load(self, file: str | Path) -> None:
+        """Begin with the trees of a file. What is measured afterwards adds to them."""
+        self._base = self._forest = Forest.load(file)
+
+    def _features(self, task: Any, states: Sequence[Any]) -> tuple[Array, Array]:
+        if self.featurise is None:
+            raise UsageError(
+                "this cost model does not know how to compute features of states: give it to a "
+                "search, or construct it with featurise=..."
+            )
+        return self.featurise(task, states)
+
+
+class _Samples:
+    """Measured programs of one task: rows [M, 164], offsets [N + 1], costs [N] in seconds."""
+
+    __slots__ = ("costs", "offsets", "rows")
+
+    def __init__(self, rows: Array, offsets: Array, costs: Array) -> None:
+        self.rows, self.offsets, self.costs = rows, offsets, costs
+
+    def joined(self, other: _Samples) -> _Samples:
+        """Both."""
+        return _Samples(
+            np.concatenate([self.rows, other.rows]),
+            _join([self.offsets, other.offsets]),
+            np.concatenate([self.costs, other.costs]),
+        )
+
+    def without_empty(self) -> _Samples:
+        """Without the programs whose features are all zero: no features to learn from."""
+        keep = has_features(self.rows, self.offsets)
+        counts = np.diff(self.offsets)
+        rows = self.rows[np.repeat(keep, counts)]
+        return _Samples(rows, np.cumsum([0, *counts[keep]], dtype=np.int64), self.costs[keep])
+
+    def targets(self) -> tuple[Array, Array]:
+        """Labels: the least cost / cost; weights: the same, a little for failures."""
+        best = self.costs.min(initial=math.inf)
+        known = np.isfinite(self.costs)
+        labels = np.zeros(len(self.costs), np.float32)
+        labels[known] = best / self.costs[known]
+        return labels, np.where(known, labels, np.float32(FAILURE_WEIGHT))
+
+
+def cost_of(result: Any) -> float:
+    """Seconds of a `MeasureResult`: the median of its costs; infinite after an error."""
+    if int(result.error_no) or not len(result.costs):
+        return math.inf
+    cost = statistics.median(float(c) for c in result.costs)
+    return cost if cost > 0 else math.inf
+
+
+def has_features(rows: Array, offsets: Array) -> Array:
+    """bool [N]: whether a program has any feature that is not zero."""
+    flags: Array = np.asarray(rows.any(axis=1), np.int64)
+    return pack_sum(flags, offsets) > 0
+
+
+def _strike_out(scores: Array, rows: Array, offsets: Array) -> Array:
+    scores[~has_features(rows, offsets)] = -np.inf
+    return scores
+
+
+def _join(offsets: Sequence[Array]) -> Array:
+    """The offsets of several groups of programs behind each other."""
+    counts = np.concatenate([np.diff(o) for o in offsets])
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _key(task: Any) -> Hashable:
+    return (task.workload_key, str(task.target))

@@ -1,0 +1,284 @@
+"""The search of one task: sketches, samples, evolution, measurement, learning, round by round.
+
+Zheng et al., Ansor: Generating High-Performance Tensor Programs for Deep Learning, OSDI 2020. Given
+the same seed and the same measurements a policy makes the same search.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import TilewrightError
+from .cost_model import CostModel, RandomModel
+from .evolve import Evolution, evolve, unique
+from .measure import MeasureInput
+from .population import Candidate, Population, Scorer
+from .sketch.custom import PreloadCustomSketchRule
+from .sketch.generate import CPU_RULES, generate_sketches
+from .sketch.rule import SketchRule
+from .sketch.tiling import CPU_STRUCTURE, GPU_STRUCTURE, check_structure
+from .space import Matrix, Space
+from .state import State
+from .task import SearchTask
+
+DEFAULTS: dict[str, Any] = {
+    "eps_greedy": 0.05,
+    "retry_search_one_round_on_empty": 1,
+    "sample_init_min_population": 50,
+    "sample_init_use_measured_ratio": 0.2,
+    "evolutionary_search_population": 2048,
+    "evolutionary_search_num_iters": 4,
+    "evolutionary_search_mutation_prob": 0.85,
+    "cpu_multi_level_tiling_structure": CPU_STRUCTURE,
+    "gpu_multi_level_tiling_structure": GPU_STRUCTURE,
+    "max_innermost_split_factor": 64,
+    "max_vectorize_size": 16,
+    "disable_change_compute_location": 0,
+    "pack_operands": 1,
+}
+CPU_UNROLL = (0, 16, 64, 512)
+GPU_UNROLL = (0, 16, 64, 512, 1024)
+
+
+class SketchPolicy:
+    """Samples and evolves programs of a task, led by a cost model.
+
+    `program_cost_model`: RandomModel or XGBModel; None: the one that ships with the package,
+    trained on. `params`: changes to DEFAULTS. `seed`: of all choices. `init_search_callbacks`:
+    PreloadMeasuredStates, PreloadCustomSketchRule.
+    """
+
+    default_params = DEFAULTS
+
+    def __init__(
+        self,
+        task: SearchTask,
+        program_cost_model: CostModel | None = None,
+        params: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        verbose: int = 1,
+        init_search_callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        unknown = set(params or ()) - set(DEFAULTS)
+        if unknown:
+            raise TilewrightError(
+                f"SketchPolicy has no parameters {sorted(unknown)}; it has {sorted(DEFAULTS)}"
+            )
+        self.task = task
+        self.params = {**DEFAULTS, **(params or {})}
+        self.seed = 0 if seed is None else int(seed)
+        self.rng = np.random.default_rng(self.seed)
+        self.verbose = verbose
+        if program_cost_model is None:
+            from .pretrained import default_model
+
+            program_cost_model = default_model(self.seed)
+        self.model: CostModel = program_cost_model
+        if getattr(self.model, "featurise", self) is None:
+            self.model.featurise = self._featurise  # type: ignore[attr-defined]
+        self.is_gpu = task.target.kind.name != "llvm"
+        self.hardware = task.hardware_params
+        self.packs = bool(self.params["pack_operands"])
+        kind = "gpu" if self.is_gpu else "cpu"
+        self.structure = check_structure(self.params[f"{kind}_multi_level_tiling_structure"])
+        self.unroll_options = GPU_UNROLL if self.is_gpu else CPU_UNROLL
+        self.measured: dict[tuple[int, bytes], float] = {}
+        self.best_cost = float("inf")
+        self.best_state: State | None = None
+        self.trials = 0
+        self.seconds = {"search": 0.0, "measure": 0.0, "train": 0.0}
+        self._custom: list[SketchRule] = []
+        self._population: Population | None = None
+        self._known_rows: dict[tuple[Any, ...], float] = {}
+        for callback in init_search_callbacks or ():
+            if isinstance(callback, PreloadCustomSketchRule):
+                self._custom.append(callback)
+            else:
+                callback(self)
+
+    # -- the space
+
+    def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
+        """All sketches that the rules derive."""
+        sketches = generate_sketches(self, (*self._custom, *self._rules()))
+        if print_for_debug:
+            for n, sketch in enumerate(sketches):
+                print(f"---- sketch {n}\n{sketch}")
+        return sketches
+
+    def _rules(self) -> tuple[SketchRule, ...]:
+        return CPU_RULES
+
+    @property
+    def population(self) -> Population:
+        """The sketches as spaces of columns."""
+        if self._population is None:
+            sketches = self.generate_sketches()
+            spaces = [Space(s, n, self) for n, s in enumerate(sketches)]
+            self._population = Population(spaces, self.hardware.num_cores)
+        return self._population
+
+    # -- one round
+
+    def sample_initial_population(self, count: int | None = None) -> list[State]:
+        """Random programs, as finished states."""
+        wanted = int(count or self.params["sample_init_min_population"])
+        return [self.state_of(c) for c in self._random(wanted)]
+
+    def evolutionary_search(self, init_populations: Sequence[State], out_size: int) -> list[State]:
+        """The best programs that evolution from some states finds by the model."""
+        start = [np.zeros((0, s.width), np.int64) for s in self.population.spaces]
+        for state in init_populations:
+            origin = getattr(state, "candidate", None)
+            if origin is None:
+                raise TilewrightError(
+                    "evolutionary_search takes states of this policy's sample_initial_population"
+                )
+            start[origin.sketch] = np.concatenate([start[origin.sketch], origin.row[None, :]])
+        found = self._evolve(start, out_size)
+        return [self.state_of(c) for c in found]
+
+    def state_of(self, candidate: Candidate) -> State:
+        """The finished state of a candidate."""
+        state = self.population.close(candidate)
+        state.candidate = candidate
+        return state
+
+    def _random(self, count: int) -> list[Candidate]:
+        spaces = self.population.spaces
+        shares = self.rng.multinomial(count, np.full(len(spaces), 1.0 / len(spaces)))
+        found = []
+        for k, (space, n) in enumerate(zip(spaces, shares)):
+            found += [Candidate(k, row) for row in space.sample(int(n), self.rng)]
+        return found
+
+    def _start(self) -> list[Matrix]:
+        """Random candidates, and the best of those measured."""
+        size = int(self.params["evolutionary_search_population"])
+        keep = int(size * float(self.params["sample_init_use_measured_ratio"]))
+        good = sorted(self.measured.items(), key=lambda item: item[1])[:keep]
+        good = [(k, v) for k, v in good if np.isfinite(v)]
+        start = []
+        spaces = self.population.spaces
+        shares = self.rng.multinomial(size - len(good), np.full(len(spaces), 1.0 / len(spaces)))
+        for k, (space, n) in enumerate(zip(spaces, shares)):
+            old = [np.frombuffer(b, np.int64) for (s, b), _ in good if s == k]
+            rows = space.sample(int(n), self.rng)
+            start.append(unique(np.concatenate([np.array(old), rows]) if old else rows))
+        return start
+
+    def _evolve(self, start: list[Matrix], keep: int) -> list[Candidate]:
+        params = self.params
+        generations = int(params["evolutionary_search_num_iters"])
+        if isinstance(self.model, RandomModel):
+            generations = min(generations, 2)
+        how = Evolution(
+            population=int(params["evolutionary_search_population"]),
+            generations=generations,
+            mutation_prob=float(params["evolutionary_search_mutation_prob"]),
+        )
+        scorer = Scorer(self.population, self.model)
+        spaces = self.population.spaces
+        found, _ = evolve(spaces, start, scorer, how, keep, set(self.measured), self.rng)
+        return [Candidate(k, row) for k, row, _ in found]
+
+    def propose(self, count: int) -> list[Candidate]:
+        """Candidates to measure: the best by the model, and a few at random (epsilon-greedy)."""
+        begin = time.perf_counter()
+        best = self._evolve(self._start(), 2 * count)
+        chosen: list[Candidate] = []
+        taken = set(self.measured)
+        explored = int(np.ceil(float(self.params["eps_greedy"]) * count))
+        for candidate in [*best[: count - explored], *self._random(8 * explored), *best]:
+            if len(chosen) < count and candidate.key not in taken:
+                taken.add(candidate.key)
+                chosen.append(candidate)
+                if len(chosen) == count - explored and explored:
+                    continue
+        self.seconds["search"] += time.perf_counter() - begin
+        return chosen
+
+    def continue_search_one_round(
+        self, num_measure: int, measurer: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """Measure the next candidates and learn from them; ([], []) where none are left."""
+        candidates = self.propose(num_measure)
+        if not candidates:
+            return [], []
+        begin = time.perf_counter()
+        inputs = [MeasureInput(self.task, self.state_of(c)) for c in candidates]
+        results = measurer.measure(self.task, self, inputs)
+        self.seconds["measure"] += time.perf_counter() - begin
+        self.learn(inputs, results)
+        return inputs, results
+
+    def learn(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Take measurements in: the best state, the measured set, the model."""
+        from .cost_model import cost_of
+
+        begin = time.perf_counter()
+        for item, result in zip(inputs, results):
+            cost = cost_of(result)
+            candidate = getattr(item.state, "candidate", None)
+            if candidate is not None:
+                self.measured[candidate.key] = cost
+            self.trials += 1
+            if cost < self.best_cost:
+                self.best_cost, self.best_state = cost, item.state
+        self.model.update(inputs, results)
+        self.seconds["train"] += time.perf_counter() - begin
+
+    def _featurise(self, task: Any, states: Sequence[State]) -> tuple[Any, Any]:
+        """Features of states of this policy, in their order."""
+        parts = []
+        counts = []
+        for state in states:
+            candidate = state.candidate
+            rows, _ = self.population.features(candidate.sketch, candidate.row[None, :])
+            parts.append(rows)
+            counts.append(len(rows))
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return np.concatenate(parts), offsets
+
+    # -- a whole search
+
+    def search(
+        self,
+        num_measure_trials: int,
+        early_stopping: int | None,
+        num_measures_per_round: int,
+        measurer: Any,
+        progress: Callable[..., None] | None = None,
+    ) -> State | None:
+        """Rounds until `num_measure_trials` are measured; returns the best state.
+
+        Without trials the model alone chooses.
+        """
+        if num_measure_trials == 0:
+            return self.best_unmeasured()
+        stale = 0
+        empty = 0
+        while self.trials < num_measure_trials:
+            count = min(num_measures_per_round, num_measure_trials - self.trials)
+            before = self.best_cost
+            inputs, _ = self.continue_search_one_round(count, measurer)
+            if not inputs:
+                empty += 1
+                if empty > int(self.params["retry_search_one_round_on_empty"]):
+                    break
+                continue
+            stale = 0 if self.best_cost < before else stale + len(inputs)
+            if progress is not None:
+                progress(self)
+            if early_stopping is not None and stale >= early_stopping:
+                break
+        return self.best_state
+
+    def best_unmeasured(self) -> State | None:
+        """The program that the model likes best."""
+        found = self._evolve(self._start(), 1)
+        return self.state_of(found[0]) if found else None

@@ -1,0 +1,129 @@
+"""Scoring a population: candidates grouped by skeleton, features of a group at once.
+
+The evolution sees matrices (space.py); here they meet the features and the cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .evolve import Scores
+from .features import FEATURES, Batch
+from .features import Skeleton as Nest
+from .skeleton import Skeleton, parallel_counts, vectorizable
+from .space import Matrix, Space
+from .state import State
+
+Array = np.ndarray[Any, Any]
+
+
+class Candidate:
+    """One candidate: the number of its sketch and its columns."""
+
+    __slots__ = ("row", "sketch")
+
+    def __init__(self, sketch: int, row: Matrix) -> None:
+        self.sketch, self.row = sketch, row
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        return self.sketch, self.row.tobytes()
+
+
+class Population:
+    """The sketches of a task as spaces, and what is derived from them, remembered."""
+
+    def __init__(self, spaces: Sequence[Space], cores: int) -> None:
+        self.spaces = list(spaces)
+        self.cores = cores
+        self._skeletons: dict[tuple[int, tuple[int, ...]], tuple[Skeleton, Nest]] = {}
+
+    def skeleton(self, sketch: int, choices: Sequence[int]) -> tuple[Skeleton, Nest]:
+        """The skeleton of a sketch with its flexible stages placed, and its loops for features."""
+        key = (sketch, tuple(int(c) for c in choices))
+        found = self._skeletons.get(key)
+        if found is None:
+            skeleton = Skeleton(self.spaces[sketch], key[1], self.cores)
+            found = self._skeletons[key] = (skeleton, Nest(skeleton.state))
+        return found
+
+    def close(self, candidate: Candidate) -> State:
+        """The finished state of a candidate."""
+        skeleton, _ = self.skeleton(candidate.sketch, self._choices(candidate))
+        return skeleton.close(candidate.row)
+
+    def _choices(self, candidate: Candidate) -> list[int]:
+        return [int(candidate.row[c.column]) for c in self.spaces[candidate.sketch].locations]
+
+    def features(self, sketch: int, rows: Matrix) -> tuple[Array, Array]:
+        """(float32 [M, 164], offsets int [N + 1]) of the statements of N candidates of a sketch."""
+        groups = list(self._groups(sketch, rows))
+        parts: list[tuple[Array, Array]] = []
+        counts = np.zeros(len(rows), np.int64)
+        for choices, members in groups:
+            values = self._group_features(sketch, choices, rows[members])
+            counts[members] = values.shape[1]
+            parts.append((members, values))
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        result = np.empty((int(offsets[-1]), FEATURES), np.float32)
+        for members, values in parts:
+            places = offsets[members][:, None] + np.arange(values.shape[1])
+            result[places.ravel()] = values.reshape(-1, FEATURES)
+        return result, offsets
+
+    def _groups(self, sketch: int, rows: Matrix) -> Any:
+        columns = [c.column for c in self.spaces[sketch].locations]
+        if not columns:
+            yield (), np.arange(len(rows))
+            return
+        places = rows[:, columns]
+        kinds, which = np.unique(places, axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        order = np.argsort(which, kind="stable")
+        ends = np.searchsorted(which[order], np.arange(len(kinds) + 1))
+        for n, kind in enumerate(kinds):
+            yield tuple(int(v) for v in kind), order[ends[n] : ends[n + 1]]
+
+    def _group_features(self, sketch: int, choices: tuple[int, ...], rows: Matrix) -> Array:
+        skeleton, nest = self.skeleton(sketch, choices)
+        factors = rows[:, : len(skeleton.space.sketch.open)]
+        extents = nest.extents(factors)
+        batch = Batch(factors=factors)
+        for plan in skeleton.plans:
+            mine = extents[plan.ident]
+            count = mine.shape[1]
+            if count == 0:
+                continue
+            vector = vectorizable(plan.data_last, mine[:, -1], count)
+            if plan.root:
+                wanted = rows[:, plan.parallel] if plan.parallel >= 0 else -1
+                p = parallel_counts(wanted, mine, plan, self.cores)
+                batch.parallel[plan.ident] = np.where(vector, np.minimum(p, count - 1), p)
+            batch.vector[plan.ident] = np.broadcast_to(vector, (len(rows),))
+            if plan.unroll >= 0:
+                steps = np.array(plan.options, np.int64)
+                batch.unroll[plan.ident] = steps[rows[:, plan.unroll]]
+            if plan.tile_loops:
+                batch.unrolled[plan.ident] = plan.tile_loops
+        values: Array = nest.features(batch)
+        return values
+
+
+class Scorer:
+    """Scores of candidates by a cost model; counts those it has scored."""
+
+    def __init__(self, population: Population, model: Any) -> None:
+        self.population, self.model = population, model
+        self.count = 0
+
+    def __call__(self, sketch: int, rows: Matrix) -> Scores:
+        self.count += len(rows)
+        if not getattr(self.model, "trained", False):
+            empty = np.ones((len(rows), FEATURES), np.float32)
+            offsets = np.arange(len(rows) + 1)
+            return np.asarray(self.model.predict_programs(empty, offsets), np.float64)
+        values, offsets = self.population.features(sketch, rows)
+        return np.asarray(self.model.predict_programs(values, offsets), np.float64)

@@ -1,0 +1,165 @@
+"""A skeleton: a sketch whose flexible stages have their places, with everything but lengths decided.
+
+From the lengths of a candidate follow its annotations, by these rules for CPUs:
+
+- the outermost loops of each stage at the root are fused and run in parallel: as many as a column
+  says, else until there are more than 16 pieces of work for each core; stages of little work stay
+  serial;
+- the innermost loop of a stage is vectorised where it is a data loop of 2 to 64 iterations;
+- in a tiled reduction, the data loops behind the last reduction loop are written out in full while
+  the tile is small: it then stays in registers;
+- `auto_unroll_max_step` on the outermost loop of each reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..loopir.expr import const_int
+from ..loopir.iter import IterVar
+from ..schedule.bounds import infer_bounds
+from ..schedule.state import GROUP_ROOT
+from . import rows as R
+from .rows import Row, apply_row
+from .space import Matrix, Space, parallel_limit
+from .state import State
+
+PIECES_PER_CORE = 16
+SERIAL_BELOW = 8192
+MAX_LANES = 64
+MAX_TILE = 64
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """How one stage of a skeleton is annotated."""
+
+    ident: int
+    root: bool
+    limit: int
+    parallel: int
+    unroll: int
+    options: tuple[int, ...]
+    data_last: bool
+    tile_loops: tuple[int, ...]
+    heavy: bool
+
+
+class Skeleton:
+    """One loop structure: the state with open lengths, and the annotation of its stages."""
+
+    def __init__(self, space: Space, choices: Sequence[int], cores: int) -> None:
+        self.space, self.choices, self.cores = space, tuple(int(c) for c in choices), cores
+        self.rows = space.place_rows(self.choices)
+        self.state = State.from_rows(space.sketch.dag, space.sketch.rows)
+        for row in self.rows:
+            apply_row(self.state, row)
+        self.plans = [p for s in self.state.live_stages if (p := self._plan(s)) is not None]
+
+    def _plan(self, stage: Any) -> StagePlan | None:
+        state = self.state
+        access = state.access
+        if not access.is_compute(stage.op) or stage.attach_type in (2, 3):
+            return None
+        root = stage.attach_type == GROUP_ROOT
+        parallel = next((c.column for c in self.space.parallel if c.node == stage.id), -1)
+        unroll = next((c for c in self.space.unroll if c.node == stage.id), None)
+        leaves = stage.leaf_iter_vars
+        last_reduce = max(
+            (n for n, a in enumerate(leaves) if a.iter_type == IterVar.CommReduce), default=-1
+        )
+        data_last = bool(leaves) and leaves[-1].iter_type == IterVar.DataPar
+        tiled = bool(stage.op.reduce_axis) and bool(stage.relations)
+        return StagePlan(
+            ident=stage.id,
+            root=root,
+            limit=parallel_limit(state, stage) if root else 0,
+            parallel=parallel,
+            unroll=unroll.column if unroll is not None else -1,
+            options=unroll.values if unroll is not None else (),
+            data_last=data_last,
+            tile_loops=tuple(range(last_reduce + 1, len(leaves) - int(data_last)))
+            if tiled
+            else (),
+            heavy=any(s.attach_stage is stage for s in state.live_stages),
+        )
+
+    # -- annotations of one candidate
+
+    def close(self, row: Matrix) -> State:
+        """The finished state of one candidate."""
+        sketch = self.space.sketch
+        lengths = [int(v) for v in row[: len(sketch.open)]]
+        state = sketch.close(lengths, self.rows)
+        extents = leaf_extents(state)
+        for plan in reversed(self.plans):
+            for new in self._annotations(plan, row, extents[plan.ident], state):
+                apply_row(state, new)
+        return state
+
+    def _annotations(
+        self, plan: StagePlan, row: Matrix, extents: Sequence[int], state: State
+    ) -> list[Row]:
+        place = state.order.index(plan.ident)
+        stage = state.stage_at(place)
+        count = len(stage.leaf_iter_vars)
+        made: list[Row] = []
+        vector = False
+        if count and vectorizable(plan.data_last, np.array(extents[-1]), count):
+            made.append(("AN", place, count - 1, R.VECTORIZE))
+            vector = True
+        inner = plan.tile_loops
+        tile = int(np.prod([extents[n] for n in inner])) if inner else 1
+        if 1 < tile <= MAX_TILE:
+            made += [("AN", place, n, R.UNROLL) for n in inner if extents[n] > 1]
+        if plan.unroll >= 0 and plan.options[int(row[plan.unroll])] > 0:
+            step = plan.options[int(row[plan.unroll])]
+            made.append(("PR", place, 0, f"{R.UNROLL_PRAGMA}${step}"))
+        if plan.root:
+            wanted = int(row[plan.parallel]) if plan.parallel >= 0 else -1
+            arrays = np.array(extents, np.int64)[None, :]
+            p = int(parallel_counts(np.array([wanted]), arrays, plan, self.cores)[0])
+            if vector:
+                p = min(p, count - 1)
+            if p > 1:
+                made.append(("FU", place, tuple(range(p))))
+            if p > 0:
+                made.append(("AN", place, 0, R.PARALLEL))
+        return made
+
+
+def vectorizable(data_last: bool, extent: Any, loops: int) -> Any:
+    """Whether the innermost loop of a stage becomes a vector (arrays allowed)."""
+    return data_last & (extent > 1) & (extent <= MAX_LANES)
+
+
+def parallel_counts(wanted: Any, extents: Matrix, plan: StagePlan, cores: int) -> Matrix:
+    """How many outer loops run in parallel: `wanted`, or by the rule where that is -1.
+
+    extents: (N, loops) of the whole stage; its product is the stage's work.
+    """
+    limit = plan.limit
+    work = extents.prod(axis=1) * (SERIAL_BELOW if plan.heavy else 1)
+    if limit == 0:
+        return np.zeros(len(extents), np.int64)
+    pieces = np.cumprod(extents[:, :limit], axis=1)
+    enough = pieces > PIECES_PER_CORE * cores
+    rule = np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, limit)
+    rule = np.where((work < SERIAL_BELOW) | (cores < 2), 0, rule)
+    return np.where(np.asarray(wanted) < 0, rule, np.minimum(wanted, limit))
+
+
+def leaf_extents(state: State) -> dict[int, list[int]]:
+    """Extents of the leaf loops of each stage of a closed state (1 where not constant)."""
+    sch = state.schedule.normalize()
+    bounds = infer_bounds(sch)
+    found: dict[int, list[int]] = {}
+    for stage in sch.stages:
+        if stage.id in bounds.of:
+            extent = bounds[stage].extent
+            found[stage.id] = [const_int(extent[a]) or 1 for a in stage.leaf_iter_vars]
+    return found

@@ -1,0 +1,169 @@
+"""Search tasks: a computation with fixed shapes, a target, and how it may be searched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import TargetError, TilewrightError
+from ..schedule.api import Schedule
+from ..target.target import Target
+from ..tensor.tensor import Tensor
+from .dag import ComputeDAG
+from .hardware import HardwareParams
+from .state import State
+from .transform import LayoutRewriteOption, Rearranged, apply_state
+from .workload import make_workload_key
+
+
+@dataclass
+class TuningOptions:
+    """How long and how to search.
+
+    num_measure_trials: measurements in all; 0: no measurement, the model alone chooses.
+    early_stopping: end after so many measurements without a better one. num_measures_per_round:
+    measurements between two trainings of the model. verbose: 0 silent, 1 progress. builder, runner:
+    "local" or a LocalBuilder / LocalRunner. measure_callbacks: called after each measurement.
+    """
+
+    num_measure_trials: int = 0
+    early_stopping: int | None = None
+    num_measures_per_round: int = 64
+    verbose: int = 1
+    builder: Any = "local"
+    runner: Any = "local"
+    measure_callbacks: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("num_measure_trials", "num_measures_per_round"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise TilewrightError(f"TuningOptions: {name} is a whole number, got {value!r}")
+        if self.num_measures_per_round < 1:
+            raise TilewrightError("TuningOptions: num_measures_per_round is at least 1")
+
+
+@dataclass(eq=False)
+class SearchTask:
+    """A computation for a target, to be searched for its best schedule.
+
+    Given by `func` and `args` (see `register_workload`), by `compute_dag`, or by `workload_key`.
+    `layout_rewrite_option`: for inputs whose layout is free; by the target where None.
+    """
+
+    func: Callable[..., Any] | str | None = None
+    args: Sequence[Any] | None = None
+    compute_dag: Any = None
+    workload_key: Any = None
+    target: Any = None
+    target_host: Any = None
+    hardware_params: HardwareParams | None = None
+    layout_rewrite_option: int | None = None
+    task_inputs: Mapping[str, Any] | None = None
+    task_input_overwrite: bool = False
+    task_input_save_to_file: bool = False
+    desc: str = ""
+    task_inputs_names: Sequence[str] = field(default_factory=tuple, init=False)
+
+    def __post_init__(self) -> None:
+        if self.func is None and self.compute_dag is None and self.workload_key is None:
+            raise TilewrightError(
+                "SearchTask needs a workload: func= with args=, compute_dag= or workload_key="
+            )
+        if self.workload_key is None and self.func is not None:
+            self.workload_key = make_workload_key(self.func, list(self.args or ()))
+        if self.compute_dag is None:
+            self.compute_dag = ComputeDAG(self.workload_key)
+        elif not isinstance(self.compute_dag, ComputeDAG):
+            self.compute_dag = ComputeDAG(self.compute_dag)
+        if self.workload_key is None:
+            self.workload_key = self.compute_dag.workload_key()
+        if self.target is None:
+            self.target = Target.current(allow_none=True)
+        if self.target is None:
+            raise TargetError(
+                'SearchTask needs a target: target="llvm" for this CPU, or inside `with Target(..)`'
+            )
+        self.target = Target(self.target, self.target_host)
+        self.target_host = self.target.host
+        if self.hardware_params is None:
+            self.hardware_params = HardwareParams.of(self.target)
+        if self.layout_rewrite_option is None:
+            self.layout_rewrite_option = LayoutRewriteOption.get_target_default(self.target)
+        self.layout_rewrite_option = LayoutRewriteOption(self.layout_rewrite_option)
+
+    def tune(self, tuning_options: TuningOptions, search_policy: Any = None, **more: Any) -> None:
+        """Search: measures `num_measure_trials` candidates and records them by the callbacks."""
+        from .search import tune
+
+        tune(self, tuning_options, search_policy, **more)
+
+    def apply_best(
+        self,
+        log_file: Any,
+        include_compatible: bool = False,
+        layout_rewrite_option: int | None = None,
+    ) -> tuple[Schedule, list[Tensor]]:
+        """Schedule and arguments of the best record in `log_file`; TilewrightError without one."""
+        state = self.best_state(log_file, include_compatible)
+        option = self.layout_rewrite_option if layout_rewrite_option is None else layout_rewrite_option
+        sch, args, _ = apply_state(state, int(option or 0))
+        return sch, args
+
+    def rearranged(self, state: State) -> list[Rearranged]:
+        """How arguments have to be laid out for the schedule of a state, under the task's option."""
+        return apply_state(state, int(self.layout_rewrite_option or 0))[2]
+
+    def best_state(self, log_file: Any, include_compatible: bool = False) -> State:
+        """The best recorded state of this task; TilewrightError where the file has none."""
+        from .records import load_best_record
+
+        found, _ = load_best_record(log_file, self.workload_key, self.target, include_compatible)
+        if found is None:
+            raise TilewrightError(
+                f"{log_file} has no record of this workload for {self.target}: tune it first, or "
+                "look what is in the file with `tilewright records show`"
+            )
+        rows = found.rows if hasattr(found, "rows") else found.state.rows
+        return State.from_rows(self.compute_dag, rows)
+
+    def print_best(
+        self, log_file: Any, print_mode: str = "schedule", include_compatible: bool = False
+    ) -> str:
+        """The best record as Python code ("schedule") or as kernel source ("cuda", "opencl", ...)."""
+        from ..driver.build_module import build
+
+        sch, args = self.apply_best(log_file, include_compatible)
+        if print_mode == "schedule":
+            return sch.as_python()
+        module = build(sch, args, self.target)
+        devices = module.imported_modules
+        if not devices:
+            if print_mode in ("asm", "ll", "llvm"):
+                return str(module.get_source("ll" if print_mode == "llvm" else print_mode))
+            raise TilewrightError(
+                f'print_best: a function for {self.target.kind.name} has no "{print_mode}" source; '
+                'it has "schedule", "ll" and "asm"'
+            )
+        return str(devices[0].get_source())
+
+    def __repr__(self) -> str:
+        return f"SearchTask({self.desc or self.workload_key}, {self.target})"
+
+
+def create_task(func: Any, args: Any, target: Any, **more: Any) -> SearchTask:
+    """A SearchTask of a workload function and its arguments."""
+    return SearchTask(func=func, args=args, target=target, **more)
+
+
+def random_inputs(shapes: Sequence[tuple[int, ...]], seed: int = 0) -> list[np.ndarray[Any, Any]]:
+    """Arrays of float32 in [-1, 1) for trials."""
+    rng = np.random.default_rng(seed)
+    return [(rng.random(s) * 2 - 1).astype(np.float32) for s in shapes]
+
+
+__all__ = ["SearchTask", "TuningOptions", "create_task", "json", "random_inputs"]
