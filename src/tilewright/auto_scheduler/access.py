@@ -1,159 +1,23 @@
 """What sketch rules ask of a computation: who reads whom and how, where data is used again.
 
 `Access` answers for the present operations of a schedule, in which cache_write, rfactor and others
-may have put new ones. An index is *plain* if it is a constant or an axis of the reader, possibly
-shifted by a constant; the predicates are those of Ansor (Zheng et al., OSDI 2020, section 4.1).
+may have put new ones. The predicates are those of Ansor (Zheng et al., OSDI 2020, section 4.1).
 Steps of a scan, externs and tensor intrinsics are opaque: no predicate holds for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from functools import cached_property, lru_cache
-from math import prod
 from typing import Any
 
-from ..loopir.expr import Add, Call, IntImm, PrimExpr, Select, StringImm, Sub, Var, const_int
-from ..loopir.iter import IterVar, ProducerLoad
-from ..loopir.visit import nodes
+from ..loopir.expr import StringImm
+from ..loopir.iter import IterVar
 from ..tensor.analysis import scan_body
-from ..tensor.op import ComputeOp, Operation, PlaceholderOp, ScanOp, domain
+from ..tensor.op import ComputeOp, Operation, PlaceholderOp, ScanOp
+from .op_facts import Facts, facts_of
 
 CONST_TENSOR_ATTR = "auto_scheduler_simplify_const_tensor_indices"
-_CHEAP_CALLS = frozenset(
-    f"tir.{name}"
-    for name in (
-        "if_then_else likely reinterpret sqrt rsqrt fabs floor ceil round trunc nearbyint fma "
-        "isnan isinf isfinite popcount clz copysign bitwise_and bitwise_or bitwise_xor bitwise_not "
-        "shift_left shift_right q_multiply_shift"
-    ).split()
-)
 _RFACTOR_SPACE_PER_CORE = 16
-
-
-class Place:
-    """A plain index: axis number `axis` of the reader (None: a constant) plus `shift`."""
-
-    __slots__ = ("axis", "shift")
-
-    def __init__(self, axis: int | None, shift: int) -> None:
-        self.axis, self.shift = axis, shift
-
-
-class Facts:
-    """What is read off one compute operation, when it is asked for."""
-
-    def __init__(self, op: ComputeOp) -> None:
-        self.op = op
-        self.extents = [const_int(domain(a).extent) for a in op.axis]
-
-    @cached_property
-    def _nodes(self) -> list[Any]:
-        """The distinct parts of the elements; results of one reduction share theirs."""
-        reads = self.op.body[:1] if self.op.reduce_axis else self.op.body
-        seen: dict[int, Any] = {}
-        for e in reads:
-            for x in nodes(e):
-                seen.setdefault(id(x), x)
-        return list(seen.values())
-
-    @cached_property
-    def reads(self) -> dict[Operation, list[ProducerLoad]]:
-        """All reads, by the operation that is read."""
-        found: dict[Operation, list[ProducerLoad]] = {}
-        for x in self._nodes:
-            if isinstance(x, ProducerLoad):
-                found.setdefault(x.producer.op, []).append(x)
-        return found
-
-    @cached_property
-    def places(self) -> dict[Operation, list[list[Place | None]]]:
-        """The indices of the reads; None where an index is not plain."""
-        numbers = {a.var: n for n, a in enumerate(self.op.axis)}
-        return {
-            producer: [[_place(i, numbers) for i in load.indices] for load in loads]
-            for producer, loads in self.reads.items()
-        }
-
-    @cached_property
-    def is_simple(self) -> bool:
-        return all(p is not None for reads in self.places.values() for r in reads for p in r)
-
-    @cached_property
-    def is_strict(self) -> bool:
-        """See Access.is_strictly_inlineable."""
-        if self.op.reduce_axis:
-            return False
-        if not self.reads:
-            return True
-        if not self.is_simple or any(map(_is_costly, self._nodes)):
-            return False
-        return all(_ascends(read) for reads in self.places.values() for read in reads)
-
-    @cached_property
-    def reuses(self) -> bool:
-        """See Access.needs_multi_level_tiling."""
-        needed = {a.var for a, n in zip(self.op.axis, self.extents) if n is None or n > 1}
-        missing = 0
-        for loads in self.reads.values():
-            used = {x for r in loads for i in r.indices for x in nodes(i) if isinstance(x, Var)}
-            missing += not needed <= used
-        return missing >= (1 if self.op.reduce_axis else 2)
-
-    @cached_property
-    def lengths(self) -> tuple[int, int]:
-        """How many elements there are, and how many steps the reduction of each takes."""
-        reduce = [const_int(domain(a).extent) for a in self.op.reduce_axis]
-        return prod(n or 0 for n in self.extents), prod(n or 0 for n in reduce)
-
-    def common_outer(self, producer: Operation) -> int:
-        """How many first dimensions of `producer` are read at the same first axes only."""
-        reads = self.places.get(producer, [])
-        shape = [const_int(n) for n in producer.output_shape(0)]
-        count = 0
-        for own, theirs in zip(self.extents, shape):
-            if own != theirs or not all(_is_axis(r[count], count) for r in reads):
-                break
-            count += 1
-        return count
-
-
-def _place(index: PrimExpr, numbers: dict[Var, int]) -> Place | None:
-    if isinstance(index, IntImm):
-        return Place(None, index.value)
-    sign, a, b = 1, index, None
-    if isinstance(index, (Add, Sub)):
-        sign = -1 if isinstance(index, Sub) else 1
-        a, b = index.a, index.b
-        if sign > 0 and isinstance(a, IntImm):
-            a, b = b, a
-    number = numbers.get(a) if isinstance(a, Var) else None
-    if number is None or not (b is None or isinstance(b, IntImm)):
-        return None
-    return Place(number, 0 if b is None else sign * b.value)
-
-
-def _is_axis(place: Place | None, number: int) -> bool:
-    return place is not None and place.axis == number
-
-
-def _ascends(read: list[Place | None]) -> bool:
-    """Whether axes stand in a read in their order, each once at most."""
-    axes = [p.axis for p in read if p is not None and p.axis is not None]
-    return all(a < b for a, b in zip(axes, axes[1:]))
-
-
-def _is_costly(e: Any) -> bool:
-    """A choice, or a call that takes many instructions (exp) or unknown ones."""
-    if isinstance(e, Call):
-        return e.op.name == "tir.if_then_else" or e.op.name not in _CHEAP_CALLS
-    return isinstance(e, Select)
-
-
-@lru_cache(maxsize=1024)
-def facts_of(op: ComputeOp) -> Facts:
-    """Facts about an operation; operations are immutable and compared by identity."""
-    return Facts(op)
 
 
 class Access:
@@ -296,14 +160,9 @@ class Access:
             readers = self._readers[op]
             if len(readers) != 1 or self.is_output(op):
                 return False
-            own, facts = self._facts(op), self._facts(readers[0])
-            if own is None or facts is None or own.extents != facts.extents:
+            facts = self._facts(readers[0])
+            if facts is None or not self.is_compute(op) or not facts.reads_elementwise(op):
                 return False
-            for read in facts.places[op]:
-                if not all(_is_axis(p, n) and p.shift == 0 for n, p in enumerate(read) if p):
-                    return False
-                if not all(read):
-                    return False
             op = readers[0]
         return True
 
@@ -315,9 +174,9 @@ class Access:
         start = self._position[op]
         for item in reversed(self.ops[start : self._position[target]]):
             found = [
-                min(best[reader], facts.common_outer(item))
+                min(best[reader], facts.common_outer(item)) if (facts := self._facts(reader)) else 0
                 for reader in self._readers[item]
-                if reader in best and (facts := self._facts(reader)) is not None
+                if reader in best
             ]
             if found:
                 best[item] = min(found)
