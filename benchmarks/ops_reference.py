@@ -1,8 +1,9 @@
 """What the operators of the benchmark compute, in NumPy, and how other systems see them.
 
 Every convolution of the suite, grouped, depthwise, transposed or of capsules, is one plain
-convolution of a channels-last tensor with weights (kernel..., channels in of a group, channels
-out). `Conv.canonical` brings a case's arrays into that form, `Conv.restore` takes its result back.
+convolution, or transposed one, of a channels-last tensor with weights (kernel..., channels in of a
+group, channels out). `Conv.canonical` brings a case's arrays into that form, `Conv.restore` takes
+its result back.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Conv:
             return Canonical(x, weight[..., None, :], None, False)
         if self.kind == "layer":
             return Canonical(x, weight * inputs[2], inputs[3], True)
+        if self.transposed:
+            weight = self._by_position(weight)
         if self.kind == "capsule":
             n, h, w, rows, columns, ci = x.shape
             x = x.transpose(0, 3, 1, 2, 4, 5).reshape(n * rows, h, w, columns * ci)
@@ -52,6 +55,9 @@ class Conv:
 
     def plain_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the plain convolution's result, for a case's output of `shape`."""
+        if self.transposed:
+            n, h, a, w, b, co = shape
+            return (n, h * a, w * b, co)
         if self.kind != "capsule":
             return shape
         n, h, w, rows, columns, co = shape
@@ -60,7 +66,7 @@ class Conv:
     def restore(self, y: Array, shape: tuple[int, ...]) -> Array:
         """The plain convolution's result as the case's output of `shape`."""
         if self.kind != "capsule":
-            return y
+            return y.reshape(shape)
         n, h, w, rows, columns, co = shape
         return y.reshape(n, rows, h, w, columns, co).transpose(0, 2, 3, 1, 4, 5)
 
@@ -70,11 +76,23 @@ class Conv:
         y = self._transposed(x, weight) if self.transposed else self._forward(x, weight)
         y = y if bias is None else y + bias
         y = np.maximum(y, 0) if relu else y
+        shape: tuple[int, ...] = y.shape
+        if self.transposed:
+            n, h, w, co = shape
+            s = self.stride
+            shape = (n, h // s, s, w // s, s, co)
         if self.kind == "capsule":
             n, _, _, rows = inputs[0].shape[:4]
             shape = (n, *y.shape[1:3], rows, inputs[1].shape[3], inputs[1].shape[5])
-            y = self.restore(y, shape)
-        return np.ascontiguousarray(y)
+        return np.ascontiguousarray(self.restore(y, shape))
+
+    def _by_position(self, weight: Array) -> Array:
+        """(step, step, tap, tap, in, out) as (kernel, kernel, in, out)."""
+        s, _, taps = weight.shape[:3]
+        position = np.arange(s * taps)
+        step, tap = (position - self.padding) % s, position // s
+        rows, columns = np.ix_(position, position)
+        return np.asarray(weight[step[rows], step[columns], tap[rows], tap[columns]])
 
     def _forward(self, x: Array, weight: Array) -> Array:
         """One product for each image and row of the kernel, of windows with weights."""

@@ -101,19 +101,25 @@ class _Convolution:
     def prepacked(self) -> Way:
         import torch
 
-        steps = (self.stride, self.padding, self.dilation)
-        padding, stride, dilation = self.padding, self.stride, self.dilation
-        reorder = getattr(torch._C._nn, f"mkldnn_reorder_conv{self.rank}d_weight")
-        dense = self.weight.contiguous().to_mkldnn()
-        weight = reorder(dense, padding, stride, dilation, self.groups, list(self.x.shape))
-        run = torch.ops.mkldnn._convolution_pointwise.default
-        x, bias, groups, after = self.x, self.bias, self.groups, "relu" if self.relu else "none"
-        stride, padding, dilation = steps
-
-        def call() -> Any:
-            return run(x, weight, bias, padding, stride, dilation, groups, after, [], "")
-
-        return _way(call, self.restore)
+        x, bias, after = self.x, self.bias, "relu" if self.relu else "none"
+        weight: Any = self.weight.contiguous()
+        stride, padding, dilation, groups = self.stride, self.padding, self.dilation, self.groups
+        none = [0] * self.rank
+        own = torch.ops.mkldnn
+        if self.transposed:
+            pack, run = (
+                own._reorder_convolution_transpose_weight,
+                own._convolution_transpose_pointwise,
+            )
+            weight = pack(weight, padding, none, stride, dilation, groups, list(x.shape))
+            padding = (padding, none)
+        else:
+            pack = getattr(torch._C._nn, f"mkldnn_reorder_conv{self.rank}d_weight")
+            weight = pack(weight.to_mkldnn(), padding, stride, dilation, groups, list(x.shape))
+            run, padding = own._convolution_pointwise, (padding,)
+        call = run.default
+        given = (x, weight, bias, *padding, stride, dilation, groups, after, [], "")
+        return _way(lambda: call(*given), self.restore)
 
     def frozen(self) -> Way:
         import torch
@@ -148,10 +154,7 @@ def _frozen(module: Any, *examples: Any) -> Callable[[], Any]:
 
 def _convolution(case: Case, inputs: list[Array], last: bool) -> Makers:
     own = _Convolution(case, inputs, last)
-    ways: Makers = {"eager": own.eager, "frozen": own.frozen}
-    if not own.transposed:
-        ways["prepacked"] = own.prepacked
-    return ways
+    return {"eager": own.eager, "frozen": own.frozen, "prepacked": own.prepacked}
 
 
 def _product(case: Case, inputs: list[Array]) -> Makers:

@@ -123,32 +123,36 @@ def depthwise(N: int, H: int, W: int, C: int, k: int, s: int, p: int) -> list[An
 
 
 def conv2d_transpose(N: int, H: int, W: int, CI: int, CO: int, k: int, s: int, p: int) -> list[Any]:
-    """T2D: x (N, H, W, CI), weight (k, k, CI, CO); y has (H - 1) s - 2 p + k rows.
+    """T2D: x (N, H, W, CI), weight (s, s, k / s, k / s, CI, CO), y (N, H, s, W, s, CO).
 
-    Row h of y takes the rows t of the kernel with t = h + p mod s: k / s of them, each from one
-    row of x. So nothing is computed on the zeros that a dilated input would have; k has to be a
-    multiple of s.
+    y is the image of s H rows and s W columns, the position within a step of s as a dimension of
+    its own: the memory is the same. Row h s + a of it takes only the rows (a + p) mod s + s t of
+    the kernel, each from one row of x; weight[a, b, t, u] is the kernel's element for these. So
+    nothing is computed on the zeros of a dilated input. ValueError unless k - s is 2 p and k a
+    multiple of s, which makes the image that large.
     """
-    if k % s:
-        raise ValueError(f"a kernel of {k} is no multiple of the stride {s}")
-    x = te.placeholder((N, H, W, CI), name="x")
-    weight = te.placeholder((k, k, CI, CO), name="weight")
+    if k % s or k - s != 2 * p:
+        raise ValueError(f"a kernel of {k} with stride {s} and padding {p} has no {s}-fold image")
     taps = k // s
+    x = te.placeholder((N, H, W, CI), name="x")
+    weight = te.placeholder((s, s, taps, taps, CI, CO), name="weight")
     border = taps - 1
     padded = _pad(x, 0, border, border, 0)
     rh, rw = te.reduce_axis((0, taps), "rh"), te.reduce_axis((0, taps), "rw")
     rc = te.reduce_axis((0, CI), "rc")
 
-    def element(n: Any, h: Any, w: Any, co: Any) -> Any:
-        rows, columns = (h + p) // s + border - rh, (w + p) // s + border - rw
-        kernel = weight[(h + p) % s + rh * s, (w + p) % s + rw * s, rc, co]
-        return te.sum(padded[n, rows, columns, rc] * kernel, axis=[rh, rw, rc])
+    def first(step: Any) -> Any:
+        return step if (s, p) == (2, 1) else (step + p) // s
 
     y = te.compute(
-        (N, (H - 1) * s - 2 * p + k, (W - 1) * s - 2 * p + k, CO),
-        element,
+        (N, H, s, W, s, CO),
+        lambda n, h, a, w, b, co: te.sum(
+            padded[n, h + first(a) + border - rh, w + first(b) + border - rw, rc]
+            * weight[a, b, rh, rw, rc, co],
+            axis=[rh, rw, rc],
+        ),
         name="conv2d_transpose",
-        attrs={**_free(weight), "auto_scheduler_always_unroll_inner": ["h", "w"]},
+        attrs=_free(weight),
     )
     return [x, weight, y]
 
