@@ -24,19 +24,35 @@ def count_flop(outputs: Iterable[Operation]) -> int:
 
     Arithmetic, comparisons and calls of functions count one each, a multiply-add two; of float
     results only float operations count, so that indices and bounds cost nothing. A matrix product
-    of n, m, k counts 2 n m k. TilewrightError for extents that are not constant and for
-    computations that are not written as expressions (give `cfg.add_flop(...)` there).
+    of n, m, k counts 2 n m k. An operation's attribute "FLOP" says how many it takes instead.
+    TilewrightError for extents that are not constant and for computations that are not written as
+    expressions (give the attribute, or `cfg.add_flop(...)`, there).
     """
-    total = 0
-    for op in post_order(list(outputs)):
-        if isinstance(op, ComputeOp):
-            total += _size(op) * _op_cost(op)
-        elif not isinstance(op, PlaceholderOp):
-            raise TilewrightError(
-                f"cannot count the operations of {op.name}, a {op.kind} operation; say how many "
-                "there are with cfg.add_flop(...)"
-            )
-    return total
+    return sum(map(op_flop, post_order(list(outputs))))
+
+
+def op_flop(op: Operation) -> int:
+    """The operations that `op` itself takes; see `count_flop`."""
+    given = op.attrs.get("FLOP")
+    if given is not None:
+        return _given(op, given)
+    if isinstance(op, ComputeOp):
+        return _size(op) * _op_cost(op)
+    if isinstance(op, PlaceholderOp):
+        return 0
+    raise TilewrightError(
+        f"cannot count the operations of {op.name}, a {op.kind} operation; say how many there are "
+        'with its attribute "FLOP" or with cfg.add_flop(...)'
+    )
+
+
+def _given(op: Operation, given: Any) -> int:
+    value = getattr(given, "value", given)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise TilewrightError(
+            f'{op.name}: the attribute "FLOP" is a number of operations, got {given!r}'
+        )
+    return int(value)
 
 
 def _size(op: BaseComputeOp) -> int:

@@ -40,3 +40,17 @@ def test_what_cannot_be_counted_is_said() -> None:
     E = te.extern((8,), [te.placeholder((8,))], lambda i, o: tir.call_packed("f", i[0], o[0]))
     with pytest.raises(TilewrightError, match="add_flop"):
         count_flop([E.op])
+
+
+def test_an_attribute_says_how_many() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1.0, name="B", attrs={"FLOP": 1000})
+    C = te.extern(
+        (8,), [B], lambda i, o: tir.call_packed("f", i[0], o[0]), name="C", attrs={"FLOP": 2e3}
+    )
+    D = te.compute((8,), lambda i: C[i] * 2.0, name="D")
+    assert count_flop([D.op]) == 1000 + 2000 + 8
+    for wrong in (-1, "many", float("nan")):
+        E = te.compute((8,), lambda i: A[i], name="E", attrs={"FLOP": wrong})
+        with pytest.raises(TilewrightError, match="E: the attribute"):
+            count_flop([E.op])

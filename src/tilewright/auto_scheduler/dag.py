@@ -1,0 +1,205 @@
+"""`ComputeDAG`: a computation of fixed shapes, as the search sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from heapq import heappop, heappush
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..loopir.expr import Add, Max, Min, Mul, PrimExpr, const_int
+from ..loopir.iter import Reduce
+from ..measure.flop import op_flop
+from ..schedule.api import Schedule
+from ..tensor.op import BaseComputeOp, Operation, PlaceholderOp, ScanOp, domain, post_order
+from ..tensor.tensor import Tensor
+from .access import Access
+from .structure import structure_hash
+from .workload import workload_key_to_tensors
+
+_SIGNS = {Add: "+=", Mul: "*=", Max: "max=", Min: "min="}
+LAYOUT_FREE_ATTR = "layout_free_placeholders"
+
+
+class ComputeDAG:
+    """The operations behind some results, and the arguments of the function that gives them.
+
+    `compute`: the tensors that are the function's arguments, inputs and results, in order; or a
+    workload key; or a schedule, of which only the computation counts. Computed tensors among the
+    arguments are results and are kept, also where others read them.
+
+    `tensors`: the arguments. `ops`: the operations behind them, producers first, inputs included,
+    in the order of TVM's ComputeDAG: stage numbers of records count on it. `outputs`: those whose
+    values are kept. `flop_ct`: operations on elements; what cannot be counted (extern and scan
+    without the attribute "FLOP") counts nothing. `layout_free`: inputs that may be laid out as
+    suits the schedule, as attribute "layout_free_placeholders" of their readers says.
+
+    TilewrightError for shapes that are not constant or have no elements, and for inputs that are
+    missing among the tensors.
+    """
+
+    def __init__(self, compute: Sequence[Tensor] | str | Schedule) -> None:
+        self.tensors = _tensors_of(compute)
+        self.ops = _in_order(self.tensors)
+        computed = (t.op for t in self.tensors if not isinstance(t.op, PlaceholderOp))
+        self.outputs: list[Operation] = list(dict.fromkeys(computed))
+        self._check()
+        self.flop_ct = float(sum(map(_flop, self.ops)))
+        self.layout_free = _layout_free(self.ops)
+
+    def _check(self) -> None:
+        if not self.outputs:
+            raise TilewrightError(
+                "nothing is computed: ComputeDAG takes inputs and results, such as [A, B, C]"
+            )
+        states = {t.op for op in self.ops if isinstance(op, ScanOp) for t in op.state_placeholder}
+        given = {t.op for t in self.tensors}
+        for op in self.ops:
+            if isinstance(op, PlaceholderOp) and op not in given and op not in states:
+                raise TilewrightError(
+                    f"{op.name} is read but is not among the tensors: give all inputs and results, "
+                    "in the order of the function's arguments"
+                )
+            _check_sizes(op)
+
+    @cached_property
+    def access(self) -> Access:
+        """The predicates of sketch rules over the operations as they were written."""
+        return Access(self.ops, self.outputs)
+
+    def hash_key(self) -> str:
+        """MD5 of the structure (shapes and attributes included, names not), in hex."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> str:
+        return structure_hash(self.ops, self.tensors)
+
+    def workload_key(self) -> str:
+        """JSON of the hash and the shapes of the arguments: `["0f3d...", [128, 64], ...]`."""
+        shapes = [[const_int(n) for n in t.shape] for t in self.tensors]
+        return json.dumps([self.hash_key(), *shapes])
+
+    def __str__(self) -> str:
+        return "".join(f"{_line(op)}\n" for op in self.ops)
+
+    def __repr__(self) -> str:
+        return f"ComputeDAG([{', '.join(t.name for t in self.tensors)}])"
+
+
+def _tensors_of(compute: Any) -> list[Tensor]:
+    if isinstance(compute, str):
+        return workload_key_to_tensors(compute)
+    if isinstance(compute, Schedule):
+        outputs = [compute.by_id[i].origin_op for i in compute.output_ids]
+        results = [t for op in outputs for t in op.outputs]
+        ops = _in_order(results)
+        states = {t for op in ops if isinstance(op, ScanOp) for t in op.state_placeholder}
+        inputs = [op.output(0) for op in ops if isinstance(op, PlaceholderOp)]
+        return [*(t for t in inputs if t not in states), *results]
+    tensors = list(compute) if isinstance(compute, (list, tuple)) else [compute]
+    if not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        raise TilewrightError(
+            "ComputeDAG takes a list of tensors (inputs and results, such as [A, B, C]), a "
+            f"workload key or a schedule, got {compute!r}"
+        )
+    return tensors
+
+
+def _in_order(tensors: Sequence[Tensor]) -> list[Operation]:
+    """The operations behind results, producers first.
+
+    Of those whose producers are all there, the one found last by a depth-first walk from the
+    results, last result and last input first, comes next: as in TVM v0.18's ComputeDAG.
+    """
+    found: dict[Operation, int] = {}
+    readers: dict[Operation, list[Operation]] = {}
+    waiting: dict[Operation, int] = {}
+    # arguments that nothing reads are no stages
+    needed = set(post_order([t for t in tensors if not isinstance(t.op, PlaceholderOp)]))
+    stack = [t.op for t in tensors if t.op in needed]
+    while stack:
+        op = stack.pop()
+        if op in found:
+            continue
+        found[op] = len(found)
+        waiting[op] = len(op.input_tensors)
+        for t in op.input_tensors:
+            readers.setdefault(t.op, []).append(op)
+            stack.append(t.op)
+    ops = list(found)
+    queue = sorted(-n for n, op in enumerate(ops) if waiting[op] == 0)
+    order: list[Operation] = []
+    while queue:
+        op = ops[-heappop(queue)]
+        order.append(op)
+        for reader in readers.get(op, ()):
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heappush(queue, -found[reader])
+    return order
+
+
+def _check_sizes(op: Operation) -> None:
+    """TilewrightError where an extent is no constant of at least 1."""
+    if isinstance(op, BaseComputeOp):
+        sizes = [(f"axis {a.var.name}", domain(a).extent) for a in (*op.axis, *op.reduce_axis)]
+    else:
+        sizes = [(f"dimension {n}", size) for t in op.outputs for n, size in enumerate(t.shape)]
+    for where, size in sizes:
+        _check_size(op, where, size)
+
+
+def _check_size(op: Operation, where: str, size: PrimExpr) -> None:
+    value = const_int(size)
+    if value is None:
+        raise TilewrightError(
+            f"{where} of {op.name} is {size}, which is not constant: a search is for one size. "
+            "Make a workload with numbers, one for each size that matters; other sizes run with a "
+            "schedule made by hand"
+        )
+    if value < 1:
+        raise TilewrightError(
+            f"{where} of {op.name} has extent {value}: there is nothing to compute, so nothing to "
+            "search for. te.create_schedule gives a schedule that builds"
+        )
+
+
+def _flop(op: Operation) -> int:
+    if "FLOP" not in op.attrs and not isinstance(op, (BaseComputeOp, PlaceholderOp)):
+        return 0
+    return op_flop(op)
+
+
+def _layout_free(ops: Sequence[Operation]) -> list[Operation]:
+    """The placeholders that operations name in their attribute, in the order of `ops`."""
+    inputs = [op for op in ops if isinstance(op, PlaceholderOp)]
+    names = {op.name: op for op in inputs}
+    found: set[Operation] = set()
+    for op in ops:
+        value = op.attrs.get(LAYOUT_FREE_ATTR, ())
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            named = names.get(item) if isinstance(item, str) else getattr(item, "op", item)
+            if named not in inputs:
+                raise TilewrightError(
+                    f'{op.name}: the attribute "{LAYOUT_FREE_ATTR}" lists inputs of the '
+                    f"computation ({', '.join(names)}), got {item!r}"
+                )
+            found.add(named)
+    return [op for op in inputs if op in found]
+
+
+def _line(op: Operation) -> str:
+    if isinstance(op, BaseComputeOp):
+        axes = ", ".join(a.var.name for a in op.axis)
+        body = getattr(op, "body", (op.kind,))
+        if isinstance(body[0], Reduce) and len(body) == 1:
+            sign = _SIGNS.get(type(body[0].combiner.result[0]))
+            if sign is not None:
+                return f"{op.name}({axes}) {sign} {body[0].source[0]}"
+        return f"{op.name}({axes}) = {', '.join(map(str, body))}"
+    shapes = "; ".join(str([const_int(n) for n in t.shape]) for t in op.outputs)
+    inputs = ", ".join(t.name for t in op.input_tensors)
+    return f"{op.name} = {op.kind.upper()} {shapes}" + (f" of {inputs}" if inputs else "")

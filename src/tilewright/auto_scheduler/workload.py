@@ -1,0 +1,228 @@
+"""Workloads by name: functions that give the tensors of a computation, and keys that name one.
+
+A workload key is JSON: `["matmul", 128, 128, 64]` is a call of the registered function, and
+`["0f3d5a...", [128, 64], ...]` names tensors by the hash of their structure (ComputeDAG). Records
+of measurements speak of computations by such keys.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..loopir.expr import FloatImm, IntImm, StringImm, const_int
+from ..tensor.compute import placeholder
+from ..tensor.tensor import Tensor
+
+Workload = Callable[..., Any]
+
+_TENSOR = "TENSOR"
+_functions: dict[str, Workload] = {}
+_tensors: dict[str, list[Tensor]] = {}
+_lock = threading.Lock()
+
+
+def register_workload(
+    func_name: str | Workload, f: Workload | None = None, override: bool = False
+) -> Any:
+    """Make a function known as a workload: a decorator, bare or with a name.
+
+    The function takes numbers, texts and tuples of them, and returns the list of tensors, inputs
+    and results, that are the arguments of what will be built. `override`: take the place of another
+    function of that name, which is an error otherwise. The function is returned as it is.
+    """
+    if callable(func_name):
+        return register_workload(_name_of(func_name), func_name, override)
+    if not isinstance(func_name, str) or not func_name:
+        raise TilewrightError(f"a workload is registered by its name, got {func_name!r}")
+    name = func_name
+
+    def register(function: Workload) -> Workload:
+        if not callable(function):
+            raise TilewrightError(f"the workload {name!r} has to be a function, got {function!r}")
+        with _lock:
+            known = _functions.get(name)
+            if known is not None and known is not function and not override:
+                raise TilewrightError(
+                    f"there is a workload {name!r} already, {_place(known)}: choose another name, "
+                    f'@register_workload("..."), or replace it with override=True'
+                )
+            _functions[name] = function
+        return function
+
+    return register if f is None else register(f)
+
+
+def registered_workloads() -> list[str]:
+    """The names of the registered functions."""
+    with _lock:
+        return sorted(_functions)
+
+
+def make_workload_key(func: str | Workload, args: Sequence[Any]) -> str:
+    """The key of a call of a registered function, given by itself or its name.
+
+    `args`: None, bool, int, float, str, lists, tuples and dicts of such, and tensors, which stand
+    for new placeholders of their shape and dtype. TilewrightError for other arguments and for a
+    function that is not registered.
+    """
+    name = func if isinstance(func, str) else _registered_name(func)
+    if name not in _functions:
+        raise _unknown(name)
+    items = args if isinstance(args, (list, tuple)) else [args]
+    plain = [_plain(a, f"argument {n} of workload {name!r}") for n, a in enumerate(items)]
+    return json.dumps([name, *plain])
+
+
+def register_workload_tensors(
+    workload_key: str, tensors: Sequence[Tensor], override: bool = True
+) -> str:
+    """Let a key (as ComputeDAG.workload_key gives it) stand for these tensors in this process.
+
+    Returns the key. Without `override` a key that stands for other tensors is an error.
+    """
+    get_workload_name(workload_key)
+    items = list(tensors)
+    if not items or not all(isinstance(t, Tensor) for t in items):
+        raise TilewrightError(f"a workload is a list of tensors, got {tensors!r}")
+    with _lock:
+        known = _tensors.get(workload_key)
+        if known is not None and not override and [*map(id, known)] != [*map(id, items)]:
+            raise TilewrightError(
+                f"the workload {workload_key} stands for other tensors already; replace them with "
+                "override=True"
+            )
+        _tensors[workload_key] = items
+    return workload_key
+
+
+def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
+    """The tensors that a key stands for, made anew where it is a call of a function."""
+    with _lock:
+        known = _tensors.get(workload_key)
+    if known is not None:
+        return list(known)
+    name, *args = _read(workload_key)
+    function = _functions.get(name)
+    if function is None:
+        raise _unknown(name)
+    try:
+        result = function(*map(_live, args))
+    except TypeError as error:
+        raise TilewrightError(f"workload {workload_key}: {error}") from error
+    tensors = list(result) if isinstance(result, (list, tuple)) else [result]
+    if not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        raise TilewrightError(
+            f"the workload {name!r} has to return a list of tensors, inputs and results, such as "
+            f"[A, B, C]; it returned {result!r}"
+        )
+    return tensors
+
+
+def get_workload_name(workload_key: str) -> str:
+    """The name of the function, or the hash, that a key begins with."""
+    return str(_read(workload_key)[0])
+
+
+def _read(workload_key: Any) -> list[Any]:
+    """The parts of a key; TilewrightError where it is none."""
+    try:
+        parts = json.loads(workload_key)
+    except (TypeError, ValueError):
+        parts = None
+    if not isinstance(parts, list) or not parts or not isinstance(parts[0], str):
+        raise TilewrightError(
+            f'{workload_key!r} is no workload key; one looks like ["matmul", 128, 128, 64] (JSON) '
+            "and is made by make_workload_key(function, arguments)"
+        )
+    return parts
+
+
+def _unknown(name: str) -> TilewrightError:
+    if len(name) == 32 and all(c in "0123456789abcdef" for c in name):
+        return TilewrightError(
+            f"no tensors are registered for the workload of hash {name}: "
+            "register_workload_tensors(key, tensors), or make the task with compute_dag="
+        )
+    near = get_close_matches(name, _functions)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return TilewrightError(
+        f"there is no workload {name!r}{hint}: import the module that defines it, or put "
+        "@auto_scheduler.register_workload before its function"
+    )
+
+
+def _name_of(function: Workload) -> str:
+    name = getattr(function, "__qualname__", None) or getattr(function, "func_name", None)
+    if not isinstance(name, str) or "<lambda>" in name:
+        raise TilewrightError(
+            f"{function!r} has no name to register it by: "
+            'register_workload("name", function) gives it one'
+        )
+    return name
+
+
+def _registered_name(function: Any) -> str:
+    """The name that a function is registered by, which need not be its own."""
+    for name, known in _functions.items():
+        if known is function:
+            return name
+    if not callable(function):
+        raise TilewrightError(
+            f"a workload is given by its function or that one's name, got {function!r}"
+        )
+    return _name_of(function)
+
+
+def _place(function: Workload) -> str:
+    module = getattr(function, "__module__", "?")
+    code = getattr(function, "__code__", None)
+    line = f", line {code.co_firstlineno}" if code is not None else ""
+    return f"{getattr(function, '__qualname__', repr(function))} in {module}{line}"
+
+
+def _plain(value: Any, what: str) -> Any:
+    """An argument as JSON data."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (IntImm, FloatImm, StringImm)):
+        return _plain(value.value, what)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, what) for v in value]
+    if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+        return {k: _plain(v, what) for k, v in value.items()}
+    if isinstance(value, Tensor):
+        shape = [const_int(n) for n in value.shape]
+        if None in shape:
+            raise TilewrightError(
+                f"{what} is the tensor {value.name} of shape {list(value.shape)}: a search is for "
+                "one size, give numbers"
+            )
+        return [_TENSOR, shape, value.dtype]
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return _plain(value.item(), what)  # NumPy's numbers
+    raise TilewrightError(
+        f"{what} cannot be written into a key: it is {value!r}. Give None, bool, finite numbers, "
+        "str, tensors of constant shape, or lists, tuples and dicts of these, and let the function "
+        "make the rest from them"
+    )
+
+
+def _live(value: Any) -> Any:
+    """An argument as the function gets it: tuples for lists, new placeholders for tensors."""
+    if isinstance(value, list):
+        if len(value) == 3 and value[0] == _TENSOR:
+            return placeholder(tuple(value[1]), value[2], name="placeholder")
+        return tuple(map(_live, value))
+    if isinstance(value, dict):
+        return {k: _live(v) for k, v in value.items()}
+    return value
