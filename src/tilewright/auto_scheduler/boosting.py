@@ -38,7 +38,7 @@ class Boosting:
     """
 
     rounds: int = 200
-    max_depth: int = 5
+    max_depth: int = 4
     eta: float = 0.05
     gamma: float = 1e-5
     min_child_weight: float = 0.0

@@ -81,7 +81,7 @@ class XGBModel(CostModel):
     measurements then grow further ones on what those leave over, so that few suffice.
     `adaptive_training`: retrain only after a fifth more measurements than at the last time.
     `verbose_warmup`: above 0, each training logs its errors. `featurise`: gives the features of
-    a task's states; a search that has a model without one sets its own.
+    states of any task; searches `connect` theirs for their own tasks.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class XGBModel(CostModel):
         self.featurise = featurise
         self.boosting = boosting if boosting is not None else Boosting(seed=seed)
         self.error = math.nan
+        self._connected: dict[Hashable, Featurise] = {}
         self._chance = RandomModel(seed)
         self._data: dict[Hashable, _Samples] = {}
         self._trained_on = 0
@@ -109,6 +110,11 @@ class XGBModel(CostModel):
         self._forest: Forest | None = None
         if model_file is not None:
             self.load(model_file)
+
+    def connect(self, task: Any, featurise: Featurise) -> None:
+        """Let `featurise` compute the features of states of `task`: several searches, each of a
+        task of its own, may share one model."""
+        self._connected[_key(task)] = featurise
 
     @property
     def trained(self) -> bool:
@@ -224,12 +230,13 @@ class XGBModel(CostModel):
         self._base = self._forest = Forest.load(file)
 
     def _features(self, task: Any, states: Sequence[Any]) -> tuple[Array, Array]:
-        if self.featurise is None:
+        featurise = self._connected.get(_key(task), self.featurise)
+        if featurise is None:
             raise UsageError(
-                "this cost model does not know how to compute features of states: give it to a "
-                "search, or construct it with featurise=..."
+                "this cost model does not know how to compute features of states of this task: "
+                "give it to a search of the task, or construct it with featurise=..."
             )
-        return self.featurise(task, states)
+        return featurise(task, states)
 
 
 class _Samples:

@@ -19,7 +19,7 @@ from .access import Access
 from .structure import structure_hash
 from .workload import workload_key_to_tensors
 
-_SIGNS = {Add: "+=", Mul: "*=", Max: "max=", Min: "min="}
+_SIGNS: dict[type, str] = {Add: "+=", Mul: "*=", Max: "max=", Min: "min="}
 LAYOUT_FREE_ATTR = "layout_free_placeholders"
 
 

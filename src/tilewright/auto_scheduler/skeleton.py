@@ -31,6 +31,7 @@ from .state import State
 PIECES_PER_CORE = 16
 SERIAL_BELOW = 8192
 MAX_LANES = 64
+LANES = 16
 MAX_TILE = 64
 
 
@@ -58,6 +59,9 @@ class Skeleton:
         self.state = State.from_rows(space.sketch.dag, space.sketch.rows)
         for row in self.rows:
             apply_row(self.state, row)
+        for row in lane_rows(self.state):
+            apply_row(self.state, row)
+            self.rows.append(row)
         self.plans = [p for s in self.state.live_stages if (p := self._plan(s)) is not None]
 
     def _plan(self, stage: Any) -> StagePlan | None:
@@ -130,6 +134,25 @@ class Skeleton:
             if p > 0:
                 made.append(("AN", place, 0, R.PARALLEL))
         return made
+
+
+def lane_rows(state: State) -> list[Row]:
+    """Splits of long innermost loops of stages that no rule has tiled, so that they are vectors."""
+    rows: list[Row] = []
+    for place, stage in enumerate(state.live_stages):
+        op = stage.op
+        if not state.access.is_compute(op) or stage.attach_type in (2, 3) or stage.relations:
+            continue
+        if op.reduce_axis or not op.axis or stage.id in state.packed:
+            continue
+        loop = len(stage.leaf_iter_vars) - 1
+        extent = state.extent_of(place, loop)
+        if extent is None or extent <= MAX_LANES:
+            continue
+        lanes = max(d for d in range(1, LANES + 1) if extent % d == 0)
+        if lanes > 1:
+            rows.append(("SP", place, loop, extent, (lanes,), 1))
+    return rows
 
 
 def vectorizable(data_last: bool, extent: Any, loops: int) -> Any:

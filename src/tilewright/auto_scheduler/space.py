@@ -170,7 +170,7 @@ def flexible_stages(sketch: State) -> list[tuple[int, tuple[Any, ...]]]:
         op = stage.op
         if not access.is_compute(op) or access.is_output(op) or stage.attach_type != GROUP_ROOT:
             continue
-        if stage.relations or access.needs_tiling(op) or op.num_outputs != 1:
+        if stage.relations or access.needs_multi_level_tiling(op) or op.num_outputs != 1:
             if stage.id not in sketch.packed:
                 continue
         options: list[Any] = []

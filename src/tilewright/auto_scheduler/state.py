@@ -15,8 +15,10 @@ from typing import Any
 from ..base.errors import ScheduleError
 from ..loopir.expr import PrimExpr, Var, const_int
 from ..loopir.iter import IterVar
+from ..arith import Analyzer
 from ..schedule.api import Schedule, create_schedule
 from ..schedule.api import Stage as LiveStage
+from ..schedule.relations import pass_down_extents
 from ..schedule.state import INLINE
 from ..tensor.axes import thread_axis
 from ..tensor.op import Operation, PlaceholderOp
@@ -77,6 +79,7 @@ class State:
         self.packed: dict[int, int] = {}
         self.cached: set[int] = set()
         self._access: Any = None
+        self.candidate: Any = None
 
     @classmethod
     def from_rows(cls, dag: Any, rows: Sequence[Row]) -> State:
@@ -224,10 +227,13 @@ class State:
         return self._iters(sid, apply_row(self, row))
 
     def extent_of(self, stage_id: int, loop: int) -> int | None:
-        """The extent of a root loop, where it is constant."""
+        """The extent of a loop of a whole stage, where it is constant."""
         stage = self.stage_at(stage_id)
         axis = stage.leaf_iter_vars[loop]
-        return const_int(axis.dom.extent) if axis.dom is not None else None
+        if axis.dom is not None:
+            return const_int(axis.dom.extent)
+        roots = {a: a.dom.extent for a in stage.op.root_iter_vars() if a.dom is not None}
+        return const_int(pass_down_extents(stage.relations, roots, Analyzer())[axis])
 
     def follow_split(self, stage: Any, iterator: Any, src_step_id: int, n_split: int) -> Any:
         sid = self.stage_id(stage)

@@ -15,7 +15,7 @@ class AddCacheWrite(SketchRule):
 
     def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
         op = state.stage_at(stage_id).op
-        wanted = state.access.needs_tiling(op) and state.fusible_reader(stage_id) is None
+        wanted = state.access.needs_multi_level_tiling(op) and state.fusible_reader(stage_id) is None
         gpu = Condition.APPLY_AND_SKIP_REST
         return choose(wanted, gpu if policy.is_gpu else Condition.APPLY)
 

@@ -19,11 +19,13 @@ from .pack import PackOperands
 from .rule import Condition, SketchRule
 from .simplify_const import SimplifyComputeWithConstTensor
 from .skip_stage import SkipStage
+from .split_reduction import SplitReduction
 
 CPU_RULES: tuple[SketchRule, ...] = (
     AlwaysInline(),
     SimplifyComputeWithConstTensor(),
     AddRfactor(),
+    SplitReduction(),
     AddCacheWrite(),
     PackOperands(),
     MultiLevelTilingWithFusion(),

@@ -18,7 +18,7 @@ class MultiLevelTiling(SketchRule):
     name = "MultiLevelTiling"
 
     def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
-        return choose(state.access.needs_tiling(state.stage_at(stage_id).op))
+        return choose(state.access.needs_multi_level_tiling(state.stage_at(stage_id).op))
 
     def apply(self, policy: Any, state: State, stage_id: int) -> Results:
         new = state.copy()
@@ -33,7 +33,7 @@ class MultiLevelTilingWithFusion(SketchRule):
 
     def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
         op = state.stage_at(stage_id).op
-        if not state.access.needs_tiling(op) or state.fusible_reader(stage_id) is None:
+        if not state.access.needs_multi_level_tiling(op) or state.fusible_reader(stage_id) is None:
             return Condition.PASS
         alone = state.has_cache_write(stage_id) or policy.is_gpu
         return Condition.APPLY_AND_SKIP_REST if alone else Condition.APPLY

@@ -29,7 +29,7 @@ class PackOperands(SketchRule):
 
     def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
         op = state.stage_at(stage_id).op
-        if policy.is_gpu or not policy.packs or not state.access.needs_tiling(op):
+        if policy.is_gpu or not policy.packs or not state.access.needs_multi_level_tiling(op):
             return Condition.PASS
         return Condition.APPLY if packable(state, stage_id) else Condition.PASS
 

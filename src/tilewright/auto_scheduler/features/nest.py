@@ -1,0 +1,334 @@
+"""The loops of a skeleton, read once from its schedule with open lengths.
+
+For each stage: the loops around it, outermost first; for each axis its region (where it starts and
+how long it is, as bound inference would find) and its value in terms of these loops. All of it are
+formulas of the open lengths, so nothing is lowered when candidates come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...base.errors import ScheduleError
+from ...loopir.expr import Add, FloorDiv, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
+from ...loopir.iter import IterVar, ProducerLoad
+from ...loopir.visit import post_order_visit
+from ...schedule.placement import attach_point, runs_on, same_thread
+from ...schedule.relations import Fuse, Singleton, Split
+from ...schedule.thread_memory import sees_all
+from ...tensor.op import ComputeOp, ExternOp, PlaceholderOp
+from .index import Sum, parse_index
+from .program import ONE, ZERO, Program, Slot
+from .value import Loop, Value, Values
+
+Ends = tuple[Slot, Slot]
+
+
+class Axis:
+    """A root axis: its region starts at `base` (which moves with the loops around the stage) and
+    has `extent` values; `own` is the distance from there."""
+
+    __slots__ = ("base", "extent", "own")
+
+    def __init__(self, base: Value, extent: Slot) -> None:
+        self.base = base
+        self.extent = extent
+        self.own = Value()
+
+
+class StageNest:
+    """One computed stage: the first `outside` of the loops in `path` belong to other stages."""
+
+    __slots__ = ("axes", "extents", "ident", "outside", "path", "stage")
+
+    def __init__(self, stage: Any, path: list[Loop]) -> None:
+        self.stage = stage
+        self.ident: int = stage.id
+        self.outside = len(path)
+        self.path = path
+        self.axes: dict[Var, Axis] = {}
+        self.extents: dict[IterVar, Slot] = {}
+
+
+class Nest:
+    """All stages of a normalised schedule, by their number."""
+
+    def __init__(self, schedule: Any, lengths: Iterable[Var]) -> None:
+        self.schedule = schedule
+        variables = list(lengths)
+        self.program = Program(len(variables))
+        self.values = Values(self.program)
+        self.lengths = {v: self.program.input(k) for k, v in enumerate(variables)}
+        self.loops: list[Loop] = []
+        self.stages: dict[int, StageNest] = {}
+        self.readers = schedule.consumers()
+        for stage in reversed(schedule.stages):
+            if isinstance(stage.op, ComputeOp):
+                self._read_stage(stage)
+            elif not isinstance(stage.op, (PlaceholderOp, ExternOp)):
+                raise ScheduleError(
+                    f"auto_scheduler: stage {stage.name} is a {stage.op.kind} operation; the "
+                    "search schedules te.compute operations only"
+                )
+
+    # -- formulas
+
+    def slot(self, e: PrimExpr) -> Slot:
+        """The slot of a length."""
+        rule = _LENGTHS.get(type(e))
+        if isinstance(e, Var):
+            found = self.lengths.get(e)
+            if found is None:
+                raise ScheduleError(
+                    f"auto_scheduler: the extent {e.name} is not known; the search needs constant "
+                    "shapes"
+                )
+            return found
+        if isinstance(e, IntImm):
+            return self.program.const(e.value)
+        if rule is None:
+            raise ScheduleError(f"auto_scheduler: a length must be a product, got {e}")
+        return rule(self.program, self.slot(e.a), self.slot(e.b))  # type: ignore[attr-defined]
+
+    def sum_value(self, nest: StageNest, index: Sum) -> Value:
+        """An index of a statement of a stage."""
+        values, const = self.values, self.program.const
+        total = Value(const(index.const))
+        for var, factor in index.axes.items():
+            axis = nest.axes.get(var)
+            if axis is None:
+                raise ScheduleError(
+                    f"auto_scheduler: {nest.stage.name} reads at {var.name}, which is none of its "
+                    "axes"
+                )
+            both = values.add(axis.base, axis.own)
+            total = values.add(total, values.scale(both, const(factor)))
+        for factor, kind, inner, divisor in index.parts:
+            part = values.quotient(kind, self.sum_value(nest, inner), const(divisor))
+            total = values.add(total, values.scale(part, const(factor)))
+        return total
+
+    # -- stages
+
+    def _read_stage(self, stage: Any) -> None:
+        point = attach_point(stage)
+        path: list[Loop] = []
+        if point is not None:
+            parent = self.stages[point[0].id]
+            last = next(k for k, a in enumerate(point[0].leaf_iter_vars) if a is point[1])
+            own = parent.path[parent.outside :]
+            path = parent.path[: parent.outside] + [x for x in own if x.place <= last]
+        nest = StageNest(stage, path)
+        self.stages[stage.id] = nest
+        self._infer_axes(nest)
+        self._pass_down(nest)
+        self._add_loops(nest)
+
+    def _pass_down(self, nest: StageNest) -> None:
+        """The extents of all axes, as the relations of the stage have them."""
+        p, extent = self.program, nest.extents
+        for root in nest.stage.op.root_iter_vars():
+            extent[root] = nest.axes[root.var].extent
+        for r in nest.stage.relations:
+            if isinstance(r, Split):
+                size = r.factor if r.factor is not None else r.nparts
+                assert size is not None
+                whole = extent[r.parent]
+                tile = p.max(ONE, p.min(self.slot(size), whole))
+                rest = p.ceildiv(whole, tile)
+                extent[r.inner], extent[r.outer] = (
+                    (tile, rest) if r.factor is not None else (rest, tile)
+                )
+            elif isinstance(r, Fuse):
+                extent[r.fused] = p.mul(extent[r.outer], extent[r.inner])
+            elif isinstance(r, Singleton):
+                extent[r.axis] = ONE
+            else:
+                raise ScheduleError(
+                    f"auto_scheduler: the loops of stage {nest.stage.name} went through "
+                    "transform_layout, which the search does not do"
+                )
+
+    def _add_loops(self, nest: StageNest) -> None:
+        """One loop for each leaf, or part of a fused leaf; the axes' values follow from them."""
+        p, stage = self.program, nest.stage
+        offset: dict[IterVar, Value] = {}
+        for place, leaf in enumerate(stage.leaf_iter_vars):
+            thread = stage.attr(leaf).bind_thread
+            launched = self._launched(nest, thread)
+            if launched:
+                offset[leaf] = self._joined(launched)
+                continue
+            given = thread is not None and thread.dom is not None
+            parts = [leaf] if given else _parts(stage, leaf)
+            for k, part in enumerate(parts):
+                extent = nest.extents[part]
+                if given:
+                    extent = self.slot(thread.dom.extent)
+                loop = Loop(len(self.loops), stage, leaf, place, extent, thread, k == 0)
+                self.loops.append(loop)
+                nest.path.append(loop)
+                offset[part] = Value(ZERO, {loop: ONE})
+        for r in reversed(stage.relations):
+            self._pass_up(r, offset, nest.extents)
+        for root in stage.op.root_iter_vars():
+            nest.axes[root.var].own = offset[root]
+
+    def _launched(self, nest: StageNest, thread: IterVar | None) -> list[Loop]:
+        """The loops around a stage that already run on the threads of an axis."""
+        if thread is None:
+            return []
+        return [x for x in nest.path if x.thread is not None and same_thread(x.thread, thread)]
+
+    def _joined(self, loops: list[Loop]) -> Value:
+        """The value of a fused leaf in terms of the loops that it is made of."""
+        strides: dict[Loop, Slot] = {}
+        stride = ONE
+        for loop in reversed(loops):
+            strides[loop] = stride
+            stride = self.program.mul(stride, loop.extent)
+        return Value(ZERO, strides)
+
+    def _pass_up(self, r: Any, offset: dict[IterVar, Value], extent: dict[IterVar, Slot]) -> None:
+        values = self.values
+        if isinstance(r, Split):
+            outer = values.scale(offset[r.outer], extent[r.inner])
+            offset[r.parent] = values.add(outer, offset[r.inner])
+        elif isinstance(r, Fuse) and r.outer not in offset:
+            fused = offset[r.fused]
+            offset[r.outer] = values.quotient("div", fused, extent[r.inner])
+            offset[r.inner] = values.quotient("mod", fused, extent[r.inner])
+
+    # -- regions
+
+    def moving(self, stage: Any, reader: StageNest) -> Callable[[Loop], bool]:
+        """Which loops around `reader` run within one life of the memory of `stage`."""
+        own = self.stages.get(stage.id)
+        if own is None or stage.is_output:
+            return lambda loop: True
+        runs: set[Loop] = set()
+        for k, loop in enumerate(reader.path):
+            outside = k < own.outside
+            if loop.thread is None:
+                if not outside:
+                    runs.add(loop)
+            elif (not outside and not runs_on(stage, loop.thread)) or sees_all(stage, loop.thread):
+                runs.add(loop)
+        return runs.__contains__
+
+    def _infer_axes(self, nest: StageNest) -> None:
+        """Where each axis starts and how long it is, from what the readers need."""
+        stage, const = nest.stage, self.program.const
+        for root in stage.op.root_iter_vars():
+            base = Value(self.slot(root.dom.min))
+            nest.axes[root.var] = Axis(base, self.slot(root.dom.extent))
+        if stage.is_output or stage.layout is not None:
+            return
+        found: list[list[tuple[Ends, Value]]] = [[] for _ in stage.op.axis]
+        for t in stage.op.outputs:
+            for reader in self.readers.get(t, ()):
+                if isinstance(reader.op, ExternOp):
+                    return
+                other = self.stages[reader.id]
+                moving = self.moving(stage, other)
+                for load in loads_of(reader.op):
+                    if load.producer is t:
+                        for d, e in enumerate(load.indices):
+                            last = const(t.shape[d].value - 1)
+                            found[d].append(self._needed(other, e, last, moving))
+        for d, root in enumerate(stage.op.axis):
+            if found[d]:
+                nest.axes[root.var] = self._union(found[d])
+
+    def _union(self, needs: list[tuple[Ends, Value]]) -> Axis:
+        p = self.program
+        (low, high), base = needs[0]
+        for (other_low, other_high), _ in needs[1:]:
+            low, high = p.min(low, other_low), p.max(high, other_high)
+        start = Value(low, base.strides, base.quotients)
+        return Axis(start, p.add(p.sub(high, low), ONE))
+
+    def _needed(
+        self, reader: StageNest, e: Any, last: Slot, moving: Callable[[Loop], bool]
+    ) -> tuple[Ends, Value]:
+        """What of a dimension that ends at `last` an index covers while the moving loops run and
+        all others stand at 0, and how that shifts with the others."""
+        p, values = self.program, self.values
+        index = parse_index(e)
+        if index is None:
+            return (ZERO, last), Value()
+        low, high = self.ends(reader, index, moving)
+        shift = values.keep(self.sum_value(reader, index), lambda loop: not moving(loop))
+        down, up = values.reach(shift, lambda loop: True)
+        # the whole dimension, where what is needed reaches over both its ends everywhere
+        before = p.sub(ZERO, p.add(low, up))
+        after = p.sub(p.add(high, down), last)
+        inside = p.min(before, after)
+        low, high = p.choose(inside, ZERO, ZERO, low), p.choose(inside, ZERO, last, high)
+        return (low, high), shift
+
+    def ends(self, reader: StageNest, index: Sum, moving: Callable[[Loop], bool]) -> Ends:
+        """The lowest and highest value of an index; no axis leaves its region."""
+        p, values = self.program, self.values
+        low = high = p.const(index.const)
+        for var, factor in index.axes.items():
+            axis = reader.axes[var]
+            down, up = values.reach(axis.base, moving)
+            _, own = values.reach(axis.own, moving)
+            first = p.add(axis.base.start, down)
+            last = p.add(axis.base.start, p.add(up, p.min(own, p.sub(axis.extent, ONE))))
+            pair = (first, last) if factor > 0 else (last, first)
+            low = p.add(low, p.mul(p.const(factor), pair[0]))
+            high = p.add(high, p.mul(p.const(factor), pair[1]))
+        for factor, kind, inner, divisor in index.parts:
+            less, more = self.ends(reader, inner, moving)
+            size = p.const(divisor)
+            below, above = p.floordiv(less, size), p.floordiv(more, size)
+            pair = (below, above)
+            if kind == "mod":
+                top, least = p.sub(more, p.mul(above, size)), p.sub(less, p.mul(below, size))
+                pair = (
+                    p.choose(below, above, least, ZERO),
+                    p.choose(below, above, top, p.sub(size, ONE)),
+                )
+            pair = pair if factor > 0 else (pair[1], pair[0])
+            low = p.add(low, p.mul(p.const(factor), pair[0]))
+            high = p.add(high, p.mul(p.const(factor), pair[1]))
+        return low, high
+
+
+_LENGTHS: dict[type, Callable[[Program, Slot, Slot], Slot]] = {
+    Mul: Program.mul,
+    Add: Program.add,
+    Sub: Program.sub,
+    FloorDiv: Program.floordiv,
+    Max: Program.max,
+    Min: Program.min,
+}
+
+
+def _parts(stage: Any, leaf: IterVar) -> list[IterVar]:
+    """The axes that a fused leaf is made of, outermost first; else the leaf itself."""
+    made = {r.fused: r for r in stage.relations if isinstance(r, Fuse)}
+    stack, parts = [leaf], []
+    while stack:
+        axis = stack.pop()
+        if axis in made:
+            stack += [made[axis].inner, made[axis].outer]
+        else:
+            parts.append(axis)
+    return parts
+
+
+def loads_of(op: ComputeOp) -> list[ProducerLoad]:
+    """The reads of an operation's expressions."""
+    found: list[ProducerLoad] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, ProducerLoad):
+            found.append(e)
+
+    for body in op.body[:1] if op.reduce_axis else op.body:
+        post_order_visit(body, visit)
+    return found

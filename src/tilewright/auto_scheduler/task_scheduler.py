@@ -1,0 +1,318 @@
+"""Several tasks tuned together: the next round goes to the one that promises most."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..base.errors import UsageError
+from .cost_model import RandomModel, XGBModel, cost_of
+from .scheduler_callbacks import PrintTableInfo, TaskSchedulerCallback
+from .slope import UNKNOWN_COST, Groups, Objective, objective_slopes, similarity_tag, unit_slope
+
+_STRATEGIES = ("round-robin", "gradient")
+# Rounds without any valid program after which a task waits for all the others.
+_FRUITLESS = 3
+
+
+class RoundPolicy(Protocol):
+    """What drives the search of one task, round by round."""
+
+    def continue_search_one_round(
+        self, num_measure: int, measurer: Any
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Measure up to `num_measure` candidates; nothing where none is left."""
+        ...
+
+
+class TaskScheduler:
+    """Spends measurements on the tasks of a network where they lower its objective most.
+
+    `task_weights`: how often each task appears (1 each if None). `objective_func`: what to make
+    small, of the tasks' seconds; the weighted sum if None. `strategy`: "gradient" (`slope.py`) or
+    "round-robin". `load_model_file`: a cost model to begin with; `load_log_file`: records to go on
+    from (a file, or pairs of `MeasureInput` and `MeasureResult`). `alpha`, `beta`,
+    `backward_window_size`: of the gradient; `gamma` has no effect, as in TVM. `callbacks`: a live
+    table if None.
+
+    While it works: `ct` measurements so far, `best_ct` of them when the objective was last lowered
+    to `best_score`; by task `task_cts` units, `task_trials` measurements, `best_costs` in seconds
+    (`UNKNOWN_COST` before there is a valid one) and `task_costs_history`, one entry a unit.
+    """
+
+    ct: int
+    best_ct: int
+    best_score: float
+    cur_score: float
+
+    def __init__(
+        self,
+        tasks: Sequence[Any],
+        task_weights: Sequence[float] | None = None,
+        objective_func: Objective | None = None,
+        strategy: str = "gradient",
+        load_model_file: str | Path | None = None,
+        load_log_file: str | Path | Iterable[tuple[Any, Any]] | None = None,
+        alpha: float = 0.2,
+        beta: float = 2,
+        gamma: float = 0.5,
+        backward_window_size: int = 3,
+        callbacks: Sequence[TaskSchedulerCallback] | None = None,
+    ) -> None:
+        count = len(tasks)
+        weights = [1.0] * count if task_weights is None else [float(w) for w in task_weights]
+        _check(count, weights, strategy, backward_window_size)
+        self.tasks = list(tasks)
+        self.task_weights = weights
+        self.objective_func: Objective = objective_func or self._weighted_sum
+        self.strategy = strategy
+        self.load_model_file = load_model_file
+        self.load_log_file = load_log_file
+        self.alpha, self.beta, self.gamma = alpha, beta, gamma
+        self.backward_window_size = backward_window_size
+        self.callbacks = callbacks
+        self.num_measures_per_round = 0
+        self.flop_cts = [float(t.compute_dag.flop_ct) for t in tasks]
+        self.groups = Groups([similarity_tag(t.compute_dag) for t in tasks])
+        self._reset()
+
+    def tune(
+        self,
+        tune_option: Any,
+        search_policy: str | Sequence[RoundPolicy] = "default",
+        search_policy_params: Mapping[str, Any] | None = None,
+        adaptive_training: bool = False,
+        per_task_early_stopping: int | None = None,
+        *,
+        measurer: Any = None,
+    ) -> None:
+        """Spend `tune_option.num_measure_trials` measurements; the results are in the records.
+
+        `search_policy`: "default" or "sketch.xgb", "sketch.random", or one policy a task.
+        `per_task_early_stopping`: a task is done after so many of its measurements without a
+        better one; `tune_option.early_stopping`: all are, without a better objective.
+        """
+        trials = tune_option.num_measure_trials
+        if not trials:
+            return
+        share = trials // len(self.tasks)
+        if share < 1:
+            raise UsageError(
+                f"num_measure_trials is too small. Please set it to a higher value: {trials} "
+                f"measurements are not even one for each of {len(self.tasks)} tasks; "
+                f"{tune_option.num_measures_per_round * len(self.tasks)} or more are sensible"
+            )
+        self._reset()
+        self.num_measures_per_round = min(tune_option.num_measures_per_round, share)
+        self._restore()
+        policies = self._policies(tune_option, search_policy, search_policy_params or {},
+                                  adaptive_training)  # fmt: skip
+        if measurer is None:
+            measurer = make_measurer(tune_option)
+        callbacks = self.callbacks
+        if callbacks is None:
+            callbacks = [PrintTableInfo()] if tune_option.verbose else []
+        try:
+            self._rounds(trials, tune_option.early_stopping, per_task_early_stopping,
+                         policies, measurer, callbacks)  # fmt: skip
+        finally:
+            for callback in callbacks:
+                callback.end_tune(self)
+
+    def _rounds(
+        self,
+        trials: int,
+        early_stopping: int | None,
+        per_task: int | None,
+        policies: Sequence[RoundPolicy],
+        measurer: Any,
+        callbacks: Sequence[TaskSchedulerCallback],
+    ) -> None:
+        waiting = [i for i, units in enumerate(self.task_cts) if not units]
+        last = -1
+        while self.ct < trials:
+            if waiting:
+                last = waiting.pop(0)
+            else:
+                live = [i for i in range(len(self.tasks)) if i not in self.dead_tasks]
+                if not live or self._stopped(early_stopping):
+                    return
+                last = self._after(last) if self.strategy == "round-robin" else self._steepest(live)
+            for callback in callbacks:
+                callback.pre_tune(self, last)
+            number = min(self.num_measures_per_round, trials - self.ct)
+            _, results = policies[last].continue_search_one_round(number, measurer)
+            self._account(last, [cost_of(r) for r in results], per_task)
+            for callback in callbacks:
+                callback.post_tune(self, last)
+
+    def _account(self, task: int, costs: Sequence[float], per_task: int | None) -> None:
+        """Note a round of a task."""
+        self.ct += len(costs)
+        self.task_cts[task] += 1
+        self.task_trials[task] += len(costs)
+        best = min(costs, default=UNKNOWN_COST)
+        if best < self.best_costs[task]:
+            self.best_costs[task] = best
+            self.task_best_trials[task] = self.task_trials[task]
+        self.task_costs_history[task].append(self.best_costs[task])
+        idle = self.task_trials[task] - self.task_best_trials[task]
+        if not costs or (per_task is not None and idle >= per_task):
+            self.dead_tasks.add(task)
+        self.groups.evict_if_slow(task, self.flop_cts, self.best_costs, self.task_cts, self.beta)
+        self._score()
+
+    def _score(self) -> None:
+        self.cur_score = float(self.objective_func(list(self.best_costs)))
+        if self.cur_score < self.best_score:
+            self.best_score, self.best_ct = self.cur_score, self.ct
+
+    def _stopped(self, early_stopping: int | None) -> bool:
+        if early_stopping is None or early_stopping < 0 or max(self.best_costs) >= UNKNOWN_COST:
+            return False
+        return self.ct - self.best_ct >= early_stopping
+
+    def _after(self, last: int) -> int:
+        """The next task that is not dead."""
+        count = len(self.tasks)
+        return next(i % count for i in range(last + 1, last + 1 + count)
+                    if i % count not in self.dead_tasks)  # fmt: skip
+
+    def _steepest(self, live: Sequence[int]) -> int:
+        """The task whose next unit promises most; the one of fewest units where none promises
+        anything (users' objectives may be satisfied)."""
+        unknown = [i for i in live if self.best_costs[i] >= UNKNOWN_COST]
+        first = min(unknown, key=lambda i: self.task_cts[i], default=None)
+        known = [i for i in live if self.best_costs[i] < UNKNOWN_COST]
+        if first is not None and (self.task_cts[first] < _FRUITLESS or not known):
+            return first
+        slopes = self.gradients()
+        best = min(known, key=lambda i: (slopes[i], self.task_cts[i]))
+        return best if slopes[best] < 0 else min(known, key=lambda i: self.task_cts[i])
+
+    def gradients(self) -> list[float]:
+        """df/dt_i of each task, in the objective's unit for one more round; 0 where unknown."""
+        costs = self.best_costs
+        if self.objective_func == self._weighted_sum:
+            outer = self.task_weights
+        else:
+            outer = objective_slopes(self.objective_func, costs)
+        found = []
+        for task, history in enumerate(self.task_costs_history):
+            if costs[task] >= UNKNOWN_COST:
+                found.append(0.0)
+                continue
+            known = [c for c in history if c < UNKNOWN_COST]
+            units = [known[0]] * (len(history) - len(known)) + known
+            similar = self.groups.seconds_at_best_rate(task, self.flop_cts, costs)
+            slope = unit_slope(units, self.alpha, self.beta, self.backward_window_size, similar)
+            found.append(outer[task] * slope)
+        return found
+
+    def _weighted_sum(self, costs: list[float]) -> float:
+        return sum(w * c for w, c in zip(self.task_weights, costs))
+
+    def _reset(self) -> None:
+        count = len(self.tasks)
+        self.ct = self.best_ct = 0
+        self.best_score = self.cur_score = float("inf")
+        self.tic = time.time()
+        self.task_cts = [0] * count
+        self.task_trials = [0] * count
+        self.task_best_trials = [0] * count
+        self.best_costs = [UNKNOWN_COST] * count
+        self.task_costs_history: list[list[float]] = [[] for _ in range(count)]
+        self.dead_tasks: set[int] = set()
+
+    def _restore(self) -> None:
+        """Units and costs of earlier searches, from records; they count as units, not as trials."""
+        if self.load_log_file is None:
+            return
+        places: dict[tuple[str, str], int] = {}
+        for place, task in enumerate(self.tasks):
+            places.setdefault((task.workload_key, str(task.target)), place)
+        found: list[list[float]] = [[] for _ in self.tasks]
+        for item, result in self._records():
+            place = places.get((item.task.workload_key, str(item.task.target)), -1)
+            if place >= 0:
+                found[place].append(cost_of(result))
+        for place, costs in enumerate(found):
+            best = self.best_costs[place]
+            for start in range(0, len(costs), self.num_measures_per_round):
+                best = min([best, *costs[start : start + self.num_measures_per_round]])
+                self.task_costs_history[place].append(best)
+            self.best_costs[place] = best
+            self.task_cts[place] = len(self.task_costs_history[place])
+        self._score()
+
+    def _records(self) -> Iterable[tuple[Any, Any]]:
+        if not isinstance(self.load_log_file, (str, Path)):
+            return self.load_log_file or ()
+        from .records import load_records
+
+        found: Iterable[tuple[Any, Any]] = load_records(str(self.load_log_file))
+        return found
+
+    def _policies(
+        self, tune_option: Any, chosen: Any, params: Mapping[str, Any], adaptive_training: bool
+    ) -> Sequence[RoundPolicy]:
+        if not isinstance(chosen, str):
+            if len(chosen) != len(self.tasks):
+                raise UsageError(
+                    f"{len(chosen)} search policies were given for {len(self.tasks)} tasks"
+                )
+            return list(chosen)
+        kind, _, model_kind = ("sketch.xgb" if chosen == "default" else chosen).partition(".")
+        if kind != "sketch" or model_kind not in ("xgb", "random"):
+            raise UsageError(
+                f'Invalid search policy: {chosen!r}; there are "default", "sketch.xgb" and '
+                '"sketch.random", or give a list of policies'
+            )
+        model: XGBModel | RandomModel = RandomModel()
+        if model_kind == "xgb":
+            model = XGBModel(
+                num_warmup_sample=len(self.tasks) * self.num_measures_per_round,
+                model_file=self.load_model_file,
+                adaptive_training=adaptive_training,
+            )
+        return self._sketch_policies(model, tune_option.verbose, params)
+
+    def _sketch_policies(
+        self, model: XGBModel | RandomModel, verbose: int, params: Mapping[str, Any]
+    ) -> Sequence[RoundPolicy]:
+        from .policy import SketchPolicy
+
+        begin = []
+        if self.load_log_file is not None:
+            from .policy import PreloadMeasuredStates
+
+            begin.append(PreloadMeasuredStates(self.load_log_file))
+        return [
+            SketchPolicy(task, model, params=params, verbose=verbose, init_search_callbacks=begin)
+            for task in self.tasks
+        ]
+
+
+def make_measurer(tune_option: Any) -> Any:
+    """What builds and times candidates, as the tuning options say."""
+    from .measure import ProgramMeasurer
+
+    return ProgramMeasurer(
+        tune_option.builder,
+        tune_option.runner,
+        tune_option.measure_callbacks,
+        tune_option.verbose,
+    )
+
+
+def _check(count: int, weights: Sequence[float], strategy: str, window: int) -> None:
+    if not count:
+        raise UsageError("TaskScheduler: there is no task to tune")
+    if len(weights) != count:
+        raise UsageError(f"{len(weights)} task_weights were given for {count} tasks")
+    if strategy not in _STRATEGIES:
+        raise UsageError(f"Invalid strategy: {strategy!r}; there are {', '.join(_STRATEGIES)}")
+    if window < 1:
+        raise UsageError(f"backward_window_size is at least 1, got {window}")
