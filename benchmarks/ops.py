@@ -12,6 +12,7 @@ docs/benchmarks-ops.md says what is compared. Progress goes to standard error.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -82,22 +83,38 @@ class Comparison:
                 row["failed"]["tuning"] = str(why)
         np.save(self.reference, case.reference(*case.inputs()))
         turns = self._load(case, row)
+        times, peaks, copies = self._rounds(case, row, turns)
+        for one in self.competitors.values():
+            with contextlib.suppress(Failure):
+                one.ask("drop")
+        row |= {"peak_flop_per_s": max(peaks), "copy_bytes_per_s": max(copies)}
+        row["limit_s"] = max(case.flop / max(peaks), case.bytes / max(copies))
+        return _finish(row, times)
+
+    def _rounds(
+        self, case: Case, row: Row, turns: list[tuple[str, str]]
+    ) -> tuple[dict[str, list[float]], list[float], list[float]]:
+        """Seconds of each group, FMA peaks and copy bandwidths; who fails takes no more turns."""
         times: dict[str, list[float]] = {group: [] for _, group in turns}
         peaks, copies = [], []
-        for _ in range(o.rounds):
+        for _ in range(self.options.rounds):
             time.sleep(PAUSE_S)
             peaks.append(self.machine.ask("peak")["flop_per_s"])
             copied = self.machine.ask("copy", bytes=case.bytes, seconds=0.0)
             copies += [copied["bytes"] / t for t in copied["times"]]
             for name, group in turns:
+                if group not in times:
+                    continue
                 time.sleep(PAUSE_S)
-                got = self.competitors[name].ask("time", group=group, seconds=o.seconds)
-                times[group] += got["times"]
-        for one in self.competitors.values():
-            one.ask("drop")
-        row |= {"peak_flop_per_s": max(peaks), "copy_bytes_per_s": max(copies)}
-        row["limit_s"] = max(case.flop / max(peaks), case.bytes / max(copies))
-        return _finish(row, times)
+                try:
+                    got = self.competitors[name].ask(
+                        "time", group=group, seconds=self.options.seconds
+                    )
+                    times[group] += got["times"]
+                except Failure as why:
+                    row["failed"][group] = str(why)
+                    del times[group]
+        return times, peaks, copies
 
     def _load(self, case: Case, row: Row) -> list[tuple[str, str]]:
         """Prepare the case everywhere; who takes turns, as (process, group)."""
@@ -184,14 +201,14 @@ def line(row: Row) -> str:
 
 
 def select(found: list[Case], wanted: str) -> list[Case]:
-    """The cases whose names contain any of the substrings, between semicolons or at commas.
+    """The cases whose names contain the text, else those with any of its parts between commas.
 
-    Names contain commas: a wanted text that contains a semicolon is divided there only.
+    Names have commas themselves; semicolons divide a text that means several of those.
     """
     if not wanted:
         return found
     parts = [p for p in wanted.split(";" if ";" in wanted else ",") if p]
-    whole = [c for c in found if c.name == wanted or wanted in c.name]
+    whole = [c for c in found if wanted in c.name]
     return whole or [c for c in found if any(p in c.name for p in parts)]
 
 

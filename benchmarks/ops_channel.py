@@ -164,19 +164,26 @@ def _describe(error: Exception) -> str:
 
 
 class Competitor:
-    """One competitor's process, as the comparison sees it. `name`: what the table calls it."""
+    """One competitor's process, as the comparison sees it. `name`: what the table calls it.
+
+    It is started when first asked, and again when it has died.
+    """
 
     def __init__(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         self.name = name
-        self._process = subprocess.Popen(
-            [sys.executable, *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **environment},
-        )
+        self._command = [sys.executable, *command]
+        self._environment = {**os.environ, **environment}
+        self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, op: str, **more: Any) -> protocol.Message:
         """The reply to a request; Failure with the other side's reason where there is none."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environment,
+            )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         reply = None
@@ -184,14 +191,17 @@ class Competitor:
             protocol.write(self._process.stdin.fileno(), {"op": op, **more})
             reply = protocol.read(self._process.stdout.fileno())
         if reply is None:
-            raise Failure(f"{self.name}: its process ended with {self._process.wait()}")
+            raise Failure(f"{self.name}: its process ended with status {self.close()}")
         if "error" in reply:
             raise Failure(f"{self.name}: {reply['error']}")
         return reply
 
-    def close(self) -> None:
-        """Let the process end."""
-        for pipe in (self._process.stdin, self._process.stdout):
+    def close(self) -> int:
+        """Let the process end; its status."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             pipe.close()
-        self._process.wait()
+        return process.wait()

@@ -1,0 +1,134 @@
+"""Our side of the operator benchmark: functions from the auto-scheduler, in a process of their own.
+
+    python -m benchmarks.ops_ours --records FILE [--threads 2]
+    python -m benchmarks.ops_ours --records FILE --tune CASE --trials N [--batch B] [--small]
+
+The first form serves benchmarks.ops with two groups of each case: `untuned`, what the shipped model
+chooses without any measurement, and `tuned`, the best schedule in the records, if there is one.
+The second searches; measurements of the case that are in the file already count as trials done.
+Constant weights are laid out beforehand as a schedule wants them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ops_channel import Way, serve_cases
+from benchmarks.ops_reference import Array
+from benchmarks.ops_suite import Case, cases, small_cases
+
+TARGET = "llvm"
+
+
+def task_of(case: Case) -> Any:
+    """The search task of a case, with constants laid out ahead of time."""
+    from tilewright import auto_scheduler
+
+    auto_scheduler.register_workload(case.func, override=True)
+    option = auto_scheduler.LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+    return auto_scheduler.SearchTask(
+        func=case.func, args=case.args, target=TARGET, layout_rewrite_option=option
+    )
+
+
+def _way(case: Case, task: Any, inputs: list[Array], state: Any) -> Way:
+    """The function of a closed state, on arrays that are laid out as it wants them."""
+    import tilewright
+    from tilewright.auto_scheduler.transform import apply_state
+
+    sch, args, rearranged = apply_state(state, int(task.layout_rewrite_option))
+    arrays = [*inputs, np.zeros(case.shapes()[-1], np.float32)]
+    for one in rearranged:
+        if one.index not in case.constants:
+            raise ValueError(f"argument {one.index} of {case.name} is no constant")
+        arrays[one.index] = one.apply(arrays[one.index])
+    own = [tilewright.nd.array(x) for x in arrays]
+    call = tilewright.build(sch, args, task.target, name="kernel").prepare(*own)
+    return call, own[-1].numpy
+
+
+def _untuned(case: Case, inputs: list[Array]) -> Way:
+    from tilewright import auto_scheduler
+    from tilewright.auto_scheduler.search import tune
+
+    task = task_of(case)
+    state = tune(task, auto_scheduler.TuningOptions(num_measure_trials=0, verbose=0))
+    return _way(case, task, inputs, state)
+
+
+def _tuned(case: Case, inputs: list[Array], records: str) -> Way:
+    task = task_of(case)
+    return _way(case, task, inputs, task.best_state(records))
+
+
+def measured(task: Any, records: str) -> int:
+    """How many measurements of a task the records hold."""
+    from tilewright import auto_scheduler
+
+    if not Path(records).exists():
+        return 0
+    key = task.workload_key
+    found = auto_scheduler.load_records(records)
+    return sum(given.task.workload_key == key for given, _ in found)
+
+
+def search(case: Case, trials: int, records: str) -> None:
+    """Measure up to `trials` candidates of a case, with those already recorded."""
+    from tilewright import auto_scheduler
+
+    task = task_of(case)
+    done = measured(task, records)
+    if done >= trials:
+        return
+    given = auto_scheduler.PreloadMeasuredStates(records) if done else None
+    policy = auto_scheduler.SketchPolicy(
+        task, init_search_callbacks=[given] if given else None, verbose=0
+    )
+    options = auto_scheduler.TuningOptions(
+        num_measure_trials=trials - done,
+        measure_callbacks=[auto_scheduler.RecordToFile(records)],
+        verbose=0,
+    )
+    task.tune(options, search_policy=policy)
+
+
+def prepare(records: str) -> Callable[[Case, list[Array]], dict[str, Callable[[], Way]]]:
+    """The ways of a case; `tuned` only where the records have its task."""
+
+    def ways(case: Case, inputs: list[Array]) -> dict[str, Callable[[], Way]]:
+        made: dict[str, Callable[[], Way]] = {"untuned": partial(_untuned, case, inputs)}
+        if measured(task_of(case), records):
+            made["tuned"] = partial(_tuned, case, inputs, records)
+        return made
+
+    return ways
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", required=True)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tune", help="the name of a case")
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args()
+    from tilewright.rt.threads import set_num_threads
+
+    set_num_threads(options.threads)
+    if not options.tune:
+        serve_cases(prepare(options.records))
+        return
+    found = small_cases(options.batch) if options.small else cases(options.batch)
+    case = next(c for c in found if c.name == options.tune)
+    search(case, options.trials, options.records)
+
+
+if __name__ == "__main__":
+    main()
