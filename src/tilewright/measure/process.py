@@ -14,7 +14,6 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from . import protocol
-from .program import options_as_data
 from .protocol import Message
 
 START_SECONDS = 120.0
@@ -24,14 +23,16 @@ _TAIL = 2000
 class WorkerProcess:
     """A child `python -m tilewright.measure.worker`; one request at a time.
 
-    It starts at once and is `ready` when it has answered its first request, which sends it the
-    options that are set here. `deadline` (of time.monotonic) is when the present request has to be
-    answered.
+    It starts at once and is `ready` when it has answered its first request. `memory`: the bytes it
+    may use (0: no limit). `deadline` (of time.monotonic) is when the present request has to be
+    answered, `allowed` seconds after it was sent. `held`: the candidates that it has built.
     """
 
-    __slots__ = ("_errors", "_process", "_reader", "deadline", "held", "job", "ready", "replies")
+    __slots__ = (
+        "_errors", "_process", "_reader", "allowed", "deadline", "held", "job", "ready", "replies",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int = 0) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the worker ends
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tilewright.measure.worker"],
@@ -47,7 +48,7 @@ class WorkerProcess:
         self.job: int | None = None
         self.held: set[int] = set()
         self.deadline = float("inf")
-        self.send({"op": "set", "options": options_as_data()}, None, START_SECONDS)
+        self.send({"op": "set", "memory": memory}, None, START_SECONDS)
 
     @property
     def fd(self) -> int:
@@ -66,8 +67,12 @@ class WorkerProcess:
     def send(self, request: Message, job: int | None, seconds: float) -> None:
         """Send a request that has to be answered within `seconds`. A worker that has died is
         noticed by the next `receive`."""
-        self.job = job
+        self.job, self.allowed = job, seconds
         self.deadline = time.monotonic() + seconds
+        self.tell(request)
+
+    def tell(self, request: Message) -> None:
+        """Send a request whose answer nobody waits for."""
         assert self._process.stdin is not None
         try:
             protocol.write(self._process.stdin.fileno(), request)
@@ -80,6 +85,8 @@ class WorkerProcess:
         if not data:
             return False
         for message in self._reader.feed(data):
+            if message["op"] == "drop":
+                continue
             self.ready = True
             self.job, self.deadline = None, float("inf")
             if message["op"] != "set":

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtype import parse
 from ..base.errors import TilewrightError
-from ..interp.te_bound import te_eval_bound
 from ..rt.array import array
 from ..rt.device import Device, device
 from ..rt.function import Function
 from ..rt.module import Module
 from ..rt.signature import ArgInfo
-from ..tensor import serial
+from ..rt.timing import stopwatch
 from .protocol import Message
+from .reference import Problem, Wrong, places, random_array, require_close, text_of
+from .repeats import Best, repetitions
 
 SLOW = 2.5
 """How many times slower than the best a first run has to be for the candidate to be given up."""
@@ -26,39 +26,38 @@ _NOISE = 1e-3  # seconds below which a first run says too little
 _HOPELESS = 20.0  # not even a second run is needed
 
 
-class Wrong(TilewrightError):
-    """A candidate computed something else than its tensors say."""
-
-
 class Bench:
     """Runs candidates on random data, which candidates of the same arguments share."""
 
-    __slots__ = ("_arrays", "_references")
+    __slots__ = ("_arrays", "_problem")
 
     def __init__(self) -> None:
         self._arrays: dict[Any, list[Any]] = {}
-        self._references: dict[str, list[tuple[int, Any, Any]]] = {}
+        self._problem: Problem | None = None
 
     def run(self, module: Module, program: Mapping[str, Any], how: Mapping[str, Any]) -> Message:
         """Costs (seconds a run, one for each repetition) and whether the timing was cut short."""
         function = module.entry_func
-        dev = device(module.target.kind.name)
-        args = self._arguments(function, dev)
-        once = _first_runs(module, function, args, dev, how["best"])
+        dev = device(module.target.kind.name, int(how.get("device", 0)))
+        best = None if how["best"] is None else Best(*how["best"])
+        where: list[Any] = []
         if how["check"]:
-            self._check(function, args, program)
+            problem, where = self._problem_of(program), places(program)
+            args = _placed(problem, function, where, dev)
+        else:
+            args = self._arguments(function, dev)
+        once = _first_runs(module, function, args, dev, best)
+        if how["check"]:
+            _check(self._problem_of(program), function, where, args)
         if once is not None:
             return {"costs": [once], "early": True}
-        timer = module.time_evaluator(
-            function.name,
-            dev,
-            number=how["number"],
-            repeat=how["repeat"],
-            min_repeat_ms=how["min_repeat_ms"],
-            cooldown_interval_ms=how["cooldown_ms"],
-            cache_flush_bytes=how["flush_bytes"],
-        )
-        return {"costs": list(timer(*args).results), "early": False}
+        if not how.get("adaptive"):
+            return {"costs": _fixed(module, function, args, dev, how), "early": False}
+        budget = how["repeat"] * how["min_repeat_ms"] * 1e-3
+        flush, rest = how["flush_bytes"], how["cooldown_ms"] * 1e-3
+        with stopwatch(function, args, flush) as seconds:
+            costs, slow = repetitions(seconds, budget, best, flush > 0, rest)
+        return {"costs": costs, "early": slow}
 
     def _arguments(self, function: Function, dev: Device) -> list[Any]:
         infos = function.info.args
@@ -70,59 +69,65 @@ class Bench:
             found = self._arrays[key] = [_argument(a, rng, dev) for a in infos]
         return found
 
-    def _check(self, function: Function, args: list[Any], program: Mapping[str, Any]) -> None:
-        for place, value, tolerance in self._reference(args, program):
-            got = np.asarray(args[place].numpy(), dtype=np.float64)
-            off = np.abs(got - value)
-            with np.errstate(invalid="ignore"):
-                bad = ~(off <= tolerance) & ~np.isinf(tolerance) & np.isfinite(value)
-            if bad.any():
-                at = tuple(int(i) for i in np.argwhere(bad)[0])
-                name = function.info.args[place].name
-                raise Wrong(
-                    f"{name}{list(at)} is {got[at]:.9g}, its tensors say {value[at]:.9g} "
-                    f"(tolerance {tolerance[at]:.3g}); {int(bad.sum())} of {bad.size} elements "
-                    "are wrong"
-                )
+    def _problem_of(self, program: Mapping[str, Any]) -> Problem:
+        if self._problem is None or self._problem.text != text_of(program):
+            self._problem = Problem(program)
+        return self._problem
 
-    def _reference(self, args: list[Any], program: Mapping[str, Any]) -> list[tuple[int, Any, Any]]:
-        """Place, values and tolerances of each output, by the interpreter of tensors."""
-        text = program.get("tensors")
-        if text is None:
-            raise TilewrightError(
-                "check_correctness needs the computation as data, and a part of this one has no "
-                "such form; measure without check_correctness"
-            )
-        found = self._references.get(text)
-        if found is None:
-            self._references.clear()
-            tensors = serial.load_json(text)
-            given = tensors[: int(program["args"])]
-            inputs = [i for i, t in enumerate(given) if not t.op.input_tensors]
-            outputs = [i for i in range(len(given)) if i not in inputs]
-            feeds = {given[i]: args[i].numpy() for i in inputs}
-            values = te_eval_bound([given[i] for i in outputs], feeds)
-            found = [(i, np.float64(v), t) for i, (v, t) in zip(outputs, values)]
-            self._references[text] = found
-        return found
+
+def _fixed(
+    module: Module, function: Function, args: list[Any], dev: Device, how: Mapping[str, Any]
+) -> list[float]:
+    """As many repetitions as were asked for."""
+    timer = module.time_evaluator(
+        function.name,
+        dev,
+        number=how["number"],
+        repeat=how["repeat"],
+        min_repeat_ms=how["min_repeat_ms"],
+        cooldown_interval_ms=how["cooldown_ms"],
+        cache_flush_bytes=how["flush_bytes"],
+    )
+    return list(timer(*args).results)
+
+
+def _placed(problem: Problem, function: Function, where: list[Any], dev: Device) -> list[Any]:
+    """The data of a computation in arrays such as the candidate expects."""
+    args = []
+    for info, data, place in zip(function.info.args, problem.data, where):
+        if place is not None:
+            laid = np.zeros(_constant_shape(info), data.dtype)
+            laid.reshape(-1)[place] = data
+            data = laid
+        args.append(array(data, dev))
+    return args
+
+
+def _check(problem: Problem, function: Function, where: list[Any], args: list[Any]) -> None:
+    for place, value, tolerance in problem.expected():
+        got = args[place].numpy()
+        if where[place] is not None:
+            got = got.reshape(-1)[where[place]]
+        require_close(function.info.args[place].name, got, value, tolerance)
 
 
 def _first_runs(
-    module: Module, function: Function, args: list[Any], dev: Device, best: float | None
+    module: Module, function: Function, args: list[Any], dev: Device, best: Best | None
 ) -> float | None:
     """Run a candidate for the first time; seconds of a run where it is clearly slower than the
     best, else None."""
     first = _timed(function, args, dev)
     if best is None:
         return None
+    limit = SLOW * best.cost
     if dev.kind == "cpu":
-        if first <= max(SLOW * best, _NOISE):
+        if first <= max(limit, _NOISE):
             return None
-        if first < _HOPELESS * best:  # the first run may have met cold memory
+        if first < _HOPELESS * best.cost:  # the first run may have met cold memory
             first = min(first, _timed(function, args, dev))
     else:  # the first launch may have compiled the kernel, and the clock is the device's
         first = module.time_evaluator(function.name, dev, number=1)(*args).median
-    return first if first > SLOW * best else None
+    return first if first > limit else None
 
 
 def _timed(function: Function, args: list[Any], dev: Device) -> float:
@@ -132,19 +137,19 @@ def _timed(function: Function, args: list[Any], dev: Device) -> float:
     return time.perf_counter() - start
 
 
-def _argument(info: ArgInfo, rng: np.random.Generator, dev: Device) -> Any:
-    if not info.is_array:
-        return 1
+def _constant_shape(info: ArgInfo) -> tuple[int, ...]:
     if not all(isinstance(d, int) for d in info.shape):
         raise TilewrightError(
             f"argument {info.name} has a shape that is not constant, {info.shape}: measuring needs "
             "constant shapes"
         )
-    shape = tuple(int(d) for d in info.shape if isinstance(d, int))
-    kind = parse(info.dtype)
-    values: Any
-    if kind.is_float:
-        values = rng.uniform(-1.0, 1.0, shape)
-    else:
-        values = rng.integers(0, 2, shape)  # small: they may be used as indices
-    return array(values.astype(kind.numpy), dev)
+    return tuple(int(d) for d in info.shape if isinstance(d, int))
+
+
+def _argument(info: ArgInfo, rng: np.random.Generator, dev: Device) -> Any:
+    if not info.is_array:
+        return 1
+    return array(random_array(_constant_shape(info), info.dtype, rng), dev)
+
+
+__all__ = ["SLOW", "Bench", "Wrong"]

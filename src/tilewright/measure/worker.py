@@ -5,8 +5,8 @@
 Reads requests from its standard input and writes replies to its standard output (see `protocol`);
 what the code that it runs prints goes to standard error. Requests, by "op":
 
-    set    options: of base.config, by name                    -> {}
-    build  id, program: see `program`                          -> {seconds}
+    set    memory: bytes that it may use                       -> {}
+    build  id, program: see `program`, options: by name        -> {seconds}
     run    id, and how to time it: see `runner.Timing`         -> {costs, early, seconds}
     drop   id                                                  -> {}
 
@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..base import config
@@ -47,11 +48,21 @@ class Failed(Exception):
 class Worker:
     """What the worker keeps between requests: built candidates, and arrays to run them on."""
 
-    __slots__ = ("bench", "built")
+    __slots__ = ("bench", "built", "options")
 
     def __init__(self) -> None:
         self.bench = Bench()
         self.built: dict[int, tuple[Module, Mapping[str, Any]]] = {}
+        self.options: dict[str, Any] = {}
+
+    def use(self, options: dict[str, Any]) -> None:
+        """Have just these options differ from their defaults."""
+        if options != self.options:
+            for name in self.options:
+                config.set_option(name, None)
+            self.options = options
+            for name, value in options.items():
+                config.set_option(name, value)
 
     def answer(self, request: Message) -> Message:
         reply: Message = {"op": request.get("op"), "id": request.get("id")}
@@ -70,15 +81,30 @@ class Worker:
 
 
 def _set(worker: Worker, request: Message) -> Message:
-    for name, value in request["options"].items():
-        config.set_option(name, value)
     # thousands of candidates would push out of the compile cache what is worth keeping
     config.set_option("cache", False)
+    _limit_memory(int(request.get("memory", 0)))
     return {}
+
+
+def _limit_memory(size: int) -> None:
+    """Let this process fail before the machine runs out of memory, or else be the first to go.
+
+    The limit is on data, not on addresses, of which drivers of devices reserve far more than the
+    machine has.
+    """
+    if size > 0:
+        import resource
+
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def _build(worker: Worker, request: Message) -> Message:
     program = request["program"]
+    worker.use(request.get("options", {}))
     on_host = program["target"]["kind"] in ("llvm", "c")
     compiling = No.COMPILE_HOST if on_host else No.COMPILE_DEVICE
     try:

@@ -77,7 +77,7 @@ def evaluate(
         raise TilewrightError(
             f"number ({number!r}) and repeat ({repeat!r}) have to be at least 1, and integers"
         )
-    with _clock(function, args, cache_flush_bytes) as clock:
+    with stopwatch(function, args, cache_flush_bytes) as clock:
         return _measure(
             clock,
             number,
@@ -120,8 +120,9 @@ def _measure(
 
 
 @contextmanager
-def _clock(function: Function, args: Sequence[Any], flush_bytes: int) -> Iterator[_Clock]:
-    """What times runs of a function that has run once, for the body of a `with`."""
+def stopwatch(function: Function, args: Sequence[Any], flush_bytes: int) -> Iterator[_Clock]:
+    """What times runs of a function that has run once, for the body of a `with`: number of runs ->
+    seconds of all of them, each time after writing a memory of `flush_bytes`. See `evaluate`."""
     if not function.info.device:
         function.prepare(*args)()
         yield _host_clock(function.prepare_raw(*args), flush_bytes)

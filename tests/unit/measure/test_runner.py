@@ -227,7 +227,7 @@ def test_workers_end_with_the_search() -> None:
     measurer = Measurer(Timing(**FAST))
     running = measurer.measure([product(2), product(4)])
     next(running)
-    (worker,) = measurer._workers
+    (worker,) = measurer._pool.workers
     pid = worker._process.pid
     running.close()
     measurer.close()
@@ -292,10 +292,10 @@ from test_runner import FAST, Measurer, Timing, calls
 import threading, time
 measurer = Measurer(Timing(**{**FAST, "run_timeout": 600.0}))
 threading.Thread(target=lambda: list(measurer.measure([calls("pause")])), daemon=True).start()
-while 0 not in measurer._seconds:  # not built yet
+while 0 not in measurer._pool.seconds:  # not built yet
     time.sleep(0.05)
 time.sleep(0.2)
-print(measurer._workers[0]._process.pid, flush=True)
+print(measurer._pool.workers[0]._process.pid, flush=True)
 time.sleep(600)
 """
     here = str(Path(__file__).parent)

@@ -1,0 +1,119 @@
+"""What a candidate's results have to be: its tensors evaluated by the interpreter on the same data.
+
+A schedule may lay an argument out anew (layout rewriting): the data are those of the tensors, only
+their places in the array that the candidate is given differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from ..interp.te_bound import te_eval_bound
+from ..interp.te_eval import te_eval
+from ..loopir.expr import const, const_int
+from ..loopir.subst import substitute
+from ..tensor import serial
+from ..tensor.compute import compute
+from ..tensor.tensor import Tensor
+from .program import load_schedule
+
+Array = Any
+
+
+class Wrong(TilewrightError):
+    """A candidate computed something else than its tensors say."""
+
+
+class Problem:
+    """The arguments of a computation, random data for them, and the results on these.
+
+    The interpreter works once for all candidates of the computation.
+    """
+
+    __slots__ = ("_expected", "args", "data", "text")
+
+    def __init__(self, program: Mapping[str, Any]) -> None:
+        self.text = text_of(program)
+        tensors = serial.load_json(self.text)
+        self.args: list[Tensor] = tensors[: int(program["args"])]
+        rng = np.random.default_rng(0)
+        self.data = [random_array(_shape(t), t.dtype, rng) for t in self.args]
+        self._expected: list[tuple[int, Array, Array]] | None = None
+
+    def expected(self) -> list[tuple[int, Array, Array]]:
+        """Place among the arguments, values and tolerances of each output."""
+        if self._expected is None:
+            inputs = [i for i, t in enumerate(self.args) if not t.op.input_tensors]
+            outputs = [i for i in range(len(self.args)) if i not in inputs]
+            feeds = {self.args[i]: self.data[i] for i in inputs}
+            values = te_eval_bound([self.args[i] for i in outputs], feeds)
+            self._expected = [(i, np.float64(v), t) for i, (v, t) in zip(outputs, values)]
+        return self._expected
+
+
+def require_close(name: str, got: Array, expected: Array, tolerance: Array) -> None:
+    """Wrong where an output is not within its tolerance."""
+    got = np.asarray(got, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        off = np.abs(got - expected)
+        bad = ~(off <= tolerance) & ~np.isinf(tolerance) & np.isfinite(expected)
+    if bad.any():
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise Wrong(
+            f"{name}{list(at)} is {got[at]:.9g}, its tensors say {expected[at]:.9g} "
+            f"(tolerance {tolerance[at]:.3g}); {int(bad.sum())} of {bad.size} elements "
+            "are wrong"
+        )
+
+
+def text_of(program: Mapping[str, Any]) -> str:
+    """A candidate's tensors as text; equal texts are the same computation."""
+    text = program.get("tensors")
+    if text is None:
+        raise TilewrightError(
+            "check_correctness needs the computation as data, and a part of this one has no "
+            "such form; measure without check_correctness"
+        )
+    return str(text)
+
+
+def places(program: Mapping[str, Any]) -> list[Array | None]:
+    """For each argument, where in its array each element lies; None where that is as ever."""
+    if "transform_layout" not in program.get("trace", ""):
+        return [None] * int(program["args"])
+    args, sch = load_schedule(program)
+    layouts = [sch.find(t).layout for t in args]
+    return [None if x is None else _places(t, x) for t, x in zip(args, layouts)]
+
+
+def _places(t: Tensor, layout: Any) -> Array:
+    def offset(*indices: Any) -> Any:
+        table = dict(zip(layout.variables, indices))
+        result: Any = const(0, "int32")
+        for e, extent in zip(layout.forward, layout.extents):
+            result = result * extent + substitute(e, table)
+        return result
+
+    return te_eval(compute(t.shape, offset, name="places"), {})
+
+
+def random_array(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> Array:
+    """Floats in [-1, 1); 0 and 1 of other types, since they may be used as indices."""
+    kind = parse(dtype)
+    values: Any = rng.uniform(-1.0, 1.0, shape) if kind.is_float else rng.integers(0, 2, shape)
+    return values.astype(kind.numpy)
+
+
+def _shape(t: Tensor) -> tuple[int, ...]:
+    shape = [const_int(d) for d in t.shape]
+    if None in shape:
+        raise TilewrightError(
+            f"argument {t.op.name} has a shape that is not constant, {t.shape}: measuring needs "
+            "constant shapes"
+        )
+    return tuple(d for d in shape if d is not None)

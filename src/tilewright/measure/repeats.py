@@ -1,0 +1,72 @@
+"""How often a candidate is run: seldom where it is clearly slow, more where it may be the best.
+
+A repetition is as many runs as take a twentieth of the time that a leader is given. Repetitions are
+added until it is clear on which side of the best the candidate is, or that time is spent.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .result import cost_of, noise_of, undisturbed
+
+REPETITIONS = 20
+"""Of a candidate that may be the best; each takes this part of the time it is given."""
+
+_FEWEST = 3  # also of a candidate one run of which takes all the time
+_ENOUGH = 5  # of the first candidate, with no best to compare to
+_QUIET = 0.02  # noise below which more repetitions say nothing new
+# after so many repetitions, a candidate slower than this multiple of the best is given up
+_STEPS = {1: 2.5, 2: 1.5, 4: 1.15, 8: 1.04}
+_LEADING = 8  # repetitions after which a candidate clearly ahead of the best is believed
+
+
+class Best(NamedTuple):
+    """The best so far: seconds of a run, and the noise of its measurement."""
+
+    cost: float
+    noise: float = 0.0
+
+
+def repetitions(
+    seconds: Callable[[int], float],
+    budget: float,
+    best: Best | None,
+    cold: bool = False,
+    cooldown: float = 0.0,
+) -> tuple[list[float], bool]:
+    """Seconds of a run in each repetition, and whether slowness ended them early.
+
+    `seconds`: number of runs -> seconds they take. `budget`: seconds of runs for a leader. `cold`:
+    one run a repetition, since a second would find warm caches. `cooldown`: seconds of rest between
+    repetitions.
+    """
+    once = seconds(1)
+    number = 1 if cold else max(1, round(budget / REPETITIONS / once)) if once > 0 else 1 << 10
+    most = min(REPETITIONS, max(_FEWEST, math.ceil(budget / max(once * number, 1e-9))))
+    costs = [once] if number == 1 else []
+    while len(costs) < most:
+        if costs and _is_settled(costs, best):
+            break
+        if cooldown > 0:
+            time.sleep(cooldown)
+        costs.append(seconds(number) / number)
+    return costs, best is not None and _is_slow(costs, best)
+
+
+def _is_settled(costs: list[float], best: Best | None) -> bool:
+    """Whether further repetitions would change nothing."""
+    if best is None:
+        return len(costs) >= _ENOUGH and noise_of(costs) <= _QUIET
+    if _is_slow(costs, best):
+        return True
+    return len(costs) >= _LEADING and undisturbed(costs)[-1] < best.cost
+
+
+def _is_slow(costs: list[float], best: Best) -> bool:
+    """Whether a candidate is slower than the best by more than so few repetitions may err."""
+    factor = min((f for n, f in _STEPS.items() if n <= len(costs)), default=math.inf)
+    return cost_of(costs) > best.cost * (factor + noise_of(costs) + best.noise)
