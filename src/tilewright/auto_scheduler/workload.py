@@ -7,6 +7,7 @@ of measurements speak of computations by such keys.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import threading
@@ -111,10 +112,14 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
     function = _functions.get(name)
     if function is None:
         raise _unknown(name)
+    values = [_live(a) for a in args]
     try:
-        result = function(*map(_live, args))
+        inspect.signature(function).bind(*values)
     except TypeError as error:
-        raise TilewrightError(f"workload {workload_key}: {error}") from error
+        raise TilewrightError(
+            f"workload {workload_key}: {_place(function)} does not take these arguments: {error}"
+        ) from None
+    result = function(*values)
     tensors = list(result) if isinstance(result, (list, tuple)) else [result]
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise TilewrightError(

@@ -1,0 +1,53 @@
+"""Limits of devices, by target."""
+
+import dataclasses
+
+import pytest
+
+from tilewright.auto_scheduler.hardware import HardwareParams
+from tilewright.base.errors import TilewrightError
+from tilewright.rt.threads import num_threads, set_num_threads
+from tilewright.target.target import Target
+
+ANY = 2**31 - 1
+
+
+def test_cpus():
+    before = num_threads()
+    try:
+        set_num_threads(3)
+        assert dataclasses.astuple(HardwareParams.of("llvm")) == (3, 64, 64, 0, 0, 0, 0, 0)
+        assert HardwareParams() == HardwareParams.of(Target("llvm")) == HardwareParams.of("c")
+    finally:
+        set_num_threads(before)
+    assert HardwareParams.of("llvm -num-cores=36").num_cores == 36
+
+
+def test_devices():
+    cuda = HardwareParams.of("cuda -arch=sm_80 -max_shared_memory_per_block=65536")
+    assert dataclasses.astuple(cuda) == (-1, 16, 64, 65536, ANY, 1024, 8, 32)
+    mali = HardwareParams.of("opencl -device=mali")
+    assert dataclasses.astuple(mali) == (-1, 16, 64, 32768, ANY, 256, 1, 1)
+    opencl = HardwareParams.of("opencl -thread_warp_size=16 -max_num_threads=512")
+    assert dataclasses.astuple(opencl)[5:] == (512, 4, 16)
+
+
+def test_what_is_given_counts():
+    params = HardwareParams(4, 32, 128)
+    assert dataclasses.astuple(params) == (4, 32, 128, 0, 0, 0, 0, 0)
+    params = HardwareParams(warp_size=64, target="cuda")
+    assert (params.warp_size, params.max_threads_per_block) == (64, 1024)
+    assert dataclasses.astuple(HardwareParams(-1, 16, 64, 1, 2, 3, 4, 5))[3:] == (1, 2, 3, 4, 5)
+
+
+def test_values():
+    params = HardwareParams(4, 32, 64)
+    assert params == HardwareParams(4, 32, 64) and hash(params) == hash(HardwareParams(4, 32, 64))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        params.num_cores = 2
+    assert "num_cores: 4" in str(params)
+    for wrong in (-2, 1.5, "4", True):
+        with pytest.raises(TilewrightError, match="num_cores is a whole number"):
+            HardwareParams(num_cores=wrong)
+    with pytest.raises(TilewrightError, match="warp_size is a whole number"):
+        HardwareParams(warp_size=-1)
