@@ -176,7 +176,7 @@ def test_errors_of_the_function_itself_pass_through():
         raise TypeError(f"cannot be made for {n}")
 
     W.register_workload("broken", broken)
-    with pytest.raises(TypeError, match="^cannot be made for 3$"):
+    with pytest.raises(TypeError, match=r"^cannot be made for 3$"):
         W.workload_key_to_tensors('["broken", 3]')
 
 
