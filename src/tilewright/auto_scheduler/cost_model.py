@@ -176,10 +176,8 @@ class XGBModel(CostModel):
         self._forest = self.fit_rows(rows, _join([s.offsets for s, _, _ in parts]), labels, weights)
         self._trained_on = count
         if self.verbose_warmup > 0:
-            _log.info(
-                "cost model: %d measurements, %d trees, error on the newest before training %.4f",
-                count, self._forest.trees, self.error,
-            )  # fmt: skip
+            text = "cost model: %d measurements, %d trees, error on the newest before training %.4f"
+            _log.info(text, count, self._forest.trees, self.error)
 
     def fit(
         self,

@@ -26,17 +26,27 @@ def unit_slope(
     beta: float,
     window: int,
     similar_seconds: float = math.inf,
+    optimism: float = 1.0,
 ) -> float:
     """The estimated dg/dt of a task, at most 0, in seconds a unit.
 
     `history`: its least seconds after each of its units so far. `alpha`: the share of the backward
-    difference over `window` units; the rest is the promise ahead: the best of "another 1/t of it
-    could go" and, `beta` times `similar_seconds`, "similar tasks run at such a rate already".
+    difference over `window` units; the rest is the promise ahead: the better of "t more units
+    could bring it all down", a t-th of it each, and, `beta` times `similar_seconds`, "similar
+    tasks run at such a rate already".
+
+    `optimism` below 1 holds the first promise back: t more units bring what t units like those of
+    the last half brought, and that share of the seconds besides. Else a task that takes long but
+    has converged is searched while others could gain (benchmarks/task_scheduler.py).
     """
     units, now = len(history), history[-1]
     back = min(window, units - 1)
     behind = (now - history[-1 - back]) / back if back > 0 else 0.0
-    ahead = min(now - now / units, beta * similar_seconds) - now
+    hoped = now
+    if units > 1:
+        half = max(units // 2 - 1, 0)
+        hoped = min(now, 2 * (history[half] - now) + optimism * now)
+    ahead = min(now - hoped / units, beta * similar_seconds) - now
     return alpha * behind + (1 - alpha) * ahead
 
 

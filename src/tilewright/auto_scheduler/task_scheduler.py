@@ -35,7 +35,7 @@ class TaskScheduler:
     "round-robin". `load_model_file`: a cost model to begin with; `load_log_file`: records to go on
     from (a file, or pairs of `MeasureInput` and `MeasureResult`). `alpha`, `beta`,
     `backward_window_size`: of the gradient; `gamma` has no effect, as in TVM. `callbacks`: a live
-    table if None.
+    table if None. `optimism`: of the gradient, see `slope.unit_slope`; 1 is the paper's formula.
 
     While it works: `ct` measurements so far, `best_ct` of them when the objective was last lowered
     to `best_score`; by task `task_cts` units, `task_trials` measurements, `best_costs` in seconds
@@ -60,6 +60,8 @@ class TaskScheduler:
         gamma: float = 0.5,
         backward_window_size: int = 3,
         callbacks: Sequence[TaskSchedulerCallback] | None = None,
+        *,
+        optimism: float = 0.2,
     ) -> None:
         count = len(tasks)
         weights = [1.0] * count if task_weights is None else [float(w) for w in task_weights]
@@ -69,9 +71,12 @@ class TaskScheduler:
         self.objective_func: Objective = objective_func or self._weighted_sum
         self.strategy = strategy
         self.load_model_file = load_model_file
+        if load_log_file is not None and not isinstance(load_log_file, (str, Path)):
+            load_log_file = list(load_log_file)  # read here and by each task's search
         self.load_log_file = load_log_file
         self.alpha, self.beta, self.gamma = alpha, beta, gamma
         self.backward_window_size = backward_window_size
+        self.optimism = optimism
         self.callbacks = callbacks
         self.num_measures_per_round = 0
         self.flop_cts = [float(t.compute_dag.flop_ct) for t in tasks]
@@ -107,16 +112,23 @@ class TaskScheduler:
         self._reset()
         self.num_measures_per_round = min(tune_option.num_measures_per_round, share)
         self._restore()
-        policies = self._policies(tune_option, search_policy, search_policy_params or {},
-                                  adaptive_training)  # fmt: skip
+        policies = self._policies(
+            tune_option, search_policy, search_policy_params or {}, adaptive_training
+        )
         if measurer is None:
             measurer = make_measurer(tune_option)
         callbacks = self.callbacks
         if callbacks is None:
             callbacks = [PrintTableInfo()] if tune_option.verbose else []
         try:
-            self._rounds(trials, tune_option.early_stopping, per_task_early_stopping,
-                         policies, measurer, callbacks)  # fmt: skip
+            self._rounds(
+                trials,
+                tune_option.early_stopping,
+                per_task_early_stopping,
+                policies,
+                measurer,
+                callbacks,
+            )
         finally:
             for callback in callbacks:
                 callback.end_tune(self)
@@ -177,8 +189,9 @@ class TaskScheduler:
     def _after(self, last: int) -> int:
         """The next task that is not dead."""
         count = len(self.tasks)
-        return next(i % count for i in range(last + 1, last + 1 + count)
-                    if i % count not in self.dead_tasks)  # fmt: skip
+        return next(
+            i % count for i in range(last + 1, last + 1 + count) if i % count not in self.dead_tasks
+        )
 
     def _steepest(self, live: Sequence[int]) -> int:
         """The task whose next unit promises most; the one of fewest units where none promises
@@ -207,7 +220,9 @@ class TaskScheduler:
             known = [c for c in history if c < UNKNOWN_COST]
             units = [known[0]] * (len(history) - len(known)) + known
             similar = self.groups.seconds_at_best_rate(task, self.flop_cts, costs)
-            slope = unit_slope(units, self.alpha, self.beta, self.backward_window_size, similar)
+            slope = unit_slope(
+                units, self.alpha, self.beta, self.backward_window_size, similar, self.optimism
+            )
             found.append(outer[task] * slope)
         return found
 
