@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import config
-from ..base.errors import ScheduleError, TilewrightError
+from ..base.errors import TilewrightError
 from ..driver.build_module import build, build_lowered
 from ..driver.lower import lower
 from ..driver.prepare import prepare
@@ -50,12 +50,13 @@ def describe(sch: Schedule, args: Sequence[Any], target: Target) -> Message:
             return {**data, "target": target.export()}
     with target:
         module = lower(sch, args, name=NAME)
+    data = tensors_as_data(args, _outputs(sch)) or {}
     # users' rules live in this process
     if target.kind.name == "llvm":
         module = IRModule({k: prepare(f, target) for k, f in module.functions.items()})
     elif user_rules(kinds):
-        return {"archive": _as_archive(module, target), "target": target.export()}
-    return {"ir": loop_serial.save_json(module), "target": target.export()}
+        return {**data, "archive": _as_archive(module, target), "target": target.export()}
+    return {**data, "ir": loop_serial.save_json(module), "target": target.export()}
 
 
 def _as_archive(module: IRModule, target: Target) -> str:
@@ -68,15 +69,27 @@ def _as_archive(module: IRModule, target: Target) -> str:
 
 def _as_trace(sch: Schedule, args: Sequence[Any]) -> Message | None:
     """The candidate as tensors and a trace; None where some part of it is no data."""
+    data = tensors_as_data(args, _outputs(sch))
+    try:
+        return None if data is None else {**data, "trace": sch.save_json()}
+    except TilewrightError:
+        return None
+
+
+def _outputs(sch: Schedule) -> list[Tensor]:
+    return [sch.by_id[i].origin_op.output(0) for i in sch.output_ids]
+
+
+def tensors_as_data(args: Sequence[Any], outputs: Sequence[Tensor]) -> Message | None:
+    """A computation: the tensors that are its arguments, and its results; None where a part of it
+    is no data."""
     if not all(isinstance(a, Tensor) for a in args):
         return None
-    outputs = [sch.by_id[i].origin_op.output(0) for i in sch.output_ids]
     try:
-        trace = sch.save_json()
-        tensors = tensor_serial.save_json([*args, *outputs])
-    except (ScheduleError, TilewrightError):
+        text = tensor_serial.save_json([*args, *outputs])
+    except TilewrightError:
         return None
-    return {"tensors": tensors, "trace": trace, "args": len(args)}
+    return {"tensors": text, "args": len(args)}
 
 
 def construct(data: Mapping[str, Any]) -> Module:

@@ -6,7 +6,8 @@ their places in the array that the candidate is given differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Problem:
     def __init__(self, program: Mapping[str, Any]) -> None:
         self.text = text_of(program)
         tensors = serial.load_json(self.text)
-        self.args: list[Tensor] = tensors[: int(program["args"])]
+        self.args: list[Tensor] = tensors[: int(program.get("reference", program)["args"])]
         rng = np.random.default_rng(0)
         self.data = [random_array(_shape(t), t.dtype, rng) for t in self.args]
         self._expected: list[tuple[int, Array, Array]] | None = None
@@ -72,8 +73,9 @@ def require_close(name: str, got: Array, expected: Array, tolerance: Array) -> N
 
 
 def text_of(program: Mapping[str, Any]) -> str:
-    """A candidate's tensors as text; equal texts are the same computation."""
-    text = program.get("tensors")
+    """The tensors that a candidate has to compute, as text; equal texts are the same
+    computation."""
+    text = program.get("reference", program).get("tensors")
     if text is None:
         raise TilewrightError(
             "check_correctness needs the computation as data, and a part of this one has no "
@@ -84,14 +86,31 @@ def text_of(program: Mapping[str, Any]) -> str:
 
 def places(program: Mapping[str, Any]) -> list[Array | None]:
     """For each argument, where in its array each element lies; None where that is as ever."""
+    if "reference" in program:
+        layouts = program["reference"]["layouts"]
+        given = [layouts.get(str(n)) for n in range(int(program["reference"]["args"]))]
+        return [None if x is None else _places_in_order(*x) for x in given]
     if "transform_layout" not in program.get("trace", ""):
         return [None] * int(program["args"])
     args, sch = load_schedule(program)
-    layouts = [sch.find(t).layout for t in args]
-    return [None if x is None else _places(t, x) for t, x in zip(args, layouts)]
+    maps = [sch.find(t).layout for t in args]
+    return [None if x is None else _places_by_map(t, x) for t, x in zip(args, maps)]
 
 
-def _places(t: Tensor, layout: Any) -> Array:
+def _places_in_order(shape: Sequence[int], dims: Sequence[Sequence[int]]) -> Array:
+    """Dimensions are split into digits, which make the new dimensions in the order of `dims`, each
+    (dimension, extent); ~dimension for one that runs backwards."""
+    elements = np.arange(math.prod(shape)).reshape(shape)
+    elements = np.flip(elements, tuple({~d for d, _ in dims if d < 0}))
+    by_dim = sorted(range(len(dims)), key=lambda n: max(dims[n][0], ~dims[n][0]))
+    split = elements.reshape([dims[n][1] for n in by_dim])
+    order = split.transpose(np.argsort(by_dim)).reshape(-1)
+    result = np.empty_like(order)
+    result[order] = np.arange(len(order))
+    return result.reshape(shape)
+
+
+def _places_by_map(t: Tensor, layout: Any) -> Array:
     def offset(*indices: Any) -> Any:
         table = dict(zip(layout.variables, indices))
         result: Any = const(0, "int32")

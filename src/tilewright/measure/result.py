@@ -23,26 +23,6 @@ class MeasureErrorNo(IntEnum):
     UNKNOWN_ERROR = 8
 
 
-def undisturbed(costs: Sequence[float]) -> Sequence[float]:
-    """The faster half of the repetitions, sorted (of an odd number with the middle one).
-
-    Other programs can only add time, and on few cores they often do: measured beside one that
-    keeps a core busy, the median of a two-threaded kernel of 0.12 ms was 1.2 ms.
-    """
-    return sorted(costs)[: (len(costs) + 1) // 2]
-
-
-def cost_of(costs: Sequence[float]) -> float:
-    """Seconds of a run as repetitions tell it: the median of the faster half."""
-    return statistics.median(undisturbed(costs)) if costs else float("inf")
-
-
-def noise_of(costs: Sequence[float]) -> float:
-    """How far the faster half of the repetitions lies apart, as a share of the cost."""
-    half = undisturbed(costs)
-    return (half[-1] - half[0]) / cost_of(costs) if half and half[0] > 0 else 0.0
-
-
 @dataclass(frozen=True)
 class Measurement:
     """One candidate measured.
@@ -65,10 +45,17 @@ class Measurement:
 
     @property
     def cost(self) -> float:
-        """Seconds of a run, see `cost_of`; infinite after an error."""
-        return cost_of(self.costs) if self.ok else float("inf")
+        """Seconds of a run: the median of the repetitions, which one that other programs disturbed
+        does not shift; infinite after an error."""
+        return statistics.median(self.costs) if self.ok else float("inf")
 
     @property
     def noise(self) -> float:
-        """See `noise_of`; 0 after an error."""
-        return noise_of(self.costs) if self.ok else 0.0
+        """How far the repetitions lie apart, as a share of the cost; 0 after an error."""
+        return spread(self.costs) if self.ok else 0.0
+
+
+def spread(costs: Sequence[float]) -> float:
+    """How far repetitions lie apart, as a share of their median."""
+    middle = statistics.median(costs) if costs else 0.0
+    return (max(costs) - min(costs)) / middle if middle > 0 else 0.0
