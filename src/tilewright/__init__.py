@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "arith",
+    "auto_scheduler",
     "autotvm",
     "contrib",
     "_ffi",

@@ -90,9 +90,9 @@ def _stage(stages: Any, stage: Any, extents: Any, depth: int, lines: list[str]) 
         lines.append("  " * depth + f"{kind} {names[axis]} {size}")
         depth += 1
         for other in stages:
-            if other.attach_type == SCOPE and other.attach_ivar is axis:
-                if other.attach_stage is stage:
-                    _stage(stages, other, extents, depth, lines)
+            here = other.attach_stage is stage and other.attach_ivar is axis
+            if other.attach_type == SCOPE and here:
+                _stage(stages, other, extents, depth, lines)
     sign = "+=" if getattr(stage.op, "reduce_axis", ()) else "="
     lines.append("  " * depth + f"{stage.op.name} {sign} ...")
 

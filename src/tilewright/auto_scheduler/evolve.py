@@ -1,10 +1,10 @@
 """Evolution of candidates as array code: selection, mutation, crossover, removal of duplicates.
 
-Zheng et al., Ansor, OSDI 2020, section 5.1. A population holds, for each sketch, a matrix of columns
-(space.py); a generation is made of a few NumPy calls a sketch. Selection draws parents with a
-probability that grows with their score; mutation changes one decision; crossover takes each node's
-columns from one of two parents of the same sketch, which is always a valid program since a node's
-decisions do not depend on those of others.
+Zheng et al., Ansor, OSDI 2020, section 5.1. A population holds, for each sketch, a matrix of
+columns (space.py); a generation is made of a few NumPy calls a sketch. Selection draws parents with
+a probability that grows with their score; mutation changes one decision; crossover takes each
+node's columns from one of two parents of the same sketch, which is always a valid program since a
+node's decisions do not depend on those of others.
 """
 
 from __future__ import annotations
@@ -219,8 +219,10 @@ def mutate_unroll(space: Space, rows: Matrix, rng: np.random.Generator) -> Matri
 
 
 def mutate_location(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:
-    """Another place for one flexible stage."""
-    return _change_one(space.locations, rows, rng)
+    """Other places for the flexible stages."""
+    result = rows.copy()
+    result[:, [c.column for c in space.locations]] = space.places(len(rows), rng)
+    return result
 
 
 def mutate_parallel(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:

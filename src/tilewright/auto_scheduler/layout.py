@@ -1,9 +1,9 @@
 """The order of an operand's elements in memory that suits the loops that read it.
 
-An operand whose every dimension is read at one loop of its reader (possibly reversed or shifted) can
-be laid out in the order in which the reader's tiles run through it: dimension by dimension the loop
-was split into digits; sorted by the places of their loops, outermost first, the digits are the new
-dimensions. The innermost loop that touches the operand then walks it with stride one.
+An operand whose every dimension is read at one loop of its reader (possibly reversed or shifted)
+can be laid out in the order in which the reader's tiles run through it: dimension by dimension the
+loop was split into digits; sorted by the places of their loops, outermost first, the digits are the
+new dimensions. The innermost loop that touches the operand then walks it with stride one.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def pack_order(reader: Any, tensor: Tensor) -> PackOrder | None:
             return None
         var, sign, shift = plain
         axis = axes.get(var)
-        whole = axis is not None and const_int(axis.dom.extent) == const_int(extent)
-        if axis is None or axis in found or not whole:
+        if axis is None or axis in found or axis.dom is None:
+            return None
+        if const_int(axis.dom.extent) != const_int(extent):
             return None
         found.append(axis)
         signs.append((sign, shift))
@@ -125,7 +126,7 @@ def _plain_index(e: PrimExpr) -> tuple[Var, int, int] | None:
 
 def _digits(reader: Any, axis: IterVar, dim: int) -> list[Digit]:
     """The parts that splits made of an axis, with the places of their loops."""
-    roots = {a: a.dom.extent for a in reader.op.root_iter_vars()}
+    roots = {a: a.dom.extent for a in reader.op.root_iter_vars() if a.dom is not None}
     extent = pass_down_extents(reader.relations, roots, Analyzer())
     splits = {r.parent: r for r in reader.relations if isinstance(r, Split)}
     parts: list[IterVar] = []

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError
-from .cost_model import CostModel, RandomModel
+from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, evolve, unique
 from .measure import MeasureInput
 from .population import Candidate, Population, Scorer
+from .pretrained import default_model
+from .recognise import recognise
 from .sketch.custom import PreloadCustomSketchRule
 from .sketch.generate import CPU_RULES, generate_sketches
 from .sketch.rule import SketchRule
 from .sketch.tiling import CPU_STRUCTURE, GPU_STRUCTURE, check_structure
 from .space import Matrix, Space
 from .state import State
-from .task import SearchTask
 
 DEFAULTS: dict[str, Any] = {
     "eps_greedy": 0.05,
@@ -56,7 +57,7 @@ class SketchPolicy:
 
     def __init__(
         self,
-        task: SearchTask,
+        task: Any,
         program_cost_model: CostModel | None = None,
         params: Mapping[str, Any] | None = None,
         seed: int | None = None,
@@ -73,11 +74,7 @@ class SketchPolicy:
         self.seed = 0 if seed is None else int(seed)
         self.rng = np.random.default_rng(self.seed)
         self.verbose = verbose
-        if program_cost_model is None:
-            from .pretrained import default_model
-
-            program_cost_model = default_model(self.seed)
-        self.model: CostModel = program_cost_model
+        self.model: CostModel = program_cost_model or default_model(self.seed)
         if getattr(self.model, "featurise", self) is None:
             self.model.featurise = self._featurise  # type: ignore[attr-defined]
         self.is_gpu = task.target.kind.name != "llvm"
@@ -141,6 +138,10 @@ class SketchPolicy:
             start[origin.sketch] = np.concatenate([start[origin.sketch], origin.row[None, :]])
         found = self._evolve(start, out_size)
         return [self.state_of(c) for c in found]
+
+    def recognise(self, rows: Sequence[Any]) -> Candidate | None:
+        """The candidate of this search that has these rows, if there is one."""
+        return recognise(self.population, rows)
 
     def state_of(self, candidate: Candidate) -> State:
         """The finished state of a candidate."""
@@ -218,8 +219,6 @@ class SketchPolicy:
 
     def learn(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Take measurements in: the best state, the measured set, the model."""
-        from .cost_model import cost_of
-
         begin = time.perf_counter()
         for item, result in zip(inputs, results):
             cost = cost_of(result)

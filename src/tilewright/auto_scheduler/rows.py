@@ -1,9 +1,9 @@
 """Rows: the steps of a state, in the vocabulary of record lines, and the primitives they stand for.
 
-A row is a plain tuple (name, stage, ...). Stages are numbered as in TVM's records: by their place in
-the list of stages, inputs included; what a row inserts shifts the places behind it. Loops are numbered
-by their place among the stage's leaf loops. Each row becomes a few primitives of the schedule, whose
-own trace stays the truth; nothing here changes loops by other means.
+A row is a plain tuple (name, stage, ...). Stages are numbered as in TVM's records: by their place
+in the list of stages, inputs included; what a row inserts shifts the places behind it. Loops are
+numbered by their place among the stage's leaf loops. Each row becomes a few primitives of the
+schedule, whose own trace stays the truth; nothing here changes loops by other means.
 
     SP stage loop extent lengths inner_to_outer    split into len(lengths) + 1 loops
     FSP stage loop source_row n                    split like an earlier SP

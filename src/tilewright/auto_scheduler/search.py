@@ -7,21 +7,19 @@ from typing import Any
 from ..base.errors import TilewrightError
 from ..schedule.api import Schedule
 from ..tensor.tensor import Tensor
+from .cost_model import RandomModel
 from .measure import ProgramMeasurer, resolve_builder, resolve_runner
 from .policy import SketchPolicy
 from .state import State
-from .task import SearchTask, TuningOptions
 from .transform import apply_state
 
 
-def make_policy(task: SearchTask, given: Any, options: TuningOptions, **more: Any) -> Any:
+def make_policy(task: Any, given: Any, verbose: int, **more: Any) -> Any:
     """A policy from what users give: None or "default", or a policy."""
     if given is None or given in ("default", "sketch.xgb"):
-        return SketchPolicy(task, verbose=options.verbose, **more)
+        return SketchPolicy(task, verbose=verbose, **more)
     if given == "sketch.random":
-        from .cost_model import RandomModel
-
-        return SketchPolicy(task, RandomModel(), verbose=options.verbose, **more)
+        return SketchPolicy(task, RandomModel(), verbose=verbose, **more)
     if not hasattr(given, "search"):
         raise TilewrightError(
             f'search_policy is "default", "sketch.random" or a SketchPolicy, got {given!r}'
@@ -29,11 +27,9 @@ def make_policy(task: SearchTask, given: Any, options: TuningOptions, **more: An
     return given
 
 
-def tune(
-    task: SearchTask, options: TuningOptions, search_policy: Any = None, **more: Any
-) -> State | None:
+def tune(task: Any, options: Any, search_policy: Any = None, **more: Any) -> State | None:
     """Search for the best schedule of a task; returns the best state."""
-    policy = make_policy(task, search_policy, options, **more)
+    policy = make_policy(task, search_policy, options.verbose, **more)
     builder, runner = resolve_builder(options.builder), resolve_runner(options.runner)
     callbacks = list(options.measure_callbacks)
     with ProgramMeasurer(builder, runner, callbacks, options.verbose) as measurer:
@@ -52,12 +48,15 @@ def tune(
 
 
 def auto_schedule(
-    task: SearchTask, search_policy: Any = None, tuning_options: TuningOptions | None = None
+    task: Any, search_policy: Any = None, tuning_options: Any | None = None
 ) -> tuple[Schedule, list[Tensor]]:
     """Schedule and arguments for a task: by the shipped model alone without `tuning_options` (or
     with 0 trials), else the best of a search."""
-    options = tuning_options or TuningOptions(verbose=0)
-    best = tune(task, options, search_policy)
+    if tuning_options is None or tuning_options.num_measure_trials == 0:
+        verbose = 0 if tuning_options is None else tuning_options.verbose
+        best = make_policy(task, search_policy, verbose).best_unmeasured()
+    else:
+        best = tune(task, tuning_options, search_policy)
     if best is None:
         raise TilewrightError(f"{task} has no schedules")
     sch, args, _ = apply_state(best, int(task.layout_rewrite_option or 0))

@@ -1,4 +1,5 @@
-"""A skeleton: a sketch whose flexible stages have their places, with everything but lengths decided.
+"""A skeleton: a sketch whose flexible stages have their places, with everything but lengths
+decided.
 
 From the lengths of a candidate follow its annotations, by these rules for CPUs:
 
@@ -86,9 +87,7 @@ class Skeleton:
             unroll=unroll.column if unroll is not None else -1,
             options=unroll.values if unroll is not None else (),
             data_last=data_last,
-            tile_loops=tuple(range(last_reduce + 1, len(leaves) - int(data_last)))
-            if tiled
-            else (),
+            tile_loops=tuple(range(last_reduce + 1, len(leaves) - int(data_last))) if tiled else (),
             heavy=any(s.attach_stage is stage for s in state.live_stages),
         )
 

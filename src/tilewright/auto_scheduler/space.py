@@ -1,10 +1,10 @@
 """A sketch as columns of integers, so that thousands of candidates are one matrix.
 
-Columns of a sketch, in this order: the open lengths of every split (`Group`, one for each split loop),
-the place where each flexible stage is computed (`Choice`: inlined, at the root, or at a loop of its
-reader), how many outer loops of the output run in parallel together, and for each reduction the
-limit for unrolling. Everything else follows from these: what is vectorised, and which loops make the
-tile that is held in registers and written out in full.
+Columns of a sketch, in this order: the open lengths of every split (`Group`, one for each split
+loop), the place where each flexible stage is computed (`Choice`: inlined, at the root, or at a loop
+of its reader), how many outer loops of the output run in parallel together, and for each reduction
+the limit for unrolling. Everything else follows from these: what is vectorised, and which loops
+make the tile that is held in registers and written out in full.
 
 All candidates with the same places share their loops: they are one *skeleton*.
 """
@@ -23,6 +23,8 @@ from ..loopir.iter import IterVar
 from ..schedule.state import GROUP_ROOT, SCOPE
 from .rows import Row
 from .state import State
+
+PALETTE = 24
 
 Matrix = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -65,7 +67,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Choice:
-    """One column of numbers below `count`, of stage `node`; the last is the default for locations."""
+    """One column of numbers below `count`, of stage `node`; the last is the default for
+    locations."""
 
     column: int
     count: int
@@ -102,6 +105,26 @@ class Space:
                 self.unroll.append(Choice(column, len(options), stage.id, "unroll", options))
                 column += 1
         self.width = column
+        self.palette = self._palette(np.random.default_rng(policy.seed))
+
+    def _palette(self, rng: np.random.Generator) -> Matrix:
+        """Combinations of places, one a row: all, or some at random where there are too many.
+
+        Each is a skeleton, whose structure has to be worked out once.
+        """
+        sizes = [c.count for c in self.locations]
+        total = int(np.prod(sizes, dtype=np.float64)) if sizes else 1
+        if total <= PALETTE:
+            found = np.indices(sizes).reshape(len(sizes), -1).T
+        else:
+            found = np.stack([rng.integers(n, size=PALETTE) for n in sizes], axis=1)
+            found[0] = [n - 1 for n in sizes]
+            found[1] = 0
+        return np.unique(found.astype(np.int64), axis=0) if sizes else np.zeros((1, 0), np.int64)
+
+    def places(self, count: int, rng: np.random.Generator) -> Matrix:
+        """Places for `count` candidates, drawn from the palette."""
+        return self.palette[rng.integers(len(self.palette), size=count)]
 
     def sample(self, count: int, rng: np.random.Generator) -> Matrix:
         """Random candidates, as rows of the matrix."""
@@ -109,8 +132,10 @@ class Space:
         for g in self.groups:
             table = factorizations(g.extent, g.stop - g.start, self.max_inner)
             result[:, g.start : g.stop] = table[rng.integers(len(table), size=count)]
-        for c in (*self.locations, *self.unroll):
+        for c in self.unroll:
             result[:, c.column] = rng.integers(c.count, size=count)
+        if self.locations:
+            result[:, [c.column for c in self.locations]] = self.places(count, rng)
         for c in self.parallel:
             result[:, c.column] = -1  # by the rule of `default_parallel`, unless mutated
         return result
@@ -171,11 +196,11 @@ def flexible_stages(sketch: State) -> list[tuple[int, tuple[Any, ...]]]:
         if not access.is_compute(op) or access.is_output(op) or stage.attach_type != GROUP_ROOT:
             continue
         if stage.relations or access.needs_multi_level_tiling(op) or op.num_outputs != 1:
-            if stage.id not in sketch.packed:
-                continue
+            continue
+        if stage.id in sketch.packed:
+            continue
         options: list[Any] = []
-        packed = stage.id in sketch.packed
-        if not op.reduce_axis and not packed:
+        if not op.reduce_axis:
             options.append("inline")
         options += _attach_points(sketch, place)
         options.append("root")
@@ -189,14 +214,12 @@ def _attach_points(sketch: State, place: int) -> list[tuple[int, int]]:
     readers = sketch.readers(place)
     if len(readers) != 1:
         return []
-    if sketch.stage_at(place).id in sketch.packed:
-        return []
     reader = sketch.stage_at(readers[0])
     tiled = bool(reader.relations)
     points: list[tuple[int, int]] = []
     nested = reader.attach_type == SCOPE
-    if nested:
-        outer = reader.attach_stage
+    outer = reader.attach_stage
+    if nested and outer is not None:
         for n, leaf in enumerate(outer.leaf_iter_vars):
             points.append((outer.id, n))
             if leaf is reader.attach_ivar:

@@ -1,7 +1,7 @@
 """A state of the search: rows applied to a computation, some of whose lengths may still be open.
 
-A state holds a live schedule. Open lengths of splits stand in it as variables, so the structure of a
-sketch (which loops there are, in which order, what is attached where) can be read off the same
+A state holds a live schedule. Open lengths of splits stand in it as variables, so the structure of
+a sketch (which loops there are, in which order, what is attached where) can be read off the same
 object as that of a finished program. `close` gives the lengths values and replays the rows.
 
 The methods carry the names of TVM's State, for users' own sketch rules.
@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..arith import Analyzer
 from ..base.errors import ScheduleError
 from ..loopir.expr import PrimExpr, Var, const_int
 from ..loopir.iter import IterVar
-from ..arith import Analyzer
 from ..schedule.api import Schedule, create_schedule
 from ..schedule.api import Stage as LiveStage
 from ..schedule.relations import pass_down_extents
@@ -313,7 +313,8 @@ class State:
         return apply_row(self, ("RF", sid, self.loop(sid, iterator), factor_iter_id))
 
     def pack(self, stage: Any, reader: Any) -> Any:
-        """A copy of `stage` that lies in memory in the order of `reader`'s tiles (ours, not TVM's)."""
+        """A copy of `stage` that lies in memory in the order of `reader`'s tiles (ours, not
+        TVM's)."""
         return apply_row(self, ("PK", self.stage_id(stage), self.stage_id(reader)))
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ..base.errors import TargetError, TilewrightError
+from ..driver.build_module import build
 from ..schedule.api import Schedule
 from ..target.target import Target
 from ..tensor.tensor import Tensor
 from .dag import ComputeDAG
 from .hardware import HardwareParams
+from .search import tune
 from .state import State
 from .transform import LayoutRewriteOption, Rearranged, apply_state
 from .workload import make_workload_key
@@ -98,8 +97,6 @@ class SearchTask:
 
     def tune(self, tuning_options: TuningOptions, search_policy: Any = None, **more: Any) -> None:
         """Search: measures `num_measure_trials` candidates and records them by the callbacks."""
-        from .search import tune
-
         tune(self, tuning_options, search_policy, **more)
 
     def apply_best(
@@ -110,12 +107,15 @@ class SearchTask:
     ) -> tuple[Schedule, list[Tensor]]:
         """Schedule and arguments of the best record in `log_file`; TilewrightError without one."""
         state = self.best_state(log_file, include_compatible)
-        option = self.layout_rewrite_option if layout_rewrite_option is None else layout_rewrite_option
+        option = (
+            self.layout_rewrite_option if layout_rewrite_option is None else layout_rewrite_option
+        )
         sch, args, _ = apply_state(state, int(option or 0))
         return sch, args
 
     def rearranged(self, state: State) -> list[Rearranged]:
-        """How arguments have to be laid out for the schedule of a state, under the task's option."""
+        """How arguments have to be laid out for the schedule of a state, under the task's
+        option."""
         return apply_state(state, int(self.layout_rewrite_option or 0))[2]
 
     def best_state(self, log_file: Any, include_compatible: bool = False) -> State:
@@ -134,9 +134,8 @@ class SearchTask:
     def print_best(
         self, log_file: Any, print_mode: str = "schedule", include_compatible: bool = False
     ) -> str:
-        """The best record as Python code ("schedule") or as kernel source ("cuda", "opencl", ...)."""
-        from ..driver.build_module import build
-
+        """The best record as Python code ("schedule") or as kernel source ("cuda", "opencl",
+        ...)."""
         sch, args = self.apply_best(log_file, include_compatible)
         if print_mode == "schedule":
             return sch.as_python()
@@ -158,12 +157,3 @@ class SearchTask:
 def create_task(func: Any, args: Any, target: Any, **more: Any) -> SearchTask:
     """A SearchTask of a workload function and its arguments."""
     return SearchTask(func=func, args=args, target=target, **more)
-
-
-def random_inputs(shapes: Sequence[tuple[int, ...]], seed: int = 0) -> list[np.ndarray[Any, Any]]:
-    """Arrays of float32 in [-1, 1) for trials."""
-    rng = np.random.default_rng(seed)
-    return [(rng.random(s) * 2 - 1).astype(np.float32) for s in shapes]
-
-
-__all__ = ["SearchTask", "TuningOptions", "create_task", "json", "random_inputs"]

@@ -2,7 +2,8 @@
 
 Inputs that an operation names in `layout_free_placeholders` (weights, as a rule) may come in any
 order. Three ways (TVM's `LayoutRewriteOption`): leave them; copy them into the order of the tiles
-inside the kernel; or take them in that order, so that the caller transforms them once, ahead of time.
+inside the kernel; or take them in that order, so that the caller transforms them once, ahead of
+time.
 """
 
 from __future__ import annotations

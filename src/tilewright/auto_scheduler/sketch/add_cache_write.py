@@ -9,13 +9,16 @@ from .rule import Condition, Results, SketchRule, choose
 
 
 class AddCacheWrite(SketchRule):
-    """cache_write into "local"; the walk stays at the new stage, which then has a fusible reader."""
+    """cache_write into "local"; the walk stays at the new stage, which then has a fusible
+    reader."""
 
     name = "AddCacheWrite"
 
     def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
         op = state.stage_at(stage_id).op
-        wanted = state.access.needs_multi_level_tiling(op) and state.fusible_reader(stage_id) is None
+        wanted = (
+            state.access.needs_multi_level_tiling(op) and state.fusible_reader(stage_id) is None
+        )
         gpu = Condition.APPLY_AND_SKIP_REST
         return choose(wanted, gpu if policy.is_gpu else Condition.APPLY)
 

@@ -1,9 +1,9 @@
 """Rule (ours): beside each tiling, one in which an operand is copied into the order of the tiles.
 
 The paper's CPU rules leave operands where they are; a library's matrix product copies at least one
-into panels (Goto and van de Geijn, TOMS 2008), so that the innermost loops read memory in a row. The
-copy costs one pass over the operand, which pays where each element is used often. Operands whose
-layout is free need none: they come in that order.
+into panels (Goto and van de Geijn, TOMS 2008), so that the innermost loops read memory in a row.
+The copy costs one pass over the operand, which pays where each element is used often. Operands
+whose layout is free need none: they come in that order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PackOperands(SketchRule):
 def packable(state: State, stage_id: int) -> list[int]:
     """Places of the inputs that the stage reads along its innermost data loop, each often."""
     stage = state.stage_at(stage_id)
-    free = {op for op in state.dag.layout_free}
+    free = set(state.dag.layout_free)
     found = []
     extents = {a.var: const_int(a.dom.extent) or 0 for a in stage.op.axis}
     innermost = stage.op.axis[-1].var

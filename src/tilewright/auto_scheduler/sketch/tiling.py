@@ -1,7 +1,7 @@
 """Multi-level tiling: every loop of a stage cut into the levels of a structure such as SSRSRS.
 
-The paper's structure for CPUs (Zheng et al., OSDI 2020, section 4.1): S levels of all data loops and
-R levels of all reduction loops, from outside in. All lengths are left open.
+The paper's structure for CPUs (Zheng et al., OSDI 2020, section 4.1): S levels of all data loops
+and R levels of all reduction loops, from outside in. All lengths are left open.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _order(pieces: Sequence[tuple[bool, list[Iterator]]], structure: str) -> lis
 
 
 def follow(state: State, stage_id: int, splits: Sequence[int], levels: int) -> None:
-    """Tile an element-wise reader's data loops like the stage it reads, `levels` + 1 pieces each."""
+    """Tile an element-wise reader's data loops like the stage it reads, `levels` + 1 pieces
+    each."""
     iters = state[stage_id].iters
     pieces = []
     for it, source in zip(iters, splits):

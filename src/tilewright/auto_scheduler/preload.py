@@ -1,0 +1,43 @@
+"""Begin a search with what earlier ones measured."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from .state import State
+
+_log = logging.getLogger("tilewright.auto_scheduler")
+
+
+class PreloadMeasuredStates:
+    """For `init_search_callbacks`: teaches a policy the records of its task in a file.
+
+    Candidates that the records measured are not measured again, and the model learns from them.
+    """
+
+    def __init__(self, filename: Any) -> None:
+        self.filename = filename
+
+    def __call__(self, policy: Any) -> None:
+        from .measure import MeasureInput
+        from .records import RecordReader
+
+        inputs, results = [], []
+        for found, result in RecordReader(self.filename):
+            task = found.task
+            same = task.workload_key == policy.task.workload_key
+            if not same or str(task.target) != str(policy.task.target):
+                continue
+            rows = found.rows if hasattr(found, "rows") else found.state.rows
+            candidate = policy.recognise(rows)
+            if candidate is None:
+                continue
+            state = State.from_rows(policy.task.compute_dag, rows)
+            state.candidate = candidate
+            inputs.append(MeasureInput(policy.task, state))
+            results.append(result)
+        if inputs:
+            policy.learn(inputs, results)
+            policy.trials = 0
+        _log.info("%d records of the task were loaded from %s", len(inputs), self.filename)
