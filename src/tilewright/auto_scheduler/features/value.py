@@ -126,11 +126,11 @@ class Values:
         p = self.program
         known = p.value(by)
         if known is None or known >= 0:
-            negative = self._is_negative(by)
+            negative = self.is_negative(by)
             return (p.add(low, by), high) if negative else (low, p.add(high, by))
         return p.add(low, by), high
 
-    def _is_negative(self, slot: Slot) -> bool:
+    def is_negative(self, slot: Slot) -> bool:
         """Whether a product has a negative constant factor; all lengths are positive."""
         p = self.program
         stack, negative = [slot], False

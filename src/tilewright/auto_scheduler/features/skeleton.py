@@ -1,0 +1,95 @@
+"""Features of all candidates of a skeleton at once, without lowering any of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .annotations import Annotator, Batch
+from .columns import COUNT, FLOAT_OPERATIONS, OPERATIONS, PLACE
+from .intensity import write_intensity
+from .memory import Memory, Sharing
+from .nest import Nest
+from .program import Array, Index
+from .statements import Reader
+from .tables import Tables
+from .touch import Levels
+
+
+class Skeleton:
+    """The loop structure of a state with open lengths, read once.
+
+    state: `.schedule` is a schedule whose split factors may be variables, `.open` lists these
+    (objects with `.var`), `.packed` maps the numbers of stages whose memory is in the order of
+    their readers' loops to those readers. ScheduleError for operations other than te.compute (and
+    te.extern, which is passed over) and for shapes that are not constant.
+    """
+
+    def __init__(self, state: Any) -> None:
+        lengths = [factor.var for factor in state.open]
+        nest = Nest(state.schedule.normalize(), lengths)
+        self.statements = Reader(nest, getattr(state, "packed", {})).statements()
+        self.names = [s.name for s in self.statements]
+        self.tables = Tables(nest, self.statements)
+        self.sharing = Sharing(self.tables)
+        self.annotators = [Annotator(s) for s in self.statements]
+        self.counts: Array = np.array(
+            [[float(s.counts[name]) for name in OPERATIONS] for s in self.statements]
+        )
+        self.flops: Array = self.counts[:, :FLOAT_OPERATIONS].sum(axis=1)
+        self.allocated: list[tuple[int, int, float, Index]] = []
+        for k, s in enumerate(self.statements):
+            stage = s.nest.stage
+            if not stage.is_output:
+                shape = self.tables.program.place[s.target.shape]
+                self.allocated.append((k, s.nest.outside, float(s.target.element), shape))
+
+    def fused(self, batch: Batch) -> dict[int, npt.NDArray[np.int64]]:
+        """By statement, how many of the outer loops around it run as one."""
+        found = {}
+        for k, s in enumerate(self.statements):
+            if s.path and s.path[0].stage.id in batch.parallel:
+                found[k] = np.asarray(batch.parallel[s.path[0].stage.id])
+        return found
+
+
+def features(skeleton: Skeleton, batch: Batch) -> tuple[npt.NDArray[np.float32], list[str]]:
+    """Feature rows (N, S, 164) float32 of N candidates, and the names of the S statements.
+
+    The columns are columns.NAMES, each as log2(value + 1). They follow the features of Ansor (Zheng
+    et al., OSDI 2020) as TVM defines them; memory.py and intensity.py say where they differ.
+    """
+    count = len(batch.factors)
+    out: npt.NDArray[np.float32] = np.zeros((len(skeleton.names), COUNT, count), np.float32)
+    if count and skeleton.names:
+        levels = Levels(skeleton.tables, batch.factors, skeleton.fused(batch))
+        memory = Memory(levels, skeleton.sharing)
+        total = levels.trips[:, 0]
+        np.multiply(
+            skeleton.counts[:, :, None], total[:, None], out=out[:, : len(OPERATIONS)],
+            casting="same_kind",
+        )  # fmt: skip
+        for k, annotator in enumerate(skeleton.annotators):
+            annotator.write(levels.extent[k], batch, out[k])
+        memory.write(out)
+        write_intensity(skeleton.flops, levels.trips, memory.own_bytes, out)
+        out[:, PLACE["outer_prod"]] = total
+        _write_allocation(skeleton, levels, out)
+        out += 1.0
+        np.log2(out, out=out)
+    return np.ascontiguousarray(out.transpose(2, 0, 1)), skeleton.names
+
+
+def _write_allocation(skeleton: Skeleton, levels: Levels, out: npt.NDArray[np.float32]) -> None:
+    """Memory of statements that do not store to an argument, and the loops around it."""
+    first = PLACE["alloc_size"]
+    for k, outside, element, shape in skeleton.allocated:
+        elements = levels.slots[shape].prod(axis=0)
+        inner = levels.trips[k, outside]
+        outer = levels.trips[k, 0] / inner
+        out[k, first] = elements * element
+        out[k, first + 1] = outer
+        out[k, first + 2] = inner
+        out[k, first + 3] = elements * outer

@@ -1,0 +1,179 @@
+"""Index tables of a skeleton: which slots hold the extents, strides and shapes of its statements.
+
+The loops around a statement are the columns of a table, padded to the longest path. A fused loop
+counts as its first part, whose extent is then that of all parts, while the others have extent 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .nest import Nest
+from .program import ONE, ZERO, Compiled, Index, Slot
+from .statements import Access, Statement
+from .value import Loop, Value
+
+NEVER = 1 << 30  # the place of a loop that is never one of the outermost of its nest
+
+# strides by column; quotients as (factor, kind, inner, start, divisor)
+Sloped = tuple[Index, tuple[Any, ...]]
+
+
+class Special:
+    """A dimension that is touched at several places, or through quotients: (start, value) each."""
+
+    __slots__ = ("parts", "statement")
+
+    def __init__(self, statement: int, parts: list[tuple[Slot, Sloped]]) -> None:
+        self.statement, self.parts = statement, parts
+
+
+class Tables:
+    """Everything about the statements of a nest that does not change from batch to batch.
+
+    columns: K. rows: dimensions of accesses that move evenly with their loops. accesses: A, those of
+    a statement side by side.
+    """
+
+    def __init__(self, nest: Nest, statements: list[Statement]) -> None:
+        self.nest, self.statements = nest, statements
+        self.columns = max([len(s.path) for s in statements], default=0)
+        self._strides: list[list[Slot]] = [[ZERO] * self.columns]
+        self._spreads: list[Slot] = [ZERO]
+        self._row_of: dict[Any, int] = {}
+        self._row_statement = [0]
+        self._opaque: list[Slot] = []
+        self._specials: list[Special] = []
+        self._find_rows()
+        self.program = Compiled(nest.program)
+        self._make_arrays()
+
+    # -- rows
+
+    def _find_rows(self) -> None:
+        """The row of each dimension of each access: even rows, then special, then opaque ones."""
+        self.accesses: list[tuple[int, Access]] = []
+        places: list[list[tuple[str, int]]] = []
+        for s, statement in enumerate(self.statements):
+            for access in statement.accesses:
+                self.accesses.append((s, access))
+                places.append([self._row(s, access, d) for d in range(len(access.buffer.shape))])
+        offset = {"even": 0, "special": len(self._strides)}
+        offset["opaque"] = offset["special"] + len(self._specials)
+        rank = max([len(p) for p in places], default=0)
+        self.dims: Index = np.zeros((len(places), rank), np.intp)
+        for a, kinds in enumerate(places):
+            for d, (kind, k) in enumerate(kinds):
+                self.dims[a, d] = offset[kind] + k
+
+    def _row(self, s: int, access: Access, d: int) -> tuple[str, int]:
+        nest, p = self.nest, self.nest.program
+        indices = [place[d] for place in access.indices]
+        if any(i is None for i in indices):
+            self._opaque.append(p.sub(access.buffer.shape[d], ONE))
+            return "opaque", len(self._opaque) - 1
+        statement = self.statements[s]
+        moving = nest.moving(access.buffer.stage, statement.nest)
+        values = [
+            nest.values.keep(nest.sum_value(statement.nest, i), moving)
+            for i in indices
+            if i is not None
+        ]
+        if not self._even(values):
+            parts = [(v.start, self._sloped(statement.path, v)) for v in values]
+            self._specials.append(Special(s, parts))
+            return "special", len(self._specials) - 1
+        starts = [v.start for v in values]
+        low = high = starts[0]
+        for start in starts[1:]:
+            low, high = p.min(low, start), p.max(high, start)
+        return "even", self._even_row(s, values[0], p.sub(high, low))
+
+    def _even(self, values: list[Value]) -> bool:
+        """Whether all values move alike, and upwards only."""
+        first = values[0]
+        return not any(v.quotients or v.strides != first.strides for v in values) and not any(
+            self.nest.values.is_negative(stride) for stride in first.strides.values()
+        )
+
+    def _even_row(self, s: int, value: Value, spread: Slot) -> int:
+        strides = self._by_column(self.statements[s].path, value)
+        key = (s, tuple(strides), spread)
+        row = self._row_of.get(key)
+        if row is None:
+            row = self._row_of[key] = len(self._strides)
+            self._strides.append(strides)
+            self._spreads.append(spread)
+            self._row_statement.append(s)
+        return row
+
+    def _by_column(self, path: list[Loop], value: Value) -> list[Slot]:
+        strides = [value.strides.get(loop, ZERO) for loop in path]
+        return strides + [ZERO] * (self.columns - len(path))
+
+    def _sloped(self, path: list[Loop], value: Value) -> Sloped:
+        quotients = tuple(
+            (factor, kind, self._sloped(path, inner), inner.start, divisor)
+            for factor, kind, inner, divisor in value.quotients
+        )
+        return np.array(self._by_column(path, value), np.intp), quotients
+
+    # -- arrays
+
+    def _make_arrays(self) -> None:
+        place = self.program.place
+        statements, columns = self.statements, self.columns
+        pad = [(ONE, True, NEVER)] * columns
+        found = []
+        for statement in statements:
+            root = statement.path[0].stage if statement.path else None
+            loops = [
+                (x.extent, x.first, x.place if x.stage is root else NEVER) for x in statement.path
+            ]
+            found.append((loops + pad)[:columns])
+        count = len(statements)
+        self.extents: Index = place[_table([[x[0] for x in f] for f in found], count, columns)]
+        first = np.array([[x[1] for x in f] for f in found], bool).reshape(count, columns)
+        self.root_places: Index = _table([[x[2] for x in f] for f in found], count, columns)
+        self.groups = _groups(first)
+        self.strides: Index = place[np.array(self._strides, np.intp).reshape(-1, columns)]
+        self.spreads: Index = place[self._spreads]
+        self.row_statement: Index = np.array(self._row_statement, np.intp)
+        ends = np.searchsorted(self.row_statement[1:], np.arange(count + 1)) + 1
+        self.row_slices = [slice(a, b) for a, b in zip(ends, ends[1:])]
+        self.spread_rows: Index = np.flatnonzero(np.array(self._spreads) != ZERO)
+        self.opaque: Index = place[np.array(self._opaque, np.intp)]
+        self.specials = [
+            Special(s.statement, [(int(place[n]), _placed(v, place)) for n, v in s.parts])
+            for s in self._specials
+        ]
+        self.access_statement: Index = np.array([s for s, _ in self.accesses], np.intp)
+        rank = self.dims.shape[1]
+        one = int(place[ONE])
+        self.shapes: Index = np.full((len(self.accesses), rank), one, np.intp)
+        for a, (_, access) in enumerate(self.accesses):
+            shape = access.buffer.shape
+            self.shapes[a, : len(shape)] = place[shape]
+
+
+def _table(rows: list[list[int]], count: int, columns: int) -> Index:
+    return np.array(rows, np.intp).reshape(count, columns)
+
+
+def _placed(v: Sloped, place: Index) -> Sloped:
+    strides, quotients = v
+    return place[strides], tuple(
+        (int(place[factor]), kind, _placed(inner, place), int(place[start]), int(place[divisor]))
+        for factor, kind, inner, start, divisor in quotients
+    )
+
+
+def _groups(first: Any) -> list[tuple[int, int, int]]:
+    """(statement, first column, end) of each fused loop of several parts."""
+    found = []
+    for s, marks in enumerate(first):
+        starts = [*np.flatnonzero(marks).tolist(), len(marks)]
+        found += [(s, a, b) for a, b in zip(starts, starts[1:]) if b > a + 1]
+    return found
