@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..arith.deduce import deduce_bound
+from ..arith.int_set import eval_set
 from ..arith.same import same_expr
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -48,7 +49,12 @@ def find_guards(
     def visit(s: Any, relaxed: dict[E.Var, Range]) -> None:
         kind = type(s)
         if kind is S.For:
-            visit(s.body, {**relaxed, s.loop_var: Range.from_min_extent(s.min, s.extent)})
+            runs = _range_of(s, relaxed, hidden)
+            if runs is None:
+                hidden.add(s.loop_var)
+                visit(s.body, relaxed)
+            else:
+                visit(s.body, {**relaxed, s.loop_var: runs})
         elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
             visit(s.body, {**relaxed, s.node.var: Range(s.value)})
         elif kind is S.LetStmt:
@@ -68,6 +74,22 @@ def find_guards(
 
     visit(body, dict(threads or {}))
     return found
+
+
+def _range_of(s: S.For, relaxed: Mapping[E.Var, Range], hidden: set[E.Var]) -> Range | None:
+    """What a loop's variable runs over, whatever the values of relaxed ones; None if unknown."""
+    used = {x for e in (s.min, s.extent) for x in walk(e) if isinstance(x, E.Var)}
+    if not hidden.isdisjoint(used):
+        return None
+    moving = {v: r for v, r in relaxed.items() if v in used}
+    if not moving:
+        return Range.from_min_extent(s.min, s.extent)
+    low = eval_set(s.min, moving).min_value
+    high = eval_set(s.min + s.extent - 1, moving).max_value
+    for end in (low, high):
+        if not isinstance(end, E.PrimExpr) or uses_any(end, moving):
+            return None
+    return Range.from_min_extent(low, high - low + 1)
 
 
 def statement_count(s: S.Stmt) -> int:

@@ -33,7 +33,7 @@ from ..loopir.stmt import (
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, walk
 from ..schedule.bounds import Bounds, root_offsets
-from ..schedule.placement import attach_path, attach_point, same_thread
+from ..schedule.placement import attach_path, attach_point, same_thread, threads_around
 from ..schedule.state import StageState
 from ..schedule.thread_memory import idle_threads
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
@@ -194,7 +194,8 @@ class NestBuilder:
         body = self.nest(stage, [axis], no_op())
         body = seq([self.stage(first) for first in self.initial.get(stage.id, ())], body)
         for thread in reversed(stage.threads):
-            body = self.launch(thread, thread.dom.extent if thread.dom else const(1), body)
+            extent = thread.dom.extent if thread.dom else const(1)
+            body = self.launch(_with_var(thread, self.thread_vars[thread.var]), extent, body)
         return body
 
     # -- loops
@@ -231,14 +232,17 @@ class NestBuilder:
 
     def _around(self, stage: StageState) -> Iterator[tuple[IterVar, Var, PrimExpr]]:
         """The threads that run around a stage: axes, their variables and extents."""
-        for holder, leaf in attach_path(stage):
+        for holder, leaf in threads_around(stage):
             mine = self.bounds[holder]
             thread = holder.attr(leaf).bind_thread
             if thread is not None and leaf in mine.var:
                 yield thread, mine.var[leaf], mine.extent[leaf]
+        holders = {h.id: h for h, _ in attach_path(stage)}
+        scans = [self.launched_by[i] for i in (stage.id, *holders) if i in self.launched_by]
+        for holder in (*holders.values(), *scans):
             for axis in holder.threads:
                 extent = axis.dom.extent if axis.dom is not None else const(1)
-                yield axis, self.thread_vars.get(axis.var, axis.var), extent
+                yield axis, self.thread_vars[axis.var], extent
 
     def store_predicate(
         self, stage: StageState, values: Mapping[IterVar, PrimExpr]
@@ -248,9 +252,9 @@ class NestBuilder:
             return None
         table: dict[Var, PrimExpr] = {**self.thread_vars, **{a.var: v for a, v in values.items()}}
         predicate: PrimExpr = substitute(stage.store_predicate, table)
-        loops = [(stage, leaf) for leaf in stage.leaf_iter_vars] + list(attach_path(stage))
-        here = {self.bounds[owner].var[leaf] for owner, leaf in loops}
-        here.update(self.thread_vars.get(t.var, t.var) for s, _ in loops for t in s.threads)
+        own = self.bounds[stage].var
+        here = {own[leaf] for leaf in stage.leaf_iter_vars}
+        here.update(var for _, var, _ in self._around(stage))
         threads = set(self.thread_vars.values())
         for v in free_vars(predicate):
             if v in threads and v not in here:
@@ -309,21 +313,11 @@ class NestBuilder:
             if inside is None or stage.id in self.uniform:
                 return body
             return IfThenElse(inside, body)
-        if mine.var[leaf] is not thread.var:
-            thread = IterVar(thread.dom, mine.var[leaf], thread.iter_type, thread.thread_tag)
-        return self.launch(thread, mine.extent[leaf], body)
+        return self.launch(_with_var(thread, mine.var[leaf]), mine.extent[leaf], body)
 
     def _launched(self, stage: StageState, thread: IterVar) -> PrimExpr | None:
         """How many threads of an axis run around a stage, None where it is to launch them."""
-        for holder, outer in attach_path(stage):
-            known = holder.attr(outer).bind_thread
-            if known is not None and same_thread(known, thread):
-                return self.bounds[holder].extent[outer]
-            launched = env_threads(holder, thread)
-            if launched is not None:
-                return launched
-        scan = self.launched_by.get(stage.id)
-        return None if scan is None else env_threads(scan, thread)
+        return next((n for t, _, n in self._around(stage) if same_thread(t, thread)), None)
 
     def _surplus(self, stage: StageState, leaf: IterVar) -> PrimExpr | None:
         """The condition that a thread has work, where more are launched than a leaf has steps."""
@@ -353,23 +347,28 @@ class NestBuilder:
         return AttrStmt(thread, "virtual_thread" if virtual else "thread_extent", extent, body)
 
 
-def env_threads(scan: StageState, thread: IterVar) -> PrimExpr | None:
-    """How many threads of an axis the env_threads of a scan launch."""
-    for axis in scan.threads:
-        if same_thread(axis, thread):
-            return axis.dom.extent if axis.dom is not None else const(1)
-    return None
-
-
 def thread_variables(sch: Any, bounds: Bounds) -> dict[Var, Var]:
     """The one variable of each thread axis, for the variables of the user's axes."""
-    found: dict[Var, Var] = {}
+    axes = [
+        (thread, bounds[stage].var[leaf])
+        for stage in sch.stages
+        for leaf in stage.leaf_iter_vars
+        if (thread := stage.attr(leaf).bind_thread) is not None and leaf in bounds[stage].var
+    ]
+    found = {thread.var: var for thread, var in axes}
     for stage in sch.stages:
-        for leaf in stage.leaf_iter_vars:
-            thread = stage.attr(leaf).bind_thread
-            if thread is not None and leaf in bounds[stage].var:
-                found[thread.var] = bounds[stage].var[leaf]
+        for own in stage.threads:
+            known = next((var for thread, var in axes if same_thread(thread, own)), own.var)
+            found[own.var] = known
+            axes.append((own, known))
     return found
+
+
+def _with_var(thread: IterVar, var: Var) -> IterVar:
+    """A thread axis that runs under another variable."""
+    if var is thread.var:
+        return thread
+    return IterVar(thread.dom, var, thread.iter_type, thread.thread_tag)
 
 
 def is_ragged(stage: StageState) -> bool:

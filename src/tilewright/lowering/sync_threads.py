@@ -15,7 +15,7 @@ from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import nodes
 from .spread_conditions import Spreader, Uniformity
-from .statement_accesses import StatementAccesses, is_barrier
+from .statement_accesses import ASYNC_SCOPES, StatementAccesses, is_barrier
 from .thread_accesses import Access, Conflicts
 from .unify_threads import is_launch
 
@@ -43,11 +43,15 @@ def sync_threads(func: S.PrimFunc) -> S.PrimFunc:
 class _Kernels(Rewriter):
     def __init__(self, name: str) -> None:
         self.name = name
+        self.late = False  # whether what asks for late copies stands around the kernel
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
         if not is_launch(s):
-            return super()._attr(s)
+            late, self.late = self.late, self.late or s.attr_key in ASYNC_SCOPES
+            outside = super()._attr(s)
+            self.late = late
+            return outside
         axes = []
         inner: Any = s
         while is_launch(inner):
@@ -56,7 +60,12 @@ class _Kernels(Rewriter):
         in_block = sorted((x for x in axes if _in_block(x[0])), key=lambda x: x[0].thread_tag)
         threads = [(a.var, n) for a, n in in_block]
         blocks = {a.var: (0, n.value) for a, n in axes if isinstance(n, E.IntImm)}
-        body = sync_kernel(inner, threads, blocks, self.name)
+        if self.late:
+            synced: Any = S.AttrStmt(const(0), ASYNC_SCOPES[0], 1, inner)
+            synced = sync_kernel(synced, threads, blocks, self.name)
+            body = synced.body
+        else:
+            body = sync_kernel(inner, threads, blocks, self.name)
         if body is inner:
             return s
         for axis, extent in reversed(axes):
@@ -76,7 +85,8 @@ def sync_kernel(
 ) -> S.Stmt:
     """The body of one kernel with its barriers. `threads`: variables and extents of the block;
     `ranges`: least value and number of values of block indices, where they are known."""
-    if all(const_int(n) == 1 for _, n in threads):
+    waits = any(type(s) is S.AttrStmt and s.attr_key in ASYNC_SCOPES for s in nodes(body))
+    if all(const_int(n) == 1 for _, n in threads) and not waits:
         return body
     _add_loops(body, threads, ranges)
     return _Sync(body, threads, ranges, name).flow(body, []).stmt

@@ -117,13 +117,16 @@ class Conflicts:
         overlap = False
         for cases in (self._residues, self._values):
             try:
-                found = [self._overlap(self._case(a, c), self._case(b, c)) for c in cases(a, b)]
+                maybe = False
+                for c in cases(a, b):
+                    yes, exact = self._overlap(self._case(a, c), self._case(b, c))
+                    if yes and exact:
+                        return True
+                    maybe = maybe or yes
             except Unknown:
                 continue
-            if not any(yes for yes, _ in found):
+            if not maybe:
                 return False
-            if any(yes and exact for yes, exact in found):
-                return True
             overlap = True
         try:
             return self._overlap_modulo(a, b)
@@ -131,14 +134,22 @@ class Conflicts:
             return overlap or a.shared or self._apart(a, b)
 
     def _apart(self, a: Access, b: Access) -> bool:
-        """Whether indices of an array on the device depend on the threads in different ways, as
-        far as can be seen: its strides are often unknown, and different elements of a thread's own
-        are what they then reach."""
+        """Whether indices of an array on the device depend on the threads in different ways, or not
+        on some of those that make both accesses, as far as can be seen: its strides are often
+        unknown, and different elements of a thread's own are what they then reach."""
         threads = list(self.threads)
         mine, theirs = (detect_linear_equation(x.index, threads) for x in (a, b))
         if mine is None or theirs is None:
             return False
-        return not all(structural_equal(x, y) for x, y in zip(mine[:-1], theirs[:-1]))
+        if not all(structural_equal(x, y) for x, y in zip(mine[:-1], theirs[:-1])):
+            return True
+        places: list[tuple[int, Any]] = []
+        for v, k in zip(threads, mine):
+            if const_int(k) != 0:
+                places.append((prod(int(self.threads[x].max()) + 1 for _, x in places), v))
+        # as if each of these threads had an element of its own
+        x, y = (self._enumerate(replace(e, lanes=1), places, self.count) for e in (a, b))
+        return x is None or y is None or _clash(a, b, (x.low, x.high), (y.low, y.high))
 
     def _free(self, a: Access, b: Access, everywhere: bool) -> list[E.Var]:
         """Variables with one value for all threads: of the indices, or `everywhere`."""

@@ -28,10 +28,10 @@ from ..loopir.op import max as max_of
 from ..loopir.visit import post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
-from .placement import attach_path, attach_point, runs_on, same_thread
+from .placement import attach_path, attach_point, is_virtual, runs_on, same_thread
 from .relations import Values, pass_down_extents, pass_up_values
 from .state import SCAN_UPDATE, StageState
-from .thread_memory import check_private, sees_all
+from .thread_memory import check_private, even_extent, sees_all
 
 Path = list[tuple[StageState, IterVar]]
 REDUCTION = IterVar.CommReduce
@@ -71,6 +71,8 @@ class Bounds:
         self.of: dict[int, StageBounds] = {}
         self.extents: dict[Var, PrimExpr] = {}
         self.regions: dict[Tensor, list[Range]] = {}
+        self.threads: dict[Var, IterVar] = {}  # axes of real threads, by their variable
+        self.inside: dict[int, list[StageState]] = {}  # the stages in the loops of others
         self.positions = {stage.id: i for i, stage in enumerate(sch.stages)}
 
     def __getitem__(self, stage: StageState) -> StageBounds:
@@ -97,8 +99,11 @@ def infer_bounds(sch: Any) -> Bounds:
     """
     bounds = Bounds(sch)
     for stage in sch.stages:
-        for _ in attach_path(stage):  # raises where attachments go in a circle
-            pass
+        holders = {
+            holder.id for holder, _ in attach_path(stage)
+        }  # raises where they go in a circle
+        for number in holders:
+            bounds.inside.setdefault(number, []).append(stage)
     _name_loop_variables(sch, bounds)
     readers = sch.consumers()
     for stage in reversed(sch.stages):
@@ -132,6 +137,7 @@ def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
                 var = Var(leaf.var.name, leaf.var.dtype)
             used.add(var)
             mine.var[leaf] = var
+    bounds.threads = {t.var: t for t in threads if not is_virtual(t)}
 
 
 def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]) -> None:
@@ -143,10 +149,8 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         return
     domains = _root_domains(b, stage, readers)
     mine = b[stage]
-    for axis, (low, extent) in domains.items():
-        mine.min[axis] = low
-        mine.extent[axis] = extent
-    roots = {a: e for a, (_, e) in domains.items()}
+    roots = {a: even_extent(b, stage, extent) for a, (_, extent) in domains.items()}
+    mine.min = {a: low for a, (low, _) in domains.items()}
     mine.extent = pass_down_extents(stage.relations, roots, b.analyzer)
     for leaf in stage.leaf_iter_vars:
         thread = stage.attr(leaf).bind_thread

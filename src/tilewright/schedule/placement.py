@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..base.errors import InternalError, ScheduleError
 from ..loopir.iter import IterVar
+from .relations import derived_from
 from .state import GROUP_ROOT, INLINED_ALREADY, SCAN_UPDATE, SCOPE, StageState
 
 
@@ -42,6 +43,25 @@ def attach_path(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:
         point = attach_point(parent)
 
 
+def threads_around(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:
+    """Loops of other stages that run around a stage on threads: those of `attach_path`, and where a
+    reduction is shared out among threads all of these, which stand around its serial loops."""
+    point = attach_point(stage)
+    while point is not None:
+        parent, axis = point
+        position = _leaf_index(parent, axis, stage)
+        summed = derived_from(parent.relations, getattr(parent.op, "reduce_axis", ()))
+        summed -= derived_from(parent.relations, getattr(parent.op, "axis", ()))
+        within = any(leaf in summed for leaf in parent.leaf_iter_vars[: position + 1])
+        for i, leaf in enumerate(parent.leaf_iter_vars):
+            thread = parent.attr(leaf).bind_thread
+            if thread is None:
+                continue
+            if i <= position or (within and leaf in summed and not is_virtual(thread)):
+                yield parent, leaf
+        point = attach_point(parent)
+
+
 def _leaf_index(parent: StageState, axis: IterVar, stage: StageState) -> int:
     for i, leaf in enumerate(parent.leaf_iter_vars):
         if leaf is axis:
@@ -66,7 +86,7 @@ def runs_on(stage: StageState, thread: IterVar) -> bool:
     is.
     """
     own = [(stage, leaf) for leaf in stage.leaf_iter_vars]
-    for holder, leaf in [*own, *attach_path(stage)]:
+    for holder, leaf in [*own, *threads_around(stage)]:
         bound = holder.attr(leaf).bind_thread
         if bound is not None and same_thread(bound, thread):
             return True

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..arith import IntervalSet, eval_set
 from ..base.errors import ScheduleError
 from ..loopir.expr import EQ, PrimExpr, Var, const
 from ..loopir.iter import IterVar
+from ..loopir.visit import free_vars
 from ..tensor.op import ComputeOp
 from .placement import is_virtual, same_thread, storage_scope
 from .relations import derived_from
@@ -28,8 +30,8 @@ def sees_all(stage: StageState, thread: IterVar) -> bool:
 
 def check_private(sch: Any, bounds: Any) -> None:
     """ScheduleError where threads share out a stage that each of them keeps for itself: none would
-    have more than its own share of what it needs. Reductions over threads are no such case: all of
-    them get the result."""
+    have more than its own share of what it needs. In reductions over threads all of them get the
+    result, which must be what all of them need."""
     for stage in sch.stages:
         if not isinstance(stage.op, ComputeOp):
             continue
@@ -39,16 +41,48 @@ def check_private(sch: Any, bounds: Any) -> None:
         for leaf in stage.leaf_iter_vars:
             thread = stage.attr(leaf).bind_thread
             known = scope.split(".")[0] in SCOPE_RANK
-            if thread is None or leaf in summed or not known or is_virtual(thread):
+            if thread is None or not known or is_virtual(thread):
                 continue
-            count = bounds.extents.get(bounds[stage].var[leaf])
+            var = bounds[stage].var[leaf]
+            count = bounds.extents.get(var)
             if sees_all(stage, thread) or count is None or bounds.analyzer.can_prove(count <= 1):
+                continue
+            if leaf in summed:
+                if any(var in free_vars(bounds[stage].min[a]) for a in stage.op.axis):
+                    raise _unlike(stage, leaf, thread)
                 continue
             raise ScheduleError(
                 f"bind on stage {stage.name}: each thread of {thread.thread_tag} has its own "
                 f'memory of scope "{scope}" and needs all of it, so axis {leaf.var.name} cannot be '
                 "shared out among them; leave the axis unbound, or set a scope that they share"
             )
+
+
+def _unlike(stage: StageState, leaf: IterVar, thread: IterVar) -> ScheduleError:
+    return ScheduleError(
+        f"bind on stage {stage.name}: each thread of {thread.thread_tag} needs other elements of "
+        f"it, so they cannot reduce axis {leaf.var.name} together; compute the stage outside of "
+        f"the loop that is bound to {thread.thread_tag}, bind the axis to other threads, or set a "
+        "scope that they share"
+    )
+
+
+def even_extent(bounds: Any, stage: StageState, extent: PrimExpr) -> PrimExpr:
+    """The extent of an axis, or the most that any thread needs: inside of the loops of a stage may
+    be others that threads fill together, so that all of them must run the same steps. What is
+    computed in excess nobody reads."""
+    inside = bounds.inside.get(stage.id, ())
+    moving: dict[Var, IntervalSet] = {}
+    for v in free_vars(extent):
+        thread = bounds.threads.get(v)
+        if thread is not None and any(sees_all(other, thread) for other in inside):
+            last = bounds.extents[v] - 1
+            moving[v] = IntervalSet(const(0, v.dtype), last)
+    most = eval_set(extent, moving, bounds.analyzer).max_value if moving else extent
+    if not isinstance(most, PrimExpr) or any(v in moving for v in free_vars(most)):
+        return extent
+    simple: PrimExpr = bounds.analyzer.simplify(most)
+    return simple
 
 
 def idle_threads(
