@@ -141,7 +141,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     params = {} if options.optimism is None else {"optimism": options.optimism}
     rows = compare(options.seeds, options.units, **params)
     if options.json:
-        finite = [{**r, "shares": [s if s <= 1 else None for s in r["shares"]]} for r in rows]
+        finite = [
+            {
+                **r,
+                "median": r["median"] if r["median"] <= 1 else None,
+                "shares": [s if s <= 1 else None for s in r["shares"]],
+            }
+            for r in rows
+        ]
         print(json.dumps({"limit": LIMIT, "rows": finite}))
     else:
         print("units of the gradient strategy to reach round robin's end, over round robin's")
