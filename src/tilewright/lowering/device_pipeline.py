@@ -13,6 +13,7 @@ from ..base.deep import deep_call
 from ..loopir.stmt import PrimFunc
 from ..loopir.verify import verify
 from ..target.target import Target
+from .even_barriers import even_barriers
 from .inject_async_copy import inject_async_copy
 from .lower_thread_allreduce import lower_thread_allreduce
 from .lower_warp_memory import lower_warp_memory
@@ -42,7 +43,8 @@ PASSES: tuple[DevicePass, ...] = (
     inject_async_copy,  # what barriers order may come late; allreduce brings barriers of its own
     lower_thread_allreduce,  # brings its own barriers: after those for the user's statements
     _plain(trim_fragments),  # places of fragments are constants after unrolling
-    lower_warp_memory,  # last: reads of other lanes become shuffles
+    lower_warp_memory,  # reads of other lanes become shuffles
+    even_barriers,  # last: no more barriers come
 )
 
 

@@ -90,7 +90,7 @@ class Spreader:
     def _spread(self, s: S.IfThenElse) -> S.Stmt:
         condition: Any = s.condition
         keep: E.Var | None = None
-        if not is_pure(condition) or _reads(condition):
+        if not is_pure(condition) or reads_memory(condition):
             keep = E.Var("guard", "bool")
             self.uniform.varying.add(keep)
             condition = keep
@@ -116,7 +116,7 @@ class Spreader:
             return S.Allocate(s.buffer, self.under(c, s.body), s.annotations)
         if kind is S.AttrStmt:
             return S.AttrStmt(s.node, s.attr_key, s.value, self.under(c, s.body))
-        if kind is S.LetStmt and is_pure(s.value) and not _reads(s.value):
+        if kind is S.LetStmt and is_pure(s.value) and not reads_memory(s.value):
             return S.LetStmt(s.var, s.value, self.under(c, s.body))
         if kind is S.IfThenElse:
             return self.nested(c, s)
@@ -147,7 +147,7 @@ class Spreader:
         if self.uniform(s.condition):
             other = None if s.else_case is None else self.under(c, s.else_case)
             return S.IfThenElse(s.condition, self.under(c, s.then_case), other)
-        if not is_pure(s.condition) or _reads(s.condition):
+        if not is_pure(s.condition) or reads_memory(s.condition):
             self.refuse(f"the conditions {c} and {s.condition}")
         parts = [self.under(logical_and(c, s.condition), s.then_case)]
         if s.else_case is not None:
@@ -162,7 +162,7 @@ class Spreader:
             assert isinstance(known[1], S.For)
             return known[1]
         what = f"the loop over {s.loop_var.name} with {s.extent} iterations"
-        if not self.uniform(s.min) or not is_pure(s.extent) or _reads(s.extent):
+        if not self.uniform(s.min) or not is_pure(s.extent) or reads_memory(s.extent):
             self.refuse(what)
         domains = {
             v: IntervalSet(const(0, v.dtype), n - const(1, n.dtype))
@@ -180,7 +180,8 @@ class Spreader:
         return new
 
 
-def _reads(e: Any) -> bool:
+def reads_memory(e: Any) -> bool:
+    """Whether an expression loads from any memory."""
     return any(type(x) is E.BufferLoad for x in nodes(e))
 
 
