@@ -30,10 +30,12 @@ from benchmarks.ops_channel import Competitor, Failure
 from benchmarks.ops_suite import Case, cases, small_cases
 
 Row = dict[str, Any]
+# Seconds of each repetition: by group, and the way within it.
+Times = dict[str, dict[str, list[float]]]
 PEERS = ("onnxruntime", "torch", "torch_last", "openvino")
 OURS = ("untuned", "tuned")
 # Between turns: the pools of threads of other libraries stop to spin.
-PAUSE_S = 0.05
+PAUSE_S = 0.1
 CLIP = 2.0
 SUBSTANTIAL_S = 50e-6
 
@@ -93,9 +95,9 @@ class Comparison:
 
     def _rounds(
         self, case: Case, row: Row, turns: list[tuple[str, str]]
-    ) -> tuple[dict[str, list[float]], list[float], list[float]]:
-        """Seconds of each group, FMA peaks and copy bandwidths; who fails takes no more turns."""
-        times: dict[str, list[float]] = {group: [] for _, group in turns}
+    ) -> tuple[Times, list[float], list[float]]:
+        """Seconds by group and way, FMA peaks, copy bandwidths; who fails takes no more turns."""
+        times: Times = {group: {} for _, group in turns}
         peaks, copies = [], []
         for _ in range(self.options.rounds):
             time.sleep(PAUSE_S)
@@ -110,7 +112,8 @@ class Comparison:
                     got = self.competitors[name].ask(
                         "time", group=group, seconds=self.options.seconds
                     )
-                    times[group] += got["times"]
+                    for way, spent in got["times"].items():
+                        times[group].setdefault(way, []).extend(spent)
                 except Failure as why:
                     row["failed"][group] = str(why)
                     del times[group]
@@ -132,7 +135,6 @@ class Comparison:
                 continue
             for key in ("errors", "trials", "failed"):
                 row[key] |= told[key]
-            row["ways"] |= told["groups"]
             turns += [(name, group) for group in told["groups"]]
         return turns
 
@@ -141,11 +143,15 @@ def _module(name: str, threads: str) -> list[str]:
     return ["-m", f"benchmarks.ops_{name}", "--threads", threads]
 
 
-def _finish(row: Row, times: dict[str, list[float]]) -> Row:
-    """Medians, the best peer, and how ours compare with it."""
-    middle = {group: float(median(spent)) for group, spent in times.items()}
+def _finish(row: Row, times: Times) -> Row:
+    """The medians of each group's best way, the best peer, and how ours compare with it."""
+    middle: dict[str, float] = {}
+    for group, ways in times.items():
+        middles = {way: float(median(spent)) for way, spent in ways.items()}
+        row["ways"][group] = best = min(middles, key=middles.__getitem__)
+        middle[group] = middles[best]
     row["peers_s"] = {name: middle[name] for name in PEERS if name in middle}
-    row["fastest_s"] = {group: min(spent) for group, spent in times.items()}
+    row["fastest_s"] = {group: min(map(min, ways.values())) for group, ways in times.items()}
     if row["peers_s"]:
         row["best_peer"] = min(row["peers_s"], key=row["peers_s"].__getitem__)
         row["best_peer_s"] = row["peers_s"][row["best_peer"]]

@@ -26,7 +26,8 @@ REPETITION_S = 0.02
 # In a turn: caches, clocks and threads come back before anything counts.
 WARM_S = 0.03
 CHOICE_S = 0.12
-TOLERANCE = 1e-4
+# Ways of a group that take part: so many of the fastest, within so much of the fastest.
+KEPT, KEPT_WITHIN = 2, 1.25
 
 Call = Callable[[], Any]
 # A way to compute a case: its call, and its result in the case's own layout.
@@ -69,7 +70,7 @@ class _Server:
         self.prepare = prepare
         self.suites: dict[tuple[int, bool], dict[str, Case]] = {}
         self.ways: dict[str, Way] = {}
-        self.chosen: dict[str, str] = {}
+        self.groups: dict[str, list[str]] = {}
 
     def case(self, request: protocol.Message) -> Case:
         key = (int(request["batch"]), bool(request["small"]))
@@ -79,7 +80,7 @@ class _Server:
         return self.suites[key][request["case"]]
 
     def load(self, request: protocol.Message) -> protocol.Message:
-        """Prepare a case and check every way; of those of one group the fastest is kept.
+        """Prepare a case and check every way; of those of one group the fastest are kept.
 
         A group is the part of a way's name before a colon.
         """
@@ -99,30 +100,35 @@ class _Server:
         missing = {_group(name) for name in makers} - {_group(name) for name in self.ways}
         if missing:
             raise Failure("\n".join(f"{name}: {why}" for name, why in failed.items()))
-        groups: dict[str, list[str]] = {}
         for name in self.ways:
-            groups.setdefault(_group(name), []).append(name)
+            self.groups.setdefault(_group(name), []).append(name)
+        trials = self._try()
+        for names in self.groups.values():
+            names.sort(key=lambda name: trials.get(name, 0.0))
+            least = KEPT_WITHIN * trials.get(names[0], 0.0)
+            names[:] = [name for name in names[:KEPT] if trials.get(name, 0.0) <= least]
+        self.ways = {name: self.ways[name] for names in self.groups.values() for name in names}
+        return {"groups": self.groups, "errors": errors, "trials": trials, "failed": failed}
+
+    def _try(self) -> dict[str, float]:
+        """The smallest time of each way that has others beside it, in two short turns."""
         trials: dict[str, float] = {}
         for _ in range(2):
-            for names in groups.values():
+            for names in self.groups.values():
                 for name in names if len(names) > 1 else ():
                     took = min(repetitions(self.ways[name][0], CHOICE_S))
                     trials[name] = min(took, trials.get(name, took))
-        self.chosen = {
-            group: min(names, key=lambda name: trials.get(name, 0.0))
-            for group, names in groups.items()
-        }
-        self.ways = {name: self.ways[name] for name in self.chosen.values()}
-        return {"groups": self.chosen, "errors": errors, "trials": trials, "failed": failed}
+        return trials
 
     def time(self, request: protocol.Message) -> protocol.Message:
-        """Time the best way of a group."""
-        call = self.ways[self.chosen[request["group"]]][0]
-        return {"times": repetitions(call, request["seconds"])}
+        """Times of each way of a group, which share the seconds."""
+        names = self.groups[request["group"]]
+        seconds = request["seconds"] / len(names)
+        return {"times": {name: repetitions(self.ways[name][0], seconds) for name in names}}
 
     def drop(self, _request: protocol.Message) -> protocol.Message:
         """Forget the case and its arrays."""
-        self.ways, self.chosen = {}, {}
+        self.ways, self.groups = {}, {}
         return {}
 
 
@@ -152,7 +158,7 @@ def _check(case: Case, way: Way, wanted: Array) -> float:
     call, result = way
     call()
     error = case.error(result(), wanted)
-    if not error <= TOLERANCE:
+    if not error <= case.tolerance:
         raise Failure(f"the result is off by {error:.1e} of the largest")
     return error
 
