@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from .evolve import Scores
-from .features import FEATURES, Batch
+from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
-from .skeleton import Skeleton, parallel_counts, vectorizable
+from .skeleton import MAX_TILE, Skeleton, parallel_counts, vectorizable
 from .space import Matrix, Space
 from .state import State
 
@@ -68,10 +68,10 @@ class Population:
             counts[members] = values.shape[1]
             parts.append((members, values))
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        result = np.empty((int(offsets[-1]), FEATURES), np.float32)
+        result = np.empty((int(offsets[-1]), COUNT), np.float32)
         for members, values in parts:
             places = offsets[members][:, None] + np.arange(values.shape[1])
-            result[places.ravel()] = values.reshape(-1, FEATURES)
+            result[places.ravel()] = values.reshape(-1, COUNT)
         return result, offsets
 
     def _groups(self, sketch: int, rows: Matrix) -> Any:
@@ -90,8 +90,8 @@ class Population:
     def _group_features(self, sketch: int, choices: tuple[int, ...], rows: Matrix) -> Array:
         skeleton, nest = self.skeleton(sketch, choices)
         factors = rows[:, : len(skeleton.space.sketch.open)]
-        extents = nest.extents(factors)
-        batch = Batch(factors=factors)
+        extents = leaf_extents(nest, factors)
+        batch = Batch(factors, {}, {}, {}, {})
         for plan in skeleton.plans:
             mine = extents[plan.ident]
             count = mine.shape[1]
@@ -107,9 +107,23 @@ class Population:
                 steps = np.array(plan.options, np.int64)
                 batch.unroll[plan.ident] = steps[rows[:, plan.unroll]]
             if plan.tile_loops:
-                batch.unrolled[plan.ident] = plan.tile_loops
-        values: Array = nest.features(batch)
-        return values
+                tile = mine[:, list(plan.tile_loops)].prod(axis=1)
+                batch.unrolled[plan.ident] = (plan.tile_loops, (tile > 1) & (tile <= MAX_TILE))
+        return features(nest, batch)[0]
+
+
+def leaf_extents(nest: Nest, factors: Matrix) -> dict[int, Matrix]:
+    """Extents (N, loops) of the leaf loops of each stage."""
+    program = nest.tables.program
+    values = program.run(factors)
+    found: dict[int, Matrix] = {}
+    for ident, stage in nest.tables.nest.stages.items():
+        slots = [stage.extents[a] for a in stage.stage.leaf_iter_vars]
+        found[ident] = values[program.place[slots]].T.astype(np.int64) if slots else _NO_LOOPS
+    return found
+
+
+_NO_LOOPS: Matrix = np.zeros((1, 0), np.int64)
 
 
 class Scorer:
@@ -122,7 +136,7 @@ class Scorer:
     def __call__(self, sketch: int, rows: Matrix) -> Scores:
         self.count += len(rows)
         if not getattr(self.model, "trained", False):
-            empty = np.ones((len(rows), FEATURES), np.float32)
+            empty = np.ones((len(rows), COUNT), np.float32)
             offsets = np.arange(len(rows) + 1)
             return np.asarray(self.model.predict_programs(empty, offsets), np.float64)
         values, offsets = self.population.features(sketch, rows)

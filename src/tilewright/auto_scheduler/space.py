@@ -114,13 +114,15 @@ class Space:
         """
         sizes = [c.count for c in self.locations]
         total = int(np.prod(sizes, dtype=np.float64)) if sizes else 1
+        if not sizes:
+            return np.zeros((1, 0), np.int64)
         if total <= PALETTE:
             found = np.indices(sizes).reshape(len(sizes), -1).T
         else:
             found = np.stack([rng.integers(n, size=PALETTE) for n in sizes], axis=1)
             found[0] = [n - 1 for n in sizes]
             found[1] = 0
-        return np.unique(found.astype(np.int64), axis=0) if sizes else np.zeros((1, 0), np.int64)
+        return np.unique(found.astype(np.int64), axis=0)
 
     def places(self, count: int, rng: np.random.Generator) -> Matrix:
         """Places for `count` candidates, drawn from the palette."""
