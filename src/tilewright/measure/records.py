@@ -5,6 +5,7 @@ Every entry is on disk when the call that adds it returns. Both hold data only.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
@@ -19,6 +20,8 @@ from ..base.errors import TilewrightError
 from .result import MeasureErrorNo, Measurement
 
 VERSION = 1
+_HEADER = b"SQLite format 3\0"
+_FULL = 13  # SQLITE_FULL
 _TABLE = """
 CREATE TABLE IF NOT EXISTS measurement (
   id INTEGER PRIMARY KEY,
@@ -34,6 +37,7 @@ CREATE TABLE IF NOT EXISTS measurement (
 );
 CREATE INDEX IF NOT EXISTS measurement_by_task ON measurement (task, target);
 """
+_PAGE = 1000
 _COLUMNS = "candidate, costs, error, message, seconds, timestamp, early"
 
 
@@ -41,21 +45,28 @@ class Store:
     """Measurements in a SQLite file, which several searches may use at a time.
 
     `task`, `target` and `candidate` are texts of the search's choice; equal texts mean the same.
-    TilewrightError for a file that is no store, is damaged or was written by a newer version.
+    `create`: begin a new file where there is none; without it the store is only read. What was
+    added lately may stand in a second file beside it, whose name ends in -wal, until the last user
+    has closed the store. TilewrightError for a file that is no store, is damaged or was written by
+    a newer version.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], create: bool = True) -> None:
         self.path = Path(path)
         self._db: sqlite3.Connection | None = None
         try:
-            self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+            self._db = _connect(self.path, create)
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version > VERSION:
                 raise TilewrightError(
                     f"{self.path} has version {version}, this tilewright reads up to {VERSION}"
                 )
-            self._db.executescript(_TABLE)
-            self._db.execute(f"PRAGMA user_version = {VERSION}")
+            if version < VERSION and create:
+                # one write and one wait for the disk a measurement; journals need several
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.executescript(f"BEGIN IMMEDIATE; {_TABLE} COMMIT;")
+                self._db.execute(f"PRAGMA user_version = {VERSION}")
+            self._db.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
             self.close()
             raise self._broken(error) from None
@@ -91,6 +102,24 @@ class Store:
             ).fetchall()
         return [(row[0], _measurement(row[1:])) for row in rows]
 
+    def read(self, task: str | None = None) -> Iterator[tuple[str, str, str, Measurement]]:
+        """(task, target, candidate, measurement) of one task or of all, in the order in which they
+        came."""
+        where, values = ("WHERE task = ?", (task,)) if task is not None else ("", ())
+        last = 0
+        while True:  # page by page, so that writers need not wait for who reads
+            with self._errors():
+                rows = self._connection.execute(
+                    f"SELECT id, task, target, {_COLUMNS} FROM measurement "
+                    f"{where or 'WHERE 1'} AND id > ? ORDER BY id LIMIT {_PAGE}",
+                    (*values, last),
+                ).fetchall()
+            for row in rows:
+                yield row[1], row[2], row[3], _measurement(row[4:])
+            if len(rows) < _PAGE:
+                return
+            last = rows[-1][0]
+
     def tasks(self) -> list[tuple[str, str, int]]:
         """(task, target, number of measurements) of all tasks in the store."""
         with self._errors():
@@ -114,6 +143,10 @@ class Store:
         return _Translate(self)
 
     def _broken(self, error: sqlite3.Error) -> TilewrightError:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == _FULL or "is full" in str(error):
+            return TilewrightError(
+                f"no space left for {self.path}: the measurement was not kept, those before it were"
+            )
         return TilewrightError(
             f"cannot use {self.path} as a store of measurements: {error}; give another path, or "
             "move the file away"
@@ -164,20 +197,54 @@ def _measurement(row: Any) -> Measurement:
     )
 
 
+def _connect(path: Path, create: bool) -> sqlite3.Connection:
+    where = path.absolute().as_uri()
+    mode = "rwc" if create else "rw"
+    try:
+        db = sqlite3.connect(f"{where}?mode={mode}", 60.0, isolation_level=None, uri=True)
+        if not create:
+            db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        if create or not path.is_file():
+            raise
+        # a folder that cannot be written, so nobody else writes there either
+        db = sqlite3.connect(f"{where}?immutable=1", 60.0, isolation_level=None, uri=True)
+    return db
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a SQLite database."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_HEADER)) == _HEADER
+    except OSError:
+        return False
+
+
 def append_line(path: str | os.PathLike[str], line: str) -> None:
     """Add a line to a file, on disk when this returns. Half a line that a killed process left at
-    its end stays a line of its own."""
+    its end stays a line of its own. TilewrightError where the file cannot be written or the disk is
+    full; nothing of the line is kept then."""
     data = line.rstrip("\n").encode() + b"\n"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     except OSError as error:
         raise TilewrightError(f"cannot write {os.fspath(path)}: {error.strerror}") from None
     try:
+        with suppress(OSError):  # not every file system can
+            fcntl.flock(fd, fcntl.LOCK_EX)
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
             data = b"\n" + data
-        os.write(fd, data)
-        with suppress(OSError):  # not every file system can
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+        except OSError as error:
+            with suppress(OSError):  # a pipe or a device
+                os.ftruncate(fd, size)
+            raise TilewrightError(f"cannot write {os.fspath(path)}: {error.strerror}") from None
+        with suppress(OSError):
             os.fsync(fd)
     finally:
         os.close(fd)

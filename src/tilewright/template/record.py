@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base.errors import TargetError, TilewrightError
+from ..base.errors import TilewrightError
 from ..measure.records import append_line, read_lines, warn_of_lines
+from ..measure.target_text import read_target
 from ..rt.files import write_atomically
-from ..target.kinds import find_kind
 from ..target.target import Target
 from . import workload as workloads
 from .space import ConfigEntity
@@ -91,24 +91,6 @@ def decode(row: str | dict[str, Any], protocol: str = "json") -> tuple[MeasureIn
         return inp, MeasureResult(values, int(error), float(seconds), float(timestamp))
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise TilewrightError(f"this is no record of a measurement: {problem}") from None
-
-
-def read_target(text: str) -> Target:
-    """The target of a record; attributes that only TVM has are left out."""
-    try:
-        return Target(text)
-    except TargetError:
-        words = text.split()
-        kind = find_kind(words[0] if words else "")
-        return Target(" ".join([kind.name, *filter(lambda w: _is_known(kind.name, w), words[1:])]))
-
-
-def _is_known(kind: str, word: str) -> bool:
-    try:
-        Target(f"{kind} {word}")
-    except TargetError:
-        return False
-    return True
 
 
 def load_from_file(

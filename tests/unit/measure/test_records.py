@@ -93,3 +93,34 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     with pytest.raises(TilewrightError, match="cannot write"):
         append_line(tmp_path, "{}")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    """SQLite's own limit on a file stands for the disk."""
+    with Store(tmp_path / "s.db") as store:
+        store.add("t", "llvm", "a", Measurement((1.0,)))
+        store._connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(TilewrightError, match="no space left for .*s.db"):
+            store.add("t", "llvm", "b" * 100000, Measurement((1.0,)))
+        assert [c for c, _ in store.find("t", "llvm")] == ["a"]
+
+
+def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TilewrightError, match="cannot write /dev/full"):
+        append_line("/dev/full", "{}")
+
+
+def test_reading_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(TilewrightError, match="cannot use"):
+        Store(tmp_path / "s.db", create=False)
+    assert os.listdir(tmp_path) == []
+
+
+def test_all_measurements_are_read_in_order(tmp_path: Path) -> None:
+    results = [Measurement((float(n + 1),), timestamp=1.0) for n in range(5)]
+    with Store(tmp_path / "s.db") as store:
+        for n, result in enumerate(results):
+            store.add(f"t{n % 2}", "llvm", str(n), result)
+    with Store(tmp_path / "s.db", create=False) as store:
+        assert list(store.read()) == [(f"t{n % 2}", "llvm", str(n), results[n]) for n in range(5)]
+        assert [c for _, _, c, _ in store.read("t1")] == ["1", "3"]

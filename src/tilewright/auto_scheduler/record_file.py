@@ -1,0 +1,191 @@
+"""Files of records: SQLite, or lines of JSON where the name ends in .json."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import TargetError, TilewrightError
+from ..measure.records import Store, append_line, is_store, read_lines
+from ..measure.result import MeasureErrorNo, Measurement
+from ..measure.target_text import read_target
+from ..rt.files import as_path, write_atomically
+from .lines import (
+    FAILED_COST,
+    BadRecord,
+    OtherVersion,
+    Record,
+    decode,
+    encode,
+    row_as_json,
+    rows_from_json,
+)
+
+LINE_SUFFIXES = (".json", ".jsonl")
+_SHOWN = 5
+
+
+def holds_lines(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of records is, or will be, lines of JSON rather than SQLite."""
+    file = as_path(path)
+    if is_store(file):
+        return False
+    if file.suffix in LINE_SUFFIXES:
+        return True
+    try:
+        with open(file, "rb") as stream:
+            return stream.read(1) in (b"{", b"#")
+    except OSError:
+        return False
+
+
+class Writer:
+    """Adds records to a file, each on disk when `add` returns. Several processes may write one
+    file at a time."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = as_path(path)
+        self.lines = holds_lines(self.path)
+        self._store: Store | None = None
+
+    def add(self, record: Record) -> None:
+        """Keep a record. TilewrightError where that cannot be; nothing of it is kept then."""
+        if self.lines:
+            append_line(self.path, encode(record))
+            return
+        if self._store is None:
+            self._store = Store(self.path)
+        result = Measurement(
+            record.costs if record.ok else (),
+            MeasureErrorNo(record.error_no),
+            record.message,
+            float(record.all_cost),
+            float(record.timestamp),
+            record.early,
+        )
+        self._store.add(record.workload_key, record.target, _candidate(record), result)
+
+    def close(self) -> None:
+        """Let go of the file; a further `add` opens it again."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def write_all(path: str | os.PathLike[str], records: Iterable[Record]) -> int:
+    """Make these the content of a file, all or nothing; their number."""
+    file = as_path(path)
+    kept = list(records)
+    if file.suffix in LINE_SUFFIXES:
+        write_atomically(file, "".join(encode(r) + "\n" for r in kept).encode())
+        return len(kept)
+    if file.exists() and file.stat().st_size:
+        raise TilewrightError(f"{file} is there already: give the name of a new file")
+    with Writer(file) as writer:
+        for record in kept:
+            writer.add(record)
+    return len(kept)
+
+
+def read_records(path: str | os.PathLike[str], workload_key: str | None = None) -> Iterator[Record]:
+    """The records of a file, or those of one workload, in the order in which they came.
+
+    What cannot be read is left out, with one warning that says how much and why.
+    """
+    file = as_path(path)
+    left_out = LeftOut(file)
+    if not file.is_file():
+        raise TilewrightError(f"there is no file {file} of records")
+    found = _from_lines(file, left_out) if holds_lines(file) else _from_store(file, workload_key)
+    known: dict[str, bool] = {}
+    for record in found:
+        if workload_key is not None and record.workload_key != workload_key:
+            continue
+        if record.target not in known:
+            known[record.target] = _is_target(record.target)
+        if known[record.target]:
+            yield record
+        else:
+            left_out.add(f"of a target that is not known, {record.target!r}")
+    left_out.warn()
+
+
+class LeftOut:
+    """What could not be read of a file, and why."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._why: dict[str, list[int]] = {}
+
+    def add(self, why: str, line: int = 0) -> None:
+        self._why.setdefault(why, []).append(line)
+
+    def warn(self) -> None:
+        """One warning, if there is anything to say."""
+        if not self._why:
+            return
+        parts = []
+        for why, lines in self._why.items():
+            shown = ", ".join(str(n) for n in lines[:_SHOWN] if n)
+            more = ", ..." if len(lines) > _SHOWN else ""
+            parts.append(f"{len(lines)} {why}" + (f" (line {shown}{more})" if shown else ""))
+        total = sum(map(len, self._why.values()))
+        text = f"{self.path}: left out {total} record{'s' if total > 1 else ''}: "
+        warnings.warn(text + "; ".join(parts), UserWarning, stacklevel=4)
+
+
+def _from_lines(file: Path, left_out: LeftOut) -> Iterator[Record]:
+    for number, data in read_lines(file):
+        try:
+            yield decode(data)
+        except OtherVersion:
+            left_out.add(f"of version {data['v']!r}", number)
+        except BadRecord as problem:
+            why = "of autotvm" if "autotvm" in str(problem) else "that are none"
+            left_out.add(why, number)
+
+
+def _from_store(file: Path, workload_key: str | None) -> Iterator[Record]:
+    with Store(file, create=False) as store:
+        for key, target, candidate, result in store.read(workload_key):
+            version, more, steps = json.loads(candidate)
+            yield Record(
+                (key, target, *more),
+                rows_from_json(steps),
+                result.costs if result.ok else (FAILED_COST,),
+                int(result.error_no),
+                _whole(result.seconds),
+                _whole(result.timestamp),
+                version,
+                result.message,
+                result.early,
+            )
+
+
+def _candidate(record: Record) -> str:
+    """What a store keeps of a candidate, besides its task and target."""
+    rows = [row_as_json(row) for row in record.rows]
+    return json.dumps([record.version, record.task[2:], rows], separators=(",", ":"))
+
+
+def _whole(value: float) -> Any:
+    """Whole numbers as JSON has them from TVM."""
+    return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
+
+
+def _is_target(text: str) -> bool:
+    try:
+        read_target(text)
+    except TargetError:
+        return False
+    return True

@@ -1,0 +1,307 @@
+"""Records of a search: kept as it measures, read to resume it or to use what it found."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..measure.target_text import read_target
+from ..rt.files import as_path, require_writable
+from ..target.target import Target
+from .hardware import HardwareParams
+from .lines import FAILED_COST, Record, decode, encode, version_of
+from .measure import MeasureCallback, MeasureInput, MeasureResult
+from .record_file import Writer, read_records, write_all
+from .rows import Row
+
+_HARDWARE = (
+    "num_cores", "vector_unit_bytes", "cache_line_bytes", "max_shared_memory_per_block",
+    "max_local_memory_per_block", "max_threads_per_block", "max_vthread_extent", "warp_size",
+)  # fmt: skip
+
+Pair = tuple[MeasureInput, MeasureResult]
+
+
+class RecordedTask:
+    """The task of a record. The workload need not be known; `recover_measure_input` gives the
+    SearchTask."""
+
+    def __init__(self, fields: Sequence[Any]) -> None:
+        self.fields = tuple(fields)
+
+    @property
+    def workload_key(self) -> str:
+        return str(self.fields[0])
+
+    @cached_property
+    def target(self) -> Target:
+        target, host = read_target(self.fields[1]), self._field(3, "")
+        return Target(target, read_target(host)) if host else target
+
+    @property
+    def target_host(self) -> Target | None:
+        return self.target.host
+
+    @cached_property
+    def hardware_params(self) -> HardwareParams | None:
+        values = self._field(2, None)
+        if values is None or len(values) != len(_HARDWARE):
+            return None
+        return HardwareParams(**dict(zip(_HARDWARE, values)), target=self.target)
+
+    @property
+    def layout_rewrite_option(self) -> int:
+        return int(self._field(4, 0))
+
+    @property
+    def task_inputs_names(self) -> tuple[str, ...]:
+        return tuple(self._field(5, ()))
+
+    def _field(self, place: int, default: Any) -> Any:
+        return self.fields[place] if place < len(self.fields) else default
+
+    def __repr__(self) -> str:
+        return f"RecordedTask({self.workload_key}, {self.fields[1]})"
+
+
+class RecordedState:
+    """The steps of a recorded state."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: tuple[Row, ...]) -> None:
+        self.rows = rows
+
+    @property
+    def transform_steps(self) -> tuple[Row, ...]:
+        return self.rows
+
+
+class RecordToFile(MeasureCallback):
+    """Keeps every measurement in a file, on disk before the next one is reported: SQLite, which
+    several processes may write at a time, or lines of JSON where the name ends in .json."""
+
+    def __init__(self, filename: str | os.PathLike[str] = "auto_scheduler_tuning.db") -> None:
+        self.filename = str(as_path(filename))
+        require_writable(self.filename)
+        self._writer = Writer(self.filename)
+
+    def callback(
+        self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
+    ) -> None:
+        for pair in zip(inputs, results):
+            self._writer.add(as_record(*pair))
+
+    def close(self) -> None:
+        """Let go of the file; a further measurement opens it again."""
+        self._writer.close()
+
+
+class RecordReader:
+    """The records of a file, as (MeasureInput, MeasureResult): iterate, or read some of them."""
+
+    def __init__(self, filename: str | os.PathLike[str]) -> None:
+        self.filename = str(as_path(filename))
+
+    def __iter__(self) -> Iterator[Pair]:
+        return load_records(self.filename)
+
+    def read_lines(
+        self, max_lines: int | None = None, skip_lines: int = 0
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """Inputs and results of at most `max_lines` records behind the first `skip_lines`."""
+        most = math.inf if max_lines is None or max_lines < 0 else max_lines
+        inputs: list[MeasureInput] = []
+        results: list[MeasureResult] = []
+        for number, (item, result) in enumerate(self):
+            if number >= skip_lines and len(inputs) < most:
+                inputs.append(item)
+                results.append(result)
+        self.check_workload_key(inputs)
+        return inputs, results
+
+    def check_workload_key(self, inputs: Sequence[MeasureInput]) -> None:
+        """Warn of workload keys of an older form, which has no shapes."""
+        old = sorted(
+            {i.task.workload_key for i in inputs if not _key_parts(i.task.workload_key)[1]}
+        )
+        if old:
+            warnings.warn(
+                f"{self.filename}: {len(old)} workload keys have the old format, without shapes, "
+                f"such as {old[0]}; tune these anew",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def as_record(item: MeasureInput, result: MeasureResult) -> Record:
+    """A measurement as a file keeps it."""
+    task, rows = item.task, tuple(item.state.rows)
+    if isinstance(task, RecordedTask):
+        fields = task.fields
+    else:
+        host = task.target.host
+        hardware = [int(getattr(task.hardware_params, name)) for name in _HARDWARE]
+        names = list(getattr(task, "task_inputs_names", ()))
+        layout = int(task.layout_rewrite_option or 0)
+        text = "" if host is None else str(host)
+        fields = (task.workload_key, str(task.target), hardware, text, layout, names)
+    costs = result.costs if result.ok else (FAILED_COST,)
+    return Record(
+        fields, rows, tuple(costs), int(result.error_no), result.all_cost, result.timestamp,
+        version_of(rows), result.error_msg, result.early,
+    )  # fmt: skip
+
+
+def as_pair(record: Record) -> Pair:
+    """A measurement as searches take it."""
+    item = MeasureInput(RecordedTask(record.task), RecordedState(record.rows))
+    costs = tuple(map(float, record.costs)) if record.ok else ()
+    number, seconds, moment = record.error_no, float(record.all_cost), float(record.timestamp)
+    return item, MeasureResult(costs, number, record.message, seconds, moment, record.early)
+
+
+def load_records(filename: str | os.PathLike[str]) -> Iterator[Pair]:
+    """(MeasureInput, MeasureResult) of each record of a file. What cannot be read is left out, with
+    a warning that says how much and why."""
+    return map(as_pair, read_records(filename))
+
+
+def save_records(
+    filename: str | os.PathLike[str],
+    inputs: Sequence[MeasureInput],
+    results: Sequence[MeasureResult],
+) -> None:
+    """Add records to a file."""
+    if len(inputs) != len(results):
+        raise TilewrightError(f"{len(inputs)} inputs have {len(results)} results")
+    with Writer(filename) as writer:
+        for pair in zip(inputs, results):
+            writer.add(as_record(*pair))
+
+
+def dump_record_to_string(item: MeasureInput, result: MeasureResult) -> str:
+    """A measurement as a line of JSON."""
+    return encode(as_record(item, result))
+
+
+def load_record_from_string(record: str) -> Pair:
+    """The measurement of a line of JSON; TilewrightError where it holds none."""
+    return as_pair(decode(record))
+
+
+def recover_measure_input(item: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
+    """A recorded input with its SearchTask, whose workload has to be known here, and with
+    `rebuild_state` its State."""
+    from .state import State
+    from .task import SearchTask
+
+    old = item.task
+    task = SearchTask(
+        workload_key=old.workload_key,
+        target=old.target,
+        hardware_params=old.hardware_params,
+        layout_rewrite_option=old.layout_rewrite_option,
+    )
+    rows = item.state.rows
+    state = State.from_rows(task.compute_dag, rows) if rebuild_state else RecordedState(rows)
+    return MeasureInput(task, state)
+
+
+def load_best_record(
+    filename: str | os.PathLike[str],
+    workload_key: str | None = None,
+    target: Any = None,
+    include_compatible: bool = False,
+) -> Pair | tuple[None, None]:
+    """The fastest record of a workload (None: of any) on targets of the same kind as `target`;
+    (None, None) where there is none.
+
+    `include_compatible`: also of workloads with smaller sizes that divide these, whose cost counts
+    as many times as they fit in.
+    """
+    only = None if include_compatible else workload_key
+    wanted = None if target is None else _kind(Target(target))
+    best: Record | None = None
+    least = math.inf
+    fits: dict[str, bool] = {}
+    for record in read_records(filename, only):
+        if not record.ok:
+            continue
+        if wanted is not None and record.target not in fits:
+            fits[record.target] = _kind(read_target(record.target)) == wanted
+        if wanted is not None and not fits[record.target]:
+            continue
+        factor = 1.0
+        if workload_key is not None and record.workload_key != workload_key:
+            factor = workload_distance(workload_key, record.workload_key)
+        cost = as_pair(record)[1].cost * factor
+        if cost < least:
+            best, least = record, cost
+    return (None, None) if best is None else as_pair(best)
+
+
+def distill_record_file(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str]) -> int:
+    """Write the fastest record of each workload and target of a file to another; their number."""
+    return write_all(out_file, best_records(read_records(in_file)))
+
+
+def best_records(records: Iterator[Record]) -> list[Record]:
+    """The fastest of each workload and target."""
+    best: dict[tuple[str, str], tuple[float, Record]] = {}
+    for record in records:
+        key, cost = (record.workload_key, record.target), as_pair(record)[1].cost
+        if record.ok and (key not in best or cost < best[key][0]):
+            best[key] = (cost, record)
+    return [record for _, record in best.values()]
+
+
+def workload_distance(wanted: str, known: str) -> float:
+    """How many times a known workload fits into the wanted one, where both are the same function of
+    numbers and each number of the known one divides the other; else infinite."""
+    (name, args), (other_name, other_args) = _key_parts(wanted), _key_parts(known)
+    a, b = _flat(args), _flat(other_args)
+    if name is None or name != other_name or len(a) != len(b):
+        return math.inf
+    factor = 1.0
+    for x, y in zip(a, b):
+        if x == y:
+            continue
+        if not (isinstance(x, int) and isinstance(y, int)) or y <= 0 or x % y:
+            return math.inf
+        factor *= x // y
+    return factor
+
+
+def _flat(items: Any) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        found += _flat(item) if isinstance(item, list) else [item]
+    return found
+
+
+def _key_parts(workload_key: str) -> tuple[str | None, list[Any]]:
+    """Function (or hash) and arguments of a workload key."""
+    try:
+        name, *args = json.loads(workload_key)
+    except (ValueError, TypeError):
+        return None, []
+    return str(name), args
+
+
+def _kind(target: Target) -> tuple[Any, ...]:
+    return target.kind.name, tuple(target.keys)
+
+
+__all__ = [
+    "RecordReader", "RecordToFile", "RecordedState", "RecordedTask", "as_pair", "as_record",
+    "best_records", "distill_record_file", "dump_record_to_string", "load_best_record",
+    "load_record_from_string", "load_records", "recover_measure_input", "save_records",
+    "workload_distance",
+]  # fmt: skip
