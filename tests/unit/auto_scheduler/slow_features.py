@@ -173,6 +173,8 @@ def below(e: Any, lets: dict[Any, Any]) -> tuple[Any, ...]:
 
 def count(e: Any, lets: dict[Any, Any], ops: dict[str, int], loads: list[Any]) -> None:
     if isinstance(e, E.BufferLoad):
+        for index in e.indices:
+            count(index, lets, dict(ops), loads)
         loads.append(e)
         return
     is_float = parse(e.dtype).is_float

@@ -51,12 +51,70 @@ def check(case: Any, batch: Batch, skeleton: Skeleton, lengths: F.Lengths) -> No
         assert not wrong, f"{values}\n" + "\n".join(wrong[:20])
 
 
-def compare(case: Any, count: int = 12, dividing: bool = True) -> None:
+def annotations(skeleton: Skeleton, lengths: Any, seed: int) -> Batch:
+    """Random annotations, by stage, of the loops that may have them."""
+    rng = np.random.default_rng(seed)
+    batch = Batch(lengths, {}, {}, {}, {})
+    n = len(lengths)
+    attached = {s.nest.stage.attach_stage.id for s in skeleton.statements if s.nest.outside}
+    for statement in skeleton.statements:
+        stage = statement.nest.stage
+        kinds = [axis.iter_type for axis in stage.leaf_iter_vars]
+        data = next((k for k, kind in enumerate(kinds) if kind != 0), len(kinds))
+        if kinds and kinds[-1] == 0:
+            batch.vector[stage.id] = rng.random(n) < 0.7
+            data -= data == len(kinds)
+        if statement.nest.outside == 0 and data:
+            first = data
+            for other in skeleton.statements:
+                if other.nest.stage.attach_stage is stage and other.nest.outside:
+                    place = other.path[other.nest.outside - 1].place
+                    first = min(first, place + 1)
+            batch.parallel[stage.id] = rng.integers(0, first + 1, n)
+        if stage.op.reduce_axis or stage.id in attached:
+            batch.unroll[stage.id] = rng.choice([0, 16, 64, 512], n)
+        if stage.op.reduce_axis and len(kinds) > 4:
+            batch.unrolled[stage.id] = tuple(range(len(kinds) - 3, len(kinds) - 1))
+    return batch
+
+
+def compare(case: Any, count: int = 10, dividing: bool = True) -> None:
     state, lengths = F.skeleton_of(case)
     skeleton = Skeleton(state)
     check(case, Batch(F.draw(lengths, count, 1, dividing)), skeleton, lengths)
+    batch = annotations(skeleton, F.draw(lengths, count, 2, dividing), 3)
+    check(case, batch, skeleton, lengths)
 
 
-@pytest.mark.parametrize("level", [1, 2])
-def test_matmul(level: int) -> None:
-    compare(F.matmul(level))
+CASES = {
+    "matmul 1": F.matmul(1),
+    "matmul 2": F.matmul(2),
+    "matmul relu": F.matmul(2, relu=True),
+    "conv inline": F.conv2d("inline"),
+    "conv root": F.conv2d("root"),
+    "conv at E 3": F.conv2d(("E", 3)),
+    "conv at E 6": F.conv2d(("E", 6)),
+    "conv at C 3": F.conv2d(("C", 3)),
+    "conv at C 8": F.conv2d(("C", 8)),
+    "conv at C 13": F.conv2d(("C", 13)),
+    "conv dilated": F.conv2d(("C", 9), shape=(2, 9, 7, 4, 6, 3, 2, 2, 2), relu=False),
+    "conv level 1": F.conv2d(("E", 2), level=1),
+    "conv groups": F.conv2d(("E", 3), groups=2),
+    "depthwise inline": F.depthwise("inline"),
+    "depthwise attached": F.depthwise("attached"),
+    "depthwise root": F.depthwise("root"),
+    "transposed inline": F.transposed("inline"),
+    "transposed root": F.transposed("root"),
+    "transposed at 3": F.transposed(3),
+    "transposed at 8": F.transposed(8),
+    "softmax": F.softmax,
+    "norm": F.norm,
+    "elementwise": F.elementwise,
+    "gather": F.gather,
+    "pair": F.pair,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_read_from_the_loops(name: str) -> None:
+    compare(CASES[name])

@@ -1,8 +1,11 @@
-"""Indices of reads as sums: a constant, axes with factors, and quotients and remainders of sums."""
+"""Indices of reads as sums: a constant, axes with factors, and quotients and remainders of sums.
+
+Constants, factors and divisors are slots, for the indices that rfactor makes hold lengths.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...loopir.expr import (
@@ -19,6 +22,7 @@ from ...loopir.expr import (
     Sub,
     Var,
 )
+from .program import ONE, ZERO, Program, Slot
 
 
 class Sum:
@@ -28,9 +32,9 @@ class Sum:
 
     def __init__(
         self,
-        const: int = 0,
-        axes: dict[Var, int] | None = None,
-        parts: tuple[tuple[int, str, Sum, int], ...] = (),
+        const: Slot = ZERO,
+        axes: dict[Var, Slot] | None = None,
+        parts: tuple[tuple[Slot, str, Sum, Slot], ...] = (),
     ) -> None:
         self.const = const
         self.axes = axes or {}
@@ -44,74 +48,99 @@ class Sum:
     def is_constant(self) -> bool:
         return not self.axes and not self.parts
 
-    def scaled(self, factor: int) -> Sum:
-        if factor == 0:
-            return Sum()
-        axes = {v: c * factor for v, c in self.axes.items()}
-        parts = tuple((c * factor, k, s, d) for c, k, s, d in self.parts)
-        return Sum(self.const * factor, axes, parts)
 
-    def plus(self, other: Sum) -> Sum:
-        axes = dict(self.axes)
-        for v, c in other.axes.items():
-            total = axes.get(v, 0) + c
-            if total:
-                axes[v] = total
-            else:
-                axes.pop(v, None)
-        return Sum(self.const + other.const, axes, self.parts + other.parts)
-
-
-class Opaque(Exception):
+class _Opaque(Exception):
     """An index that is no sum of axes, as one that is read from a tensor."""
 
 
-def parse_index(e: Any) -> Sum | None:
-    """The sum that an index is, None where it is of another form."""
-    try:
-        return _parse(e)
-    except Opaque:
-        return None
+class IndexParser:
+    """Makes sums of expressions; `lengths` are the variables that are no axes."""
 
+    def __init__(self, program: Program, lengths: Mapping[Var, Slot]) -> None:
+        self.program, self.lengths = program, lengths
 
-def _parse(e: PrimExpr) -> Sum:
-    rule = _RULES.get(type(e))
-    if rule is None:
-        raise Opaque
-    return rule(e)
+    def parse(self, e: Any) -> Sum | None:
+        """The sum that an index is, None where it is of another form."""
+        try:
+            return self._sum(e)
+        except _Opaque:
+            return None
 
+    def _sum(self, e: PrimExpr) -> Sum:
+        rule = _RULES.get(type(e))
+        if rule is None:
+            raise _Opaque
+        return rule(self, e)
 
-def _mul(e: Any) -> Sum:
-    a, b = _parse(e.a), _parse(e.b)
-    if b.is_constant():
-        return a.scaled(b.const)
-    if a.is_constant():
-        return b.scaled(a.const)
-    raise Opaque
+    def var(self, e: Any) -> Sum:
+        length = self.lengths.get(e)
+        return Sum(ZERO, {e: ONE}) if length is None else Sum(length)
 
+    def cast(self, e: Any) -> Sum:
+        return self._sum(e.value)
 
-def _divided(kind: str) -> Callable[[Any], Sum]:
-    def rule(e: Any) -> Sum:
-        a, b = _parse(e.a), _parse(e.b)
-        if not b.is_constant() or b.const <= 0:
-            raise Opaque
+    def const(self, e: Any) -> Sum:
+        return Sum(self.program.const(e.value))
+
+    def add(self, e: Any) -> Sum:
+        return self._plus(self._sum(e.a), self._sum(e.b))
+
+    def sub(self, e: Any) -> Sum:
+        return self._plus(self._sum(e.a), self._scaled(self._sum(e.b), self.program.const(-1)))
+
+    def mul(self, e: Any) -> Sum:
+        a, b = self._sum(e.a), self._sum(e.b)
+        if b.is_constant():
+            return self._scaled(a, b.const)
         if a.is_constant():
-            return Sum(a.const // b.const if kind == "div" else a.const % b.const)
-        return Sum(0, {}, ((1, kind, a, b.const),))
+            return self._scaled(b, a.const)
+        raise _Opaque
 
-    return rule
+    def div(self, e: Any) -> Sum:
+        return self._quotient("div", e)
+
+    def mod(self, e: Any) -> Sum:
+        return self._quotient("mod", e)
+
+    def _quotient(self, kind: str, e: Any) -> Sum:
+        p, a, b = self.program, self._sum(e.a), self._sum(e.b)
+        known = p.value(b.const)
+        if not b.is_constant() or (known is not None and known <= 0):
+            raise _Opaque
+        if not a.is_constant():
+            return Sum(ZERO, {}, ((ONE, kind, a, b.const),))
+        whole = p.floordiv(a.const, b.const)
+        return Sum(whole if kind == "div" else p.sub(a.const, p.mul(whole, b.const)))
+
+    def _scaled(self, s: Sum, factor: Slot) -> Sum:
+        if factor == ZERO:
+            return Sum()
+        mul = self.program.mul
+        axes = {v: mul(c, factor) for v, c in s.axes.items()}
+        parts = tuple((mul(c, factor), k, x, d) for c, k, x, d in s.parts)
+        return Sum(mul(s.const, factor), axes, parts)
+
+    def _plus(self, a: Sum, b: Sum) -> Sum:
+        add = self.program.add
+        axes = dict(a.axes)
+        for v, c in b.axes.items():
+            total = add(axes.get(v, ZERO), c)
+            axes[v] = total
+            if total == ZERO:
+                del axes[v]
+        return Sum(add(a.const, b.const), axes, a.parts + b.parts)
 
 
-_RULES: dict[type, Callable[[Any], Sum]] = {
-    Var: lambda e: Sum(0, {e: 1}),
-    SizeVar: lambda e: Sum(0, {e: 1}),
-    IntImm: lambda e: Sum(e.value),
-    Cast: lambda e: _parse(e.value),
-    Add: lambda e: _parse(e.a).plus(_parse(e.b)),
-    Sub: lambda e: _parse(e.a).plus(_parse(e.b).scaled(-1)),
-    Mul: _mul,
-    FloorDiv: _divided("div"),
-    Div: _divided("div"),
-    FloorMod: _divided("mod"),
-    Mod: _divided("mod"),
+_RULES: dict[type, Callable[[IndexParser, Any], Sum]] = {
+    Var: IndexParser.var,
+    SizeVar: IndexParser.var,
+    IntImm: IndexParser.const,
+    Cast: IndexParser.cast,
+    Add: IndexParser.add,
+    Sub: IndexParser.sub,
+    Mul: IndexParser.mul,
+    FloorDiv: IndexParser.div,
+    Div: IndexParser.div,
+    FloorMod: IndexParser.mod,
+    Mod: IndexParser.mod,
 }

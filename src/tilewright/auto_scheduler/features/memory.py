@@ -16,6 +16,8 @@ Definitions (levels as in touch.py; `touched` counts elements of the box around 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -60,7 +62,7 @@ class Sharing:
         self.firsts: Index = np.array([x.start for x in self.slices], np.intp)
 
 
-def _common(a: list[object], b: list[object]) -> int:
+def _common(a: Sequence[object], b: Sequence[object]) -> int:
     """How many outer loops two statements share."""
     k = 0
     for x, y in zip(a, b):

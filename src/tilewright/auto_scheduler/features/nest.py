@@ -18,7 +18,7 @@ from ...schedule.placement import attach_point, runs_on, same_thread
 from ...schedule.relations import Fuse, Singleton, Split
 from ...schedule.thread_memory import sees_all
 from ...tensor.op import ComputeOp, ExternOp, PlaceholderOp
-from .index import Sum, parse_index
+from .index import IndexParser, Sum
 from .program import ONE, ZERO, Program, Slot
 from .value import Loop, Value, Values
 
@@ -27,14 +27,26 @@ Ends = tuple[Slot, Slot]
 
 class Axis:
     """A root axis: its region starts at `base` (which moves with the loops around the stage) and
-    has `extent` values; `own` is the distance from there."""
+    has `extent` values; `own` is the distance from there. Memory for it has `room` values, enough
+    for the region at every place."""
 
-    __slots__ = ("base", "extent", "own")
+    __slots__ = ("base", "extent", "own", "room")
 
-    def __init__(self, base: Value, extent: Slot) -> None:
+    def __init__(self, base: Value, extent: Slot, room: Slot) -> None:
         self.base = base
         self.extent = extent
+        self.room = room
         self.own = Value()
+
+
+class Need:
+    """What is read of a dimension while some loops run and all others stand at 0, how that shifts
+    with the others, and by how much it may be longer at other places."""
+
+    __slots__ = ("high", "low", "shift", "slack")
+
+    def __init__(self, low: Slot, high: Slot, shift: Value, slack: Slot) -> None:
+        self.low, self.high, self.shift, self.slack = low, high, shift, slack
 
 
 class StageNest:
@@ -60,6 +72,7 @@ class Nest:
         self.program = Program(len(variables))
         self.values = Values(self.program)
         self.lengths = {v: self.program.input(k) for k, v in enumerate(variables)}
+        self.indices = IndexParser(self.program, self.lengths)
         self.loops: list[Loop] = []
         self.stages: dict[int, StageNest] = {}
         self.readers = schedule.consumers()
@@ -93,8 +106,8 @@ class Nest:
 
     def sum_value(self, nest: StageNest, index: Sum) -> Value:
         """An index of a statement of a stage."""
-        values, const = self.values, self.program.const
-        total = Value(const(index.const))
+        values = self.values
+        total = Value(index.const)
         for var, factor in index.axes.items():
             axis = nest.axes.get(var)
             if axis is None:
@@ -103,10 +116,10 @@ class Nest:
                     "axes"
                 )
             both = values.add(axis.base, axis.own)
-            total = values.add(total, values.scale(both, const(factor)))
+            total = values.add(total, values.scale(both, factor))
         for factor, kind, inner, divisor in index.parts:
-            part = values.quotient(kind, self.sum_value(nest, inner), const(divisor))
-            total = values.add(total, values.scale(part, const(factor)))
+            part = values.quotient(kind, self.sum_value(nest, inner), divisor)
+            total = values.add(total, values.scale(part, factor))
         return total
 
     # -- stages
@@ -219,13 +232,14 @@ class Nest:
 
     def _infer_axes(self, nest: StageNest) -> None:
         """Where each axis starts and how long it is, from what the readers need."""
-        stage, const = nest.stage, self.program.const
+        stage, p = nest.stage, self.program
         for root in stage.op.root_iter_vars():
             base = Value(self.slot(root.dom.min))
-            nest.axes[root.var] = Axis(base, self.slot(root.dom.extent))
+            extent = self.slot(root.dom.extent)
+            nest.axes[root.var] = Axis(base, extent, extent)
         if stage.is_output or stage.layout is not None:
             return
-        found: list[list[tuple[Ends, Value]]] = [[] for _ in stage.op.axis]
+        found: list[list[Need]] = [[] for _ in stage.op.axis]
         for t in stage.op.outputs:
             for reader in self.readers.get(t, ()):
                 if isinstance(reader.op, ExternOp):
@@ -235,29 +249,31 @@ class Nest:
                 for load in loads_of(reader.op):
                     if load.producer is t:
                         for d, e in enumerate(load.indices):
-                            last = const(t.shape[d].value - 1)
+                            last = p.sub(self.slot(t.shape[d]), ONE)
                             found[d].append(self._needed(other, e, last, moving))
         for d, root in enumerate(stage.op.axis):
             if found[d]:
                 nest.axes[root.var] = self._union(found[d])
 
-    def _union(self, needs: list[tuple[Ends, Value]]) -> Axis:
+    def _union(self, needs: list[Need]) -> Axis:
         p = self.program
-        (low, high), base = needs[0]
-        for (other_low, other_high), _ in needs[1:]:
-            low, high = p.min(low, other_low), p.max(high, other_high)
-        start = Value(low, base.strides, base.quotients)
-        return Axis(start, p.add(p.sub(high, low), ONE))
+        first = needs[0]
+        low, high, slack = first.low, first.high, first.slack
+        for other in needs[1:]:
+            low, high = p.min(low, other.low), p.max(high, other.high)
+            slack = p.max(slack, other.slack)
+        start = Value(low, first.shift.strides, first.shift.quotients)
+        extent = p.add(p.sub(high, low), ONE)
+        return Axis(start, extent, p.add(extent, slack))
 
     def _needed(
         self, reader: StageNest, e: Any, last: Slot, moving: Callable[[Loop], bool]
-    ) -> tuple[Ends, Value]:
-        """What of a dimension that ends at `last` an index covers while the moving loops run and
-        all others stand at 0, and how that shifts with the others."""
+    ) -> Need:
+        """What an index covers of a dimension that ends at `last`."""
         p, values = self.program, self.values
-        index = parse_index(e)
+        index = self.indices.parse(e)
         if index is None:
-            return (ZERO, last), Value()
+            return Need(ZERO, last, Value(), ZERO)
         low, high = self.ends(reader, index, moving)
         shift = values.keep(self.sum_value(reader, index), lambda loop: not moving(loop))
         down, up = values.reach(shift, lambda loop: True)
@@ -266,24 +282,41 @@ class Nest:
         after = p.sub(p.add(high, down), last)
         inside = p.min(before, after)
         low, high = p.choose(inside, ZERO, ZERO, low), p.choose(inside, ZERO, last, high)
-        return (low, high), shift
+        slack = self._slack(reader, index, moving)
+        return Need(low, high, shift, p.choose(inside, ZERO, ZERO, slack))
+
+    def _slack(self, reader: StageNest, index: Sum, moving: Callable[[Loop], bool]) -> Slot:
+        """How much more a quotient covers at other places than where all loops stand at 0."""
+        p, values = self.program, self.values
+        total = ZERO
+        for factor, kind, inner, divisor in index.parts:
+            shift = values.keep(self.sum_value(reader, inner), lambda loop: not moving(loop))
+            if kind != "div" or not shift.strides:
+                continue
+            odd = ZERO
+            for loop, stride in shift.strides.items():
+                rest = p.sub(stride, p.mul(p.floordiv(stride, divisor), divisor))
+                odd = p.add(odd, p.mul(rest, p.sub(loop.extent, ONE)))
+            low, high = self.ends(reader, inner, moving)
+            here = p.sub(p.floordiv(high, divisor), p.floordiv(low, divisor))
+            more = p.sub(p.ceildiv(p.sub(high, low), divisor), here)
+            total = p.add(total, p.choose(odd, ONE, p.mul(factor, more), ZERO))
+        return total
 
     def ends(self, reader: StageNest, index: Sum, moving: Callable[[Loop], bool]) -> Ends:
-        """The lowest and highest value of an index; no axis leaves its region."""
+        """The lowest and highest value of an index while the moving loops run and all others stand
+        at 0; no axis leaves its region."""
         p, values = self.program, self.values
-        low = high = p.const(index.const)
+        low = high = index.const
         for var, factor in index.axes.items():
             axis = reader.axes[var]
             down, up = values.reach(axis.base, moving)
             _, own = values.reach(axis.own, moving)
             first = p.add(axis.base.start, down)
             last = p.add(axis.base.start, p.add(up, p.min(own, p.sub(axis.extent, ONE))))
-            pair = (first, last) if factor > 0 else (last, first)
-            low = p.add(low, p.mul(p.const(factor), pair[0]))
-            high = p.add(high, p.mul(p.const(factor), pair[1]))
-        for factor, kind, inner, divisor in index.parts:
+            low, high = self._extend(low, high, factor, (first, last))
+        for factor, kind, inner, size in index.parts:
             less, more = self.ends(reader, inner, moving)
-            size = p.const(divisor)
             below, above = p.floordiv(less, size), p.floordiv(more, size)
             pair = (below, above)
             if kind == "mod":
@@ -292,10 +325,13 @@ class Nest:
                     p.choose(below, above, least, ZERO),
                     p.choose(below, above, top, p.sub(size, ONE)),
                 )
-            pair = pair if factor > 0 else (pair[1], pair[0])
-            low = p.add(low, p.mul(p.const(factor), pair[0]))
-            high = p.add(high, p.mul(p.const(factor), pair[1]))
+            low, high = self._extend(low, high, factor, pair)
         return low, high
+
+    def _extend(self, low: Slot, high: Slot, factor: Slot, pair: Ends) -> Ends:
+        p = self.program
+        first, last = reversed(pair) if self.values.is_negative(factor) else pair
+        return p.add(low, p.mul(factor, first)), p.add(high, p.mul(factor, last))
 
 
 _LENGTHS: dict[type, Callable[[Program, Slot, Slot], Slot]] = {

@@ -17,7 +17,7 @@ from ...loopir.visit import post_order_visit
 from ...schedule.placement import attach_point
 from ...tensor.op import ComputeOp
 from .columns import OPERATIONS
-from .index import Sum, parse_index
+from .index import Sum
 from .nest import Nest, StageNest
 from .operations import count_operations
 from .program import Slot
@@ -130,7 +130,7 @@ class Reader:
         if access is None:
             access = Access(buffer, kind)
             statement.accesses.append(access)
-        access.touch(kind, [parse_index(i) for i in indices])
+        access.touch(kind, [self.nest.indices.parse(i) for i in indices])
 
     def buffer(self, t: Any) -> BufferInfo:
         known = self.buffers.get(t)
@@ -141,7 +141,7 @@ class Reader:
         if own is None or stage.is_output:
             shape = [self.nest.slot(d) for d in t.shape]
         else:
-            shape = [own.axes[a.var].extent for a in stage.op.axis]
+            shape = [own.axes[a.var].room for a in stage.op.axis]
         bits = parse(t.dtype).bits * parse(t.dtype).lanes
         info = BufferInfo(stage, max(1, bits // 8), shape, stage.id in self.packed)
         self.buffers[t] = info
