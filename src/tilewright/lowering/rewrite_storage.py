@@ -15,6 +15,7 @@ from .options import LowerOptions
 
 SMALL_BYTES = 2048
 GROWTH = 16
+_THREADS = ("thread_extent", "virtual_thread")
 
 
 def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -22,10 +23,10 @@ def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     that owns them, and give buffers with disjoint lifetimes one memory.
 
     Sharing buffers have the same scope and type, and sizes that are constant within a factor of 16
-    or equal expressions. A buffer lives from its first to its last use; a use in a loop inside its
-    scope counts for the whole loop. Allocations of at most 2048 bytes stay where they are: they
-    become registers or stack slots, which sharing would tie together. So do those whose size is
-    computed inside.
+    or equal expressions. A buffer lives from its first to its last use; a use in a loop or a launch
+    of threads inside its scope counts for all of that. Allocations of at most 2048 bytes stay where
+    they are: they become registers or stack slots, which sharing would tie together. So do those
+    whose size is computed inside.
 
     Needs flat buffers. Stands after vectorize_loops, inject_virtual_threads and
     inject_double_buffer, which enlarge buffers, and before unroll_loops, which would multiply
@@ -51,7 +52,7 @@ def _owns_threads(s: Any) -> bool:
     """Whether the body of `s` runs once a thread, so that its allocations stay in it."""
     if type(s) is S.For:
         return s.kind in (S.ForKind.PARALLEL, S.ForKind.THREAD_BINDING)
-    if type(s) is not S.AttrStmt or s.attr_key not in ("thread_extent", "virtual_thread"):
+    if type(s) is not S.AttrStmt or s.attr_key not in _THREADS:
         return False
     return not (type(s.body) is S.AttrStmt and s.body.attr_key == "thread_extent")
 
@@ -125,7 +126,7 @@ class _Plan:
             self._touch_exprs(s.buffer.shape)
             self._scan(s.body, owned)
         elif kind is S.For or kind is S.While:
-            self._scan_loop(s, owned and not _owns_threads(s))
+            self._scan_repeated(s, owned)
         elif kind in (S.LetStmt, S.AttrStmt, S.AssertStmt):
             self._scan_scope(s, owned)
         else:
@@ -145,16 +146,20 @@ class _Plan:
                 self._touch(s.node.data)
             elif isinstance(s.node, E.Var):
                 self._touch(s.node)
+        if type(s) is S.AttrStmt and s.attr_key in _THREADS:
+            self._scan_repeated(s, owned)  # one thread may have ended before another one starts
+            return
         self._touch_exprs(CHILDREN[type(s)](s)[:-1])
-        self._scan(s.body, owned and not _owns_threads(s))
+        self._scan(s.body, owned)
 
-    def _scan_loop(self, s: Any, owned: bool) -> None:
+    def _scan_repeated(self, s: Any, owned: bool) -> None:
+        """What runs once for each of several values: a loop, or a launch of threads."""
         if type(s) is S.For:
             self.defined.add(s.loop_var)
         loop = _Loop(self.clock)
         self.loops.append(loop)
         self._touch_exprs(CHILDREN[type(s)](s)[:-1])
-        self._scan(s.body, owned)
+        self._scan(s.body, owned and not _owns_threads(s))
         self.loops.pop()
         self.clock += 1
         for life in loop.used:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from tests.unit.lowering.builders import K, checked, function, lines, loop, nodes, thread
+from tilewright import te
 from tilewright.base.errors import CompileError
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
@@ -151,6 +154,24 @@ def test_a_use_in_a_loop_lasts_for_the_loop() -> None:
     new = checked(rewrite_storage, function(body, A, B), DATA)
     assert len(nodes(new, S.Allocate)) == 2
     assert type(new.body) is S.Allocate and type(new.body.body) is S.Allocate
+
+
+def test_a_use_in_a_launch_lasts_for_all_its_threads() -> None:
+    """T1 is last read in the launch that first writes T2: for a block that comes later, when an
+    earlier one has written."""
+    t1, t2 = big("T1"), big("T2")
+
+    def launch(n: int, step: Callable[[E.Var], S.Stmt]) -> S.Stmt:
+        block = te.thread_axis((0, n), "blockIdx.x")
+        return S.AttrStmt(block, "thread_extent", E.const(n), step(block.var))
+
+    parts = [
+        launch(1000, lambda i: store(t1, i, A[i])),
+        launch(1000, lambda i: S.seq(store(B, i, t1[999 - i]), store(t2, i, B[i]))),
+        launch(1000, lambda i: store(B, i, t2[i])),
+    ]
+    body = S.Allocate(t1, S.Allocate(t2, S.seq(parts)))
+    assert len(nodes(rewrite_storage(function(body, A, B), LowerOptions()), S.Allocate)) == 2
 
 
 def test_a_parallel_loop_keeps_its_own_memory() -> None:
