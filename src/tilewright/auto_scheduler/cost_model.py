@@ -46,6 +46,10 @@ class CostModel:
         """
         raise NotImplementedError
 
+    def connect(self, task: Any, featurise: Featurise) -> None:
+        """Let `featurise` compute the features of states of `task`: several searches, each of a
+        task of its own, may share one model. Models that need no features ignore it."""
+
     @property
     def trained(self) -> bool:
         """Whether scores are more than chance."""
@@ -112,8 +116,7 @@ class XGBModel(CostModel):
             self.load(model_file)
 
     def connect(self, task: Any, featurise: Featurise) -> None:
-        """Let `featurise` compute the features of states of `task`: several searches, each of a
-        task of its own, may share one model."""
+        """Let `featurise` compute the features of states of `task`."""
         self._connected[_key(task)] = featurise
 
     @property
