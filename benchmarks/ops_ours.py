@@ -40,9 +40,9 @@ def task_of(case: Case) -> Any:
 def _way(case: Case, task: Any, inputs: list[Array], state: Any) -> Way:
     """The function of a closed state, on arrays that are laid out as it wants them."""
     import tilewright
-    from tilewright.auto_scheduler.transform import apply_state
+    from tilewright import auto_scheduler
 
-    sch, args, rearranged = apply_state(state, int(task.layout_rewrite_option))
+    sch, args, rearranged = auto_scheduler.apply_state(state, int(task.layout_rewrite_option))
     arrays = [*inputs, np.zeros(case.shapes()[-1], np.float32)]
     for one in rearranged:
         if one.index not in case.constants:
