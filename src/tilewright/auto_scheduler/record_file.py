@@ -13,7 +13,7 @@ from ..base.errors import TargetError, TilewrightError
 from ..measure.records import Store, append_line, is_store, read_lines
 from ..measure.result import MeasureErrorNo, Measurement
 from ..measure.target_text import read_target
-from ..rt.files import as_path, write_atomically
+from ..rt.files import as_path, replacing, write_atomically
 from .lines import (
     FAILED_COST,
     BadRecord,
@@ -59,15 +59,7 @@ class Writer:
             return
         if self._store is None:
             self._store = Store(self.path)
-        result = Measurement(
-            record.costs if record.ok else (),
-            MeasureErrorNo(record.error_no),
-            record.message,
-            float(record.all_cost),
-            float(record.timestamp),
-            record.early,
-        )
-        self._store.add(record.workload_key, record.target, _candidate(record), result)
+        self._store.add(*_entry(record))
 
     def close(self) -> None:
         """Let go of the file; a further `add` opens it again."""
@@ -83,18 +75,41 @@ class Writer:
 
 
 def write_all(path: str | os.PathLike[str], records: Iterable[Record]) -> int:
-    """Make these the content of a file, all or nothing; their number."""
+    """Make these the content of a new file, all or nothing; their number. TilewrightError where
+    there is a file already."""
     file = as_path(path)
     kept = list(records)
+    if file.exists() and (file.stat().st_size or not file.is_file()):
+        raise TilewrightError(f"{file} is there already: give the name of a new file")
     if file.suffix in LINE_SUFFIXES:
         write_atomically(file, "".join(encode(r) + "\n" for r in kept).encode())
         return len(kept)
-    if file.exists() and file.stat().st_size:
-        raise TilewrightError(f"{file} is there already: give the name of a new file")
-    with Writer(file) as writer:
-        for record in kept:
-            writer.add(record)
+    with replacing(file) as temporary, Store(temporary) as store:
+        store.add_all(map(_entry, kept))
     return len(kept)
+
+
+def add_new(path: str | os.PathLike[str], records: Iterable[Record]) -> int:
+    """Add the records that a store does not have yet, all or nothing; their number."""
+    file = as_path(path)
+    if holds_lines(file):
+        raise TilewrightError(f"{file} holds lines of JSON: give the name of a store")
+    known = set(map(_identity, read_records(file))) if is_store(file) else set()
+    fresh = [r for r in unique(records) if _identity(r) not in known]
+    with Store(file) as store:
+        store.add_all(map(_entry, fresh))
+    return len(fresh)
+
+
+def unique(records: Iterable[Record]) -> list[Record]:
+    """Each record once."""
+    return list({_identity(r): r for r in records}.values())
+
+
+def _identity(record: Record) -> tuple[Any, ...]:
+    """What makes a record the same as another: 1 and 1.0 are."""
+    result = tuple(map(float, (*record.costs, record.all_cost, record.timestamp)))
+    return json.dumps(record.task), record.rows, record.error_no, result
 
 
 def read_records(path: str | os.PathLike[str], workload_key: str | None = None) -> Iterator[Record]:
@@ -170,6 +185,19 @@ def _from_store(file: Path, workload_key: str | None) -> Iterator[Record]:
                 result.message,
                 result.early,
             )
+
+
+def _entry(record: Record) -> tuple[str, str, str, Measurement]:
+    """A record as a store takes it."""
+    result = Measurement(
+        record.costs if record.ok else (),
+        MeasureErrorNo(record.error_no),
+        record.message,
+        float(record.all_cost),
+        float(record.timestamp),
+        record.early,
+    )
+    return record.workload_key, record.target, _candidate(record), result
 
 
 def _candidate(record: Record) -> str:

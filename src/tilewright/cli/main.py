@@ -11,6 +11,7 @@ from .. import __version__
 from ..base.errors import TilewrightError
 from . import doctor as doctor_command
 from . import inspect as inspect_command
+from . import records as records_command
 from . import run as run_command
 
 
@@ -106,6 +107,72 @@ def inspect(**options: Any) -> None:
 def doctor(as_json: bool) -> None:
     """Say what works on this machine: versions, CPU, threads, targets."""
     doctor_command.doctor(as_json)
+
+
+_FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...",
+                        type=click.Path(exists=True, dir_okay=False))  # fmt: skip
+_OUTPUT = click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
+_WORKLOAD = click.option("--workload", default="", metavar="TEXT",
+                         help="Only workloads whose key contains TEXT.")  # fmt: skip
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+@main.group(cls=_Group)
+def records() -> None:
+    """Look into files of measurements, and make others of them.
+
+    A file is SQLite, or lines of JSON (in the form of TVM's logs) where its name ends in .json.
+    """
+
+
+@records.command()
+@_FILES
+@_WORKLOAD
+@_JSON
+def show(**options: Any) -> None:
+    """Sum up each task: measurements, failures, the best."""
+    records_command.show(**options)
+
+
+@records.command()
+@_FILES
+@_WORKLOAD
+@_JSON
+def best(**options: Any) -> None:
+    """Show the fastest measurement of each task, with its steps."""
+    records_command.best(**options)
+
+
+@records.command()
+@_FILES
+@click.option("-o", "--output", default="-", metavar="FILE.json", help="Default: standard output.")
+def export(**options: Any) -> None:
+    """Write the measurements as lines of JSON."""
+    records_command.export(**options)
+
+
+@records.command("import")
+@_FILES
+@_OUTPUT
+def import_lines(**options: Any) -> None:
+    """Add measurements to a store, those that it does not have yet."""
+    records_command.import_lines(**options)
+
+
+@records.command()
+@_FILES
+@_OUTPUT
+def merge(**options: Any) -> None:
+    """Write the measurements of several files to a new one, in the order of time."""
+    records_command.merge(**options)
+
+
+@records.command()
+@_FILES
+@_OUTPUT
+def distill(**options: Any) -> None:
+    """Write the fastest measurement of each task to a new file."""
+    records_command.distill(**options)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -126,3 +126,57 @@ def inspection(units: Sequence[Mapping[str, Any]]) -> None:
         for name, figures in unit["figures"].items():
             facts = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in figures.items())
             print(f"==== {name}: {facts}")
+
+
+def notes(lines: Iterable[str]) -> None:
+    """Remarks, on stderr."""
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
+
+
+def record_summary(tasks: Sequence[Mapping[str, Any]]) -> None:
+    """The tasks of files of records, one a row, and what failed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    if not tasks:
+        console.print("no records")
+        return
+    right = {"justify": "right", "no_wrap": True}
+    table = Table("workload", "target")
+    for name in ("measured", "failed", "best ms", "noise", "median ms", "last"):
+        table.add_column(name, **right)  # type: ignore[arg-type]
+    for task in tasks:
+        table.add_row(
+            task["workload_key"],
+            task["target"],
+            str(task["measurements"]),
+            str(sum(task["errors"].values())),
+            _milliseconds(task["best_s"]),
+            "-" if task["noise"] is None else f"{task['noise']:.1%}",
+            _milliseconds(task["median_s"]),
+            task["last"],
+        )
+    console.print(table)
+    for task in tasks:
+        for name, count in task["errors"].items():
+            console.print(f"{task['workload_key']}: {count} times {name}")
+        if task["last_error"]:
+            console.print(f"    the last: {task['last_error'].splitlines()[0]}")
+
+
+def best_records(found: Sequence[Mapping[str, Any]]) -> None:
+    """The best record of each task, with its steps one a line."""
+    for record in found:
+        print(f"{record['workload_key']} on {record['target']}")
+        time = _milliseconds(record["best_s"])
+        print(f"  {time} ms (noise {record['noise']:.1%}), measured {record['measured']}")
+        for step in record["steps"]:
+            print("  " + " ".join(str(part) for part in step))
+    if not found:
+        print("no records")
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1e3:.4g}"

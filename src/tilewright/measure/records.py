@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,7 @@ CREATE INDEX IF NOT EXISTS measurement_by_task ON measurement (task, target);
 """
 _PAGE = 1000
 _COLUMNS = "candidate, costs, error, message, seconds, timestamp, early"
+_INSERT = f"INSERT INTO measurement (task, target, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)"
 
 
 class Store:
@@ -76,22 +77,21 @@ class Store:
 
     def add(self, task: str, target: str, candidate: str, result: Measurement) -> None:
         """Keep a measurement; it is on disk when this returns."""
-        row = (
-            task,
-            target,
-            candidate,
-            json.dumps(result.costs),
-            int(result.error_no),
-            result.message,
-            result.seconds,
-            result.timestamp,
-            int(result.early),
-        )
         with self._errors():
-            self._connection.execute(
-                f"INSERT INTO measurement (task, target, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
-                row,
-            )
+            self._connection.execute(_INSERT, _row(task, target, candidate, result))
+
+    def add_all(self, entries: Iterable[tuple[str, str, str, Measurement]]) -> None:
+        """Keep many, all or none: (task, target, candidate, measurement) each."""
+        rows = [_row(*entry) for entry in entries]
+        with self._errors():
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.executemany(_INSERT, rows)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
 
     def find(self, task: str, target: str) -> list[tuple[str, Measurement]]:
         """The candidates of a task with their measurements, in the order in which they came."""
@@ -183,6 +183,20 @@ class _Translate:
     ) -> None:
         if isinstance(error, sqlite3.Error):
             raise self.store._broken(error) from None
+
+
+def _row(task: str, target: str, candidate: str, result: Measurement) -> tuple[Any, ...]:
+    return (
+        task,
+        target,
+        candidate,
+        json.dumps(result.costs),
+        int(result.error_no),
+        result.message,
+        result.seconds,
+        result.timestamp,
+        int(result.early),
+    )
 
 
 def _measurement(row: Any) -> Measurement:

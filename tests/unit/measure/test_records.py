@@ -100,7 +100,7 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         store.add("t", "llvm", "a", Measurement((1.0,)))
         store._connection.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(TilewrightError, match="no space left for .*s.db"):
+        with pytest.raises(TilewrightError, match="no space left for"):
             store.add("t", "llvm", "b" * 100000, Measurement((1.0,)))
         assert [c for c, _ in store.find("t", "llvm")] == ["a"]
 
