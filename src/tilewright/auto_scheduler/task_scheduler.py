@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..base.errors import UsageError
-from .cost_model import RandomModel, XGBModel, cost_of
+from .cost_model import CostModel, RandomModel, XGBModel, cost_of
 from .scheduler_callbacks import PrintTableInfo, TaskSchedulerCallback
 from .slope import UNKNOWN_COST, Groups, Objective, objective_slopes, similarity_tag, unit_slope
 
@@ -32,8 +33,9 @@ class TaskScheduler:
 
     `task_weights`: how often each task appears (1 each if None). `objective_func`: what to make
     small, of the tasks' seconds; the weighted sum if None. `strategy`: "gradient" (`slope.py`) or
-    "round-robin". `load_model_file`: a cost model to begin with; `load_log_file`: records to go on
-    from (a file, or pairs of `MeasureInput` and `MeasureResult`). `alpha`, `beta`,
+    "round-robin". `load_model_file`: a cost model to begin with, the shipped one if None;
+    `load_log_file`: records to go on from (a file, or pairs of `MeasureInput` and `MeasureResult`;
+    searches learn from files alone). `alpha`, `beta`,
     `backward_window_size`: of the gradient; `gamma` has no effect, as in TVM. `callbacks`: a live
     table if None. `optimism`: of the gradient, see `slope.unit_slope`; 1 is the paper's formula.
 
@@ -112,23 +114,17 @@ class TaskScheduler:
         self._reset()
         self.num_measures_per_round = min(tune_option.num_measures_per_round, share)
         self._restore()
-        policies = self._policies(
-            tune_option, search_policy, search_policy_params or {}, adaptive_training
-        )
-        if measurer is None:
-            measurer = make_measurer(tune_option)
+        params = search_policy_params or {}
+        policies = self._policies(tune_option, search_policy, params, adaptive_training)
         callbacks = self.callbacks
         if callbacks is None:
             callbacks = [PrintTableInfo()] if tune_option.verbose else []
         try:
-            self._rounds(
-                trials,
-                tune_option.early_stopping,
-                per_task_early_stopping,
-                policies,
-                measurer,
-                callbacks,
-            )
+            with ExitStack() as stack:
+                if measurer is None:
+                    measurer = stack.enter_context(make_measurer(tune_option))
+                stops = (tune_option.early_stopping, per_task_early_stopping)
+                self._rounds(trials, *stops, policies, measurer, callbacks)
         finally:
             for callback in callbacks:
                 callback.end_tune(self)
@@ -285,24 +281,25 @@ class TaskScheduler:
                 f'Invalid search policy: {chosen!r}; there are "default", "sketch.xgb" and '
                 '"sketch.random", or give a list of policies'
             )
-        model: XGBModel | RandomModel = RandomModel()
-        if model_kind == "xgb":
-            model = XGBModel(
-                num_warmup_sample=len(self.tasks) * self.num_measures_per_round,
-                model_file=self.load_model_file,
-                adaptive_training=adaptive_training,
-            )
+        if model_kind == "random":
+            return self._sketch_policies(RandomModel(), tune_option.verbose, params)
+        from .pretrained import SHIPPED
+
+        model = XGBModel(
+            num_warmup_sample=len(self.tasks) * self.num_measures_per_round,
+            model_file=self.load_model_file or (SHIPPED if SHIPPED.exists() else None),
+            adaptive_training=adaptive_training,
+        )
         return self._sketch_policies(model, tune_option.verbose, params)
 
     def _sketch_policies(
-        self, model: XGBModel | RandomModel, verbose: int, params: Mapping[str, Any]
+        self, model: CostModel, verbose: int, params: Mapping[str, Any]
     ) -> Sequence[RoundPolicy]:
         from .policy import SketchPolicy
+        from .preload import PreloadMeasuredStates
 
         begin = []
-        if self.load_log_file is not None:
-            from .policy import PreloadMeasuredStates
-
+        if isinstance(self.load_log_file, (str, Path)):
             begin.append(PreloadMeasuredStates(self.load_log_file))
         return [
             SketchPolicy(task, model, params=params, verbose=verbose, init_search_callbacks=begin)
@@ -311,7 +308,7 @@ class TaskScheduler:
 
 
 def make_measurer(tune_option: Any) -> Any:
-    """What builds and times candidates, as the tuning options say."""
+    """What builds and times candidates, as the tuning options say; to be closed."""
     from .measure import ProgramMeasurer
 
     return ProgramMeasurer(
