@@ -251,10 +251,11 @@ def crossed(space: Space, rows: Matrix, others: Matrix, rng: np.random.Generator
 
 
 def column_nodes(space: Space) -> Matrix:
-    """The stage that each column decides about."""
-    nodes = np.zeros(space.width, np.int64)
+    """The stage that each column decides about; -1 for places, which go together: a stage can be
+    computed in another only where that one has loops."""
+    nodes = np.full(space.width, -1, np.int64)
     for g in space.groups:
         nodes[g.start : g.stop] = g.node
-    for c in (*space.locations, *space.parallel, *space.unroll):
+    for c in (*space.parallel, *space.unroll):
         nodes[c.column] = c.node
     return nodes

@@ -122,7 +122,20 @@ class Space:
             found = np.stack([rng.integers(n, size=PALETTE) for n in sizes], axis=1)
             found[0] = [n - 1 for n in sizes]
             found[1] = 0
-        return np.unique(found.astype(np.int64), axis=0)
+        return np.unique(self._attached(found.astype(np.int64)), axis=0)
+
+    def _attached(self, places: Matrix) -> Matrix:
+        """The same with stages at the root that would be computed in one that is inlined."""
+        column = {c.node: n for n, c in enumerate(self.locations)}
+        for n, c in enumerate(self.locations):
+            for value, option in enumerate(c.values):
+                target = column.get(option[0]) if isinstance(option, tuple) else None
+                if target is None or "inline" not in self.locations[target].values:
+                    continue
+                inlined = self.locations[target].values.index("inline")
+                lost = (places[:, n] == value) & (places[:, target] == inlined)
+                places[lost, n] = c.count - 1
+        return places
 
     def places(self, count: int, rng: np.random.Generator) -> Matrix:
         """Places for `count` candidates, drawn from the palette."""
