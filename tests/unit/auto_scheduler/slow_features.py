@@ -40,6 +40,7 @@ class Store:
         self.indices = s.indices
         self.value = s.value
         self.lets = dict(walker.lets)
+        self.limits = dict(walker.limits)
         self.loops = [x for x in walker.loops if x.extent > 1]
         self.gpu = any(x.tag for x in walker.loops)
         self.step = walker.steps[-1] if walker.steps else 0
@@ -52,6 +53,7 @@ class Walker:
         self.loops: list[Loop] = []
         self.steps: list[int] = []
         self.lets: dict[Any, Any] = {}
+        self.limits: dict[Any, int] = {}
         self.stores: list[Store] = []
         self.allocated: dict[Any, list[Loop]] = {}
 
@@ -95,7 +97,13 @@ class Walker:
         self.walk(s.body)
 
     def on_IfThenElse(self, s: Any) -> None:
+        """Threads that a condition keeps out touch nothing."""
+        before = dict(self.limits)
+        c = s.condition
+        if isinstance(c, E.LT) and any(x.var is c.a and x.tag for x in self.loops):
+            self.limits[c.a] = number(c.b)
         self.walk(s.then_case)
+        self.limits = before
         if s.else_case is not None:
             self.walk(s.else_case)
 
@@ -261,8 +269,9 @@ class Row:
             active = [x for x in moving if x.var in used]
             for k, loop in enumerate(active):
                 shape = [1] * len(active)
-                shape[k] = loop.extent
-                grid[loop.var] = np.arange(loop.extent).reshape(shape)
+                runs = min(loop.extent, self.store.limits.get(loop.var, loop.extent))
+                shape[k] = runs
+                grid[loop.var] = np.arange(runs).reshape(shape)
             try:
                 values = np.asarray(evaluate(indices[d], grid))
             except NoSum:

@@ -52,9 +52,11 @@ class Need:
 class StageNest:
     """One computed stage: the first `outside` of the loops in `path` belong to other stages."""
 
-    __slots__ = ("axes", "extents", "ident", "outside", "path", "stage")
+    __slots__ = ("axes", "extents", "ident", "limits", "outside", "path", "stage")
 
     def __init__(self, stage: Any, path: list[Loop]) -> None:
+        """`limits`: how many iterations of loops around it, which are threads, have work in it."""
+        self.limits: dict[Loop, Slot] = {}
         self.stage = stage
         self.ident: int = stage.id
         self.outside = len(path)
@@ -133,6 +135,8 @@ class Nest:
             own = parent.path[parent.outside :]
             path = parent.path[: parent.outside] + [x for x in own if x.place <= last]
         nest = StageNest(stage, path)
+        if point is not None:
+            nest.limits.update(self.stages[point[0].id].limits)
         self.stages[stage.id] = nest
         self._infer_axes(nest)
         self._pass_down(nest)
@@ -172,6 +176,7 @@ class Nest:
             launched = self._launched(nest, thread)
             if launched:
                 offset[leaf] = self._joined(launched)
+                self._limit(nest, launched, nest.extents[leaf])
                 continue
             given = thread is not None and thread.dom is not None
             parts = [leaf] if given else _parts(stage, leaf)
@@ -203,12 +208,19 @@ class Nest:
             stride = self.program.mul(stride, loop.extent)
         return Value(ZERO, strides)
 
+    def _limit(self, nest: StageNest, launched: list[Loop], extent: Slot) -> None:
+        """Note that no more threads than a leaf has steps take part."""
+        p = self.program
+        for loop in reversed(launched):
+            nest.limits[loop] = p.min(loop.extent, extent)
+            extent = p.ceildiv(extent, loop.extent)
+
     def _pass_up(self, r: Any, offset: dict[IterVar, Value], extent: dict[IterVar, Slot]) -> None:
         values = self.values
         if isinstance(r, Split):
             outer = values.scale(offset[r.outer], extent[r.inner])
             offset[r.parent] = values.add(outer, offset[r.inner])
-        elif isinstance(r, Fuse) and r.outer not in offset:
+        elif isinstance(r, Fuse) and r.fused in offset:
             fused = offset[r.fused]
             offset[r.outer] = values.quotient("div", fused, extent[r.inner])
             offset[r.inner] = values.quotient("mod", fused, extent[r.inner])

@@ -125,16 +125,23 @@ class Tables:
     def _make_arrays(self) -> None:
         place = self.program.place
         statements, columns = self.statements, self.columns
-        pad = [(ONE, True, NEVER)] * columns
+        pad = [(ONE, True, NEVER, ONE)] * columns
         found = []
         for statement in statements:
             root = statement.path[0].stage if statement.path else None
             loops = [
-                (x.extent, x.first, x.place if x.stage is root else NEVER) for x in statement.path
+                (
+                    x.extent,
+                    x.first,
+                    x.place if x.stage is root else NEVER,
+                    statement.nest.limits.get(x, x.extent),
+                )
+                for x in statement.path
             ]
             found.append((loops + pad)[:columns])
         count = len(statements)
         self.extents: Index = place[_table([[x[0] for x in f] for f in found], count, columns)]
+        self.limits: Index = place[_table([[x[3] for x in f] for f in found], count, columns)]
         first = np.array([[x[1] for x in f] for f in found], bool).reshape(count, columns)
         self.root_places: Index = _table([[x[2] for x in f] for f in found], count, columns)
         self.groups = _groups(first)

@@ -7,15 +7,12 @@ K (no loop) is a single run. All arrays have the candidates as their last axis, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from .program import Array
-from .tables import Sloped, Special, Tables
-
-Mask = npt.NDArray[np.bool_]
+from .reach import Mask, Reach, join
+from .tables import Tables
 
 
 class Levels:
@@ -37,7 +34,7 @@ class Levels:
         self.slots = tables.program.run(lengths)
         self.joins = _joins(tables, fused)
         single: Array = self.slots[tables.extents]
-        steps = single - 1.0
+        steps: Array = self.slots[tables.limits] - 1.0
         for s, first, mask in self.joins:
             part = single[s, first + 1 : first + 1 + len(mask)]
             single[s, first] *= np.where(mask, part, 1.0).prod(axis=0)
@@ -60,24 +57,20 @@ class Levels:
         even[...] = self.slots[tables.strides]
         even *= steps[tables.row_statement]
         for s, first, mask in self.joins:
-            self._join(even[tables.row_slices[s]], first, mask)
+            join(even[tables.row_slices[s]], first, mask)
         for k in range(columns - 2, -1, -1):
             even[:, k] += even[:, k + 1]
         for row in tables.spread_rows:
             widths[row] += self.slots[tables.spreads[row]]
         for k, special in enumerate(tables.specials):
-            widths[rows + k] = self._special(special, steps)
+            reach = Reach(self.slots, steps[special.statement], self._joins_of(special.statement))
+            widths[rows + k] = reach.width(special)
         if len(tables.opaque):
             widths[rows + len(tables.specials) :] = self.slots[tables.opaque][:, None]
         return widths
 
-    @staticmethod
-    def _join(parts: Array, first: int, mask: Mask) -> None:
-        """Count what the parts of a fused loop add as its first part's."""
-        inner = parts[:, first + 1 : first + 1 + len(mask)]
-        moved = inner * mask
-        inner -= moved
-        parts[:, first] += moved.sum(axis=1)
+    def _joins_of(self, s: int) -> list[tuple[int, Mask]]:
+        return [(first, mask) for owner, first, mask in self.joins if owner == s]
 
     def _touched(self) -> Array:
         dims = self.tables.dims
@@ -88,62 +81,6 @@ class Levels:
         for d in range(1, dims.shape[1]):
             touched *= size[dims[:, d]]
         return touched
-
-    # -- dimensions that do not move evenly
-
-    def _special(self, special: Special, steps: Array) -> Array:
-        s = special.statement
-        low: Any = None
-        high: Any = None
-        for start, sloped in special.parts:
-            down, up = self._reach(s, sloped, steps[s])
-            down, up = down + self.slots[start], up + self.slots[start]
-            low = down if low is None else np.minimum(low, down)
-            high = up if high is None else np.maximum(high, up)
-        width: Array = high - low
-        return width
-
-    def _reach(
-        self, s: int, sloped: Sloped, steps: Array, divisor: Any = None
-    ) -> tuple[Array, Array]:
-        """The lowest and highest distance from where all loops stand at 0, by level.
-
-        With a divisor, only the distance modulo it counts, so whole multiples are left out.
-        """
-        strides, quotients = sloped
-        slope = self.slots[strides]
-        if divisor is not None:
-            slope = np.where(np.mod(slope, divisor) == 0.0, 0.0, slope)
-        parts = slope * steps
-        ends = np.stack((np.minimum(parts, 0.0), np.maximum(parts, 0.0)))
-        for owner, first, mask in self.joins:
-            if owner == s:
-                self._join(ends, first, mask)
-        reach = np.zeros((2, len(strides) + 1, steps.shape[1]))
-        for k in range(len(strides) - 1, -1, -1):
-            np.add(reach[:, k + 1], ends[:, k], out=reach[:, k])
-        low, high = reach
-        for factor, kind, inner, start, size in quotients:
-            less, more = self._quotient(s, kind, inner, start, size, steps)
-            scaled = less * self.slots[factor], more * self.slots[factor]
-            low = low + np.minimum(*scaled)
-            high = high + np.maximum(*scaled)
-        return low, high
-
-    def _quotient(
-        self, s: int, kind: str, inner: Sloped, start: int, size: int, steps: Array
-    ) -> tuple[Array, Array]:
-        begin, divisor = self.slots[start], self.slots[size]
-        less, more = self._reach(s, inner, steps, divisor if kind == "mod" else None)
-        below, above = np.floor((less + begin) / divisor), np.floor((more + begin) / divisor)
-        zero = np.floor(begin / divisor)
-        if kind == "div":
-            return below - zero, above - zero
-        same = below == above
-        least = np.where(same, less + begin - below * divisor, 0.0)
-        most = np.where(same, more + begin - above * divisor, divisor - 1.0)
-        at = begin - zero * divisor
-        return least - at, most - at
 
 
 def _joins(
