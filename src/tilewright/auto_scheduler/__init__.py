@@ -25,8 +25,9 @@ _NAMES = {
     "RecordToFile": "records", "RecordReader": "records", "load_records": "records",
     "save_records": "records", "load_best_record": "records",
     "distill_record_file": "records", "dump_record_to_string": "records",
-    "load_record_from_string": "records",
+    "load_record_from_string": "records", "recover_measure_input": "recover",
 }  # fmt: skip
+_MODULES = ("loop_state",)
 
 if TYPE_CHECKING:
     from .dag import ComputeDAG as ComputeDAG
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     module = _NAMES.get(name)
     if module is None:
         raise AttributeError(f"tilewright.auto_scheduler has no attribute {name!r}")
@@ -46,4 +49,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_NAMES)
+    return sorted((*_NAMES, *_MODULES))

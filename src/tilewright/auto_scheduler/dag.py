@@ -16,7 +16,9 @@ from ..schedule.api import Schedule
 from ..tensor.op import BaseComputeOp, Operation, PlaceholderOp, ScanOp, domain, post_order
 from ..tensor.tensor import Tensor
 from .access import Access
+from .state import State
 from .structure import structure_hash
+from .transform import LayoutRewriteOption, apply_state
 from .workload import workload_key_to_tensors
 
 _SIGNS: dict[type, str] = {Add: "+=", Mul: "*=", Max: "max=", Min: "min="}
@@ -81,6 +83,32 @@ class ComputeDAG:
         """JSON of the hash and the shapes of the arguments: `["0f3d...", [128, 64], ...]`."""
         shapes = [[const_int(n) for n in t.shape] for t in self.tensors]
         return json.dumps([self.hash_key(), *shapes])
+
+    # -- states
+
+    def get_init_state(self) -> State:
+        """The state before any step."""
+        return State(self)
+
+    def apply_steps_from_state(
+        self, state: State, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE
+    ) -> tuple[Schedule, list[Tensor]]:
+        """Schedule and arguments of a finished state; TilewrightError where lengths are open.
+
+        `layout_rewrite`: what is done with inputs of free layout; for REWRITE_FOR_PRE_TRANSFORMED
+        `apply_state` also tells how such arguments have to be laid out.
+        """
+        schedule, args, _ = apply_state(state, LayoutRewriteOption(layout_rewrite))
+        return schedule, args
+
+    def infer_bound_from_state(self, state: State) -> State:
+        """A copy of a state whose iterators have their ranges."""
+        return state.infer_bounds()
+
+    def print_python_code_from_state(self, state: State) -> str:
+        """The state as Python code: calls of schedule primitives, for variables named like the
+        tensors."""
+        return apply_state(state, LayoutRewriteOption.NO_REWRITE)[0].as_python()
 
     def __str__(self) -> str:
         return "".join(f"{_line(op)}\n" for op in self.ops)

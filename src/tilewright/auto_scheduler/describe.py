@@ -44,7 +44,7 @@ def loop_names(stage: Any) -> dict[Any, str]:
     return {a: names.get(a, a.var.name) for a in stage.leaf_iter_vars}
 
 
-def _extents(state: Any) -> dict[int, dict[Any, Any]]:
+def inferred_extents(state: Any) -> dict[int, dict[Any, Any]]:
     """Extents of leaf loops by stage: as bounds find them; of a sketch, those of whole stages."""
     if not state.open:
         sch = state.schedule.normalize()
@@ -59,7 +59,7 @@ def _extents(state: Any) -> dict[int, dict[Any, Any]]:
 
 def describe_state(state: Any) -> str:
     """The state as indented text."""
-    extents = _extents(state)
+    extents = inferred_extents(state)
     normal = state.schedule.normalize()
     stages = [normal.by_id[i] for i in state.order]
     inputs = [s.op.name for s in stages if isinstance(s.op, PlaceholderOp)]
@@ -97,4 +97,4 @@ def _stage(stages: Any, stage: Any, extents: Any, depth: int, lines: list[str]) 
     lines.append("  " * depth + f"{stage.op.name} {sign} ...")
 
 
-__all__ = ["describe_state", "loop_names"]
+__all__ = ["describe_state", "inferred_extents", "loop_names"]

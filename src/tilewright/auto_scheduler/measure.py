@@ -16,6 +16,7 @@ from ..measure.program import describe, tensors_as_data
 from ..measure.protocol import Message
 from ..measure.result import MeasureErrorNo, Measurement, spread
 from ..measure.runner import Measurer, Timing
+from .transform import apply_state
 
 MAX_CONTINUOUS_ERROR = 150
 """After so many failures without a success between them every failure is shown, after twice as many
@@ -167,8 +168,6 @@ PythonBasedMeasureCallback = MeasureCallback
 
 def describe_input(item: MeasureInput, check: bool = False) -> Message:
     """A candidate as the workers take it; `check`: with what its results are compared to."""
-    from .transform import apply_state
-
     task = item.task
     sch, args, rearranged = apply_state(item.state, int(task.layout_rewrite_option or 0))
     program = describe(sch, args, task.target)

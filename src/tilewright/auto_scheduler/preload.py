@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from .measure import MeasureInput
+from .records import RecordReader
 from .state import State
 
 _log = logging.getLogger("tilewright.auto_scheduler")
@@ -20,9 +22,6 @@ class PreloadMeasuredStates:
         self.filename = filename
 
     def __call__(self, policy: Any) -> None:
-        from .measure import MeasureInput
-        from .records import RecordReader
-
         inputs, results = [], []
         for found, result in RecordReader(self.filename):
             task = found.task

@@ -196,24 +196,6 @@ def load_record_from_string(record: str) -> Pair:
     return as_pair(decode(record))
 
 
-def recover_measure_input(item: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
-    """A recorded input with its SearchTask, whose workload has to be known here, and with
-    `rebuild_state` its State."""
-    from .state import State
-    from .task import SearchTask
-
-    old = item.task
-    task = SearchTask(
-        workload_key=old.workload_key,
-        target=old.target,
-        hardware_params=old.hardware_params,
-        layout_rewrite_option=old.layout_rewrite_option,
-    )
-    rows = item.state.rows
-    state = State.from_rows(task.compute_dag, rows) if rebuild_state else RecordedState(rows)
-    return MeasureInput(task, state)
-
-
 def load_best_record(
     filename: str | os.PathLike[str],
     workload_key: str | None = None,
@@ -302,6 +284,6 @@ def _kind(target: Target) -> tuple[Any, ...]:
 __all__ = [
     "RecordReader", "RecordToFile", "RecordedState", "RecordedTask", "as_pair", "as_record",
     "best_records", "distill_record_file", "dump_record_to_string", "load_best_record",
-    "load_record_from_string", "load_records", "recover_measure_input", "save_records",
+    "load_record_from_string", "load_records", "save_records",
     "workload_distance",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 from ..arith import Analyzer
 from ..base.errors import ScheduleError
 from ..loopir.expr import PrimExpr, Var, const_int
-from ..loopir.iter import IterVar
+from ..loopir.iter import IterVar, Range
 from ..schedule.api import Schedule, create_schedule
 from ..schedule.api import Stage as LiveStage
 from ..schedule.relations import pass_down_extents
@@ -25,6 +25,7 @@ from ..tensor.op import Operation, PlaceholderOp
 from ..tensor.tensor import Tensor
 from . import rows as R
 from .access import Access
+from .describe import describe_state, inferred_extents
 from .layout import free_layouts, pack_order
 from .rows import Factor, Row, apply_row
 
@@ -32,12 +33,17 @@ ITER_KINDS = {IterVar.DataPar: "spatial", IterVar.CommReduce: "reduce"}
 
 
 class Iterator:
-    """A loop of a stage: by the stage's and the axis's creation numbers, which never shift."""
+    """A loop of a stage: by the stage's and the axis's creation numbers, which never shift.
 
-    __slots__ = ("axis", "ident")
+    `range`: what it runs over, where that is known without bounds or bounds have been inferred
+    (ComputeDAG.infer_bound_from_state); None elsewhere.
+    """
 
-    def __init__(self, ident: int, axis: IterVar) -> None:
+    __slots__ = ("axis", "ident", "range")
+
+    def __init__(self, ident: int, axis: IterVar, extent: PrimExpr | None = None) -> None:
         self.ident, self.axis = ident, axis
+        self.range = axis.dom if extent is None else Range(0, extent)
 
     @property
     def name(self) -> str:
@@ -56,10 +62,11 @@ class StageView:
 
     __slots__ = ("iters", "live", "op")
 
-    def __init__(self, live: LiveStage) -> None:
+    def __init__(self, live: LiveStage, extents: Mapping[IterVar, PrimExpr] | None = None) -> None:
         self.live = live
         self.op: Operation = live.op
-        self.iters = [Iterator(live.id, a) for a in live.leaf_iter_vars]
+        known = extents or {}
+        self.iters = [Iterator(live.id, a, known.get(a)) for a in live.leaf_iter_vars]
 
     @property
     def op_type(self) -> str:
@@ -79,6 +86,7 @@ class State:
         self.packed: dict[int, int] = {}
         self.cached: set[int] = set()
         self._access: Any = None
+        self._bounds: tuple[int, Mapping[int, Mapping[IterVar, PrimExpr]]] = (-1, {})
         self.candidate: Any = None
 
     @classmethod
@@ -169,14 +177,34 @@ class State:
 
     @property
     def stages(self) -> list[StageView]:
-        return [StageView(s) for s in self.live_stages]
+        return [self._view(s) for s in self.live_stages]
+
+    def _view(self, live: LiveStage) -> StageView:
+        rows, extents = self._bounds
+        return StageView(live, extents.get(live.id) if rows == len(self.rows) else None)
+
+    def infer_bounds(self) -> State:
+        """A copy whose iterators have their ranges, until a further row is applied to it."""
+        new = self.copy()
+        new._bounds = (len(new.rows), inferred_extents(new))
+        return new
+
+    @property
+    def transform_steps(self) -> tuple[Row, ...]:
+        """The rows, by TVM's name."""
+        return self.rows
+
+    @property
+    def state_object(self) -> State:
+        """The state itself: TVM's rules hand this on."""
+        return self
 
     @property
     def stage_ops(self) -> list[Operation]:
         return [s.op for s in self.live_stages]
 
     def __getitem__(self, key: Any) -> StageView:
-        return StageView(self.stage_at(self.stage_id(key)))
+        return self._view(self.stage_at(self.stage_id(key)))
 
     def stage_id(self, key: Any) -> int:
         """The place of a stage given by its tensor, operation, view or place."""
@@ -206,8 +234,6 @@ class State:
         return thread_axis(tag=tag)
 
     def __str__(self) -> str:
-        from .describe import describe_state
-
         return describe_state(self)
 
     # -- TVM's methods
@@ -301,21 +327,29 @@ class State:
     def compute_root(self, stage: Any) -> None:
         apply_row(self, ("CR", self.stage_id(stage)))
 
-    def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Any:
-        readers = tuple(self.stage_id(r) for r in reader_stages)
-        return apply_row(self, ("CHR", self.stage_id(stage), scope_name, readers))
-
-    def cache_write(self, stage: Any, scope_name: str) -> Any:
-        return apply_row(self, ("CHW", self.stage_id(stage), scope_name))
-
-    def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> Any:
+    def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Operation:
+        """The new stage's operation, as of all methods that make one."""
         sid = self.stage_id(stage)
-        return apply_row(self, ("RF", sid, self.loop(sid, iterator), factor_iter_id))
+        readers = tuple(self.stage_id(r) for r in reader_stages)
+        apply_row(self, ("CHR", sid, scope_name, readers))
+        return self.stage_at(sid + 1).op
 
-    def pack(self, stage: Any, reader: Any) -> Any:
+    def cache_write(self, stage: Any, scope_name: str) -> Operation:
+        sid = self.stage_id(stage)
+        apply_row(self, ("CHW", sid, scope_name))
+        return self.stage_at(sid).op
+
+    def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> Operation:
+        sid = self.stage_id(stage)
+        apply_row(self, ("RF", sid, self.loop(sid, iterator), factor_iter_id))
+        return self.stage_at(sid).op
+
+    def pack(self, stage: Any, reader: Any) -> Operation:
         """A copy of `stage` that lies in memory in the order of `reader`'s tiles (ours, not
         TVM's)."""
-        return apply_row(self, ("PK", self.stage_id(stage), self.stage_id(reader)))
+        sid = self.stage_id(stage)
+        apply_row(self, ("PK", sid, self.stage_id(reader)))
+        return self.stage_at(sid + 1).op
 
 
 def values_of(state: State, values: Mapping[Var, int]) -> list[int]:

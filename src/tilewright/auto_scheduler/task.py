@@ -13,6 +13,7 @@ from ..target.target import Target
 from ..tensor.tensor import Tensor
 from .dag import ComputeDAG
 from .hardware import HardwareParams
+from .records import load_best_record
 from .search import tune
 from .state import State
 from .transform import LayoutRewriteOption, Rearranged, apply_state
@@ -120,8 +121,6 @@ class SearchTask:
 
     def best_state(self, log_file: Any, include_compatible: bool = False) -> State:
         """The best recorded state of this task; TilewrightError where the file has none."""
-        from .records import load_best_record
-
         found, _ = load_best_record(log_file, self.workload_key, self.target, include_compatible)
         if found is None:
             raise TilewrightError(
