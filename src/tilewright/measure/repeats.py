@@ -24,7 +24,7 @@ _FEWEST = 3  # also of a candidate one run of which takes all the time
 _ENOUGH = 5  # of the first candidate, with no best to compare to
 _QUIET = 0.02  # noise below which more repetitions say nothing new
 # after so many repetitions, a candidate slower than this multiple of the best is given up
-_STEPS = {1: 2.5, 2: 1.5, 4: 1.15, 8: 1.04}
+_STEPS = {2: 1.5, 4: 1.15, 8: 1.04}
 _LEADING = 8  # repetitions after which a candidate clearly ahead of the best is believed
 
 

@@ -35,10 +35,15 @@ def product(factor: int, n: int = 16) -> dict[str, Any]:
     return describe(s, [A, B, C], LLVM)
 
 
-def calls(name: str, dtype: str = "int32") -> dict[str, Any]:
+def calls(name: str, dtype: str = "int32", argument: int | None = None) -> dict[str, Any]:
     """A candidate that calls a function of the C library."""
     A = te.placeholder((4,), "int32", name="A")
-    B = te.compute((4,), lambda i: tvm.tir.call_extern(dtype, name, A[i]), name="B")
+
+    def element(i: Any) -> Any:
+        given = A[i] if argument is None else tvm.tir.const(argument, "int32")
+        return tvm.tir.call_extern(dtype, name, given)
+
+    B = te.compute((4,), element, name="B")
     return describe(te.create_schedule(B.op), [A, B], LLVM)
 
 
@@ -113,6 +118,39 @@ def test_a_crash_costs_that_candidate_alone() -> None:
     found = measured([product(2), calls("abort"), product(4)])
     assert [r.error_no for r in found] == [No.NO_ERROR, No.RUNTIME_DEVICE, No.NO_ERROR]
     assert "SIGABRT" in found[1].message
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "reason"),
+    [("raise", 11, "SIGSEGV"), ("raise", 9, "SIGKILL"), ("exit", 3, "status 3"),
+     ("_exit", 0, "status 0")],
+)  # fmt: skip
+def test_workers_that_end_are_survived(name: str, argument: int, reason: str) -> None:
+    found = measured([calls(name, argument=argument), product(2)])
+    assert found[0].error_no == No.RUNTIME_DEVICE and reason in found[0].message
+    assert found[1].ok
+
+
+def test_a_division_by_zero_costs_that_candidate_alone() -> None:
+    A = te.placeholder((64,), "int32", name="A")
+    B = te.compute((64,), lambda i: tvm.tir.truncdiv(i, A[i]), name="B")
+    found = measured([describe(te.create_schedule(B.op), [A, B], LLVM), product(2)])
+    assert [r.error_no for r in found] == [No.RUNTIME_DEVICE, No.NO_ERROR]
+    assert "SIGFPE" in found[0].message
+
+
+def test_too_much_memory_costs_that_candidate_alone() -> None:
+    """Within the kernel (16 GiB for a stage of its own), or for its arguments."""
+    n = 1 << 16
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n, n), lambda i, j: A[i] + A[j], name="B")
+    k, j = te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "j")
+    C = te.compute((n,), lambda i: te.sum(B[i, k], axis=k), name="C")
+    D = te.compute((1,), lambda i: te.sum(C[j] + B[j, j], axis=j), name="D")
+    inside = describe(te.create_schedule(D.op), [A, D], LLVM)
+    arguments = describe(te.create_schedule(B.op), [A, B], LLVM)
+    found = measured([inside, arguments, product(2)], memory=1 << 30)
+    assert [r.error_no for r in found] == [No.RUNTIME_DEVICE, No.RUNTIME_DEVICE, No.NO_ERROR]
 
 
 def test_a_hang_costs_that_candidate_alone() -> None:
@@ -319,3 +357,94 @@ def _is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_candidates_are_built_while_the_search_goes_on() -> None:
+    with Measurer(Timing(**FAST)) as measurer:
+        measurer.warm()
+        tickets = [measurer.submit(product(f)) for f in (2, 4, 8)]
+        while len(measurer._pool.seconds) < 3:
+            time.sleep(0.01)  # nobody waits for the workers
+        later = measurer.submit(product(16))
+        found = dict(measurer.run([tickets[2], tickets[0]]))
+        assert list(found) == [tickets[2], tickets[0]] and all(r.ok for r in found.values())
+        found = dict(measurer.run([tickets[1], later]))
+        assert len(found) == 2 and all(r.ok for r in found.values())
+        assert not measurer._pool.seconds and not measurer._pool._requests
+
+
+def test_what_was_built_ahead_survives_a_crash_of_another() -> None:
+    with Measurer(Timing(**FAST)) as measurer:
+        first, crash = measurer.submit(product(2)), measurer.submit(calls("abort"))
+        ahead = measurer.submit(product(4))
+        found = dict(measurer.run([first, crash]))
+        assert found[first].ok and found[crash].error_no == No.RUNTIME_DEVICE
+        assert dict(measurer.run([ahead]))[ahead].ok
+
+
+def test_candidates_that_are_forgotten_leave_nothing() -> None:
+    with Measurer(Timing(**FAST)) as measurer:
+        tickets = [measurer.submit(product(2)) for _ in range(3)]
+        measurer.forget(tickets)
+        assert not measurer._pool.seconds and not measurer._pool._requests
+        (result,) = dict(measurer.measure([product(4)])).values()
+        assert result.ok
+
+
+def test_a_measurer_that_is_dropped_ends_its_workers() -> None:
+    measurer = Measurer(Timing(**FAST))
+    assert dict(measurer.measure([product(2)]))[0].ok
+    pid = measurer._pool.workers[0]._process.pid
+    del measurer
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_adaptive_repetitions_stop_for_what_is_slow() -> None:
+    quick, slow = product(8, n=96), product(8, n=256)
+    how = {**FAST, "adaptive": True, "min_repeat_ms": 20.0}
+    with Measurer(Timing(**how)) as measurer:
+        found = dict(measurer.measure([quick, slow, quick]))
+    assert all(r.ok for r in found.values())
+    assert not found[0].early and len(found[0].costs) > 1 and found[0].noise >= 0
+    assert found[1].early and len(found[1].costs) < len(found[0].costs)
+    with pytest.raises(TilewrightError, match="min_repeat_ms above 0"):
+        Timing(adaptive=True)
+
+
+def relaid(order: str) -> dict[str, Any]:
+    """A product whose second operand lies in memory otherwise than its tensor says."""
+    A, B = (te.placeholder((8, 12), name=x) for x in "AB")
+    C = te.compute((8, 12), lambda i, j: A[i, j] - 2.0 * B[7 - i, j], name="C")
+    s = te.create_schedule(C.op)
+    maps = {
+        "blocked": lambda i, j: [j // 4, i, j % 4],
+        "swapped": lambda i, j: [j, i],
+        "padded": lambda i, j: [j // 5, i, j % 5],
+    }
+    s[B].transform_layout(maps[order])
+    return describe(s, [A, B, C], LLVM)
+
+
+@pytest.mark.parametrize("order", ["blocked", "swapped", "padded"])
+def test_results_are_checked_where_an_argument_is_laid_out_anew(order: str) -> None:
+    (result,) = measured([relaid(order)], check=True)
+    assert result.ok, result.message
+
+
+def test_results_are_checked_against_the_computation_that_was_rewritten() -> None:
+    """The candidate reads an operand in tiles, the computation it came from does not."""
+    A, B = (te.placeholder((8, 12), name=x) for x in "AB")
+    C = te.compute((8, 12), lambda i, j: A[i, j] - 2.0 * B[7 - i, j], name="C")
+    plain = describe(te.create_schedule(C.op), [A, B, C], LLVM)
+    T = te.placeholder((3, 8, 4), name="B")
+    tiled = te.compute((8, 12), lambda i, j: A[i, j] - 2.0 * T[j // 4, i, j % 4], name="C")
+    program = describe(te.create_schedule(tiled.op), [A, T, tiled], LLVM)
+    data = {"tensors": plain["tensors"], "args": 3}
+    dims = [[1, 3], [~0, 8], [1, 4]]
+    right = {**program, "reference": {**data, "layouts": {"1": [[8, 12], dims]}}}
+    forwards = [[1, 3], [0, 8], [1, 4]]
+    wrong = {**program, "reference": {**data, "layouts": {"1": [[8, 12], forwards]}}}
+    found = measured([right, wrong], check=True)
+    assert found[0].ok, found[0].message
+    assert found[1].error_no == No.WRONG_ANSWER
