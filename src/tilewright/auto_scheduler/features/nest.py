@@ -305,14 +305,15 @@ class Nest:
             shift = values.keep(self.sum_value(reader, inner), lambda loop: not moving(loop))
             if kind != "div" or not shift.strides:
                 continue
-            odd = ZERO
+            step = divisor  # the shift is a multiple of it
             for loop, stride in shift.strides.items():
-                rest = p.sub(stride, p.mul(p.floordiv(stride, divisor), divisor))
-                odd = p.add(odd, p.mul(rest, p.sub(loop.extent, ONE)))
+                step = p.gcd(step, p.mul(stride, p.min(ONE, p.sub(loop.extent, ONE))))
             low, high = self.ends(reader, inner, moving)
             here = p.sub(p.floordiv(high, divisor), p.floordiv(low, divisor))
-            more = p.sub(p.ceildiv(p.sub(high, low), divisor), here)
-            total = p.add(total, p.choose(odd, ONE, p.mul(factor, more), ZERO))
+            rest = p.sub(low, p.mul(p.floordiv(low, step), step))
+            latest = p.add(p.sub(divisor, step), rest)
+            most = p.floordiv(p.add(latest, p.sub(high, low)), divisor)
+            total = p.add(total, p.mul(factor, p.sub(most, here)))
         return total
 
     def ends(self, reader: StageNest, index: Sum, moving: Callable[[Loop], bool]) -> Ends:

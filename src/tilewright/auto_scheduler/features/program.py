@@ -34,6 +34,10 @@ def _at_least(a: Array, b: Array) -> Array:
     return (a >= b).astype(np.float64)
 
 
+def _gcd(a: Array, b: Array) -> Array:
+    return np.gcd(a.astype(np.int64), b.astype(np.int64)).astype(np.float64)
+
+
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "mul": np.multiply,
     "add": np.add,
@@ -43,8 +47,9 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "ceildiv": _ceildiv,
     "floordiv": _floordiv,
     "at_least": _at_least,
+    "gcd": _gcd,
 }
-COMMUTATIVE = frozenset(("mul", "add", "max", "min"))
+COMMUTATIVE = frozenset(("mul", "add", "max", "min", "gcd"))
 
 
 class Program:
@@ -124,6 +129,9 @@ class Program:
 
     def floordiv(self, a: Slot, b: Slot) -> Slot:
         return a if b == ONE else self.op("floordiv", a, b)
+
+    def gcd(self, a: Slot, b: Slot) -> Slot:
+        return ONE if ONE in (a, b) else self.op("gcd", a, b)
 
     def choose(self, a: Slot, b: Slot, then: Slot, otherwise: Slot) -> Slot:
         """`then` where a >= b, else `otherwise`."""
