@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
     "max_vectorize_size": 16,
     "disable_change_compute_location": 0,
     "pack_operands": 1,
+    "split_reduction": 1,
 }
 CPU_UNROLL = (0, 16, 64, 512)
 GPU_UNROLL = (0, 16, 64, 512, 1024)

@@ -24,7 +24,9 @@ class SplitReduction(SketchRule):
     def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
         op = state.stage_at(stage_id).op
         cores = policy.hardware.num_cores
-        if policy.is_gpu or state.has_cache_write(stage_id) or op.num_outputs != 1:
+        if policy.is_gpu or not policy.params["split_reduction"]:
+            return Condition.PASS
+        if state.has_cache_write(stage_id) or op.num_outputs != 1:
             return Condition.PASS
         if not state.access.needs_rfactor(op, cores):
             return Condition.PASS
