@@ -10,7 +10,6 @@ of 0.12 ms in two threads took 1.2 ms.)
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -78,6 +77,5 @@ def _is_settled(costs: list[float], best: Best | None) -> bool:
 
 def _is_slow(costs: list[float], best: Best) -> bool:
     """Whether a candidate is slower than the best by more than so few repetitions may err."""
-    half = undisturbed(costs)
     factor = min((f for n, f in _STEPS.items() if n <= len(costs)), default=math.inf)
-    return statistics.median(half) > best.cost * (factor + spread(half) + best.noise)
+    return min(costs) > best.cost * (factor + best.noise)

@@ -35,7 +35,7 @@ def test_a_leader_gets_all_of_the_time() -> None:
     assert costs == pytest.approx([1e-3] * len(costs))
 
 
-@pytest.mark.parametrize(("factor", "most"), [(3.0, 2), (1.8, 3), (1.3, 5), (1.08, 9)])
+@pytest.mark.parametrize(("factor", "most"), [(1.8, 3), (1.3, 5), (1.08, 9)])
 def test_the_slower_a_candidate_the_fewer_its_runs(factor: float, most: int) -> None:
     seconds, calls = clock(factor * 1e-3)
     _, slow = repetitions(seconds, BUDGET, Best(1e-3))
