@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from .check import SECONDS, Failure, Statistics, drawn, run_case
+from .check import SECONDS, WAIT, Failure, Statistics, drawn, run_case
 from .shrink import shrink, text_of
 
 Chunk = tuple[int, int, str]
@@ -93,7 +93,7 @@ def _chunk(first: int, count: int, device: str) -> Outcome:
     worker = Worker()
     for seed in range(first, first + count):
         try:
-            stats, problem = worker.ask(_case, (seed, device), SECONDS + 20)
+            stats, problem = worker.ask(_case, (seed, device), WAIT * SECONDS + 20)
         except Dead as error:
             worker.close()
             worker = Worker()

@@ -32,7 +32,8 @@ def is_barrier(s: Any) -> bool:
 
 
 class StatementAccesses:
-    """Finds accesses; the answers for one statement are always the same objects."""
+    """Finds accesses; the answers for one statement under the same guards are always the same
+    objects."""
 
     def __init__(self, body: S.Stmt, threads: Sequence[tuple[E.Var, Any]] = ()) -> None:
         """`threads`: variables and extents of the block, x first."""
@@ -53,7 +54,7 @@ class StatementAccesses:
             elif type(s) is S.AttrStmt and s.attr_key in ASYNC_SCOPES:
                 self.late.update(id(x) for x in nodes(s.body) if type(x) is S.BufferStore)
         self.touching: dict[int, tuple[Any, bool]] = {}
-        self.found: dict[int, tuple[Any, list[Access]]] = {}
+        self.found: dict[tuple[int, ...], tuple[Any, list[Access]]] = {}
         # unrolled code reads the same elements again and again
         self.alike: dict[Any, Access] = {}
 
@@ -72,9 +73,11 @@ class StatementAccesses:
 
     def of(self, s: S.Stmt, guards: tuple[Any, ...]) -> list[Access]:
         """Accesses of a statement without statements in it: reads first."""
-        known = self.found.get(id(s))
+        # one statement may stand in several places, in branches that exclude each other
+        key = (id(s), *map(id, guards))
+        known = self.found.get(key)
         if known is None:
-            known = self.found[id(s)] = (s, self._collect(s, guards))
+            known = self.found[key] = ((s, guards), self._collect(s, guards))
         return known[1]
 
     of_values = of  # of a statement with a body: those in its own expressions

@@ -140,6 +140,7 @@ class _Sync:
         self.uniform = Uniformity(body, threads)
         self.spreader = Spreader(self.uniform, name, lambda s: self.alone(s).barrier)
         self.guards: list[Any] = []
+        self.made: dict[tuple[int, bool], tuple[Any, Any]] = {}
         self.others: dict[tuple[int, int, str], tuple[Access, S.For, Access]] = {}
 
     def alone(self, s: S.Stmt) -> Flow:
@@ -215,7 +216,7 @@ class _Sync:
         own = self.accesses.of_values(s, tuple(self.guards))
         sides = [self.side(s.condition, s.then_case)]
         if s.else_case is not None:
-            sides.append(self.side(E.Not(s.condition), s.else_case))
+            sides.append(self.side(s.condition, s.else_case, False))
         if any(f.barrier for f in sides) and not self.uniform(s.condition):
             return self.flow(self.spreader.spread(s), [])
         stmt = s
@@ -228,11 +229,20 @@ class _Sync:
         tail = [*(own if through else ()), *(a for f in sides for a in f.tail)]
         return Flow(stmt, head, tail, through, any(f.barrier for f in sides))
 
-    def side(self, condition: Any, body: S.Stmt) -> Flow:
-        self.guards.append(self.accesses.inline(condition))
+    def side(self, condition: Any, body: S.Stmt, holds: bool = True) -> Flow:
+        self.guards.append(self.guard(condition, holds))
         found = self.flow(body, [])
         self.guards.pop()
         return found
+
+    def guard(self, condition: Any, holds: bool = True) -> Any:
+        """A condition (or that it does not hold) without lets, always the same object."""
+        key = (id(condition), holds)
+        known = self.made.get(key)
+        if known is None:
+            inline = self.accesses.inline(condition)
+            known = self.made[key] = (condition, inline if holds else E.Not(inline))
+        return known[1]
 
     def repeat(self, s: S.While) -> Flow:
         own = self.accesses.of_values(s, tuple(self.guards))
@@ -246,8 +256,7 @@ class _Sync:
         extent = const_int(s.extent)
         own = self.accesses.of_values(s, tuple(self.guards))
         if extent is None or const_int(s.min) is None:
-            runs = E.And(E.GE(s.loop_var, s.min), E.LT(s.loop_var, s.min + s.extent))
-            self.guards.append(self.accesses.inline(runs))
+            self.guards.append(self.runs(s))
             found = self.iterations(s, extent)
             self.guards.pop()
         else:
@@ -264,6 +273,14 @@ class _Sync:
         through = found.through or extent is None or extent < 1
         stmt = s.with_body(found.stmt)
         return Flow(stmt, [*own, *head], [*own, *tail], through, found.barrier)
+
+    def runs(self, s: S.For) -> Any:
+        """That a loop's variable is within its bounds, always the same object."""
+        known = self.made.get((id(s), True))
+        if known is None:
+            runs = E.And(E.GE(s.loop_var, s.min), E.LT(s.loop_var, s.min + s.extent))
+            known = self.made[id(s), True] = (s, self.accesses.inline(runs))
+        return known[1]
 
     def iterations(self, s: S.For, extent: int | None) -> Flow:
         """The body of a loop with the barriers that iterations need of each other."""

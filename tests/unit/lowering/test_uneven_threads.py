@@ -229,3 +229,33 @@ def test_what_initial_values_of_a_scan_need_runs_on_the_threads_of_the_scan() ->
     expected = values.copy()
     expected[0] = 2 * values[0, ::-1]
     np.testing.assert_array_equal(run(s, [x, total], values), expected.cumsum(0))
+
+
+def test_what_stands_in_both_ways_of_a_branch_is_seen_in_both() -> None:
+    """Partitioning leaves the same statements in both ways; threads y share rows of B, which are
+    set by one of them and read by all, in the way that comes second, too."""
+    a = te.placeholder((4, 5), name="A")
+    k = te.reduce_axis((0, 2), "k")
+    b = te.compute((3, 5), lambda i, j: te.max(a[i + k, j], axis=k), name="B")
+    c = te.compute(
+        (3, 5),
+        lambda i, j: (
+            tw.tir.if_then_else(i >= 2, b[i - 2, j], 0.0)
+            + tw.tir.if_then_else(i < 1, b[i + 2, j], 0.0)
+        ),
+        name="C",
+    )
+    s = te.create_schedule(c.op)
+    rows, _ = s[c].split(c.op.axis[0], factor=3)
+    block, rows = s[c].split(rows, factor=4)
+    s[c].bind(rows, te.thread_axis((0, 4), "threadIdx.y"))
+    s[c].bind(block, te.thread_axis("blockIdx.y"))
+    s[b].compute_at(s[c], block)
+    s[b].set_scope("shared")
+    _, inner = s[b].split(s[b].fuse(*b.op.axis), factor=8)
+    s[b].bind(inner, te.thread_axis("threadIdx.x"))
+    x = data(4, 5)
+    y = np.maximum(x[:-1], x[1:])
+    expected = np.zeros((3, 5), "float32")
+    expected[2], expected[0] = y[0], y[2]
+    np.testing.assert_array_equal(run(s, [a, c], x), expected)
