@@ -122,7 +122,7 @@ class Comparison:
     def _load(self, case: Case, row: Row) -> list[tuple[str, str]]:
         """Prepare the case everywhere; who takes turns, as (process, group)."""
         turns: list[tuple[str, str]] = []
-        row |= {"ways": {}, "errors": {}, "trials": {}}
+        row |= {"ways": {}, "errors": {}, "tried_s": {}}
         for name, one in self.competitors.items():
             o = self.options
             try:
@@ -133,7 +133,7 @@ class Comparison:
             except Failure as why:
                 row["failed"][name] = str(why)
                 continue
-            for key in ("errors", "trials", "failed"):
+            for key in ("errors", "tried_s", "failed"):
                 row[key] |= told[key]
             turns += [(name, group) for group in told["groups"]]
         return turns

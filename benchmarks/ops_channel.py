@@ -108,7 +108,7 @@ class _Server:
             least = KEPT_WITHIN * trials.get(names[0], 0.0)
             names[:] = [name for name in names[:KEPT] if trials.get(name, 0.0) <= least]
         self.ways = {name: self.ways[name] for names in self.groups.values() for name in names}
-        return {"groups": self.groups, "errors": errors, "trials": trials, "failed": failed}
+        return {"groups": self.groups, "errors": errors, "tried_s": trials, "failed": failed}
 
     def _try(self) -> dict[str, float]:
         """The smallest time of each way that has others beside it, in two short turns."""
