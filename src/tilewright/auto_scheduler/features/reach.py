@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .program import Array
-from .tables import Sloped, Special
+from .uneven import Sloped, Uneven
 
 Mask = npt.NDArray[np.bool_]
 
@@ -35,16 +35,36 @@ def join(parts: Array, first: int, mask: Mask) -> None:
 
 
 class Reach:
-    """Evaluates the dimensions of one statement: slots (slots, N), steps (K, N) of its loops."""
+    """Evaluates the uneven dimensions of one statement.
 
-    def __init__(self, slots: Array, steps: Array, joins: list[tuple[int, Mask]]) -> None:
-        self.slots, self.steps, self.joins = slots, steps, joins
+    slots (slots, N); steps (K, N): of the loops around it; joins: which of them are fused.
+    """
 
-    def width(self, special: Special) -> Array:
-        """Highest minus lowest index over all places, (K + 1, N)."""
+    def __init__(
+        self, uneven: Uneven, slots: Array, steps: Array, joins: list[tuple[int, Mask]]
+    ) -> None:
+        self.uneven, self.slots = uneven, slots
+        self.steps = steps[uneven.columns]
+        self.joins = []
+        for first, mask in joins:
+            begin, start, end = np.searchsorted(
+                uneven.columns, [first, first + 1, first + 1 + len(mask)]
+            )
+            if end > start:
+                chosen = uneven.columns[start:end] - (first + 1)
+                self.joins.append((int(begin), mask[chosen]))
+        self.known: dict[Any, Span] = {}
+
+    def widths(self) -> Array:
+        """Highest minus lowest index of each dimension, (dimensions, K + 1, N)."""
+        found = [self._width(places) for places in self.uneven.dimensions]
+        result: Array = np.array(found)[:, self.uneven.levels]
+        return result
+
+    def _width(self, places: list[tuple[int, Sloped]]) -> Array:
         low: Any = None
         high: Any = None
-        for start, sloped in special.parts:
+        for start, sloped in places:
             span = self._span(sloped)
             down, up = span.low + self.slots[start], span.high + self.slots[start]
             low = down if low is None else np.minimum(low, down)
@@ -53,18 +73,21 @@ class Reach:
         return width
 
     def _span(self, sloped: Sloped) -> Span:
-        strides, quotients = sloped
-        slope = self.slots[strides]
+        known = self.known.get(sloped.number)
+        if known is not None:
+            return known
+        slope = self.slots[sloped.strides]
         parts = slope * self.steps
         low, high = self._levels(np.stack((np.minimum(parts, 0.0), np.maximum(parts, 0.0))))
         terms = [(slope, self.steps)]
-        for factor, kind, inner, start, size in quotients:
-            part = self._quotient(kind, inner, self.slots[start], self.slots[size])
+        for factor, kind, inner, start, size in sloped.quotients:
+            part = self._quotient(kind, inner, start, size)
             by = self.slots[factor]
             ends = part.low * by, part.high * by
             low, high = low + np.minimum(*ends), high + np.maximum(*ends)
             terms += [(stride * by, steps) for stride, steps in part.terms]
-        return Span(low, high, terms)
+        found = self.known[sloped.number] = Span(low, high, terms)
+        return found
 
     def _levels(self, parts: Array) -> Array:
         """Sums over the loops of each level, (..., K + 1, N), of parts (..., K, N)."""
@@ -75,8 +98,15 @@ class Reach:
             np.add(sums[:, k + 1], parts[:, k], out=sums[:, k])
         return sums
 
-    def _quotient(self, kind: str, inner: Sloped, begin: Array, divisor: Array) -> Span:
-        span = self._span(inner)
+    def _quotient(self, kind: str, inner: Sloped, start: int, size: int) -> Span:
+        key = (kind, inner.number, start, size)
+        known = self.known.get(key)
+        if known is None:
+            begin, divisor = self.slots[start], self.slots[size]
+            known = self.known[key] = self._divide(kind, self._span(inner), begin, divisor)
+        return known
+
+    def _divide(self, kind: str, span: Span, begin: Array, divisor: Array) -> Span:
         below = np.floor((span.low + begin) / divisor)
         above = np.floor((span.high + begin) / divisor)
         zero = np.floor(begin / divisor)

@@ -13,21 +13,10 @@ import numpy as np
 from .nest import Nest
 from .program import ONE, ZERO, Compiled, Index, Slot
 from .statements import Access, Statement
+from .uneven import Uneven
 from .value import Loop, Value
 
 NEVER = 1 << 30  # the place of a loop that is never one of the outermost of its nest
-
-# strides by column; quotients as (factor, kind, inner, start, divisor)
-Sloped = tuple[Index, tuple[Any, ...]]
-
-
-class Special:
-    """A dimension that is touched at several places, or through quotients: (start, value) each."""
-
-    __slots__ = ("parts", "statement")
-
-    def __init__(self, statement: int, parts: list[tuple[Slot, Sloped]]) -> None:
-        self.statement, self.parts = statement, parts
 
 
 class Tables:
@@ -45,28 +34,40 @@ class Tables:
         self._row_of: dict[Any, int] = {}
         self._row_statement = [0]
         self._opaque: list[Slot] = []
-        self._specials: list[Special] = []
+        self.uneven = [Uneven(x.path, self.columns) for x in statements]
         self._find_rows()
         self.program = Compiled(nest.program)
         self._make_arrays()
+        self._place_rows()
 
     # -- rows
 
     def _find_rows(self) -> None:
-        """The row of each dimension of each access: even rows, then special, then opaque ones."""
+        """The kind of each dimension of each access, and its number among those of its kind."""
         self.accesses: list[tuple[int, Access]] = []
         places: list[list[tuple[str, int]]] = []
         for s, statement in enumerate(self.statements):
             for access in statement.accesses:
                 self.accesses.append((s, access))
                 places.append([self._row(s, access, d) for d in range(len(access.buffer.shape))])
-        offset = {"even": 0, "special": len(self._strides)}
-        offset["opaque"] = offset["special"] + len(self._specials)
-        rank = max([len(p) for p in places], default=0)
-        self.dims: Index = np.zeros((len(places), rank), np.intp)
-        for a, kinds in enumerate(places):
+        self._places = places
+
+    def _place_rows(self) -> None:
+        """Number the rows: even ones, then uneven ones by statement, then opaque ones."""
+        ends = np.cumsum([len(self._strides), *(len(u.values) for u in self.uneven)]).tolist()
+        self.uneven_rows = [slice(a, b) for a, b in zip(ends, ends[1:])]
+        self.rows: int = ends[-1] + len(self._opaque)
+        rank = max([len(p) for p in self._places], default=0)
+        self.dims: Index = np.zeros((len(self._places), rank), np.intp)
+        for a, kinds in enumerate(self._places):
+            start = {"even": 0, "uneven": ends[self.accesses[a][0]], "opaque": ends[-1]}
             for d, (kind, k) in enumerate(kinds):
-                self.dims[a, d] = offset[kind] + k
+                self.dims[a, d] = start[kind] + k
+        one = int(self.program.place[ONE])
+        self.shapes: Index = np.full((len(self.accesses), rank), one, np.intp)
+        for a, (_, access) in enumerate(self.accesses):
+            shape = access.buffer.shape
+            self.shapes[a, : len(shape)] = self.program.place[shape]
 
     def _row(self, s: int, access: Access, d: int) -> tuple[str, int]:
         nest, p = self.nest, self.nest.program
@@ -82,9 +83,7 @@ class Tables:
             if i is not None
         ]
         if not self._even(values):
-            parts = [(v.start, self._sloped(statement.path, v)) for v in values]
-            self._specials.append(Special(s, parts))
-            return "special", len(self._specials) - 1
+            return "uneven", self.uneven[s].add(values)
         starts = [v.start for v in values]
         low = high = starts[0]
         for start in starts[1:]:
@@ -112,13 +111,6 @@ class Tables:
     def _by_column(self, path: list[Loop], value: Value) -> list[Slot]:
         strides = [value.strides.get(loop, ZERO) for loop in path]
         return strides + [ZERO] * (self.columns - len(path))
-
-    def _sloped(self, path: list[Loop], value: Value) -> Sloped:
-        quotients = tuple(
-            (factor, kind, self._sloped(path, inner), inner.start, divisor)
-            for factor, kind, inner, divisor in value.quotients
-        )
-        return np.array(self._by_column(path, value), np.intp), quotients
 
     # -- arrays
 
@@ -152,29 +144,14 @@ class Tables:
         self.row_slices = [slice(a, b) for a, b in zip(ends, ends[1:])]
         self.spread_rows: Index = np.flatnonzero(np.array(self._spreads) != ZERO)
         self.opaque: Index = place[np.array(self._opaque, np.intp)]
-        self.specials = [
-            Special(s.statement, [(int(place[n]), _placed(v, place)) for n, v in s.parts])
-            for s in self._specials
-        ]
+        for uneven in self.uneven:
+            if uneven.values:
+                uneven.make(place)
         self.access_statement: Index = np.array([s for s, _ in self.accesses], np.intp)
-        rank = self.dims.shape[1]
-        one = int(place[ONE])
-        self.shapes: Index = np.full((len(self.accesses), rank), one, np.intp)
-        for a, (_, access) in enumerate(self.accesses):
-            shape = access.buffer.shape
-            self.shapes[a, : len(shape)] = place[shape]
 
 
 def _table(rows: list[list[int]], count: int, columns: int) -> Index:
     return np.array(rows, np.intp).reshape(count, columns)
-
-
-def _placed(v: Sloped, place: Index) -> Sloped:
-    strides, quotients = v
-    return place[strides], tuple(
-        (int(place[factor]), kind, _placed(inner, place), int(place[start]), int(place[divisor]))
-        for factor, kind, inner, start, divisor in quotients
-    )
 
 
 def _groups(first: Any) -> list[tuple[int, int, int]]:

@@ -51,8 +51,7 @@ class Levels:
         """Widths of all rows: sums, over the loops of a level, of stride times steps."""
         tables = self.tables
         rows, columns = tables.strides.shape
-        total = rows + len(tables.specials) + len(tables.opaque)
-        widths: Array = np.zeros((total, columns + 1, steps.shape[2]))
+        widths: Array = np.zeros((tables.rows, columns + 1, steps.shape[2]))
         even = widths[:rows, :columns]
         even[...] = self.slots[tables.strides]
         even *= steps[tables.row_statement]
@@ -62,15 +61,13 @@ class Levels:
             even[:, k] += even[:, k + 1]
         for row in tables.spread_rows:
             widths[row] += self.slots[tables.spreads[row]]
-        for k, special in enumerate(tables.specials):
-            reach = Reach(self.slots, steps[special.statement], self._joins_of(special.statement))
-            widths[rows + k] = reach.width(special)
+        for k, uneven in enumerate(tables.uneven):
+            if uneven.values:
+                joins = [(first, mask) for s, first, mask in self.joins if s == k]
+                widths[tables.uneven_rows[k]] = Reach(uneven, self.slots, steps[k], joins).widths()
         if len(tables.opaque):
-            widths[rows + len(tables.specials) :] = self.slots[tables.opaque][:, None]
+            widths[-len(tables.opaque) :] = self.slots[tables.opaque][:, None]
         return widths
-
-    def _joins_of(self, s: int) -> list[tuple[int, Mask]]:
-        return [(first, mask) for owner, first, mask in self.joins if owner == s]
 
     def _touched(self) -> Array:
         dims = self.tables.dims
