@@ -119,9 +119,6 @@ class Skeleton:
         tile = int(np.prod([extents[n] for n in inner])) if inner else 1
         if 1 < tile <= MAX_TILE:
             made += [("AN", place, n, R.UNROLL) for n in inner if extents[n] > 1]
-        if plan.unroll >= 0 and plan.options[int(row[plan.unroll])] > 0:
-            step = plan.options[int(row[plan.unroll])]
-            made.append(("PR", place, 0, f"{R.UNROLL_PRAGMA}${step}"))
         if plan.root:
             wanted = int(row[plan.parallel]) if plan.parallel >= 0 else -1
             arrays = np.array(extents, np.int64)[None, :]
@@ -132,6 +129,10 @@ class Skeleton:
                 made.append(("FU", place, tuple(range(p))))
             if p > 0:
                 made.append(("AN", place, 0, R.PARALLEL))
+        if plan.unroll >= 0 and plan.options[int(row[plan.unroll])] > 0:
+            # last, since a loop that is fused with others leaves its pragmas behind
+            step = plan.options[int(row[plan.unroll])]
+            made.append(("PR", place, 0, f"{R.UNROLL_PRAGMA}${step}"))
         return made
 
 
