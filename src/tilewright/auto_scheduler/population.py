@@ -14,10 +14,13 @@ from .evolve import Scores
 from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
 from .skeleton import MAX_TILE, Skeleton, parallel_counts, vectorizable
+from .skeleton_gpu import GpuSkeleton
 from .space import Matrix, Space
+from .space_gpu import GpuSpace
 from .state import State
 
 Array = np.ndarray[Any, Any]
+AnySkeleton = Skeleton | GpuSkeleton
 
 
 class Candidate:
@@ -36,19 +39,33 @@ class Candidate:
 class Population:
     """The sketches of a task as spaces, and what is derived from them, remembered."""
 
-    def __init__(self, spaces: Sequence[Space], cores: int) -> None:
+    def __init__(self, spaces: Sequence[Space], cores: int, vectors: bool = False) -> None:
+        """`cores`: of a CPU. `vectors`: whether a device has them."""
         self.spaces = list(spaces)
         self.cores = cores
-        self._skeletons: dict[tuple[int, tuple[int, ...]], tuple[Skeleton, Nest]] = {}
+        self.vectors = vectors
+        self._skeletons: dict[tuple[int, tuple[int, ...]], tuple[AnySkeleton, Nest]] = {}
 
-    def skeleton(self, sketch: int, choices: Sequence[int]) -> tuple[Skeleton, Nest]:
+    def skeleton(self, sketch: int, choices: Sequence[int]) -> tuple[AnySkeleton, Nest]:
         """The skeleton of a sketch with its flexible stages placed, and its loops for features."""
         key = (sketch, tuple(int(c) for c in choices))
         found = self._skeletons.get(key)
         if found is None:
-            skeleton = Skeleton(self.spaces[sketch], key[1], self.cores)
-            found = self._skeletons[key] = (skeleton, Nest(skeleton.state))
+            space = self.spaces[sketch]
+            if isinstance(space, GpuSpace):
+                found = GpuSkeleton(space, self.vectors), space.nest
+            else:
+                skeleton = Skeleton(space, key[1], self.cores)
+                found = skeleton, Nest(skeleton.state)
+            self._skeletons[key] = found
         return found
+
+    def allowed(self, sketch: int, rows: Matrix) -> Any:
+        """Which candidates of a sketch the device can run, as far as their lengths tell."""
+        space = self.spaces[sketch]
+        if isinstance(space, GpuSpace):
+            return space.limits.allowed(rows)
+        return np.ones(len(rows), bool)
 
     def close(self, candidate: Candidate) -> State:
         """The finished state of a candidate."""
@@ -91,6 +108,8 @@ class Population:
         skeleton, nest = self.skeleton(sketch, choices)
         factors = rows[:, : len(skeleton.space.sketch.open)]
         extents = leaf_extents(nest, factors)
+        if isinstance(skeleton, GpuSkeleton):
+            return features(nest, skeleton.batch(rows, extents))[0]
         batch = Batch(factors, {}, {}, {}, {})
         for plan in skeleton.plans:
             mine = extents[plan.ident]
@@ -127,14 +146,24 @@ _NO_LOOPS: Matrix = np.zeros((1, 0), np.int64)
 
 
 class Scorer:
-    """Scores of candidates by a cost model; counts those it has scored."""
+    """Scores of candidates by a cost model; `total` counts those scored in this process."""
+
+    total = 0
 
     def __init__(self, population: Population, model: Any) -> None:
         self.population, self.model = population, model
-        self.count = 0
 
     def __call__(self, sketch: int, rows: Matrix) -> Scores:
-        self.count += len(rows)
+        """One score a row; -inf for candidates that the device cannot run."""
+        Scorer.total += len(rows)
+        able = self.population.allowed(sketch, rows)
+        if not able.all():
+            scores = np.full(len(rows), -np.inf)
+            scores[able] = self._scores(sketch, rows[able])
+            return scores
+        return self._scores(sketch, rows)
+
+    def _scores(self, sketch: int, rows: Matrix) -> Scores:
         if not getattr(self.model, "trained", False):
             empty = np.ones((len(rows), COUNT), np.float32)
             offsets = np.arange(len(rows) + 1)
