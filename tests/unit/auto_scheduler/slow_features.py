@@ -201,9 +201,7 @@ def count(e: Any, lets: dict[Any, Any], ops: dict[str, int], loads: list[Any]) -
         ops["bool_op"] += 1
     elif isinstance(e, E.CmpOp):
         ops["float_cmp" if parse(e.a.dtype).is_float else "int_cmp"] += 1
-    elif isinstance(e, E.Select):
-        ops["select_op"] += 1
-    elif isinstance(e, E.Call) and e.op.name == "tir.if_then_else":
+    elif isinstance(e, E.Select) or (isinstance(e, E.Call) and e.op.name == "tir.if_then_else"):
         ops["select_op"] += 1
     elif isinstance(e, E.Call) and e.op.name != "tir.likely":
         kind = "math" if effect_of(e.op) <= CallEffectKind.Pure else "other"

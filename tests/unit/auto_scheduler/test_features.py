@@ -11,7 +11,6 @@ from tests.unit.auto_scheduler import feature_cases as F
 from tests.unit.auto_scheduler.slow_features import slow_features
 from tilewright.auto_scheduler.features import NAMES, Batch, Skeleton, features
 
-
 # Where threads share out a box whose sides are no multiples of what they fetch at a time, some of its
 # loops leave gaps that the product takes for touched.
 ROUGH = {"gpu conv window": "P.shared"}

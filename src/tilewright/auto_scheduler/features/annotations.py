@@ -39,6 +39,22 @@ class Batch:
     unroll: Mapping[int, npt.NDArray[np.int64]] = field(default_factory=dict)
     unrolled: Mapping[int, Any] = field(default_factory=dict)
 
+    def part(self, start: int, stop: int) -> Batch:
+        """Some of the candidates."""
+        if start == 0 and stop >= len(self.factors):
+            return self
+        here = slice(start, stop)
+        unrolled = {
+            k: (v[0], v[1][here]) if _with_flags(v) else v for k, v in self.unrolled.items()
+        }
+        return Batch(
+            self.factors[here],
+            {k: np.asarray(v)[here] for k, v in self.parallel.items()},
+            {k: np.asarray(v)[here] for k, v in self.vector.items()},
+            {k: np.asarray(v)[here] for k, v in self.unroll.items()},
+            unrolled,
+        )
+
 
 class Annotator:
     """The loops of one statement that may be annotated."""
@@ -93,7 +109,7 @@ class Annotator:
             if chosen is None:
                 continue
             places, flags = chosen, None
-            if len(chosen) == 2 and isinstance(chosen[1], np.ndarray):
+            if _with_flags(chosen):
                 places, flags = chosen
             if loop.place in places:
                 marked["unroll"].append((k, flags))
@@ -106,6 +122,11 @@ class Annotator:
                 own = batch.unroll[stage.id]
                 step = np.where(own > 0, own, step)
         return step
+
+
+def _with_flags(chosen: Any) -> bool:
+    """Whether loops are unrolled in some candidates only."""
+    return len(chosen) == 2 and isinstance(chosen[1], np.ndarray)
 
 
 def _write_kind(

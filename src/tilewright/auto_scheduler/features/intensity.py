@@ -13,6 +13,8 @@ import numpy.typing as npt
 from .columns import PLACE, SAMPLES
 from .program import Array
 
+SHARES = np.arange(1, SAMPLES + 1) / SAMPLES
+
 
 def write_intensity(
     flops: Array, trips: Array, touched_bytes: Array, out: npt.NDArray[np.float32]
@@ -24,20 +26,16 @@ def write_intensity(
         return
     x = np.log2(flops[some, None, None] * trips[some])
     y = x / np.log2(touched_bytes[some] + 1.0)
-    top = x[:, 0]
     last = x.shape[1] - 1
-    for k in range(SAMPLES):
-        wanted = top * ((k + 1) / SAMPLES)
-        # levels count inwards: the innermost one that reaches the sample
-        at = np.count_nonzero(x >= wanted[:, None], axis=1) - 1
-        at = np.maximum(at, 0)
-        below = np.minimum(at + 1, last)
-        x1, y1, x0, y0 = (
-            np.take_along_axis(values, index[:, None], axis=1)[:, 0]
-            for index in (at, below)
-            for values in (x, y)
-        )
-        gap = x1 - x0
-        part = np.where(gap > 0.0, (wanted - x0) / np.where(gap > 0.0, gap, 1.0), 1.0)
-        inside = y0 + (y1 - y0) * part
-        out[some, first + k] = np.where(at == last, y1, inside)
+    wanted = x[:, :1] * SHARES[None, :, None]
+    # levels count inwards: the innermost one that reaches the sample, and the one inside it
+    at = np.count_nonzero(x[:, None] >= wanted[:, :, None], axis=2) - 1
+    np.maximum(at, 0, out=at)
+    line = np.arange(len(some))[:, None, None]
+    n = np.arange(x.shape[2])
+    inner = np.minimum(at + 1, last)
+    x0, x1, y0, y1 = x[line, inner, n], x[line, at, n], y[line, inner, n], y[line, at, n]
+    gap = x1 - x0
+    part = (wanted - x0) / np.where(gap > 0.0, gap, 1.0)
+    curve = np.where(gap > 0.0, y0 + (y1 - y0) * part, y1)
+    out[some, first : first + SAMPLES] = curve

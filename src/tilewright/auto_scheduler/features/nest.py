@@ -169,7 +169,7 @@ class Nest:
 
     def _add_loops(self, nest: StageNest) -> None:
         """One loop for each leaf, or part of a fused leaf; the axes' values follow from them."""
-        p, stage = self.program, nest.stage
+        stage = nest.stage
         offset: dict[IterVar, Value] = {}
         for place, leaf in enumerate(stage.leaf_iter_vars):
             thread = stage.attr(leaf).bind_thread

@@ -27,8 +27,8 @@ _BOOL = (E.And, E.Or, E.Not)
 def count_operations(value: Any) -> Counts:
     """Operations of a stored value, by class (see columns.OPERATIONS).
 
-    Arithmetic on loop variables alone is left out, in indices and elsewhere: it depends on how loops
-    are split, and most of it leaves the loop when code is made.
+    Arithmetic on loop variables alone is left out, in indices and elsewhere: it depends on how
+    loops are split, and most of it leaves the loop when code is made.
     """
     counts = dict.fromkeys(OPERATIONS, 0)
     reads: dict[int, bool] = {}

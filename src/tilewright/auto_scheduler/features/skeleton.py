@@ -17,6 +17,8 @@ from .statements import Reader
 from .tables import Tables
 from .touch import Levels
 
+CHUNK = 256  # candidates whose arrays stay in a core's caches
+
 
 class Skeleton:
     """The loop structure of a state with open lengths, read once.
@@ -61,25 +63,31 @@ def features(skeleton: Skeleton, batch: Batch) -> tuple[npt.NDArray[np.float32],
     The columns are columns.NAMES, each as log2(value + 1). They follow the features of Ansor (Zheng
     et al., OSDI 2020) as TVM defines them; memory.py and intensity.py say where they differ.
     """
-    count = len(batch.factors)
-    out: npt.NDArray[np.float32] = np.zeros((len(skeleton.names), COUNT, count), np.float32)
-    if count and skeleton.names:
-        levels = Levels(skeleton.tables, batch.factors, skeleton.fused(batch))
-        memory = Memory(levels, skeleton.sharing)
-        total = levels.trips[:, 0]
-        np.multiply(
-            skeleton.counts[:, :, None], total[:, None], out=out[:, : len(OPERATIONS)],
-            casting="same_kind",
-        )  # fmt: skip
-        for k, annotator in enumerate(skeleton.annotators):
-            annotator.write(levels.extent[k], batch, out[k])
-        memory.write(out)
-        write_intensity(skeleton.flops, levels.trips, memory.own_bytes, out)
-        out[:, PLACE["outer_prod"]] = total
-        _write_allocation(skeleton, levels, out)
-        out += 1.0
-        np.log2(out, out=out)
-    return np.ascontiguousarray(out.transpose(2, 0, 1)), skeleton.names
+    count, names = len(batch.factors), skeleton.names
+    rows: npt.NDArray[np.float32] = np.empty((count, len(names), COUNT), np.float32)
+    if names:
+        for start in range(0, count, CHUNK):
+            part = batch.part(start, start + CHUNK)
+            rows[start : start + CHUNK] = _columns(skeleton, part).transpose(2, 0, 1)
+    return rows, names
+
+
+def _columns(skeleton: Skeleton, batch: Batch) -> npt.NDArray[np.float32]:
+    """The columns of all statements, (S, 164, N)."""
+    shape = (len(skeleton.names), COUNT, len(batch.factors))
+    out: npt.NDArray[np.float32] = np.zeros(shape, np.float32)
+    levels = Levels(skeleton.tables, batch.factors, skeleton.fused(batch))
+    memory = Memory(levels, skeleton.sharing)
+    total = levels.trips[:, 0]
+    out[:, : len(OPERATIONS)] = skeleton.counts[:, :, None] * total[:, None]
+    for k, annotator in enumerate(skeleton.annotators):
+        annotator.write(levels.extent[k], batch, out[k])
+    memory.write(out)
+    write_intensity(skeleton.flops, levels.trips, memory.own_bytes, out)
+    out[:, PLACE["outer_prod"]] = total
+    _write_allocation(skeleton, levels, out)
+    out += 1.0
+    return np.log2(out, out=out)
 
 
 def _write_allocation(skeleton: Skeleton, levels: Levels, out: npt.NDArray[np.float32]) -> None:

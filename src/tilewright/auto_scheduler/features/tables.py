@@ -6,6 +6,7 @@ counts as its first part, whose extent is then that of all parts, while the othe
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ NEVER = 1 << 30  # the place of a loop that is never one of the outermost of its
 class Tables:
     """Everything about the statements of a nest that does not change from batch to batch.
 
-    columns: K. rows: dimensions of accesses that move evenly with their loops. accesses: A, those of
-    a statement side by side.
+    columns: K. rows: dimensions of accesses, those first that move evenly with their loops.
+    accesses: A, those of a statement side by side.
     """
 
     def __init__(self, nest: Nest, statements: list[Statement]) -> None:
@@ -55,7 +56,7 @@ class Tables:
     def _place_rows(self) -> None:
         """Number the rows: even ones, then uneven ones by statement, then opaque ones."""
         ends = np.cumsum([len(self._strides), *(len(u.values) for u in self.uneven)]).tolist()
-        self.uneven_rows = [slice(a, b) for a, b in zip(ends, ends[1:])]
+        self.uneven_rows = [slice(a, b) for a, b in pairwise(ends)]
         self.rows: int = ends[-1] + len(self._opaque)
         rank = max([len(p) for p in self._places], default=0)
         self.dims: Index = np.zeros((len(self._places), rank), np.intp)
@@ -141,7 +142,7 @@ class Tables:
         self.spreads: Index = place[self._spreads]
         self.row_statement: Index = np.array(self._row_statement, np.intp)
         ends = np.searchsorted(self.row_statement[1:], np.arange(count + 1)) + 1
-        self.row_slices = [slice(a, b) for a, b in zip(ends, ends[1:])]
+        self.row_slices = [slice(a, b) for a, b in pairwise(ends)]
         self.spread_rows: Index = np.flatnonzero(np.array(self._spreads) != ZERO)
         self.opaque: Index = place[np.array(self._opaque, np.intp)]
         for uneven in self.uneven:
@@ -159,5 +160,5 @@ def _groups(first: Any) -> list[tuple[int, int, int]]:
     found = []
     for s, marks in enumerate(first):
         starts = [*np.flatnonzero(marks).tolist(), len(marks)]
-        found += [(s, a, b) for a, b in zip(starts, starts[1:]) if b > a + 1]
+        found += [(s, a, b) for a, b in pairwise(starts) if b > a + 1]
     return found

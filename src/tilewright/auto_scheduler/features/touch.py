@@ -7,6 +7,7 @@ K (no loop) is a single run. All arrays have the candidates as their last axis, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 

@@ -17,7 +17,7 @@ from .value import Loop, Value, loops_of
 
 
 class Sloped:
-    """A value: slots of its strides by column, quotients as (factor, kind, inner, start, divisor)."""
+    """A value: strides by column; quotients (factor, kind, inner, start, divisor); as slots."""
 
     __slots__ = ("number", "quotients", "strides")
 
