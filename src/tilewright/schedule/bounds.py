@@ -25,7 +25,7 @@ from ..base.errors import ScheduleError
 from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Range
 from ..loopir.op import max as max_of
-from ..loopir.visit import post_order_visit
+from ..loopir.visit import free_vars, post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
 from .placement import attach_path, attach_point, is_virtual, runs_on, same_thread
@@ -277,7 +277,20 @@ def _relaxed_loops(
             f"{point[0].name}, axis {point[1].var.name}, but {reader.name} reads it outside of "
             "that loop"
         )
-    return relaxed
+    return _closed(b, relaxed)
+
+
+def _closed(b: Bounds, relaxed: Mapping[Var, IntervalSet]) -> dict[Var, IntervalSet]:
+    """The intervals, innermost loop first, without each other's variables: a loop whose extent
+    depends on a loop around it runs as often as it does in any iteration of that."""
+    result: dict[Var, IntervalSet] = {}
+    for var, interval in reversed(relaxed.items()):
+        last = interval.max_value
+        if _finite(last) and any(v in result for v in free_vars(last)):
+            most = eval_set(last, result, b.analyzer).max_value
+            interval = IntervalSet(interval.min_value, most)
+        result[var] = interval
+    return result
 
 
 def root_offsets(

@@ -1,0 +1,31 @@
+"""Regions that bound inference finds where extents of loops depend on other loops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import te
+
+
+def test_rows_that_a_step_of_a_fused_loop_needs_are_few_or_many() -> None:
+    """Steps of 16 of rows of 19: C has one or two rows a step, and B is needed for all steps."""
+    a = te.placeholder((3, 19), name="A")
+    b = te.compute(a.shape, lambda i, j: a[i, j] * 2.0, name="B")
+
+    def neighbours(i, j):
+        below = te.if_then_else(i >= 1, b[i - 1, j], 0.0)
+        return below + te.if_then_else(i < 2, b[i + 1, j], 0.0)
+
+    c = te.compute(a.shape, neighbours, name="C")
+    d = te.compute(a.shape, lambda i, j: c[i, j] * 2.0, name="D")
+    out = te.compute(a.shape, lambda i, j: d[i, j] + 1.0, name="E")
+    s = te.create_schedule(out.op)
+    step, _ = s[out].split(s[out].fuse(*out.op.axis), factor=16)
+    s[c].compute_at(s[out], step)
+    s[d].compute_at(s[out], step)
+    x = np.arange(57, dtype="float32").reshape(3, 19)
+    rows = np.vstack([np.zeros(19), x * 2, np.zeros(19)])
+    result = np.zeros_like(x)
+    tw.build(s, [a, out], "llvm")(x, result)
+    np.testing.assert_array_equal(result, (rows[:-2] + rows[2:]) * 2 + 1)
