@@ -284,7 +284,7 @@ def _closed(b: Bounds, relaxed: Mapping[Var, IntervalSet]) -> dict[Var, Interval
     """The intervals, innermost loop first, without each other's variables: a loop whose extent
     depends on a loop around it runs as often as it does in any iteration of that."""
     result: dict[Var, IntervalSet] = {}
-    for var, interval in reversed(relaxed.items()):
+    for var, interval in reversed(list(relaxed.items())):
         last = interval.max_value
         if _finite(last) and any(v in result for v in free_vars(last)):
             most = eval_set(last, result, b.analyzer).max_value
