@@ -167,6 +167,10 @@ def mutate_tiles(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix
         mine = np.flatnonzero(group_of == n)
         if not len(mine):
             continue
+        if group.options:
+            options = np.array(group.options, np.int64)
+            result[mine, group.start] = options[rng.integers(len(options), size=len(mine))]
+            continue
         lengths = space.outer_lengths(rows[mine], group)
         moved = move_factor(lengths, rng)
         fits = moved[:, -1] <= space.max_inner

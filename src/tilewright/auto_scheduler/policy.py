@@ -16,34 +16,20 @@ from ..base.errors import TilewrightError
 from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, evolve, unique
 from .measure import MeasureInput
+from .params import DEFAULTS, checked
 from .population import Candidate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
 from .sketch.custom import PreloadCustomSketchRule
-from .sketch.generate import CPU_RULES, generate_sketches
+from .sketch.generate import CPU_RULES, GPU_RULES, MALI_RULES, generate_sketches
 from .sketch.rule import SketchRule
-from .sketch.tiling import CPU_STRUCTURE, GPU_STRUCTURE, check_structure
 from .space import Matrix, Space
+from .space_gpu import GpuSpace
 from .state import State
 
-DEFAULTS: dict[str, Any] = {
-    "eps_greedy": 0.05,
-    "retry_search_one_round_on_empty": 1,
-    "sample_init_min_population": 50,
-    "sample_init_use_measured_ratio": 0.2,
-    "evolutionary_search_population": 2048,
-    "evolutionary_search_num_iters": 4,
-    "evolutionary_search_mutation_prob": 0.85,
-    "cpu_multi_level_tiling_structure": CPU_STRUCTURE,
-    "gpu_multi_level_tiling_structure": GPU_STRUCTURE,
-    "max_innermost_split_factor": 64,
-    "max_vectorize_size": 16,
-    "disable_change_compute_location": 0,
-    "pack_operands": 1,
-    "split_reduction": 1,
-}
 CPU_UNROLL = (0, 16, 64, 512)
 GPU_UNROLL = (0, 16, 64, 512, 1024)
+GPU_UNROLL_WEIGHT = 0.10
 
 
 class SketchPolicy:
@@ -65,24 +51,19 @@ class SketchPolicy:
         verbose: int = 1,
         init_search_callbacks: Sequence[Any] | None = None,
     ) -> None:
-        unknown = set(params or ()) - set(DEFAULTS)
-        if unknown:
-            raise TilewrightError(
-                f"SketchPolicy has no parameters {sorted(unknown)}; it has {sorted(DEFAULTS)}"
-            )
         self.task = task
-        self.params = {**DEFAULTS, **(params or {})}
+        self.params = checked(params)
         self.seed = 0 if seed is None else int(seed)
         self.rng = np.random.default_rng(self.seed)
         self.verbose = verbose
         self.model: CostModel = program_cost_model or default_model(self.seed)
-        if getattr(self.model, "featurise", self) is None:
-            self.model.featurise = self._featurise  # type: ignore[attr-defined]
+        self.model.connect(task, self._featurise)
         self.is_gpu = task.target.kind.name != "llvm"
+        self.is_mali = "mali" in task.target.keys
         self.hardware = task.hardware_params
         self.packs = bool(self.params["pack_operands"])
         kind = "gpu" if self.is_gpu else "cpu"
-        self.structure = check_structure(self.params[f"{kind}_multi_level_tiling_structure"])
+        self.structure = str(self.params[f"{kind}_multi_level_tiling_structure"])
         self.unroll_options = GPU_UNROLL if self.is_gpu else CPU_UNROLL
         self.measured: dict[tuple[int, bytes], float] = {}
         self.best_cost = float("inf")
@@ -92,10 +73,10 @@ class SketchPolicy:
         self._custom: list[SketchRule] = []
         self._population: Population | None = None
         self._known_rows: dict[tuple[Any, ...], float] = {}
-        for callback in init_search_callbacks or ():
-            if isinstance(callback, PreloadCustomSketchRule):
-                self._custom.append(callback)
-            else:
+        callbacks = list(init_search_callbacks or ())
+        self._custom += [c for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
+        for callback in callbacks:  # records are of candidates of all rules
+            if not isinstance(callback, PreloadCustomSketchRule):
                 callback(self)
 
     # -- the space
@@ -109,22 +90,25 @@ class SketchPolicy:
         return sketches
 
     def _rules(self) -> tuple[SketchRule, ...]:
-        return CPU_RULES
+        if not self.is_gpu:
+            return CPU_RULES
+        return MALI_RULES if self.is_mali else GPU_RULES
 
     @property
     def population(self) -> Population:
         """The sketches as spaces of columns."""
         if self._population is None:
             sketches = self.generate_sketches()
-            spaces = [Space(s, n, self) for n, s in enumerate(sketches)]
-            self._population = Population(spaces, self.hardware.num_cores)
+            kind = GpuSpace if self.is_gpu else Space
+            spaces = [kind(s, n, self) for n, s in enumerate(sketches)]
+            self._population = Population(spaces, self.hardware.num_cores, self.is_mali)
         return self._population
 
     # -- one round
 
     def sample_initial_population(self, count: int | None = None) -> list[State]:
         """Random programs, as finished states."""
-        wanted = int(count or self.params["sample_init_min_population"])
+        wanted = int(self.params["sample_init_min_population"] if count is None else count)
         return [self.state_of(c) for c in self._random(wanted)]
 
     def evolutionary_search(self, init_populations: Sequence[State], out_size: int) -> list[State]:
@@ -137,7 +121,7 @@ class SketchPolicy:
                     "evolutionary_search takes states of this policy's sample_initial_population"
                 )
             start[origin.sketch] = np.concatenate([start[origin.sketch], origin.row[None, :]])
-        found = self._evolve(start, out_size)
+        found = self._evolve(start, out_size) if len(init_populations) else []
         return [self.state_of(c) for c in found]
 
     def recognise(self, rows: Sequence[Any]) -> Candidate | None:
@@ -182,11 +166,14 @@ class SketchPolicy:
             population=int(params["evolutionary_search_population"]),
             generations=generations,
             mutation_prob=float(params["evolutionary_search_mutation_prob"]),
+            unroll=GPU_UNROLL_WEIGHT if self.is_gpu else Evolution.unroll,
         )
         scorer = Scorer(self.population, self.model)
         spaces = self.population.spaces
         found, _ = evolve(spaces, start, scorer, how, keep, set(self.measured), self.rng)
-        return [Candidate(k, row) for k, row, _ in found]
+        canonical = (self.population.canonical(Candidate(k, row)) for k, row, _ in found)
+        different = {c.key: c for c in canonical}
+        return [c for key, c in different.items() if key not in self.measured]
 
     def propose(self, count: int) -> list[Candidate]:
         """Candidates to measure: the best by the model, and a few at random (epsilon-greedy)."""
@@ -254,16 +241,15 @@ class SketchPolicy:
         measurer: Any,
         progress: Callable[..., None] | None = None,
     ) -> State | None:
-        """Rounds until `num_measure_trials` are measured; returns the best state.
+        """Rounds until so many more candidates are measured; returns the best state.
 
         Without trials the model alone chooses.
         """
         if num_measure_trials == 0:
             return self.best_unmeasured()
-        stale = 0
-        empty = 0
-        while self.trials < num_measure_trials:
-            count = min(num_measures_per_round, num_measure_trials - self.trials)
+        done = stale = empty = 0
+        while done < num_measure_trials:
+            count = min(num_measures_per_round, num_measure_trials - done)
             before = self.best_cost
             inputs, _ = self.continue_search_one_round(count, measurer)
             if not inputs:
@@ -271,6 +257,7 @@ class SketchPolicy:
                 if empty > int(self.params["retry_search_one_round_on_empty"]):
                     break
                 continue
+            done += len(inputs)
             stale = 0 if self.best_cost < before else stale + len(inputs)
             if progress is not None:
                 progress(self)

@@ -13,7 +13,7 @@ import numpy as np
 from .evolve import Scores
 from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
-from .skeleton import MAX_TILE, Skeleton, parallel_counts, vectorizable
+from .skeleton import MAX_TILE, Skeleton, parallel_loops, vectorizable
 from .skeleton_gpu import GpuSkeleton
 from .space import Matrix, Space
 from .space_gpu import GpuSpace
@@ -72,6 +72,24 @@ class Population:
         skeleton, _ = self.skeleton(candidate.sketch, self._choices(candidate))
         return skeleton.close(candidate.row)
 
+    def canonical(self, candidate: Candidate) -> Candidate:
+        """The candidate of the same program that leaves parallel loops to the rule where that makes
+        the same of them, so that one program has one key."""
+        skeleton, nest = self.skeleton(candidate.sketch, self._choices(candidate))
+        if isinstance(skeleton, GpuSkeleton):
+            return candidate
+        plans = [p for p in skeleton.plans if p.parallel >= 0 and candidate.row[p.parallel] >= 0]
+        if not plans:
+            return candidate
+        row = candidate.row.copy()
+        extents = leaf_extents(nest, row[None, : len(skeleton.space.sketch.open)])
+        for plan in plans:
+            wanted = np.array([row[plan.parallel], -1])
+            mine = np.repeat(extents[plan.ident][:1], 2, axis=0)
+            own, rule = parallel_loops(wanted, mine, plan, self.cores)
+            row[plan.parallel] = -1 if own == rule else own
+        return Candidate(candidate.sketch, row)
+
     def _choices(self, candidate: Candidate) -> list[int]:
         return [int(candidate.row[c.column]) for c in self.spaces[candidate.sketch].locations]
 
@@ -110,7 +128,10 @@ class Population:
         extents = leaf_extents(nest, factors)
         if isinstance(skeleton, GpuSkeleton):
             return features(nest, skeleton.batch(rows, extents))[0]
-        batch = Batch(factors, {}, {}, {}, {})
+        parallel: dict[int, Array] = {}
+        vectors: dict[int, Array] = {}
+        unroll: dict[int, Array] = {}
+        unrolled: dict[int, Any] = {}
         for plan in skeleton.plans:
             mine = extents[plan.ident]
             count = mine.shape[1]
@@ -119,15 +140,15 @@ class Population:
             vector = vectorizable(plan.data_last, mine[:, -1], count)
             if plan.root:
                 wanted = rows[:, plan.parallel] if plan.parallel >= 0 else -1
-                p = parallel_counts(wanted, mine, plan, self.cores)
-                batch.parallel[plan.ident] = np.where(vector, np.minimum(p, count - 1), p)
-            batch.vector[plan.ident] = np.broadcast_to(vector, (len(rows),))
+                parallel[plan.ident] = parallel_loops(wanted, mine, plan, self.cores)
+            vectors[plan.ident] = np.broadcast_to(vector, (len(rows),))
             if plan.unroll >= 0:
                 steps = np.array(plan.options, np.int64)
-                batch.unroll[plan.ident] = steps[rows[:, plan.unroll]]
+                unroll[plan.ident] = steps[rows[:, plan.unroll]]
             if plan.tile_loops:
                 tile = mine[:, list(plan.tile_loops)].prod(axis=1)
-                batch.unrolled[plan.ident] = (plan.tile_loops, (tile > 1) & (tile <= MAX_TILE))
+                unrolled[plan.ident] = (plan.tile_loops, (tile > 1) & (tile <= MAX_TILE))
+        batch = Batch(factors, parallel, vectors, unroll, unrolled)
         return features(nest, batch)[0]
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import rows as R
-from .population import Candidate, Population
+from .population import AnySkeleton, Candidate, Population
 from .rows import Row
-from .skeleton import Skeleton
 from .space import Space
 
 
@@ -33,7 +32,7 @@ def recognise(population: Population, rows: Sequence[Row]) -> Candidate | None:
                 row[c.column] = value
             _read_annotations(skeleton, rest[len(own) :], row)
             if [_plain(r) for r in skeleton.close(row).rows] == plain:
-                return Candidate(number, row)
+                return population.canonical(Candidate(number, row))
     return None
 
 
@@ -65,7 +64,7 @@ def _lengths(space: Space, rows: Sequence[Row]) -> list[int] | None:
     return found
 
 
-def _read_annotations(skeleton: Skeleton, rows: Sequence[Row], candidate: Any) -> None:
+def _read_annotations(skeleton: AnySkeleton, rows: Sequence[Row], candidate: Any) -> None:
     """The columns that annotation rows tell of."""
     order = skeleton.state.order
     for plan in skeleton.plans:

@@ -49,9 +49,10 @@ class Factor:
 
 def apply_row(state: Any, row: Row) -> Any:
     """Apply a row to a state's schedule and append it; returns what the row makes."""
-    handler = _HANDLERS.get(row[0])
+    name = row[0] if len(row) else None
+    handler = _HANDLERS.get(name) if isinstance(name, str) else None
     if handler is None:
-        raise ScheduleError(f"there is no step {row[0]!r}; the steps are {', '.join(_HANDLERS)}")
+        raise ScheduleError(f"there is no step {name!r}; the steps are {', '.join(_HANDLERS)}")
     try:
         result = handler(state, *row[1:])
     except (IndexError, TypeError, KeyError, AttributeError, ValueError) as problem:
@@ -115,15 +116,24 @@ def _product(items: Sequence[Any]) -> Any:
 
 def _follow_split(state: Any, stage_id: int, loop: int, source: int, n: int) -> list[Any]:
     stage, axis = _axis(state, stage_id, loop)
-    sizes = follow_lengths(state.lengths[source], n)
-    return _split_by(stage, axis, sizes, bool(state.rows[source][5]))
+    lengths = _lengths_of(state, source)
+    if not 1 <= n <= len(lengths):
+        raise ScheduleError(f"step {source} has {len(lengths)} lengths: 1 to so many, not {n}")
+    return _split_by(stage, axis, follow_lengths(lengths, n), bool(state.rows[source][5]))
+
+
+def _lengths_of(state: Any, source: int) -> list[Any]:
+    if source not in state.lengths:
+        raise ScheduleError(f"step {source} is no split (SP); those are {[*state.lengths]}")
+    found: list[Any] = state.lengths[source]
+    return found
 
 
 def _follow_fused_split(
     state: Any, stage_id: int, loop: int, sources: Any, level: int, by_factor: Any
 ) -> list[Any]:
     stage, axis = _axis(state, stage_id, loop)
-    size = _product([state.lengths[s][level] for s in sources])
+    size = _product([_lengths_of(state, s)[level] for s in sources])
     return _split_by(stage, axis, [size], bool(by_factor))
 
 
@@ -138,8 +148,8 @@ def _reorder(state: Any, stage_id: int, order: Any) -> None:
 
 def _fuse(state: Any, stage_id: int, loops: Any) -> Any:
     stage = state.stage_at(stage_id)
-    axes = [stage.leaf_iter_vars[i] for i in loops]
-    return stage.fuse(*axes) if len(axes) > 1 else axes[0]
+    axes = [_axis(state, stage_id, loop)[1] for loop in loops]
+    return axes[0] if len(axes) == 1 else stage.fuse(*axes)
 
 
 def _annotate(state: Any, stage_id: int, loop: int, kind: int) -> Any:

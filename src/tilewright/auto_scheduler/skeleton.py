@@ -111,10 +111,8 @@ class Skeleton:
         stage = state.stage_at(place)
         count = len(stage.leaf_iter_vars)
         made: list[Row] = []
-        vector = False
         if count and vectorizable(plan.data_last, np.array(extents[-1]), count):
             made.append(("AN", place, count - 1, R.VECTORIZE))
-            vector = True
         inner = plan.tile_loops
         tile = int(np.prod([extents[n] for n in inner])) if inner else 1
         if 1 < tile <= MAX_TILE:
@@ -122,9 +120,7 @@ class Skeleton:
         if plan.root:
             wanted = int(row[plan.parallel]) if plan.parallel >= 0 else -1
             arrays = np.array(extents, np.int64)[None, :]
-            p = int(parallel_counts(np.array([wanted]), arrays, plan, self.cores)[0])
-            if vector:
-                p = min(p, count - 1)
+            p = int(parallel_loops(np.array([wanted]), arrays, plan, self.cores)[0]) if count else 0
             if p > 1:
                 made.append(("FU", place, tuple(range(p))))
             if p > 0:
@@ -174,6 +170,14 @@ def parallel_counts(wanted: Any, extents: Matrix, plan: StagePlan, cores: int) -
     rule = np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, limit)
     rule = np.where((work < SERIAL_BELOW) | (cores < 2), 0, rule)
     return np.where(np.asarray(wanted) < 0, rule, np.minimum(wanted, limit))
+
+
+def parallel_loops(wanted: Any, extents: Matrix, plan: StagePlan, cores: int) -> Matrix:
+    """The same, less the loop that is a vector."""
+    count = extents.shape[1]
+    p = parallel_counts(wanted, extents, plan, cores)
+    vector = vectorizable(plan.data_last, extents[:, -1], count)
+    return np.where(vector, np.minimum(p, count - 1), p)
 
 
 def leaf_extents(state: State) -> dict[int, list[int]]:

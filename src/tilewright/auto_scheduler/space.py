@@ -56,13 +56,17 @@ def divisors(n: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """The lengths of one split: columns [start, stop), of a loop of `extent`, of stage `node`."""
+    """The lengths of one split: columns [start, stop), of a loop of `extent`, of stage `node`.
+
+    `options`: where the only length is one of a list and need not divide the loop.
+    """
 
     start: int
     stop: int
     extent: int
     node: int
     reduce: bool
+    options: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ def flexible_stages(sketch: State) -> list[tuple[int, tuple[Any, ...]]]:
             continue
         if stage.relations or access.needs_multi_level_tiling(op) or op.num_outputs != 1:
             continue
-        if stage.id in sketch.packed:
+        if stage.id in sketch.packed or not sketch.has_compute_readers(place):
             continue
         options: list[Any] = []
         if not op.reduce_axis:

@@ -155,6 +155,12 @@ class State:
         stages = {s.op: n for n, s in enumerate(self.live_stages)}
         return sorted(stages[op] for op in self.access.get_consumers(self.stage_at(stage_id).op))
 
+    def has_compute_readers(self, stage_id: int) -> bool:
+        """Whether all readers are given element by element: no extern, no step of a scan."""
+        access = self.access
+        readers = access.get_direct_consumers(self.stage_at(stage_id).op)
+        return all(map(access.is_compute, readers))
+
     def fusible_reader(self, stage_id: int) -> int | None:
         """The place of the only, element-wise reader of a stage, if that can be tiled alike."""
         readers = self.readers(stage_id)
@@ -332,24 +338,24 @@ class State:
         sid = self.stage_id(stage)
         readers = tuple(self.stage_id(r) for r in reader_stages)
         apply_row(self, ("CHR", sid, scope_name, readers))
-        return self.stage_at(sid + 1).op
+        return self.stage_ops[sid + 1]
 
     def cache_write(self, stage: Any, scope_name: str) -> Operation:
         sid = self.stage_id(stage)
         apply_row(self, ("CHW", sid, scope_name))
-        return self.stage_at(sid).op
+        return self.stage_ops[sid]
 
     def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> Operation:
         sid = self.stage_id(stage)
         apply_row(self, ("RF", sid, self.loop(sid, iterator), factor_iter_id))
-        return self.stage_at(sid).op
+        return self.stage_ops[sid]
 
     def pack(self, stage: Any, reader: Any) -> Operation:
         """A copy of `stage` that lies in memory in the order of `reader`'s tiles (ours, not
         TVM's)."""
         sid = self.stage_id(stage)
         apply_row(self, ("PK", sid, self.stage_id(reader)))
-        return self.stage_at(sid + 1).op
+        return self.stage_ops[sid + 1]
 
 
 def values_of(state: State, values: Mapping[Var, int]) -> list[int]:

@@ -29,4 +29,6 @@ def should_inline(policy: Any, state: State, stage_id: int) -> bool:
         return False
     if stage.op.reduce_axis or stage.op.num_outputs != 1 or state.packed.get(stage.id) is not None:
         return False
+    if not state.has_compute_readers(stage_id):
+        return False
     return policy.is_gpu or access.is_strictly_inlineable(stage.op)

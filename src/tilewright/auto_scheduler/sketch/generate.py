@@ -11,14 +11,17 @@ from typing import Any
 
 from ...base.errors import TilewrightError
 from ..state import State
+from .add_cache_read import AddCacheRead
 from .add_cache_write import AddCacheWrite
 from .add_rfactor import AddRfactor
 from .always_inline import AlwaysInline
+from .cross_thread_reduction import CrossThreadReduction
 from .multi_level_tiling import MultiLevelTiling, MultiLevelTilingWithFusion
 from .pack import PackOperands
 from .rule import Condition, SketchRule
 from .simplify_const import SimplifyComputeWithConstTensor
 from .skip_stage import SkipStage
+from .special_location_gpu import SpecialComputeLocationGPU
 from .split_reduction import SplitReduction
 
 CPU_RULES: tuple[SketchRule, ...] = (
@@ -28,6 +31,26 @@ CPU_RULES: tuple[SketchRule, ...] = (
     SplitReduction(),
     AddCacheWrite(),
     PackOperands(),
+    MultiLevelTilingWithFusion(),
+    MultiLevelTiling(),
+    SkipStage(),
+)
+GPU_RULES: tuple[SketchRule, ...] = (
+    AddCacheRead(),
+    SpecialComputeLocationGPU(),
+    AlwaysInline(),
+    SimplifyComputeWithConstTensor(),
+    CrossThreadReduction(),
+    AddCacheWrite(),
+    MultiLevelTilingWithFusion(),
+    MultiLevelTiling(),
+    SkipStage(),
+)
+MALI_RULES: tuple[SketchRule, ...] = (
+    AlwaysInline(),
+    SimplifyComputeWithConstTensor(),
+    AddRfactor(),
+    AddCacheWrite(),
     MultiLevelTilingWithFusion(),
     MultiLevelTiling(),
     SkipStage(),
