@@ -132,6 +132,22 @@ def _layer_norm() -> list[Any]:
     return [x, gain, y]
 
 
+def _extern() -> list[Any]:
+    """An element-wise stage that only an extern reads: it has to be stored."""
+    a = te.placeholder((6, 40), name="a")
+    b = te.compute(a.shape, lambda i, j: a[i, j] * 2.0, name="b")
+
+    def doubled(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        source, target = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 6, name="i") as i, ib.for_range(0, 40, name="j") as j:
+            target[i, j] = source[i, j] + source[i, j]
+        return ib.get()
+
+    e = te.extern((6, 40), [b], doubled, name="e", dtype="float32")
+    return [a, te.compute((6, 40), lambda i, j: e[i, j] + 1.0, name="c")]
+
+
 def _odd() -> list[tuple[str, Callable[[], list[Any]]]]:
     return [
         ("matmul long", lambda: _matmul(3, 4, 600)),
@@ -151,6 +167,7 @@ def _odd() -> list[tuple[str, Callable[[], list[Any]]]]:
         ("long sum", lambda: _row_sums(2, 4096)),
         ("softmax", _softmax),
         ("layer norm", _layer_norm),
+        ("extern", _extern),
     ]
 
 
