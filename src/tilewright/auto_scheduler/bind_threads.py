@@ -139,8 +139,10 @@ class Binder:
 
     def _bind_root(self, stage: Any, tiled: int | None) -> None:
         threads = any(_thread_of(stage, a) == "threadIdx.x" for a in stage.leaf_iter_vars)
-        if threads or any(s.attach_stage is stage and has_cross_thread_reduction(s)
-                          for s in self.state.live_stages):
+        if threads or any(
+            s.attach_stage is stage and has_cross_thread_reduction(s)
+            for s in self.state.live_stages
+        ):
             self._add("AN", stage, self._fuse_outer(stage), R.BLOCK_X)
         elif tiled is not None and len(levels_of(stage)) > OUTER_LEVELS:
             self._bind_tiles(stage, tiled)
@@ -215,7 +217,9 @@ class Binder:
         last = const_int(op.axis[-1].dom.extent) or 1 if op.axis else 1
         if last % 2 or not self._is_plain(op):
             return (1,)
-        most = min(self.hardware.vector_unit_bytes // max(1, parse(op.output(0).dtype).nbytes), MAX_LANES)
+        most = min(
+            self.hardware.vector_unit_bytes // max(1, parse(op.output(0).dtype).nbytes), MAX_LANES
+        )
         return tuple(n for n in (1, 2, 4) if n <= most and last % n == 0)
 
     def _is_plain(self, op: Any) -> bool:

@@ -70,16 +70,17 @@ class GpuSkeleton:
 
     def batch(self, rows: Matrix, extents: dict[int, Matrix]) -> Batch:
         """What the features are told of candidates."""
-        batch = Batch(rows[:, : len(self.space.sketch.open)], {}, {}, {}, {})
+        vector, unroll = {}, {}
         for plan in self.plans:
             mine = extents[plan.ident]
             if plan.data_last and mine.shape[1]:
-                vector = np.broadcast_to(vector_length(mine[:, -1]), (len(rows),))
-                batch.vector[plan.ident] = vector  # type: ignore[index]
+                lanes = vector_length(mine[:, -1])
+                vector[plan.ident] = np.broadcast_to(lanes, (len(rows),))
             if plan.unroll >= 0:
                 steps = np.array(plan.options, np.int64)
-                batch.unroll[plan.ident] = steps[rows[:, plan.unroll]]  # type: ignore[index]
-        return batch
+                unroll[plan.ident] = steps[rows[:, plan.unroll]]
+        factors = rows[:, : len(self.space.sketch.open)]
+        return Batch(factors, vector=vector, unroll=unroll)
 
 
 def vector_length(extent: Any) -> Any:

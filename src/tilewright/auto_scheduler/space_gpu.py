@@ -59,7 +59,8 @@ class GpuSpace(Space):
         ok = np.ones(len(table), bool)
         for column, most in self.limits.levels(group):
             ok &= table[:, column - group.start] <= most
-        return table[ok]
+        fitting: Matrix = table[ok]
+        return fitting
 
     def _relax(self, rng: np.random.Generator) -> None:
         """Allow blocks of less than a warp where hardly a candidate has more."""
@@ -162,7 +163,8 @@ class Limits:
         columns = [
             c for row in tiled.rows if (c := self.space.column.get((row, level))) is not None
         ]
-        return rows[:, columns].prod(axis=1)
+        product: Matrix = rows[:, columns].prod(axis=1)
+        return product
 
     def _memory(self) -> list[tuple[int, bool, float, Any]]:
         """(root stage, whether shared, bytes of an element, places of the shape) of each buffer of
@@ -190,5 +192,3 @@ class Limits:
             place = int(self.program.place[stage.axes[last.var].extent])
             found.append((column, place))
         return found
-
-
