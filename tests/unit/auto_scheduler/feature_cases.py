@@ -236,7 +236,7 @@ def depthwise(where: str) -> Any:
 
 
 def transposed(where: Any) -> Any:
-    """Transposed convolution: the window reads every second element, by quotients and remainders."""
+    """Transposed convolution: the window reads every second element, through quotients."""
 
     def case(L: Any) -> Any:
         h, ci, co, k, stride, pad = 4, 4, 8, 4, 2, 1

@@ -275,7 +275,7 @@ class Row:
             except NoSum:
                 return access.shape[d]
             low, high = min(low, int(values.min())), max(high, int(values.max()))
-        return int(high - low + 1)
+        return min(int(high - low + 1), access.shape[d])
 
     def touched(self, access: Access, level: int) -> int:
         return math.prod(self.boxes[access.buffer][level])

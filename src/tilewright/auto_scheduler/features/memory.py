@@ -2,6 +2,7 @@
 
 Definitions (levels as in touch.py; `touched` counts elements of the box around an access):
 
+- a box has at most the extents of its buffer: conditions guard what an index reaches beyond;
 - a loop *moves* an access if it makes the box larger;
 - bytes: over all iterations; unique_bytes: of the box of the whole nest;
 - stride: how far the end of the box moves in memory for each iteration of the innermost loop that

@@ -32,6 +32,7 @@ class Tables:
         self.columns = max([len(s.path) for s in statements], default=0)
         self._strides: list[list[Slot]] = [[ZERO] * self.columns]
         self._spreads: list[Slot] = [ZERO]
+        self._sizes: list[Slot] = [ONE]
         self._row_of: dict[Any, int] = {}
         self._row_statement = [0]
         self._opaque: list[Slot] = []
@@ -58,12 +59,15 @@ class Tables:
         ends = np.cumsum([len(self._strides), *(len(u.values) for u in self.uneven)]).tolist()
         self.uneven_rows = [slice(a, b) for a, b in pairwise(ends)]
         self.rows: int = ends[-1] + len(self._opaque)
+        self.opaque = len(self._opaque)
         rank = max([len(p) for p in self._places], default=0)
         self.dims: Index = np.zeros((len(self._places), rank), np.intp)
         for a, kinds in enumerate(self._places):
             start = {"even": 0, "uneven": ends[self.accesses[a][0]], "opaque": ends[-1]}
             for d, (kind, k) in enumerate(kinds):
                 self.dims[a, d] = start[kind] + k
+        uneven = [shape for u in self.uneven for shape in u.shapes]
+        self.sizes: Index = self.program.place[[*self._sizes, *uneven, *self._opaque]]
         one = int(self.program.place[ONE])
         self.shapes: Index = np.full((len(self.accesses), rank), one, np.intp)
         for a, (_, access) in enumerate(self.accesses):
@@ -72,9 +76,9 @@ class Tables:
 
     def _row(self, s: int, access: Access, d: int) -> tuple[str, int]:
         nest, p = self.nest, self.nest.program
-        indices = [place[d] for place in access.indices]
+        indices, shape = [place[d] for place in access.indices], access.buffer.shape[d]
         if any(i is None for i in indices):
-            self._opaque.append(p.sub(access.buffer.shape[d], ONE))
+            self._opaque.append(shape)
             return "opaque", len(self._opaque) - 1
         statement = self.statements[s]
         moving = nest.moving(access.buffer.stage, statement.nest)
@@ -84,12 +88,12 @@ class Tables:
             if i is not None
         ]
         if not self._even(values):
-            return "uneven", self.uneven[s].add(values)
+            return "uneven", self.uneven[s].add(values, shape)
         starts = [v.start for v in values]
         low = high = starts[0]
         for start in starts[1:]:
             low, high = p.min(low, start), p.max(high, start)
-        return "even", self._even_row(s, values[0], p.sub(high, low))
+        return "even", self._even_row(s, values[0], p.sub(high, low), shape)
 
     def _even(self, values: list[Value]) -> bool:
         """Whether all values move alike, and upwards only."""
@@ -98,14 +102,15 @@ class Tables:
             self.nest.values.is_negative(stride) for stride in first.strides.values()
         )
 
-    def _even_row(self, s: int, value: Value, spread: Slot) -> int:
+    def _even_row(self, s: int, value: Value, spread: Slot, shape: Slot) -> int:
         strides = self._by_column(self.statements[s].path, value)
-        key = (s, tuple(strides), spread)
+        key = (s, tuple(strides), spread, shape)
         row = self._row_of.get(key)
         if row is None:
             row = self._row_of[key] = len(self._strides)
             self._strides.append(strides)
             self._spreads.append(spread)
+            self._sizes.append(shape)
             self._row_statement.append(s)
         return row
 
@@ -144,7 +149,6 @@ class Tables:
         ends = np.searchsorted(self.row_statement[1:], np.arange(count + 1)) + 1
         self.row_slices = [slice(a, b) for a, b in pairwise(ends)]
         self.spread_rows: Index = np.flatnonzero(np.array(self._spreads) != ZERO)
-        self.opaque: Index = place[np.array(self._opaque, np.intp)]
         for uneven in self.uneven:
             if uneven.values:
                 uneven.make(place)

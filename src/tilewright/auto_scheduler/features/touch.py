@@ -66,9 +66,11 @@ class Levels:
             if uneven.values:
                 joins = [(first, mask) for s, first, mask in self.joins if s == k]
                 widths[tables.uneven_rows[k]] = Reach(uneven, self.slots, steps[k], joins).widths()
-        if len(tables.opaque):
-            widths[-len(tables.opaque) :] = self.slots[tables.opaque][:, None]
-        return widths
+        last = self.slots[tables.sizes][:, None] - 1.0
+        if tables.opaque:
+            widths[-tables.opaque :] = last[-tables.opaque :]
+        # where indices reach further, conditions keep the statement from running
+        return np.minimum(widths, last, out=widths)
 
     def _touched(self) -> Array:
         dims = self.tables.dims

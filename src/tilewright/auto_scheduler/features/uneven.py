@@ -35,12 +35,14 @@ class Uneven:
     def __init__(self, path: Sequence[Loop], columns: int) -> None:
         self.path, self.width = path, columns
         self.values: list[list[Value]] = []
+        self.shapes: list[Slot] = []
         self.dimensions: list[list[tuple[int, Sloped]]] = []
         self._known: dict[Any, Sloped] = {}
 
-    def add(self, values: list[Value]) -> int:
-        """Note a dimension that is touched at these values; gives its number."""
+    def add(self, values: list[Value], shape: Slot) -> int:
+        """Note a dimension of that extent that is touched at these values; gives its number."""
         self.values.append(values)
+        self.shapes.append(shape)
         return len(self.values) - 1
 
     def make(self, place: Index) -> None:
