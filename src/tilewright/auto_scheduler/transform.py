@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,9 @@ class Rearranged:
         parts: list[list[tuple[int, int]]] = [[] for _ in self.shape]
         for place, (dim, extent) in enumerate(self.dims):
             parts[dim if dim >= 0 else ~dim].append((place, extent))
+        sizes = [prod(n for _, n in dim) for dim in parts]
+        if sizes != list(self.shape):  # tiles that do not divide a dimension: the last is filled up
+            array = np.pad(array, [(0, n - old) for n, old in zip(sizes, self.shape)])
         split = [n for dim in parts for _, n in dim]
         places = [p for dim in parts for p, _ in dim]
         return np.ascontiguousarray(array.reshape(split).transpose(np.argsort(places)))

@@ -103,10 +103,15 @@ def _places_in_order(shape: Sequence[int], dims: Sequence[Sequence[int]]) -> Arr
     elements = np.arange(math.prod(shape)).reshape(shape)
     elements = np.flip(elements, tuple({~d for d, _ in dims if d < 0}))
     by_dim = sorted(range(len(dims)), key=lambda n: max(dims[n][0], ~dims[n][0]))
+    sizes = [1] * len(shape)
+    for d, extent in dims:
+        sizes[max(d, ~d)] *= extent
+    # digits of a dimension that they do not divide hold more than its elements
+    elements = np.pad(elements, [(0, a - b) for a, b in zip(sizes, shape)], constant_values=-1)
     split = elements.reshape([dims[n][1] for n in by_dim])
     order = split.transpose(np.argsort(by_dim)).reshape(-1)
-    result = np.empty_like(order)
-    result[order] = np.arange(len(order))
+    result = np.empty(math.prod(shape), order.dtype)
+    result[order[order >= 0]] = np.flatnonzero(order >= 0)
     return result.reshape(shape)
 
 
