@@ -17,8 +17,10 @@ from .features import Skeleton as Nest
 from .space import Choice, Group, Matrix, Space, factorizations
 from .state import State
 
-MAX_LOCAL = 512 * 1024
+REGISTERS = 255 * 4  # bytes of a thread's registers; more goes to slow memory
+REGISTER_FILE = 64 * 1024 * 4  # bytes that the threads of a block share
 DRAWS = 24
+MOST_DRAWN = 1 << 14
 ENOUGH = 0.002
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -64,8 +66,11 @@ class GpuSpace(Space):
 
     def _relax(self, rng: np.random.Generator) -> None:
         """Allow blocks of less than a warp where hardly a candidate has more."""
-        if self.limits.allowed(self._draw(2048, rng)).mean() < ENOUGH:
+        share = self.limits.allowed(self._draw(2048, rng)).mean()
+        if share < ENOUGH:
             self.limits.least = 1
+            share = self.limits.allowed(self._draw(2048, rng)).mean()
+        self.share = max(float(share), ENOUGH)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Matrix:
         result = np.zeros((count, self.width), np.int64)
@@ -82,7 +87,8 @@ class GpuSpace(Space):
         for _ in range(DRAWS):
             if missing <= 0:
                 break
-            rows = self._draw(max(2 * missing, 64), rng)
+            size = int(np.clip(missing / self.share, 64, MOST_DRAWN))
+            rows = self._draw(size, rng)
             rows = rows[self.limits.allowed(rows)][:missing]
             found.append(rows)
             missing -= len(rows)
@@ -119,7 +125,7 @@ class Limits:
         self.most_vthreads = max(1, hw.max_vthread_extent)
         self.least = max(1, hw.warp_size)
         self.shared = hw.max_shared_memory_per_block
-        self.local = min(hw.max_local_memory_per_block, MAX_LOCAL)
+        self.local = min(hw.max_local_memory_per_block, REGISTERS)
         self.program = space.nest.tables.program
         self.memory = self._memory()
         self.rows_of = self._fetched()
@@ -137,10 +143,10 @@ class Limits:
         """Which candidates the device can run."""
         factors = rows[:, : len(self.space.sketch.open)]
         ok: Flags = np.ones(len(rows), bool)
-        virtual = {}
+        virtual, threads_of = {}, {}
         for t in self.space.bound.tiled:
             threads, vthreads = self._product(t, THREAD_LEVEL, rows), self._product(t, 0, rows)
-            virtual[t.ident] = vthreads
+            virtual[t.ident], threads_of[t.ident] = vthreads, threads
             ok &= (threads <= self.most_threads) & (vthreads <= self.most_vthreads)
             if not t.tiny:
                 ok &= threads >= self.least
@@ -155,8 +161,8 @@ class Limits:
             totals[root] = totals.get(root, 0) + used * (1 if is_shared else virtual.get(root, 1))
         for total in shared.values():
             ok &= total <= self.shared
-        for total in local.values():
-            ok &= total <= self.local
+        for root, total in local.items():
+            ok &= (total <= self.local) & (total * threads_of.get(root, 1) <= REGISTER_FILE)
         return ok
 
     def _product(self, tiled: Tiled, level: int, rows: Matrix) -> Matrix:
