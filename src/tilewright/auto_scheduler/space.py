@@ -99,7 +99,8 @@ class Space:
         self.parallel: list[Choice] = []
         self.unroll: list[Choice] = []
         for stage in sketch.live_stages:
-            if is_parallel_root(sketch, stage) and stage.id not in flexible:
+            fixed = stage.id in flexible or stage.id in sketch.packed
+            if is_parallel_root(sketch, stage) and not fixed:
                 count = parallel_limit(sketch, stage)
                 self.parallel.append(Choice(column, count + 1, stage.id, "parallel"))
                 column += 1
