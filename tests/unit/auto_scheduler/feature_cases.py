@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, tir
+from tilewright.auto_scheduler.layout import pack_order
 
 
 class Lengths:
@@ -21,6 +22,7 @@ class Lengths:
     def __init__(self, values: dict[str, int] | None = None) -> None:
         self.values = values
         self.open: dict[str, tuple[Any, int]] = {}
+        self.packed: dict[int, int] = {}
 
     def __call__(self, name: str, extent: int) -> Any:
         if self.values is not None:
@@ -31,9 +33,9 @@ class Lengths:
 
 
 def tile(s: Any, axis: Any, L: Any, name: str, extent: int, parts: int) -> list[Any]:
-    """Split an axis into parts + 1 loops, outermost first."""
+    """Split an axis into parts + 1 loops, outermost first; the innermost is as long as name0."""
     loops = []
-    for k in reversed(range(parts)):
+    for k in range(parts):
         axis, inner = s.split(axis, factor=L(f"{name}{k}", extent))
         loops.append(inner)
     return [axis, *reversed(loops)]
@@ -55,7 +57,7 @@ def skeleton_of(case: Any) -> tuple[Any, Lengths]:
     lengths = Lengths()
     schedule, _ = case(lengths)
     opened = [SimpleNamespace(var=v) for v, _ in lengths.open.values()]
-    return SimpleNamespace(schedule=schedule, open=opened, packed={}), lengths
+    return SimpleNamespace(schedule=schedule, open=opened, packed=lengths.packed), lengths
 
 
 def draw(lengths: Lengths, count: int, seed: int, dividing: bool = True) -> np.ndarray:
@@ -129,6 +131,25 @@ def matmul(level: int, n: int = 12, m: int = 16, k: int = 8, relu: bool = False)
         return s, [A, B, D]
 
     return case
+
+
+def packed_matmul(L: Any) -> Any:
+    """The second operand is copied into the order of the tiles, which closed lengths give."""
+    n, m, k = 12, 16, 8
+    A, B, C, _ = matmul_tensors(n, m, k)
+    s = te.create_schedule(C.op)
+    CL = s.cache_write(C, "local")
+    copy = s.cache_read(B, "global", [CL])
+    CL = s[CL].op.output(0)
+    axes = [("i", n), ("j", m)]
+    tile_all(s, CL, L, axes, [("r", k)], "SSRSRS")
+    fuse_into(s, CL, C, L, axes, 2, 3)
+    L.packed[s[copy].id] = s[CL].id
+    if L.values is not None:
+        order = pack_order(s[CL], copy)
+        assert order is not None
+        s[copy].transform_layout(order.mapping())
+    return s, [A, B, C]
 
 
 def conv_tensors(shape: Any, relu: bool = True, groups: int = 1) -> Any:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.auto_scheduler import feature_cases as F
 from tests.unit.auto_scheduler.slow_features import slow_features
-from tilewright.auto_scheduler.features import NAMES, Batch, Skeleton, features
+from tilewright import te, tir
+from tilewright.auto_scheduler.features import COUNT, NAMES, Batch, Skeleton, features
+from tilewright.auto_scheduler.features.program import Compiled, Program
+from tilewright.base.errors import ScheduleError
 
-# Where threads share out a box whose sides are no multiples of what they fetch at a time, some of its
-# loops leave gaps that the product takes for touched.
+# Statements left out: where threads share out a box whose sides are no multiples of what they fetch
+# at a time, some of its loops leave gaps that the product takes for touched.
 ROUGH = {"gpu conv window": "P.shared"}
 
 
@@ -91,8 +97,8 @@ def compare(case: Any, rough: str = "", count: int = 10, dividing: bool = True) 
     state, lengths = F.skeleton_of(case)
     skeleton = Skeleton(state)
     check(case, Batch(F.draw(lengths, count, 1, dividing)), skeleton, lengths, rough)
-    if on_gpu(skeleton):
-        return
+    if on_gpu(skeleton) or state.packed:
+        return  # other loops than before the lengths are known
     batch = annotations(skeleton, F.draw(lengths, count, 2, dividing), 3)
     check(case, batch, skeleton, lengths)
 
@@ -118,6 +124,7 @@ CASES = {
     "transposed root": F.transposed("root"),
     "transposed at 3": F.transposed(3),
     "transposed at 8": F.transposed(8),
+    "packed": F.packed_matmul,
     "softmax": F.softmax,
     "norm": F.norm,
     "elementwise": F.elementwise,
@@ -135,3 +142,91 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_as_read_from_the_loops(name: str) -> None:
     compare(CASES[name], ROUGH.get(name, ""))
+
+
+# Lengths that divide nothing: those of threads would not make a program.
+RAGGED = [name for name in CASES if not name.startswith("gpu") and name != "packed"]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(st.sampled_from(RAGGED), st.integers(0, 1000), st.booleans())
+def test_random_lengths(name: str, seed: int, dividing: bool) -> None:
+    case = CASES[name]
+    state, lengths = F.skeleton_of(case)
+    skeleton = Skeleton(state)
+    batch = annotations(skeleton, F.draw(lengths, 2, seed, dividing), seed)
+    check(case, batch, skeleton, lengths)
+
+
+def test_pieces_of_a_large_batch() -> None:
+    state, lengths = F.skeleton_of(F.conv2d(("C", 3)))
+    skeleton = Skeleton(state)
+    batch = annotations(skeleton, F.draw(lengths, 600, 5), 6)
+    flags = np.arange(600) % 3 == 0
+    batch.unrolled = {k: (places, flags) for k, places in batch.unrolled.items()}
+    whole, names = features(skeleton, batch)
+    assert whole.shape == (600, len(names), COUNT)
+    for start in (0, 250, 500):
+        part, _ = features(skeleton, batch.part(start, start + 100))
+        assert np.array_equal(part, whole[start : start + 100])
+    place = NAMES.index("unroll_num")
+    unrolled = whole[:, names.index("C"), place]
+    assert not unrolled[~flags].any() and unrolled[flags].any()
+
+
+def test_no_candidates() -> None:
+    state, lengths = F.skeleton_of(F.matmul(1))
+    rows, names = features(Skeleton(state), Batch(F.draw(lengths, 0, 0)))
+    assert rows.shape == (0, 2, COUNT) and names == ["C.local", "C"]
+
+
+def test_a_scan_is_no_computation_to_search() -> None:
+    X = te.placeholder((8, 4), name="X")
+    state = te.placeholder((8, 4), name="S")
+    first = te.compute((1, 4), lambda _, i: X[0, i], name="first")
+    update = te.compute((8, 4), lambda t, i: state[t - 1, i] + X[t, i], name="update")
+    total = te.scan(first, update, state)
+    schedule = te.create_schedule(total.op)
+    with pytest.raises(ScheduleError, match=r"scan operation; the search schedules te\.compute"):
+        Skeleton(SimpleNamespace(schedule=schedule, open=[], packed={}))
+
+
+def test_shapes_have_to_be_constant() -> None:
+    n = te.var("n")
+    X = te.placeholder((n,), name="X")
+    Y = te.compute((n,), lambda i: X[i] + 1.0, name="Y")
+    with pytest.raises(ScheduleError, match="the extent n is not known"):
+        Skeleton(SimpleNamespace(schedule=te.create_schedule(Y.op), open=[], packed={}))
+
+
+def test_an_extern_stage_has_no_statement_of_its_own() -> None:
+    X = te.placeholder((16,), name="X")
+    Y = te.compute((16,), lambda i: X[i] + 1.0, name="Y")
+
+    def body(ins: Any, outs: Any) -> Any:
+        return tir.call_packed("some.function", ins[0], outs[0])
+
+    Z = te.extern((16,), [Y], body, name="Z", dtype="float32")
+    W = te.compute((16,), lambda i: Z[i] * 2.0, name="W")
+    state = SimpleNamespace(schedule=te.create_schedule(W.op), open=[], packed={})
+    rows, names = features(Skeleton(state), Batch(np.zeros((1, 0), np.int64)))
+    assert names == ["Y", "W"] and rows.shape == (1, 2, COUNT)
+
+
+def test_formulas_share_slots() -> None:
+    p = Program(2)
+    a, b = p.input(0), p.input(1)
+    assert p.mul(a, b) == p.mul(b, a)
+    assert p.mul(a, p.const(1)) == a and p.add(b, p.const(0)) == b
+    assert p.value(p.ceildiv(p.const(7), p.const(2))) == 4
+    wanted = {
+        p.ceildiv(a, b): 4,
+        p.floordiv(a, b): 3,
+        p.sub(p.max(a, b), p.min(a, b)): 5,
+        p.choose(a, b, p.const(10), p.mul(a, b)): 10,
+        p.choose(b, a, p.const(10), p.mul(a, b)): 14,
+        p.gcd(p.mul(a, b), p.const(6)): 2,
+    }
+    compiled = Compiled(p)
+    values = compiled.run(np.array([[7, 2]]))
+    assert {s: values[compiled.place[s], 0] for s in wanted} == wanted

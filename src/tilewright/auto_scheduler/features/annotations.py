@@ -103,7 +103,7 @@ class Annotator:
             ident = loop.stage.id
             if k == 0 and ident in batch.parallel:
                 marked["parallel"].append((0, batch.parallel[ident] > 0))
-            if ident in batch.vector and loop.leaf is loop.stage.leaf_iter_vars[-1]:
+            if ident in batch.vector and loop.last:
                 marked["vec"].append((k, batch.vector[ident]))
             chosen = batch.unrolled.get(ident)
             if chosen is None:

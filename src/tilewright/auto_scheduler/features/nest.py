@@ -7,17 +7,18 @@ formulas of the open lengths, so nothing is lowered when candidates come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...base.errors import ScheduleError
-from ...loopir.expr import Add, FloorDiv, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
+from ...loopir.expr import Add, FloorDiv, IntImm, Max, Min, Mul, PrimExpr, Sub, Var, convert
 from ...loopir.iter import IterVar, ProducerLoad
 from ...loopir.visit import post_order_visit
 from ...schedule.placement import attach_point, runs_on, same_thread
 from ...schedule.relations import Fuse, Singleton, Split
 from ...schedule.thread_memory import sees_all
 from ...tensor.op import ComputeOp, ExternOp, PlaceholderOp
+from ..layout import pack_order
 from .index import IndexParser, Sum
 from .program import ONE, ZERO, Program, Slot
 from .value import Loop, Value, Values
@@ -68,8 +69,12 @@ class StageNest:
 class Nest:
     """All stages of a normalised schedule, by their number."""
 
-    def __init__(self, schedule: Any, lengths: Iterable[Var]) -> None:
+    def __init__(
+        self, schedule: Any, lengths: Iterable[Var], packed: Mapping[int, int] | None = None
+    ) -> None:
+        """packed: by stages that copy into the order of their readers' loops, these readers."""
         self.schedule = schedule
+        self.packed = packed or {}
         variables = list(lengths)
         self.program = Program(len(variables))
         self.values = Values(self.program)
@@ -140,7 +145,8 @@ class Nest:
         self.stages[stage.id] = nest
         self._infer_axes(nest)
         self._pass_down(nest)
-        self._add_loops(nest)
+        if not self._add_packed_loops(nest):
+            self._add_loops(nest)
 
     def _pass_down(self, nest: StageNest) -> None:
         """The extents of all axes, as the relations of the stage have them."""
@@ -184,14 +190,36 @@ class Nest:
                 extent = nest.extents[part]
                 if given:
                     extent = self.slot(thread.dom.extent)
-                loop = Loop(len(self.loops), stage, leaf, place, extent, thread, k == 0)
-                self.loops.append(loop)
-                nest.path.append(loop)
+                last = leaf is stage.leaf_iter_vars[-1]
+                loop = self._add_loop(nest, leaf, place, extent, thread, k == 0, last)
                 offset[part] = Value(ZERO, {loop: ONE})
         for r in reversed(stage.relations):
             self._pass_up(r, offset, nest.extents)
         for root in stage.op.root_iter_vars():
             nest.axes[root.var].own = offset[root]
+
+    def _add_packed_loops(self, nest: StageNest) -> bool:
+        """The loops of a copy into the order of its reader's loops; False for other stages."""
+        p, stage = self.program, nest.stage
+        reader = self.stages.get(self.packed.get(stage.id, -1))
+        if reader is None or stage.relations:
+            return False
+        order = pack_order(reader.stage, stage.op.output(0))
+        if order is None:
+            return False
+        for place, digit in enumerate(order.digits):
+            extent, below = (self.slot(convert(e)) for e in (digit.extent, digit.below))
+            last = digit is order.digits[-1]
+            loop = self._add_loop(nest, digit.axis, place, extent, None, True, last)
+            own = nest.axes[stage.op.axis[digit.dim].var].own
+            own.strides[loop] = p.add(own.strides.get(loop, ZERO), below)
+        return True
+
+    def _add_loop(self, nest: StageNest, *about: Any) -> Loop:
+        loop = Loop(len(self.loops), nest.stage, *about)
+        self.loops.append(loop)
+        nest.path.append(loop)
+        return loop
 
     def _launched(self, nest: StageNest, thread: IterVar | None) -> list[Loop]:
         """The loops around a stage that already run on the threads of an axis."""

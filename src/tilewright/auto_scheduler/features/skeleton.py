@@ -31,8 +31,9 @@ class Skeleton:
 
     def __init__(self, state: Any) -> None:
         lengths = [factor.var for factor in state.open]
-        nest = Nest(state.schedule.normalize(), lengths)
-        self.statements = Reader(nest, getattr(state, "packed", {})).statements()
+        packed = dict(getattr(state, "packed", {}))
+        nest = Nest(state.schedule.normalize(), lengths, packed)
+        self.statements = Reader(nest, packed).statements()
         self.names = [s.name for s in self.statements]
         self.tables = Tables(nest, self.statements)
         self.sharing = Sharing(self.tables)
@@ -47,6 +48,24 @@ class Skeleton:
             if not stage.is_output:
                 shape = self.tables.program.place[s.target.shape]
                 self.allocated.append((k, s.nest.outside, float(s.target.element), shape))
+
+    def loop_extents(self, lengths: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
+        """By stage, the extents (N, loops) of its own loops, for lengths (N, open).
+
+        These are the leaf loops that `Batch` speaks of; a copy into the order of its reader's tiles
+        has one for each part of an axis that the reader's splits make.
+        """
+        nest, program = self.tables.nest, self.tables.program
+        values = program.run(lengths)
+        found = {}
+        for ident, stage in nest.stages.items():
+            if ident in nest.packed and len(stage.path) > stage.outside:
+                slots = [loop.extent for loop in stage.path[stage.outside :]]
+            else:
+                slots = [stage.extents[a] for a in stage.stage.leaf_iter_vars]
+            rows = values[program.place[np.array(slots, np.intp)]]
+            found[ident] = rows.T.astype(np.int64)
+        return found
 
     def fused(self, batch: Batch) -> dict[int, npt.NDArray[np.int64]]:
         """By statement, how many of the outer loops around it run as one."""

@@ -17,7 +17,7 @@ from .program import ONE, ZERO, Program, Slot
 class Loop:
     """A loop of a stage. A fused leaf is one loop for each of the axes that it was made of."""
 
-    __slots__ = ("extent", "first", "leaf", "number", "place", "stage", "thread")
+    __slots__ = ("extent", "first", "last", "leaf", "number", "place", "stage", "thread")
 
     def __init__(
         self,
@@ -28,9 +28,11 @@ class Loop:
         extent: Slot,
         thread: IterVar | None,
         first: bool,
+        last: bool,
     ) -> None:
+        """first: of the parts of a leaf; last: of the loops of the stage."""
         self.number, self.stage, self.leaf, self.place = number, stage, leaf, place
-        self.extent, self.thread, self.first = extent, thread, first
+        self.extent, self.thread, self.first, self.last = extent, thread, first, last
 
 
 Quotient = tuple[Slot, str, "Value", Slot]
