@@ -162,7 +162,12 @@ def _place(reader: Any, axis: IterVar) -> tuple[int, ...]:
 
 
 def free_layouts(state: Any) -> list[tuple[Any, Any]]:
-    """(stage, reader) of the inputs whose layout is free and that one stage reads loop by loop."""
+    """(stage, reader) of the inputs whose layout is free and that one stage reads loop by loop.
+
+    None under the default schedule, which is made for inputs as they are.
+    """
+    if any(row[0] == "DS" for row in state.rows):
+        return []
     found = []
     consumers = state.schedule.consumers()
     for op in state.dag.layout_free:

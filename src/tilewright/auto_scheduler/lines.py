@@ -26,9 +26,9 @@ FAILED_COST = 1e10  # stands where a cost would, as TVM has it
 _FIELDS = {
     "AN": "iii", "FU": "iI", "PR": "iis", "RE": "iI", "SP": "iioOi", "FSP": "iiii",
     "FFSP": "iiIii", "SA": "iiii", "CA": "iii", "CI": "i", "CR": "i", "CHR": "isI", "CHW": "is",
-    "RF": "iii", "PK": "ii",
+    "RF": "iii", "PK": "ii", "DS": "s",
 }  # fmt: skip
-_OWN_STEPS = frozenset(("PK",))
+_OWN_STEPS = frozenset(("PK", "DS"))
 _MAX_TASK_FIELDS = 6
 _LAST_ERROR = 8
 

@@ -12,6 +12,7 @@ schedule, whose own trace stays the truth; nothing here changes loops by other m
     CA CI CR                                       compute_at, compute_inline, compute_root
     CHR CHW RF                                     cache_read, cache_write, rfactor
     PK stage reader                                a copy of an operand in the reader's tile order
+    DS target                                      the default schedule for a target; the only step
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from typing import Any
 
 from ..base.errors import ScheduleError
 from ..loopir.expr import PrimExpr, Var
+from ..target.target import Target
 from ..tensor.axes import thread_axis
+from ..topi.schedules.default import default_schedule
 from .layout import pack_order
 
 Row = tuple[Any, ...]
@@ -239,11 +242,20 @@ def _pack(state: Any, stage_id: int, reader_id: int) -> Any:
     return copy
 
 
+def _default(state: Any, target: str) -> None:
+    """The schedule that the operator library has for these results takes the state's place."""
+    if state.rows:
+        raise ScheduleError("DS, the default schedule, is the only step of a state")
+    results = [op.output(i) for op in state.dag.outputs for i in range(op.num_outputs)]
+    state.schedule = default_schedule(results, Target(target))
+    state.order = [stage.id for stage in state.schedule.stages]
+
+
 _HANDLERS: dict[str, Callable[..., Any]] = {
     "SP": _split, "FSP": _follow_split, "FFSP": _follow_fused_split, "RE": _reorder, "FU": _fuse,
     "AN": _annotate, "PR": _pragma, "SA": _storage_align, "CA": _compute_at,
     "CI": _compute_inline, "CR": _compute_root, "CHR": _cache_read, "CHW": _cache_write,
-    "RF": _rfactor, "PK": _pack,
+    "RF": _rfactor, "PK": _pack, "DS": _default,
 }  # fmt: skip
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..auto_scheduler.history import ApplyHistoryBest
 from ..base.errors import CompileError
 from ..driver.build_device import build_device
 from ..driver.network import KernelCall, Place, emit_entry, symbol_of
@@ -27,6 +28,7 @@ from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory
 from .passes.pack_dense import pack_dense
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants
 from .passes.to_half import to_half
+from .tuned import Layouts, Tuned, find_tuned
 
 Progress = Callable[[int, int, str], None]
 
@@ -88,12 +90,17 @@ def compile(
     target: Any = "llvm",
     *,
     dtype: str = "float32",
+    records: Any = None,
     progress: Progress | None = None,
 ) -> Executable | DeviceExecutable:
     """Compile a network for a CPU ("llvm") or a device ("cuda", "opencl").
 
     `dtype` "float16" keeps weights and intermediate values in half precision (see passes/to_half);
     inputs and outputs keep their types.
+
+    `records`: a file that `tilewright tune` or a TaskScheduler wrote (or an ApplyHistoryBest; an
+    active one if None). Kernels whose task it has get the fastest schedule recorded, others, and
+    those for which none was faster, their default one.
 
     Kernels are compiled in parallel, each once however often it occurs; `progress(done, total,
     name)` is called after each. Raises CompileError with the node's name where one cannot be
@@ -107,12 +114,13 @@ def compile(
     if dtype not in ("float32", "float16"):
         raise CompileError(f"networks are compiled in float32 or float16, not {dtype!r}")
     original = graph
-    graph = optimize(graph, chosen, dtype)
-    _copy_trivial_outputs(graph)
-    groups = fuse_nodes(graph)
-    distinct, which = _distinct(groups)
+    graph, groups = prepare(graph, chosen, dtype)
+    distinct, which = distinct_groups(groups)
+    tuned = _tuned(distinct, chosen, records)
     offsets, size = plan_memory(graph, groups, DEVICE_ALIGN if _is_device(chosen) else ALIGN)
-    constants = graph.constants()
+    layouts = Layouts()
+    reads = [layouts.inputs(group, tuned[which[k]]) for k, group in enumerate(groups)]
+    constants = list(dict.fromkeys(v for values in reads for v in values if v.is_constant))
     slots: dict[Value, Place] = {}
     for k, v in enumerate([*graph.inputs, *graph.outputs, *constants]):
         slots.setdefault(v, Place(k))
@@ -120,7 +128,7 @@ def compile(
     for v, at in offsets.items():
         slots[v] = Place(workspace, at)
     calls = [
-        KernelCall(which[k], tuple(slots[v] for v in (*group.inputs, group.output)))
+        KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
     data = [np.ascontiguousarray(v.data) for v in constants]
@@ -128,10 +136,29 @@ def compile(
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, graph.inputs, graph.outputs, names, data, size)
     if _is_device(chosen):
-        module = _device_module(distinct, chosen, progress)
+        module = _device_module(distinct, tuned, chosen, progress)
         return DeviceExecutable(*signature, module, calls, chosen, nodes)
-    kernels = _compile_kernels(distinct, chosen, progress)
+    kernels = _compile_kernels(distinct, tuned, chosen, progress)
     return Executable(*signature, kernels, calls, emit_entry(calls, chosen), chosen, nodes)
+
+
+def prepare(graph: Graph, target: Target, dtype: str = "float32") -> tuple[Graph, list[Group]]:
+    """The graph after all passes (a copy), and its groups in the order in which they run."""
+    graph = optimize(graph, target, dtype)
+    _copy_trivial_outputs(graph)
+    return graph, fuse_nodes(graph)
+
+
+def _tuned(distinct: Sequence[Group], target: Target, records: Any) -> list[Tuned | None]:
+    """What the records have for each group."""
+    if records is None:
+        history = ApplyHistoryBest.current()
+    else:
+        given = isinstance(records, ApplyHistoryBest)
+        history = records if given else ApplyHistoryBest(records)
+    if history is None:
+        return [None] * len(distinct)
+    return [find_tuned(group, target, history) for group in distinct]
 
 
 def _copy_trivial_outputs(graph: Graph) -> None:
@@ -148,7 +175,7 @@ def _copy_trivial_outputs(graph: Graph) -> None:
     graph.outputs = outputs
 
 
-def _distinct(groups: Sequence[Group]) -> tuple[list[Group], list[int]]:
+def distinct_groups(groups: Sequence[Group]) -> tuple[list[Group], list[int]]:
     """Groups whose kernels differ, and which of them each group is like."""
     number: dict[str, int] = {}
     which: list[int] = []
@@ -163,30 +190,38 @@ def _distinct(groups: Sequence[Group]) -> tuple[list[Group], list[int]]:
 
 
 def _compile_kernels(
-    distinct: Sequence[Group], target: Target, progress: Progress | None
+    distinct: Sequence[Group],
+    tuned: Sequence[Tuned | None],
+    target: Target,
+    progress: Progress | None,
 ) -> list[Kernel]:
     """Object code of each group."""
     workers = max(1, threads.num_threads())
     done = 0
     with ThreadPoolExecutor(workers) as pool:
         jobs = [
-            pool.submit(copy_context().run, compile_group, g, target, symbol_of(k))
-            for k, g in enumerate(distinct)
+            pool.submit(copy_context().run, compile_group, g, target, symbol_of(k), t)
+            for k, (g, t) in enumerate(zip(distinct, tuned))
         ]
         kernels = []
         for k, (g, job) in enumerate(zip(distinct, jobs)):
-            kernels.append(Kernel(symbol_of(k), g.name, job.result()))
+            kernels.append(Kernel(symbol_of(k), g.name, job.result(), tuned[k] is not None))
             done += 1
             if progress is not None:
                 progress(done, len(distinct), g.name)
     return kernels
 
 
-def _device_module(distinct: Sequence[Group], target: Target, progress: Progress | None) -> Module:
+def _device_module(
+    distinct: Sequence[Group],
+    tuned: Sequence[Tuned | None],
+    target: Target,
+    progress: Progress | None,
+) -> Module:
     """One module with the kernels of all groups."""
     functions: dict[str, PrimFunc] = {}
     for k, g in enumerate(distinct):
-        functions.update(lower_named(g, target, symbol_of(k)).functions)
+        functions.update(lower_named(g, target, symbol_of(k), tuned[k]).functions)
         if progress is not None:
             progress(k + 1, len(distinct), g.name)
     with target:

@@ -24,11 +24,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Kernel:
-    """Object code of one kernel: its symbol, what it computes."""
+    """Object code of one kernel: its symbol, what it computes, and whether records say how."""
 
     symbol: str
     title: str
     obj: bytes
+    tuned: bool = False
 
 
 class Executable:

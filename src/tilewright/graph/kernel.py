@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from .. import topi
 from ..base import config
@@ -14,18 +15,33 @@ from ..driver.build_module import build_lowered
 from ..driver.lower import lower
 from ..loopir.stmt import IRModule
 from ..rt import cache as disk
+from ..schedule.api import Schedule
 from ..target.target import Target
 from ..tensor.compute import placeholder
+from ..tensor.op import ComputeOp
 from ..tensor.tensor import Tensor
-from .ir import Value
-from .ops import OPS
+from .ir import Node, Value
+from .ops import ANCHOR, OPS
 from .passes.fuse import Group
+
+LAYOUT_FREE = "layout_free_placeholders"
+
+
+class Scheduled(Protocol):
+    """A schedule found for a group, see tuned.Tuned: `steps` is a text that says which."""
+
+    @property
+    def steps(self) -> str: ...
+    @property
+    def schedule(self) -> Schedule: ...
+    @property
+    def args(self) -> Sequence[Tensor]: ...
 
 
 def describe(group: Group) -> str:
     """Text that is equal for groups whose kernels are the same code."""
     number = {v: k for k, v in enumerate(group.inputs)}
-    rows: list[Any] = [[v.shape, v.dtype] for v in group.inputs]
+    rows: list[Any] = [[v.shape, v.dtype, v.is_constant] for v in group.inputs]
     for node in group.nodes:
         reads = [number[v] for v in node.inputs]
         number[node.output] = len(number)
@@ -34,29 +50,50 @@ def describe(group: Group) -> str:
 
 
 def tensors(group: Group) -> tuple[list[Tensor], Tensor]:
-    """The group as tensor expressions: inputs and output."""
+    """The group as tensor expressions: inputs and output. Weights may be laid out anew."""
     table: dict[Value, Tensor] = {}
-    inputs = []
+    inputs: list[Tensor] = []
     for k, v in enumerate(group.inputs):
         table[v] = placeholder(v.shape, v.dtype, f"p{k}")
         inputs.append(table[v])
     for node in group.nodes:
-        table[node.output] = OPS[node.op].compute([table[v] for v in node.inputs], node.attrs)
+        reads = [table[v] for v in node.inputs]
+        table[node.output] = _with_free_weights(
+            node, reads, OPS[node.op].compute(reads, node.attrs)
+        )
     return inputs, table[group.output]
 
 
-def lower_group(group: Group, target: Target, name: str) -> IRModule:
-    """The loop IR of a group under its default schedule."""
+def _with_free_weights(node: Node, reads: Sequence[Tensor], result: Tensor) -> Tensor:
+    """The result of an expensive operation that says which of its inputs are constants."""
+    op = result.op
+    if OPS[node.op].kind != ANCHOR or not isinstance(op, ComputeOp):
+        return result
+    known = [t for v, t in zip(node.inputs, reads) if v.is_constant and t in op.input_tensors]
+    if not known:
+        return result
+    attrs = {**op.attrs, LAYOUT_FREE: [t.op.name for t in known]}
+    return ComputeOp(op.name, op.tag, attrs, op.axis, op.body).output(result.value_index)
+
+
+def lower_group(
+    group: Group, target: Target, name: str, tuned: Scheduled | None = None
+) -> IRModule:
+    """The loop IR of a group, under its default schedule where no other is given."""
     with target:
+        if tuned is not None:
+            return lower(tuned.schedule, list(tuned.args), name=name)
         inputs, out = tensors(group)
         s = topi.default_schedule(out, target)
         return lower(s, [*inputs, out], name=name)
 
 
-def lower_named(group: Group, target: Target, name: str) -> IRModule:
+def lower_named(
+    group: Group, target: Target, name: str, tuned: Scheduled | None = None
+) -> IRModule:
     """As lower_group; errors name the group's nodes."""
     try:
-        return lower_group(group, target, name)
+        return lower_group(group, target, name, tuned)
     except TilewrightError as error:
         raise _in_group(group, error) from error
 
@@ -65,19 +102,20 @@ def _in_group(group: Group, error: TilewrightError) -> CompileError:
     return CompileError(f"kernel of {', '.join(n.name for n in group.nodes)}: {error}")
 
 
-def compile_group(group: Group, target: Target, name: str) -> bytes:
+def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | None = None) -> bytes:
     """Object code of a group's kernel, from the compile cache where it has it."""
+    steps = "" if tuned is None else tuned.steps
     options = [repr(config.get(o.name)) for o in config.options() if o.code]
     key = (
         "kernel|"
         + "|".join([compiler_fingerprint(), target.fingerprint(), *options])
-        + hashlib.sha256(f"{name}|{describe(group)}".encode()).hexdigest()
+        + hashlib.sha256(f"{name}|{describe(group)}|{steps}".encode()).hexdigest()
     )
     found = disk.get(key)
     if found is not None:
         return found
     try:
-        module = build_lowered(lower_group(group, target, name), target)
+        module = build_lowered(lower_group(group, target, name, tuned), target)
     except TilewrightError as error:
         raise _in_group(group, error) from error
     obj = module.object_code

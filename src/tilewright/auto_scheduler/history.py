@@ -1,0 +1,121 @@
+"""Records in use: which steps a workload is to be built with."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar, Token
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..target.target import Target
+from .records import Pair, load_records, workload_distance
+from .rows import Row
+
+_active: ContextVar[tuple[ApplyHistoryBest, ...]] = ContextVar("histories", default=())
+
+# (workload key, target's text): seconds and steps of the fastest
+_Found = dict[tuple[str, str], tuple[float, tuple[Row, ...]]]
+
+
+class ApplyHistoryBest:
+    """The fastest record of each workload and target; inside `with ApplyHistoryBest(file):`
+    networks are compiled with it.
+
+    `records`: a file (SQLite or lines of JSON), several files, or pairs of MeasureInput and
+    MeasureResult. `n_lines`: only the first so many of each. `include_compatible`: where a workload
+    has no record, that of one whose sizes divide its own may do (see `load_best_record`).
+    TilewrightError where a file cannot be read.
+    """
+
+    def __init__(
+        self,
+        records: str | os.PathLike[str] | Iterable[Any],
+        n_lines: int | None = None,
+        include_compatible: bool = False,
+    ) -> None:
+        self.include_compatible = include_compatible
+        self._best: _Found = {}
+        self._given: dict[tuple[str, str], tuple[Row, ...]] = {}
+        self._tokens: list[Token[tuple[ApplyHistoryBest, ...]]] = []
+        self.load(records, n_lines)
+
+    @staticmethod
+    def current() -> ApplyHistoryBest | None:
+        """The innermost one that is active, if any is."""
+        active = _active.get()
+        return active[-1] if active else None
+
+    def load(
+        self, records: str | os.PathLike[str] | Iterable[Any], n_lines: int | None = None
+    ) -> None:
+        """Take further records in."""
+        if isinstance(records, (str, os.PathLike)):
+            self._add(load_records(records), n_lines)
+            return
+        items = list(records)
+        for item in items:
+            if isinstance(item, (str, os.PathLike)):
+                self.load(item, n_lines)
+        pairs = [item for item in items if not isinstance(item, (str, os.PathLike))]
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            raise TilewrightError(
+                "ApplyHistoryBest takes a file of records, several files, or pairs of MeasureInput "
+                f"and MeasureResult, got {records!r:.200}"
+            )
+        self._add(pairs, n_lines)
+
+    def _add(self, pairs: Iterable[Pair], n_lines: int | None) -> None:
+        for n, (item, result) in enumerate(pairs):
+            if n_lines is not None and n >= n_lines:
+                return
+            if not result.ok:
+                continue
+            key = (item.task.workload_key, str(item.task.target))
+            if key not in self._best or result.cost < self._best[key][0]:
+                self._best[key] = (result.cost, tuple(item.state.rows))
+
+    def update(self, target: Any, workload_key: str, state: Any) -> None:
+        """Use `state` (a State, or its steps) for a workload from here on."""
+        rows: Sequence[Row] = getattr(state, "rows", state)
+        self._given[workload_key, str(Target(target))] = tuple(rows)
+
+    def query(self, target: Any, workload_key: str) -> tuple[Row, ...] | None:
+        """The steps for a workload, or None where nothing is known of it for the kind of `target`.
+
+        Records of the very same target come before those of others of its kind.
+        """
+        wanted = Target(target)
+        given = self._given.get((workload_key, str(wanted)))
+        if given is not None:
+            return given
+        exact = self._best.get((workload_key, str(wanted)))
+        if exact is not None:
+            return exact[1]
+        least, rows = math.inf, None
+        for (key, text), (cost, steps) in self._best.items():
+            factor = self._factor(workload_key, key)
+            if cost * factor < least and _same_kind(Target(text), wanted):
+                least, rows = cost * factor, steps
+        return rows
+
+    def _factor(self, wanted: str, known: str) -> float:
+        if known == wanted:
+            return 1.0
+        return workload_distance(wanted, known) if self.include_compatible else math.inf
+
+    def __len__(self) -> int:
+        """The number of workloads and targets that are known."""
+        return len(self._best)
+
+    def __enter__(self) -> ApplyHistoryBest:
+        self._tokens.append(_active.set((*_active.get(), self)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _active.reset(self._tokens.pop())
+
+
+def _same_kind(a: Target, b: Target) -> bool:
+    return a.kind.name == b.kind.name and tuple(a.keys) == tuple(b.keys)

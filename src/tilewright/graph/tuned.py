@@ -1,0 +1,112 @@
+"""Groups of nodes as tuning tasks, and the schedules that were found for them.
+
+A task is a group as `compile` builds it, activations in blocks of channels, so that a schedule
+found for it takes the place of the default one and nothing else changes. Constant weights that an
+operation reads have a free layout: they are laid out ahead of time as the schedule wants them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..auto_scheduler.dag import ComputeDAG
+from ..auto_scheduler.hardware import HardwareParams
+from ..auto_scheduler.history import ApplyHistoryBest
+from ..auto_scheduler.lines import row_as_json
+from ..auto_scheduler.state import State
+from ..auto_scheduler.task import SearchTask
+from ..auto_scheduler.transform import LayoutRewriteOption, Rearranged, apply_state
+from ..base.errors import CompileError, ScheduleError
+from ..schedule.api import Schedule
+from ..target.target import Target
+from ..tensor.tensor import Tensor
+from .ir import Value, constant
+from .kernel import tensors
+from .ops import ANCHOR
+from .passes.fuse import Group
+
+DEFAULT_STEP = "DS"
+_SEVERAL_REDUCTIONS = frozenset(("softmax", "log_softmax"))
+_SHORT = {"conv2d_nchwc": "conv2d", "depthwise_nchwc": "depthwise", "dense_packed": "dense"}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The schedule that records have for a group: its arguments, and which of them are constants
+    that have to be laid out anew."""
+
+    steps: str
+    schedule: Schedule
+    args: Sequence[Tensor]
+    rearranged: Sequence[Rearranged]
+
+
+def is_complex(group: Group) -> bool:
+    """Whether a group has an operation that is worth a search: a convolution, a product, pooling or
+    another reduction."""
+    return ANCHOR in group.kinds or any(n.op in _SEVERAL_REDUCTIONS for n in group.nodes)
+
+
+def task_of(group: Group, target: Target, hardware: HardwareParams | None = None) -> SearchTask:
+    """The task of a group."""
+    inputs, out = tensors(group)
+    return SearchTask(
+        compute_dag=ComputeDAG([*inputs, out]),
+        target=target,
+        hardware_params=hardware,
+        layout_rewrite_option=LayoutRewriteOption.get_target_default(target, True),
+        desc=title(group),
+    )
+
+
+def title(group: Group) -> str:
+    """Operations and the sizes that tell layers apart, in one line."""
+    anchor = next((n for n in group.nodes if n.op not in ("reshape", "transpose")), group.nodes[0])
+    names = "+".join(_SHORT.get(n.op, n.op) for n in group.nodes)
+    sizes = "x".join(map(str, group.output.shape))
+    if len(anchor.inputs) < 2:
+        return f"{names} {sizes}"
+    kernel = "x".join(map(str, anchor.inputs[1].shape))
+    strides = anchor.attrs.get("strides", (1, 1))
+    return f"{names} {sizes} of {kernel}" + (f" /{strides[0]}" if max(strides) > 1 else "")
+
+
+def find_tuned(group: Group, target: Target, history: ApplyHistoryBest) -> Tuned | None:
+    """What the records say of a group; None where they know nothing of it, or nothing faster than
+    the default schedule. CompileError for steps that do not fit it."""
+    task = task_of(group, target)
+    rows = history.query(target, task.workload_key)
+    if rows is None or any(row[0] == DEFAULT_STEP for row in rows):
+        return None
+    try:
+        state = State.from_rows(task.compute_dag, rows)
+    except ScheduleError as error:
+        names = ", ".join(n.name for n in group.nodes)
+        raise CompileError(f"the record of {names} does not fit it: {error}") from error
+    schedule, args, rearranged = apply_state(state, int(task.layout_rewrite_option or 0))
+    steps = json.dumps([row_as_json(row) for row in rows], separators=(",", ":"))
+    return Tuned(steps, schedule, args, rearranged)
+
+
+class Layouts:
+    """Constants laid out anew, each once for each order."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Value, Any], Value] = {}
+
+    def inputs(self, group: Group, tuned: Tuned | None) -> list[Value]:
+        """What the kernel of a group reads."""
+        values = list(group.inputs)
+        for one in tuned.rearranged if tuned is not None else ():
+            old = values[one.index]
+            assert old.data is not None
+            key = (old, tuple(one.dims))
+            if key not in self._made:
+                self._made[key] = constant(old.name + ".laid", np.asarray(one.apply(old.data)))
+            values[one.index] = self._made[key]
+        return values
