@@ -44,6 +44,10 @@ class Pool:
         self._wake: tuple[int, int] | None = None
         self._error: BaseException | None = None
 
+    def __contains__(self, ticket: int) -> bool:
+        """Whether a candidate was added and not released since."""
+        return ticket in self._requests
+
     def start(self, count: int) -> None:
         """Have `count` workers, which need most of a second to begin."""
         missing = min(self.size, count) - len(self.workers)
@@ -69,10 +73,12 @@ class Pool:
         forgotten = set(tickets)
         with self._lock:
             self._only = frozenset()
-            self._queue = deque(t for t in self._queue if t not in forgotten)
         self._join()
         for worker in [w for w in self.workers if w.job is not None]:
             self.end(worker)
+            self.lose(worker)
+        with self._lock:
+            self._queue = deque(t for t in self._queue if t not in forgotten)
         for worker in self.workers:
             for ticket in sorted(forgotten & worker.held):
                 worker.held.discard(ticket)
@@ -100,6 +106,10 @@ class Pool:
         workers, self.workers = self.workers, []
         for worker in workers:
             worker.close()
+        self.seconds.clear()
+        self.failed.clear()
+        self._requests.clear()
+        self._only = None
         if self._wake is not None:
             for fd in self._wake:
                 os.close(fd)

@@ -140,6 +140,11 @@ class Measurer:
         """Time submitted candidates, once all of them are built; yields (ticket, result) as each is
         done, those that could not be built first. Nothing is built in the meantime."""
         pool = self._pool
+        unknown = [t for t in tickets if t not in pool]
+        if unknown:
+            raise TilewrightError(
+                f"{len(unknown)} candidates were not submitted, or the measurer was closed since"
+            )
         leader = Best(best.cost, best.noise) if isinstance(best, Measurement) else None
         leader = Best(best) if isinstance(best, (int, float)) else leader
         try:

@@ -448,3 +448,28 @@ def test_results_are_checked_against_the_computation_that_was_rewritten() -> Non
     found = measured([right, wrong], check=True)
     assert found[0].ok, found[0].message
     assert found[1].error_no == No.WRONG_ANSWER
+
+
+def test_a_run_that_is_abandoned_costs_what_was_built_ahead_nothing() -> None:
+    """Its worker is in the middle of a candidate that hangs, and holds another."""
+    with Measurer(Timing(**{**FAST, "run_timeout": 600.0})) as measurer:
+        hang, ahead = measurer.submit(calls("pause")), measurer.submit(product(4))
+        running = measurer.run([hang])
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 5.0)
+        with pytest.raises(InterruptedError):
+            next(running)
+        running.close()
+        assert dict(measurer.run([ahead]))[ahead].ok
+
+
+def _interrupt(*_: Any) -> None:
+    raise InterruptedError
+
+
+def test_what_was_not_submitted_cannot_be_run() -> None:
+    with Measurer(Timing(**FAST)) as measurer:
+        ticket = measurer.submit(product(2))
+        measurer.close()
+        with pytest.raises(TilewrightError, match="not submitted"):
+            next(measurer.run([ticket]))
