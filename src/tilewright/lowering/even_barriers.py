@@ -7,7 +7,6 @@ from typing import Any
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.op import max as max_of
 from ..loopir.rewrite import handles
 from ..loopir.visit import children
 from ..target.target import Target
@@ -23,8 +22,8 @@ def even_barriers(func: S.PrimFunc, target: Target) -> S.PrimFunc:
     allows both. PoCL 3.1 compiles them wrongly: it runs the threads of a block in loops between
     barriers, and where one of two ways has a barrier, statements of the other one get lost or use
     values of another thread. Branches move into the parts around barriers; a loop with barriers
-    runs at least once, where it would not, without doing anything else. A branch that cannot be
-    moved (a while loop, bounds that are read from memory) stays.
+    runs at least once, as its bounds say, without doing anything else where it would not. A branch
+    that cannot be moved (a while loop, bounds that are read from memory) stays.
 
     Stands after all that adds barriers. For CUDA nothing changes.
     """
@@ -77,11 +76,16 @@ class _Even(BoundedRewriter):
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
-        if self.analyzer.can_prove(s.extent >= 1) or not self.spreader.uniform.loop(s):
+        if E.const_int(s.extent) is not None and self.analyzer.can_prove(s.extent >= 1):
             return super()._for(s)
-        try:
-            body = self.spreader.under(s.loop_var < s.min + s.extent, s.body)
-        except CompileError:
+        if not self.spreader.uniform.loop(s):
             return super()._for(s)
-        once = max_of(s.extent, E.const(1, s.extent.dtype))
+        body = s.body
+        if not self.analyzer.can_prove(s.extent >= 1):
+            try:
+                body = self.spreader.under(s.loop_var < s.min + s.extent, body)
+            except CompileError:
+                return super()._for(s)
+        # said even where it is known: the device's compiler must see it
+        once = E.Max(s.extent, E.const(1, s.extent.dtype))
         return super()._for(S.For(s.loop_var, s.min, once, s.kind, body, None, s.annotations))

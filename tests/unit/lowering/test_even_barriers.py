@@ -109,6 +109,15 @@ def test_a_branch_with_a_condition_in_memory_is_asked_once() -> None:
     assert len(loads) == 1  # not again after the first store
 
 
+def test_bounds_say_that_a_loop_runs() -> None:
+    """PoCL's compiler does not see that 3 - block // 2 is above zero."""
+    kernel, _ = _by_hand(None, lambda block: 3 - tir.floordiv(block, tir.const(2)))
+    done = even_barriers(kernel, Target("opencl"))
+    (loop,) = (x for x in nodes(done.body) if type(x) is S.For)
+    assert str(loop.extent) == "T.max(3 - blockIdx_x // 2, 1)"
+    assert not any(type(x) is S.IfThenElse for x in nodes(done.body))
+
+
 def test_bounds_in_memory_stay() -> None:
     kernel, flags = _by_hand(None)
     done = even_barriers(kernel, Target("opencl"))
@@ -117,9 +126,9 @@ def test_bounds_in_memory_stay() -> None:
     assert flags in kernel.buffer_map.values()
 
 
-def _by_hand(condition: Any) -> tuple[S.PrimFunc, Any]:
-    """A branch with stores around a barrier on both sides; without a condition a loop whose number
-    of steps stands in memory."""
+def _by_hand(condition: Any, extent: Any = None) -> tuple[S.PrimFunc, Any]:
+    """A branch with stores around a barrier on both sides; without a condition a loop, of as many
+    steps as stand in memory unless `extent` says how many."""
     flags = tir.decl_buffer((4,), "int32", name="flags")
     out = tir.decl_buffer((8,), "int32", name="out")
     block = te.thread_axis((0, 4), "blockIdx.x")
@@ -131,7 +140,7 @@ def _by_hand(condition: Any) -> tuple[S.PrimFunc, Any]:
 
     body: S.Stmt
     if condition is None:
-        steps = tir.BufferLoad(flags, [block.var])
+        steps = tir.BufferLoad(flags, [block.var]) if extent is None else extent(block.var)
         body = S.For(tir.Var("i", "int32"), tir.const(0), steps, S.ForKind.SERIAL, sides(0))
     else:
         asked = condition(block.var, {block.var: tir.BufferLoad(flags, [block.var])})
