@@ -103,7 +103,7 @@ def test_follow_fused_split(dag):
     s.bind(d, outer, "blockIdx.x")
     s.bind(d, inner, "threadIdx.x")
     assert s.rows[-3:] == (("FFSP", 3, 0, (0, 1), 0, 1), ("AN", 3, 0, 5), ("AN", 3, 1, 6))
-    with pytest.raises(ScheduleError, match="there is no thread 'threadIdx.w'"):
+    with pytest.raises(ScheduleError, match=r"there is no thread 'threadIdx\.w'"):
         s.bind(d, outer, "threadIdx.w")
 
 
