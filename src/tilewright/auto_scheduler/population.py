@@ -154,16 +154,7 @@ class Population:
 
 def leaf_extents(nest: Nest, factors: Matrix) -> dict[int, Matrix]:
     """Extents (N, loops) of the leaf loops of each stage."""
-    program = nest.tables.program
-    values = program.run(factors)
-    found: dict[int, Matrix] = {}
-    for ident, stage in nest.tables.nest.stages.items():
-        slots = [stage.extents[a] for a in stage.stage.leaf_iter_vars]
-        found[ident] = values[program.place[slots]].T.astype(np.int64) if slots else _NO_LOOPS
-    return found
-
-
-_NO_LOOPS: Matrix = np.zeros((1, 0), np.int64)
+    return nest.loop_extents(factors)
 
 
 class Scorer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,8 +59,9 @@ class Batch:
 class Annotator:
     """The loops of one statement that may be annotated."""
 
-    def __init__(self, statement: Statement) -> None:
-        self.path = statement.path
+    def __init__(self, statement: Statement, packed: Collection[int]) -> None:
+        """packed: stages whose loops of one iteration are left out."""
+        self.path, self.packed = statement.path, packed
         self.stages: list[Any] = []
         for loop in self.path:
             if not any(loop.stage is s for s in self.stages):
@@ -86,7 +87,7 @@ class Annotator:
         marked: dict[str, list[tuple[int, Flags | None]]] = {
             kind: [(k, None) for k in columns] for kind, columns in self.static.items()
         }
-        self._find(batch, marked)
+        self._find(batch, extent, marked)
         for kind in ANNOTATIONS:
             _write_kind(kind, marked[kind], extent, out)
         out[PLACE["is_gpu"]] = self.gpu
@@ -96,23 +97,26 @@ class Annotator:
         out[PLACE["num_loops"]] = np.count_nonzero(extent > 1.0, axis=0)
         out[PLACE[UNROLL_STEP]] = self._unroll_step(batch)
 
-    def _find(self, batch: Batch, marked: dict[str, list[tuple[int, Flags | None]]]) -> None:
+    def _find(
+        self, batch: Batch, extent: Array, marked: dict[str, list[tuple[int, Flags | None]]]
+    ) -> None:
         for k, loop in enumerate(self.path):
             if not loop.first:
                 continue
             ident = loop.stage.id
             if k == 0 and ident in batch.parallel:
                 marked["parallel"].append((0, batch.parallel[ident] > 0))
-            if ident in batch.vector and loop.last:
-                marked["vec"].append((k, batch.vector[ident]))
+            if ident in batch.vector and (loop.last or ident in self.packed):
+                flags = batch.vector[ident]
+                if ident in self.packed:
+                    flags = flags & (extent[k + 1 :].prod(axis=0) == 1.0)
+                marked["vec"].append((k, flags))
             chosen = batch.unrolled.get(ident)
             if chosen is None:
                 continue
-            places, flags = chosen, None
-            if _with_flags(chosen):
-                places, flags = chosen
+            places, some = chosen if _with_flags(chosen) else (chosen, None)
             if loop.place in places:
-                marked["unroll"].append((k, flags))
+                marked["unroll"].append((k, some))
 
     def _unroll_step(self, batch: Batch) -> Any:
         """The innermost positive step around the statement."""

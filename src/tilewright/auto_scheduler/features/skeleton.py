@@ -37,7 +37,7 @@ class Skeleton:
         self.names = [s.name for s in self.statements]
         self.tables = Tables(nest, self.statements)
         self.sharing = Sharing(self.tables)
-        self.annotators = [Annotator(s) for s in self.statements]
+        self.annotators = [Annotator(s, packed) for s in self.statements]
         self.counts: Array = np.array(
             [[float(s.counts[name]) for name in OPERATIONS] for s in self.statements]
         )
@@ -52,19 +52,21 @@ class Skeleton:
     def loop_extents(self, lengths: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
         """By stage, the extents (N, loops) of its own loops, for lengths (N, open).
 
-        These are the leaf loops that `Batch` speaks of; a copy into the order of its reader's tiles
-        has one for each part of an axis that the reader's splits make.
+        These are the leaf loops that `Batch` speaks of. A copy into the order of its reader's tiles
+        has one for each part of an axis that the reader's splits make; those of one iteration are
+        left out when its lengths are known, so they stand before the last of the others here.
         """
         nest, program = self.tables.nest, self.tables.program
         values = program.run(lengths)
         found = {}
         for ident, stage in nest.stages.items():
-            if ident in nest.packed and len(stage.path) > stage.outside:
+            packed = ident in nest.packed and len(stage.path) > stage.outside
+            if packed:
                 slots = [loop.extent for loop in stage.path[stage.outside :]]
             else:
                 slots = [stage.extents[a] for a in stage.stage.leaf_iter_vars]
-            rows = values[program.place[np.array(slots, np.intp)]]
-            found[ident] = rows.T.astype(np.int64)
+            rows = values[program.place[np.array(slots, np.intp)]].T.astype(np.int64)
+            found[ident] = _without_gaps(rows) if packed else rows
         return found
 
     def fused(self, batch: Batch) -> dict[int, npt.NDArray[np.int64]]:
@@ -107,6 +109,14 @@ def _columns(skeleton: Skeleton, batch: Batch) -> npt.NDArray[np.float32]:
     _write_allocation(skeleton, levels, out)
     out += 1.0
     return np.log2(out, out=out)
+
+
+def _without_gaps(extents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Extents (N, loops) with those of 1 moved before the last of the others."""
+    single = extents == 1
+    after = np.cumsum(~single[:, ::-1], axis=1)[:, ::-1]
+    order = np.argsort(np.where(single, 1, np.where(after == 1, 2, 0)), axis=1, kind="stable")
+    return np.take_along_axis(extents, order, axis=1)
 
 
 def _write_allocation(skeleton: Skeleton, levels: Levels, out: npt.NDArray[np.float32]) -> None:

@@ -143,6 +143,8 @@ class Tables:
         first = np.array([[x[1] for x in f] for f in found], bool).reshape(count, columns)
         self.root_places: Index = _table([[x[2] for x in f] for f in found], count, columns)
         self.groups = _groups(first)
+        packed = self.nest.packed
+        self.skips_single = [bool(x.path) and x.path[0].stage.id in packed for x in statements]
         self.strides: Index = place[np.array(self._strides, np.intp).reshape(-1, columns)]
         self.spreads: Index = place[self._spreads]
         self.row_statement: Index = np.array(self._row_statement, np.intp)

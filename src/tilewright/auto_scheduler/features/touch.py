@@ -33,8 +33,8 @@ class Levels:
         """lengths (N, inputs); fused: by statement, how many outer loops of its nest run as one."""
         self.tables = tables
         self.slots = tables.program.run(lengths)
-        self.joins = _joins(tables, fused)
         single: Array = self.slots[tables.extents]
+        self.joins = _joins(tables, fused, single)
         steps: Array = self.slots[tables.limits] - 1.0
         for s, first, mask in self.joins:
             part = single[s, first + 1 : first + 1 + len(mask)]
@@ -84,13 +84,16 @@ class Levels:
 
 
 def _joins(
-    tables: Tables, fused: Mapping[int, npt.NDArray[np.int64]]
+    tables: Tables, fused: Mapping[int, npt.NDArray[np.int64]], extent: Array
 ) -> list[tuple[int, int, Mask]]:
     """(statement, column, which of the columns behind it are fused with it: (columns, N))."""
     found: list[tuple[int, int, Mask]] = [
         (s, first, np.ones((end - first - 1, 1), np.bool_)) for s, first, end in tables.groups
     ]
     for s, counts in fused.items():
+        if tables.skips_single[s]:
+            found.append((s, 0, (np.cumsum(extent[s] > 1.0, axis=0) - 1 < counts)[1:]))
+            continue
         places = tables.root_places[s]
         columns = int(np.count_nonzero(places < counts.max(initial=0)))
         if columns > 1:

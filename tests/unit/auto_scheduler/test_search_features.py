@@ -1,0 +1,42 @@
+"""Features as the search computes them, against the loops of the programs that it would measure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.auto_scheduler import computations as C
+from tests.unit.auto_scheduler.slow_features import slow_features
+from tilewright.auto_scheduler.cost_model import RandomModel
+from tilewright.auto_scheduler.dag import ComputeDAG
+from tilewright.auto_scheduler.features import NAMES
+from tilewright.auto_scheduler.policy import SketchPolicy
+from tilewright.auto_scheduler.task import SearchTask
+from tilewright.target.target import Target
+
+CPU = ["matmul_relu", "gram", "conv2d_bn_relu", "depthwise", "group_conv", "transposed_conv"]
+CPU += ["softmax", "norm", "chain"]
+GPU = ["matmul", "gram", "depthwise", "softmax", "chain"]
+
+
+@pytest.mark.parametrize(
+    "target, name",
+    [*(("llvm", name) for name in CPU), *(("cuda -arch=sm_80", name) for name in GPU)],
+)
+def test_candidates_of_a_search(target: str, name: str) -> None:
+    dag = ComputeDAG(getattr(C, name)())
+    task = SearchTask(compute_dag=dag, workload_key=name, target=Target(target))
+    policy = SketchPolicy(task, RandomModel(), seed=1, verbose=0)
+    population = policy.population
+    for state in policy.sample_initial_population(8):
+        candidate = policy.recognise(state.rows)
+        assert candidate is not None
+        found, offsets = population.features(candidate.sketch, candidate.row[None])
+        closed = population.close(candidate)
+        wanted, stores = slow_features(closed.schedule, list(closed.dag.tensors))
+        assert offsets.tolist() == [0, len(stores)]
+        wrong = [
+            f"{stores[s]}.{NAMES[c]}: {found[s, c]} instead of {wanted[s, c]}"
+            for s, c in np.argwhere(~np.isclose(found, wanted, rtol=2e-6, atol=2e-6))
+        ]
+        assert not wrong, f"{closed.schedule}\n" + "\n".join(wrong[:20])
