@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 from .measure import MeasureInput
@@ -13,7 +14,8 @@ _log = logging.getLogger("tilewright.auto_scheduler")
 
 
 class PreloadMeasuredStates:
-    """For `init_search_callbacks`: teaches a policy the records of its task in a file.
+    """For `init_search_callbacks`: teaches a policy the records of its task in a file, or those
+    among pairs of MeasureInput and MeasureResult.
 
     Candidates that the records measured are not measured again, and the model learns from them.
     """
@@ -23,7 +25,8 @@ class PreloadMeasuredStates:
 
     def __call__(self, policy: Any) -> None:
         inputs, results = [], []
-        for found, result in RecordReader(self.filename):
+        given = isinstance(self.filename, (str, os.PathLike))
+        for found, result in RecordReader(self.filename) if given else self.filename:
             task = found.task
             same = task.workload_key == policy.task.workload_key
             if not same or str(task.target) != str(policy.task.target):
@@ -39,4 +42,4 @@ class PreloadMeasuredStates:
         if inputs:
             policy.learn(inputs, results)
             policy.trials = 0
-        _log.info("%d records of the task were loaded from %s", len(inputs), self.filename)
+        _log.info("%d records of the task were loaded", len(inputs))

@@ -104,16 +104,18 @@ class TaskScheduler:
         trials = tune_option.num_measure_trials
         if not trials:
             return
-        share = trials // len(self.tasks)
-        if share < 1:
+        self._reset()
+        self.num_measures_per_round = tune_option.num_measures_per_round
+        self._restore()
+        fresh = self.task_cts.count(0)
+        if trials < fresh:
             raise UsageError(
                 f"num_measure_trials is too small. Please set it to a higher value: {trials} "
-                f"measurements are not even one for each of {len(self.tasks)} tasks; "
-                f"{tune_option.num_measures_per_round * len(self.tasks)} or more are sensible"
+                f"measurements are not even one for each of {fresh} tasks; "
+                f"{tune_option.num_measures_per_round * fresh} or more are sensible"
             )
-        self._reset()
-        self.num_measures_per_round = min(tune_option.num_measures_per_round, share)
-        self._restore()
+        if fresh:
+            self.num_measures_per_round = min(self.num_measures_per_round, trials // fresh)
         params = search_policy_params or {}
         policies = self._policies(tune_option, search_policy, params, adaptive_training)
         callbacks = self.callbacks

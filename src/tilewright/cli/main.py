@@ -13,6 +13,7 @@ from . import doctor as doctor_command
 from . import inspect as inspect_command
 from . import records as records_command
 from . import run as run_command
+from . import tune as tune_command
 
 
 class _Group(click.Group):
@@ -64,6 +65,12 @@ def main() -> None:
     help="Shape of an input whose dimensions the model leaves open.",
 )
 @click.option(
+    "--records",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compile with the fastest schedules that `tilewright tune` found.",
+)
+@click.option(
     "--check",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
@@ -80,6 +87,43 @@ def run(**options: Any) -> None:
     Exits with 1 if --check finds a difference.
     """
     sys.exit(run_command.run(run_command.Options(**options)))
+
+
+@main.command()
+@click.argument("what", metavar="MODEL.onnx|OP.py:FUNC")
+@click.argument("args", nargs=-1, metavar="[NUMBER]...")
+@click.option("--target", default="llvm", show_default=True, help="What to tune for.")
+@click.option("--trials", type=int, required=True, help="Measurements in all.")
+@click.option("--records", required=True, metavar="FILE", help="Where measurements are kept.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="As it will be given to `run`.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=1,3,224,224",
+    help="Shape of an input whose dimensions the model leaves open.",
+)
+@click.option("--threads", type=int, help="Threads to use (default: all cores).")
+@click.option("--seed", default=0, show_default=True, help="Of all choices of the search.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def tune(**options: Any) -> None:
+    """Search for fast schedules, and keep every measurement in FILE.
+
+    Of a network, all kernels are tuned together, more often those that promise more; `tilewright
+    run MODEL.onnx --records FILE` uses what was found. Of a Python file, FUNC is called with the
+    numbers (or lists of numbers, as 1,1) and gives the tensors of one operator. Measurements that
+    FILE has already count as trials: a search that was stopped goes on with the same command.
+
+    Exits with 1 if no candidate of a task could be measured.
+    """
+    sys.exit(tune_command.tune(tune_command.Options(**options)))
 
 
 @main.command()

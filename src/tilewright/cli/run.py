@@ -40,6 +40,7 @@ class Options:
     inputs: Sequence[str]
     outputs: Sequence[str]
     shapes: Sequence[str]
+    records: str | None
     check: str | None
     rtol: float
     repeat: int
@@ -60,11 +61,11 @@ def run(options: Options) -> int:
         threads.set_num_threads(options.threads)
     if not options.rtol >= 0:
         raise TilewrightError(f"--rtol must be 0 or more, got {options.rtol}")
-    shapes = {name: _shape(text) for name, text in _pairs("--shape", options.shapes).items()}
+    shapes = {name: shape_of(text) for name, text in pairs_of("--shape", options.shapes).items()}
     graph = load_onnx(options.model, shapes)
-    arrays, random = _input_data(graph, _pairs("--input", options.inputs))
+    arrays, random = _input_data(graph, pairs_of("--input", options.inputs))
     checked_inputs(graph.name, graph.inputs, arrays)
-    targets = _pairs("--output", options.outputs)
+    targets = pairs_of("--output", options.outputs)
     unknown = sorted(set(targets) - {v.name for v in graph.outputs})
     if unknown:
         known = ", ".join(v.name for v in graph.outputs)
@@ -73,14 +74,17 @@ def run(options: Options) -> int:
         require_writable(path)
     expected = None if options.check is None else _expected(options.check, graph)
     start = time.perf_counter()
+    dtype, records = options.dtype, options.records
     with show.progress("compiling") as step:
-        net = compile_graph(graph, options.target, dtype=options.dtype, progress=step)
+        net = compile_graph(graph, options.target, dtype=dtype, records=records, progress=step)
     compile_s = time.perf_counter() - start
     results = net.run(arrays)
     for name, path in targets.items():
         _save(path, results[name])
     times = _time(net, arrays, options.repeat)
     report = _report(graph, net, results, times, compile_s, random, options.dtype)
+    if options.records is not None:
+        report["records"] = {"file": options.records, "tuned": net.tuned, "kernels": net.distinct}
     if expected is not None:
         check = compare(results[net.output_names[0]], expected, options.rtol)
         report["check"] = {**check, "file": options.check}
@@ -95,7 +99,7 @@ def run(options: Options) -> int:
     return 0 if report.get("check", {"ok": True})["ok"] else 1
 
 
-def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+def pairs_of(option: str, texts: Sequence[str]) -> dict[str, str]:
     """The values of an option that is given as NAME=VALUE, once for each name."""
     found: dict[str, str] = {}
     for text in texts:
@@ -108,7 +112,8 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _shape(text: str) -> tuple[int, ...]:
+def shape_of(text: str) -> tuple[int, ...]:
+    """A shape, as 1,3,224,224."""
     try:
         return tuple(int(d) for d in text.split(","))
     except ValueError:

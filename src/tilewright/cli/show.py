@@ -78,6 +78,11 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         for row in report["top5"]:
             table.add_row(str(row["class"]), f"{row['score']:.5g}")
         console.print(table)
+    if "records" in report:
+        found = report["records"]
+        console.print(
+            f"{found['tuned']} of {found['kernels']} kernels have schedules from {found['file']}"
+        )
     latency = report["latency_ms"]
     console.print(f"compiled in {report['compile_s']:.2f} s for {report['target']}")
     console.print(
@@ -97,6 +102,42 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         for row in sorted(report["profile"], key=lambda r: -r["ms"]):
             table.add_row(f"{row['ms']:.3f}", row["nodes"])
         console.print(table)
+
+
+def tuning(report: Mapping[str, Any], model: str | None) -> None:
+    """The report of `tilewright tune` as text; `model`: the network, if it was one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    right = {"justify": "right", "no_wrap": True}
+    table = Table("task")
+    columns = ("kernels", "default ms", "best ms", "faster", "GFLOP/s", "trials")
+    for name in columns if model else columns[2::2]:
+        table.add_column(name, **right)  # type: ignore[arg-type]
+    for row in report["tasks"]:
+        gain = _ratio(row["default_s"], row["best_s"])
+        rate = "-" if row["gflops"] is None else f"{row['gflops']:.1f}"
+        best, trials = _milliseconds(row["best_s"]), str(row["measurements"])
+        if model:
+            default = _milliseconds(row["default_s"])
+            table.add_row(row["task"], str(row["weight"]), default, best, gain, rate, trials)
+        else:
+            table.add_row(row["task"], best, rate)
+    console.print(table)
+    known = f" and {report['known']} known before" if report["known"] else ""
+    measured = f"{report['measured']} measurements in {report['seconds']:.0f} s{known}"
+    console.print(f"{measured}, kept in {report['records']}", soft_wrap=True)
+    if model and report["default_s"] and report["best_s"]:
+        gain = _ratio(report["default_s"], report["best_s"])
+        sums = f"{_milliseconds(report['default_s'])} ms to {_milliseconds(report['best_s'])} ms"
+        console.print(f"sum of these kernels: {sums}, {gain} as fast")
+        command = f"tilewright run {model} --records {report['records']}"
+        console.print(f"to use it: {command}", soft_wrap=True)
+
+
+def _ratio(before: float | None, after: float | None) -> str:
+    return f"{before / after:.2f}x" if before and after else "-"
 
 
 def facts(rows: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 _HOMES = {
     "load_onnx": "onnx.load",
     "compile": "build",
+    "extract_tasks": "tasks",
     "Executable": "executable",
     "Graph": "ir",
     "Node": "ir",

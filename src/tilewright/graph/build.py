@@ -137,7 +137,9 @@ def compile(
     signature = (original.name, graph.inputs, graph.outputs, names, data, size)
     if _is_device(chosen):
         module = _device_module(distinct, tuned, chosen, progress)
-        return DeviceExecutable(*signature, module, calls, chosen, nodes)
+        return DeviceExecutable(
+            *signature, module, calls, chosen, nodes, [t is not None for t in tuned]
+        )
     kernels = _compile_kernels(distinct, tuned, chosen, progress)
     return Executable(*signature, kernels, calls, emit_entry(calls, chosen), chosen, nodes)
 

@@ -42,6 +42,7 @@ class DeviceExecutable:
         calls: Sequence[KernelCall],
         target: Target,
         nodes: Sequence[Sequence[str]],
+        tuned: Sequence[bool],
         device: Device | None = None,
     ) -> None:
         self.name = name
@@ -54,6 +55,8 @@ class DeviceExecutable:
         self.calls = list(calls)
         self.target = target
         self.nodes = [list(n) for n in nodes]
+        self.distinct = len(tuned)
+        self.tuned = sum(tuned)
         self.device = device if device is not None else Device(target.kind.device_type)
         self._lock = Lock()
         self._whole: Launch | None = None

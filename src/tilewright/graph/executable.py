@@ -66,6 +66,16 @@ class Executable:
         self._lock = Lock()
         self._loaded: Any = None
 
+    @property
+    def distinct(self) -> int:
+        """The number of kernels that differ."""
+        return len(self.kernels)
+
+    @property
+    def tuned(self) -> int:
+        """How many of those have a schedule from records."""
+        return sum(k.tuned for k in self.kernels)
+
     def _load(self) -> Any:
         """(entry function, its slots), linking the code on the first call."""
         if self._loaded is None:

@@ -1,0 +1,206 @@
+"""`tilewright tune`: search for schedules of a network's kernels, or of one operator."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ..auto_scheduler.task import SearchTask
+from ..auto_scheduler.together import Outcome, TaskOutcome, tune_tasks
+from ..auto_scheduler.workload import make_workload_key, register_workload
+from ..base.config import MAX_THREADS
+from ..base.errors import TilewrightError, UsageError
+from ..graph.onnx.load import load_onnx
+from ..graph.tasks import extract_tasks
+from ..rt import threads
+from ..rt.device import Device
+from ..target.target import Target
+from . import show
+from .run import pairs_of, shape_of
+
+INTERRUPTED = 130  # the exit status of what Ctrl-C ends
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options, see main.py."""
+
+    what: str
+    args: Sequence[str]
+    target: str
+    trials: int
+    records: str
+    dtype: str
+    shapes: Sequence[str]
+    threads: int | None
+    seed: int
+    quiet: bool
+    as_json: bool
+
+
+def tune(options: Options) -> int:
+    """Run the command; the exit status."""
+    if options.trials < 1:
+        raise UsageError(
+            f"--trials is at least 1, got {options.trials}; without measurements networks are "
+            "compiled with default schedules (tilewright run)"
+        )
+    if options.threads is not None:
+        if not 1 <= options.threads <= MAX_THREADS:
+            raise UsageError(f"--threads is from 1 to {MAX_THREADS}, got {options.threads}")
+        threads.set_num_threads(options.threads)
+    target = Target(options.target)
+    _require(target)
+    file, colon, function = options.what.rpartition(":")
+    is_operator = bool(colon) and file.endswith(".py")
+    tasks, weights = (
+        _operator(file, function, target, options) if is_operator else _network(target, options)
+    )
+    start = time.perf_counter()
+    try:
+        outcome = tune_tasks(
+            tasks,
+            weights,
+            options.trials,
+            options.records,
+            seed=options.seed,
+            defaults=not is_operator,
+            verbose=0 if options.quiet else 1,
+        )
+    except KeyboardInterrupt:
+        text = f"what was measured is in {options.records}, and the same command goes on from it"
+        show.notes([f"stopped; {text}"])
+        return INTERRUPTED
+    report = _report(options, target, outcome, time.perf_counter() - start)
+    if options.as_json:
+        print(json.dumps(report))
+    else:
+        show.tuning(report, None if is_operator else options.what)
+    return 0 if all(t.best_s is not None for t in outcome.tasks) else 1
+
+
+def _require(target: Target) -> None:
+    """TilewrightError where candidates for a target cannot be built and run here."""
+    if target.kind.name == "llvm":
+        reason = target.missing_on_host()
+        if reason:
+            raise TilewrightError(f"cannot measure code for {str(target)!r} here: {reason}")
+    elif "gpu" in target.keys:
+        Device(target.kind.device_type).require()
+    else:
+        raise TilewrightError(
+            f"cannot measure code for {str(target)!r}: there is no compiler for it; tune for "
+            "'llvm', 'cuda' or 'opencl'"
+        )
+
+
+def _network(target: Target, options: Options) -> tuple[list[SearchTask], list[int]]:
+    path = Path(options.what)
+    if path.suffix == ".py":
+        raise UsageError(f"{path} has to be followed by the name of a function: {path}:FUNC")
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}; give MODEL.onnx, or OP.py:FUNC and its numbers")
+    if options.args:
+        raise UsageError(
+            f"{path} is a network, which takes no arguments, got {' '.join(options.args)}; the "
+            "shape of an open input is given with --shape"
+        )
+    shapes = {name: shape_of(text) for name, text in pairs_of("--shape", options.shapes).items()}
+    tasks, weights = extract_tasks(load_onnx(path, shapes), target, dtype=options.dtype)
+    if not tasks:
+        raise UsageError(f"{path} has no convolution, product or reduction: nothing to tune")
+    return tasks, weights
+
+
+def _operator(
+    file: str, name: str, target: Target, options: Options
+) -> tuple[list[SearchTask], list[int]]:
+    if options.shapes or options.dtype != "float32":
+        raise UsageError("--shape and --dtype are for networks; an operator's function has numbers")
+    function = load_function(Path(file), name)
+    values = [_number(text, n) for n, text in enumerate(options.args)]
+    try:
+        make_workload_key(function, [])
+    except TilewrightError:
+        register_workload(name, function, override=True)
+    return [SearchTask(func=function, args=values, target=target, desc=options.what)], [1]
+
+
+def load_function(path: Path, name: str) -> Callable[..., Any]:
+    """A function of a Python file, which is run as a module; UsageError where there is none."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except TilewrightError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a user's file does
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        line = error.lineno if isinstance(error, SyntaxError) else frames and frames[-1].lineno
+        where = f"{path}, line {line}" if line else str(path)
+        raise UsageError(f"{where}: {type(error).__name__}: {error}") from None
+    finally:
+        sys.path.pop(0)
+    found = getattr(module, name, None)
+    if not callable(found):
+        names = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
+        own = [k for k in names if getattr(vars(module)[k], "__module__", "") == path.stem]
+        near = get_close_matches(name, own)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise UsageError(
+            f"{path} has no function {name!r}{hint}; it has: {', '.join(own) or 'none'}"
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
+def _number(text: str, place: int) -> Any:
+    """A number, or several with commas between."""
+    try:
+        parts = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"argument {place} of the function is {text!r}: expected a whole number, or several "
+            "with commas between"
+        ) from None
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _report(options: Options, target: Target, outcome: Outcome, seconds: float) -> dict[str, Any]:
+    return {
+        "what": options.what,
+        "target": str(target),
+        "records": options.records,
+        "trials": options.trials,
+        "measured": outcome.measured,
+        "known": outcome.known,
+        "seconds": seconds,
+        "default_s": outcome.default_s,
+        "best_s": outcome.best_s,
+        "tasks": [_row(t) for t in outcome.tasks],
+    }
+
+
+def _row(row: TaskOutcome) -> dict[str, Any]:
+    flop = row.task.compute_dag.flop_ct
+    return {
+        "task": row.task.desc,
+        "workload_key": row.task.workload_key,
+        "weight": row.weight,
+        "default_s": row.default_s,
+        "best_s": row.best_s,
+        "gflops": flop / row.best_s / 1e9 if row.best_s else None,
+        "measurements": row.measurements,
+    }
