@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.auto_scheduler import feature_cases as F
+from tests.unit.auto_scheduler import feature_cases_gpu as G
 from tests.unit.auto_scheduler.slow_features import slow_features
 from tilewright import te, tir
 from tilewright.auto_scheduler.features import COUNT, NAMES, Batch, Skeleton, features
@@ -130,12 +131,12 @@ CASES = {
     "elementwise": F.elementwise,
     "gather": F.gather,
     "pair": F.pair,
-    "gpu matmul": F.gpu_matmul(),
-    "gpu matmul relu": F.gpu_matmul(relu=True),
-    "gpu conv": F.gpu_conv((1, 8, 8, 4, 8, 1, 1, 0, 1)),
-    "gpu conv window": F.gpu_conv((1, 6, 6, 4, 8, 3, 1, 1, 1)),
-    "gpu rows": F.gpu_plain(False),
-    "gpu tiles": F.gpu_plain(True),
+    "gpu matmul": G.gpu_matmul(),
+    "gpu matmul relu": G.gpu_matmul(relu=True),
+    "gpu conv": G.gpu_conv((1, 8, 8, 4, 8, 1, 1, 0, 1)),
+    "gpu conv window": G.gpu_conv((1, 6, 6, 4, 8, 3, 1, 1, 1)),
+    "gpu rows": G.gpu_plain(False),
+    "gpu tiles": G.gpu_plain(True),
 }
 
 

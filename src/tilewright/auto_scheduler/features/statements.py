@@ -18,9 +18,10 @@ from ...schedule.placement import attach_point
 from ...tensor.op import ComputeOp
 from .columns import OPERATIONS
 from .index import Sum
-from .nest import Nest, StageNest
+from .nest import Nest
 from .operations import count_operations
 from .program import Slot
+from .stage_nest import StageNest
 from .value import Loop
 
 READ, WRITE, READ_WRITE = 0, 1, 2
