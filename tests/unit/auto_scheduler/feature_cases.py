@@ -133,23 +133,28 @@ def matmul(level: int, n: int = 12, m: int = 16, k: int = 8, relu: bool = False)
     return case
 
 
-def packed_matmul(L: Any) -> Any:
-    """The second operand is copied into the order of the tiles, which closed lengths give."""
-    n, m, k = 12, 16, 8
-    A, B, C, _ = matmul_tensors(n, m, k)
-    s = te.create_schedule(C.op)
-    CL = s.cache_write(C, "local")
-    copy = s.cache_read(B, "global", [CL])
-    CL = s[CL].op.output(0)
-    axes = [("i", n), ("j", m)]
-    tile_all(s, CL, L, axes, [("r", k)], "SSRSRS")
-    fuse_into(s, CL, C, L, axes, 2, 3)
-    L.packed[s[copy].id] = s[CL].id
-    if L.values is not None:
-        order = pack_order(s[CL], copy)
-        assert order is not None
-        s[copy].transform_layout(order.mapping())
-    return s, [A, B, C]
+def packed_matmul(copied: bool) -> Any:
+    """The second operand is copied into the order of the tiles, which closed lengths give, or comes
+    in that order."""
+
+    def case(L: Any) -> Any:
+        n, m, k = 12, 16, 8
+        A, B, C, _ = matmul_tensors(n, m, k)
+        s = te.create_schedule(C.op)
+        CL = s.cache_write(C, "local")
+        operand = s.cache_read(B, "global", [CL]) if copied else B
+        CL = s[CL].op.output(0)
+        axes = [("i", n), ("j", m)]
+        tile_all(s, CL, L, axes, [("r", k)], "SSRSRS")
+        fuse_into(s, CL, C, L, axes, 2, 3)
+        L.packed[s[operand].id] = s[CL].id
+        if L.values is not None:
+            order = pack_order(s[CL], operand)
+            assert order is not None
+            s[operand].transform_layout(order.mapping())
+        return s, [A, B, C]
+
+    return case
 
 
 def conv_tensors(shape: Any, relu: bool = True, groups: int = 1) -> Any:
