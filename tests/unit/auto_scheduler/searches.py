@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from tests.unit.auto_scheduler import computations as C
 from tilewright import auto_scheduler as A
 from tilewright.auto_scheduler.population import Candidate
+from tilewright.auto_scheduler.space import Space
 
 CORES = 2
 
@@ -45,6 +47,12 @@ COMPUTATIONS = {
     "chain": C.chain,
     "gram": C.gram,
 }
+
+
+@cache
+def spaces_of(name: str) -> list[Space]:
+    """The spaces of a computation's sketches, made once."""
+    return policy_of(COMPUTATIONS[name]()).population.spaces
 
 
 def samples(policy: A.SketchPolicy, count: int, seed: int = 0) -> list[Candidate]:
