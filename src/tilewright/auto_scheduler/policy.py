@@ -27,6 +27,7 @@ from .space import Matrix, Space
 from .space_gpu import GpuSpace
 from .state import State
 
+MIN_PALETTE, MAX_SKELETONS = 4, 96
 CPU_UNROLL = (0, 16, 64, 512)
 GPU_UNROLL = (0, 16, 64, 512, 1024)
 GPU_UNROLL_WEIGHT = 0.10
@@ -101,6 +102,10 @@ class SketchPolicy:
             sketches = self.generate_sketches()
             kind = GpuSpace if self.is_gpu else Space
             spaces = [kind(s, n, self) for n, s in enumerate(sketches)]
+            share = max(MIN_PALETTE, MAX_SKELETONS // max(len(spaces), 1))
+            for space in spaces:
+                if share < len(space.palette):
+                    space.draw_palette(share, np.random.default_rng(self.seed))
             self._population = Population(spaces, self.hardware.num_cores, self.is_mali)
         return self._population
 
@@ -153,8 +158,10 @@ class SketchPolicy:
         shares = self.rng.multinomial(size - len(good), np.full(len(spaces), 1.0 / len(spaces)))
         for k, (space, n) in enumerate(zip(spaces, shares)):
             old = [np.frombuffer(b, np.int64) for (s, b), _ in good if s == k]
+            best = np.array(old, np.int64).reshape(len(old), space.width)
+            space.renew_palette(best, self.rng)
             rows = space.sample(int(n), self.rng)
-            start.append(unique(np.concatenate([np.array(old), rows]) if old else rows))
+            start.append(unique(np.concatenate([best, rows])))
         return start
 
     def _evolve(self, start: list[Matrix], keep: int) -> list[Candidate]:

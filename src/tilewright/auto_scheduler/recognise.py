@@ -21,19 +21,37 @@ def recognise(population: Population, rows: Sequence[Row]) -> Candidate | None:
         if lengths is None:
             continue
         rest = plain[len(space.sketch.rows) :]
-        for choices in space.palette:
-            skeleton, _ = population.skeleton(number, choices)
-            own = [_plain(r) for r in skeleton.rows]
-            if rest[: len(own)] != own:
-                continue
-            row = np.full(space.width, -1, np.int64)
-            row[: len(lengths)] = lengths
-            for c, value in zip(space.locations, choices):
-                row[c.column] = value
-            _read_annotations(skeleton, rest[len(own) :], row)
-            if [_plain(r) for r in skeleton.close(row).rows] == plain:
-                return population.canonical(Candidate(number, row))
+        choices = _choices(space, rest)
+        if choices is None:
+            continue
+        skeleton, _ = population.skeleton(number, choices)
+        own = [_plain(r) for r in skeleton.rows]
+        if rest[: len(own)] != own:
+            continue
+        row = np.full(space.width, -1, np.int64)
+        row[: len(lengths)] = lengths
+        for c, value in zip(space.locations, choices):
+            row[c.column] = value
+        _read_annotations(skeleton, rest[len(own) :], row)
+        if [_plain(r) for r in skeleton.close(row).rows] == plain:
+            return population.canonical(Candidate(number, row))
     return None
+
+
+def _choices(space: Space, rows: Sequence[Row]) -> list[int] | None:
+    """The places of the flexible stages, which rows tell in their order; None where one is new."""
+    order = space.sketch.order
+    found: list[int] = []
+    rest = list(rows)
+    for c in space.locations:
+        option: Any = "root"
+        if rest and rest[0][0] in ("CI", "CA") and rest[0][1] == order.index(c.node):
+            row = rest.pop(0)
+            option = "inline" if row[0] == "CI" else (order[row[2]], row[3])
+        if option not in c.values:
+            return None
+        found.append(c.values.index(option))
+    return found
 
 
 def _plain(row: Row) -> Row:

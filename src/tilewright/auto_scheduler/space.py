@@ -110,24 +110,38 @@ class Space:
                 self.unroll.append(Choice(column, len(options), stage.id, "unroll", options))
                 column += 1
         self.width = column
-        self.palette = self._palette(np.random.default_rng(policy.seed))
+        self.palette = np.zeros((1, len(self.locations)), np.int64)
+        self.draw_palette(PALETTE, np.random.default_rng(policy.seed))
 
-    def _palette(self, rng: np.random.Generator) -> Matrix:
-        """Combinations of places, one a row: all, or some at random where there are too many.
+    def draw_palette(self, count: int, rng: np.random.Generator) -> None:
+        """Choose the combinations of places that are searched: all, or `count` where there are
+        more.
 
         Each is a skeleton, whose structure has to be worked out once.
         """
         sizes = [c.count for c in self.locations]
-        total = int(np.prod(sizes, dtype=np.float64)) if sizes else 1
         if not sizes:
-            return np.zeros((1, 0), np.int64)
-        if total <= PALETTE:
+            return
+        if np.prod(sizes, dtype=np.float64) <= count:
             found = np.indices(sizes).reshape(len(sizes), -1).T
         else:
-            found = np.stack([rng.integers(n, size=PALETTE) for n in sizes], axis=1)
+            found = self._random_places(count, rng)
             found[0] = [n - 1 for n in sizes]
             found[1] = 0
-        return np.unique(self._attached(found.astype(np.int64)), axis=0)
+        self.palette = np.unique(self._attached(found.astype(np.int64)), axis=0)
+
+    def renew_palette(self, good: Matrix, rng: np.random.Generator) -> None:
+        """Put a new combination in the place of one that none of the `good` candidates has."""
+        sizes = [c.count for c in self.locations]
+        if not sizes or np.prod(sizes, dtype=np.float64) <= len(self.palette):
+            return
+        kept = {r.tobytes() for r in good[:, [c.column for c in self.locations]]}
+        poor = [n for n, r in enumerate(self.palette) if r.tobytes() not in kept]
+        if poor:
+            self.palette[rng.choice(poor)] = self._attached(self._random_places(1, rng))[0]
+
+    def _random_places(self, count: int, rng: np.random.Generator) -> Matrix:
+        return np.stack([rng.integers(c.count, size=count) for c in self.locations], axis=1)
 
     def _attached(self, places: Matrix) -> Matrix:
         """The same with stages at the root that would be computed in one that is inlined."""
