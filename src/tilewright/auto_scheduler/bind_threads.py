@@ -20,7 +20,6 @@ from math import prod
 from typing import Any
 
 from ..base.dtype import parse
-from ..base.errors import TilewrightError
 from ..loopir.expr import Call, Select, const_int
 from ..loopir.iter import IterVar
 from ..loopir.visit import nodes
@@ -29,11 +28,13 @@ from ..schedule.state import GROUP_ROOT, SCOPE
 from . import rows as R
 from .access import has_cross_thread_reduction
 from .rows import apply_row
+from .space import divisors
 from .state import State
 
 OUTER_LEVELS = 3
 THREAD_LEVEL = 1
 MAX_LANES = 4
+BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,11 @@ class Binder:
         self.state = sketch.copy()
         self.bound = Bound(self.state, owners=dict(self.sources))
         for f in self.state.open:
-            if f.row in self.sources and self._shares_threads(f):
-                self.bound.options[f.row] = self.thread_counts(sketch.rows[f.row][3])
+            row = sketch.rows[f.row]
+            if self._shares_threads(f):
+                self.bound.options[f.row] = self.thread_counts(row[3])
+            elif not row[5] and len(row[4]) == 1 and not self.sources[f.row].data:
+                self.bound.options[f.row] = block_counts(row[3])
 
     def _shares_threads(self, factor: Any) -> bool:
         """Whether a length says how many threads share a reduction."""
@@ -153,11 +157,6 @@ class Binder:
         levels = levels_of(stage)
         for place, kind in enumerate((R.BLOCK_X, R.VTHREAD, R.THREAD_X)):
             loops = [_leaf_place(stage, a) for a in levels[place]]
-            if loops != list(range(place, place + len(loops))):
-                raise TilewrightError(
-                    f"{stage.name}: on GPUs the structure of tiles begins with SSS, for blocks, "
-                    "virtual threads and threads; see gpu_multi_level_tiling_structure"
-                )
             if len(loops) > 1:
                 self._add("FU", stage, tuple(loops))
             self._add("AN", stage, place, kind)
@@ -177,12 +176,12 @@ class Binder:
         self._add("AN", stage, place, R.THREAD_X)
 
     def _fuse_outer(self, stage: Any) -> int:
-        """Fuse the data loops down to the first in which another stage is computed; returns the
-        place of the result."""
+        """Fuse the data loops, down to the first in which another stage is computed or to the first
+        that is annotated; returns the place of the result."""
         inside = [s.attach_ivar for s in self.state.live_stages if s.attach_stage is stage]
         count = 0
         for leaf in stage.leaf_iter_vars:
-            if leaf.iter_type != IterVar.DataPar or _thread_of(stage, leaf):
+            if stage.kind_of(leaf) != IterVar.DataPar or _thread_of(stage, leaf):
                 break
             count += 1
             if any(leaf is a for a in inside):
@@ -251,6 +250,12 @@ class Binder:
 def bind_threads(sketch: State, hardware: Any) -> Bound:
     """The sketch with its loops bound to blocks and threads of the device."""
     return Binder(sketch, hardware).bind()
+
+
+def block_counts(extent: int | None) -> tuple[int, ...]:
+    """Numbers of blocks to share a reduction of so many steps: its divisors, if it has some."""
+    exact = tuple(n for n in divisors(extent or 1) if BLOCKS[0] <= n <= BLOCKS[-1])
+    return exact if len(exact) > 2 else BLOCKS
 
 
 def split_sources(sketch: State) -> dict[int, Source]:

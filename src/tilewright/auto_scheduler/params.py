@@ -42,7 +42,7 @@ def checked(params: Mapping[str, Any] | None) -> dict[str, Any]:
     for name, value in changes.items():
         default = DEFAULTS[name]
         if isinstance(default, str):
-            check_structure(value)
+            check_structure(value, gpu=name.startswith("gpu"))
         elif isinstance(default, float):
             if not isinstance(value, (int, float)) or not 0 <= value <= 1:
                 raise TilewrightError(f"SketchPolicy: {name} is a share from 0 to 1, got {value!r}")

@@ -28,6 +28,8 @@ from .layout import PackOrder, free_layouts, pack_order
 from .rows import Row, apply_row
 from .state import State
 
+COPY_THREADS = 64
+
 
 class LayoutRewriteOption(IntEnum):
     """What is done with inputs whose layout is free."""
@@ -98,11 +100,17 @@ def _with_copies(state: State) -> Schedule:
 
 
 def copy_rows(state: State, place: int) -> list[Row]:
-    """A copy at the root: its outer loops in parallel, the innermost vectorised."""
+    """A copy at the root: its outer loops in parallel, the innermost vectorised; where the others
+    run on threads, so does the copy."""
     stage = state.stage_at(place)
     shape = [const_int(e) or 1 for e in stage.layout.extents] if stage.layout else []
     count = len(stage.leaf_iter_vars)
     rows: list[Row] = []
+    if any(s.attr(a).bind_thread is not None for s in state.live_stages for a in s.leaf_iter_vars):
+        if count > 1:
+            rows.append(("FU", place, tuple(range(count))))
+        rows.append(("SP", place, 0, None, (COPY_THREADS,), 1))
+        return [*rows, ("AN", place, 0, R.BLOCK_X), ("AN", place, 1, R.THREAD_X)]
     if shape and 1 < shape[-1] <= 64 and count > 1:
         rows.append(("AN", place, count - 1, R.VECTORIZE))
     outer = max(1, count - 2)

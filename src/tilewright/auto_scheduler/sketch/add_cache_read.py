@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...loopir.iter import IterVar
-from ..access import has_cross_thread_reduction
+from ..access import CONST_TENSOR_ATTR, has_cross_thread_reduction
 from ..state import State
 from .rule import Condition, Results, SketchRule, choose
 from .tiling import kept_whole
@@ -29,6 +29,8 @@ class AddCacheRead(SketchRule):
             return Condition.PASS
         if has_cross_thread_reduction(reader) or not reader.relations:
             return Condition.PASS
+        if CONST_TENSOR_ATTR in (getattr(reader.op, "attrs", None) or {}):
+            return Condition.PASS  # that reduction is written out, not tiled
         return choose(op in state.access.get_direct_producers(reader.op))
 
     def apply(self, policy: Any, state: State, stage_id: int) -> Results:

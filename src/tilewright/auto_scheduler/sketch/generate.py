@@ -23,6 +23,7 @@ from .simplify_const import SimplifyComputeWithConstTensor
 from .skip_stage import SkipStage
 from .special_location_gpu import SpecialComputeLocationGPU
 from .split_reduction import SplitReduction
+from .split_reduction_gpu import SplitReductionGPU
 
 CPU_RULES: tuple[SketchRule, ...] = (
     AlwaysInline(),
@@ -40,6 +41,7 @@ GPU_RULES: tuple[SketchRule, ...] = (
     SpecialComputeLocationGPU(),
     AlwaysInline(),
     SimplifyComputeWithConstTensor(),
+    SplitReductionGPU(),
     CrossThreadReduction(),
     AddCacheWrite(),
     MultiLevelTilingWithFusion(),

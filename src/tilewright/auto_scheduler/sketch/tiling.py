@@ -17,11 +17,14 @@ GPU_STRUCTURE = "SSSRRSRS"
 KEEP_WHOLE = ("auto_scheduler_no_split_at_inner", "no_split_at_inner")
 
 
-def check_structure(text: str) -> str:
-    """A structure of levels; TilewrightError where it has none for data or others than S and R."""
-    if not text or set(text) - {"S", "R"} or text.count("S") < 2 or "R" not in text:
+def check_structure(text: str, gpu: bool = False) -> str:
+    """A structure of levels; TilewrightError where it has too few for data, none for reductions, or
+    others than S and R. GPUs need three for blocks and threads, and one within a thread."""
+    least, example = (4, GPU_STRUCTURE) if gpu else (2, CPU_STRUCTURE)
+    if not text or set(text) - {"S", "R"} or text.count("S") < least or "R" not in text:
         raise TilewrightError(
-            f"a tile structure is made of at least two S and one R, like SSRSRS; got {text!r}"
+            f"a tile structure is made of at least {('two', 'four')[gpu]} S and one R, like "
+            f"{example}; got {text!r}"
         )
     return text
 
