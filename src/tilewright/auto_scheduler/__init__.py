@@ -26,8 +26,11 @@ _NAMES = {
     "save_records": "records", "load_best_record": "records",
     "distill_record_file": "records", "dump_record_to_string": "records",
     "load_record_from_string": "records", "recover_measure_input": "recover",
+    "ApplyHistoryBest": "history", "tune_tasks": "together",
 }  # fmt: skip
 _MODULES = ("loop_state",)
+# of a room above, which users look for here
+_ABOVE = {"extract_tasks": "tilewright.graph.tasks"}
 
 if TYPE_CHECKING:
     from .dag import ComputeDAG as ComputeDAG
@@ -40,13 +43,13 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f".{name}", __name__)
-    module = _NAMES.get(name)
-    if module is None:
+    module = _ABOVE.get(name) or f"{__name__}.{_NAMES.get(name)}"
+    if name not in _NAMES and name not in _ABOVE:
         raise AttributeError(f"tilewright.auto_scheduler has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
+    value = getattr(import_module(module), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted((*_NAMES, *_MODULES))
+    return sorted((*_NAMES, *_MODULES, *_ABOVE))

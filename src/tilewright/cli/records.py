@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 import time
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..auto_scheduler.lines import Record, encode, row_as_json
@@ -51,7 +49,7 @@ def export(files: Files, output: str) -> None:
 def import_lines(files: Files, output: str) -> None:
     """Add measurements to a store, those that it does not have yet."""
     records = _read(files)
-    with _warnings():
+    with view.warnings_as_notes():
         _say(add_new(output, records), output)
 
 
@@ -72,19 +70,10 @@ def _say(count: int, output: str) -> None:
 
 def _read(files: Files, workload: str = "") -> list[Record]:
     found: list[Record] = []
-    with _warnings():
+    with view.warnings_as_notes():
         for file in files:
             found += [r for r in read_records(file) if workload in r.workload_key]
     return found
-
-
-@contextmanager
-def _warnings() -> Iterator[None]:
-    """Shows warnings as a line each."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    view.notes(f"warning: {w.message}" for w in caught)
 
 
 def _by_task(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:

@@ -75,7 +75,7 @@ def run(options: Options) -> int:
     expected = None if options.check is None else _expected(options.check, graph)
     start = time.perf_counter()
     dtype, records = options.dtype, options.records
-    with show.progress("compiling") as step:
+    with show.progress("compiling") as step, show.warnings_as_notes():
         net = compile_graph(graph, options.target, dtype=dtype, records=records, progress=step)
     compile_s = time.perf_counter() - start
     results = net.run(arrays)

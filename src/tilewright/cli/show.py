@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -173,6 +174,15 @@ def notes(lines: Iterable[str]) -> None:
     """Remarks, on stderr."""
     for line in lines:
         print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Shows warnings as a line each, on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    notes(f"warning: {w.message}" for w in caught)
 
 
 def record_summary(tasks: Sequence[Mapping[str, Any]]) -> None:

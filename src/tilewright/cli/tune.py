@@ -66,15 +66,16 @@ def tune(options: Options) -> int:
     )
     start = time.perf_counter()
     try:
-        outcome = tune_tasks(
-            tasks,
-            weights,
-            options.trials,
-            options.records,
-            seed=options.seed,
-            defaults=not is_operator,
-            verbose=0 if options.quiet else 1,
-        )
+        with show.warnings_as_notes():
+            outcome = tune_tasks(
+                tasks,
+                weights,
+                options.trials,
+                options.records,
+                seed=options.seed,
+                defaults=not is_operator,
+                verbose=0 if options.quiet else 1,
+            )
     except KeyboardInterrupt:
         text = f"what was measured is in {options.records}, and the same command goes on from it"
         show.notes([f"stopped; {text}"])
