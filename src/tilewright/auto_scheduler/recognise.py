@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,16 @@ def _choices(space: Space, rows: Sequence[Row]) -> list[int] | None:
         option: Any = "root"
         if rest and rest[0][0] in ("CI", "CA") and rest[0][1] == order.index(c.node):
             row = rest.pop(0)
-            option = "inline" if row[0] == "CI" else (order[row[2]], row[3])
+            option = "inline" if row[0] == "CI" else (_ident(order, row[2]), row[3])
         if option not in c.values:
             return None
         found.append(c.values.index(option))
     return found
+
+
+def _ident(order: Sequence[int], place: Any) -> int | None:
+    """The stage at a place that a record tells."""
+    return order[place] if isinstance(place, int) and 0 <= place < len(order) else None
 
 
 def _plain(row: Row) -> Row:
@@ -75,10 +81,14 @@ def _lengths(space: Space, rows: Sequence[Row]) -> list[int] | None:
         if len(own[4]) != len(given[4]):
             return None
         for open_length, value in zip(own[4], given[4]):
-            if open_length is None:
-                found.append(int(value))
-            elif open_length != value:
+            if open_length is None and isinstance(value, int) and value > 0:
+                found.append(value)
+            elif open_length is None or open_length != value:
                 return None
+    for g in space.groups:
+        divides = g.extent % prod(found[g.start : g.stop]) == 0
+        if not (divides or g.options):
+            return None
     return found
 
 

@@ -23,10 +23,10 @@ def check(space, rows):
         assert (rows[:, g.start : g.stop] >= 1).all()
         assert (rows[:, g.stop - 1] <= space.max_inner).all()
     for c in (*space.unroll, *space.locations):
-        assert (0 <= rows[:, c.column]).all()
+        assert (rows[:, c.column] >= 0).all()
         assert (rows[:, c.column] < c.count).all()
     for c in space.parallel:
-        assert (-1 <= rows[:, c.column]).all()
+        assert (rows[:, c.column] >= -1).all()
         assert (rows[:, c.column] < c.count).all()
     known = {tuple(p) for p in space.palette.tolist()}
     columns = [c.column for c in space.locations]
