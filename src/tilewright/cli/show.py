@@ -195,8 +195,10 @@ def record_summary(tasks: Sequence[Mapping[str, Any]]) -> None:
         console.print("no records")
         return
     right = {"justify": "right", "no_wrap": True}
-    table = Table("workload", "target")
-    for name in ("measured", "failed", "best ms", "noise", "median ms", "last"):
+    table = Table()
+    for name in ("workload", "target"):
+        table.add_column(name, overflow="fold")
+    for name in ("measured", "failed", "best ms", "noise"):
         table.add_column(name, **right)  # type: ignore[arg-type]
     for task in tasks:
         table.add_row(
@@ -206,8 +208,6 @@ def record_summary(tasks: Sequence[Mapping[str, Any]]) -> None:
             str(sum(task["errors"].values())),
             _milliseconds(task["best_s"]),
             "-" if task["noise"] is None else f"{task['noise']:.1%}",
-            _milliseconds(task["median_s"]),
-            task["last"],
         )
     console.print(table)
     for task in tasks:
