@@ -106,7 +106,9 @@ class SketchPolicy:
             for space in spaces:
                 if share < len(space.palette):
                     space.draw_palette(share, np.random.default_rng(self.seed))
-            self._population = Population(spaces, self.hardware.num_cores, self.is_mali)
+            rearranged = bool(self.task.layout_rewrite_option) and not self.is_gpu
+            cores = self.hardware.num_cores
+            self._population = Population(spaces, cores, self.is_mali, rearranged)
         return self._population
 
     # -- one round

@@ -13,6 +13,7 @@ import numpy as np
 from .evolve import Scores
 from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
+from .layout import free_layouts
 from .skeleton import MAX_TILE, Skeleton, parallel_loops, vectorizable
 from .skeleton_gpu import GpuSkeleton
 from .space import Matrix, Space
@@ -39,8 +40,12 @@ class Candidate:
 class Population:
     """The sketches of a task as spaces, and what is derived from them, remembered."""
 
-    def __init__(self, spaces: Sequence[Space], cores: int, vectors: bool = False) -> None:
-        """`cores`: of a CPU. `vectors`: whether a device has them."""
+    def __init__(
+        self, spaces: Sequence[Space], cores: int, vectors: bool = False, rearranged: bool = False
+    ) -> None:
+        """`cores`: of a CPU. `vectors`: whether a device has them. `rearranged`: whether inputs of
+        free layout lie in the order of the tiles."""
+        self.rearranged = rearranged
         self.spaces = list(spaces)
         self.cores = cores
         self.vectors = vectors
@@ -56,6 +61,9 @@ class Population:
                 found = GpuSkeleton(space, self.vectors), space.nest
             else:
                 skeleton = Skeleton(space, key[1], self.cores)
+                if self.rearranged:
+                    for source, reader in free_layouts(skeleton.state):
+                        skeleton.state.packed[source.id] = reader.id
                 found = skeleton, Nest(skeleton.state)
             self._skeletons[key] = found
         return found

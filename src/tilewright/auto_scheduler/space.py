@@ -20,11 +20,13 @@ import numpy as np
 
 from ..loopir.expr import const_int
 from ..loopir.iter import IterVar
-from ..schedule.state import GROUP_ROOT, SCOPE
+from ..schedule.state import GROUP_ROOT
+from .places import Places, flexible_stages
 from .rows import Row
 from .state import State
 
 PALETTE = 24
+FROM_GOOD = 0.7
 
 Matrix = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -95,6 +97,7 @@ class Space:
             for ident, options in flexible_stages(sketch):
                 self.locations.append(Choice(column, len(options), ident, "location", options))
                 column += 1
+        self.places_of = Places(sketch, self.locations)
         flexible = {c.node for c in self.locations}
         self.parallel: list[Choice] = []
         self.unroll: list[Choice] = []
@@ -115,7 +118,7 @@ class Space:
 
     def draw_palette(self, count: int, rng: np.random.Generator) -> None:
         """Choose the combinations of places that are searched: all, or `count` where there are
-        more.
+        more, of which half put as much as they can inside one loop.
 
         Each is a skeleton, whose structure has to be worked out once.
         """
@@ -125,36 +128,32 @@ class Space:
         if np.prod(sizes, dtype=np.float64) <= count:
             found = np.indices(sizes).reshape(len(sizes), -1).T
         else:
-            found = self._random_places(count, rng)
-            found[0] = [n - 1 for n in sizes]
-            found[1] = 0
-        self.palette = np.unique(self._attached(found.astype(np.int64)), axis=0)
+            nested = self.places_of.nested()
+            picked = nested[rng.permutation(len(nested))[: count // 2]]
+            found = np.concatenate([picked, self._random_places(count - len(picked), rng)])
+            found[-1] = [n - 1 for n in sizes]
+        self.palette = np.unique(self.places_of.legal(found.astype(np.int64)), axis=0)
 
     def renew_palette(self, good: Matrix, rng: np.random.Generator) -> None:
-        """Put a new combination in the place of one that none of the `good` candidates has."""
+        """Put another combination in the place of one that none of the `good` candidates has: at
+        random, or one of theirs with one stage elsewhere."""
         sizes = [c.count for c in self.locations]
         if not sizes or np.prod(sizes, dtype=np.float64) <= len(self.palette):
             return
-        kept = {r.tobytes() for r in good[:, [c.column for c in self.locations]]}
+        own = good[:, [c.column for c in self.locations]]
+        kept = {r.tobytes() for r in own[: len(self.palette) // 2]}
         poor = [n for n, r in enumerate(self.palette) if r.tobytes() not in kept]
+        fresh = self._random_places(1, rng)
+        if len(own) and rng.random() < FROM_GOOD:
+            near = own[rng.integers(min(len(own), 4))][None, :].copy()
+            column = rng.integers(len(sizes))
+            near[0, column] = fresh[0, column]
+            fresh = near
         if poor:
-            self.palette[rng.choice(poor)] = self._attached(self._random_places(1, rng))[0]
+            self.palette[rng.choice(poor)] = self.places_of.legal(fresh)[0]
 
     def _random_places(self, count: int, rng: np.random.Generator) -> Matrix:
         return np.stack([rng.integers(c.count, size=count) for c in self.locations], axis=1)
-
-    def _attached(self, places: Matrix) -> Matrix:
-        """The same with stages at the root that would be computed in one that is inlined."""
-        column = {c.node: n for n, c in enumerate(self.locations)}
-        for n, c in enumerate(self.locations):
-            for value, option in enumerate(c.values):
-                target = column.get(option[0]) if isinstance(option, tuple) else None
-                if target is None or "inline" not in self.locations[target].values:
-                    continue
-                inlined = self.locations[target].values.index("inline")
-                lost = (places[:, n] == value) & (places[:, target] == inlined)
-                places[lost, n] = c.count - 1
-        return places
 
     def places(self, count: int, rng: np.random.Generator) -> Matrix:
         """Places for `count` candidates, drawn from the palette."""
@@ -218,59 +217,6 @@ def _split_stage(sketch: State, factor: Any) -> tuple[int, bool]:
                 return stage.id, relation.parents[0].iter_type == IterVar.CommReduce
     # split before an rfactor: the axes are the new stage's own
     return sketch.order[sketch.rows[factor.row][1]], True
-
-
-def flexible_stages(sketch: State) -> list[tuple[int, tuple[Any, ...]]]:
-    """Stages that no rule has placed, and where they may go: "inline", "root", (stage, loop)."""
-    found: list[tuple[int, tuple[Any, ...]]] = []
-    access = sketch.access
-    for place in reversed(range(len(sketch.order))):
-        stage = sketch.stage_at(place)
-        op = stage.op
-        if not access.is_compute(op) or access.is_output(op) or stage.attach_type != GROUP_ROOT:
-            continue
-        if stage.relations or access.needs_multi_level_tiling(op) or op.num_outputs != 1:
-            continue
-        if stage.id in sketch.packed or not sketch.has_compute_readers(place):
-            continue
-        options: list[Any] = []
-        if not op.reduce_axis:
-            options.append("inline")
-        options += _attach_points(sketch, place)
-        options.append("root")
-        if len(options) > 1:
-            found.append((stage.id, tuple(options)))
-    return found
-
-
-def _attach_points(sketch: State, place: int) -> list[tuple[int, int]]:
-    """Loops of the only reader, and of the stage that one is computed in, outermost first."""
-    readers = sketch.readers(place)
-    if len(readers) != 1:
-        return []
-    reader = sketch.stage_at(readers[0])
-    tiled = bool(reader.relations)
-    points: list[tuple[int, int]] = []
-    nested = reader.attach_type == SCOPE
-    outer = reader.attach_stage
-    if nested and outer is not None:
-        for n, leaf in enumerate(outer.leaf_iter_vars):
-            points.append((outer.id, n))
-            if leaf is reader.attach_ivar:
-                break
-    points_above = tuple(points)
-    reduced = False
-    for n, leaf in enumerate(reader.leaf_iter_vars[:-1]):
-        if leaf.iter_type == IterVar.CommReduce:
-            if not tiled:
-                break
-            reduced = True
-        elif reduced:
-            break
-        if nested and n < len(points_above):
-            continue  # of one iteration inside the stage it is computed in
-        points.append((reader.id, n))
-    return points
 
 
 def is_parallel_root(state: State, stage: Any) -> bool:
