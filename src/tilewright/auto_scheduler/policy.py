@@ -80,6 +80,11 @@ class SketchPolicy:
             if not isinstance(callback, PreloadCustomSketchRule):
                 callback(self)
 
+    @property
+    def search_task(self) -> Any:
+        """The task, by TVM's name."""
+        return self.task
+
     # -- the space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
