@@ -6,6 +6,7 @@ original: Zheng and Chen, "Optimizing mobile deep learning on ARM GPU with TVM",
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -120,18 +121,25 @@ def grid_search(dtype: str, device: Any, store: Path, points: int | None) -> dic
     indices = indices[:points]
     best: tuple[float, Any] = (0.0, None)
     progress = Progress(len(indices), f"grid {dtype}")
-    failed = 0
+    reasons: Counter[str] = Counter()
     with Store(store) as kept, Batches(task, option()) as batches:
         measure = tuners.stored_measure(task, kept, batches)
         for at in range(0, len(indices), BATCH):
             configs = [task.config_space.get(i) for i in indices[at : at + BATCH]]
             for config, result in zip(configs, measure(configs)):
-                failed += not result.ok
+                if not result.ok:
+                    reasons[result.message.strip().splitlines()[0][:120]] += 1
                 if result.ok and FLOP / result.cost > best[0]:
                     best = (FLOP / result.cost, config)
             progress.update(min(at + BATCH, len(indices)), f"best {best[0] / 1e9:.1f} GFLOP/s")
     progress.close(len(indices), f"best {best[0] / 1e9:.1f} GFLOP/s")
-    row = {"dtype": dtype, "points": len(indices), "failed": failed, "searched": best[0] / 1e9}
+    row: dict[str, Any] = {
+        "dtype": dtype,
+        "points": len(indices),
+        "failed": reasons.total(),
+        "reasons": dict(reasons),
+        "searched": best[0] / 1e9,
+    }
     if best[1] is None:
         return row
     config = best[1]

@@ -69,6 +69,7 @@ def _grid(rows: list[dict[str, Any]]) -> list[str]:
             f"search {r['searched']:.2f} GFLOP/s; again on its own {r.get('gflops', 0):.2f} "
             f"GFLOP/s, error {r.get('error', float('nan')):.1e}: {found}."
         )
+        lines += [f"- {n} failed: {why}" for why, n in r.get("reasons", {}).items()]
     return lines
 
 
