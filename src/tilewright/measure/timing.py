@@ -15,6 +15,7 @@ from ..rt.function import Function
 from ..rt.module import Module
 from ..rt.signature import ArgInfo
 from ..rt.timing import stopwatch
+from .cold import ColdConstants, cold_clock
 from .protocol import Message
 from .reference import Problem, Wrong, places, random_array, require_close, text_of
 from .repeats import Best, repetitions
@@ -30,9 +31,10 @@ _TRIES = 2
 class Bench:
     """Runs candidates on random data, which candidates of the same arguments share."""
 
-    __slots__ = ("_arrays", "_problem")
+    __slots__ = ("_arrays", "_cold", "_problem")
 
     def __init__(self) -> None:
+        self._cold = ColdConstants()
         self._arrays: dict[Any, list[Any]] = {}
         self._problem: Problem | None = None
 
@@ -56,8 +58,13 @@ class Bench:
             return {"costs": _fixed(module, function, args, dev, how), "early": False}
         budget = how["repeat"] * how["min_repeat_ms"] * 1e-3
         flush, rest = how["flush_bytes"], how["cooldown_ms"] * 1e-3
-        with stopwatch(function, args, flush) as seconds:
-            costs, slow = repetitions(seconds, budget, best, flush > 0, rest)
+        constants = program.get("constants", ()) if dev.kind == "cpu" and not flush else ()
+        if constants:
+            clock = cold_clock(function, self._cold.copies(args, constants))
+            costs, slow = repetitions(clock, budget, best, False, rest)
+        else:
+            with stopwatch(function, args, flush) as seconds:
+                costs, slow = repetitions(seconds, budget, best, flush > 0, rest)
         return {"costs": costs, "early": slow}
 
     def _arguments(self, function: Function, dev: Device) -> list[Any]:
