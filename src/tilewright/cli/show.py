@@ -178,11 +178,11 @@ def notes(lines: Iterable[str]) -> None:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Shows warnings as a line each, on stderr."""
+    """Shows warnings as a line each, once, on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    notes(f"warning: {w.message}" for w in caught)
+    notes(dict.fromkeys(f"warning: {w.message}" for w in caught))
 
 
 def record_summary(tasks: Sequence[Mapping[str, Any]]) -> None:
