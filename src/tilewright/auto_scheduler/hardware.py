@@ -9,7 +9,7 @@ from ..base.errors import TilewrightError
 from ..rt.threads import num_threads
 from ..target.target import Target
 
-_CPUS = ("llvm", "c")
+CPUS = ("llvm", "c")
 _ANY = 2**31 - 1
 _VECTOR_BYTES = 64
 _GPU_VECTOR_BYTES = 16
@@ -78,7 +78,7 @@ def _checked(name: str, value: Any, default: int) -> int:
 def _defaults(target: Target) -> tuple[int, ...]:
     """The limits of a target, in the order of the fields."""
     kind = target.kind.name
-    if kind in _CPUS:
+    if kind in CPUS:
         cores = int(target.attrs.get("num-cores") or num_threads())
         return (cores, _VECTOR_BYTES, _CACHE_LINE, 0, 0, 0, 0, 0)
     warp = target.thread_warp_size

@@ -15,6 +15,7 @@ import numpy as np
 from ..base.errors import TilewrightError
 from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, evolve, unique
+from .hardware import CPUS
 from .measure import MeasureInput
 from .params import DEFAULTS, checked
 from .population import Candidate, Population, Scorer
@@ -57,9 +58,13 @@ class SketchPolicy:
         self.seed = 0 if seed is None else int(seed)
         self.rng = np.random.default_rng(self.seed)
         self.verbose = verbose
+        if not isinstance(program_cost_model, (CostModel, type(None))):
+            raise TilewrightError(
+                f"program_cost_model is a RandomModel or an XGBModel, got {program_cost_model!r}"
+            )
         self.model: CostModel = program_cost_model or default_model(self.seed)
         self.model.connect(task, self._featurise)
-        self.is_gpu = task.target.kind.name != "llvm"
+        self.is_gpu = task.target.kind.name not in CPUS
         self.is_mali = "mali" in task.target.keys
         self.hardware = task.hardware_params
         self.packs = bool(self.params["pack_operands"])
@@ -77,6 +82,11 @@ class SketchPolicy:
         callbacks = list(init_search_callbacks or ())
         self._custom += [c for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
         for callback in callbacks:  # records are of candidates of all rules
+            if not callable(callback) and not isinstance(callback, PreloadCustomSketchRule):
+                raise TilewrightError(
+                    "init_search_callbacks are PreloadMeasuredStates, PreloadCustomSketchRule or "
+                    f"functions of the policy, got {callback!r}"
+                )
             if not isinstance(callback, PreloadCustomSketchRule):
                 callback(self)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import TilewrightError
 from ..schedule.api import Schedule
 from ..tensor.tensor import Tensor
 from .cost_model import RandomModel
-from .measure import ProgramMeasurer, resolve_builder, resolve_runner
+from .measure import MeasureCallback, ProgramMeasurer, resolve_builder, resolve_runner
 from .policy import SketchPolicy
+from .reachable import require_measurable
 from .state import State
 from .transform import apply_state
 
@@ -27,11 +29,28 @@ def make_policy(task: Any, given: Any, verbose: int, **more: Any) -> Any:
     return given
 
 
+class _LastError(MeasureCallback):
+    """Keeps what went wrong last."""
+
+    text = "there was no candidate"
+
+    def callback(self, policy: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        for result in results:
+            if result.error_no:
+                self.text = str(result.error_msg)
+
+
 def tune(task: Any, options: Any, search_policy: Any = None, **more: Any) -> State | None:
-    """Search for the best schedule of a task; returns the best state."""
-    policy = make_policy(task, search_policy, options.verbose, **more)
+    """Search for the best schedule of a task; returns the best state. TilewrightError where its
+    candidates cannot be measured here, or none of them could be built and run."""
+    if not hasattr(options, "num_measure_trials"):
+        raise TilewrightError(f"tune takes TuningOptions(num_measure_trials=...), got {options!r}")
     builder, runner = resolve_builder(options.builder), resolve_runner(options.runner)
-    callbacks = list(options.measure_callbacks)
+    if options.num_measure_trials:
+        require_measurable(task.target, runner)
+    policy = make_policy(task, search_policy, options.verbose, **more)
+    last = _LastError()
+    callbacks = [*options.measure_callbacks, last]
     with ProgramMeasurer(builder, runner, callbacks, options.verbose) as measurer:
         best: State | None = policy.search(
             options.num_measure_trials,
@@ -41,8 +60,8 @@ def tune(task: Any, options: Any, search_policy: Any = None, **more: Any) -> Sta
         )
     if best is None and options.num_measure_trials:
         raise TilewrightError(
-            f"none of {policy.trials} candidates of {task} could be built and run; their errors "
-            "are in the records (`tilewright records show`)"
+            f"none of {policy.trials} candidates of {task} could be built and run. The last "
+            f"error: {last.text}"
         )
     return best
 

@@ -45,6 +45,12 @@ class TuningOptions:
                 raise TilewrightError(f"TuningOptions: {name} is a whole number, got {value!r}")
         if self.num_measures_per_round < 1:
             raise TilewrightError("TuningOptions: num_measures_per_round is at least 1")
+        stop = self.early_stopping
+        if stop is not None and (isinstance(stop, bool) or not isinstance(stop, int) or stop < 1):
+            raise TilewrightError(
+                "TuningOptions: early_stopping is None or a number of measurements of at least 1, "
+                f"got {stop!r}"
+            )
 
 
 @dataclass(eq=False)
@@ -94,6 +100,11 @@ class SearchTask:
             self.hardware_params = HardwareParams.of(self.target)
         if self.layout_rewrite_option is None:
             self.layout_rewrite_option = LayoutRewriteOption.get_target_default(self.target)
+        if self.layout_rewrite_option not in list(LayoutRewriteOption):
+            raise TilewrightError(
+                f"layout_rewrite_option is one of {', '.join(map(repr, LayoutRewriteOption))}, got "
+                f"{self.layout_rewrite_option!r}"
+            )
         self.layout_rewrite_option = LayoutRewriteOption(self.layout_rewrite_option)
 
     def tune(self, tuning_options: TuningOptions, search_policy: Any = None, **more: Any) -> None:
