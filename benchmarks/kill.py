@@ -77,14 +77,14 @@ def contents(records: str) -> tuple[list[str], list[str], list[str]]:
     return texts, [json.dumps(r.rows) for r in found], [str(w.message) for w in caught]
 
 
-def one_life(records: str, seed: int, seconds: float) -> list[str]:
-    """What a search reported until it was killed, `seconds` after its first measurement (or, where
-    that takes too long, its start)."""
+def one_life(records: str, seed: int, count: int, seconds: float) -> list[str]:
+    """What a search reported until it was killed, `seconds` after its measurement number
+    `count`."""
     command = [sys.executable, "-m", "benchmarks.kill", "--search", records, "--seed", str(seed)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     with child:
         assert child.stdout is not None
-        first = child.stdout.readline()
+        first = b"".join(child.stdout.readline() for _ in range(count))
         time.sleep(seconds)
         child.send_signal(signal.SIGKILL)
         rest = child.stdout.read()
@@ -102,7 +102,9 @@ def report(records: str, kills: int, longest: float, seed: int) -> dict[str, Any
     }  # fmt: skip
     before, _, _ = contents(records)
     for life in range(kills):
-        told = one_life(records, seed + life, rng.uniform(0.0, longest))
+        # in the middle of measuring, or anywhere in what comes after it
+        delay = rng.uniform(0.0, 0.05 if life % 2 else longest)
+        told = one_life(records, seed + life, rng.randint(1, 8), delay)
         after, candidates, torn = contents(records)
         fresh = after[len(before) :]
         row["kills"] += 1
@@ -122,7 +124,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--records", help="default: a store, and lines of JSON, each on its own")
-    parser.add_argument("--seconds", type=float, default=6.0, help="a search lives at most as long")
+    parser.add_argument(
+        "--seconds", type=float, default=6.0, help="a search lives no longer after a measurement"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--search", metavar="FILE", help=argparse.SUPPRESS)
