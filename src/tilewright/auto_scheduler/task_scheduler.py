@@ -10,6 +10,12 @@ from typing import Any, Protocol
 
 from ..base.errors import UsageError
 from .cost_model import CostModel, RandomModel, XGBModel, cost_of
+from .measure import ProgramMeasurer, resolve_runner
+from .policy import SketchPolicy
+from .preload import PreloadMeasuredStates
+from .pretrained import SHIPPED
+from .reachable import require_measurable
+from .records import load_records
 from .scheduler_callbacks import PrintTableInfo, TaskSchedulerCallback
 from .slope import UNKNOWN_COST, Groups, Objective, objective_slopes, similarity_tag, unit_slope
 
@@ -118,6 +124,10 @@ class TaskScheduler:
             self.num_measures_per_round = min(self.num_measures_per_round, trials // fresh)
         params = search_policy_params or {}
         policies = self._policies(tune_option, search_policy, params, adaptive_training)
+        if measurer is None:
+            runner = resolve_runner(tune_option.runner)
+            for task in self.tasks:
+                require_measurable(task.target, runner)
         callbacks = self.callbacks
         if callbacks is None:
             callbacks = [PrintTableInfo()] if tune_option.verbose else []
@@ -263,8 +273,6 @@ class TaskScheduler:
     def _records(self) -> Iterable[tuple[Any, Any]]:
         if not isinstance(self.load_log_file, (str, Path)):
             return self.load_log_file or ()
-        from .records import load_records
-
         found: Iterable[tuple[Any, Any]] = load_records(str(self.load_log_file))
         return found
 
@@ -285,8 +293,6 @@ class TaskScheduler:
             )
         if model_kind == "random":
             return self._sketch_policies(RandomModel(), tune_option.verbose, params)
-        from .pretrained import SHIPPED
-
         model = XGBModel(
             num_warmup_sample=len(self.tasks) * self.num_measures_per_round,
             model_file=self.load_model_file or (SHIPPED if SHIPPED.exists() else None),
@@ -297,9 +303,6 @@ class TaskScheduler:
     def _sketch_policies(
         self, model: CostModel, verbose: int, params: Mapping[str, Any]
     ) -> Sequence[RoundPolicy]:
-        from .policy import SketchPolicy
-        from .preload import PreloadMeasuredStates
-
         begin = []
         if isinstance(self.load_log_file, (str, Path)):
             begin.append(PreloadMeasuredStates(self.load_log_file))
@@ -311,8 +314,6 @@ class TaskScheduler:
 
 def make_measurer(tune_option: Any) -> Any:
     """What builds and times candidates, as the tuning options say; to be closed."""
-    from .measure import ProgramMeasurer
-
     return ProgramMeasurer(
         tune_option.builder,
         tune_option.runner,
