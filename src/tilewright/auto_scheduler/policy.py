@@ -62,9 +62,9 @@ class SketchPolicy:
             raise TilewrightError(
                 f"program_cost_model is a RandomModel or an XGBModel, got {program_cost_model!r}"
             )
-        self.model: CostModel = program_cost_model or default_model(self.seed)
-        self.model.connect(task, self._featurise)
         self.is_gpu = task.target.kind.name not in CPUS
+        self.model: CostModel = program_cost_model or default_model(self.seed, self.is_gpu)
+        self.model.connect(task, self._featurise)
         self.is_mali = "mali" in task.target.keys
         self.hardware = task.hardware_params
         self.packs = bool(self.params["pack_operands"])
