@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..driver.build_module import BACKENDS
 from ..rt.device import device
 from ..target.target import Target
 
@@ -15,10 +16,9 @@ def require_measurable(target: Target, runner: Any = None) -> None:
     """TilewrightError where functions for `target` cannot be built and timed here: it has no
     compiler or no device. `runner`: a LocalRunner, for the number of the device."""
     kind = target.kind.name
-    if kind == "c":
+    if kind not in BACKENDS:
         raise TilewrightError(
-            'functions for the target "c" are source text, which nothing here compiles and times: '
-            'tune for "llvm" and build the schedule that is found for "c"; or '
+            f"candidates for {target} cannot be measured here: there is no code generator for it; "
             f"{_UNMEASURED}"
         )
     timing = getattr(runner, "timing", None)

@@ -66,7 +66,8 @@ def apply_row(state: Any, row: Row) -> Any:
     return result
 
 
-def _axis(state: Any, stage_id: int, loop: int) -> tuple[Any, Any]:
+def leaf(state: Any, stage_id: int, loop: int) -> tuple[Any, Any]:
+    """A stage and one of its leaf loops, by their places."""
     stage = state.stage_at(stage_id)
     leaves = stage.leaf_iter_vars
     if not 0 <= loop < len(leaves):
@@ -91,7 +92,7 @@ def _split_by(stage: Any, axis: Any, sizes: Sequence[Any], inner_to_outer: bool)
 def _split(
     state: Any, stage_id: int, loop: int, extent: int | None, lengths: Any, inner_to_outer: Any
 ) -> list[Any]:
-    stage, axis = _axis(state, stage_id, loop)
+    stage, axis = leaf(state, stage_id, loop)
     number = len(state.rows)
     sizes: list[Any] = []
     for level, length in enumerate(lengths):
@@ -118,7 +119,7 @@ def _product(items: Sequence[Any]) -> Any:
 
 
 def _follow_split(state: Any, stage_id: int, loop: int, source: int, n: int) -> list[Any]:
-    stage, axis = _axis(state, stage_id, loop)
+    stage, axis = leaf(state, stage_id, loop)
     lengths = _lengths_of(state, source)
     if not 1 <= n <= len(lengths):
         raise ScheduleError(f"step {source} has {len(lengths)} lengths: 1 to so many, not {n}")
@@ -135,7 +136,7 @@ def _lengths_of(state: Any, source: int) -> list[Any]:
 def _follow_fused_split(
     state: Any, stage_id: int, loop: int, sources: Any, level: int, by_factor: Any
 ) -> list[Any]:
-    stage, axis = _axis(state, stage_id, loop)
+    stage, axis = leaf(state, stage_id, loop)
     size = _product([_lengths_of(state, s)[level] for s in sources])
     return _split_by(stage, axis, [size], bool(by_factor))
 
@@ -151,12 +152,12 @@ def _reorder(state: Any, stage_id: int, order: Any) -> None:
 
 def _fuse(state: Any, stage_id: int, loops: Any) -> Any:
     stage = state.stage_at(stage_id)
-    axes = [_axis(state, stage_id, loop)[1] for loop in loops]
+    axes = [leaf(state, stage_id, loop)[1] for loop in loops]
     return axes[0] if len(axes) == 1 else stage.fuse(*axes)
 
 
 def _annotate(state: Any, stage_id: int, loop: int, kind: int) -> Any:
-    stage, axis = _axis(state, stage_id, loop)
+    stage, axis = leaf(state, stage_id, loop)
     if kind == UNROLL:
         stage.unroll(axis)
     elif kind == VECTORIZE:
@@ -171,7 +172,7 @@ def _annotate(state: Any, stage_id: int, loop: int, kind: int) -> Any:
 
 
 def _pragma(state: Any, stage_id: int, loop: int, text: str) -> None:
-    stage, axis = _axis(state, stage_id, loop)
+    stage, axis = leaf(state, stage_id, loop)
     key, _, value = text.partition("$")
     if key == UNROLL_PRAGMA:
         stage.pragma(axis, key, int(value))
@@ -181,12 +182,12 @@ def _pragma(state: Any, stage_id: int, loop: int, text: str) -> None:
 
 
 def _storage_align(state: Any, stage_id: int, loop: int, factor: int, offset: int) -> None:
-    stage, axis = _axis(state, stage_id, loop)
+    stage, axis = leaf(state, stage_id, loop)
     stage.storage_align(axis, factor, offset)
 
 
 def _compute_at(state: Any, stage_id: int, target_id: int, loop: int) -> None:
-    target, axis = _axis(state, target_id, loop)
+    target, axis = leaf(state, target_id, loop)
     state.stage_at(stage_id).compute_at(target, axis)
 
 
@@ -217,7 +218,7 @@ def _cache_write(state: Any, stage_id: int, scope: str) -> Any:
 
 
 def _rfactor(state: Any, stage_id: int, loop: int, factor_axis: int) -> Any:
-    stage, axis = _axis(state, stage_id, loop)
+    stage, axis = leaf(state, stage_id, loop)
     made = state.schedule.rfactor(stage.op.output(0), axis, factor_axis)
     first = made[0] if isinstance(made, list) else made
     state.insert(stage_id, state.schedule.find(first))

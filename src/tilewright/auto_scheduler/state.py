@@ -260,8 +260,7 @@ class State:
 
     def extent_of(self, stage_id: int, loop: int) -> int | None:
         """The extent of a loop of a whole stage, where it is constant."""
-        stage = self.stage_at(stage_id)
-        axis = stage.leaf_iter_vars[loop]
+        stage, axis = R.leaf(self, stage_id, loop)
         if axis.dom is not None:
             return const_int(axis.dom.extent)
         roots = {a: a.dom.extent for a in stage.op.root_iter_vars() if a.dom is not None}

@@ -31,7 +31,7 @@ from .prepare import prepare
 from .signature import function_info
 
 _CACHE_VERSION = 1
-_BACKENDS = {
+BACKENDS = {
     "llvm": __name__,
     "cuda": "tilewright.driver.build_device",
     "opencl": "tilewright.driver.build_device",
@@ -88,10 +88,10 @@ def _build_for(
     name: str,
     binds: Mapping[Any, Buffer] | None,
 ) -> Module:
-    if target.kind.name not in _BACKENDS:
+    if target.kind.name not in BACKENDS:
         raise CompileError(
             f"there is no code generator for target {str(target)!r}; build for one of "
-            f"{', '.join(_BACKENDS)}"
+            f"{', '.join(BACKENDS)}"
         )
     with target:
         return build_lowered(lower(inputs, args, name=name, binds=binds), target)
@@ -118,7 +118,7 @@ def build_lowered(module: IRModule, target: Target) -> Module:
     if not module.functions:
         raise CompileError("the module to build has no functions")
     if target.kind.name != "llvm":  # who builds for CPUs only, loads no writers of GPU code
-        built: Module = import_module(_BACKENDS[target.kind.name]).build_device(module, target)
+        built: Module = import_module(BACKENDS[target.kind.name]).build_device(module, target)
         return built
     functions = {key: prepare(func, target) for key, func in module.functions.items()}
     generated = generate(functions, target)

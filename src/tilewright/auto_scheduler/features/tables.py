@@ -145,7 +145,7 @@ class Tables:
         self.groups = _groups(first)
         packed = self.nest.packed
         self.skips_single = [bool(x.path) and x.path[0].stage.id in packed for x in statements]
-        self.strides: Index = place[np.array(self._strides, np.intp).reshape(-1, columns)]
+        self.strides: Index = place[_table(self._strides, len(self._strides), columns)]
         self.spreads: Index = place[self._spreads]
         self.row_statement: Index = np.array(self._row_statement, np.intp)
         ends = np.searchsorted(self.row_statement[1:], np.arange(count + 1)) + 1

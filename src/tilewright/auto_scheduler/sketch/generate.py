@@ -84,4 +84,9 @@ def generate_sketches(policy: Any, rules: tuple[SketchRule, ...]) -> list[State]
             queue.extend(rule.apply(policy, state, stage_id))
             if condition == Condition.APPLY_AND_SKIP_REST:
                 break
+    if not sketches:
+        raise TilewrightError(
+            f"the sketch rules ({', '.join(r.name for r in rules)}) derive no sketch: a rule that "
+            "gives no state and skips the rest ends the walk"
+        )
     return sketches
