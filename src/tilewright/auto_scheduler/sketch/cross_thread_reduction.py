@@ -6,7 +6,7 @@ from typing import Any
 
 from ...loopir.iter import IterVar
 from ...schedule.relations import Split
-from ...schedule.state import GROUP_ROOT, SCOPE
+from ...schedule.state import GROUP_ROOT, SCOPE, StageState
 from ..access import has_cross_thread_reduction
 from ..state import State
 from .rule import Condition, Results, SketchRule, choose
@@ -60,7 +60,7 @@ def _common_root(state: State, stage_id: int) -> int | None:
         return readers[0]
     roots = set()
     for place in readers:
-        stage = state.stage_at(place)
+        stage: StageState = state.stage_at(place)
         while stage.attach_type == SCOPE and stage.attach_stage is not None:
             stage = stage.attach_stage
         roots.add(stage.id)
