@@ -17,7 +17,7 @@ import numpy as np
 import tilewright as tvm
 from tilewright import auto_scheduler, te
 
-TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else 6
 ROWS, INPUTS, OUTPUTS = 256, 256, 512
 SIZE = 2048
 
