@@ -74,7 +74,7 @@ def passes(*functions: Callable[..., Any]) -> None:
 def _entry(name: str, doc: str) -> None:
     """A name and the first sentence of a docstring, in two columns."""
     sentence = re.split(r"(?<=\.)\s", " ".join(doc.split("\n\n")[0].split()))[0]
-    print(textwrap.fill(f"{name:<34}{sentence}", 100, subsequent_indent=" " * 34))
+    print(textwrap.fill(f"{name:<33} {sentence}", 100, subsequent_indent=" " * 34))
 
 
 HELPERS = {"loops": loops, "files": files, "passes": passes}

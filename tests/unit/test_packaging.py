@@ -22,11 +22,10 @@ def command_after(mark: str) -> list[str]:
     return found.group(1).splitlines()
 
 
-def run_python(code: str) -> str:
+def run_python(code: str, folder: Path | None = None) -> str:
     """What a fresh Python prints for ``code``, with warnings as errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -70,12 +69,22 @@ def test_readme_commands_are_one_line_and_make_their_own_environment(mark: str) 
 
 
 def test_the_first_schedule_of_the_readme_runs() -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    program, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     lines = [
         line for line in program.splitlines() if line and not line.startswith(("import", "from"))
     ]
     assert len(lines) <= 15
     assert run_python(program).splitlines()[-1].startswith("True ")
+
+
+def test_the_search_of_the_readme_runs(tmp_path: Path) -> None:
+    first, search = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    imports = [line for line in first.splitlines() if line.startswith(("import", "from"))]
+    assert len([line for line in search.splitlines() if line]) <= 12
+    check = "c = np.zeros((512, 512), 'float32')\nf(c + 1, c + 1, c)\nprint((c == 512).all())"
+    program = "\n".join([*imports, search.replace("trials=8", "trials=2"), check])
+    assert run_python(program, tmp_path).splitlines()[-1] == "True"
+    assert (tmp_path / "matmul.db").is_file()
 
 
 def test_readme_links_lead_somewhere() -> None:
