@@ -18,7 +18,7 @@ from .evolve import Evolution, evolve, unique
 from .hardware import CPUS
 from .measure import MeasureInput
 from .params import DEFAULTS, checked
-from .population import Candidate, Population, Scorer
+from .population import Candidate, Estimate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
 from .sketch.custom import PreloadCustomSketchRule
@@ -181,7 +181,7 @@ class SketchPolicy:
             start.append(unique(np.concatenate([best, rows])))
         return start
 
-    def _evolve(self, start: list[Matrix], keep: int) -> list[Candidate]:
+    def _evolve(self, start: list[Matrix], keep: int, scorer: Any = None) -> list[Candidate]:
         params = self.params
         generations = int(params["evolutionary_search_num_iters"])
         if isinstance(self.model, RandomModel):
@@ -192,7 +192,7 @@ class SketchPolicy:
             mutation_prob=float(params["evolutionary_search_mutation_prob"]),
             unroll=GPU_UNROLL_WEIGHT if self.is_gpu else Evolution.unroll,
         )
-        scorer = Scorer(self.population, self.model)
+        scorer = scorer or Scorer(self.population, self.model)
         spaces = self.population.spaces
         found, _ = evolve(spaces, start, scorer, how, keep, set(self.measured), self.rng)
         canonical = (self.population.canonical(Candidate(k, row)) for k, row, _ in found)
@@ -290,6 +290,9 @@ class SketchPolicy:
         return self.best_state
 
     def best_unmeasured(self) -> State | None:
-        """The program that the model likes best."""
-        found = self._evolve(self._start(), 1)
+        """The program that the model likes best; on GPUs, until something was measured, the one
+        that a rough estimate does."""
+        estimated = self.is_gpu and not getattr(self.model, "trained", False)
+        scorer = Estimate(self.population) if estimated else None
+        found = self._evolve(self._start(), 1, scorer)
         return self.state_of(found[0]) if found else None

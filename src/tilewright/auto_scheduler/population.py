@@ -14,6 +14,7 @@ from .evolve import Scores
 from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
 from .layout import free_layouts
+from .prior_gpu import estimate
 from .skeleton import MAX_TILE, Skeleton, parallel_loops, vectorizable
 from .skeleton_gpu import GpuSkeleton
 from .space import Matrix, Space
@@ -190,3 +191,14 @@ class Scorer:
             return np.asarray(self.model.predict_programs(empty, offsets), np.float64)
         values, offsets = self.population.features(sketch, rows)
         return np.asarray(self.model.predict_programs(values, offsets), np.float64)
+
+
+class Estimate(Scorer):
+    """Scores of candidates for GPUs without any measurement."""
+
+    def __init__(self, population: Population) -> None:
+        super().__init__(population, None)
+
+    def _scores(self, sketch: int, rows: Matrix) -> Scores:
+        space = self.population.spaces[sketch]
+        return estimate(space, rows) if isinstance(space, GpuSpace) else np.zeros(len(rows))

@@ -145,7 +145,7 @@ class Limits:
         ok: Flags = np.ones(len(rows), bool)
         virtual, threads_of = {}, {}
         for t in self.space.bound.tiled:
-            threads, vthreads = self._product(t, THREAD_LEVEL, rows), self._product(t, 0, rows)
+            threads, vthreads = self.product(t, THREAD_LEVEL, rows), self.product(t, 0, rows)
             virtual[t.ident], threads_of[t.ident] = vthreads, threads
             ok &= (threads <= self.most_threads) & (vthreads <= self.most_vthreads)
             if not t.tiny:
@@ -165,7 +165,8 @@ class Limits:
             ok &= (total <= self.local) & (total * threads_of.get(root, 1) <= REGISTER_FILE)
         return ok
 
-    def _product(self, tiled: Tiled, level: int, rows: Matrix) -> Matrix:
+    def product(self, tiled: Tiled, level: int, rows: Matrix) -> Matrix:
+        """The lengths of one level of a kernel's tiles, multiplied."""
         columns = [
             c for row in tiled.rows if (c := self.space.column.get((row, level))) is not None
         ]

@@ -16,6 +16,7 @@ from tilewright.auto_scheduler.bind_threads import bind_threads
 from tilewright.auto_scheduler.evolve import Evolution, evolve, mutated
 from tilewright.auto_scheduler.features.columns import PLACE
 from tilewright.auto_scheduler.population import Candidate, Scorer
+from tilewright.auto_scheduler.prior_gpu import estimate
 from tilewright.auto_scheduler.sketch.generate import GPU_RULES, MALI_RULES
 from tilewright.auto_scheduler.space_gpu import GpuSpace
 from tilewright.base.errors import TilewrightError
@@ -279,3 +280,29 @@ def test_a_device_of_few_threads() -> None:
     )
     found = auto_scheduler.SketchPolicy(task, auto_scheduler.RandomModel(), seed=0, verbose=0)
     assert len(found.sample_initial_population(4)) == 4
+
+
+def test_choice_without_measurements() -> None:
+    """Blocks for a whole device, at least a warp of threads, several elements in registers."""
+    task = auto_scheduler.SearchTask(
+        compute_dag=auto_scheduler.ComputeDAG(C.matmul(1024, 1024, 1024)), target="cuda"
+    )
+    found = auto_scheduler.SketchPolicy(task, seed=0, verbose=0)
+    state = found.best_unmeasured()
+    assert state is not None and not getattr(found.model, "trained", False)
+    (space,) = found.population.spaces
+    row = state.candidate.row[None, :]
+    (tiled,) = space.bound.tiled
+    threads, virtual = (int(space.limits.product(tiled, level, row)[0]) for level in (1, 0))
+    elements = np.prod([row[0, space.column[r, level]] for r in tiled.rows for level in (2, 3)])
+    blocks = 1024 * 1024 // (threads * virtual * int(elements))
+    assert threads >= 32 and virtual * elements >= 4 and blocks >= 64
+
+
+def test_estimates_prefer_more_threads() -> None:
+    found = policy(C.norm(1, 1024))
+    split, whole, serial = (
+        estimate(space, space.sample(20, np.random.default_rng(0))).max()
+        for space in found.population.spaces
+    )
+    assert split > whole > serial
