@@ -32,8 +32,6 @@ DEFAULT = ("schedules", "grid", "tuners")
 
 def chosen_parts(args: argparse.Namespace) -> list[str]:
     found = [p for p in PARTS if args.all or getattr(args, p)]
-    if "tuners" in found and "grid" not in found:
-        found.insert(0, "grid")  # whose measurements they compare
     return found or list(DEFAULT)
 
 
@@ -79,7 +77,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(f"--{part}", action="store_true")
     parser.add_argument("--dtype", choices=tuple(mali_layer.LANES), default="float32")
     parser.add_argument("--points", type=int, help="of the grid; default all")
-    parser.add_argument("--trials", type=int, nargs="+", default=[16, 24, 32, 40, 48, 64])
+    parser.add_argument("--trials", type=int, nargs="+", default=[32])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--store", type=Path, help="keep the grid's measurements in this file")
     parser.add_argument("--models", type=Path, help="folder of the networks' files")
@@ -90,8 +88,6 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", nargs="?", const="-", help="print JSON, or write it to a file")
     parser.add_argument("--report", type=Path, help="write the tables as Markdown")
     args = parser.parse_args(argv)
-    if args.points is not None and args.tuners:
-        parser.error("--tuners compares on the whole grid: leave out --points")
     return args
 
 

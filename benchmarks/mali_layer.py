@@ -89,14 +89,23 @@ def three_schedules(dtype: str, device: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def layer_task(dtype: str, device: Any) -> Any:
-    """The template's task for the layer, on the part of its space that a grid search covers."""
+def layer_task(dtype: str, device: Any, whole: bool = False) -> Any:
+    """The template's task for the layer, on the part of its space that a grid search covers, or on
+    what of the whole needs no minute to compile or to run: no single threads or tiny tiles, no
+    endless unrolling."""
     a = te.placeholder((1, CHANNELS, SIZE, SIZE), dtype, "data")
     b = te.placeholder((FILTERS, CHANNELS, 3, 3), dtype, "kernel")
     args = (a, b, (1, 1), PADDING, True)
     task = autotvm.task.create("conv2d_nchw_spatial_pack.mali", args, fitted(device))
-    task.config_space.multi_filter(_in_grid)
+    task.config_space.multi_filter(_is_sane if whole else _in_grid)
     return task
+
+
+def _is_sane(config: Any) -> bool:
+    (_, z, vc), (_, y, vh), (_, x, vw) = (config[n].size for n in ("tile_co", "tile_oh", "tile_ow"))
+    results = vc * vh * vw
+    unrolled = results * (9 if "unroll" in config["ann_reduce"].anns else 1)
+    return bool(2 <= z * y * x <= 64 and 8 <= results <= 64 and unrolled <= 288)
 
 
 def _in_grid(config: Any) -> bool:
@@ -107,10 +116,10 @@ def _in_grid(config: Any) -> bool:
     return bool(threads and vh <= 2 and vw in (2, 4, 8) and loops)
 
 
-def option() -> Any:
+def option(timeout: float = 60) -> Any:
     """How candidates are measured; the least of the times is what other programs disturb least."""
-    runner = autotvm.LocalRunner(number=1, repeat=2, cooldown_interval=0, timeout=60)
-    return autotvm.measure_option(autotvm.LocalBuilder(timeout=60), runner)
+    runner = autotvm.LocalRunner(number=1, repeat=2, cooldown_interval=0, timeout=timeout)
+    return autotvm.measure_option(autotvm.LocalBuilder(timeout=timeout), runner)
 
 
 def grid_search(dtype: str, device: Any, store: Path, points: int | None) -> dict[str, Any]:
@@ -152,8 +161,9 @@ def grid_search(dtype: str, device: Any, store: Path, points: int | None) -> dic
 
 
 def compare_tuners(dtype: str, device: Any, store: Path, trials: int, seeds: int) -> dict[str, Any]:
-    """Random, genetic and model-based search on the grid's measurements, the same for all."""
-    task = layer_task(dtype, device)
-    with Store(store) as kept, Batches(task, option()) as batches:
+    """Random, genetic and model-based search on the whole space; what one has measured the others
+    find measured."""
+    task = layer_task(dtype, device, whole=True)
+    with Store(store) as kept, Batches(task, option(8)) as batches:
         measure = tuners.stored_measure(task, kept, batches)
         return tuners.compare(f"layer {dtype}", task, measure, trials, seeds)

@@ -74,7 +74,7 @@ def _grid(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _tuners(rows: list[dict[str, Any]]) -> list[str]:
-    lines = ["## Tuners on the measurements of that grid", ""]
+    lines = ["## Tuners on the space of the template", ""]
     for r in rows:
         base = r["random"]["median"]
         body = [

@@ -92,6 +92,7 @@ def search(case: Case, trials: int, records: str) -> None:
     )
     options = auto_scheduler.TuningOptions(
         num_measure_trials=trials - done,
+        num_measures_per_round=max(16, min(64, trials // 8)),
         measure_callbacks=[auto_scheduler.RecordToFile(records)],
         verbose=0,
     )
