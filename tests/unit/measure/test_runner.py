@@ -13,45 +13,13 @@ import pytest
 
 import tilewright as tvm
 from tests.fuzz.tensorize import intrin_for
+from tests.unit.measure.runner_kit import FAST, LLVM, calls, measured, product
 from tilewright import te
 from tilewright.base.errors import TilewrightError
 from tilewright.measure.process import WorkerProcess
 from tilewright.measure.program import construct, describe
 from tilewright.measure.result import MeasureErrorNo as No
-from tilewright.measure.result import Measurement
 from tilewright.measure.runner import Measurer, Timing
-
-LLVM = tvm.target.Target("llvm")
-FAST = {"number": 1, "repeat": 1, "n_parallel": 1, "build_timeout": 60.0, "run_timeout": 60.0}
-
-
-def product(factor: int, n: int = 16) -> dict[str, Any]:
-    A, B = (te.placeholder((n, n), name=x) for x in "AB")
-    k = te.reduce_axis((0, n), "k")
-    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
-    s = te.create_schedule(C.op)
-    _, inner = s[C].split(C.op.axis[1], factor=factor)
-    s[C].unroll(inner)
-    return describe(s, [A, B, C], LLVM)
-
-
-def calls(name: str, dtype: str = "int32", argument: int | None = None) -> dict[str, Any]:
-    """A candidate that calls a function of the C library."""
-    A = te.placeholder((4,), "int32", name="A")
-
-    def element(i: Any) -> Any:
-        given = A[i] if argument is None else tvm.tir.const(argument, "int32")
-        return tvm.tir.call_extern(dtype, name, given)
-
-    B = te.compute((4,), element, name="B")
-    return describe(te.create_schedule(B.op), [A, B], LLVM)
-
-
-def measured(programs: list[dict[str, Any]], **timing: Any) -> list[Measurement]:
-    with Measurer(Timing(**{**FAST, **timing})) as measurer:
-        found = dict(measurer.measure(programs))
-    assert sorted(found) == list(range(len(programs)))
-    return [found[i] for i in range(len(programs))]
 
 
 def test_candidates_travel_as_data_and_run() -> None:
@@ -201,26 +169,6 @@ def test_a_symbolic_shape_cannot_be_measured() -> None:
     assert result.error_no == No.RUNTIME_DEVICE and "constant shapes" in result.message
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "bool", "float64"])
-def test_arguments_of_every_type_can_be_made(dtype: str) -> None:
-    A = te.placeholder((8,), dtype, name="A")
-    B = te.compute((8,), lambda i: A[7 - i], name="B")
-    (result,) = measured([describe(te.create_schedule(B.op), [A, B], LLVM)], check=True)
-    assert result.ok, result.message
-
-
-def test_a_wrong_answer_is_found() -> None:
-    """The loops of one computation pretend to be another's schedule."""
-    A = te.placeholder((8,), name="A")
-    right, wrong = (te.compute((8,), lambda i, c=c: A[i] + c, name="B") for c in (1.0, 2.0))
-    honest = describe(te.create_schedule(right.op), [A, right], LLVM)
-    module = tvm.lower(te.create_schedule(wrong.op), [A, wrong], name="candidate")
-    forged = {**honest, "ir": tvm.ir.save_json(module)}
-    found = measured([honest, forged], check=True)
-    assert found[0].ok and found[1].error_no == No.WRONG_ANSWER
-    assert "B[0] is" in found[1].message and "8 of 8 elements" in found[1].message
-
-
 def test_a_clearly_slower_candidate_is_run_but_once() -> None:
     program = product(2, n=256)
     with Measurer(Timing(**{**FAST, "repeat": 3})) as measurer:
@@ -326,7 +274,7 @@ def test_workers_do_not_outlive_a_killed_search() -> None:
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from test_runner import FAST, Measurer, Timing, calls
+from runner_kit import FAST, Measurer, Timing, calls
 import threading, time
 measurer = Measurer(Timing(**{**FAST, "run_timeout": 600.0}))
 threading.Thread(target=lambda: list(measurer.measure([calls("pause")])), daemon=True).start()
@@ -410,44 +358,6 @@ def test_adaptive_repetitions_stop_for_what_is_slow() -> None:
     assert found[1].early and len(found[1].costs) < len(found[0].costs)
     with pytest.raises(TilewrightError, match="min_repeat_ms above 0"):
         Timing(adaptive=True)
-
-
-def relaid(order: str) -> dict[str, Any]:
-    """A product whose second operand lies in memory otherwise than its tensor says."""
-    A, B = (te.placeholder((8, 12), name=x) for x in "AB")
-    C = te.compute((8, 12), lambda i, j: A[i, j] - 2.0 * B[7 - i, j], name="C")
-    s = te.create_schedule(C.op)
-    maps = {
-        "blocked": lambda i, j: [j // 4, i, j % 4],
-        "swapped": lambda i, j: [j, i],
-        "padded": lambda i, j: [j // 5, i, j % 5],
-    }
-    s[B].transform_layout(maps[order])
-    return describe(s, [A, B, C], LLVM)
-
-
-@pytest.mark.parametrize("order", ["blocked", "swapped", "padded"])
-def test_results_are_checked_where_an_argument_is_laid_out_anew(order: str) -> None:
-    (result,) = measured([relaid(order)], check=True)
-    assert result.ok, result.message
-
-
-def test_results_are_checked_against_the_computation_that_was_rewritten() -> None:
-    """The candidate reads an operand in tiles, the computation it came from does not."""
-    A, B = (te.placeholder((8, 12), name=x) for x in "AB")
-    C = te.compute((8, 12), lambda i, j: A[i, j] - 2.0 * B[7 - i, j], name="C")
-    plain = describe(te.create_schedule(C.op), [A, B, C], LLVM)
-    T = te.placeholder((3, 8, 4), name="B")
-    tiled = te.compute((8, 12), lambda i, j: A[i, j] - 2.0 * T[j // 4, i, j % 4], name="C")
-    program = describe(te.create_schedule(tiled.op), [A, T, tiled], LLVM)
-    data = {"tensors": plain["tensors"], "args": 3}
-    dims = [[1, 3], [~0, 8], [1, 4]]
-    right = {**program, "reference": {**data, "layouts": {"1": [[8, 12], dims]}}}
-    forwards = [[1, 3], [0, 8], [1, 4]]
-    wrong = {**program, "reference": {**data, "layouts": {"1": [[8, 12], forwards]}}}
-    found = measured([right, wrong], check=True)
-    assert found[0].ok, found[0].message
-    assert found[1].error_no == No.WRONG_ANSWER
 
 
 def test_a_run_that_is_abandoned_costs_what_was_built_ahead_nothing() -> None:
