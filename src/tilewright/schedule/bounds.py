@@ -28,7 +28,7 @@ from ..loopir.op import max as max_of
 from ..loopir.visit import free_vars, post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
-from .placement import attach_path, attach_point, is_virtual, runs_on, same_thread
+from .placement import attach_path, attach_point, is_virtual, runs_on, same_thread, threads_around
 from .relations import Values, pass_down_extents, pass_up_values
 from .state import SCAN_UPDATE, StageState
 from .thread_memory import check_private, even_extent, sees_all
@@ -260,9 +260,15 @@ def _relaxed_loops(
     outside = False
     path = [(reader, leaf) for leaf in reversed(reader.leaf_iter_vars)]
     path += list(attach_path(reader))
-    for holder, leaf in path:
+    on_way = {(holder.id, leaf) for holder, leaf in path}
+    # threads that a reduction is shared out among run around stages in its serial loops
+    threads = [t for t in threads_around(reader) if (t[0].id, t[1]) not in on_way]
+    shared = {(holder.id, leaf) for holder, leaf in threads_around(stage)} if threads else set()
+    for n, (holder, leaf) in enumerate([*path, *threads]):
         if point is not None and holder is point[0] and leaf is point[1]:
             outside = True
+        if n >= len(path):
+            outside = (holder.id, leaf) in shared
         mine = b[holder]
         if leaf not in mine.extent:
             continue  # a scan's spatial axis: no loop of its own
@@ -270,7 +276,7 @@ def _relaxed_loops(
             extent = mine.extent[leaf]
             zero = const(0, extent.dtype)
             relaxed[mine.var[leaf]] = IntervalSet.from_range(Range.from_min_extent(zero, extent))
-    if point is not None and not outside:
+    if point is not None and not any(h is point[0] and a is point[1] for h, a in path):
         raise ScheduleError(
             f"Invalid Schedule, cannot find the producer {stage.name} along the loop nest "
             f"specified by compute_at of consumer {reader.name}: {stage.name} is computed at "

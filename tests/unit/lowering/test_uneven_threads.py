@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import te
+from tilewright import te, tir
 from tilewright.base.errors import ScheduleError
 
 
@@ -259,3 +259,24 @@ def test_what_stands_in_both_ways_of_a_branch_is_seen_in_both() -> None:
     expected = np.zeros((3, 5), "float32")
     expected[2], expected[0] = y[0], y[2]
     np.testing.assert_array_equal(run(s, [a, c], x), expected)
+
+
+def test_a_scan_before_threads_that_share_a_reduction_runs_whole() -> None:
+    """S1 stands in a serial loop of a reduction that threads share: what it reads of a stage at the
+    root is what all threads need, not what one does."""
+    a = te.placeholder((2, 2), name="a")
+    state = te.placeholder((2, 2), name="state")
+    init = te.compute((1, 2), lambda _, i: a[0, i], name="init")
+    update = te.compute((2, 2), lambda t, i: tir.max(state[t - 1, i], a[t, i]), name="update")
+    scan = te.scan(init, update, state, [a], name="scan")
+    copy = te.compute((2, 2), lambda i, j: scan[i, j], name="copy")
+    k = te.reduce_axis((0, 2), "k")
+    out = te.compute((2,), lambda i: te.sum(copy[i, k], axis=k), name="out")
+    s = te.create_schedule(out.op)
+    outer, inner = s[out].split(s[out].op.reduce_axis[0], factor=16)
+    s[out].bind(inner, te.thread_axis("threadIdx.x"))
+    s[copy].compute_at(s[out], outer)
+    text = str(tw.lower(s, [a, out], simple_mode=True))
+    before, _, _ = text.partition("launch_thread")
+    assert "threadIdx" not in before.rpartition("\n")[0]
+    assert before.count("for i in range(2)") == 2
