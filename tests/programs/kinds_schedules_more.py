@@ -177,6 +177,7 @@ def test_specialized_condition():
 
 def test_gradient_kinds():
     np.random.seed(0)  # finite differences are wrong across the kink of the Select
+
     def check(out, inputs, rng=(0.5, 1.5)):
         grads = te.gradient(out, inputs, head=None)
         s = te.create_schedule([out.op] + [g.op for g in grads])
