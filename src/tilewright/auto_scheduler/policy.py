@@ -210,8 +210,6 @@ class SketchPolicy:
             if len(chosen) < count and candidate.key not in taken:
                 taken.add(candidate.key)
                 chosen.append(candidate)
-                if len(chosen) == count - explored and explored:
-                    continue
         self.seconds["search"] += time.perf_counter() - begin
         return chosen
 

@@ -91,7 +91,7 @@ class Population:
         if not plans:
             return candidate
         row = candidate.row.copy()
-        extents = leaf_extents(nest, row[None, : len(skeleton.space.sketch.open)])
+        extents = nest.loop_extents(row[None, : len(skeleton.space.sketch.open)])
         for plan in plans:
             wanted = np.array([row[plan.parallel], -1])
             mine = np.repeat(extents[plan.ident][:1], 2, axis=0)
@@ -134,7 +134,7 @@ class Population:
     def _group_features(self, sketch: int, choices: tuple[int, ...], rows: Matrix) -> Array:
         skeleton, nest = self.skeleton(sketch, choices)
         factors = rows[:, : len(skeleton.space.sketch.open)]
-        extents = leaf_extents(nest, factors)
+        extents = nest.loop_extents(factors)
         if isinstance(skeleton, GpuSkeleton):
             return features(nest, skeleton.batch(rows, extents))[0]
         parallel: dict[int, Array] = {}
@@ -159,11 +159,6 @@ class Population:
                 unrolled[plan.ident] = (plan.tile_loops, (tile > 1) & (tile <= MAX_TILE))
         batch = Batch(factors, parallel, vectors, unroll, unrolled)
         return features(nest, batch)[0]
-
-
-def leaf_extents(nest: Nest, factors: Matrix) -> dict[int, Matrix]:
-    """Extents (N, loops) of the leaf loops of each stage."""
-    return nest.loop_extents(factors)
 
 
 class Scorer:

@@ -23,7 +23,7 @@ import numpy as np
 from ..loopir.expr import const_int
 from ..loopir.iter import IterVar
 from ..schedule.bounds import infer_bounds
-from ..schedule.state import GROUP_ROOT
+from ..schedule.state import GROUP_ROOT, INLINE, INLINED_ALREADY
 from . import rows as R
 from .rows import Row, apply_row
 from .space import Matrix, Space, parallel_limit
@@ -68,7 +68,7 @@ class Skeleton:
     def _plan(self, stage: Any) -> StagePlan | None:
         state = self.state
         access = state.access
-        if not access.is_compute(stage.op) or stage.attach_type in (2, 3):
+        if not access.is_compute(stage.op) or stage.attach_type in (INLINE, INLINED_ALREADY):
             return None
         root = stage.attach_type == GROUP_ROOT
         parallel = next((c.column for c in self.space.parallel if c.node == stage.id), -1)
@@ -137,7 +137,11 @@ def lane_rows(state: State) -> list[Row]:
     rows: list[Row] = []
     for place, stage in enumerate(state.live_stages):
         op = stage.op
-        if not state.access.is_compute(op) or stage.attach_type in (2, 3) or stage.relations:
+        if (
+            not state.access.is_compute(op)
+            or stage.attach_type in (INLINE, INLINED_ALREADY)
+            or stage.relations
+        ):
             continue
         if op.reduce_axis or not op.axis or stage.id in state.packed:
             continue

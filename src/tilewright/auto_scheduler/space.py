@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from ..loopir.expr import const_int
 from ..loopir.iter import IterVar
 from ..schedule.state import GROUP_ROOT
 from .places import Places, flexible_stages
@@ -235,8 +234,3 @@ def parallel_limit(state: State, stage: Any) -> int:
         if any(leaf is a for a in inside):
             break
     return count
-
-
-def constant_extents(stage: Any) -> list[int]:
-    """Extents of a stage's own axes, 1 where they are not constant."""
-    return [const_int(a.dom.extent) or 1 for a in stage.op.root_iter_vars()]

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import ScheduleError
-from ..loopir.expr import PrimExpr, Var, const_int
+from ..loopir.expr import PrimExpr, const_int
 from ..loopir.iter import IterVar, Range
 from ..schedule.api import Schedule, create_schedule
 from ..schedule.api import Stage as LiveStage
@@ -22,11 +22,9 @@ from ..schedule.relations import pass_down_extents
 from ..schedule.state import INLINE
 from ..tensor.axes import thread_axis
 from ..tensor.op import Operation, PlaceholderOp
-from ..tensor.tensor import Tensor
 from . import rows as R
 from .access import Access
 from .describe import describe_state, inferred_extents
-from .layout import free_layouts, pack_order
 from .rows import Factor, Row, apply_row
 
 ITER_KINDS = {IterVar.DataPar: "spatial", IterVar.CommReduce: "reduce"}
@@ -113,16 +111,6 @@ class State:
                 row = (*row[:4], sizes, row[5])
             closed.append(row)
         return State.from_rows(self.dag, [*closed, *extra])
-
-    def set_layouts(self) -> list[Tensor]:
-        """Lay inputs of free layout out in the order of their readers' tiles; returns those."""
-        changed = []
-        for stage, reader in free_layouts(self):
-            order = pack_order(reader, stage.op.output(0))
-            if order is not None and stage.layout is None:
-                stage.transform_layout(order.mapping())
-                changed.append(stage.op.output(0))
-        return changed
 
     # -- reading
 
@@ -357,9 +345,4 @@ class State:
         return self.stage_ops[sid + 1]
 
 
-def values_of(state: State, values: Mapping[Var, int]) -> list[int]:
-    """The lengths for `State.close` from values by variable."""
-    return [values[f.var] for f in state.open]
-
-
-__all__ = ["Iterator", "PrimExpr", "StageView", "State", "values_of"]
+__all__ = ["Iterator", "StageView", "State"]

@@ -173,12 +173,8 @@ def _rewritten(
                 new = _reading_packed(op, packed)
             new = replace_inputs(new, table)
         fresh.append(new)
-        if new is not op:
-            for i in range(op.num_outputs):
-                table[op.output(i)] = new.output(i)
-        else:
-            for i in range(op.num_outputs):
-                table[op.output(i)] = op.output(i)
+        for i in range(op.num_outputs):
+            table[op.output(i)] = new.output(i)
     return fresh, table
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 from ..base.errors import TilewrightError
@@ -121,12 +120,7 @@ class Batches:
     def __enter__(self) -> Batches:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._measurer.close()
 
     def measure(self, configs: Sequence[Any]) -> Iterator[tuple[int, Measurement]]:
