@@ -243,14 +243,15 @@ class SketchPolicy:
 
     def _featurise(self, task: Any, states: Sequence[State]) -> tuple[Any, Any]:
         """Features of states of this policy, in their order."""
-        parts = []
-        counts = []
-        for state in states:
-            candidate = state.candidate
-            rows, _ = self.population.features(candidate.sketch, candidate.row[None, :])
-            parts.append(rows)
-            counts.append(len(rows))
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        candidates = [state.candidate for state in states]
+        parts: list[Any] = [None] * len(candidates)
+        for sketch in {c.sketch for c in candidates}:
+            places = [n for n, c in enumerate(candidates) if c.sketch == sketch]
+            rows = np.stack([candidates[n].row for n in places])
+            values, starts = self.population.features(sketch, rows)
+            for n, one in zip(places, np.split(values, starts[1:-1])):
+                parts[n] = one
+        offsets = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
         return np.concatenate(parts), offsets
 
     # -- a whole search
