@@ -6,7 +6,6 @@ import pytest
 from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.searches import COMPUTATIONS, CORES, policy_of, samples
 from tilewright import te
-from tilewright.auto_scheduler import population as P
 from tilewright.auto_scheduler import skeleton as S
 from tilewright.auto_scheduler.population import Candidate
 from tilewright.loopir.iter import IterVar
@@ -70,7 +69,7 @@ def test_lengths_of_loops_as_features_see_them(name):
         choices = policy.population._choices(candidate)
         skeleton, nest = policy.population.skeleton(candidate.sketch, choices)
         count = len(skeleton.space.sketch.open)
-        seen = P.leaf_extents(nest, candidate.row[None, :count])
+        seen = nest.loop_extents(candidate.row[None, :count])
         lengths = [int(v) for v in candidate.row[:count]]
         real = S.leaf_extents(skeleton.space.sketch.close(lengths, skeleton.rows))
         for made in skeleton.plans:
