@@ -11,6 +11,7 @@ simplifier knows divisions rounded down only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from ..arith import Analyzer
@@ -19,6 +20,9 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
+from .bounded import THREAD_KEYS
+
+Fact = tuple[E.Var, Range] | E.PrimExpr  # the values of a variable, or a condition
 
 
 def lower_division(func: S.PrimFunc) -> S.PrimFunc:
@@ -27,15 +31,17 @@ def lower_division(func: S.PrimFunc) -> S.PrimFunc:
 
 
 class _LowerDivision(Rewriter):
-    """`facts` holds what is known at the present place; the analyzer learns it when first asked."""
+    """`facts` holds what is known at the present place; `proofs` learns it when first asked."""
 
     def __init__(self, func: S.PrimFunc) -> None:
-        self.facts: list[tuple[E.Var, Range] | E.PrimExpr] = []
+        self.facts: list[Fact] = []
+        self.proofs = _Proofs(self.facts)
         self.not_negative: dict[E.Var, bool] = {}
         for buffer in func.buffer_map.values():
             for dim in buffer.shape:
                 if isinstance(dim, E.Var):
                     self.not_negative[dim] = True
+                    self.proofs.analyzer.bind(dim, _not_negative(dim))
 
     @handles(E.FloorDiv, E.FloorMod)
     def _divide(self, e: E.FloorDiv | E.FloorMod) -> Any:
@@ -73,58 +79,104 @@ class _LowerDivision(Rewriter):
         return rule is not None and rule(self, e)
 
     def _proves(self, e: Any, least: int) -> bool:
-        if parse(e.dtype).lanes > 1:
-            return False
-        analyzer = Analyzer()
-        for var, flag in self.not_negative.items():
-            if flag:
-                analyzer.bind(var, Range.from_min_extent(E.const(0, var.dtype), _large(var)))
-        conditions = []
-        for fact in self.facts:
-            if isinstance(fact, tuple):
-                analyzer.bind(fact[0], fact[1])
-            else:
-                conditions.append(fact)
-        return _under(analyzer, conditions, E.convert(e) >= least)
+        return parse(e.dtype).lanes == 1 and self.proofs.at_least(e, least)
 
     # -- places
+
+    def _where(self, fact: Fact, body: S.Stmt) -> Any:
+        """A statement rewritten where one more fact is known."""
+        outside = self.not_negative
+        if isinstance(fact, tuple):
+            var, values = fact
+            self.not_negative = {**outside, var: self._syntactic(values.min)}
+        self.facts.append(fact)
+        body = self.stmt(body)
+        self.facts.pop()
+        self.proofs.leave()
+        self.not_negative = outside
+        return body
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         low, extent = self.expr(s.min), self.expr(s.extent)
-        self.facts.append((s.loop_var, Range.from_min_extent(s.min, s.extent)))
-        self.not_negative[s.loop_var] = self._syntactic(s.min)
-        body = self.stmt(s.body)
-        self.facts.pop()
+        body = self._where((s.loop_var, Range.from_min_extent(s.min, s.extent)), s.body)
         if low is s.min and extent is s.extent and body is s.body:
             return s
         return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
 
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key not in THREAD_KEYS:
+            return super()._attr(s)
+        value, var = self.expr(s.value), s.node.var
+        body = self._where((var, Range.from_min_extent(E.const(0, var.dtype), s.value)), s.body)
+        if value is s.value and body is s.body:
+            return s
+        return S.AttrStmt(s.node, s.attr_key, value, body)
+
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:
         value = self.expr(s.value)
-        if parse(s.var.dtype).is_integer and parse(s.var.dtype).lanes == 1:
-            self.not_negative[s.var] = self._syntactic(s.value)
-        body = self.stmt(s.body)
+        t = parse(s.var.dtype)
+        if t.is_integer and t.lanes == 1 and self._syntactic(s.value):
+            body = self._where((s.var, _not_negative(s.var)), s.body)
+        else:
+            body = self.stmt(s.body)
         return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
 
     @handles(S.IfThenElse)
     def _if(self, s: S.IfThenElse) -> Any:
         condition = self.expr(s.condition)
-        self.facts.append(s.condition)
-        then_case = self.stmt(s.then_case)
-        self.facts.pop()
+        then_case = self._where(s.condition, s.then_case)
         else_case = None if s.else_case is None else self.stmt(s.else_case)
         if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
             return s
         return S.IfThenElse(condition, then_case, else_case)
 
 
-def _under(analyzer: Analyzer, conditions: list[Any], goal: Any) -> bool:
-    if not conditions:
-        return bool(analyzer.can_prove(goal))
-    with analyzer.enter_constraint(conditions[0]):
-        return _under(analyzer, conditions[1:], goal)
+class _Proofs:
+    """Answers what follows from `facts`, a stack that others push to and pop from.
+
+    A fact is learned once, when the first question is asked where it holds: most places ask none,
+    and the conditions around those that do are long.
+    """
+
+    def __init__(self, facts: list[Fact]) -> None:
+        self.analyzer = Analyzer()
+        self.facts = facts
+        self.learned: list[Callable[[], Any]] = []  # how to take back each fact learned so far
+        self.answers: dict[tuple[int, int], bool] = {}
+
+    def at_least(self, e: Any, least: int) -> bool:
+        """Whether an integer expression is proved to be `least` or more."""
+        for fact in self.facts[len(self.learned) :]:
+            self._learn(fact)
+        key = (self.analyzer.context.space.uid(e), least)
+        found = self.answers.get(key)
+        if found is None:
+            found = self.answers[key] = self.analyzer.can_prove(E.convert(e) >= least)
+        return found
+
+    def _learn(self, fact: Fact) -> None:
+        self.answers = {}
+        if isinstance(fact, tuple):
+            var, values = fact
+            self.analyzer.bind(var, values)
+            self.learned.append(lambda: self.analyzer.forget(var))
+        else:
+            scope = ExitStack()
+            scope.enter_context(self.analyzer.enter_constraint(fact))
+            self.learned.append(scope.close)
+
+    def leave(self) -> None:
+        """Take back what was learned of a fact that is gone."""
+        if len(self.learned) > len(self.facts):
+            self.answers = {}
+            self.learned.pop()()
+
+
+def _not_negative(var: E.Var) -> Range:
+    return Range.from_min_extent(E.const(0, var.dtype), _large(var))
 
 
 def _large(var: E.Var) -> E.PrimExpr:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tilewright.arith import Analyzer
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import decl_buffer
+from tilewright.loopir.iter import IterVar, Range
 from tilewright.loopir.visit import walk
 from tilewright.lowering.lower_division import lower_division
 
@@ -82,3 +84,54 @@ def test_divisors_that_are_variables() -> None:
     assert "FloorMod" in kinds(value, loop(X, 0, 10))
     both = loop(X, 0, 10)
     assert "FloorMod" not in kinds(value, lambda b: both(S.IfThenElse(Y > 0, b)))
+
+
+def test_threads_start_at_zero() -> None:
+    block = IterVar(Range(0, 10), E.Var("block", "int32"), IterVar.ThreadIndex, "blockIdx.x")
+    value = E.FloorDiv(block.var * 15 + X, E.const(7))
+
+    def launch(body: S.Stmt) -> S.Stmt:
+        return S.AttrStmt(block, "thread_extent", E.const(10), body)
+
+    assert "FloorDiv" not in kinds(value, lambda b: launch(S.For(X, 0, 4, 0, b)))
+    assert "FloorDiv" in kinds(value, lambda b: launch(S.For(X, -20, 4, 0, b)))
+
+
+def test_what_is_known_ends_with_its_place() -> None:
+    """A guard, a loop and a let, each followed by a place where it says nothing."""
+    b = decl_buffer((64,), "int32", "b")
+    p = E.Var("p", "handle")
+
+    def store() -> S.Stmt:
+        return S.BufferStore(b, E.FloorDiv(X, E.const(7)), [E.const(0)])
+
+    for known in (
+        S.IfThenElse(X >= 0, store()),
+        S.For(X, 0, 10, 0, S.IfThenElse(X < 8, store())),
+        S.LetStmt(X, E.FloorMod(Y, E.const(9)), store()),
+    ):
+        body = S.SeqStmt([store(), known, store(), S.IfThenElse(Y > 0, store())])
+        done = lower_division(S.PrimFunc([p, X, Y], body, {p: b})).body
+        left = [type(x).__name__ for x in walk(done) if isinstance(x, (E.FloorDiv, E.Div))]
+        assert left == ["FloorDiv", "Div", "FloorDiv", "FloorDiv"], known
+
+
+def test_conditions_are_learned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each condition around many divisions is learned once, and each question asked once."""
+    entered, asked = [], []
+    enter, prove = Analyzer.enter_constraint, Analyzer.can_prove
+    monkeypatch.setattr(
+        Analyzer, "enter_constraint", lambda a, c: (entered.append(c), enter(a, c))[1]
+    )
+    monkeypatch.setattr(Analyzer, "can_prove", lambda a, c: (asked.append(c), prove(a, c))[1])
+    b = decl_buffer((64,), "int32", "b")
+    stores = [
+        S.BufferStore(b, E.FloorDiv(X + Y + E.const(k % 2), E.const(7)), [E.const(k)])
+        for k in range(20)
+    ]
+    body: S.Stmt = S.SeqStmt(stores)
+    for condition in (X >= 3, Y >= 2, X < 40):
+        body = S.IfThenElse(condition, body)
+    lower_division(S.PrimFunc([X, Y], S.SeqStmt([body, S.IfThenElse(X < 9, S.no_op())]), {}))
+    assert len(entered) == 3  # nothing is asked under the last condition
+    assert len(asked) == 2
