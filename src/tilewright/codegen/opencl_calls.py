@@ -13,13 +13,20 @@ from .c_language import pointed_data
 _ATOMICS = {f"tir.atomic_{op}": op for op in ("add", "sub", "min", "max", "and", "or", "xor")}
 _ATOMICS.update({"tir.atomic_exch": "xchg", "tir.atomic_cas": "cmpxchg"})
 _BASE = ("add", "sub", "xchg", "cmpxchg")
+BARRIER = "barrier"
 
 
 def _sync(p: Any, e: E.Call) -> str:
+    """A barrier, with something behind it that PoCL's compiler has to leave there.
+
+    PoCL 3.1 splits a kernel at its barriers. Where LLVM leaves nothing but a branch behind one (a
+    condition asked before it once more), both its ways begin a part of their own, although they
+    meet again: PoCL then stops the process with "Incoming edges to non-entry block!".
+    """
     scope = getattr(e.args[0], "value", "")
     if scope in ("shared", "shared.dyn", "warp"):
         both = len(e.args) > 1  # orders accesses of the device's memory as well
-        return f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if both else ''})"
+        return f"{p.need(BARRIER)}(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if both else ''})"
     raise p.no_barrier(scope)
 
 

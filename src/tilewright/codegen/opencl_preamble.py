@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ..base.dtype import parse
 from ..base.errors import InternalError
+from .opencl_calls import BARRIER
 from .opencl_stmt import LOOP_END
 from .opencl_types import memory_name, type_name
 
@@ -141,6 +142,14 @@ class _Parts:
             "#define tw_shuffle(x, lane) intel_sub_group_shuffle(x, lane)\n#endif\n"
         )
 
+    def barrier(self, key: str) -> str:
+        """See opencl_calls: nothing that is run, in PoCL's programs for processors."""
+        return (
+            "#if defined(POCL_DEVICE_ADDRESS_BITS) && !defined(__SPIR__) && !defined(__SPIRV__)\n"
+            f'#define {key}(fences) do {{ {key}(fences); __asm__ volatile(""); }} while (0)\n'
+            "#endif\n"
+        )
+
     def loop_end(self, key: str) -> str:
         """See opencl_stmt: a barrier for PoCL, which defines this macro for its compiler."""
         return (
@@ -167,6 +176,7 @@ _MADE: tuple[tuple[str, Callable[[_Parts, str], str]], ...] = (
     ("tw_bits ", _Parts.bits),
     ("tw_atomic_add ", _Parts.atomic),
     ("tw_shuffle", _Parts.shuffles),
+    (BARRIER, _Parts.barrier),
     (LOOP_END, _Parts.loop_end),
     ("import ", _Parts.user),
 )
