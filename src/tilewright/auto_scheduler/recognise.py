@@ -106,9 +106,9 @@ def _read_annotations(skeleton: AnySkeleton, rows: Sequence[Row], candidate: Any
             if row[1] != place:
                 continue
             if row[0] == "PR" and plan.unroll >= 0:
-                step = int(str(row[3]).partition("$")[2] or 0)
-                if step in plan.options:
-                    candidate[plan.unroll] = plan.options.index(step)
+                key, _, step = str(row[3]).partition("$")
+                if key == R.UNROLL_PRAGMA and int(step or 0) in plan.options:
+                    candidate[plan.unroll] = plan.options.index(int(step or 0))
             elif row[0] == "FU":
                 fused = len(row[2])
             elif row[0] == "AN" and row[3] == R.PARALLEL and plan.parallel >= 0:

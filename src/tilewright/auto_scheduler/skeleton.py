@@ -9,7 +9,8 @@ From the lengths of a candidate follow its annotations, by these rules for CPUs:
 - the innermost loop of a stage is vectorised where it is a data loop of 2 to 64 iterations;
 - in a tiled reduction, the data loops behind the last reduction loop are written out in full while
   the tile is small: it then stays in registers;
-- `auto_unroll_max_step` on the outermost loop of each reduction.
+- `auto_unroll_max_step` on the outermost loop of each reduction;
+- `skip_zeros` there too, where a tiled sum reads a padded input.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import numpy as np
 
 from ..loopir.expr import const_int
 from ..loopir.iter import IterVar
+from ..lowering.skip_zeros import PRAGMA as SKIP_ZEROS
+from ..lowering.skip_zeros import zero_unless
 from ..schedule.bounds import infer_bounds
 from ..schedule.state import GROUP_ROOT, INLINE, INLINED_ALREADY
 from . import rows as R
@@ -49,6 +52,7 @@ class StagePlan:
     data_last: bool
     tile_loops: tuple[int, ...]
     heavy: bool
+    padded: bool = False
 
 
 class Skeleton:
@@ -89,6 +93,7 @@ class Skeleton:
             data_last=data_last,
             tile_loops=tuple(range(last_reduce + 1, len(leaves) - int(data_last))) if tiled else (),
             heavy=any(s.attach_stage is stage for s in state.live_stages),
+            padded=tiled and bool(zero_unless(stage.op.body[0].source[0])),
         )
 
     # -- annotations of one candidate
@@ -129,6 +134,8 @@ class Skeleton:
             # last, since a loop that is fused with others leaves its pragmas behind
             step = plan.options[int(row[plan.unroll])]
             made.append(("PR", place, 0, f"{R.UNROLL_PRAGMA}${step}"))
+        if plan.padded:
+            made.append(("PR", place, 0, SKIP_ZEROS))
         return made
 
 

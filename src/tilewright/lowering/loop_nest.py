@@ -38,6 +38,8 @@ from ..schedule.state import StageState
 from ..schedule.thread_memory import idle_threads
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
+from .skip_zeros import PRAGMA as SKIP_ZEROS
+from .skip_zeros import skip_conditions
 from .stage_body import compute_body, extern_body, reader_of
 from .stage_cross_thread import cross_thread_body, reduces_across_threads
 from .stage_guards import stage_guards
@@ -144,6 +146,8 @@ class NestBuilder:
         common, rest = stage.leaf_iter_vars[:split], stage.leaf_iter_vars[split:]
         values = self.values(stage)
         update = compute_body(stage, self.bounds, self.memory, values)
+        for condition in skip_conditions(stage, self.bounds, values):
+            update = IfThenElse(condition, update)
         update = self.guarded(stage, values, update)
         update = self.nest(stage, rest, update)
         if is_ragged(stage):
@@ -300,6 +304,8 @@ class NestBuilder:
             zero = const(0, extent.dtype)
             body = For(var if var is not None else mine.var[leaf], zero, extent, kind, body)
         for key, value in reversed(attr.pragmas):
+            if key == SKIP_ZEROS:  # done by now
+                continue
             body = AttrStmt(leaf, f"pragma_{key}", value, body)
         return body
 
