@@ -31,8 +31,10 @@ from tilewright.auto_scheduler.pretrained import SHIPPED
 
 CHANNELS = (3, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768)
 SIZES = (5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
-MAX_FLOP = 3e8
+IMAGES = (96, 128, 160, 192, 256)
+MAX_FLOP = 2e9
 MIN_FLOP = 2e5
+ROUNDS = 3
 Draw = tuple[Any, tuple[int, ...]]
 
 
@@ -49,7 +51,7 @@ def draws(rng: np.random.Generator) -> Iterator[Draw]:
     while True:
         batch = one((1, 1, 1, 2, 4, 16))
         ci, co, h, w = one(CHANNELS), one(CHANNELS), one(SIZES), one(SIZES)
-        kind = one(tuple(range(12)))
+        kind = one(tuple(range(16)))
         if kind == 0:
             yield workloads.conv1d, (batch, one(SIZES) * 4, ci, co, *window())
         elif kind in (1, 2):
@@ -68,17 +70,19 @@ def draws(rng: np.random.Generator) -> Iterator[Draw]:
             yield workloads.conv2d_transpose, (batch, h // 2, w // 2, ci, co, 4, 2, 1)
         elif kind == 8:
             yield workloads.capsule, (batch, h // 3, w // 3, one((4, 8, 16)), one((8, 16)), 3, 1, 1)
-        elif kind in (9, 10):
+        elif kind in (9, 10, 11):
             n, m, k = (one((32, 48, 64, 96, 128, 192, 256, 384, 512, 768)) for _ in range(3))
             yield workloads.matmul, (one((1, 1, 1, 8)), n, m, k, one((0, 1)))
+        elif kind == 12:
+            yield workloads.norm, (batch, one(SIZES) * 8, one(SIZES) * 8)
+        elif kind == 13:
+            yield workloads.conv_layer, (batch, h, w, ci, co, *window())
+        elif kind == 14:
+            side, k = one(IMAGES), one((3, 5, 7))
+            first = workloads.conv_layer if one((0, 1)) else workloads.conv2d
+            yield first, (1, side, side, 3, co, k, 2, k // 2)
         else:
-            choice = one((0, 1, 2))
-            if choice == 0:
-                yield workloads.norm, (batch, one(SIZES) * 8, one(SIZES) * 8)
-            elif choice == 1:
-                yield workloads.conv_layer, (batch, h, w, ci, co, *window())
-            else:
-                yield workloads.scores, (1, one((32, 64, 96)), one((4, 8, 12)), one((32, 64, 128)))
+            yield workloads.scores, (1, one((32, 64, 96)), one((4, 8, 12)), one((32, 64, 128)))
 
 
 def known() -> set[str]:
@@ -117,7 +121,7 @@ def measure(folder: Path, minutes: float, programs: int, seed: int) -> None:
 
 
 def _measure_one(dag: Any, name: str, file: Path, programs: int, measurer: Any) -> None:
-    """Half of the programs at random, half as a search would choose them."""
+    """The first programs at random or by the last shipped model, the others as a search would."""
     option = auto_scheduler.LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
     task = auto_scheduler.SearchTask(
         compute_dag=dag, target="llvm", layout_rewrite_option=option, desc=name
@@ -126,8 +130,8 @@ def _measure_one(dag: Any, name: str, file: Path, programs: int, measurer: Any) 
     policy = auto_scheduler.SketchPolicy(task, model, verbose=0, params={"eps_greedy": 0.4})
     rows, counts, costs = [], [], []
     start = time.monotonic()
-    for share in (2, 2):
-        inputs, results = policy.continue_search_one_round(programs // share, measurer)
+    for _ in range(ROUNDS):
+        inputs, results = policy.continue_search_one_round(programs // ROUNDS, measurer)
         for item, result in zip(inputs, results):
             values, _ = policy.population.features(
                 item.state.candidate.sketch, item.state.candidate.row[None, :]
