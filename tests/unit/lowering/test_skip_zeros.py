@@ -128,7 +128,9 @@ def test_what_is_zero_and_when():
     i = te.var("i")
     cut = te.if_then_else(te.all(i >= 0, i < 4), x[i], 0.0)
     assert [str(c) for c in zero_unless(cut * 2.0)] == ["i >= 0", "i < 4"]
-    assert [str(c) for c in zero_unless(tir.Select(i < 4, x[i], te.const(0.0, "float32")))] == ["i < 4"]
+    assert [str(c) for c in zero_unless(tir.Select(i < 4, x[i], te.const(0.0, "float32")))] == [
+        "i < 4"
+    ]
     assert zero_unless(cut + x[i]) == []
     assert zero_unless(te.if_then_else(i < 4, x[i], 1.0)) == []
     assert zero_unless(te.if_then_else(i < 4, 0.0, x[i])) == []
