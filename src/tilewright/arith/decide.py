@@ -16,30 +16,46 @@ if TYPE_CHECKING:
     from .context import Context
 
 MAX_VALUES = 64
+MAX_GOALS = 40
 
 
-def condition_holds(ctx: Context, cond: Any, cases: int = 2) -> bool:
-    """Whether a condition is proved, trying at most 2^cases branches of known disjunctions."""
+class Effort:
+    """How many goals a question may still raise: conditions joined by `or`, under disjunctions that
+    are known, raise a number that grows exponentially with that of their parts."""
+
+    __slots__ = ("goals",)
+
+    def __init__(self) -> None:
+        self.goals = MAX_GOALS
+
+
+def condition_holds(ctx: Context, cond: Any, cases: int = 2, effort: Effort | None = None) -> bool:
+    """Whether a condition is proved, trying at most 2^cases branches of known disjunctions and at
+    most MAX_GOALS goals in all."""
+    effort = effort or Effort()
+    if effort.goals <= 0:
+        return False
+    effort.goals -= 1
     e = ctx.simp(cond)
     truth = constant_truth(e)
     if truth is not None:
         return truth
-    if _by_structure(ctx, e, cases):
+    if _by_structure(ctx, e, cases, effort):
         return True
     if cases and ctx.disjunctions:
-        return _by_cases(ctx, e, cases)
+        return _by_cases(ctx, e, cases, effort)
     return False
 
 
-def _by_structure(ctx: Context, e: Any, cases: int) -> bool:
+def _by_structure(ctx: Context, e: Any, cases: int, effort: Effort) -> bool:
     t = type(e)
     if t is E.Call and e.op.name == "tir.likely":
-        return condition_holds(ctx, e.args[0], cases)
+        return condition_holds(ctx, e.args[0], cases, effort)
     if t is E.And:
-        return condition_holds(ctx, e.a, cases) and condition_holds(ctx, e.b, cases)
+        return all(condition_holds(ctx, x, cases, effort) for x in (e.a, e.b))
     if t is E.Or:
         for this, other in ((e.a, e.b), (e.b, e.a)):
-            if _under(ctx, negate(this), other, cases):
+            if _under(ctx, negate(this), other, cases, effort):
                 return True
         return False
     if t in (E.LT, E.LE, E.EQ, E.NE) and e.a.dtype in LINEAR_TYPES:
@@ -84,23 +100,23 @@ def _for_values(ctx: Context, cls: Any, a: Lin, b: Lin, few: list[Any]) -> bool:
     return True
 
 
-def _under(ctx: Context, assumption: Any, e: Any, cases: int) -> bool:
+def _under(ctx: Context, assumption: Any, e: Any, cases: int, effort: Effort) -> bool:
     ctx.push()
     try:
         assume(ctx, ctx.simp(assumption))
-        return condition_holds(ctx, e, cases)
+        return condition_holds(ctx, e, cases, effort)
     except OutOfRange:
         return False
     finally:
         ctx.pop()
 
 
-def _by_cases(ctx: Context, e: Any, cases: int) -> bool:
+def _by_cases(ctx: Context, e: Any, cases: int, effort: Effort) -> bool:
     either: Any = ctx.disjunctions[-1]
     ctx.push()
     try:
         ctx.disjunctions.pop()
         ctx.learned(lambda: ctx.disjunctions.append(either))
-        return _under(ctx, either.a, e, cases - 1) and _under(ctx, either.b, e, cases - 1)
+        return all(_under(ctx, x, e, cases - 1, effort) for x in (either.a, either.b))
     finally:
         ctx.pop()
