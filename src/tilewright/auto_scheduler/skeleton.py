@@ -6,7 +6,7 @@ From the lengths of a candidate follow its annotations, by these rules for CPUs:
 - the outermost loops of each stage at the root are fused and run in parallel: as many as a column
   says, else until there are more than 16 pieces of work for each core; stages of little work stay
   serial;
-- the innermost loop of a stage is vectorised where it is a data loop of 2 to 64 iterations;
+- the innermost loop of a stage is vectorised where it is a data loop of 2 to 256 iterations;
 - in a tiled reduction, the data loops behind the last reduction loop are written out in full while
   the tile is small: it then stays in registers;
 - `auto_unroll_max_step` on the outermost loop of each reduction;
@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from ..loopir.expr import const_int
-from ..loopir.iter import IterVar
+from ..loopir.iter import IterVar, ProducerLoad
+from ..loopir.visit import free_vars, walk
 from ..lowering.skip_zeros import PRAGMA as SKIP_ZEROS
 from ..lowering.skip_zeros import zero_unless
 from ..schedule.bounds import infer_bounds
@@ -34,8 +35,10 @@ from .state import State
 
 PIECES_PER_CORE = 16
 SERIAL_BELOW = 8192
-MAX_LANES = 64
+MAX_LANES = 256
+LONG = 64  # a loop that no rule has tiled is cut for vectors
 LANES = 16
+LINES = 32  # as many elements of each of 16 rows fill the first cache less than half
 MAX_TILE = 64
 
 
@@ -140,7 +143,11 @@ class Skeleton:
 
 
 def lane_rows(state: State) -> list[Row]:
-    """Splits of long innermost loops of stages that no rule has tiled, so that they are vectors."""
+    """Splits of long innermost loops of stages that no rule has tiled, so that they are vectors.
+
+    Where such a stage transposes, the loop along which its input is contiguous is cut too and
+    stands right outside the vector: each cache line of the input then serves whole.
+    """
     rows: list[Row] = []
     for place, stage in enumerate(state.live_stages):
         op = stage.op
@@ -154,12 +161,43 @@ def lane_rows(state: State) -> list[Row]:
             continue
         loop = len(stage.leaf_iter_vars) - 1
         extent = state.extent_of(place, loop)
-        if extent is None or extent <= MAX_LANES:
+        if extent is None or extent <= LONG:
             continue
         lanes = max(d for d in range(1, LANES + 1) if extent % d == 0)
         if lanes > 1:
             rows.append(("SP", place, loop, extent, (lanes,), 1))
+            rows += _transposing_rows(state, place, loop)
     return rows
+
+
+def _transposing_rows(state: State, place: int, last: int) -> list[Row]:
+    """A stage's loop along its input's rows cut and moved inwards; `last` was split already."""
+    stage = state.stage_at(place)
+    loop = contiguous_axis(stage.op)
+    extent = None if loop is None else state.extent_of(place, loop)
+    if loop is None or extent is None or any(s.attach_stage is stage for s in state.live_stages):
+        return []
+    piece = max(d for d in range(1, LINES + 1) if extent % d == 0)
+    if piece == 1:
+        return []
+    if piece == extent:
+        order = [n for n in range(last + 1) if n != loop] + [loop, last + 1]
+        return [("RE", place, tuple(order))]
+    order = [n for n in range(last + 2) if n != loop + 1] + [loop + 1, last + 2]
+    return [("SP", place, loop, extent, (piece,), 1), ("RE", place, tuple(order))]
+
+
+def contiguous_axis(op: Any) -> int | None:
+    """The position of the axis along which an element-wise operation reads a row, where that is not
+    the innermost and no input is read along the innermost."""
+    places = {a.var: n for n, a in enumerate(op.axis)}
+    last = len(op.axis) - 1
+    found: set[int] = set()
+    for e in op.body:
+        for x in walk(e):
+            if isinstance(x, ProducerLoad) and x.indices:
+                found |= {places[v] for v in free_vars(x.indices[-1]) if v in places}
+    return None if last in found or len(found) != 1 else found.pop()
 
 
 def vectorizable(data_last: bool, extent: Any, loops: int) -> Any:

@@ -51,7 +51,7 @@ def test_a_vector_is_not_part_of_the_parallel_loop():
     assert S.parallel_loops(np.array([3]), extents, plan(), CORES).tolist() == [2]
     last = plan(data_last=False)
     assert S.parallel_loops(np.array([3]), extents, last, CORES).tolist() == [3]
-    long = np.array([[4, 4, 100]], np.int64)
+    long = np.array([[4, 4, 300]], np.int64)
     assert S.parallel_loops(np.array([3]), long, plan(), CORES).tolist() == [3]
 
 
@@ -129,8 +129,8 @@ def test_long_rows_of_stages_that_no_rule_tiles_become_vectors():
     (space,) = policy.population.spaces
     text = str(policy.population.close(Candidate(0, space.sample(1, np.random.default_rng(0))[0])))
     assert "vectorize j.1 (0,16)" in text
-    x = te.placeholder((4, 97), name="x")  # a prime: no vector divides it
-    y = te.compute((4, 97), lambda i, j: x[i, j] + 1.0, name="y")
+    x = te.placeholder((4, 293), name="x")  # a prime: no vector divides it
+    y = te.compute((4, 293), lambda i, j: x[i, j] + 1.0, name="y")
     policy = policy_of([x, y])
     (space,) = policy.population.spaces
     text = str(policy.population.close(Candidate(0, space.sample(1, np.random.default_rng(0))[0])))
@@ -155,3 +155,32 @@ def test_one_program_has_one_key(name):
             assert population.close(same).rows == rows
             assert by_rows.setdefault((candidate.sketch, rows), same.key) == same.key
     assert len(set(by_rows.values())) == len(by_rows)
+
+
+def transposed():
+    x = te.placeholder((24, 6, 64), name="x")
+    y = te.compute((6, 64, 128), lambda h, d, r: x[r % 24, h, d] + 1.0, name="y")
+    return [x, y]
+
+
+def test_stages_that_transpose_are_tiled():
+    policy = policy_of(transposed())
+    for candidate in samples(policy, 2):
+        state = policy.population.close(candidate)
+        leaves = state.live_stages[-1].leaf_iter_vars
+        assert leaves[-2].var.name == "d.inner" and leaves[-1].var.name == "r.inner"
+        assert S.leaf_extents(state)[state.live_stages[-1].id][-2:] == [32, 16]
+
+
+def test_which_axis_an_input_is_contiguous_along():
+    x = te.placeholder((8, 8), name="x")
+
+    def op(f):
+        return te.compute((8, 8), f).op
+
+    assert S.contiguous_axis(op(lambda i, j: x[j, i])) == 0
+    assert S.contiguous_axis(op(lambda i, j: x[i, j])) is None
+    assert S.contiguous_axis(op(lambda i, j: x[j, i] + x[i, j])) is None
+    assert S.contiguous_axis(op(lambda i, j: x[j, i] + x[j, 0])) == 0
+    assert S.contiguous_axis(op(lambda i, j: x[j, i + j])) is None
+    assert S.contiguous_axis(op(lambda i, j: te.const(1.0))) is None
