@@ -102,8 +102,7 @@ class _Partitioner(BoundedRewriter):
         axes = {x.node.var: Range(x.value) for x in launches}
         own = [x.node.var for x in launches if x.node.thread_tag.startswith("blockIdx")]
         self.threads = {**known, **{v: r for v, r in axes.items() if v not in own}}
-        names = list(axes)
-        self.blocks = [(v, {i: axes[i] for i in names[names.index(v) + 1 :]}) for v in own]
+        self.blocks = [(v, self._together(v, axes)) for v in own]
         body = self._step(s)
         self.threads, self.blocks = known, blocks
         for x in reversed(launches):
@@ -111,6 +110,13 @@ class _Partitioner(BoundedRewriter):
             self.analyzer.forget(x.node.var)
             body = S.AttrStmt(x.node, x.attr_key, x.value, body)
         return body
+
+    def _together(self, block: E.Var, axes: dict[E.Var, Range]) -> dict[E.Var, Range]:
+        """The axes that go one way at a branch on a block index: those launched within it, and all
+        threads of a block, wherever they are launched, for they share its memory."""
+        names = list(axes)
+        inner = {i: axes[i] for i in names[names.index(block) + 1 :]}
+        return {**{v: r for v, r in self.threads.items() if v not in inner}, **inner}
 
     def _step(self, body: S.Stmt) -> S.Stmt:
         """What is left to do with the body of launches, or of one step of a loop."""

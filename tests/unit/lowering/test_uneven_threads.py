@@ -280,3 +280,26 @@ def test_a_scan_before_threads_that_share_a_reduction_runs_whole() -> None:
     before, _, _ = text.partition("launch_thread")
     assert "threadIdx" not in before.rpartition("\n")[0]
     assert "scan_1[i] = " in before
+
+
+def test_threads_launched_around_their_block() -> None:
+    """Threads of a block stay together at a branch on its index, where they are outermost, too:
+    three of eight fill what all read."""
+    a = te.placeholder((7, 7), name="A")
+    b = te.compute((7, 7), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((7, 7), lambda i, j: b[i, j] * 2.0, name="C")
+    d = te.compute((7, 7), lambda i, j: c[i, j] - 3.0, name="D")
+    s = te.create_schedule(d.op)
+    ty = te.thread_axis((0, 8), "threadIdx.y")
+    _, row = s[d].split(d.op.axis[0], factor=8)
+    columns, _ = s[d].split(d.op.axis[1], factor=6)
+    s[d].bind(row, ty)
+    s[d].bind(columns, te.thread_axis("blockIdx.x"))
+    s[c].compute_at(s[d], columns)
+    s[c].set_scope("shared")
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].set_scope("shared")
+    outer, _ = s[b].split(s[b].fuse(*b.op.axis), factor=2)
+    s[b].bind(s[b].split(outer, factor=8)[1], ty)
+    x = data(7, 7)
+    np.testing.assert_array_equal(run(s, [a, d], x), (x + 1) * 2 - 3)
