@@ -1,7 +1,8 @@
 """Expressions of the loop IR as Python functions of the state, on all lanes at once.
 
 `Code.value(e)` gives a function from State to a value (see simt_state). A part that is the same all
-through a batch of blocks, such as one of thread indices only, is computed once for it.
+through a batch of blocks, such as one of thread indices only, is computed once for it; others are
+kept until their variables change (simt_keep).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.stmt import Stmt
 from . import np_ops
+from .simt_keep import Keeper
 from .simt_report import DIVISION
 from .simt_state import Array, State
 
@@ -38,6 +40,7 @@ class Code:
         self.sites: list[Stmt] = []
         self.same: dict[int, bool] = {}
         self.keep: list[Any] = []  # nodes whose ids are keys of `same`
+        self.keeper = Keeper(self)
         self.undefined: Any = None  # the maker of functions for undefinedness
 
     def slot(self, v: E.Var) -> int:
@@ -75,9 +78,11 @@ class Code:
     def value(self, e: Any) -> Fn:
         """The function that gives the value of `e`."""
         kind = type(e)
-        if kind not in (E.IntImm, E.FloatImm, E.Var, E.SizeVar) and self.invariant(e):
+        if kind in (E.IntImm, E.FloatImm, E.Var, E.SizeVar):
+            return self.raw(e)
+        if self.invariant(e):
             return self._cached(self.raw(e))
-        return self.raw(e)
+        return self.keeper.kept(e, self.raw)
 
     def _cached(self, f: Fn) -> Fn:
         n = self.caches
@@ -118,7 +123,7 @@ class Code:
         """A chain of operations, which may be long, as a loop."""
         chain: list[tuple[Any, Fn]] = []
         whole = e
-        while type(e) in np_ops.BINARY:
+        while type(e) in np_ops.BINARY and (e is whole or not self._kept_part(whole, e)):
             chain.append((self._operation(e), self._child(whole, e.b)))
             e = e.a
         first = self._child(whole, e)
@@ -134,6 +139,9 @@ class Code:
             return v
 
         return run
+
+    def _kept_part(self, whole: Any, e: Any) -> bool:
+        return not self.invariant(whole) and (self.invariant(e) or self.keeper.keeps(e))
 
     def _operation(self, e: Any) -> Callable[[State, Any, Any], Any]:
         kind, t = type(e), parse(e.dtype)
@@ -219,7 +227,7 @@ class Code:
         body = self.value(e.body)
 
         def run(st: State) -> Any:
-            st.env[n] = held(v(st))
+            st.put(n, held(v(st)))
             return body(st)
 
         return run

@@ -131,6 +131,8 @@ class State:
         self.lane_in_warp = self.thread_in % g.warp_size
         self.warp = self.block_in * g.warps + self.thread_in // g.warp_size
         self.env: list[Any] = [None] * slots
+        self.stamps = [0] * slots  # when each variable changed last, counted in changes
+        self.changes = 0
         self.cache: list[Any] = []
         self.memory: dict[Any, Any] = {}
         self.mask: Array | None = None
@@ -150,6 +152,12 @@ class State:
         self.copies: Any = None
         self.in_async = False
         self.samples: Any = None
+
+    def put(self, n: int, value: Any) -> None:
+        """Give a variable a value."""
+        self.env[n] = value
+        self.changes += 1
+        self.stamps[n] = self.changes
 
     def start(self, clock: int, launch: int) -> None:
         """Begin at a time; `launch` is when the kernel began."""

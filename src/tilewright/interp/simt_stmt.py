@@ -138,7 +138,7 @@ class KernelCode(CallCode):
 
         def run(st: State) -> None:
             st.site = site
-            st.env[n] = held(value(st))
+            st.put(n, held(value(st)))
             if st.tainted:
                 st.taint_env[var] = taint(st)
 
@@ -262,23 +262,24 @@ class KernelCode(CallCode):
         low, extent = self.condition(s, s.min), self.condition(s, s.extent)
         n, var = self.slot(s.loop_var), s.loop_var
         number = parse(var.dtype).numpy.type
+        around, self.keeper.inner = self.keeper.inner, var
         body = self.block(s.body)
+        self.keeper.inner = around
 
         def run(st: State) -> None:
             a, e = low(st), extent(st)
             if st.tainted:
                 st.taint_env.pop(var, None)
             if a.ndim == 0 and e.ndim == 0:
-                env = st.env
                 for i in range(int(a), int(a) + int(e)):
-                    env[n] = number(i)
+                    st.put(n, number(i))
                     body(st)
                 return
             old = st.mask
             steps_of = np.broadcast_to(e, (st.lanes,))
             most = int(steps_of.max() if old is None else steps_of[old].max(initial=0))
             for i in range(most):
-                st.env[n] = a + number(i)
+                st.put(n, a + number(i))
                 mask = i < steps_of
                 self.narrow(st, mask if old is None else mask & old, body)
             st.mask = old

@@ -147,7 +147,7 @@ class Undefined:
 
         def run(st: State) -> Any:
             st.taint_env[var] = of_value(st)
-            st.env[n] = value(st)
+            st.put(n, value(st))
             return body(st)
 
         return run
