@@ -106,7 +106,7 @@ def sigmoid(x: Array) -> Array:
 
 def round_half_away(x: Array) -> Array:
     whole = np.trunc(x)
-    return np.copysign(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole), x)
+    return np.asarray(np.copysign(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole), x))
 
 
 _erf: Any = np.frompyfunc(math.erf, 1, 1)
@@ -182,7 +182,7 @@ def _unsigned(x: Array) -> Array:
 def _q_multiply_shift(x: Array, y: Array, q: Array, s: Array) -> Array:
     shift = (q - s).astype(np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), np.int64(0))
-    return ((x.astype(np.int64) * y.astype(np.int64) + half) >> shift).astype(np.int32)
+    return np.asarray(((x.astype(np.int64) * y.astype(np.int64) + half) >> shift).astype(np.int32))
 
 
 INTEGER: dict[str, Callable[..., Any]] = {

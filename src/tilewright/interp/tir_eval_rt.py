@@ -205,7 +205,7 @@ def lanes_in(name: str, dimension: int, index: Any, extent: int, predicate: Any)
 
 def expand(index: Any, lanes: int) -> Array:
     """Indices of the lanes of elements that are vectors themselves."""
-    return (np.atleast_1d(index)[:, None] * lanes + np.arange(lanes)).reshape(-1)
+    return np.asarray((np.atleast_1d(index)[:, None] * lanes + np.arange(lanes)).reshape(-1))
 
 
 def gather(memory: Array, index: Any, predicate: Any, lanes: int) -> Array:
