@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..arith.linear import conjuncts
 from ..loopir import expr as E
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int, is_const
@@ -69,7 +70,7 @@ def zero_unless(e: Any, depth: int = _DEPTH) -> list[E.PrimExpr]:
         return _of_read(e, depth)
     else:
         return []
-    return [*_parts(condition), *zero_unless(value, depth)] if is_const(other, 0) else []
+    return [*conjuncts(condition), *zero_unless(value, depth)] if is_const(other, 0) else []
 
 
 def _of_read(e: ProducerLoad, depth: int) -> list[E.PrimExpr]:
@@ -79,14 +80,6 @@ def _of_read(e: ProducerLoad, depth: int) -> list[E.PrimExpr]:
     table = {a.var: i for a, i in zip(op.axis, e.indices)}
     found = zero_unless(op.body[e.producer.value_index], depth - 1)
     return [substitute(c, table) for c in found]
-
-
-def _parts(condition: Any) -> list[Any]:
-    if type(condition) is E.And:
-        return _parts(condition.a) + _parts(condition.b)
-    if type(condition) is E.Call and condition.op.name in ("tir.all", "tir.likely"):
-        return [p for a in condition.args for p in _parts(a)]
-    return [condition]
 
 
 def _sums(update: Reduce) -> bool:

@@ -50,8 +50,11 @@ def test_integers_wrap() -> None:
     assert compute(lambda x, y: (x & y) | (x ^ 3), 12, 10, dtypes=("int32", "int32")) == 15
     assert compute(op.popcount, -1, dtypes=("int16",)) == 16
     assert compute(op.clz, 1, dtypes=("int32",)) == 31
+
+    def grows(x, y):
+        return op.floordiv(x + y, E.const(2, "int8"))
+
     # wrapped before it is compared or divided, not only when it is stored
-    grows = lambda x, y: op.floordiv(x + y, E.const(2, "int8"))  # noqa: E731
     assert compute(grows, 100, 100, dtypes=("int8", "int8")) == -28
 
 
