@@ -24,9 +24,9 @@ def stage_guards(
     """`likely(...)` conditions on the values of the root axes that are not proved.
 
     First that a value lies in the region that is computed (a tile that does not divide runs over
-    its end), then that it lies in the tensor at all (a region may reach over the edge), last that
-    no part of a reduction is done twice. Axes in `skip` do not run. `leaves` are the values of the
-    loops, where they are not the stage's own.
+    its end) and may be computed (in a step of a scan), then that it lies in the tensor at all (a
+    region may reach over the edge), last that no part of a reduction is done twice. Axes in `skip`
+    do not run. `leaves` are the values of the loops, where they are not the stage's own.
     """
     mine, analyzer = bounds[stage], bounds.analyzer
     trusted = _unpredicated(stage)
@@ -37,11 +37,18 @@ def stage_guards(
             result.append(ops.likely(analyzer.simplify(condition)))
 
     for axis in stage.op.root_iter_vars():
-        if axis not in values or axis in skip or axis in trusted:
+        if axis not in values or axis in skip:
             continue
         value = values[axis]
-        low, extent, dom = mine.min[axis], mine.extent[axis], axis.dom
+        dom = axis.dom
         assert dom is not None
+        if axis in mine.needed:
+            low, extent = mine.needed[axis]
+            need(value >= low)
+        elif axis in trusted:
+            continue
+        else:
+            low, extent = mine.min[axis], mine.extent[axis]
         need(value - low < extent)
         if low is dom.min and extent is dom.extent:
             continue

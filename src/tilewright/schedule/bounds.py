@@ -28,26 +28,34 @@ from ..loopir.op import max as max_of
 from ..loopir.visit import free_vars, post_order_visit
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
-from .placement import attach_path, attach_point, is_virtual, runs_on, same_thread, threads_around
+from .placement import (
+    attach_path,
+    attach_point,
+    in_scan,
+    is_virtual,
+    runs_on,
+    same_thread,
+    threads_around,
+)
 from .relations import Values, pass_down_extents, pass_up_values
 from .state import SCAN_UPDATE, StageState
-from .thread_memory import check_private, even_extent, sees_all
+from .thread_memory import Span, check_private, even_extent, parts_in_scan, sees_all
 
-Path = list[tuple[StageState, IterVar]]
 REDUCTION = IterVar.CommReduce
 Regions = dict[Tensor, list[list[IntervalSet]]]
 
 
 class StageBounds:
-    """Of one stage: `min` of its root axes, `extent` of all axes, the loop variable of each
-    leaf.
+    """Of one stage: `min` of its root axes, `extent` of all axes, the loop variable of each leaf;
+    `needed`, (min, extent) of root axes whose loops run over more than may be computed.
     """
 
-    __slots__ = ("extent", "min", "var")
+    __slots__ = ("extent", "min", "needed", "var")
 
     def __init__(self) -> None:
         self.min: Values = {}
         self.extent: Values = {}
+        self.needed: dict[IterVar, Span] = {}
         self.var: dict[IterVar, Var] = {}
 
     def offset(self, leaf: IterVar) -> PrimExpr:
@@ -149,6 +157,9 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         return
     domains = _root_domains(b, stage, readers)
     mine = b[stage]
+    if stage.layout is not None:
+        mine.needed = parts_in_scan(stage, domains, b.threads)
+        domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}  # stored whole
     roots = {a: even_extent(b, stage, extent) for a, (_, extent) in domains.items()}
     mine.min = {a: low for a, (low, _) in domains.items()}
     mine.extent = pass_down_extents(stage.relations, roots, b.analyzer)
@@ -190,8 +201,8 @@ def _check_order(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
 
 def _root_domains(
     b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]
-) -> dict[IterVar, tuple[PrimExpr, PrimExpr]]:
-    """(min, extent) of each root axis."""
+) -> dict[IterVar, Span]:
+    """(min, extent) of each root axis: what is needed, or more where that does no harm."""
     op = stage.op
     inner = op.axis if isinstance(op, TensorComputeOp) else ()
     axes = dict.fromkeys([*op.root_iter_vars(), *inner])
@@ -201,7 +212,7 @@ def _root_domains(
         if point is not None and stage.attach_spec().attach_type != SCAN_UPDATE:
             raise ScheduleError(f"Output must be attached at root: {stage.name}")
         return result
-    if stage.layout is not None:  # stored whole
+    if stage.layout is not None and not in_scan(stage):
         _check_order(b, stage, readers)
         return result
     regions: Regions = {t: [[] for _ in t.shape] for t in op.outputs}
@@ -317,13 +328,13 @@ def _axis_sets(
     offsets = root_offsets(b, reader)
     result: dict[Var, IntervalSet] = {}
     for axis in reader.op.root_iter_vars():
+        low, extent = mine.needed.get(axis, (mine.min[axis], mine.extent[axis]))
+        whole = _span(b, low, low + (extent - 1), relaxed)
         if axis not in offsets:
-            low, last = mine.min[axis], mine.min[axis] + (mine.extent[axis] - 1)
-            result[axis.var] = _span(b, low, last, relaxed)
+            result[axis.var] = whole
             continue
         taken = eval_set(mine.min[axis] + offsets[axis], relaxed, b.analyzer)
-        low, last = mine.min[axis], mine.min[axis] + (mine.extent[axis] - 1)
-        result[axis.var] = _clip(b, taken, _span(b, low, last, relaxed))
+        result[axis.var] = _clip(b, taken, whole)
     return result
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..base.errors import InternalError, ScheduleError
 from ..loopir.iter import IterVar
+from ..tensor.op import ScanOp
 from .relations import derived_from
 from .state import GROUP_ROOT, INLINED_ALREADY, SCAN_UPDATE, SCOPE, StageState
 
@@ -41,6 +42,11 @@ def attach_path(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:
         for leaf in reversed(parent.leaf_iter_vars[: position + 1]):
             yield parent, leaf
         point = attach_point(parent)
+
+
+def in_scan(stage: StageState) -> bool:
+    """Whether a stage is computed anew in each step of a scan."""
+    return any(isinstance(holder.op, ScanOp) for holder, _ in attach_path(stage))
 
 
 def threads_around(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:

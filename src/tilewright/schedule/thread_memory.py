@@ -1,10 +1,10 @@
-"""What threads of a kernel do to one stage's memory: what its schedule must not say, and what only
-one thread may do.
+"""What threads of a kernel do to one stage's memory: what its schedule must not say, what only one
+thread may do, and what of a stage that is stored whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
@@ -13,9 +13,11 @@ from ..loopir.expr import EQ, PrimExpr, Var, const
 from ..loopir.iter import IterVar
 from ..loopir.visit import free_vars
 from ..tensor.op import ComputeOp
-from .placement import is_virtual, same_thread, storage_scope
+from .placement import in_scan, is_virtual, same_thread, storage_scope
 from .relations import derived_from
 from .state import StageState
+
+Span = tuple[PrimExpr, PrimExpr]  # min and extent
 
 SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
@@ -83,6 +85,21 @@ def even_extent(bounds: Any, stage: StageState, extent: PrimExpr) -> PrimExpr:
         return extent
     simple: PrimExpr = bounds.analyzer.simplify(most)
     return simple
+
+
+def parts_in_scan(
+    stage: StageState, parts: Mapping[IterVar, Span], threads: Container[Var]
+) -> dict[IterVar, Span]:
+    """What may be computed, in a step of a scan, of a stage that is stored whole: of `parts`, what
+    the step needs of each root axis, those that are the same for all threads. The state has no
+    value before its first step, nor yet one for later steps."""
+    if not in_scan(stage):
+        return {}
+    return {
+        axis: part
+        for axis, part in parts.items()
+        if not any(v in threads for end in part for v in free_vars(end))
+    }
 
 
 def idle_threads(
