@@ -24,7 +24,7 @@ from .c_family import bare
 from .c_language import CLanguage, function_of
 from .opencl_calls import OPENCL_CALLS
 from .opencl_preamble import preamble
-from .opencl_stmt import OPENCL_STMTS
+from .opencl_stmt import OPENCL_STMTS, Regions
 from .opencl_types import is_native, mask_name, memory_name, register_bits, struct_text, type_name
 
 _BUILTINS = frozenset((*OPENCL_NAMES.values(), "popcount", "clz", "mad", "native_exp"))
@@ -44,6 +44,7 @@ class OpenCLPrinter(CLanguage):
     def __init__(self, func: PrimFunc, target: Target, needs: dict[str, None]) -> None:
         super().__init__(func, target, needs)
         self.native_half = target.has_fp16
+        self.regions = Regions(func.body)
 
     # -- types and constants
 

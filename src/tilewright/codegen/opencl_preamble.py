@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from ..base.dtype import parse
 from ..base.errors import InternalError
 from .opencl_calls import BARRIER
-from .opencl_stmt import LOOP_END
+from .opencl_stmt import LOOP_END, OWN
 from .opencl_types import memory_name, type_name
 
 _D = "static inline"
+_POCL = "#if defined(POCL_DEVICE_ADDRESS_BITS) && !defined(__SPIR__) && !defined(__SPIRV__)"
 
 
 class _Parts:
@@ -145,7 +146,7 @@ class _Parts:
     def barrier(self, key: str) -> str:
         """See opencl_calls: nothing that is run, in PoCL's programs for processors."""
         return (
-            "#if defined(POCL_DEVICE_ADDRESS_BITS) && !defined(__SPIR__) && !defined(__SPIRV__)\n"
+            f"{_POCL}\n"
             f'#define {key}(fences) do {{ {key}(fences); __asm__ volatile(""); }} while (0)\n'
             "#endif\n"
         )
@@ -156,6 +157,11 @@ class _Parts:
             f"#ifdef POCL_DEVICE_ADDRESS_BITS\n#define {key} barrier(CLK_GLOBAL_MEM_FENCE)\n"
             f"#else\n#define {key}\n#endif\n"
         )
+
+    def own(self, key: str) -> str:
+        """See opencl_stmt: the value itself, which LLVM cannot look into."""
+        value = '__typeof__(x) tw_x = (x); __asm__("" : "+r"(tw_x)); tw_x;'
+        return f"{_POCL}\n#define {key}(x) ({{ {value} }})\n#else\n#define {key}(x) (x)\n#endif\n"
 
     def user(self, key: str) -> str:
         return key[len("import ") :].rstrip() + "\n"
@@ -178,6 +184,7 @@ _MADE: tuple[tuple[str, Callable[[_Parts, str], str]], ...] = (
     ("tw_shuffle", _Parts.shuffles),
     (BARRIER, _Parts.barrier),
     (LOOP_END, _Parts.loop_end),
+    (OWN, _Parts.own),
     ("import ", _Parts.user),
 )
 

@@ -1,4 +1,4 @@
-"""Branches behind barriers, on the device at hand."""
+"""Branches and loops between barriers, on the device at hand."""
 
 from __future__ import annotations
 
@@ -53,3 +53,77 @@ def test_ways_that_meet_again() -> None:
         if (t + 9) >> 1 < 6:
             out[t + THREADS] = x[THREADS - 1 - t] + x[t + THREADS]
     np.testing.assert_array_equal(result.numpy(), out)
+
+
+def launched(fill: Any, size: int, threads: int, extra: Any = ()) -> Any:
+    """What threads leave in `size` places of shared memory. `fill(ib, t, a, shared, *extra)`."""
+
+    def kernel(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        tx = te.thread_axis((0, threads), "threadIdx.x")
+        ib.scope_attr(tx, "thread_extent", threads)
+        a, b = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        shared = ib.allocate("float32", (size,), name="shared", scope="shared")
+        fill(ib, tx.var, a, shared, *extra)
+        ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", "shared"))
+        with ib.for_range(0, size // threads, name="j") as j:
+            b[tx.var * (size // threads) + j] = shared[tx.var * (size // threads) + j]
+        return ib.get()
+
+    a = te.placeholder((INPUTS,), name="A")
+    b = te.extern((size,), [a], kernel, dtype="float32", name="B")
+    args = [a, *extra, b]
+    x = np.arange(INPUTS, dtype="float32") % 13
+    result = tw.nd.array(np.full(size, -1, "float32"), DEV)
+    run = tw.build(te.create_schedule(b.op), args, "opencl")
+    run(tw.nd.array(x, DEV), *[2 for _ in extra], result)
+    return x, result.numpy()
+
+
+INPUTS = 600
+
+
+def rows_of_its_own(ib: Any, t: Any, a: Any, shared: Any) -> None:
+    """One row or two, by thread, of which each keeps what it needs."""
+    own = ib.allocate("float32", (6,), name="own", scope="local")
+    with (
+        ib.for_range(0, (t * 2 % 3 + 1) // 3 + 1, name="row") as row,
+        ib.for_range(0, 3, name="column") as column,
+    ):
+        own[row * 3 + column] = a[t * 2 // 3 * 3 + row * 3 + column]
+    ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", "shared"))
+    with ib.for_range(0, 2, name="i") as i:
+        shared[t * 2 + i] = own[t * 2 % 3 + i]
+
+
+def test_loops_that_run_as_often_as_each_thread_needs() -> None:
+    """PoCL 3.1 gave the memory of a thread that was done to others."""
+    x, out = launched(rows_of_its_own, 6, 3)
+    np.testing.assert_array_equal(out, x[:6])
+
+
+def sums(ib: Any, t: Any, a: Any, shared: Any, n: Any) -> None:
+    """Where blocks agree to, a sum, and one more number for some of the threads."""
+    with ib.for_range(0, 4, name="o") as o:
+        shared[o * 24 + t] = 0.0
+        with ib.if_scope(o + n < 5):
+            total = ib.allocate("float32", (1,), name="total", scope="local")
+            total[0] = 0.0
+            with ib.for_range(0, 6, name="k") as k:
+                total[0] = total[0] + a[(o * 7 + t) % 17 * 31 + k * 5 + o + (o * 7 + t) // 17]
+            shared[o * 24 + t] = total[0]
+            with ib.if_scope(o + (o * 7 + t) // 17 < 1):
+                shared[t] = shared[t] + a[t % 17 * 31 + 30]
+
+
+def test_branches_with_loops_that_more_follows() -> None:
+    """PoCL 3.1 asked the last question with the values of another thread."""
+    x, out = launched(sums, 96, 24, (te.var("n"),))
+    expected = np.zeros(96, "float32")
+    for at in range(72):
+        o, t = divmod(at, 24)
+        row, more = (o * 7 + t) % 17, (o * 7 + t) // 17
+        expected[at] = sum(x[row * 31 + k * 5 + o + more] for k in range(6))
+        if o + more < 1:
+            expected[at] += x[t * 31 + 30]
+    np.testing.assert_array_equal(out, expected)

@@ -1,12 +1,14 @@
-"""Barriers in OpenCL source, and loops around them: what PoCL gets behind both."""
+"""Barriers in OpenCL source, loops and branches around and between them: what PoCL gets."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import tilewright as tw
 from tests.exec.gpu.corpus.matmul import Tiles, tiled
 from tests.exec.gpu.corpus.recurrence import prefix
 from tests.exec.gpu.corpus.transpose import transpose
-from tilewright import te
+from tilewright import te, tir
 
 
 def source(target: str, made: tuple) -> str:
@@ -47,6 +49,47 @@ def test_something_stays_behind_barriers_of_pocl() -> None:
 def test_kernels_without_barriers_need_nothing() -> None:
     assert "#" not in source("opencl", without())
     assert "__asm__" not in source("cuda", transpose(32, 32))
+
+
+def between(extent: Any, condition: Any) -> str:
+    """The source of loops, and of a branch with one, in a kernel with a barrier."""
+
+    def kernel(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        tx, bx = te.thread_axis((0, 8), "threadIdx.x"), te.thread_axis((0, 8), "blockIdx.x")
+        ib.scope_attr(bx, "thread_extent", 8)
+        ib.scope_attr(tx, "thread_extent", 8)
+        b = ib.buffer_ptr(outs[0])
+        at = bx.var * 8 + tx.var
+        with ib.for_range(0, extent(tx.var), name="i"), ib.for_range(0, 3, name="j"):
+            b[at] = b[at] + 1.0
+        ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", "shared"))
+        with ib.if_scope(condition(tx.var, bx.var)), ib.for_range(0, 3, name="k"):
+            b[at] = b[at] * 2.0
+        return ib.get()
+
+    b = te.extern((64,), [], kernel, dtype="float32", name="B")
+    return source("opencl", (te.create_schedule(b.op), [b]))
+
+
+def test_loops_that_threads_run_unequally_often_are_hidden() -> None:
+    text = between(lambda t: t + 1, lambda t, block: t < 4)
+    lines = [x.strip() for x in text.splitlines()]
+    at = lines.index("int times = TW_OWN(((int)get_local_id(0)) + 1);")
+    assert lines[at + 1].startswith("for (int i = 0; i < times;")
+    assert text.count("TW_OWN(") == 3  # the macro, twice
+    assert "__asm__" in text and "#define TW_OWN(x) (x)" in text
+
+
+def test_branches_that_threads_take_alike_are_hidden_where_they_have_loops() -> None:
+    text = between(lambda t: 5, lambda t, block: block < 4)
+    assert "if (TW_OWN(((int)get_group_id(0)) < 4)) {" in text
+    assert text.count("TW_OWN(") == 3
+
+
+def test_nothing_is_hidden_that_pocl_sees() -> None:
+    assert "TW_OWN" not in between(lambda t: 5, lambda t, block: t < 4)
+    assert "TW_OWN" not in source("opencl", tiled(Tiles()))
 
 
 def without() -> tuple:
