@@ -39,7 +39,14 @@ from .placement import (
 )
 from .relations import Values, pass_down_extents, pass_up_values
 from .state import SCAN_UPDATE, StageState
-from .thread_memory import Span, check_private, even_extent, parts_in_scan, sees_all
+from .thread_memory import (
+    Span,
+    check_private,
+    even_extent,
+    given_extent,
+    parts_in_scan,
+    sees_all,
+)
 
 REDUCTION = IterVar.CommReduce
 Regions = dict[Tensor, list[list[IntervalSet]]]
@@ -168,21 +175,8 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         if thread is not None and is_const(mine.extent[leaf], 0) and leaf.iter_type == REDUCTION:
             mine.extent[leaf] = const(1, mine.extent[leaf].dtype)  # the identity is stored by one
         if thread is not None and thread.dom is not None:
-            mine.extent[leaf] = _thread_extent(b, stage, leaf, thread, mine.extent[leaf])
+            mine.extent[leaf] = given_extent(b, stage, leaf, thread)
         b.bind(mine.var[leaf], mine.extent[leaf])
-
-
-def _thread_extent(
-    b: Bounds, stage: StageState, leaf: IterVar, thread: IterVar, needed: PrimExpr
-) -> PrimExpr:
-    assert thread.dom is not None
-    given: PrimExpr = thread.dom.extent
-    if b.analyzer.can_prove(needed > given):
-        raise ScheduleError(
-            f"bind on stage {stage.name}: axis {leaf.var.name} has extent {needed}, "
-            f"more than the {given} threads of {thread.thread_tag}"
-        )
-    return given
 
 
 def _gather_fixed(b: Bounds, stage: StageState) -> None:

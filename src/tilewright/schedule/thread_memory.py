@@ -69,6 +69,25 @@ def _unlike(stage: StageState, leaf: IterVar, thread: IterVar) -> ScheduleError:
     )
 
 
+def given_extent(bounds: Any, stage: StageState, leaf: IterVar, thread: IterVar) -> PrimExpr:
+    """How many threads an axis with a domain has; ScheduleError where the leaf bound to it is not
+    proved to have at most as many steps, since the others would be left out."""
+    assert thread.dom is not None
+    needed: PrimExpr = bounds[stage].extent[leaf]
+    given: PrimExpr = thread.dom.extent
+    if bounds.analyzer.can_prove(needed <= given):
+        return given
+    name, tag = leaf.var.name, thread.thread_tag
+    has = f"bind on stage {stage.name}: axis {name} has extent {needed}"
+    if bounds.analyzer.can_prove(needed > given):
+        raise ScheduleError(f"{has}, more than the {given} threads of {tag}")
+    raise ScheduleError(
+        f"{has}, and cannot prove that {tag} with extent {given} has as many threads; split the "
+        f"axis by factor={given} and bind the inner part, or let the extent of the thread axis "
+        f'follow from the loop: te.thread_axis("{tag}")'
+    )
+
+
 def even_extent(bounds: Any, stage: StageState, extent: PrimExpr) -> PrimExpr:
     """The extent of an axis, or the most that any thread needs: inside of the loops of a stage may
     be others that threads fill together, so that all of them must run the same steps. What is
