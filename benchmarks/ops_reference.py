@@ -87,8 +87,12 @@ class Conv:
         return np.ascontiguousarray(self.restore(y, shape))
 
     def _by_position(self, weight: Array) -> Array:
-        """(step, step, tap, tap, in, out) as (kernel, kernel, in, out)."""
-        s, _, taps = weight.shape[:3]
+        """(step, step, tap, tap, in, out), or (in, their product), as (kernel, kernel, in, out)."""
+        s = self.stride
+        taps = (s + 2 * self.padding) // s
+        if weight.ndim == 2:
+            columns = weight.reshape(len(weight), s, s, taps, taps, -1)
+            weight = np.moveaxis(columns, 0, 4)
         position = np.arange(s * taps)
         step, tap = (position - self.padding) % s, position // s
         rows, columns = np.ix_(position, position)

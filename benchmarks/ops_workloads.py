@@ -14,6 +14,7 @@ from typing import Any
 from tilewright import te, topi
 
 CAPSULE = 4
+FEW_CHANNELS = 8  # half a vector of 16 would be idle
 
 
 def out_size(size: int, k: int, s: int, p: int, dilation: int = 1) -> int:
@@ -128,22 +129,25 @@ def conv2d_transpose(N: int, H: int, W: int, CI: int, CO: int, k: int, s: int, p
     y is the image of s H rows and s W columns, the position within a step of s as a dimension of
     its own: the memory is the same. Row h s + a of it takes only the rows (a + p) mod s + s t of
     the kernel, each from one row of x; weight[a, b, t, u] is the kernel's element for these. So
-    nothing is computed on the zeros of a dilated input. ValueError unless k - s is 2 p and k a
-    multiple of s, which makes the image that large.
+    nothing is computed on the zeros of a dilated input. With fewer channels out than lanes in a
+    vector it is `_products_first`. ValueError unless k - s is 2 p and k a multiple of s, which
+    makes the image that large.
     """
     if k % s or k - s != 2 * p:
         raise ValueError(f"a kernel of {k} with stride {s} and padding {p} has no {s}-fold image")
     taps = k // s
     x = te.placeholder((N, H, W, CI), name="x")
+
+    def first(step: Any) -> Any:
+        return step if (s, p) == (2, 1) else (step + p) // s
+
+    if CO < FEW_CHANNELS:
+        return _products_first(x, CO, s, taps, first)
     weight = te.placeholder((s, s, taps, taps, CI, CO), name="weight")
     border = taps - 1
     padded = _pad(x, 0, border, border, 0)
     rh, rw = te.reduce_axis((0, taps), "rh"), te.reduce_axis((0, taps), "rw")
     rc = te.reduce_axis((0, CI), "rc")
-
-    def first(step: Any) -> Any:
-        return step if (s, p) == (2, 1) else (step + p) // s
-
     y = te.compute(
         (N, H, s, W, s, CO),
         lambda n, h, a, w, b, co: te.sum(
@@ -154,6 +158,34 @@ def conv2d_transpose(N: int, H: int, W: int, CI: int, CO: int, k: int, s: int, p
         name="conv2d_transpose",
         attrs=_free(weight),
     )
+    return [x, weight, y]
+
+
+def _products_first(x: Any, CO: int, s: int, taps: int, first: Any) -> list[Any]:
+    """T2D by one product of x with all of the kernel, whose elements are then added up where they
+    fall: vectors run along the kernel's elements too, of which channels are too few.
+
+    weight is (CI, s s taps taps CO), its columns in the order of the other form's dimensions.
+    """
+    N, H, W, CI = map(int, x.shape)
+    weight = te.placeholder((CI, s * s * taps * taps * CO), name="weight")
+    rc = te.reduce_axis((0, CI), "rc")
+    product = te.compute(
+        (N, H, W, int(weight.shape[1])),
+        lambda n, h, w, e: te.sum(x[n, h, w, rc] * weight[rc, e], axis=rc),
+        name="product",
+        attrs=_free(weight),
+    )
+    rh, rw = te.reduce_axis((0, taps), "rh"), te.reduce_axis((0, taps), "rw")
+
+    def element(n: Any, h: Any, a: Any, w: Any, b: Any, co: Any) -> Any:
+        row, column = h + first(a) - rh, w + first(b) - rw
+        place = (((a * s + b) * taps + rh) * taps + rw) * CO + co
+        inside = te.all(row >= 0, row < H, column >= 0, column < W)
+        part = te.if_then_else(inside, product[n, row, column, place], 0.0)
+        return te.sum(part, axis=[rh, rw])
+
+    y = te.compute((N, H, s, W, s, CO), element, name="conv2d_transpose")
     return [x, weight, y]
 
 

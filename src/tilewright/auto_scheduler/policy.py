@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.errors import TilewrightError
 from .cost_model import CostModel, RandomModel, cost_of
-from .evolve import Evolution, evolve, unique
+from .evolve import Evolution, Scores, evolve, unique
 from .hardware import CPUS
 from .measure import MeasureInput
 from .params import DEFAULTS, checked
@@ -32,6 +32,7 @@ MIN_PALETTE, MAX_SKELETONS = 4, 96
 CPU_UNROLL = (0, 16, 64, 512)
 GPU_UNROLL = (0, 16, 64, 512, 1024)
 GPU_UNROLL_WEIGHT = 0.10
+EVENLY, SHARPNESS = 0.5, 4.0
 
 
 class SketchPolicy:
@@ -172,14 +173,32 @@ class SketchPolicy:
         good = [(k, v) for k, v in good if np.isfinite(v)]
         start = []
         spaces = self.population.spaces
-        shares = self.rng.multinomial(size - len(good), np.full(len(spaces), 1.0 / len(spaces)))
+        promise = self._promise()
+        shares = self.rng.multinomial(size - len(good), promise)
+        fresh = self.rng.multinomial(len(spaces), promise)
         for k, (space, n) in enumerate(zip(spaces, shares)):
             old = [np.frombuffer(b, np.int64) for (s, b), _ in good if s == k]
             best = np.array(old, np.int64).reshape(len(old), space.width)
-            space.renew_palette(best, self.rng)
+            space.renew_palette(best, max(int(fresh[k]), 1), self.rng)
             rows = space.sample(int(n), self.rng)
             start.append(unique(np.concatenate([best, rows])))
         return start
+
+    def _promise(self) -> Scores:
+        """The share of a round that each sketch gets: evenly at first, then half of it by the best
+        that was measured of each (as an average one where nothing was)."""
+        count = len(self.population.spaces)
+        best = np.full(count, np.inf)
+        for (k, _), cost in self.measured.items():
+            best[k] = min(best[k], cost)
+        even = np.full(count, 1.0 / count)
+        seen = np.isfinite(best)
+        if not seen.any():
+            return even
+        speed = np.where(seen, (best.min() / best) ** SHARPNESS, 0.0)
+        speed[~seen] = speed[seen].mean()
+        shares: Scores = EVENLY * even + (1 - EVENLY) * speed / speed.sum()
+        return shares
 
     def _evolve(self, start: list[Matrix], keep: int, scorer: Any = None) -> list[Candidate]:
         params = self.params

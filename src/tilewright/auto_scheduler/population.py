@@ -15,7 +15,7 @@ from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
 from .layout import free_layouts
 from .prior_gpu import estimate
-from .skeleton import MAX_TILE, Skeleton, parallel_loops, vectorizable
+from .skeleton import Skeleton, parallel_loops, unrolled_loops, vectorizable
 from .skeleton_gpu import GpuSkeleton
 from .space import Matrix, Space
 from .space_gpu import GpuSpace
@@ -155,8 +155,7 @@ class Population:
                 steps = np.array(plan.options, np.int64)
                 unroll[plan.ident] = steps[rows[:, plan.unroll]]
             if plan.tile_loops:
-                tile = mine[:, list(plan.tile_loops)].prod(axis=1)
-                unrolled[plan.ident] = (plan.tile_loops, (tile > 1) & (tile <= MAX_TILE))
+                unrolled[plan.ident] = unrolled_loops(plan, mine)
         batch = Batch(factors, parallel, vectors, unroll, unrolled)
         return features(nest, batch)[0]
 

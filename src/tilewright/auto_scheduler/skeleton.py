@@ -10,7 +10,9 @@ From the lengths of a candidate follow its annotations, by these rules for CPUs:
 - in a tiled reduction, the data loops behind the last reduction loop are written out in full while
   the tile is small: it then stays in registers;
 - `auto_unroll_max_step` on the outermost loop of each reduction;
-- `skip_zeros` there too, where a tiled sum reads a padded input.
+- `skip_zeros` there too, where a tiled sum reads a padded input; where a whole row of the result is
+  in the tile, the loop along the kernel's row is written out, so that each element of the tile has
+  the steps of its own.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ..loopir.visit import free_vars, walk
 from ..lowering.skip_zeros import PRAGMA as SKIP_ZEROS
 from ..lowering.skip_zeros import zero_unless
 from ..schedule.bounds import infer_bounds
+from ..schedule.relations import Split
 from ..schedule.state import GROUP_ROOT, INLINE, INLINED_ALREADY
 from . import rows as R
 from .rows import Row, apply_row
@@ -40,6 +43,10 @@ LONG = 64  # a loop that no rule has tiled is cut for vectors
 LANES = 16
 LINES = 32  # as many elements of each of 16 rows fill the first cache less than half
 MAX_TILE = 64
+MAX_STEPS = 256  # of a tile, written out for each position in the kernel
+
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class StagePlan:
     tile_loops: tuple[int, ...]
     heavy: bool
     padded: bool = False
+    borders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
 
 
 class Skeleton:
@@ -86,6 +94,7 @@ class Skeleton:
         )
         data_last = bool(leaves) and leaves[-1].iter_type == IterVar.DataPar
         tiled = bool(stage.op.reduce_axis) and bool(stage.relations)
+        conditions = zero_unless(stage.op.body[0].source[0]) if tiled else []
         return StagePlan(
             ident=stage.id,
             root=root,
@@ -96,7 +105,8 @@ class Skeleton:
             data_last=data_last,
             tile_loops=tuple(range(last_reduce + 1, len(leaves) - int(data_last))) if tiled else (),
             heavy=any(s.attach_stage is stage for s in state.live_stages),
-            padded=tiled and bool(zero_unless(stage.op.body[0].source[0])),
+            padded=bool(conditions),
+            borders=border_loops(stage, conditions),
         )
 
     # -- annotations of one candidate
@@ -121,10 +131,9 @@ class Skeleton:
         made: list[Row] = []
         if count and vectorizable(plan.data_last, np.array(extents[-1]), count):
             made.append(("AN", place, count - 1, R.VECTORIZE))
-        inner = plan.tile_loops
-        tile = int(np.prod([extents[n] for n in inner])) if inner else 1
-        if 1 < tile <= MAX_TILE:
-            made += [("AN", place, n, R.UNROLL) for n in inner if extents[n] > 1]
+        for n, flags in zip(*unrolled_loops(plan, np.array([extents], np.int64))):
+            if flags[0] and extents[n] > 1:
+                made.append(("AN", place, n, R.UNROLL))
         if plan.root:
             wanted = int(row[plan.parallel]) if plan.parallel >= 0 else -1
             arrays = np.array(extents, np.int64)[None, :]
@@ -140,6 +149,50 @@ class Skeleton:
         if plan.padded:
             made.append(("PR", place, 0, SKIP_ZEROS))
         return made
+
+
+def border_loops(
+    stage: Any, conditions: Sequence[Any]
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """For each data axis that a condition of padding ties to one reduction axis: the positions of
+    the leaf loops of the two."""
+    axis_of = {a: a for a in (*stage.op.axis, *stage.op.reduce_axis)}
+    for relation in stage.relations:
+        if isinstance(relation, Split) and relation.parent in axis_of:
+            axis_of[relation.outer] = axis_of[relation.inner] = axis_of[relation.parent]
+    loops: dict[Any, list[int]] = {}
+    for n, leaf in enumerate(stage.leaf_iter_vars):
+        if leaf in axis_of:
+            loops.setdefault(axis_of[leaf].var, []).append(n)
+    reduces = {a.var for a in stage.op.reduce_axis}
+    pairs: dict[Any, None] = {}
+    for condition in conditions:
+        used = set(free_vars(condition))
+        data, kernel = used - reduces, used & reduces
+        if len(data) == 1 and len(kernel) == 1 and used <= loops.keys():
+            pairs[data.pop(), kernel.pop()] = None
+    return tuple((tuple(loops[d]), tuple(loops[k])) for d, k in pairs)
+
+
+def unrolled_loops(plan: StagePlan, extents: Matrix) -> tuple[tuple[int, ...], Flags]:
+    """Which loops of a tiled reduction are written out: their places, and for each of them whether
+    it is in each candidate (P, N). extents: (N, loops).
+
+    The tile, where it is small, and with it the loops along a padded kernel whose axis of the
+    result is whole in the tile, while that makes at most MAX_STEPS steps.
+    """
+    inner = plan.tile_loops
+    steps = extents[:, list(inner)].prod(axis=1)
+    small = (steps > 1) & (steps <= MAX_TILE)
+    places, flags = list(inner), [small] * len(inner)
+    for data, kernel in reversed(plan.borders):
+        outer = [n for n in data if n not in inner]
+        more = extents[:, list(kernel)].prod(axis=1)
+        able = small & (extents[:, outer] == 1).all(axis=1) & (steps * more <= MAX_STEPS)
+        steps = np.where(able, steps * more, steps)
+        places += kernel
+        flags += [able] * len(kernel)
+    return tuple(places), np.array(flags, bool).reshape(len(places), len(extents))
 
 
 def lane_rows(state: State) -> list[Row]:

@@ -133,23 +133,27 @@ class Space:
             found[-1] = [n - 1 for n in sizes]
         self.palette = np.unique(self.places_of.legal(found.astype(np.int64)), axis=0)
 
-    def renew_palette(self, good: Matrix, rng: np.random.Generator) -> None:
-        """Put another combination in the place of one that none of the `good` candidates has: at
-        random, or one of theirs with one stage elsewhere."""
+    def renew_palette(self, good: Matrix, count: int, rng: np.random.Generator) -> None:
+        """Put `count` other combinations in the place of those that none of the `good` candidates
+        has: at random, or one of theirs with one stage elsewhere."""
         sizes = [c.count for c in self.locations]
         if not sizes or np.prod(sizes, dtype=np.float64) <= len(self.palette):
             return
         own = good[:, [c.column for c in self.locations]]
         kept = {r.tobytes() for r in own[: len(self.palette) // 2]}
         poor = [n for n, r in enumerate(self.palette) if r.tobytes() not in kept]
-        fresh = self._random_places(1, rng)
-        if len(own) and rng.random() < FROM_GOOD:
-            near = own[rng.integers(min(len(own), 4))][None, :].copy()
-            column = rng.integers(len(sizes))
-            near[0, column] = fresh[0, column]
-            fresh = near
-        if poor:
-            self.palette[rng.choice(poor)] = self.places_of.legal(fresh)[0]
+        for _ in range(count):
+            fresh = self._random_places(1, rng)
+            if len(own) and rng.random() < FROM_GOOD:
+                near = own[rng.integers(min(len(own), 4))][None, :].copy()
+                column = rng.integers(len(sizes))
+                near[0, column] = fresh[0, column]
+                fresh = near
+            fresh = self.places_of.legal(fresh)
+            if poor:
+                self.palette[poor.pop(rng.integers(len(poor)))] = fresh[0]
+            elif len(self.palette) < PALETTE:
+                self.palette = np.concatenate([self.palette, fresh])
 
     def _random_places(self, count: int, rng: np.random.Generator) -> Matrix:
         return np.stack([rng.integers(c.count, size=count) for c in self.locations], axis=1)

@@ -6,7 +6,8 @@ a sum guards its update by those parts of `inside` that a whole innermost loop s
 hoist_conditions takes the test out of that loop: a 3x3 convolution of a 7x7 image does 18 % less
 work when both directions can be cut. Parts that change within the innermost loop, or from one
 element of the register tile to the next, are left alone: a test for every element costs more than
-it saves.
+it saves. Only where all that a part depends on is unrolled is there no test: the steps of the
+elements that it does not hold for are not written.
 
 The sum is the same but where a skipped factor is infinite or NaN: zero times that is NaN, and the
 pragma says that it need not be. oneDNN's direct convolutions skip the same steps.
@@ -23,7 +24,7 @@ from ..loopir.effects import is_pure
 from ..loopir.expr import const_int, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
-from ..loopir.visit import uses_var
+from ..loopir.visit import free_vars, uses_var
 from ..schedule.bounds import Bounds
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp
@@ -46,10 +47,11 @@ def skip_conditions(
         return []
     table = {axis.var: value for axis, value in values.items()}
     inner = _innermost(stage, bounds)
+    unrolled = _unrolled(stage, bounds)
     found: list[E.PrimExpr] = []
     for condition in zero_unless(update.source[0]):
         here = bounds.analyzer.simplify(substitute(condition, table))
-        fixed = not uses_var(here, inner.__contains__)
+        fixed = unrolled.issuperset(free_vars(here)) or not uses_var(here, inner.__contains__)
         if fixed and is_pure(here) and not bounds.analyzer.can_prove(here):
             found.append(here)
     return found
@@ -90,6 +92,13 @@ def _sums(update: Reduce) -> bool:
     result = combiner.result[0]
     ends = {combiner.lhs[0], combiner.rhs[0]}
     return type(result) is E.Add and {result.a, result.b} == ends
+
+
+def _unrolled(stage: StageState, bounds: Bounds) -> set[E.Var]:
+    """Variables of loops that are written out: a number in each copy."""
+    mine = bounds[stage]
+    leaves = stage.leaf_iter_vars
+    return {mine.var[a] for a in leaves if stage.kind_of(a) == IterVar.Unrolled}
 
 
 def _innermost(stage: StageState, bounds: Bounds) -> set[E.Var]:

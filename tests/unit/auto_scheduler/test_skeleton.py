@@ -92,8 +92,23 @@ def test_annotations_of_finished_states(name):
             assert IterVar.Vectorized not in kinds[:-1]
             if IterVar.Vectorized in kinds:
                 assert 1 < size[leaves[-1]] <= S.MAX_LANES
-            tile = [size[a] for a, k in zip(leaves, kinds) if k == IterVar.Unrolled]
+            written = [a for a, k in zip(leaves, kinds) if k == IterVar.Unrolled]
+            tile = [size[a] for a in written if a.iter_type == IterVar.DataPar]
             assert np.prod(tile) <= S.MAX_TILE
+            assert np.prod([size[a] for a in written]) <= S.MAX_STEPS
+
+
+def test_kernels_are_written_out_where_a_row_is_in_the_tile():
+    tile = S.StagePlan(0, True, 1, -1, -1, (), True, (3,), False, True, (((0, 3), (1, 2)),))
+    extents = np.array([[1, 3, 1, 7, 16], [2, 3, 1, 7, 16], [1, 1, 5, 64, 16], [1, 2, 3, 80, 16]])
+    places, flags = S.unrolled_loops(tile, extents)
+    assert places == (3, 1, 2)
+    assert flags.T.tolist() == [
+        [True, True, True],
+        [True, False, False],  # half a row
+        [True, False, False],  # too many steps
+        [False, False, False],  # too large a tile
+    ]
 
 
 def test_the_limit_for_unrolling_stays_on_the_parallel_loop():

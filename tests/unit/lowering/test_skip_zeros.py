@@ -134,3 +134,22 @@ def test_what_is_zero_and_when():
     assert zero_unless(cut + x[i]) == []
     assert zero_unless(te.if_then_else(i < 4, x[i], 1.0)) == []
     assert zero_unless(te.if_then_else(i < 4, 0.0, x[i])) == []
+
+
+@pytest.mark.parametrize("inlined", [False, True])
+def test_steps_of_unrolled_elements_on_zeros_are_not_written(inlined):
+    s, args, out, (rh, rw, rc) = padded(inlined)
+    order(s, out, (rh, rw, rc))
+    plain = result_of(s, args)
+    s, args, out, (rh, rw, rc) = padded(inlined)
+    h, w, f = s[out].op.axis
+    s[out].reorder(h, rh, rw, rc, w, f)
+    s[out].vectorize(f)
+    s[out].unroll(w)
+    s[out].unroll(rw)
+    s[out].pragma(h, "skip_zeros")
+    text = text_of(s, args)
+    steps = [line for line in text.splitlines() if "weight" in line and " + " in line]
+    assert len(steps) == 3 * SIZE - 2  # the first column has no left neighbour, the last no right
+    assert "1 <= w" not in text.split("weight", 2)[2]
+    np.testing.assert_array_equal(result_of(s, args), plain)

@@ -30,7 +30,7 @@ class Batch:
     the root, how many of its outermost leaf loops run fused in parallel (N; 0: none). vector: by
     stage, whether its last leaf loop is vectorised (N). unroll: by stage, its auto_unroll_max_step
     (N). unrolled: by stage, which leaf loops are unrolled, by place; a pair (places, flags) for
-    those that are only in some candidates (N).
+    those that are only in some candidates (N, or a row for each place).
     """
 
     factors: npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ class Batch:
             return self
         here = slice(start, stop)
         unrolled = {
-            k: (v[0], v[1][here]) if _with_flags(v) else v for k, v in self.unrolled.items()
+            k: (v[0], v[1][..., here]) if _with_flags(v) else v for k, v in self.unrolled.items()
         }
         return Batch(
             self.factors[here],
@@ -116,6 +116,8 @@ class Annotator:
                 continue
             places, some = chosen if _with_flags(chosen) else (chosen, None)
             if loop.place in places:
+                if some is not None and some.ndim == 2:
+                    some = some[places.index(loop.place)]
                 marked["unroll"].append((k, some))
 
     def _unroll_step(self, batch: Batch) -> Any:
