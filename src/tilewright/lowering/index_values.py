@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..loopir import expr as E
+from ..loopir.visit import nodes
 
 Values = Any  # a NumPy array of int64 or bool, or a Python number
 Env = Mapping[E.Var, Values]
@@ -28,6 +29,40 @@ def values_of(e: Any, env: Env) -> Values:
     return rule(e, env)
 
 
+class Seen:
+    """What is known of expressions that many ask about, by identity: conditions around accesses
+    are long, and all accesses under one share it."""
+
+    def __init__(self, threads: Env) -> None:
+        """`threads`: variables that have several values, the same in all questions."""
+        self.threads = threads
+        self.used: dict[int, tuple[Any, dict[E.Var, None]]] = {}
+        self.values: dict[tuple[int, ...], tuple[Any, Values]] = {}
+
+    def variables(self, e: Any) -> dict[E.Var, None]:
+        """The variables of an expression, as keys."""
+        found = self.used.get(id(e))
+        if found is None:
+            used = dict.fromkeys(v for v in nodes(e) if isinstance(v, E.Var))
+            found = self.used[id(e)] = (e, used)
+        return found[1]
+
+    def value(self, e: Any, known: Mapping[E.Var, int]) -> Values:
+        """`values_of` for all threads, where other variables are numbers."""
+        numbers = {v: known[v] for v in self.variables(e) if v in known}
+        key = (id(e), *(x for v, n in numbers.items() for x in (id(v), n)))
+        found = self.values.get(key)
+        if found is None:
+            try:
+                value = values_of(e, {**self.threads, **numbers})
+            except Unknown:
+                value = None
+            found = self.values[key] = (e, value)
+        if found[1] is None:
+            raise Unknown
+        return found[1]
+
+
 def _var(e: E.Var, env: Env) -> Values:
     found = env.get(e)
     if found is None:
@@ -45,7 +80,7 @@ def _pair(op: Callable[[Any, Any], Any]) -> Callable[[Any, Env], Values]:
 def _divided(op: Callable[[Any, Any], Any]) -> Callable[[Any, Env], Values]:
     def rule(e: Any, env: Env) -> Values:
         b = values_of(e.b, env)
-        if np.any(np.equal(b, 0)):
+        if (b == 0) if type(b) is int else np.any(np.equal(b, 0)):
             raise Unknown
         return op(values_of(e.a, env), b)
 

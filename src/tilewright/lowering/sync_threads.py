@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from ..loopir.calls import storage_sync
 from ..loopir.expr import const, const_int
 from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
+from ..loopir.subst import substitute
 from ..loopir.visit import nodes
 from .spread_conditions import Spreader, Uniformity
 from .statement_accesses import ASYNC_SCOPES, StatementAccesses, is_barrier
@@ -141,6 +142,8 @@ class _Sync:
         self.spreader = Spreader(self.uniform, name, lambda s: self.alone(s).barrier)
         self.guards: list[Any] = []
         self.made: dict[tuple[int, bool], tuple[Any, Any]] = {}
+        self.befores: dict[S.For, E.Var] = {}
+        self.put_in: dict[tuple[int, int, str], tuple[Any, Any]] = {}
         self.others: dict[tuple[int, int, str], tuple[Access, S.For, Access]] = {}
 
     def alone(self, s: S.Stmt) -> Flow:
@@ -316,13 +319,26 @@ class _Sync:
         key = (id(a), id(s), which)
         found = self.others.get(key)
         if found is None:
-            values = {s.loop_var: self.accesses.inline(value)}
-            other = a.at(values)
+            other = a.at(self.putting(s, which, value))
             if which == "before":
                 there = E.GT(s.loop_var, self.accesses.inline(s.min))
                 other = replace(other, guards=(*other.guards, there))
             found = self.others[key] = (a, s, other)
         return found[2]
+
+    def putting(self, s: S.For, which: str, value: Any) -> Callable[[Any], Any]:
+        """Puts `value`, always the same of that name, in the place of a loop's variable: accesses
+        share the long conditions around them."""
+        values = {s.loop_var: self.accesses.inline(value)}
+
+        def put(e: Any) -> Any:
+            key = (id(e), id(s), which)
+            found = self.put_in.get(key)
+            if found is None:
+                found = self.put_in[key] = (e, substitute(e, values))
+            return found[1]
+
+        return put
 
     def all_iterations(self, a: Access, s: S.For) -> Access:
         key = (id(a), id(s), "all")
@@ -337,9 +353,11 @@ class _Sync:
         key = (id(a), id(s), "earlier")
         found = self.others.get(key)
         if found is None:
-            other = E.Var(f"{s.loop_var.name}_before", s.loop_var.dtype)
+            other = self.befores.get(s)
+            if other is None:
+                other = self.befores[s] = E.Var(f"{s.loop_var.name}_before", s.loop_var.dtype)
             low, extent = self.accesses.inline(s.min), self.accesses.inline(s.extent)
-            moved = a.at({s.loop_var: other}).with_loop(other, low, extent)
+            moved = a.at(self.putting(s, "earlier", other)).with_loop(other, low, extent)
             found = self.others[key] = (a, s, moved)
         return found[2]
 

@@ -11,8 +11,8 @@ conflict.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import gcd, lcm, prod
 from typing import Any
 
@@ -25,7 +25,7 @@ from ..loopir.equal import structural_equal
 from ..loopir.expr import const, const_int
 from ..loopir.subst import substitute
 from ..loopir.visit import nodes
-from .index_values import Unknown, values_of
+from .index_values import Seen, Unknown, values_of
 
 MOST_POINTS = 1 << 22
 _PRIVATE = (E.BufferLoad, E.Call, E.Let)
@@ -40,7 +40,8 @@ class Access:
     minimum and extent of loops that have run through all their iterations; other variables have
     one value for all threads. `nbytes`: of an element. Atomic accesses do not conflict. `shared`:
     of memory of the block, else of an array on the device. `late`: a write that not even its own
-    thread sees before the next barrier, though behind its writes of that kind.
+    thread sees before the next barrier, though behind its writes of that kind. `known`: the values
+    of variables that are the same for all threads, in the case that is looked at.
     """
 
     data: E.Var
@@ -54,16 +55,17 @@ class Access:
     atomic: bool = False
     shared: bool = True
     late: bool = False
+    known: Mapping[E.Var, int] = field(default_factory=dict)
 
     def with_loop(self, var: E.Var, low: Any, extent: Any) -> Access:
         """The access in all iterations of a loop around it."""
         return replace(self, loops=((var, low, extent), *self.loops))
 
-    def at(self, values: dict[E.Var, Any]) -> Access:
-        """The access where variables have other values."""
-        index = None if self.index is None else substitute(self.index, values)
-        guards = tuple(substitute(g, values) for g in self.guards)
-        loops = tuple((v, substitute(m, values), substitute(n, values)) for v, m, n in self.loops)
+    def at(self, put: Callable[[Any], Any]) -> Access:
+        """The access where variables have other values, which `put` puts into an expression."""
+        index = None if self.index is None else put(self.index)
+        guards = tuple(map(put, self.guards))
+        loops = tuple((v, put(low), put(extent)) for v, low, extent in self.loops)
         return replace(self, index=index, guards=guards, loops=loops)
 
 
@@ -100,6 +102,9 @@ class Conflicts:
         self.answers: dict[tuple[int, int], tuple[Access, Access, bool]] = {}
         self.owners: dict[int, tuple[Access, _Owners | None]] = {}
         self.cases: dict[tuple[int, Any], tuple[Access, Access]] = {}
+        self.seen = Seen(self.threads)
+        self.asked: dict[int, tuple[Access, dict[E.Var, None]]] = {}
+        self.parts: dict[tuple[int, ...], tuple[Any, Any, list[tuple[int, Any]]]] = {}
 
     def between(self, a: Access, b: Access) -> bool:
         """Whether a barrier must separate them."""
@@ -151,27 +156,18 @@ class Conflicts:
         x, y = (self._enumerate(replace(e, lanes=1), places, self.count) for e in (a, b))
         return x is None or y is None or _clash(a, b, (x.low, x.high), (y.low, y.high))
 
-    def _free(self, a: Access, b: Access, everywhere: bool) -> list[E.Var]:
-        """Variables with one value for all threads: of the indices, or `everywhere`."""
-        found: dict[E.Var, None] = {}
-        for x in (a, b):
-            parts = [x.index]
-            if everywhere:
-                parts += [*x.guards, *(e for _, low, n in x.loops for e in (low, n))]
-            used = (v for e in parts for v in nodes(e) if isinstance(v, E.Var))
-            found.update(dict.fromkeys(v for v in used if not self._varies(x, v)))
-        return list(found)
-
     def _residues(self, a: Access, b: Access) -> list[dict[E.Var, Any]]:
         """The cases to look at: variables that stand under a division by a constant, as that
         constant times another variable plus each remainder."""
-        free = self._free(a, b, False)
+        free = {v for x in (a, b) for v in self.seen.variables(x.index) if not self._varies(x, v)}
         periods: dict[E.Var, int] = {}
         for x in (*nodes(a.index), *nodes(b.index)):
             if type(x) in (E.FloorMod, E.FloorDiv, E.Mod, E.Div):
                 divisor = const_int(x.b)
-                for v in nodes(x.a):
-                    if v in free and divisor:
+                if not divisor:
+                    continue
+                for v in self.seen.variables(x.a):
+                    if v in free:
                         periods[v] = lcm(periods.get(v, 1), abs(divisor))
         if prod(periods.values()) > _MOST_CASES:
             return [{}]
@@ -184,22 +180,41 @@ class Conflicts:
 
     def _values(self, a: Access, b: Access) -> list[dict[E.Var, Any]]:
         """All values of the variables, where they are few."""
-        free = [v for v in self._free(a, b, True) if v in self.ranges]
+        free = [v for v in {**self._asked(a), **self._asked(b)} if v in self.ranges]
         spans = [self.ranges[v] for v in free]
         if not free or prod(n for _, n in spans) > _MOST_CASES:
             raise Unknown
-        choices = [[const(low + i, v.dtype) for i in range(n)] for v, (low, n) in zip(free, spans)]
+        choices = (range(low, low + n) for low, n in spans)
         return [dict(zip(free, case)) for case in itertools.product(*choices)]
 
     def _case(self, a: Access, values: dict[E.Var, Any]) -> Access:
+        """The access where variables have other values: numbers, or expressions of others.
+
+        Only the index gets them put in, and only where that may tell more than its values do:
+        conditions are long, and what is not a number they do not need.
+        """
+        values = {v: values[v] for v in self._asked(a) if v in values}
         if not values:
             return a
-        key = (id(a), tuple((v, str(e)) for v, e in values.items()))
+        key = (id(a), tuple((v, e if type(e) is int else str(e)) for v, e in values.items()))
         found = self.cases.get(key)
         if found is None:
-            moved = a.at(values)
-            simple = replace(moved, index=Analyzer().simplify(moved.index))
-            found = self.cases[key] = (a, simple)
+            known = {v: e for v, e in values.items() if type(e) is int}
+            index = a.index
+            free = (v for v in self.seen.variables(index) if not self._varies(a, v))
+            if not all(v in known for v in free):
+                inside = {v: const(e, v.dtype) if v in known else e for v, e in values.items()}
+                index = Analyzer().simplify(substitute(index, inside))
+            found = self.cases[key] = (a, replace(a, index=index, known=known))
+        return found[1]
+
+    def _asked(self, a: Access) -> dict[E.Var, None]:
+        """Variables of an access with one value for all threads."""
+        found = self.asked.get(id(a))
+        if found is None:
+            parts = (a.index, *a.guards, *(e for _, low, n in a.loops for e in (low, n)))
+            used = (v for e in parts for v in self.seen.variables(e) if not self._varies(a, v))
+            found = self.asked[id(a)] = (a, dict.fromkeys(used))
         return found[1]
 
     def _varies(self, a: Access, v: E.Var) -> bool:
@@ -213,9 +228,7 @@ class Conflicts:
         """Whether different threads may touch one element, and whether conditions count in that."""
         same_a, varying_a = self._parts(a)
         same_b, varying_b = self._parts(b)
-        shift = const_int(Analyzer().simplify(same_a - same_b))
-        if shift is None:
-            raise Unknown
+        shift = self._shift(a, b, same_a, same_b)
         x, y = self._owned(a, varying_a), self._owned(b, varying_b)
         exact = x.exact and y.exact
         first = max(x.first + shift, y.first)
@@ -225,6 +238,17 @@ class Conflicts:
         xs = slice(first - x.first - shift, end - x.first - shift)
         ys = slice(first - y.first, end - y.first)
         return _clash(a, b, (x.low[xs], x.high[xs]), (y.low[ys], y.high[ys])), exact
+
+    def _shift(self, a: Access, b: Access, same_a: Any, same_b: Any) -> int:
+        numbers = all(
+            v in x.known for x, e in ((a, same_a), (b, same_b)) for v in self.seen.variables(e)
+        )
+        if numbers:
+            return int(values_of(same_a, a.known)) - int(values_of(same_b, b.known))
+        shift = const_int(Analyzer().simplify(same_a - same_b))
+        if shift is None:
+            raise Unknown
+        return shift
 
     def _overlap_modulo(self, a: Access, b: Access) -> bool:
         """`_overlap` of the remainders by what all factors of unbounded terms have in common."""
@@ -265,14 +289,18 @@ class Conflicts:
 
     def _parts(self, a: Access) -> tuple[Any, list[tuple[int, Any]]]:
         """The index as what is the same for all threads, and terms that are not."""
-        same: Any = const(0)
-        varying: list[tuple[int, Any]] = []
-        for factor, term in _terms(a.index):
-            if any(self._moves(a, x) for x in nodes(term)):
-                varying.append((factor, term))
-            else:
-                same = same + term * factor
-        return same, varying
+        key = (id(a.index), *(id(v) for v, _, _ in a.loops))
+        found = self.parts.get(key)
+        if found is None:
+            same: Any = const(0)
+            varying: list[tuple[int, Any]] = []
+            for factor, term in _terms(a.index):
+                if any(self._moves(a, x) for x in nodes(term)):
+                    varying.append((factor, term))
+                else:
+                    same = same + term * factor
+            found = self.parts[key] = (a.index, same, varying)
+        return found[1:]
 
     def _owned(self, a: Access, varying: list[tuple[int, Any]]) -> _Owners:
         found = self.owners.get(id(a))
@@ -286,10 +314,11 @@ class Conflicts:
         self, a: Access, varying: list[tuple[int, Any]], period: int = 0, shift: int = 0
     ) -> _Owners | None:
         """Who touches which elements (plus `shift`); with a period: elements 0 to period - 1."""
-        used = {v for _, t in varying for v in nodes(t) if isinstance(v, E.Var)}
-        asked = {v for g in a.guards for v in nodes(g) if isinstance(v, E.Var)}
+        used = {v for _, t in varying for v in self.seen.variables(t)}
+        asked = {v for g in a.guards for v in self.seen.variables(g)}
         rank = 2 + len(a.loops)
-        env = {v: ids.reshape(-1, *[1] * (rank - 1)) for v, ids in self.threads.items()}
+        env: dict[E.Var, Any] = dict(a.known)
+        env.update((v, ids.reshape(-1, *[1] * (rank - 1))) for v, ids in self.threads.items())
         mask: Any = True
         points = self.count * a.lanes
         try:
@@ -319,14 +348,23 @@ class Conflicts:
         exact = True
         for guard in a.guards:
             try:
-                mask = np.logical_and(mask, values_of(guard, env))
+                mask = np.logical_and(mask, self._holds(a, guard, env))
             except Unknown:
                 exact = False
+            if not np.any(mask):
+                break
         index = index + np.arange(a.lanes) * a.stride
         if period:
             index = (index + shift) % period
         found = self._collect(index, mask, period)
         return found if found is None else replace(found, exact=exact)
+
+    def _holds(self, a: Access, guard: Any, env: Mapping[E.Var, Any]) -> Any:
+        used = self.seen.variables(guard)
+        if any(v in used for v, _, _ in a.loops):
+            return values_of(guard, env)
+        value = self.seen.value(guard, a.known)
+        return value if np.ndim(value) == 0 else value.reshape(-1, *[1] * (len(a.loops) + 1))
 
     def _collect(self, index: Any, mask: Any, period: int) -> _Owners | None:
         shape = np.broadcast_shapes(
