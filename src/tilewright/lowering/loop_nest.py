@@ -338,10 +338,21 @@ class NestBuilder:
             raise ScheduleError(
                 f"bind on stage {stage.name}: axis {leaf.var.name} needs {mine.extent[leaf]} "
                 f"threads of {thread.thread_tag}, but the stages around it launch {around}; "
-                "split both by the same factor"
+                f"{self._remedy(stage, leaf, thread)}"
             )
         condition: PrimExpr = mine.var[leaf] < mine.extent[leaf]
         return condition
+
+    def _remedy(self, stage: StageState, leaf: IterVar, thread: IterVar) -> str:
+        """What to do where too few threads run around a stage."""
+        launching = next(t for t, _, _ in self._around(stage) if same_thread(t, thread))
+        bare = [t for s in self.stage_of.values() for t in s.threads if t.dom is None]
+        if not any(t is launching for t in bare):
+            return "split both by the same factor"
+        return (
+            "say how many in env_threads of the scan: "
+            f'te.thread_axis({self.bounds[stage].extent[leaf]}, "{thread.thread_tag}")'
+        )
 
     def missing_threads(self, stage: StageState) -> list[PrimExpr]:
         """For all leaves, the conditions that the threads around a stage have work in it."""

@@ -303,3 +303,29 @@ def test_threads_launched_around_their_block() -> None:
     s[b].bind(s[b].split(outer, factor=8)[1], ty)
     x = data(7, 7)
     np.testing.assert_array_equal(run(s, [a, d], x), (x + 1) * 2 - 3)
+
+
+def test_a_scan_says_how_many_threads_it_has() -> None:
+    """An axis without an extent is one thread, unless the loop bound to it launches it."""
+
+    def running_sum(blocks: Any) -> tuple[Any, Any, Any]:
+        a = te.placeholder((3, 12), name="A")
+        state = te.placeholder((3, 12), name="state")
+        first = te.compute((1, 12), lambda _, i: a[0, i], name="first")
+        step = te.compute((3, 12), lambda t, i: state[t - 1, i] + a[t, i], name="step")
+        scan = te.scan(first, step, state, inputs=[a], name="scan")
+        s = te.create_schedule(scan.op)
+        tx = te.thread_axis((0, 4), "threadIdx.x")
+        s[scan].env_threads([blocks, tx])
+        for t in (first, step):
+            outer, inner = s[t].split(t.op.axis[1], factor=4)
+            s[t].bind(outer, blocks)
+            s[t].bind(inner, tx)
+        return s, a, scan
+
+    s, a, scan = running_sum(te.thread_axis("blockIdx.x"))
+    with pytest.raises(ScheduleError, match=r'env_threads of the scan: te.thread_axis\(3, "block'):
+        tw.lower(s, [a, scan])
+    s, a, scan = running_sum(te.thread_axis(3, "blockIdx.x"))
+    x = data(3, 12)
+    np.testing.assert_array_equal(run(s, [a, scan], x), np.cumsum(x, 0))
