@@ -12,7 +12,8 @@ From the lengths of a candidate follow its annotations, by these rules for CPUs:
 - `auto_unroll_max_step` on the outermost loop of each reduction;
 - `skip_zeros` there too, where a tiled sum reads a padded input; where a whole row of the result is
   in the tile, the loop along the kernel's row is written out, so that each element of the tile has
-  the steps of its own.
+  the steps of its own;
+- `tree_reduce` on a short reduction of what lies in a row, such as partial results.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.visit import free_vars, walk
 from ..lowering.skip_zeros import PRAGMA as SKIP_ZEROS
 from ..lowering.skip_zeros import zero_unless
+from ..lowering.tree_reduce import MOST as MOST_OF_TREE
+from ..lowering.tree_reduce import PRAGMA as TREE_REDUCE
 from ..schedule.bounds import infer_bounds
 from ..schedule.relations import Split
 from ..schedule.state import GROUP_ROOT, INLINE, INLINED_ALREADY
@@ -64,6 +67,7 @@ class StagePlan:
     heavy: bool
     padded: bool = False
     borders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+    row_sum: bool = False
 
 
 class Skeleton:
@@ -107,6 +111,7 @@ class Skeleton:
             heavy=any(s.attach_stage is stage for s in state.live_stages),
             padded=bool(conditions),
             borders=border_loops(stage, conditions),
+            row_sum=reduces_a_row(stage),
         )
 
     # -- annotations of one candidate
@@ -134,6 +139,8 @@ class Skeleton:
         for n, flags in zip(*unrolled_loops(plan, np.array([extents], np.int64))):
             if flags[0] and extents[n] > 1:
                 made.append(("AN", place, n, R.UNROLL))
+        if plan.row_sum and 2 <= extents[-1] <= MOST_OF_TREE:
+            made.append(("PR", place, count - 1, TREE_REDUCE))
         if plan.root:
             wanted = int(row[plan.parallel]) if plan.parallel >= 0 else -1
             arrays = np.array(extents, np.int64)[None, :]
@@ -172,6 +179,15 @@ def border_loops(
         if len(data) == 1 and len(kernel) == 1 and used <= loops.keys():
             pairs[data.pop(), kernel.pop()] = None
     return tuple((tuple(loops[d]), tuple(loops[k])) for d, k in pairs)
+
+
+def reduces_a_row(stage: Any) -> bool:
+    """Whether a stage adds up, or finds the largest of, elements of one tensor along its rows."""
+    op, leaves = stage.op, stage.leaf_iter_vars
+    if stage.relations or len(op.reduce_axis) != 1 or leaves[-1] is not op.reduce_axis[0]:
+        return False
+    read, last = op.body[0].source[0], op.reduce_axis[0].var
+    return len(op.body) == 1 and isinstance(read, ProducerLoad) and last in read.indices[-1:]
 
 
 def unrolled_loops(plan: StagePlan, extents: Matrix) -> tuple[tuple[int, ...], Flags]:

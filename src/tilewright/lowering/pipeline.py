@@ -33,6 +33,7 @@ from .rewrite_storage import rewrite_storage
 from .rewrite_unsafe_select import rewrite_unsafe_select
 from .simplify_statements import simplify_statements
 from .specialize_strides import specialize_strides
+from .tree_reduce import tree_reduce
 from .unroll_loops import unroll_loops
 from .vectorize_loops import vectorize_loops
 
@@ -52,6 +53,7 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
         simplify_statements,  # indices in normal form, provable guards gone
         hoist_conditions,  # guards as far out as they go, so that loops can be cut short
         partition_loops,  # hot parts without guards, before vectors make predicates of them
+        tree_reduce,  # its levels are loops of vectors
         vectorize_loops,  # before what counts statements or looks at lifetimes
         inject_virtual_threads,  # repeats vector code, enlarges buffers
         inject_double_buffer,  # doubles the buffers in their final size
