@@ -159,6 +159,7 @@ def pragma(rng: random.Random, s: Any) -> None:
             ("unroll_explicit", 1),
             ("unroll_explicit", 0),
             ("loop_partition_hint", 1),
+            ("tree_reduce", 1),
         )
     )
     stage.pragma(_axis(rng, stage), key, value)
