@@ -88,6 +88,7 @@ def histogram(stats: Statistics) -> str:
         bar = "#" * round(share * 40)
         lines.append(f"  {name:20} {share:6.1%} {bar}  ({stats.refused[name]} draws refused)")
     lines += [f"  {n:6} refused: {why}" for why, n in stats.reasons.most_common(12)]
+    lines += [f"  right, but late: {text}" for text in stats.slow]
     return "\n".join(lines)
 
 

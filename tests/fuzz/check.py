@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import signal
+import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,8 @@ from .schedules import apply_random
 
 DEVICE_ELEMENTS = 600
 SECONDS, WAIT = 40, 6
+OURS = 2  # seconds of the processor's time that passes of a slow kernel may take
+COMPILED_BY_OTHERS = ("opencl",)  # devices whose compiler takes as long as it takes
 REFUSALS = (ScheduleError, CompileError)
 
 
@@ -49,6 +53,7 @@ class Statistics:
         self.cases = 0
         self.rejected = 0
         self.reasons: Counter[str] = Counter()
+        self.slow: list[str] = []  # right, but late for the device's compiler
 
     def merge(self, other: Statistics) -> None:
         self.used.update(other.used)
@@ -56,6 +61,7 @@ class Statistics:
         self.cases += other.cases
         self.rejected += other.rejected
         self.reasons.update(other.reasons)
+        self.slow += other.slow
 
 
 def drawn(seed: int, device: str) -> tuple[Program, list[Step]]:
@@ -83,7 +89,10 @@ def run_case(seed: int, stats: Statistics, device: str = "llvm") -> Failure | No
         _limit(SECONDS)
         draw = apply_random if device == "llvm" else gpu_schedules.apply_random
         draw(rng, s, stats.used, stats.refused)
-        problem = compare(built, s, device)
+        late: list[str] = []
+        problem = compare(built, s, device, late)
+        if problem is None:
+            stats.slow += [f"seed {seed}: {text}" for text in late]
     except REFUSALS as error:
         stats.rejected += 1
         stats.reasons[reason_of(error)] += 1
@@ -110,6 +119,17 @@ def _limit(seconds: int) -> None:
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.alarm(WAIT * seconds)
+
+
+@contextmanager
+def _unlimited() -> Iterator[None]:
+    """The clocks of a limit stand still: isolated.Worker ends what never answers."""
+    left, alarm = signal.setitimer(signal.ITIMER_PROF, 0), signal.alarm(0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, *left)
+        signal.alarm(alarm)
 
 
 def reason_of(error: Exception) -> str:
@@ -143,11 +163,16 @@ def replay_case(program: Program, steps: list[Step], device: str = "llvm") -> st
         return f"{type(error).__name__}: {error}"
 
 
-def compare(built: Built, s: Any, device: str = "llvm") -> str | None:
-    """Build and run; a text if the output differs from what te_eval says."""
+def compare(
+    built: Built, s: Any, device: str = "llvm", late: list[str] | None = None
+) -> str | None:
+    """Build and run; a text if the output differs from what te_eval says.
+
+    `late` gets a text if the device's compiler took longer than a case may take.
+    """
     feeds = built.feeds()
     needed = {t: feeds[t] for t in built.used()}
-    out = _run(built, s, device, [feeds[t] for t in built.used()])
+    out = _run(built, s, device, [feeds[t] for t in built.used()], [] if late is None else late)
     if built.program.mode == "exact":
         (expected,) = te_eval([built.output], needed, symbols=built.symbols)
         wrong = out != expected
@@ -172,9 +197,10 @@ def target_of(built: Built, device: str) -> str:
     return "opencl" if built.program.data_seed % 4 == 0 else "cuda"
 
 
-def _run(built: Built, s: Any, device: str, inputs: list[Any]) -> Any:
+def _run(built: Built, s: Any, device: str, inputs: list[Any], late: list[str]) -> Any:
     """The output."""
     args = [*built.used(), built.output]
+    start = time.process_time()
     function = tvm.build(s, args, target_of(built, device), name="fuzz")
     shape = _known_shape(built)
     dtype = parse(built.output.dtype).numpy
@@ -186,8 +212,27 @@ def _run(built: Built, s: Any, device: str, inputs: list[Any]) -> Any:
     result = tvm.nd.array(np.full(shape, 77, dtype), dev)
     if device == "simt":
         result = tvm.nd.empty(shape, built.output.dtype, dev)  # nobody has written it
-    function(*[tvm.nd.array(x, dev) for x in inputs], result)
-    return result.numpy()
+    arrays = [tvm.nd.array(x, dev) for x in inputs]
+    if device not in COMPILED_BY_OTHERS:
+        function(*arrays, result)
+        return result.numpy()
+    ours = time.process_time() - start
+    with _unlimited():
+        taken = _timed(function, [*arrays, result])
+    out = result.numpy()
+    if taken > SECONDS:
+        if ours > OURS or _timed(function, [*arrays, result]) > SECONDS / WAIT:
+            raise TimeoutError(f"the case took {ours:.1f} s to build and {taken:.0f} s to run")
+        late.append(f"{taken:.0f} s in the device's compiler, {ours:.1f} s in our passes")
+    return out
+
+
+def _timed(function: Any, arrays: list[Any]) -> float:
+    """Seconds of the processor's time that a call takes; of the first one, to compile as well."""
+    start = time.process_time()
+    function(*arrays)
+    arrays[-1].numpy()
+    return time.process_time() - start
 
 
 def _known_shape(built: Built) -> tuple[int, ...]:

@@ -1,11 +1,13 @@
-"""A case that ends its process fails, and the fuzzer goes on."""
+"""A case that ends its process fails, and the fuzzer goes on; one that is late may be right."""
 
 import os
 import time
 
 import pytest
 
-from . import isolated
+import tilewright as tvm
+
+from . import check, isolated
 from .check import Statistics
 
 
@@ -34,3 +36,29 @@ def test_a_hang_is_a_failure():
 def test_a_failure_is_reported_even_if_its_process_dies():
     failure = isolated.made_again(7, "the process died: SIGSEGV", "opencl")
     assert "seed 7: the process died: SIGSEGV" in isolated.report(failure, 1)
+
+
+LATE = [(50, 1, 1000, True), (50, 50, 1000, False), (50, 1, -1, False), (1, 1, -1, True)]
+
+
+@pytest.mark.parametrize("first, again, ours, right", LATE)
+def test_only_the_compiler_of_the_device_may_be_late(first, again, ours, right, monkeypatch):
+    if not tvm.opencl(0).exist:
+        pytest.skip("no OpenCL device")
+    taken = iter((first, again))
+    call = check._timed
+
+    def timed(function, arrays):
+        call(function, arrays)
+        return next(taken)
+
+    monkeypatch.setattr(check, "_timed", timed)
+    monkeypatch.setattr(check, "OURS", ours)
+    stats = Statistics()
+    failure = check.run_case(13_010_000, stats, "opencl")
+    assert stats.rejected == 0
+    assert len(stats.slow) == (right and first > 1)
+    if right:
+        assert failure is None
+    else:
+        assert failure.problem.startswith("TimeoutError: the case took")
