@@ -9,7 +9,7 @@ import numpy as np
 from ..base.dtype import parse
 from .simt_memory import Memory, out_of_bounds
 from .simt_state import Array, State
-from .simt_traffic import sample
+from .simt_traffic import enough, sample
 
 
 class Place:
@@ -80,13 +80,23 @@ def locate(
     return Place(i[where], lanes[where], shape, where)
 
 
-def load(st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: Any) -> Array:
-    """The elements at `index`; 0 in lanes that do not run."""
-    if m.rows is not None and predicate is None and not st.quiet:
+def load(st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: Any) -> Any:
+    """The elements at `index`; 0 in lanes that do not run. One number where all lanes read one
+    place of an argument that nothing writes."""
+    if m.row_type == dtype and predicate is None and not st.quiet:
         row = _row(m, index, limit)
         if row >= 0 and (m.full[row] or m.row_written(row, st.mask)):
-            m.traffic.loads += st.lanes if st.mask is None else int(np.count_nonzero(st.mask))
+            m.traffic.loads += running(st)
             return np.asarray(m.rows[row])
+        if index.ndim == 2 and index.shape[1] == 1:
+            rows = _rows(m, index, limit)
+            if rows is not None and m.rows_written(rows, st.mask):
+                m.traffic.loads += len(rows) * running(st)
+                return np.asarray(m.rows[rows])
+    if m.shadow is None and predicate is None and (index.ndim == 0 or index.shape[-1] == 1):
+        same = _same(st, m, dtype, index, limit)
+        if same is not None:
+            return same
     place = locate(st, m, dtype, index, limit, predicate, False)
     t = parse(dtype)
     data = m.view(t.element)
@@ -108,6 +118,37 @@ def _row(m: Memory, index: Any, limit: int) -> int:
     return -1
 
 
+def _same(st: State, m: Memory, dtype: str, index: Any, limit: int) -> Any:
+    """What all lanes read at one place (or a place for each lane of a vector) of an argument that
+    nothing writes; None if it needs a closer look."""
+    if parse(dtype).lanes > 1 or not enough(st, st.site, m):
+        return None
+    data: Array = m.view(dtype)
+    limit = min(limit, len(data))
+    if index.ndim == 0:
+        if not 0 <= int(index) < limit:
+            return None
+    elif not index.size or int(index.min()) < 0 or int(index.max()) >= limit:
+        return None
+    if not st.quiet:
+        m.traffic.loads += index.size * running(st)
+    return data[index]
+
+
+def _rows(m: Memory, index: Any, limit: int) -> Array | None:
+    """The rows of interleaved memory that all lanes use for a vector; None: not all are there."""
+    rows = np.asarray(index[:, 0], np.int64)
+    # as unsigned numbers, negative ones are the largest
+    if rows.size and int(rows.view(np.uint64).max()) < min(limit, len(m.full)):
+        return rows
+    return None
+
+
+def running(st: State) -> int:
+    """How many lanes run."""
+    return st.lanes if st.mask is None else int(np.count_nonzero(st.mask))
+
+
 def store(
     st: State,
     m: Memory,
@@ -119,12 +160,18 @@ def store(
     taint: Any = 0,
 ) -> None:
     """Write the elements at `index` in the lanes that run."""
-    if m.rows is not None and predicate is None and not st.tainted:
+    if m.row_type == dtype and predicate is None and not st.tainted:
         row = _row(m, index, limit)
         if row >= 0:
             m.store_row(row, value, st.mask)
-            m.traffic.stores += st.lanes if st.mask is None else int(np.count_nonzero(st.mask))
+            m.traffic.stores += running(st)
             return
+        if index.ndim == 2 and index.shape[1] == 1:
+            rows = _rows(m, index, limit)
+            if rows is not None:
+                m.store_rows(rows, value, st.mask)
+                m.traffic.stores += len(rows) * running(st)
+                return
     place = locate(st, m, dtype, index, limit, predicate, True)
     if not place.at.size:
         return

@@ -23,13 +23,15 @@ _ALIGN = 16
 class Memory:
     """All instances of one allocation.
 
+    `rows` are those of interleaved memory, of which each element has type `row_type` ("": none).
+
     `size` is how many bytes an instance has, `instance` which one each lane uses (None: there is
     one). `interleaved` says that the instance is the inner dimension.
     """
 
     __slots__ = (
-        "bases", "full", "instance", "interleaved", "name", "raw", "rows", "scope", "shadow",
-        "size", "step", "taint", "traffic", "unit", "views",
+        "bases", "full", "instance", "interleaved", "name", "raw", "row_type", "rows", "scope",
+        "shadow", "size", "step", "taint", "traffic", "unit", "views",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,7 @@ class Memory:
         self.unit = unit
         self.interleaved = 0
         self.rows: Any = None
+        self.row_type = ""
         self.full: bytearray = bytearray()
         self.shadow: Any = None
         self.taint: Array | None = None
@@ -138,6 +141,28 @@ class Memory:
             else:
                 written |= mask
 
+    def rows_written(self, rows: Array, mask: Array | None) -> bool:
+        """Whether all lanes that run have written several rows of interleaved memory."""
+        if np.frombuffer(self.full, np.bool_)[rows].all():
+            return True
+        written = self.shadow.written.reshape(len(self.rows), -1)[rows]
+        return bool((written if mask is None else written | ~mask).all())
+
+    def store_rows(self, rows: Array, value: Any, mask: Array | None) -> None:
+        """Write several rows of interleaved memory in the lanes that run."""
+        if mask is not None:
+            value = np.where(mask, value, self.rows[rows])
+        self.rows[rows] = value
+        full = np.frombuffer(self.full, np.bool_)
+        if full[rows].all():
+            return
+        written = self.shadow.written.reshape(len(self.rows), -1)
+        if mask is None:
+            written[rows] = True
+            full[rows] = True
+        else:
+            written[rows] |= mask
+
     def forget(self, st: State) -> None:
         """The memory is given out anew: its content is unspecified."""
         self.taint = None
@@ -183,7 +208,7 @@ def new_memory(
     if private:
         m.shadow = InitShadow(m.raw.size // unit)
         if one_type:
-            m.interleaved = st.lanes
+            m.interleaved, m.row_type = st.lanes, t.element
             m.rows = m.view(t.element).reshape(count if size else 0, st.lanes)
             m.full = bytearray(len(m.rows))
     else:

@@ -17,6 +17,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.iter import IterVar
 from .simt_access import store
+from .simt_batch import Loop, together
 from .simt_calls import CallCode
 from .simt_copies import async_store
 from .simt_expr import Fn, held
@@ -51,10 +52,13 @@ class KernelCode(CallCode):
         self.fragments: dict[E.Var, tuple[int, int]] = {}
         self.threads = threads
         self.undefined = Undefined(self)
+        self.loops: dict[int, Loop] = {}  # that have been made, and statements' numbers
+        self.site_of: dict[int, int] = {}
 
     def site(self, s: S.Stmt) -> int:
         """The number of a statement, for shadow memory and messages."""
         self.sites.append(s)
+        self.site_of[id(s)] = len(self.sites) - 1
         return len(self.sites) - 1
 
     def block(self, s: Any) -> Step:
@@ -265,8 +269,12 @@ class KernelCode(CallCode):
         around, self.keeper.inner = self.keeper.inner, var
         body = self.block(s.body)
         self.keeper.inner = around
+        self.loops[id(s)] = Loop(s, n, low, extent, body)
+        at_once = together(self, s)
 
         def run(st: State) -> None:
+            if at_once is not None and at_once(st):
+                return
             a, e = low(st), extent(st)
             if st.tainted:
                 st.taint_env.pop(var, None)

@@ -32,6 +32,13 @@ class Samples:
         self.seen: dict[Any, int] = {}
 
 
+def enough(st: State, site: int, m: Any) -> bool:
+    """Whether no more accesses of a statement are looked at."""
+    if m.scope == "local" or m.scope == "warp":
+        return True
+    return bool(st.samples.seen.get((site, m.name), 0) >= _ACCESSES)
+
+
 def sample(st: State, m: Any, at: Array, where: Any, item: int) -> None:
     """Count an access of `item` bytes an element, unless enough of its statement are counted."""
     if m.scope == "local" or m.scope == "warp":
