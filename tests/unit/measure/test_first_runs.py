@@ -37,9 +37,9 @@ def test_time_slices_of_other_programs_are_no_reason(
 
 
 def test_a_slow_kernel_is_given_up_after_a_few_milliseconds(runs: list[float]) -> None:
-    runs += [1e-3] * 100
-    assert first_runs() == 1e-3
-    assert 94 <= len(runs) <= 96
+    runs += [2e-3] * 100
+    assert first_runs() == 2e-3
+    assert len(runs) == 97
 
 
 def test_a_hopeless_kernel_is_run_once(runs: list[float]) -> None:
