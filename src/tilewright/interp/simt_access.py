@@ -91,7 +91,7 @@ def load(st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: An
         if index.ndim == 2 and index.shape[1] == 1:
             rows = _rows(m, index, limit)
             if rows is not None and m.rows_written(rows, st.mask):
-                m.traffic.loads += len(rows) * running(st)
+                m.traffic.loads += len(index) * running(st)
                 return np.asarray(m.rows[rows])
     if m.shadow is None and predicate is None and (index.ndim == 0 or index.shape[-1] == 1):
         same = _same(st, m, dtype, index, limit)
@@ -135,13 +135,16 @@ def _same(st: State, m: Memory, dtype: str, index: Any, limit: int) -> Any:
     return data[index]
 
 
-def _rows(m: Memory, index: Any, limit: int) -> Array | None:
+def _rows(m: Memory, index: Any, limit: int) -> Array | slice | None:
     """The rows of interleaved memory that all lanes use for a vector; None: not all are there."""
     rows = np.asarray(index[:, 0], np.int64)
     # as unsigned numbers, negative ones are the largest
-    if rows.size and int(rows.view(np.uint64).max()) < min(limit, len(m.full)):
-        return rows
-    return None
+    if not rows.size or int(rows.view(np.uint64).max()) >= min(limit, len(m.full)):
+        return None
+    first, end = int(rows[0]), int(rows[-1]) + 1
+    if end - first == len(rows) and (rows[1:] > rows[:-1]).all():
+        return slice(first, end)
+    return rows
 
 
 def running(st: State) -> int:
@@ -170,7 +173,7 @@ def store(
             rows = _rows(m, index, limit)
             if rows is not None:
                 m.store_rows(rows, value, st.mask)
-                m.traffic.stores += len(rows) * running(st)
+                m.traffic.stores += len(index) * running(st)
                 return
     place = locate(st, m, dtype, index, limit, predicate, True)
     if not place.at.size:

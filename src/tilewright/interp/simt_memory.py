@@ -141,18 +141,21 @@ class Memory:
             else:
                 written |= mask
 
-    def rows_written(self, rows: Array, mask: Array | None) -> bool:
+    def rows_written(self, rows: Array | slice, mask: Array | None) -> bool:
         """Whether all lanes that run have written several rows of interleaved memory."""
         if np.frombuffer(self.full, np.bool_)[rows].all():
             return True
         written = self.shadow.written.reshape(len(self.rows), -1)[rows]
         return bool((written if mask is None else written | ~mask).all())
 
-    def store_rows(self, rows: Array, value: Any, mask: Array | None) -> None:
+    def store_rows(self, rows: Array | slice, value: Any, mask: Array | None) -> None:
         """Write several rows of interleaved memory in the lanes that run."""
-        if mask is not None:
-            value = np.where(mask, value, self.rows[rows])
-        self.rows[rows] = value
+        if mask is None:
+            self.rows[rows] = value
+        elif isinstance(rows, slice):
+            np.copyto(self.rows[rows], value, where=mask)
+        else:
+            self.rows[rows] = np.where(mask, value, self.rows[rows])
         full = np.frombuffer(self.full, np.bool_)
         if full[rows].all():
             return
