@@ -23,15 +23,16 @@ _ALIGN = 16
 class Memory:
     """All instances of one allocation.
 
-    `rows` are those of interleaved memory, of which each element has type `row_type` ("": none).
+    `rows` are those of interleaved memory, of which each element has type `row_type` ("": none);
+    `full` says which all lanes have written, `masks` the mask last seen to have written each.
 
     `size` is how many bytes an instance has, `instance` which one each lane uses (None: there is
     one). `interleaved` says that the instance is the inner dimension.
     """
 
     __slots__ = (
-        "bases", "full", "instance", "interleaved", "name", "raw", "row_type", "rows", "scope",
-        "shadow", "size", "step", "taint", "traffic", "unit", "views",
+        "bases", "full", "instance", "interleaved", "masks", "name", "raw", "row_type", "rows",
+        "scope", "shadow", "size", "step", "taint", "traffic", "unit", "views",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +57,7 @@ class Memory:
         self.rows: Any = None
         self.row_type = ""
         self.full: bytearray = bytearray()
+        self.masks: list[Any] = []
         self.shadow: Any = None
         self.taint: Array | None = None
         self.views: dict[str, Array] = {}
@@ -121,11 +123,16 @@ class Memory:
 
     def row_written(self, row: int, mask: Array | None) -> bool:
         """Whether all lanes that run have written a row of interleaved memory."""
+        if mask is not None and self.masks[row] is mask:
+            return True
         written = self.shadow.written[row * self.interleaved : (row + 1) * self.interleaved]
         if written.all():
             self.full[row] = 1
             return True
-        return mask is not None and bool((written | ~mask).all())
+        if mask is None or not (written | ~mask).all():
+            return False
+        self.masks[row] = mask
+        return True
 
     def store_row(self, row: int, value: Any, mask: Array | None) -> None:
         """Write a row of interleaved memory in the lanes that run."""
@@ -133,17 +140,18 @@ class Memory:
             self.rows[row] = value
         else:
             np.copyto(self.rows[row], value, where=mask)
-        if not self.full[row]:
+        if not self.full[row] and (mask is None or self.masks[row] is not mask):
             written = self.shadow.written[row * self.interleaved : (row + 1) * self.interleaved]
             if mask is None:
                 written[:] = True
                 self.full[row] = 1
             else:
                 written |= mask
+                self.masks[row] = mask
 
     def rows_written(self, rows: Array | slice, mask: Array | None) -> bool:
         """Whether all lanes that run have written several rows of interleaved memory."""
-        if np.frombuffer(self.full, np.bool_)[rows].all():
+        if np.frombuffer(self.full, np.bool_)[rows].all() or self._seen(rows, mask):
             return True
         written = self.shadow.written.reshape(len(self.rows), -1)[rows]
         return bool((written if mask is None else written | ~mask).all())
@@ -157,7 +165,7 @@ class Memory:
         else:
             self.rows[rows] = np.where(mask, value, self.rows[rows])
         full = np.frombuffer(self.full, np.bool_)
-        if full[rows].all():
+        if full[rows].all() or self._seen(rows, mask):
             return
         written = self.shadow.written.reshape(len(self.rows), -1)
         if mask is None:
@@ -165,11 +173,20 @@ class Memory:
             full[rows] = True
         else:
             written[rows] |= mask
+            if isinstance(rows, slice):
+                self.masks[rows] = [mask] * (rows.stop - rows.start)
+
+    def _seen(self, rows: Array | slice, mask: Array | None) -> bool:
+        """Whether the lanes of this very mask are known to have written rows."""
+        if mask is None or not isinstance(rows, slice):
+            return False
+        return all(m is mask for m in self.masks[rows])
 
     def forget(self, st: State) -> None:
         """The memory is given out anew: its content is unspecified."""
         self.taint = None
         self.full = bytearray(len(self.full))
+        self.masks = [None] * len(self.full)
         if self.shadow is not None:
             self.shadow.forget(st)
 
@@ -214,6 +231,7 @@ def new_memory(
             m.interleaved, m.row_type = st.lanes, t.element
             m.rows = m.view(t.element).reshape(count if size else 0, st.lanes)
             m.full = bytearray(len(m.rows))
+            m.masks = [None] * len(m.rows)
     else:
         m.shadow = RaceShadow(m.raw.size // unit, False, False, True)
     return m

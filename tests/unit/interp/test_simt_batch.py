@@ -262,3 +262,23 @@ def test_local_memory_of_vectors() -> None:
     v, w = numbers(32), zeros(32 * 32)
     run_kernel(make_kernel(write, {"V": ("float32x4", 8), "W": ("float32x4", 256)}), None, [v, w])
     np.testing.assert_array_equal(w.reshape(32, 32), np.tile(v * 2, (32, 1)))
+
+
+def test_what_lanes_have_not_written_is_seen() -> None:
+    """Also after the lanes of a mask have written it, and where memory is given out anew."""
+
+    def write(ib: Any, k: Any, readers: int, rounds: int) -> None:
+        with ib.for_range(0, 2, name="again") as again:
+            local = ib.allocate("float32", (16,), "l", scope="local")
+            with ib.if_scope(k.tx < 9):
+                with ib.if_scope(again < rounds), ib.for_range(0, 16, name="i") as i:
+                    local[i] = 1.0
+                with ib.for_range(0, 3, name="j"), ib.for_range(0, 16, name="i") as i:
+                    local[i] = local[i] + 1.0
+            with ib.if_scope(k.tx < readers):
+                k.B[k.tx] = local[2]
+
+    args = numbers(256), zeros(256), zeros(256, "int32")
+    for readers, rounds, unwritten in ((9, 2, False), (10, 2, True), (9, 1, True)):
+        kernel = make_kernel(lambda ib, k, n=readers, m=rounds: write(ib, k, n, m), SIZES)
+        assert set(kinds(kernel, *args)) == ({"unwritten memory"} if unwritten else set())
