@@ -85,7 +85,7 @@ def _uneven_loop(p: Any, s: S.For) -> S.Stmt | None:
     if (
         const_int(s.extent) is not None
         or not p.regions.hides_loops(s.body)
-        or p.regions.uniform.loop(s)
+        or p.regions.uniform(s.extent)
     ):
         return STMTS[S.For](p, s)
     times = E.Var("times", s.extent.dtype)

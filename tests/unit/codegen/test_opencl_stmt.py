@@ -51,7 +51,7 @@ def test_kernels_without_barriers_need_nothing() -> None:
     assert "__asm__" not in source("cuda", transpose(32, 32))
 
 
-def between(extent: Any, condition: Any) -> str:
+def between(extent: Any, condition: Any, low: Any = lambda t: 0) -> str:
     """The source of loops, and of a branch with one, in a kernel with a barrier."""
 
     def kernel(ins: Any, outs: Any) -> Any:
@@ -61,7 +61,7 @@ def between(extent: Any, condition: Any) -> str:
         ib.scope_attr(tx, "thread_extent", 8)
         b = ib.buffer_ptr(outs[0])
         at = bx.var * 8 + tx.var
-        with ib.for_range(0, extent(tx.var), name="i"), ib.for_range(0, 3, name="j"):
+        with ib.for_range(low(tx.var), extent(tx.var), name="i"), ib.for_range(0, 3, name="j"):
             b[at] = b[at] + 1.0
         ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", "shared"))
         with ib.if_scope(condition(tx.var, bx.var)), ib.for_range(0, 3, name="k"):
@@ -79,6 +79,11 @@ def test_loops_that_threads_run_unequally_often_are_hidden() -> None:
     assert lines[at + 1].startswith("for (int i = 0; i < times;")
     assert text.count("TW_OWN(") == 3  # the macro, twice
     assert "__asm__" in text and "#define TW_OWN(x) (x)" in text
+
+
+def test_loops_that_begin_unequally_are_hidden_once() -> None:
+    text = between(lambda t: t * 2 + 1, lambda t, block: t < 4, lambda t: t)
+    assert text.count("TW_OWN(") == 3  # the macro, twice
 
 
 def test_branches_that_threads_take_alike_are_hidden_where_they_have_loops() -> None:
