@@ -99,7 +99,7 @@ def _add_loops(
     """Add what values the variables of loops have, where they are bounded by constants."""
     analyzer = Analyzer()
     for v, (low, extent) in ranges.items():
-        analyzer.bind(v, Range(low, extent))
+        analyzer.bind(v, Range.from_min_extent(low, extent))
     for v, n in threads:
         if const_int(n) is not None:
             analyzer.bind(v, Range(0, n))
@@ -111,7 +111,7 @@ def _add_loops(
         low, extent = first.min_value, last.max_value - first.min_value + 1
         if max(abs(low), abs(extent)) < _FAR:
             ranges[s.loop_var] = (low, max(extent, 0))
-            analyzer.bind(s.loop_var, Range(low, max(extent, 0)))
+            analyzer.bind(s.loop_var, Range.from_min_extent(*ranges[s.loop_var]))
 
 
 class Flow(NamedTuple):

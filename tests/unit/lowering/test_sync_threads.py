@@ -98,6 +98,13 @@ def loop(ib: Any, a: Any, o: Any, shared: Any, t: Any, b: Any) -> None:
         o[b * 64 + t] = shared[63 - t]
 
 
+def later_start(ib: Any, a: Any, o: Any, shared: Any, t: Any, b: Any) -> None:
+    """The inner loop runs in the last iteration of the outer one only, which starts late."""
+    with ib.for_range(2, 6, name="i") as i, ib.for_range(0, i - 4, name="j") as j:
+        shared[t] = a[t + j * 64]
+        o[b * 64 + t] = shared[63 - t]
+
+
 def filled_before(ib: Any, a: Any, o: Any, shared: Any, t: Any, b: Any) -> None:
     shared[t] = a[t]
     with ib.for_range(0, 4, name="k") as k:
@@ -167,6 +174,7 @@ COUNTS = {
     own: 0,
     chain: 2,
     loop: 2,
+    later_start: 2,
     filled_before: 1,
     two_halves: 1,
     four_parts: 0,
