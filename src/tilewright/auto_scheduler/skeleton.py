@@ -48,7 +48,6 @@ LINES = 32  # as many elements of each of 16 rows fill the first cache less than
 MAX_TILE = 64
 MAX_STEPS = 256  # of a tile, written out for each position in the kernel
 
-
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 

@@ -28,8 +28,7 @@ class Regions:
             and s.attr_key == "thread_extent"
             and s.node.thread_tag.startswith("threadIdx")
         ]
-        self.barriers, _ = self.inside(body)
-        self.uniform = Uniformity(body, threads) if self.barriers else None
+        self.uniform = Uniformity(body, threads) if self.inside(body)[0] else None
 
     def inside(self, s: Any) -> tuple[bool, bool]:
         """Whether a statement has barriers, and whether it has loops."""
