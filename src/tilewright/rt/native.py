@@ -17,11 +17,9 @@ from typing import Any
 from ..base.errors import TilewrightError
 from . import packed, threads
 
-_RUNTIME, _OPENMP = "tilewright_runtime", "tilewright_openmp"
 _numbers = itertools.count()
-_lock = threading.RLock()
+_lock = threading.Lock()
 _jit: Any = None
-_shared: dict[str, Any] = {}
 
 
 class NativeLibrary:
@@ -78,18 +76,6 @@ def _session() -> tuple[Any, Any]:
     return llvm, _jit
 
 
-def _share(name: str, parallel: bool) -> None:
-    """Make the runtime's symbols a library of the JIT, once."""
-    llvm, jit = _session()
-    with _lock:
-        if name not in _shared:
-            builder = llvm.JITLibraryBuilder()
-            for symbol, address in runtime_symbols(parallel).items():
-                builder.import_symbol(symbol, address)
-            # Dropping its tracker would remove the symbols: it lives as long as the JIT.
-            _shared[name] = builder.link(jit, name)
-
-
 def load_object(
     obj: bytes, symbols: Mapping[str, int] | None = None, names: Iterable[str] = ()
 ) -> NativeLibrary:
@@ -102,12 +88,11 @@ def load_object(
     llvm, jit = _session()
     name = f"tilewright_{next(_numbers)}"
     builder = llvm.JITLibraryBuilder().add_object_img(obj)
-    for symbol, address in (symbols or {}).items():
+    # Into the object's own library: the JIT asks the process before any library that this one is
+    # linked with, and another OpenMP runtime may be visible to all in the process.
+    for symbol, address in {**runtime_symbols(needs_threads(obj)), **(symbols or {})}.items():
         builder.import_symbol(symbol, address)
-    parallel = needs_threads(obj)
-    runtime = _OPENMP if parallel else _RUNTIME
-    _share(runtime, parallel)
-    builder.add_jit_library(runtime).add_current_process()
+    builder.add_current_process()
     for symbol in names:
         builder.export_symbol(symbol)
     try:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
 
 from tests.unit.rt.kernels import info_of, make
 from tilewright.base.errors import TilewrightError
+from tilewright.rt import threads
 from tilewright.rt.native import compile_ir, load_object, runtime_symbols, undefined_symbols
 
 INT = ctypes.CFUNCTYPE(ctypes.c_int32)
@@ -39,6 +44,26 @@ def test_libc_libm_and_the_runtime_are_there():
     assert all(table)
     symbols = runtime_symbols()
     assert {n: table[declared.index(n)] for n in symbols} == symbols
+
+
+def test_the_chosen_openmp_is_called_though_another_is_visible_to_all(tmp_path):
+    chosen = threads.runtime()
+    if chosen.is_serial:
+        pytest.skip("no OpenMP runtime on this machine")
+    other = shutil.copy(threads._loaded_paths()[0], tmp_path)
+    code = f"""
+import ctypes
+from tilewright.rt.native import compile_ir, load_object, runtime_symbols
+mine = runtime_symbols()["GOMP_parallel"]
+other = ctypes.CDLL({other!r}, ctypes.RTLD_GLOBAL)
+obj = compile_ir("declare void @GOMP_parallel()\\n@at = constant ptr @GOMP_parallel")
+library = load_object(obj)
+at = ctypes.c_void_p.from_address(library.address("at")).value
+print(at == mine, ctypes.cast(other.GOMP_parallel, ctypes.c_void_p).value == mine)
+"""
+    env = {**os.environ, "TILEWRIGHT_OPENMP": chosen.path}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout == "True False\n", done.stderr
 
 
 def test_math_of_libm_is_called():
