@@ -103,11 +103,12 @@ class LocalRunner:
     as take `min_repeat_ms`. `cooldown_interval`: seconds of rest between repetitions.
     `enable_cpu_cache_flush`: start each repetition, of one run then, with cold caches. `device`:
     which device of the target's kind. `check_correctness`: compare results with what the tensors
-    say, by the interpreter; for small shapes. `cold_constants`: on CPUs, take inputs of free layout
-    from memory at each run, as it is in networks, rather than from caches; needs `adaptive`.
+    say, by the interpreter; for small shapes. `in_network`: on CPUs, time each run with the caches
+    as a network leaves them: inputs of free layout come from memory, others from what another
+    kernel wrote; needs `adaptive`.
     """
 
-    __slots__ = ("cold_constants", "timing")
+    __slots__ = ("in_network", "timing")
 
     def __init__(
         self,
@@ -120,9 +121,9 @@ class LocalRunner:
         device: int = 0,
         check_correctness: bool = False,
         adaptive: bool = True,
-        cold_constants: bool = False,
+        in_network: bool = False,
     ) -> None:
-        self.cold_constants = bool(cold_constants)
+        self.in_network = bool(in_network)
         fixed_flush = enable_cpu_cache_flush and not adaptive
         self.timing = Timing(
             run_timeout=float(timeout),
@@ -168,13 +169,13 @@ class MeasureCallback:
 PythonBasedMeasureCallback = MeasureCallback
 
 
-def describe_input(item: MeasureInput, check: bool = False, cold: bool = False) -> Message:
-    """A candidate as the workers take it; `check`: with what its results are compared to; `cold`:
-    with which arguments are constants that come from memory."""
+def describe_input(item: MeasureInput, check: bool = False, in_network: bool = False) -> Message:
+    """A candidate as the workers take it; `check`: with what its results are compared to;
+    `in_network`: with which arguments are constants, which a network reads from memory."""
     task = item.task
     sch, args, rearranged = apply_state(item.state, int(task.layout_rewrite_option or 0))
     program = describe(sch, args, task.target)
-    if cold:
+    if in_network:
         free = {op.output(0) for op in task.compute_dag.layout_free}
         program["constants"] = [n for n, t in enumerate(task.compute_dag.tensors) if t in free]
     if check and rearranged:  # the computation as it was before its inputs were laid out anew
@@ -207,7 +208,7 @@ class ProgramMeasurer:
         self.callbacks = list(callbacks or ())
         self.verbose = verbose
         self.max_continuous_error = max_continuous_error
-        self._cold = run.cold_constants
+        self._in_network = run.in_network
         self._measurer = Measurer(self.timing)
         self._ahead: dict[int, tuple[MeasureInput, int]] = {}
         self.reset()
@@ -276,7 +277,7 @@ class ProgramMeasurer:
     def _describe(self, item: MeasureInput) -> Message | Measurement:
         start = time.perf_counter()
         try:
-            return describe_input(item, self.timing.check, self._cold)
+            return describe_input(item, self.timing.check, self._in_network)
         except Exception as error:  # whatever a state does costs that candidate alone
             known = isinstance(error, TilewrightError)
             text = str(error) if known else f"{type(error).__name__}: {error}"

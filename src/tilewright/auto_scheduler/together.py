@@ -123,7 +123,7 @@ def tune_tasks(
                 num_measure_trials=trials - known,
                 num_measures_per_round=_per_round(trials, len(tasks)),
                 verbose=verbose,
-                runner=runner or LocalRunner(cold_constants=True),
+                runner=runner or LocalRunner(in_network=True),
                 measure_callbacks=[writer],
             )
             scheduler = TaskScheduler(tasks, weights, load_log_file=pairs, callbacks=callbacks)

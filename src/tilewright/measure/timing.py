@@ -15,7 +15,7 @@ from ..rt.function import Function
 from ..rt.module import Module
 from ..rt.signature import ArgInfo
 from ..rt.timing import stopwatch
-from .cold import ColdConstants, cold_clock
+from .cold import ColdConstants, network_clock
 from .protocol import Message
 from .reference import Problem, Wrong, places, random_array, require_close, text_of
 from .repeats import Best, repetitions
@@ -59,9 +59,11 @@ class Bench:
             return {"costs": _fixed(module, function, args, dev, how), "early": False}
         budget = how["repeat"] * how["min_repeat_ms"] * 1e-3
         flush, rest = how["flush_bytes"], how["cooldown_ms"] * 1e-3
-        constants = program.get("constants", ()) if dev.kind == "cpu" and not flush else ()
-        if constants:
-            clock = cold_clock(function, self._cold.copies(args, constants))
+        constants = program.get("constants") if dev.kind == "cpu" and not flush else None
+        if constants is not None:
+            written = [n for n, a in enumerate(function.info.args) if a.is_array]
+            written = [n for n in reversed(written) if n not in constants]
+            clock = network_clock(function, self._cold.copies(args, constants), written)
             costs, slow = repetitions(clock, budget, best, False, rest)
         else:
             with stopwatch(function, args, flush) as seconds:

@@ -1,4 +1,4 @@
-"""Constants that come from memory: where their copies lie, and that runs take turns."""
+"""Timing as in a network: where copies of constants lie, whose turn it is, what is written."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,7 +8,7 @@ import numpy as np
 
 import tilewright as tvm
 from tilewright.measure import cold
-from tilewright.measure.cold import ColdConstants, cold_clock
+from tilewright.measure.cold import ColdConstants, network_clock
 
 
 def arrays(*shapes: tuple[int, ...]) -> list[Any]:
@@ -61,14 +61,16 @@ def test_the_memory_is_filled_anew_for_other_sizes_only() -> None:
 
 
 class Counting:
-    """A function that notes with which arguments it runs."""
+    """A function that notes on which weights it runs, and what is in its first argument."""
 
     def __init__(self) -> None:
         self.runs: list[str] = []
+        self.seen: list[float] = []
 
-    def prepare_raw(self, *args: str) -> Callable[[], int]:
+    def prepare_raw(self, data: Any, weights: str) -> Callable[[], int]:
         def run() -> int:
-            self.runs.append(args[0])
+            self.runs.append(weights)
+            self.seen.append(float(np.asarray(data).sum()))
             return 0
 
         return run
@@ -76,8 +78,21 @@ class Counting:
 
 def test_runs_take_turns_after_some_that_do_not_count() -> None:
     function = Counting()
-    seconds = cold_clock(function, [["a"], ["b"], ["c"]])  # type: ignore[arg-type]
+    data = arrays((3,))[0]
+    seconds = network_clock(function, [[data, w] for w in "abc"], [])  # type: ignore[arg-type]
     assert function.runs == ["a", "b"]
     assert seconds(4) > 0
     seconds(1)
     assert function.runs == list("ab" + "cabc" + "a")
+
+
+def test_what_is_written_before_each_run_keeps_its_values(monkeypatch: Any) -> None:
+    function, written = Counting(), []
+    data = arrays((3, 4))[0]
+    monkeypatch.setattr(cold.np, "bitwise_or", lambda a, b, out: written.append((a | b, out)))
+    seconds = network_clock(function, [[data, "a"]], [0])  # type: ignore[arg-type]
+    seconds(3)
+    assert len(written) == 5 == len(function.runs)
+    raw = np.asarray(data).reshape(-1).view(np.uint8)
+    assert all(np.array_equal(value, raw) for value, _ in written)
+    assert all(out.ctypes.data == address(data) for _, out in written)
