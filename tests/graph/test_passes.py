@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.base import config
 from tilewright.base.dtype import parse
-from tilewright.graph.build import copy_graph, flops
+from tilewright.graph.build import copy_graph, flops, optimize
 from tilewright.graph.evaluate import evaluate
 from tilewright.graph.ir import Graph, Node, Value, constant
 from tilewright.graph.onnx.convert import Builder
@@ -17,6 +18,9 @@ from tilewright.graph.passes.fuse import fuse_nodes
 from tilewright.graph.passes.memory import ALIGN, plan_memory
 from tilewright.graph.passes.pack_dense import pack_dense
 from tilewright.graph.passes.simplify import drop_identities, fold_batch_norm, fold_constants
+from tilewright.graph.passes.winograd import winograd
+from tilewright.graph.tuned import is_complex
+from tilewright.target.target import Target
 
 RNG = np.random.default_rng(5)
 
@@ -34,13 +38,13 @@ def results(graph: Graph, inputs: Any) -> list[Any]:
     return [known.get(v, v).data for v in graph.outputs]
 
 
-def check_same(graph: Graph, change: Any) -> Graph:
+def check_same(graph: Graph, change: Any, atol: float = 1e-4) -> Graph:
     """`change` on a copy keeps the results and the names; returns the copy."""
     inputs = [floats(*v.shape) for v in graph.inputs]
     expected = results(graph, inputs)
     changed = change(copy_graph(graph))
     for got, wanted in zip(results(changed, inputs), expected):
-        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=atol)
     assert [v.name for v in changed.outputs] == [v.name for v in graph.outputs]
     return changed
 
@@ -144,6 +148,58 @@ def test_depthwise_convolutions_are_blocked() -> None:
     )
     changed = check_same(Graph("g", [alone], [y], b.nodes), lambda g: block_channels(g, 16))
     assert ops(changed) == ["conv2d"]
+
+
+def wide(height: int, channels: int, kernel: int = 3, **changed: Any) -> Graph:
+    """A convolution from and to as many channels, with what follows it."""
+    b = Builder(17)
+    x = Value("x", (1, channels, height, height + 1), "float32")
+    weights = b.constant(floats(channels, channels, kernel, kernel) / 16, "w")
+    y = b.add("conv2d", [x, weights], "conv", **{**CONV, **changed})
+    y = b.add("bias_add", [y, b.constant(floats(channels), "b")], "bias", axis=1)
+    y = b.add("relu", [y], "relu")
+    return Graph("g", [x], [y], b.nodes)
+
+
+@pytest.mark.parametrize(("height", "channels", "tile"), [(27, 64, 4), (13, 256, 2)])
+def test_winograd(height: int, channels: int, tile: int) -> None:
+    changed = check_same(
+        wide(height, channels), lambda g: winograd(block_channels(g, 16)), atol=1e-3
+    )
+    names = ["winograd_input", "winograd_product", "winograd_output"]
+    assert ops(changed) == ["pack_channels", *names, "bias_add", "relu", "unpack_channels"]
+    assert changed.nodes[1].attrs["tile"] == tile
+    groups = [[n.op for n in g.nodes] for g in fuse_nodes(changed)]
+    assert [names[2], "bias_add", "relu"] in groups and [names[1]] in groups
+    assert [is_complex(g) for g in fuse_nodes(changed) if g.nodes[0].op in names] == [
+        *(False, True, False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("height", "channels", "changed"),
+    [
+        (28, 64, {"strides": (2, 2)}),
+        (28, 64, {"dilation": (2, 2)}),
+        (28, 64, {"kernel": 5}),
+        (7, 512, {}),  # filters of 16 MB for 49 pixels
+        (8, 16, {}),
+    ],
+)
+def test_convolutions_that_winograd_leaves_alone(
+    height: int, channels: int, changed: dict[str, Any]
+) -> None:
+    graph = winograd(block_channels(wide(height, channels, **changed), 16))
+    assert "conv2d_nchwc" in ops(graph)
+
+
+def test_winograd_is_an_option() -> None:
+    graph = wide(28, 64)
+    assert "winograd_product" in ops(optimize(graph, Target("llvm")))
+    with config.scoped(winograd=False):
+        assert "winograd_product" not in ops(optimize(graph, Target("llvm")))
+    assert "winograd_product" not in ops(optimize(graph, Target("llvm"), "float16"))
+    assert "winograd_product" not in ops(optimize(graph, Target("opencl -device=mali")))
 
 
 @pytest.mark.parametrize("columns", [1, 16, 17, 40])

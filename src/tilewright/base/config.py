@@ -217,6 +217,14 @@ for _option in (
         "else the system's, else the one in xgboost's wheel)",
         _T + "OPENMP",
     ),
+    Option(
+        "winograd",
+        bool,
+        True,
+        "let networks on CPUs use Winograd's minimal filtering where it is faster; it rounds a "
+        "little more",
+        _T + "WINOGRAD",
+    ),
     Option("dump_dir", Path, None, "folder for the text of each stage of a build", _T + "DUMP_DIR"),
     Option("verify", bool, False, "verify the program after every pass", _T + "VERIFY"),
 ):

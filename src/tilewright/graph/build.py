@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..auto_scheduler.history import ApplyHistoryBest
+from ..base import config
 from ..base.errors import CompileError
 from ..driver.build_device import build_device
 from ..driver.network import KernelCall, Place, emit_entry, symbol_of
@@ -28,6 +29,7 @@ from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory
 from .passes.pack_dense import pack_dense
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants
 from .passes.to_half import to_half
+from .passes.winograd import winograd
 from .tuned import Layouts, Tuned, find_tuned
 
 Progress = Callable[[int, int, str], None]
@@ -43,6 +45,8 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
         to_half(graph)
     lanes = _block(target, dtype)
     block_channels(graph, lanes)
+    if dtype == "float32" and not _is_device(target) and config.get("winograd"):
+        winograd(graph)
     if not _is_device(target) or target.thread_warp_size == 1:
         pack_dense(graph, lanes)  # warps reduce rows of weights together instead
     fold_constants(graph)

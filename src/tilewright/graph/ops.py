@@ -23,6 +23,7 @@ from .ir import Value
 ELEMWISE = "elemwise"  # same element of each input (broadcast): joins a group before or after it
 INJECTIVE = "injective"  # moves elements: joins a group before it
 ANCHOR = "anchor"  # expensive: at most one in a group
+REARRANGED = "rearranged"  # as an anchor, but not worth a search
 OPAQUE = "opaque"  # a group of its own
 
 Compute = Callable[[Sequence[Tensor], Mapping[str, Any]], Tensor]
@@ -106,6 +107,13 @@ OPS: dict[str, OpSpec] = {
     "conv2d": OpSpec(_conv2d, ANCHOR),
     "conv2d_nchwc": OpSpec(_conv2d_nchwc, ANCHOR),
     "depthwise_nchwc": OpSpec(_depthwise_nchwc, ANCHOR),
+    "winograd_input": OpSpec(
+        lambda t, a: nn.winograd_input(t[0], a["tile"], a["padding"]), REARRANGED
+    ),
+    "winograd_product": OpSpec(lambda t, a: nn.winograd_product(t[0], t[1]), ANCHOR),
+    "winograd_output": OpSpec(
+        lambda t, a: nn.winograd_output(t[0], a["tile"], a["batch"], a["size"]), REARRANGED
+    ),
     "pack_depthwise": OpSpec(
         lambda t, a: nn.pack_depthwise(t[0], a["block"]), INJECTIVE, _numpy_pack_depthwise
     ),

@@ -8,7 +8,7 @@ tiles. Cheap nodes with one reader join that reader's group where they are inlin
 from __future__ import annotations
 
 from ..ir import Graph, Node, Value
-from ..ops import ANCHOR, ELEMWISE, INJECTIVE, OPAQUE, OPS
+from ..ops import ANCHOR, ELEMWISE, INJECTIVE, OPAQUE, OPS, REARRANGED
 
 
 class Group:
@@ -68,7 +68,7 @@ def _group_before(
 ) -> Group | None:
     """The group that a node can join: that of the input which is computed last."""
     kind = OPS[node.op].kind
-    if kind in (ANCHOR, OPAQUE):
+    if kind in (ANCHOR, OPAQUE, REARRANGED):
         return None
     candidates = []
     for v in dict.fromkeys(node.inputs):
@@ -85,5 +85,5 @@ def _group_before(
         candidates.append(group)
     if not candidates:
         return None
-    anchored = [g for g in candidates if ANCHOR in g.kinds]
+    anchored = [g for g in candidates if g.kinds & {ANCHOR, REARRANGED}]
     return (anchored or candidates)[-1]

@@ -21,3 +21,7 @@ from .softmax import log_softmax as log_softmax
 from .softmax import softmax as softmax
 from .spatial_pack import conv2d_spatial_pack as conv2d_spatial_pack
 from .spatial_pack import pack_filters as pack_filters
+from .winograd import winograd_input as winograd_input
+from .winograd import winograd_kernel as winograd_kernel
+from .winograd import winograd_output as winograd_output
+from .winograd import winograd_product as winograd_product

@@ -23,6 +23,11 @@ from .machine import Machine
 from .matmul import schedule_dense_packed, schedule_matmul
 from .reduce import schedule_pool, schedule_reduce, schedule_softmax
 from .rules import M, Rules
+from .winograd import (
+    schedule_winograd_input,
+    schedule_winograd_output,
+    schedule_winograd_product,
+)
 
 CPU_RULES: Rules[Machine] = Rules(
     anchors={
@@ -37,6 +42,9 @@ CPU_RULES: Rules[Machine] = Rules(
         "global_pool_avg": schedule_pool,
         "global_pool_max": schedule_pool,
         "comm_reduce": schedule_reduce,
+        "winograd_input": schedule_winograd_input,
+        "winograd_product": schedule_winograd_product,
+        "winograd_output": schedule_winograd_output,
     },
     reduction=schedule_reduce,
     arrange=arrange,
@@ -60,14 +68,14 @@ def default_schedule(
 
 
 def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: M) -> None:
-    reductions = [x for x in s.stages if getattr(x.op, "reduce_axis", ())]
+    heavy = [x for x in s.stages if getattr(x.op, "reduce_axis", ()) or x.op.tag in rules.anchors]
     out = outputs[0]
     whole = rules.softmax
     if len(outputs) == 1 and out.op.tag == "softmax_output" and whole and _all_computed(s):
         whole(s, out, machine)
         return
-    if len(outputs) == 1 and len(reductions) == 1 and reductions[0].op.tag in rules.anchors:
-        anchor = reductions[0]
+    if len(outputs) == 1 and len(heavy) == 1 and heavy[0].op.tag in rules.anchors:
+        anchor = heavy[0]
         if _follows(s, anchor, out):
             _inline_others(s, anchor, out)
             end = s[out].op.output(0)
@@ -106,6 +114,8 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
     for stage in s.stages:
         op = stage.op
         if stage is anchor or stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
+            continue
+        if op.tag in ("winograd_rows", "winograd_columns"):
             continue
         if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv2d", "depthwise")):
             continue

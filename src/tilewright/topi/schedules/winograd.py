@@ -1,0 +1,83 @@
+"""Winograd's three kernels: a tile at a time is transformed in registers and L1, whole places are
+multiplied like blocked convolutions of one pixel (see conv2d.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...schedule.api import Schedule
+from ...tensor.op import ComputeOp
+from ...tensor.tensor import Tensor
+from .conv2d import choose_tile
+from .machine import PARALLEL_PRODUCTS, PARALLEL_STEPS, Machine, extent_of, parallel_if, work_of
+
+
+def schedule_winograd_input(s: Schedule, moved: Tensor, out: Tensor, machine: Machine) -> None:
+    """Threads take blocks of channels and rows of tiles; the places of a tile are written out."""
+    stage = s[out]
+    places, channels, tiles, lane = stage.op.axis
+    stage.reorder(channels, tiles, places, lane)
+    stage.unroll(places)
+    stage.vectorize(lane)
+    _first_half_at(s, moved, stage, tiles)
+    parallel_if(stage, stage.fuse(channels, tiles), work_of(moved), PARALLEL_STEPS)
+
+
+def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
+    """A register tile of columns (tiles of the image) times vectors of filters; threads take
+    places."""
+    vectors = max(1, extent_of(s[product].op.axis[-1]) // machine.lanes(product.dtype))
+    work = work_of(product)
+    if product.op is out.op:
+        product = s.cache_write(out, "local")
+    _, chunks, columns, _ = (extent_of(a) for a in s[out].op.axis)
+    width, group = choose_tile(columns or 1, chunks or 1, vectors, machine.registers)
+    stage = s[out]
+    places, filters, tiles, lane = stage.op.axis
+    filters_outer, filters_inner = stage.split(filters, factor=group)
+    tiles_outer, tiles_inner = stage.split(tiles, factor=width)
+    stage.reorder(places, filters_outer, tiles_outer, filters_inner, tiles_inner, lane)
+    stage.unroll(filters_inner)
+    stage.unroll(tiles_inner)
+    stage.vectorize(lane)
+    inner = s[product]
+    inner.compute_at(stage, tiles_outer)
+    places_, filters_, tiles_, lane_ = inner.op.axis
+    co, ci = inner.op.reduce_axis
+    inner.reorder(places_, co, ci, filters_, tiles_, lane_)
+    inner.unroll(filters_)
+    inner.unroll(tiles_)
+    inner.vectorize(lane_)
+    parallel_if(stage, stage.fuse(places, filters_outer), work, PARALLEL_PRODUCTS)
+
+
+def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: Machine) -> None:
+    """Threads take blocks of filters and rows of tiles; what follows is computed on a tile."""
+    tile = extent_of(s[_half_of(s, image)].op.axis[2])
+    stage = s[out]
+    batch, filters, y, x, lane = stage.op.axis
+    y_outer, y_inner = stage.split(y, factor=tile)
+    x_outer, x_inner = stage.split(x, factor=tile)
+    stage.reorder(batch, filters, y_outer, x_outer, y_inner, x_inner, lane)
+    stage.unroll(y_inner)
+    stage.unroll(x_inner)
+    stage.vectorize(lane)
+    if image.op is not out.op:
+        s[image].compute_inline()
+    _first_half_at(s, image, stage, x_outer)
+    parallel_if(stage, stage.fuse(batch, filters, y_outer), work_of(image), PARALLEL_STEPS)
+
+
+def _half_of(s: Schedule, whole: Tensor) -> Tensor:
+    """The transform along the other side, which `whole` reads."""
+    return next(t for t in whole.op.input_tensors if t.op.tag.startswith("winograd_"))
+
+
+def _first_half_at(s: Schedule, whole: Tensor, stage: Any, axis: Any) -> None:
+    half = _half_of(s, whole)
+    assert isinstance(half.op, ComputeOp)
+    inner = s[half]
+    inner.compute_at(stage, axis)
+    for side in inner.op.axis[2:4]:
+        inner.unroll(side)
+    inner.vectorize(inner.op.axis[-1])
