@@ -41,6 +41,10 @@ class Pool:
         self._only: frozenset[int] | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        # Not Thread.join: one that a signal's handler interrupts takes the thread for ended, up to
+        # Python 3.12.
+        self._ended = threading.Event()
+        self._ended.set()
         self._wake: tuple[int, int] | None = None
         self._error: BaseException | None = None
 
@@ -100,9 +104,8 @@ class Pool:
                 if worker.job is not None:
                     worker.deadline = 0.0
         self._alarm()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        if self._thread is not threading.current_thread():
+            self._ended.wait()
         workers, self.workers = self.workers, []
         for worker in workers:
             worker.close()
@@ -132,12 +135,11 @@ class Pool:
             if self._wake is None:
                 self._wake = os.pipe()
             self._thread = threading.Thread(target=self._work, name="measure", daemon=True)
+            self._ended.clear()
             self._thread.start()
 
     def _join(self) -> None:
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        self._ended.wait()
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -155,7 +157,11 @@ class Pool:
             self._error = error
             with self._lock:
                 self._queue.clear()
-                self._thread = None
+                self._end_thread()
+
+    def _end_thread(self) -> None:
+        self._thread = None
+        self._ended.set()
 
     def _assign(self) -> list[WorkerProcess]:
         """Give idle workers something to do; those that owe a reply. Without any,
@@ -171,7 +177,7 @@ class Pool:
             starting = self._next() is not None
             busy = [w for w in self.workers if w.job is not None or (starting and not w.ready)]
             if not busy:
-                self._thread = None
+                self._end_thread()
             return busy
 
     def _next(self) -> int | None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -370,6 +371,24 @@ def test_a_run_that_is_abandoned_costs_what_was_built_ahead_nothing() -> None:
         with pytest.raises(InterruptedError):
             next(running)
         running.close()
+        assert dict(measurer.run([ahead]))[ahead].ok
+
+
+def test_a_wait_that_is_interrupted_loses_nothing_that_is_being_built() -> None:
+    """The thread that speaks with the workers is in the middle of a build then."""
+    with Measurer(Timing(**{**FAST, "n_parallel": 1})) as measurer:
+        first = measurer.submit(product(2))
+        assert dict(measurer.run([first]))[first].ok
+        (worker,) = measurer._pool.workers
+        os.kill(worker._process.pid, signal.SIGSTOP)
+        ahead, wanted = measurer.submit(product(4)), measurer.submit(product(8))
+        timer = threading.Timer(1.5, os.kill, (worker._process.pid, signal.SIGCONT))
+        timer.start()
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(InterruptedError):
+            next(measurer.run([wanted]))
+        timer.join()
         assert dict(measurer.run([ahead]))[ahead].ok
 
 
