@@ -1,11 +1,11 @@
 """Train the cost model that ships with the package, on measurements made here.
 
-    python -m benchmarks.train_model measure DIR [--minutes 30] [--programs 96] [--seed 0]
+    python -m benchmarks.train_model measure DIR [--minutes 30] [--programs 96] [--seed 0] [--large]
     python -m benchmarks.train_model fit DIR [--out FILE]
 
 `measure` searches random workloads (operators of the suite in random shapes, none of which is one
 of the suite's own) for a while and writes the features and seconds of every program to DIR, a file
-for each workload. `fit` trains on all files but some, prints how well the left-out ones are ranked,
+for each workload; `--large` those of 1 to 12 GFLOP, which are measured for longer. `fit` trains on all files but some, prints how well the left-out ones are ranked,
 then trains on all and writes the model. The measurements stay out of the repository; the summary
 that `fit` prints is in benchmarks/results.
 """
@@ -32,8 +32,8 @@ from tilewright.auto_scheduler.pretrained import SHIPPED
 CHANNELS = (3, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768)
 SIZES = (5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
 IMAGES = (96, 128, 160, 192, 256)
-MAX_FLOP = 2e9
-MIN_FLOP = 2e5
+FLOP = (2e5, 2e9)
+LARGE_FLOP = (1e9, 12e9)
 ROUNDS = 3
 # Half of a search's programs are never so much slower than its best, but where others disturbed it.
 DISTURBED = 10.0
@@ -87,6 +87,29 @@ def draws(rng: np.random.Generator) -> Iterator[Draw]:
             yield workloads.scores, (1, one((32, 64, 96)), one((4, 8, 12)), one((32, 64, 128)))
 
 
+def large_draws(rng: np.random.Generator) -> Iterator[Draw]:
+    """Workloads whose data do not fit the caches."""
+
+    def one(values: tuple[int, ...]) -> int:
+        return int(rng.choice(values))
+
+    channels, sides = (32, 48, 96, 128, 192, 256), (14, 20, 28, 40, 56, 80, 112)
+    while True:
+        kind, k = one((0, 1, 2, 3)), one((1, 3, 3, 3, 5))
+        if kind == 0:
+            n, m, kk = (one((384, 512, 640, 768, 896, 1280, 1536)) for _ in range(3))
+            yield workloads.matmul, (1, n, m, kk, one((0, 1)))
+        elif kind == 1:
+            shape = (one((8, 16)), one(sides), one(sides), one(channels), one(channels))
+            yield workloads.conv3d, (*shape, k, one((1, 1, 2)), k // 2)
+        elif kind == 2:
+            k, side = one((3, 5, 7)), one((96, 128, 160, 192, 256))
+            yield workloads.conv3d, (one((8, 12)), side, side, 3, one((32, 48, 96)), k, 2, k // 2)
+        else:
+            shape = (one((4, 8, 16)), one(sides), one(sides), one(channels), one(channels))
+            yield workloads.conv2d, (*shape, k, one((1, 1, 2)), k // 2)
+
+
 def known() -> set[str]:
     """Workload keys of the suite, of which none may be trained on."""
     return {key_of(c.func, c.args) for batch in (1, 16) for c in cases(batch)}
@@ -97,15 +120,16 @@ def key_of(func: Any, args: tuple[int, ...]) -> str:
     return auto_scheduler.ComputeDAG(func(*args)).workload_key()
 
 
-def measure(folder: Path, minutes: float, programs: int, seed: int) -> None:
+def measure(folder: Path, minutes: float, programs: int, seed: int, large: bool) -> None:
     """Measure random workloads until the time is over."""
+    drawn, (least, most) = (large_draws, LARGE_FLOP) if large else (draws, FLOP)
     folder.mkdir(parents=True, exist_ok=True)
     forbidden = known()
     rng = np.random.default_rng(seed)
     end = time.monotonic() + 60 * minutes
     runner = auto_scheduler.LocalRunner(min_repeat_ms=20, timeout=5)
     with auto_scheduler.ProgramMeasurer("local", runner, [], 0) as measurer:
-        for func, args in draws(rng):
+        for func, args in drawn(rng):
             if time.monotonic() > end:
                 return
             try:
@@ -119,7 +143,7 @@ def measure(folder: Path, minutes: float, programs: int, seed: int) -> None:
                 print(f"skipped {func.__name__}{args}: a workload of the suite")
                 continue
             file = folder / (hashlib.sha256(key.encode()).hexdigest()[:16] + ".npz")
-            if not MIN_FLOP <= dag.flop_ct <= MAX_FLOP or file.exists():
+            if not least <= dag.flop_ct <= most or file.exists():
                 continue
             _measure_one(dag, f"{func.__name__}{args}", file, programs, measurer)
 
@@ -215,6 +239,7 @@ def main() -> None:
     one.add_argument("--minutes", type=float, default=30.0)
     one.add_argument("--programs", type=int, default=96)
     one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--large", action="store_true")
     two = commands.add_parser("fit")
     two.add_argument("folder", type=Path)
     two.add_argument("--out", type=Path, default=SHIPPED)
@@ -222,7 +247,7 @@ def main() -> None:
     two.add_argument("--depth", type=int, default=5)
     given = parser.parse_args()
     if given.command == "measure":
-        measure(given.folder, given.minutes, given.programs, given.seed)
+        measure(given.folder, given.minutes, given.programs, given.seed, given.large)
     else:
         fit(given.folder, given.out, Boosting(rounds=given.trees, max_depth=given.depth))
 
