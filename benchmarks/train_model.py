@@ -5,9 +5,10 @@
 
 `measure` searches random workloads (operators of the suite in random shapes, none of which is one
 of the suite's own) for a while and writes the features and seconds of every program to DIR, a file
-for each workload; `--large` those of 1 to 12 GFLOP, which are measured for longer. `fit` trains on all files but some, prints how well the left-out ones are ranked,
-then trains on all and writes the model. The measurements stay out of the repository; the summary
-that `fit` prints is in benchmarks/results.
+for each workload; `--large` those of 1 to 12 GFLOP, which are measured for longer. `fit` trains on
+all files but some, prints how well the left-out ones are ranked, then trains on all and writes the
+model. The measurements stay out of the repository; the summary that `fit` prints is in
+benchmarks/results.
 """
 
 from __future__ import annotations
