@@ -1,7 +1,7 @@
-"""ResNet-50 and SqueezeNet against ONNX Runtime, and the time that compiling takes.
+"""ResNet-50, SqueezeNet and others against ONNX Runtime, and the time that compiling takes.
 
     python -m benchmarks.networks [--json] [--rounds 5] [--runs 20] [--threads 2]
-        [--records FILE [--trials N]] [--network NAME]
+        [--records FILE [--trials N]] [--network NAME ...]
 
 The systems run in processes of their own, one after the other in each round, so that none disturbs
 another and a change of the machine's clock hits all. Networks are made by tools/make_networks.py.
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 NETWORKS = ("resnet50", "squeezenet")
+OTHERS = ("resnet18", "mobilenet", "vgg16")
 SEED = 0
 RATIO_BAR, COLD_BAR, CACHED_BAR, ERROR_BAR = 2.5, 20.0, 1.0, 1e-3
 TUNED_BAR = 1.0
@@ -182,7 +183,13 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--records", help="compile with these records as well")
     parser.add_argument("--trials", type=int, default=0, help="measurements to have first")
-    parser.add_argument("--network", choices=NETWORKS, help="only this one")
+    parser.add_argument(
+        "--network",
+        choices=(*NETWORKS, *OTHERS),
+        nargs="+",
+        default=NETWORKS,
+        help=f"which (default: {' '.join(NETWORKS)})",
+    )
     parser.add_argument("--child", nargs=2, metavar=("WHO", "MODEL"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -191,9 +198,8 @@ def main() -> int:
         return 0
     if args.trials and args.records is None:
         parser.error("--trials needs --records")
-    networks = [args.network] if args.network else NETWORKS
     with tempfile.TemporaryDirectory(prefix="tilewright-networks-") as folder:
-        rows = [measure(name, Path(folder), args) for name in networks]
+        rows = [measure(name, Path(folder), args) for name in args.network]
     if args.json:
         print(json.dumps([{**row, "missed": missed(row)} for row in rows], indent=1))
     else:
