@@ -98,6 +98,8 @@ class _Blocker:
 
     def _padded(self, data: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
         """With zeros up to whole blocks along an axis."""
+        if data.shape[axis] % self.block == 0:
+            return data
         widths = [(0, 0)] * data.ndim
         widths[axis] = (0, -data.shape[axis] % self.block)
         return np.pad(data, widths)

@@ -18,7 +18,8 @@ def pack_dense(graph: Graph, block: int) -> Graph:
             nodes.append(node)
             continue
         n = weight.shape[0]
-        padded = np.pad(weight.data, ((0, -n % block), (0, 0)))
+        whole = n % block == 0  # np.pad copies, and these are a network's largest weights
+        padded = weight.data if whole else np.pad(weight.data, ((0, -n % block), (0, 0)))
         attrs = {"block": block}
         packed = constant(
             weight.name + ".packed", evaluate("pack_dense", [constant("w", padded)], attrs)

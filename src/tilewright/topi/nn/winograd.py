@@ -68,9 +68,10 @@ def winograd_kernel(kernel: np.ndarray[Any, Any], tile: int, block: int) -> np.n
     """Filters (F, C, 3, 3) to (a * a, F / block, C / block, block, block), filters last."""
     rows = np.asarray(_FILTER[tile])
     f, c = kernel.shape[:2]
-    moved = np.einsum("xi,fcij,yj->xyfc", rows, kernel.astype(np.float64), rows, optimize=True)
-    blocks = moved.reshape(-1, f // block, block, c // block, block).transpose(0, 1, 3, 4, 2)
-    return np.ascontiguousarray(blocks.astype(kernel.dtype))
+    blocks = kernel.reshape(f // block, block, c // block, block, TAPS * TAPS)
+    taps = np.ascontiguousarray(blocks.transpose(4, 0, 2, 3, 1)).reshape(TAPS * TAPS, -1)
+    moved = np.kron(rows, rows).astype(kernel.dtype) @ taps
+    return moved.reshape(-1, f // block, c // block, block, block)
 
 
 def tiles_of(size: int, tile: int) -> int:
