@@ -101,11 +101,14 @@ def large_draws(rng: np.random.Generator) -> Iterator[Draw]:
             n, m, kk = (one((384, 512, 640, 768, 896, 1280, 1536)) for _ in range(3))
             yield workloads.matmul, (1, n, m, kk, one((0, 1)))
         elif kind == 1:
-            shape = (one((8, 16)), one(sides), one(sides), one(channels), one(channels))
+            shape = (1, one((8, 16)), one(sides), one(sides), one(channels), one(channels))
             yield workloads.conv3d, (*shape, k, one((1, 1, 2)), k // 2)
         elif kind == 2:
             k, side = one((3, 5, 7)), one((96, 128, 160, 192, 256))
-            yield workloads.conv3d, (one((8, 12)), side, side, 3, one((32, 48, 96)), k, 2, k // 2)
+            yield (
+                workloads.conv3d,
+                (1, one((8, 12)), side, side, 3, one((32, 48, 96)), k, 2, k // 2),
+            )
         else:
             shape = (one((4, 8, 16)), one(sides), one(sides), one(channels), one(channels))
             yield workloads.conv2d, (*shape, k, one((1, 1, 2)), k // 2)
