@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.unit.topi.run import check, floats
 from tilewright import te, topi
 from tilewright.base.errors import TilewrightError
@@ -45,6 +46,25 @@ def test_conv2d_nchw(
     x, w = floats(2, cin, 9, 13), floats(cout, cin // groups, 3, 2)
     expected = convolve(x, w, strides, pads, dilation, groups).astype(np.float32)
     check(lambda a, b: nn.conv2d_nchw(a, b, strides, pads, dilation, groups), [x, w], expected)
+
+
+@pytest.mark.parametrize("strides, pads, dilation", SETTINGS)
+def test_conv2d_nchwc_with_a_reduction_in_parts(strides: Any, pads: Any, dilation: Any) -> None:
+    x, w = floats(2, 256, 9, 13), floats(32, 256, 3, 2)
+    plain = convolve(x, w, strides, pads, dilation, 1).astype(np.float32)
+    h, v = plain.shape[2:]
+    expected = np.maximum(plain.reshape(2, 2, 16, h, v).transpose(0, 1, 3, 4, 2), 0)
+    blocks = x.reshape(2, 16, 16, 9, 13).transpose(0, 1, 3, 4, 2).copy()
+    packed = w.reshape(2, 16, 16, 16, 3, 2).transpose(0, 2, 4, 5, 3, 1).copy()
+
+    def function(a: Any, b: Any) -> Any:
+        return nn.relu(nn.conv2d_nchwc(a, b, strides, pads, dilation))
+
+    check(function, [blocks, packed], expected)
+    tensors = [te.placeholder(a.shape, "float32", f"p{n}") for n, a in enumerate((blocks, packed))]
+    with tw.target.Target("llvm") as target:
+        s = topi.default_schedule(function(*tensors), target)
+    assert any("rco_outer" in str(axis) for stage in s.stages for axis in stage.leaf_iter_vars)
 
 
 @pytest.mark.parametrize("strides, pads, dilation", SETTINGS)

@@ -70,7 +70,7 @@ def winograd_kernel(kernel: np.ndarray[Any, Any], tile: int, block: int) -> np.n
     f, c = kernel.shape[:2]
     blocks = kernel.reshape(f // block, block, c // block, block, TAPS * TAPS)
     taps = np.ascontiguousarray(blocks.transpose(4, 0, 2, 3, 1)).reshape(TAPS * TAPS, -1)
-    moved = np.kron(rows, rows).astype(kernel.dtype) @ taps
+    moved: np.ndarray[Any, Any] = np.kron(rows, rows).astype(kernel.dtype) @ taps
     return moved.reshape(-1, f // block, c // block, block, block)
 
 

@@ -4,7 +4,9 @@ Blocked channels (conv2d_nchwc): the tile is `columns` output columns times `chu
 filters. Each step of the reduction loads `chunks` vectors of weights, broadcasts `columns` values
 of data, and does columns * chunks FMAs; both are limited by the number of registers, and there
 must be enough chains to cover the latency of an FMA. What follows the convolution (bias, residual,
-activation) is computed on the tile before it is stored.
+activation) is computed on the tile before it is stored. Where the weights of a tile are too many to
+stay near the core from one tile to the next, the reduction is cut into parts, and each serves some
+rows of tiles, whose sums are kept in memory in between.
 
 Georganas et al.: Anatomy of high-performance deep learning convolutions on SIMD architectures,
 SC18.
@@ -12,6 +14,10 @@ SC18.
 
 from __future__ import annotations
 
+from math import prod
+from typing import Any
+
+from ...base.dtype import parse
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
 from .injective import arrange
@@ -25,6 +31,9 @@ from .machine import (
 )
 
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
+MOST_WEIGHTS = 96 << 10  # bytes of a tile's weights above which the reduction is cut
+PART_BYTES = 40 << 10  # of weights that a part of the reduction reads
+LEAST_PIECES = 8  # of the output, for threads to share evenly
 
 
 def choose_tile(width: int, chunks: int, vectors: int, registers: int) -> tuple[int, int]:
@@ -58,7 +67,7 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     work = work_of(conv)
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
-    _, chunks, _, width, _ = (extent_of(a) for a in s[out].op.axis)
+    _, chunks, height, width, _ = (extent_of(a) for a in s[out].op.axis)
     columns, group = choose_tile(width or 1, chunks or 1, vectors, machine.registers)
 
     n, fo, oh, ow, fi = s[out].op.axis
@@ -68,19 +77,41 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     s[out].vectorize(fi)
     s[out].unroll(fo_inner)
     s[out].unroll(ow_inner)
-    parallel_if(s[out], s[out].fuse(n, fo_outer, oh), work, PARALLEL_PRODUCTS)
+    part = _part_of_reduction(s[conv].op, group)
+    if part:
+        least = -(-LEAST_PIECES // max(1, extent_of(n) * (chunks // group)))
+        rows = largest_divisor(height, max(1, height // least))
+        oh, oh_inner = s[out].split(oh, factor=rows)
+        s[out].reorder(oh, oh_inner)
+    pieces = s[out].fuse(n, fo_outer, oh)
+    parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS)
 
     stage = s[conv]
-    stage.compute_at(s[out], ow_outer)
+    stage.compute_at(s[out], pieces if part else ow_outer)
     n, fo, oh, ow, fi = stage.op.axis
     rco, ry, rx, rci = stage.op.reduce_axis
-    stage.reorder(n, oh, rco, ry, rx, rci, fo, ow, fi)
+    if part:
+        rco_outer, rco = stage.split(rco, factor=part)
+        ow_outer, ow = stage.split(ow, factor=columns)
+        stage.reorder(n, rco_outer, oh, ow_outer, rco, ry, rx, rci, fo, ow, fi)
+    else:
+        stage.reorder(n, oh, rco, ry, rx, rci, fo, ow, fi)
     stage.vectorize(fi)
     stage.unroll(fo)
     stage.unroll(ow)
     if extent_of(rci) <= 4:
         stage.unroll(rci)
     schedule_padding(s, conv, machine)
+
+
+def _part_of_reduction(conv: Any, group: int) -> int:
+    """Blocks of channels in a part of the reduction; 0 where it stays whole."""
+    blocks, *others = (extent_of(a) for a in conv.reduce_axis)
+    nbytes = parse(conv.output_dtype(0)).nbytes
+    block = prod(others) * group * extent_of(conv.axis[-1]) * nbytes
+    if blocks * block <= MOST_WEIGHTS:
+        return 0
+    return largest_divisor(blocks, max(1, PART_BYTES // block))
 
 
 def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
