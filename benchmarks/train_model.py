@@ -247,8 +247,8 @@ def main() -> None:
     two = commands.add_parser("fit")
     two.add_argument("folder", type=Path)
     two.add_argument("--out", type=Path, default=SHIPPED)
-    two.add_argument("--trees", type=int, default=300)
-    two.add_argument("--depth", type=int, default=5)
+    two.add_argument("--trees", type=int, default=400)
+    two.add_argument("--depth", type=int, default=6)
     given = parser.parse_args()
     if given.command == "measure":
         measure(given.folder, given.minutes, given.programs, given.seed, given.large)
