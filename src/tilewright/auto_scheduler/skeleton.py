@@ -213,8 +213,9 @@ def unrolled_loops(plan: StagePlan, extents: Matrix) -> tuple[tuple[int, ...], F
 def lane_rows(state: State) -> list[Row]:
     """Splits of long innermost loops of stages that no rule has tiled, so that they are vectors.
 
-    Where such a stage transposes, the loop along which its input is contiguous is cut too and
-    stands right outside the vector: each cache line of the input then serves whole.
+    Where such a stage transposes, shorter ones are split too, and the loop along which its input is
+    contiguous is cut and stands right outside the vector: each cache line of the input then serves
+    whole.
     """
     rows: list[Row] = []
     for place, stage in enumerate(state.live_stages):
@@ -229,7 +230,7 @@ def lane_rows(state: State) -> list[Row]:
             continue
         loop = len(stage.leaf_iter_vars) - 1
         extent = state.extent_of(place, loop)
-        if extent is None or extent <= LONG:
+        if extent is None or extent <= (LONG if contiguous_axis(op) is None else LANES):
             continue
         lanes = max(d for d in range(1, LANES + 1) if extent % d == 0)
         if lanes > 1:

@@ -172,14 +172,15 @@ def test_one_program_has_one_key(name):
     assert len(set(by_rows.values())) == len(by_rows)
 
 
-def transposed():
+def transposed(rows):
     x = te.placeholder((24, 6, 64), name="x")
-    y = te.compute((6, 64, 128), lambda h, d, r: x[r % 24, h, d] + 1.0, name="y")
+    y = te.compute((6, 64, rows), lambda h, d, r: x[r % 24, h, d] + 1.0, name="y")
     return [x, y]
 
 
-def test_stages_that_transpose_are_tiled():
-    policy = policy_of(transposed())
+@pytest.mark.parametrize("rows", [128, 64, 48])
+def test_stages_that_transpose_are_tiled(rows):
+    policy = policy_of(transposed(rows))
     for candidate in samples(policy, 2):
         state = policy.population.close(candidate)
         leaves = state.live_stages[-1].leaf_iter_vars
