@@ -4,11 +4,8 @@ Between two runs of a layer all the others run, so its weights have left the cac
 them from the next of several places. And what the layer before wrote is in the caches of the
 threads that wrote it: before each run a single thread writes what is not constant. A candidate
 timed again and again on the same data finds all of it in the caches of the very threads that use
-it, and looks the better for it the worse the order in which it reads.
-
-Measured for layers of ResNet-50 on two cores (the kernels that a search without the second part had
-found; ms alone, in the network, so timed): 0.23, 0.61, 0.47; 0.50, 0.68, 0.77; 0.44, 0.68, 0.66;
-0.23, 0.24, 0.25; 0.62, 0.64, 0.59.
+it, and looks the better for it the worse the order in which it reads: on a busy machine, 1x1
+convolutions of ResNet-50 chosen that way took 0.6 ms in the network instead of 0.23.
 """
 
 from __future__ import annotations
