@@ -167,7 +167,9 @@ def _row(
 
 def missed(row: dict[str, Any]) -> list[str]:
     """Which bars a row misses."""
-    bars = {"compile_cold_s": COLD_BAR, "compile_cached_s": CACHED_BAR, "worst_error": ERROR_BAR}
+    bars = {"compile_cold_s": COLD_BAR, "worst_error": ERROR_BAR}
+    if row["network"] in NETWORKS:
+        bars["compile_cached_s"] = CACHED_BAR
     if row["network"] == "resnet50":
         bars |= {"ratio": RATIO_BAR, "tuned_ratio": TUNED_BAR}
     bars["tuned_worst_error"] = ERROR_BAR
