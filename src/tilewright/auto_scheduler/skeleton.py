@@ -230,19 +230,19 @@ def lane_rows(state: State) -> list[Row]:
             continue
         loop = len(stage.leaf_iter_vars) - 1
         extent = state.extent_of(place, loop)
-        if extent is None or extent <= (LONG if contiguous_axis(op) is None else LANES):
+        along = contiguous_axis(op)
+        if extent is None or extent <= (LONG if along is None else LANES):
             continue
         lanes = max(d for d in range(1, LANES + 1) if extent % d == 0)
         if lanes > 1:
             rows.append(("SP", place, loop, extent, (lanes,), 1))
-            rows += _transposing_rows(state, place, loop)
+            rows += _transposing_rows(state, place, loop, along)
     return rows
 
 
-def _transposing_rows(state: State, place: int, last: int) -> list[Row]:
+def _transposing_rows(state: State, place: int, last: int, loop: int | None) -> list[Row]:
     """A stage's loop along its input's rows cut and moved inwards; `last` was split already."""
     stage = state.stage_at(place)
-    loop = contiguous_axis(stage.op)
     extent = None if loop is None else state.extent_of(place, loop)
     if loop is None or extent is None or any(s.attach_stage is stage for s in state.live_stages):
         return []

@@ -53,7 +53,7 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
 
 def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: Machine) -> None:
     """Threads take blocks of filters and rows of tiles; what follows is computed on a tile."""
-    tile = extent_of(s[_half_of(s, image)].op.axis[2])
+    tile = extent_of(s[_half_of(image)].op.axis[2])
     stage = s[out]
     batch, filters, y, x, lane = stage.op.axis
     y_outer, y_inner = stage.split(y, factor=tile)
@@ -68,13 +68,13 @@ def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: M
     parallel_if(stage, stage.fuse(batch, filters, y_outer), work_of(image), PARALLEL_STEPS)
 
 
-def _half_of(s: Schedule, whole: Tensor) -> Tensor:
+def _half_of(whole: Tensor) -> Tensor:
     """The transform along the other side, which `whole` reads."""
     return next(t for t in whole.op.input_tensors if t.op.tag.startswith("winograd_"))
 
 
 def _first_half_at(s: Schedule, whole: Tensor, stage: Any, axis: Any) -> None:
-    half = _half_of(s, whole)
+    half = _half_of(whole)
     assert isinstance(half.op, ComputeOp)
     inner = s[half]
     inner.compute_at(stage, axis)
