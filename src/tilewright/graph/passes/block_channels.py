@@ -18,6 +18,8 @@ from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
 from ..ops import infer
 
+Array = np.ndarray[Any, Any]
+
 _SAME = frozenset(
     (
         "relu",
@@ -42,6 +44,13 @@ _PAIR = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum"
 def block_channels(graph: Graph, block: int) -> Graph:
     """Rewrite convolutions whose channels divide into blocks of `block`, and what lies between."""
     return _Blocker(graph, block).run()
+
+
+def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
+    """Data with zeros up to whole blocks along an axis; the same data where they are whole."""
+    widths = [(0, 0)] * data.ndim
+    widths[axis] = (0, -data.shape[axis] % block)
+    return np.pad(data, widths) if widths[axis][1] else data  # np.pad always copies
 
 
 class _Blocker:
@@ -96,14 +105,6 @@ class _Blocker:
     def _is_padded(self, v: Value) -> bool:
         return self.blocked[v].shape[1] * self.block != v.shape[1]
 
-    def _padded(self, data: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
-        """With zeros up to whole blocks along an axis."""
-        if data.shape[axis] % self.block == 0:
-            return data
-        widths = [(0, 0)] * data.ndim
-        widths[axis] = (0, -data.shape[axis] % self.block)
-        return np.pad(data, widths)
-
     def _packed(self, v: Value, block: int) -> Value:
         """The blocked form of a value."""
         if v not in self.blocked:
@@ -134,8 +135,8 @@ class _Blocker:
         inner = self.block if whole else channels
         if inner > self.block:
             return False
-        weights = self._padded(kernel.data, 0)
-        weights = self._padded(weights, 1) if whole else weights
+        weights = in_whole_blocks(kernel.data, 0, self.block)
+        weights = in_whole_blocks(weights, 1, self.block) if whole else weights
         attrs = {"in_block": inner, "out_block": self.block}
         padded = constant(kernel.name, weights)
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
@@ -148,7 +149,7 @@ class _Blocker:
         known = data in self.blocked or data.shape[1] % self.block == 0
         if kernel.data is None or not known:
             return False
-        weights = constant(kernel.name, self._padded(kernel.data, 0))
+        weights = constant(kernel.name, in_whole_blocks(kernel.data, 0, self.block))
         attrs = {"block": self.block}
         packed = constant(kernel.name + ".packed", evaluate("pack_depthwise", [weights], attrs))
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
@@ -171,7 +172,10 @@ class _Blocker:
             if v.data is None or v.data.ndim != 1:
                 return False
             values.append(
-                constant(v.name + ".blocked", self._padded(v.data, 0).reshape(-1, self.block))
+                constant(
+                    v.name + ".blocked",
+                    in_whole_blocks(v.data, 0, self.block).reshape(-1, self.block),
+                )
             )
         return self._replace(node, [self.blocked[node.inputs[0]], *values])
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
 from ..ops import infer
+from .block_channels import in_whole_blocks
 
 
 def pack_dense(graph: Graph, block: int) -> Graph:
@@ -18,8 +17,7 @@ def pack_dense(graph: Graph, block: int) -> Graph:
             nodes.append(node)
             continue
         n = weight.shape[0]
-        whole = n % block == 0  # np.pad copies, and these are a network's largest weights
-        padded = weight.data if whole else np.pad(weight.data, ((0, -n % block), (0, 0)))
+        padded = in_whole_blocks(weight.data, 0, block)
         attrs = {"block": block}
         packed = constant(
             weight.name + ".packed", evaluate("pack_dense", [constant("w", padded)], attrs)
