@@ -18,6 +18,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,13 @@ DISTURBED = 10.0
 Draw = tuple[Any, tuple[int, ...]]
 
 
+def _one(rng: np.random.Generator, values: tuple[int, ...]) -> int:
+    return int(rng.choice(values))
+
+
 def draws(rng: np.random.Generator) -> Iterator[Draw]:
     """Workloads without end: a function of the suite and random arguments."""
-
-    def one(values: tuple[int, ...]) -> int:
-        return int(rng.choice(values))
+    one = partial(_one, rng)
 
     def window() -> tuple[int, int, int]:
         k = one((1, 3, 3, 3, 5, 7))
@@ -90,10 +93,7 @@ def draws(rng: np.random.Generator) -> Iterator[Draw]:
 
 def large_draws(rng: np.random.Generator) -> Iterator[Draw]:
     """Workloads whose data do not fit the caches."""
-
-    def one(values: tuple[int, ...]) -> int:
-        return int(rng.choice(values))
-
+    one = partial(_one, rng)
     channels, sides = (32, 48, 96, 128, 192, 256), (14, 20, 28, 40, 56, 80, 112)
     while True:
         kind, k = one((0, 1, 2, 3)), one((1, 3, 3, 3, 5))
