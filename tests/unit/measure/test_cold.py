@@ -77,9 +77,9 @@ class Counting:
 
 
 def test_runs_take_turns_after_some_that_do_not_count() -> None:
-    function = Counting()
+    function: Any = Counting()
     data = arrays((3,))[0]
-    seconds = network_clock(function, [[data, w] for w in "abc"], [])  # type: ignore[arg-type]
+    seconds = network_clock(function, [[data, w] for w in "abc"], [])
     assert function.runs == ["a", "b"]
     assert seconds(4) > 0
     seconds(1)
@@ -87,10 +87,11 @@ def test_runs_take_turns_after_some_that_do_not_count() -> None:
 
 
 def test_what_is_written_before_each_run_keeps_its_values(monkeypatch: Any) -> None:
-    function, written = Counting(), []
+    function: Any = Counting()
+    written: list[Any] = []
     data = arrays((3, 4))[0]
-    monkeypatch.setattr(cold.np, "bitwise_or", lambda a, b, out: written.append((a | b, out)))
-    seconds = network_clock(function, [[data, "a"]], [0])  # type: ignore[arg-type]
+    monkeypatch.setattr(np, "bitwise_or", lambda a, b, out: written.append((a | b, out)))
+    seconds = network_clock(function, [[data, "a"]], [0])
     seconds(3)
     assert len(written) == 5 == len(function.runs)
     raw = np.asarray(data).reshape(-1).view(np.uint8)
