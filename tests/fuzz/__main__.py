@@ -43,13 +43,13 @@ def run_cases(
         results.close()
         return total, failures
     if jobs <= 1:
-        results = (run_chunk(*c) for c in chunks)
-        _collect(results, total, failures, cases, start, stop_after, quiet, device)
+        mine = (run_chunk(*c) for c in chunks)
+        _collect(mine, total, failures, cases, start, stop_after, quiet, device)
         return total, failures
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         jobs_running = [pool.submit(run_chunk, *c) for c in chunks]
-        results = (j.result() for j in jobs_running)
-        _collect(results, total, failures, cases, start, stop_after, quiet, device)
+        theirs = (j.result() for j in jobs_running)
+        _collect(theirs, total, failures, cases, start, stop_after, quiet, device)
         for j in jobs_running:
             j.cancel()
     return total, failures
@@ -76,18 +76,24 @@ def _collect(results, total, failures, cases, start, stop_after, quiet, device) 
 
 
 def histogram(stats: Statistics) -> str:
-    """Share of schedules with each primitive, and what was refused."""
+    """What was drawn: programs by mode, type and kind, sizes, primitives; and what was refused."""
     count = max(stats.used["schedules"], 1)
+    executed = max(stats.cases - stats.rejected, 1)
+    sizes = sorted(stats.sizes.elements()) or [0]
     lines = [
         f"{stats.cases} cases, {stats.rejected} schedules refused when lowered, "
-        f"{stats.used['primitives'] / count:.1f} primitives a schedule"
+        f"{stats.cases - stats.rejected} executed, "
+        f"{stats.used['primitives'] / count:.1f} primitives a schedule, "
+        f"median output of {sizes[len(sizes) // 2]} elements",
     ]
+    for name, share in sorted(stats.drawn.items()):
+        lines.append(f"  {name:20} {share:6} executed ({share / executed:5.1%})")
     names = ACTIONS.keys() | stats.used.keys() - {"schedules", "primitives"}
     for name in sorted(names, key=lambda n: (-stats.used[n], n)):
         share = stats.used[name] / count
         bar = "#" * round(share * 40)
         lines.append(f"  {name:20} {share:6.1%} {bar}  ({stats.refused[name]} draws refused)")
-    lines += [f"  {n:6} refused: {why}" for why, n in stats.reasons.most_common(12)]
+    lines += [f"  {n:6} refused: {why}" for why, n in stats.reasons.most_common(20)]
     lines += [f"  right, but late: {text}" for text in stats.slow]
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
-"""Cases in processes of their own: what a case of a real device's compiler breaks ends with it.
+"""Cases in processes of their own: what a case breaks ends with it.
 
-PoCL crashes or hangs on kernels that it compiles wrongly; a case during which the process dies has
-failed, and another process goes on.
+Compiled code that is wrong may crash or hang, and so does PoCL on kernels that it compiles wrongly;
+a case during which the process dies has failed, and another process goes on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
+from queue import SimpleQueue
 from typing import Any
 
 from .check import SECONDS, WAIT, Failure, Statistics, drawn, run_case
@@ -18,7 +19,7 @@ from .shrink import shrink, text_of
 
 Chunk = tuple[int, int, str]
 Outcome = tuple[Statistics, list[tuple[int, str]]]
-DEVICES = ("opencl",)  # all others run in the fuzzer's own process
+DEVICES = ("llvm", "opencl")  # the interpreter of kernels runs in the fuzzer's own process
 
 
 class Dead(Exception):
@@ -78,19 +79,24 @@ def _shrunk(seed: int, device: str, attempts: int) -> str:
 
 def run_chunks(chunks: list[Chunk], jobs: int) -> Iterator[Outcome]:
     """The outcomes of all chunks, in order."""
+    free: SimpleQueue[Worker] = SimpleQueue()
+    for _ in range(max(jobs, 1)):
+        free.put(Worker())
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
-        running = [pool.submit(_chunk, *c) for c in chunks]
+        running = [pool.submit(_chunk, free, *c) for c in chunks]
         try:
             for one in running:
                 yield one.result()
         finally:
             for one in running:
                 one.cancel()
+    while not free.empty():
+        free.get().close()
 
 
-def _chunk(first: int, count: int, device: str) -> Outcome:
+def _chunk(free: SimpleQueue[Worker], first: int, count: int, device: str) -> Outcome:
     total, failed = Statistics(), []
-    worker = Worker()
+    worker = free.get()
     for seed in range(first, first + count):
         try:
             stats, problem = worker.ask(_case, (seed, device), WAIT * SECONDS + 20)
@@ -102,7 +108,7 @@ def _chunk(first: int, count: int, device: str) -> Outcome:
         total.merge(stats)
         if problem is not None:
             failed.append((seed, problem))
-    worker.close()
+    free.put(worker)
     return total, failed
 
 
@@ -123,5 +129,5 @@ def report(failure: Failure, attempts: int = 200) -> str:
 def made_again(seed: int, problem: str, device: str) -> Failure:
     """The failure of a case that ran elsewhere: it holds functions, which processes cannot
     exchange."""
-    program, steps = drawn(seed, device)
-    return Failure(seed, program, steps, problem, device)
+    program, _, s, _ = drawn(seed, device)
+    return Failure(seed, program, s.steps, problem, device)

@@ -1,9 +1,13 @@
-"""Random tensor programs: one to five stages over one or two inputs.
+"""Random tensor programs: one to five stages over one to three inputs.
 
 A program is drawn from a `random.Random` and is data (`Spec`s), so that a failing one can be built
-again and shrunk. In "exact" mode all data are small integers and all operations are exact on them,
-whatever the order of evaluation; in "real" mode data are floats and a bound on the error says what
-may differ.
+again (built.py) and shrunk. Its mode says which data it gets (values.py) and how results compare:
+
+- "exact": small whole numbers of any type, all operations exact whatever their order;
+- "full": any value of any type. Integers wrap; floats go through operations that round once each
+  and that neither contraction nor another order of evaluation changes;
+- "real" and "special": floats of any type around 1 (special: with NaN, infinities and subnormal
+  numbers among them), compared within the bounds of te_eval_bound.
 """
 
 from __future__ import annotations
@@ -14,13 +18,33 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import te, tir
-from tilewright.base.dtype import parse
+from .values import ALL_TYPES, FLOATS
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 24, 31, 33)
-EXACT_TYPES = ("float32", "float32", "float32", "int32", "float64", "int8", "uint8", "int64")
-REAL_TYPES = ("float32", "float32", "float64")
-MOST_ELEMENTS = 6000
+MODES = ("exact", "exact", "full", "full", "full", "real", "real", "special")
+TYPES = {
+    "exact": ("float32", "float32", "int32", *ALL_TYPES),
+    "full": ("int32", "int32", "int64", "float32", *ALL_TYPES),
+    "real": ("float32", "float32", "float64", *FLOATS),
+    "special": ("float32", *FLOATS),
+}
+INDEX_TYPES = ("int32", "int32", "int64", "int8", "uint8", "int16", "uint32")
+MOST_ELEMENTS, ENOUGH = 6000, 200
+Shape = tuple[int, ...]
+
+UNARY = (
+    "neg", "relu", "half", "square", "math", "abs", "not", "popcount", "clz", "floor", "ceil",
+    "trunc", "round", "nearbyint", "sqrt", "isnan", "isfinite",
+)  # fmt: skip
+BINARY = (
+    "add", "sub", "mul", "max", "min", "add", "sub", "mul", "and", "or", "xor", "shl", "shr",
+    "floordiv", "floormod", "truncdiv", "truncmod", "divide", "less", "equal", "least",
+)  # fmt: skip
+KINDS = (
+    "unary", "unary", "binary", "binary", "binary", "reduce", "reduce", "reduce", "stencil",
+    "permute", "cast", "select", "window", "gather", "take", "tuple_reduce", "twice_reduce", "scan",
+    "merge", "pair", "extern",
+)  # fmt: skip
 
 
 @dataclass
@@ -33,19 +57,35 @@ class Spec:
 
 
 @dataclass
+class Input:
+    """A tensor given from outside; `below`: it holds indices that are less than this."""
+
+    shape: Shape
+    dtype: str
+    below: int = 0
+
+
+@dataclass
 class Program:
-    """Inputs (shape, dtype) and stages; the last stage is the output."""
+    """Inputs and stages; the last stage is an output, `also` names others that are.
+
+    `rounding`: "add" or "mul", which of the two a "full" program does with floats.
+    """
 
     mode: str
-    inputs: list[tuple[tuple[int, ...], str]]
+    inputs: list[Input]
     stages: list[Spec]
-    symbolic: bool = False
+    symbolic: float = 0.0
     data_seed: int = 0
+    also: tuple[int, ...] = ()
+    rounding: str = "add"
 
 
-def random_shape(rng: random.Random, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
-    rank = rng.choice((1, 2, 2, 2, 3, 3))
+def random_shape(rng: random.Random, most: int = MOST_ELEMENTS) -> Shape:
+    rank = rng.choice((1, 2, 2, 2, 3, 3, 4))
     shape = [rng.choice(EXTENTS) for _ in range(rank)]
+    if rank == 1:
+        shape[0] *= rng.choice((1, 13, 31))
     if rng.random() < 0.02:
         shape[rng.randrange(rank)] = 0
     while np.prod(shape) > most:
@@ -53,92 +93,137 @@ def random_shape(rng: random.Random, most: int = MOST_ELEMENTS) -> tuple[int, ..
     return tuple(shape)
 
 
-def random_program(rng: random.Random, most: int = MOST_ELEMENTS) -> Program:
-    """One program, of inputs of at most `most` elements; every tensor is on the way to the output
-    or is dropped."""
-    mode = rng.choice(("exact", "real"))
-    types = EXACT_TYPES if mode == "exact" else REAL_TYPES
-    shape = random_shape(rng, most)
-    inputs = [(shape, rng.choice(types))]
-    if rng.random() < 0.6:
-        other = tuple(rng.choice((d, d, 1)) for d in shape)
-        inputs.append((other, rng.choice(types)))
-    program = Program(mode, inputs, [], rng.random() < 0.12, rng.randrange(1 << 30))
-    shapes = [s for s, _ in inputs]
-    for _ in range(rng.choice((1, 2, 2, 3, 3, 4, 5))):
-        last = len(shapes) - 1 if program.stages else rng.randrange(len(shapes))
-        spec = _random_stage(rng, program, shapes, last)
-        program.stages.append(spec)
-        shapes.append(shape_of(spec, shapes))
-    return program
+def random_program(
+    rng: random.Random, most: int = MOST_ELEMENTS, on_device: bool = False
+) -> Program:
+    """One program, of inputs of at most `most` elements; every tensor is on the way to an output
+    or is dropped. Most outputs have at least ENOUGH elements."""
+    enough = rng.random() < 0.8
+    for _ in range(8):
+        draw = _Draw(rng, most, on_device)
+        if not enough or np.prod(draw.shapes[-1]) >= ENOUGH:
+            break
+    return draw.program
 
 
-def _random_stage(
-    rng: random.Random, program: Program, shapes: list[tuple[int, ...]], last: int
-) -> Spec:
-    shape = shapes[last]
-    kinds = ["unary", "unary", "binary", "binary", "reduce", "reduce", "stencil", "permute"]
-    kinds += ["cast", "select", "window", "gather", "tuple_reduce", "scan", "merge", "pair"]
-    kind = rng.choice(kinds)
-    if kind == "reduce" or kind == "tuple_reduce":
-        if not shape or (kind == "tuple_reduce" and 0 in shape):
+class _Draw:
+    """A program while it is drawn; `shapes` are those of all inputs, then of all stages."""
+
+    def __init__(self, rng: random.Random, most: int, on_device: bool) -> None:
+        self.rng, self.most, self.on_device = rng, most, on_device
+        mode = rng.choice(MODES)
+        shape = random_shape(rng, most)
+        inputs = [Input(shape, rng.choice(TYPES[mode]))]
+        if rng.random() < 0.6:
+            dtype = inputs[0].dtype if rng.random() < 0.6 else rng.choice(TYPES[mode])
+            inputs.append(Input(tuple(rng.choice((d, d, 1)) for d in shape), dtype))
+        symbolic = rng.choice((0.4, 1.0)) if rng.random() < 0.2 else 0.0
+        self.program = Program(mode, inputs, [], symbolic, rng.randrange(1 << 30))
+        self.program.rounding = rng.choice(("add", "add", "mul"))
+        if rng.random() < 0.3:
+            below = max(1, rng.choice(shape))
+            length = rng.choice(EXTENTS)
+            inputs.append(Input((length,), rng.choice(INDEX_TYPES), below))
+        self.shapes: list[Shape] = [i.shape for i in inputs]
+        self.sources = [k for k, i in enumerate(inputs) if not i.below]
+        for number in range(rng.choice((1, 2, 2, 3, 3, 4, 5))):
+            self.stage(self.sources[-1] if number else rng.choice(self.sources))
+        count = len(self.program.stages)
+        if count > 1 and rng.random() < 0.15:
+            self.program.also = (rng.randrange(count - 1),)
+
+    def stage(self, last: int) -> None:
+        spec = self.spec(self.rng.choice(KINDS), last)
+        self.program.stages.append(spec)
+        self.shapes.append(shape_of(spec, self.shapes))
+        self.sources.append(len(self.shapes) - 1)
+
+    def spec(self, kind: str, last: int) -> Spec:
+        """A stage of that kind on tensor number `last`, or a simple one where that cannot be."""
+        rng, shape = self.rng, self.shapes[last]
+        simple = Spec("unary", (last,), {"op": rng.choice(UNARY)})
+        if not shape and kind not in ("unary", "binary", "pair", "cast", "select"):
+            return simple
+        axis = rng.randrange(len(shape)) if shape else 0
+        if kind in ("reduce", "tuple_reduce", "twice_reduce"):
+            return self.reduction(kind, last)
+        if kind in ("binary", "pair"):
+            fits = [i for i in self.sources if _broadcasts(self.shapes[i], shape)]
+            op = rng.choice(BINARY if kind == "binary" else BINARY[:5])
+            promote = rng.random() < 0.3
+            return Spec(kind, (last, rng.choice(fits)), {"op": op, "promote": promote})
+        if kind == "stencil":
+            offsets = sorted({rng.randint(-2, 2) for _ in range(3)})
+            return Spec(kind, (last,), {"axis": axis, "offsets": offsets})
+        if kind == "window":
+            if shape[axis] < 3:
+                return simple
+            width, stride = rng.randint(2, min(4, shape[axis])), rng.choice((1, 1, 2))
+            return Spec(kind, (last,), {"axis": axis, "width": width, "stride": stride})
+        if kind == "permute":
+            return Spec(kind, (last,), {"order": rng.sample(range(len(shape)), len(shape))})
+        if kind == "cast":
+            types = FLOATS if self.program.mode in ("real", "special") else ALL_TYPES
+            return Spec(kind, (last,), {"dtype": rng.choice(types)})
+        if kind == "select":
+            modulus = rng.choice((2, 3, 5))
+            return Spec(kind, (last,), {"modulus": modulus, "lazy": rng.random() < 0.5})
+        if kind == "gather" and shape[axis]:
+            return Spec(kind, (last,), {"axis": axis, "factor": rng.choice((1, 2, 3, 5))})
+        steps = len(shape) > 1 and 0 not in shape and shape[0] > 1
+        if kind == "scan" and steps and not self.program.symbolic:
+            return Spec(kind, (last,), {"op": rng.choice(("max", "last", "states"))})
+        if kind == "merge" and len(shape) > 1 and shape[1]:
+            return Spec(kind, (last,), {})
+        if kind == "take" and 0 not in shape:
+            return self.take(last, axis)
+        exact = self.program.mode in ("exact", "full")
+        if kind == "extern" and exact and 0 not in shape:
+            ways = ("reverse", "running", "scatter", "packed")
+            way = rng.choice(ways[:3] if self.on_device else ways)
+            return Spec(kind, (last,), {"way": way, "threads": self.on_device})
+        return simple
+
+    def reduction(self, kind: str, last: int) -> Spec:
+        rng, shape = self.rng, self.shapes[last]
+        if kind != "reduce" and 0 in shape:
             return Spec("unary", (last,), {"op": "neg"})
-        axes = [d for d in range(len(shape)) if rng.random() < 0.5] or [len(shape) - 1]
-        if len(axes) == len(shape) and rng.random() < 0.7:
+        axes = [d for d in range(len(shape)) if rng.random() < 0.4] or [len(shape) - 1]
+        if len(axes) == len(shape) and rng.random() < 0.8:
             axes = axes[1:] or axes
-        op = rng.choice(("sum", "sum", "max", "min"))
-        return Spec(kind, (last,), {"axes": axes, "op": op})
-    if kind == "binary" or kind == "pair":
-        fits = [i for i, s in enumerate(shapes) if _broadcasts(s, shape)]
-        other = rng.choice(fits)
-        return Spec(kind, (last, other), {"op": rng.choice(("add", "sub", "mul", "max", "min"))})
-    if kind == "stencil":
-        d = rng.randrange(len(shape)) if shape else 0
-        if not shape:
-            return Spec("unary", (last,), {"op": "neg"})
-        offsets = sorted({rng.randint(-2, 2) for _ in range(3)})
-        return Spec(kind, (last,), {"axis": d, "offsets": offsets})
-    if kind == "window":
-        d = rng.randrange(len(shape)) if shape else 0
-        if not shape or shape[d] < 3:
-            return Spec("unary", (last,), {"op": "relu"})
-        width = rng.randint(2, min(4, shape[d]))
-        stride = rng.choice((1, 1, 2))
-        return Spec(kind, (last,), {"axis": d, "width": width, "stride": stride})
-    if kind == "permute":
-        order = list(range(len(shape)))
-        rng.shuffle(order)
-        return Spec(kind, (last,), {"order": order})
-    if kind == "cast":
-        types = EXACT_TYPES if program.mode == "exact" else REAL_TYPES
-        return Spec(kind, (last,), {"dtype": rng.choice(types)})
-    if kind == "select":
-        return Spec(kind, (last,), {"modulus": rng.choice((2, 3, 5)), "lazy": rng.random() < 0.5})
-    if kind == "gather":
-        d = rng.randrange(len(shape)) if shape else 0
-        if not shape or shape[d] == 0:
-            return Spec("unary", (last,), {"op": "neg"})
-        return Spec(kind, (last,), {"axis": d, "factor": rng.choice((1, 2, 3, 5))})
-    if kind == "scan":
-        if len(shape) < 2 or 0 in shape or shape[0] < 2 or program.symbolic:
-            return Spec("unary", (last,), {"op": "half"})
-        return Spec(kind, (last,), {})
-    if kind == "merge":
-        if len(shape) < 2 or shape[1] == 0:
-            return Spec("unary", (last,), {"op": "neg"})
-        return Spec(kind, (last,), {})
-    return Spec("unary", (last,), {"op": rng.choice(("neg", "relu", "half", "square", "math"))})
+        params: dict[str, Any] = {"axes": axes, "op": rng.choice(("sum", "sum", "max", "min"))}
+        if kind == "reduce":
+            params["start"] = rng.choice(("", "", "", "", "const", "read"))
+            params["where"] = rng.random() < 0.1
+        left = tuple(e for d, e in enumerate(shape) if d not in axes)
+        starts = [i for i in self.sources if self.shapes[i] == left]
+        if params.get("start") == "read" and starts and left:
+            return Spec(kind, (last, rng.choice(starts)), params)
+        return Spec(kind, (last,), params)
+
+    def take(self, last: int, axis: int) -> Spec:
+        """Elements of one axis by indices that are read: an input's, or an earlier stage's."""
+        rng, shape = self.rng, self.shapes[last]
+        given = [k for k, i in enumerate(self.program.inputs) if 0 < i.below <= shape[axis]]
+        lines = [k for k in self.sources if len(self.shapes[k]) == 1 and 0 not in self.shapes[k]]
+        if not given and not lines:
+            return Spec("gather", (last,), {"axis": axis, "factor": 3})
+        index = rng.choice(given or lines)
+        length = self.shapes[index][0]
+        if np.prod(shape) // shape[axis] * length > 4 * self.most:
+            return Spec("gather", (last,), {"axis": axis, "factor": 2})
+        return Spec("take", (last, index), {"axis": axis, "given": index in given})
 
 
-def _broadcasts(s: tuple[int, ...], to: tuple[int, ...]) -> bool:
+def _broadcasts(s: Shape, to: Shape) -> bool:
     return len(s) <= len(to) and all(a in (b, 1) for a, b in zip(reversed(s), reversed(to)))
 
 
-def shape_of(spec: Spec, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+def shape_of(spec: Spec, shapes: list[Shape]) -> Shape:
     """Extents of a stage's result."""
     shape = shapes[spec.reads[0]]
     p = spec.params
-    if spec.kind in ("reduce", "tuple_reduce"):
+    if spec.kind in ("reduce", "tuple_reduce", "twice_reduce"):
         return tuple(e for d, e in enumerate(shape) if d not in p["axes"])
     if spec.kind == "window":
         d = p["axis"]
@@ -148,295 +233,13 @@ def shape_of(spec: Spec, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
         return tuple(shape[d] for d in p["order"])
     if spec.kind == "merge":
         return (shape[0] * shape[1], *shape[2:])
+    if spec.kind == "take":
+        d = p["axis"]
+        return (*shape[:d], *shapes[spec.reads[1]], *shape[d + 1 :])
     return shape
 
 
-# ---- tensors
-
-
-class Built:
-    """A program as tensors: placeholders, all stages, and the output."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.symbols: dict[Any, int] = {}
-        self.placeholders = []
-        values: list[Any] = []
-        shapes: list[tuple[Any, ...]] = []
-        for k, (shape, dtype) in enumerate(program.inputs):
-            extents = tuple(self._extent(d) for d in shape)
-            t = te.placeholder(extents, dtype, name=f"A{k}")
-            self.placeholders.append(t)
-            values.append(t)
-            shapes.append(extents)
-        for k, spec in enumerate(program.stages):
-            t = build_stage(spec, values, f"S{k}", program.mode)
-            values.append(t)
-            shapes.append(tuple(t.shape))
-        self.values = values
-        self.output = values[-1]
-
-    def _extent(self, d: int) -> Any:
-        if not self.program.symbolic or d < 2:
-            return d
-        for var, value in self.symbols.items():
-            if value == d:
-                return var
-        var = te.var(f"n{len(self.symbols)}")
-        self.symbols[var] = d
-        return var
-
-    def symbols_as_consts(self) -> dict[Any, Any]:
-        return {v: tir.const(value) for v, value in self.symbols.items()}
-
-    def used(self) -> list[Any]:
-        """The placeholders that the output needs."""
-        seen: dict[Any, None] = {}
-        stack = [self.output]
-        while stack:
-            t = stack.pop()
-            if t not in seen:
-                seen[t] = None
-                op = t.op
-                stack.extend(op.input_tensors)
-        return [t for t in self.placeholders if t in seen]
-
-    def feeds(self) -> dict[Any, np.ndarray]:
-        rng = np.random.default_rng(self.program.data_seed)
-        result = {}
-        for t, (shape, dtype) in zip(self.placeholders, self.program.inputs):
-            kind = parse(dtype)
-            if self.program.mode == "exact":
-                low = 0 if kind.is_uint else -3
-                data = rng.integers(low, 4, shape)
-            else:
-                data = rng.uniform(-2, 2, shape)
-            result[t] = np.asarray(data).astype(kind.numpy)
-        return result
-
-
-def build_stage(spec: Spec, values: list[Any], name: str, mode: str) -> Any:
-    """The tensor of one stage."""
-    x = values[spec.reads[0]]
-    builders = {
-        "unary": _unary,
-        "binary": _binary,
-        "pair": _pair,
-        "reduce": _reduce,
-        "tuple_reduce": _tuple_reduce,
-        "stencil": _stencil,
-        "window": _window,
-        "permute": _permute,
-        "cast": _cast,
-        "select": _select,
-        "gather": _gather,
-        "scan": _scan,
-        "merge": _merge,
-    }
-    return builders[spec.kind](spec, x, values, name, mode)
-
-
-def _zero(x: Any) -> Any:
-    return tir.const(0, x.dtype)
-
-
-def _unary(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    op = spec.params["op"]
-    kind = parse(x.dtype)
-
-    def apply(v: Any) -> Any:
-        if op == "relu":
-            return tir.max(v, _zero(v))
-        if op == "half":
-            return v * tir.const(0.5, v.dtype) if kind.is_float else te.floordiv(v, 2)
-        if op == "square":
-            if mode == "exact":
-                return tir.min(tir.max(v, _zero(v)), tir.const(3, v.dtype)) + v
-            return v * v
-        if op == "math" and kind.is_float and mode == "real":
-            return te.tanh(v) + te.exp(tir.min(v, tir.const(1, v.dtype)))
-        return _zero(v) - v
-
-    return te.compute(x.shape, lambda *i: apply(x(*i)), name=name)
-
-
-def _read(t: Any, indices: Any) -> Any:
-    """An element of a tensor that is broadcast to the rank of `indices`."""
-    tail = indices[len(indices) - len(t.shape) :]
-    one = [tir.const(0) if _is_one(d) else i for i, d in zip(tail, t.shape)]
-    return t(*one)
-
-
-def _is_one(d: Any) -> bool:
-    return getattr(d, "value", None) == 1
-
-
-def _combine(op: str, a: Any, b: Any) -> Any:
-    if op == "add":
-        return a + b
-    if op == "sub":
-        return a - b
-    if op == "mul":
-        two, low = tir.const(2, b.dtype), _zero(b)
-        return a * tir.max(tir.min(b, two), low)
-    return tir.max(a, b) if op == "max" else tir.min(a, b)
-
-
-def _binary(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    y = values[spec.reads[1]]
-    op = spec.params["op"]
-    return te.compute(x.shape, lambda *i: _combine(op, x(*i), _read(y, i)), name=name)
-
-
-def _pair(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    """Two outputs of one operation, of which both are read by the next."""
-    y = values[spec.reads[1]]
-    op = spec.params["op"]
-    first, second = te.compute(
-        x.shape, lambda *i: (_combine(op, x(*i), _read(y, i)), x(*i)), name=name + "p"
-    )
-    return te.compute(x.shape, lambda *i: tir.max(first(*i), second(*i)), name=name)
-
-
-def _reduce(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    axes, op = spec.params["axes"], spec.params["op"]
-    ks = [te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in axes]
-    shape = [e for d, e in enumerate(x.shape) if d not in axes]
-    reducer = {"sum": te.sum, "max": te.max, "min": te.min}[op]
-    if not parse(x.dtype).is_float and op == "sum" and parse(x.dtype).bits < 32:
-        op = "max"
-        reducer = te.max
-
-    def element(*i: Any) -> Any:
-        data, running = iter(i), iter(ks)
-        indices = [next(running) if d in axes else next(data) for d in range(len(x.shape))]
-        return reducer(x(*indices), axis=ks)
-
-    return te.compute(shape, element, name=name)
-
-
-def _tuple_reduce(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    """Index and value of the largest element along the axes (the first of equals)."""
-    axes = spec.params["axes"]
-    ks = [te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in axes]
-    shape = [e for d, e in enumerate(x.shape) if d not in axes]
-
-    def combine(a: Any, b: Any) -> Any:
-        first = te.any(a[1] > b[1], te.all(a[1].equal(b[1]), a[0] < b[0]))
-        return tir.Select(first, a[0], b[0]), tir.Select(first, a[1], b[1])
-
-    best = te.comm_reducer(
-        combine, lambda i, v: (tir.const(1 << 20, i), te.min_value(v)), name="best"
-    )
-
-    def element(*i: Any) -> Any:
-        data, running = iter(i), iter(ks)
-        indices = [next(running) if d in axes else next(data) for d in range(len(x.shape))]
-        number: Any = tir.const(0)
-        for k, d in zip(ks, axes):
-            number = number * x.shape[d] + k
-        return best((number, x(*indices)), axis=ks)
-
-    where, value = te.compute(shape, element, name=name + "t")
-    modulus = tir.const(3)
-    return te.compute(
-        shape,
-        lambda *i: value(*i) + te.floormod(where(*i), modulus).astype(x.dtype),
-        name=name,
-    )
-
-
-def _stencil(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    d, offsets = spec.params["axis"], spec.params["offsets"]
-    extent = x.shape[d]
-
-    def element(*i: Any) -> Any:
-        total = _zero(x)
-        for o in offsets:
-            at = i[d] + o
-            inside = te.all(at >= 0, at < extent)
-            value = te.if_then_else(inside, x(*i[:d], at, *i[d + 1 :]), _zero(x))
-            total = tir.max(total, value) if mode == "exact" else total + value
-        return total
-
-    return te.compute(x.shape, element, name=name)
-
-
-def _window(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    d, width, stride = (spec.params[k] for k in ("axis", "width", "stride"))
-    k = te.reduce_axis((0, width), name="w")
-    out = te.floordiv(x.shape[d] - width, stride) + 1
-    shape = [*x.shape[:d], out, *x.shape[d + 1 :]]
-    return te.compute(
-        shape,
-        lambda *i: te.max(x(*i[:d], i[d] * stride + k, *i[d + 1 :]), axis=k),
-        name=name,
-    )
-
-
-def _permute(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    order = spec.params["order"]
-
-    def element(*i: Any) -> Any:
-        back = [None] * len(order)
-        for k, d in enumerate(order):
-            back[d] = i[k]
-        return x(*back)
-
-    return te.compute([x.shape[d] for d in order], element, name=name)
-
-
-def _cast(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    dtype = spec.params["dtype"]
-    unsigned = parse(dtype).is_uint
-
-    def element(*i: Any) -> Any:
-        v = x(*i)
-        if mode == "exact":  # keep every value small, whatever its type
-            low = _zero(v) if unsigned or parse(v.dtype).is_uint else tir.const(-50, v.dtype)
-            v = tir.max(tir.min(v, tir.const(50, v.dtype)), low)
-        return v.astype(dtype)
-
-    return te.compute(x.shape, element, name=name)
-
-
-def _select(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    modulus = spec.params["modulus"]
-    choose = te.if_then_else if spec.params["lazy"] else tir.Select
-
-    def element(*i: Any) -> Any:
-        place = sum(i[1:], i[0]) if i else tir.const(0)
-        return choose(te.floormod(place, modulus).equal(0), x(*i), _zero(x) - x(*i))
-
-    return te.compute(x.shape, element, name=name)
-
-
-def _gather(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    d, factor = spec.params["axis"], spec.params["factor"]
-    extent = x.shape[d]
-
-    def element(*i: Any) -> Any:
-        at = te.floormod(i[d] * factor + 1, extent)
-        return x(*i[:d], at, *i[d + 1 :])
-
-    return te.compute(x.shape, element, name=name)
-
-
-def _scan(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    state = te.placeholder(x.shape, x.dtype, name=name + "s")
-    init = te.compute((1, *x.shape[1:]), lambda *i: x(0, *i[1:]), name=name + "i")
-
-    def step(t: Any, *i: Any) -> Any:
-        return tir.max(state(t - 1, *i), x(t, *i))
-
-    update = te.compute(x.shape, step, name=name + "u")
-    return te.scan(init, update, state, inputs=[x], name=name)
-
-
-def _merge(spec: Spec, x: Any, values: Any, name: str, mode: str) -> Any:
-    inner = x.shape[1]
-
-    def element(i: Any, *rest: Any) -> Any:
-        return x(te.floordiv(i, inner), te.floormod(i, inner), *rest)
-
-    return te.compute((x.shape[0] * inner, *x.shape[2:]), element, name=name)
+def types_of(program: Program) -> set[str]:
+    """The types of a program's inputs and casts."""
+    casts = {s.params["dtype"] for s in program.stages if s.kind == "cast"}
+    return {i.dtype for i in program.inputs} | casts

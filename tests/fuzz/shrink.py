@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from .built import Built
 from .check import Failure, replay_case
-from .programs import Program, Spec
+from .programs import Input, Program, Spec
 
 
 def shrink(failure: Failure, attempts: int = 200) -> Failure:
@@ -34,20 +35,24 @@ def _smaller(case: Failure):
     if not steps:
         program = case.program
         if len(program.stages) > 1:
-            yield dataclasses.replace(program, stages=program.stages[:-1]), steps
+            yield dataclasses.replace(program, stages=program.stages[:-1], also=()), steps
     for smaller in _smaller_inputs(case.program):
         yield smaller, steps
 
 
 def _smaller_inputs(program: Program):
-    extents = sorted({d for shape, _ in program.inputs for d in shape if d > 1}, reverse=True)
+    extents = sorted({d for i in program.inputs for d in i.shape if d > 1}, reverse=True)
     for old in extents:
         for new in (old // 2, old - 1):
             if new < 1:
                 continue
             inputs = [
-                (tuple(new if d == old else d for d in shape), dtype)
-                for shape, dtype in program.inputs
+                Input(
+                    tuple(new if d == old else d for d in i.shape),
+                    i.dtype,
+                    new if i.below == old else i.below,
+                )
+                for i in program.inputs
             ]
             yield dataclasses.replace(program, inputs=inputs)
 
@@ -57,9 +62,13 @@ def text_of(failure: Failure) -> str:
     lines = [
         f"seed {failure.seed}: {failure.problem}",
         f"  mode {failure.program.mode}, symbolic {failure.program.symbolic}, "
-        f"data seed {failure.program.data_seed}",
+        f"data seed {failure.program.data_seed}, floats {failure.program.rounding}, "
+        f"also outputs {failure.program.also}",
     ]
-    lines += [f"  input {shape} {dtype}" for shape, dtype in failure.program.inputs]
+    lines += [
+        f"  input {i.shape} {i.dtype}" + (f" of indices below {i.below}" if i.below else "")
+        for i in failure.program.inputs
+    ]
     lines += [f"  stage {_spec(s)}" for s in failure.program.stages]
     lines.append("  schedule:")
     lines += ["    " + line for line in _schedule_text(failure).splitlines()]
@@ -76,10 +85,8 @@ def _schedule_text(failure: Failure) -> str:
     from tilewright import te
     from tilewright.schedule.trace import replay
 
-    from .programs import Built
-
     try:
-        schedule = te.create_schedule(Built(failure.program).output.op)
+        schedule = te.create_schedule([t.op for t in Built(failure.program).outputs])
         replay(schedule, failure.steps)
         return schedule.as_python()
     except Exception as error:  # the report must come whatever is broken

@@ -29,6 +29,8 @@ def intrin_for(op: Any, axis: IterVar, width: int, in_parts: bool) -> Any:
     source = body.source[0] if isinstance(body, Reduce) else body
     if isinstance(body, Reduce) and (len(body.source) > 1 or axis not in body.axis):
         return None
+    if isinstance(body, Reduce) and any(isinstance(e, ProducerLoad) for e in body.init):
+        return None
     reads = _reads(source, axis.var)
     if reads is None:
         return None
@@ -67,7 +69,11 @@ def _reduction(
     want = te.compute(
         shape,
         lambda *_: Reduce(
-            body.combiner, [_Tile(inputs, reads, k.var).expr(source)], [k], const(True)
+            body.combiner,
+            [_Tile(inputs, reads, k.var).expr(source)],
+            [k],
+            const(True),
+            init=body.init,
         ),
         name="tile",
     )
@@ -79,7 +85,8 @@ def _reduction(
         place = [const(0)] * len(shape)
         pair = {combine.lhs[0]: BufferLoad(outs[0], place), combine.rhs[0]: value}
         total = substitute(combine.result[0], pair)
-        reset = BufferStore(outs[0], combine.identity_element[0], place)
+        start = [*body.init, *combine.identity_element][0]
+        reset = BufferStore(outs[0], start, place)
         update = For(j, 0, width, ForKind.SERIAL, BufferStore(outs[0], total, place))
         return (seq(reset, update), reset, update) if in_parts else seq(reset, update)
 

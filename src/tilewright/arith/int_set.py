@@ -122,11 +122,25 @@ class IntervalSet:
             extent = E.const(bound.min_value, extent.dtype)
         return Range.from_min_extent(analyzer.simplify(low), extent)
 
+    def as_index(self, dtype: str) -> IntervalSet:
+        """The set in the type of a tensor's extents, for data that are read as indices may have a
+        narrow or unsigned one; a number beyond that type becomes its nearest."""
+        return IntervalSet(_as_index(self.min_value, dtype), _as_index(self.max_value, dtype))
+
     def __repr__(self) -> str:
         return f"IntervalSet[{self.min_value}, {self.max_value}]"
 
 
 IntSet = IntervalSet  # there is one kind of set
+
+
+def _as_index(end: Any, dtype: str) -> Any:
+    if isinstance(end, Infinity) or end.dtype in ("int32", "int64"):
+        return end
+    if isinstance(end, E.IntImm):
+        kind = parse(dtype)
+        return E.const(min(max(end.value, int(kind.min_value)), int(kind.max_value)), dtype)
+    return E.cast(dtype, end)
 
 
 def _end(value: Any) -> Any:

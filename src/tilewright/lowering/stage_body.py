@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.errors import ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.expr import BufferLoad, PrimExpr, SizeVar, Var, convert, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from ..loopir.subst import substitute
+from ..loopir.visit import free_vars
 from ..schedule.bounds import Bounds
 from ..schedule.state import StageState
 from .stage_memory import Memory
@@ -99,6 +101,12 @@ def extern_body(stage: StageState, memory: Memory) -> Stmt:
     pairs += list(zip(op.output_placeholders, op.outputs))
     for declared, tensor in pairs:
         actual = memory.buffer(tensor)
+        if actual.strides and not declared.strides and declared.data in free_vars(op.body):
+            raise ScheduleError(
+                f"storage_align: {stage.name} passes the address of {tensor.op.name} on, whose "
+                "rows would not lie one behind the other; give te.extern a buffer with variable "
+                "strides for it, or leave storage_align out"
+            )
         bind_buffer(declared, actual, values)
         buffers[declared] = actual
     return substitute_buffers(op.body, values, buffers)

@@ -49,12 +49,12 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
                 f"Tensorize failed, {t.op.name} is a rolling buffer, whose regions are not in one "
                 "piece; leave out rolling_buffer or tensorize",
             )
-    match = _Match(bounds, stage, intrin, place)
+    split = _first_reduction(stage)
+    match = _Match(bounds, stage, intrin, place, split >= place or intrin.reduce_init is not None)
     match.check()
     bind = match.bindings(memory)
     outer = stage.leaf_iter_vars[:place]
     values = builder.values(stage)
-    split = _first_reduction(stage)
     if split >= place:
         body = bind(intrin.body)
         _check_guards(builder, stage, place, values)
@@ -147,10 +147,13 @@ def _fail(stage: StageState, text: str) -> ScheduleError:
 
 
 class _Match:
-    """The region that a tensorised nest covers, and its comparison with the intrinsic."""
+    """The region that a tensorised nest covers, and its comparison with the intrinsic, which
+    `starts` the reduction or goes on with it."""
 
-    def __init__(self, bounds: Bounds, stage: StageState, intrin: Any, place: int) -> None:
-        self.stage, self.intrin, self.bounds = stage, intrin, bounds
+    def __init__(
+        self, bounds: Bounds, stage: StageState, intrin: Any, place: int, starts: bool
+    ) -> None:
+        self.stage, self.intrin, self.bounds, self.starts = stage, intrin, bounds, starts
         self.analyzer: Analyzer = bounds.analyzer
         mine = bounds[stage]
         relaxed = {
@@ -275,7 +278,8 @@ class _Match:
         if isinstance(e, Reduce):
             source = [self.analyzer.simplify(s) for s in e.source]
             condition = self.analyzer.simplify(e.condition)
-            return Reduce(e.combiner, source, e.axis, condition, e.value_index)
+            init = e.init if self.starts else ()
+            return Reduce(e.combiner, source, e.axis, condition, e.value_index, init)
         simple: PrimExpr = self.analyzer.simplify(e)
         return simple
 
@@ -310,7 +314,8 @@ class _ToIntrinsic(Rewriter):
     def body(self, e: PrimExpr, axes: Sequence[IterVar]) -> PrimExpr:
         if isinstance(e, Reduce):
             source = [self.expr(s) for s in e.source]
-            return Reduce(e.combiner, source, axes, self.expr(e.condition), e.value_index)
+            init = [self.expr(s) for s in e.init]
+            return Reduce(e.combiner, source, axes, self.expr(e.condition), e.value_index, init)
         result: PrimExpr = self.expr(e)
         return result
 

@@ -406,6 +406,7 @@ def _compute_reads(
 def _in_shape(b: Bounds, t: Tensor, d: int, interval: IntervalSet) -> IntervalSet:
     """The tensor's own range where it is proved tighter at both ends, else the interval."""
     last = t.shape[d] - 1
+    interval = interval.as_index(last.dtype)
     low, high = interval.min_value, interval.max_value
     zero = const(0, t.shape[d].dtype)
     if (not _finite(low) or b.analyzer.can_prove(low <= 0)) and (
