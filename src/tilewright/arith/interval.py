@@ -190,32 +190,9 @@ def _sum(sign: int) -> Callable[..., Bound]:
 
 
 def _call(ctx: Context, e: E.Call) -> Bound:
-    name = e.op.name
-    limits = type_bound(e.dtype)
-    if name == "tir.if_then_else":
-        return hull(expr_bound(ctx, e.args[1]), expr_bound(ctx, e.args[2]))
-    if name in ("tir.likely", "tir.reinterpret") and e.args[0].dtype == e.dtype:
-        return expr_bound(ctx, e.args[0])
-    if name in ("tir.popcount", "tir.clz"):
-        return 0, parse(e.args[0].dtype).bits
-    if name == "tir.shift_right":
-        x, n = expr_bound(ctx, e.args[0]), expr_bound(ctx, e.args[1])
-        if n[0] >= 0:
-            small, big = 1 << int(n[0]), (1 << int(n[1]) if n[1] <= 64 else None)
-            low = floor_div(x[0], small) if x[0] < 0 or big is None else floor_div(x[0], big)
-            high = floor_div(x[1], small) if x[1] >= 0 else floor_div(x[1], big or 1 << 64)
-            return (0 if x[0] >= 0 and big is None else low), high
-    if name == "tir.bitwise_and":
-        x, y = expr_bound(ctx, e.args[0]), expr_bound(ctx, e.args[1])
-        tops = [b[1] for b in (x, y) if b[0] >= 0]
-        return (0, min(tops)) if tops else limits
-    if name in ("tir.bitwise_or", "tir.bitwise_xor"):
-        x, y = expr_bound(ctx, e.args[0]), expr_bound(ctx, e.args[1])
-        top = max(x[1], y[1])
-        if x[0] >= 0 and y[0] >= 0 and top != INF:
-            low = max(x[0], y[0]) if name == "tir.bitwise_or" else 0
-            return low, (1 << int(top).bit_length()) - 1
-    return limits
+    rule = e.op.row.bound
+    known = None if rule is None else rule(e, *[expr_bound(ctx, a) for a in e.args])
+    return type_bound(e.dtype) if known is None else known
 
 
 def _pick(choose: Callable[..., float]) -> Callable[..., Bound]:

@@ -12,17 +12,9 @@ from typing import Any
 
 from ..loopir.expr import Add, Call, IntImm, PrimExpr, Select, Sub, Var, const_int
 from ..loopir.iter import ProducerLoad
+from ..loopir.operation import CHEAP
 from ..loopir.visit import nodes
 from ..tensor.op import ComputeOp, Operation, domain
-
-# math that takes a few instructions; all other calls are dear or unknown
-_CHEAP_CALLS = frozenset(
-    ("tir.likely", "tir.reinterpret", "tir.sqrt", "tir.rsqrt", "tir.fabs", "tir.fma")
-    + ("tir.floor", "tir.ceil", "tir.round", "tir.trunc", "tir.nearbyint", "tir.copysign")
-    + ("tir.isnan", "tir.isinf", "tir.isfinite", "tir.popcount", "tir.clz")
-    + ("tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor", "tir.bitwise_not")
-    + ("tir.shift_left", "tir.shift_right", "tir.q_multiply_shift")
-)
 
 
 class Place:
@@ -149,7 +141,7 @@ def _ascends(read: list[Place | None]) -> bool:
 def _is_costly(e: Any) -> bool:
     """A choice, or a call that takes many instructions (exp) or unknown ones."""
     if isinstance(e, Call):
-        return e.op.name not in _CHEAP_CALLS
+        return e.op.row.cost > CHEAP or e.op.name == "tir.if_then_else"
     return isinstance(e, Select)
 
 

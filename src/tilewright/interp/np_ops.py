@@ -7,7 +7,6 @@ under `np.errstate(all="ignore")`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir.operation import TABLE, predicate
 
 Array = np.ndarray[Any, Any]
 
@@ -99,139 +99,34 @@ COMPARE: dict[type, Callable[[Array, Array], Any]] = {
 DIVISIONS = (E.Div, E.Mod, E.FloorDiv, E.FloorMod)
 
 
-def sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
-
-
-def round_half_away(x: Array) -> Array:
-    whole = np.trunc(x)
-    return np.asarray(np.copysign(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole), x))
-
-
-_erf: Any = np.frompyfunc(math.erf, 1, 1)
-
-# of float64 arrays
 MATH: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(10.0, x),
-    "erf": lambda x: np.asarray(_erf(x)).astype(np.float64),
-    "tanh": np.tanh,
-    "sigmoid": sigmoid,
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "tan": np.tan,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "atan2": np.arctan2,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "fabs": np.abs,
-    "round": round_half_away,
-    "nearbyint": np.rint,
-    "hypot": np.hypot,
-    "copysign": np.copysign,
-    "pow": np.power,
-    "fmod": np.fmod,
-    "fma": lambda a, b, c: a * b + c,
+    name: row.numpy
+    for name, row in TABLE.items()
+    if row.numpy is not None and row.wide and row.check is not predicate
 }
-PREDICATES: dict[str, Callable[[Array], Any]] = {
-    "isnan": np.isnan,
-    "isfinite": np.isfinite,
-    "isinf": np.isinf,
-}
+"""Functions of float64 arrays that give one."""
 
 
-def popcount(x: Array) -> Array:
-    """How many bits are set, in the type of `x`."""
-    bits = _unsigned(x)
-    count = np.zeros(bits.shape, dtype=np.uint8)
-    for i in range(bits.dtype.itemsize * 8):
-        count = count + ((bits >> bits.dtype.type(i)) & bits.dtype.type(1)).astype(np.uint8)
-    return count.astype(x.dtype)
-
-
-def clz(x: Array) -> Array:
-    """How many leading bits are zero, as int32."""
-    bits = _unsigned(x)
-    width = bits.dtype.itemsize * 8
-    count = np.full(bits.shape, width, dtype=np.int32)
-    for i in range(width):
-        count = np.where(bits >> bits.dtype.type(i) != 0, np.int32(width - 1 - i), count)
-    return np.asarray(count)
-
-
-def _unsigned(x: Array) -> Array:
-    return x.astype(np.dtype(f"uint{x.dtype.itemsize * 8}"))
-
-
-def _q_multiply_shift(x: Array, y: Array, q: Array, s: Array) -> Array:
-    shift = (q - s).astype(np.int64)
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), np.int64(0))
-    return np.asarray(((x.astype(np.int64) * y.astype(np.int64) + half) >> shift).astype(np.int32))
-
-
-INTEGER: dict[str, Callable[..., Any]] = {
-    "shift_left": np.left_shift,
-    "shift_right": np.right_shift,
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-    "bitwise_not": np.invert,
-    "popcount": popcount,
-    "clz": clz,
-    "q_multiply_shift": _q_multiply_shift,
-}
+def known(name: str) -> bool:
+    """Whether `call` knows an operation (without "tir.")."""
+    row = TABLE.get(name)
+    return row is not None and row.numpy is not None
 
 
 def call(name: str, args: list[Array], dtype: str) -> Array:
     """The pure intrinsic `name` (without "tir.") of arrays; raises TilewrightError if unknown."""
-    function = MATH.get(name)
-    if function is not None:
-        wide = [np.asarray(a, dtype=np.float64) for a in args]
-        return round_to(np.asarray(function(*wide)), dtype)
-    if name in PREDICATES:
-        return np.asarray(PREDICATES[name](np.asarray(args[0], dtype=np.float64)))
-    if name in INTEGER:
-        return np.asarray(INTEGER[name](*args))
     if name == "reinterpret":
         return reinterpret(args[0], dtype)
-    if name == "nextafter":
-        return _nextafter(args[0], args[1])
-    if name == "ldexp":
-        return round_to(np.ldexp(np.asarray(args[0], dtype=np.float64), args[1]), dtype)
-    if name == "likely":
-        return args[0]
-    raise TilewrightError(f"the interpreter does not know tir.{name}")
+    row = TABLE.get(name)
+    if row is None or row.numpy is None:
+        raise TilewrightError(f"the interpreter does not know tir.{name}")
+    if not row.wide:
+        return np.asarray(row.numpy(*args))
+    wide = [a if a.dtype.kind in "iub" else np.asarray(a, dtype=np.float64) for a in args]
+    result = np.asarray(row.numpy(*wide))
+    return round_to(result, dtype) if parse(dtype).is_float else result
 
 
 def reinterpret(x: Array, dtype: str) -> Array:
     """The same bits as another type."""
     return np.ascontiguousarray(x).reshape(-1).view(parse(dtype).numpy).reshape(x.shape)
-
-
-def _nextafter(a: Array, b: Array) -> Array:
-    if a.dtype.kind == "f" and a.dtype.itemsize > 1:
-        return np.asarray(np.nextafter(a, b))
-    # bfloat16: step the bit pattern, which is ordered like the magnitude
-    bits = np.ascontiguousarray(a).view(np.int16)
-    up = (b > a) == (bits >= 0)
-    zero = a == 0
-    stepped = np.where(zero, np.where(b > a, 1, -32767), bits + np.where(up, 1, -1))
-    moved = np.where(a == b, bits, stepped).astype(np.int16).view(a.dtype)
-    nan = np.isnan(a.astype(np.float32)) | np.isnan(b.astype(np.float32))
-    return np.asarray(np.where(nan, np.asarray(np.nan, dtype=a.dtype), moved))

@@ -35,7 +35,6 @@ _FEWEST = 8  # iterations that pay
 _ELEMENTS = 1 << 16  # of a value
 _PARTS = 64  # that are remembered
 _PLAIN = (*np_ops.BINARY, *np_ops.COMPARE, E.Not, E.Select, E.Cast, E.IntImm, E.FloatImm, E.Var)
-_CALLS = (*np_ops.MATH, *np_ops.PREDICATES, *np_ops.INTEGER)
 
 
 class Loop(NamedTuple):
@@ -151,7 +150,7 @@ def _allowed(e: Any, varying: set[E.Var]) -> bool:
     if kind is E.Call:
         if e.op.name == "tir.if_then_else":  # how many lanes read a side would not be known
             return not _uses(e.args[0], varying) and not any(_fixed(x, varying) for x in e.args[1:])
-        return e.op.name == "tir.likely" or e.op.name.removeprefix("tir.") in _CALLS
+        return e.op.row.numpy is not None
     return kind in _PLAIN
 
 

@@ -109,8 +109,7 @@ class CallCode(Code):
             return self.apply(own, args, element)
         if plain == "fma":
             return lambda st: fma([np.asarray(a(st), np.float64) for a in args], element)
-        known = plain in np_ops.MATH or plain in np_ops.PREDICATES or plain in np_ops.INTEGER
-        if known or plain in ("reinterpret", "nextafter", "ldexp"):
+        if np_ops.known(plain) or plain == "reinterpret":
             return lambda st: np_ops.call(plain, [np.asarray(a(st)) for a in args], element)
         return self.apply(lookup(name, e.dtype, str(e)), args, element)
 

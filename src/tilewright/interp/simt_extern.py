@@ -13,6 +13,7 @@ import numpy as np
 
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
+from ..loopir import numpy_forms as forms
 from . import np_ops
 
 Function = Callable[..., Any]
@@ -122,7 +123,7 @@ _PLAIN: dict[str, Function] = {
     "__mul24": np.multiply,
     "isnan": _isnan,
     **dict.fromkeys(("__float2half", "__float2half_rn", "__half2float"), lambda x: x),
-    **dict.fromkeys(("__popc", "__popcll"), np_ops.popcount),
-    **dict.fromkeys(("__clz", "__clzll"), np_ops.clz),
+    **dict.fromkeys(("__popc", "__popcll"), forms.popcount),
+    **dict.fromkeys(("__clz", "__clzll"), forms.clz),
     **dict.fromkeys(("__saturatef",), lambda x: np.clip(x, 0, 1)),
 }

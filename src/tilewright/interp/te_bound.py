@@ -17,8 +17,8 @@ import numpy as np
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.expr import Var
+from ..loopir.operation import TABLE, predicate
 from ..tensor.tensor import Tensor
-from . import np_ops
 from .np_ops import Array
 from .te_algebra import NumpyAlgebra, contract
 from .te_eval import evaluate
@@ -162,7 +162,7 @@ class BoundAlgebra:
         values = [a.value for a in args]
         value = self.plain.call(name, values, dtype)
         if not parse(dtype).is_float:
-            if name in np_ops.PREDICATES:  # a finite error makes no NaN and no infinity
+            if TABLE[name].check is predicate:  # a finite error makes no NaN and no infinity
                 return Approx(value, np.isinf(args[0].error))
             known = not any(np.any(a.error) for a in args)
             return Approx(value, 0.0 if known else np.inf)
@@ -178,8 +178,7 @@ class BoundAlgebra:
                     for s in (-1, 1)
                 ]
                 moved = moved + np.where(a.error > 0, np.maximum(*shifts), 0)
-        exact = name in ("fabs", "floor", "ceil", "trunc", "round", "nearbyint", "copysign")
-        if exact:
+        if TABLE[name].exact:
             return Approx(value, _zero_nan(moved))
         return self._rounded(value, _zero_nan(moved), dtype, 2 * MATH_ULP)
 

@@ -189,8 +189,7 @@ class ExprCode(MemoryCode):
         if special is not None:
             return special(self, e)
         plain = name[4:] if name.startswith("tir.") else name
-        known = plain in np_ops.MATH or plain in np_ops.PREDICATES or plain in np_ops.INTEGER
-        if not known and plain not in ("nextafter", "ldexp", "reinterpret"):
+        if not np_ops.known(plain) and plain != "reinterpret":
             return self.by_name(name, e, e.args)
         texts = [self.value(a) for a in e.args]
         codes = ", ".join([t.code for t in texts])

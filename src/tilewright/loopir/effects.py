@@ -6,51 +6,10 @@ from typing import Any
 
 from .expr import BufferLoad, Call, Op
 from .iter import ProducerLoad
+from .operation import CallEffectKind as CallEffectKind
 from .visit import CHILDREN
 
-
-class CallEffectKind:
-    """The effect of a call, in growing order of what a pass must respect.
-
-    ExprAnnotation and Pure calls may be repeated, dropped and moved; ReadState calls depend on
-    memory; UpdateState (also called Opaque) calls change something. The others mark arguments that
-    have a meaning for the callee only (SpecialCallArg), data that is read when code is made
-    (EmbedInfo), and jumps such as `ret` (ControlJump).
-    """
-
-    ExprAnnotation = 0
-    Pure = 1
-    ReadState = 2
-    UpdateState = 3
-    Opaque = 3
-    SpecialCallArg = 4
-    EmbedInfo = 5
-    ControlJump = 6
-
-
 EFFECT_KEY = "TCallEffectKind"
-
-_PURE = """
-    exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos cosh sin sinh asin acos atan asinh
-    acosh atanh atan2 sqrt rsqrt floor ceil trunc fabs round nearbyint nextafter hypot copysign
-    ldexp pow popcount clz fmod q_multiply_shift q_multiply_shift_per_axis isnan isfinite isinf
-    if_then_else reinterpret shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not
-    large_uint_imm call_pure_extern call_llvm_pure_intrin call_spirv_pure_glsl450 fma vectorlow
-    vectorhigh vectorcombine dp4a address_of tvm_stack_alloca tvm_thread_context
-    isnullptr tvm_tuple infinity
-"""
-_ANNOTATION = "likely"
-_READ = "tvm_struct_get lookup_param"
-_SPECIAL = "tvm_access_ptr type_annotation tvm_stack_make_shape tvm_stack_make_array"
-_JUMP = "ret break continue thread_return"
-
-EFFECTS: dict[str, int] = {
-    **{f"tir.{n}": CallEffectKind.Pure for n in _PURE.split()},
-    **{f"tir.{n}": CallEffectKind.ExprAnnotation for n in _ANNOTATION.split()},
-    **{f"tir.{n}": CallEffectKind.ReadState for n in _READ.split()},
-    **{f"tir.{n}": CallEffectKind.SpecialCallArg for n in _SPECIAL.split()},
-    **{f"tir.{n}": CallEffectKind.ControlJump for n in _JUMP.split()},
-}
 
 _levels: dict[tuple[str, str], int] = {}
 
@@ -75,9 +34,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 def effect_of(op: Op) -> int:
     """The CallEffectKind of an operation; Opaque if nothing is known of it."""
     own = op.attrs.get(EFFECT_KEY)
-    if own is not None:
-        return int(own)
-    return EFFECTS.get(op.name, CallEffectKind.Opaque)
+    return op.row.effect if own is None else int(own)
 
 
 def side_effect(expr: Any) -> int:

@@ -22,6 +22,7 @@ from .fold import round_float, wrap_int
 from .node import Node as Node
 from .node import PrimExpr as PrimExpr
 from .node import set_printer as set_printer
+from .operation import TABLE, UNKNOWN
 from .operators import ExprOps
 from .types import Type, dtype_of
 
@@ -335,14 +336,18 @@ class BufferLoad(PrimExpr):
 
 
 class Op:
-    """A named operation; `Op.get(name)` gives the one object of that name."""
+    """A named operation; `Op.get(name)` gives the one object of that name.
 
-    __slots__ = ("attrs", "name")
+    `row` is what the compiler knows of it (operation.py), `attrs` what users say of it.
+    """
+
+    __slots__ = ("attrs", "name", "row")
     _table: ClassVar[dict[str, Op]] = {}
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.attrs: dict[str, Any] = {}
+        self.row = TABLE.get(name[4:], UNKNOWN) if name.startswith("tir.") else UNKNOWN
 
     @staticmethod
     def get(name: str) -> Op:

@@ -44,10 +44,10 @@ from .effects import CallEffectKind as CallEffectKind
 from .effects import is_pure as is_pure
 from .effects import register_op_attr as register_op_attr
 from .effects import side_effect as side_effect
+from .elementary import *  # noqa: F403
 from .expr import (
     Call,
     Div,
-    FloatImm,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -56,7 +56,6 @@ from .expr import (
     Mod,
     PrimExpr,
     Select,
-    cast,
     const,
     convert,
     match_types,
@@ -65,139 +64,7 @@ from .intrin_rules import find_rule as find_rule
 from .intrin_rules import register_intrin_lowering as register_intrin_lowering
 from .operators import as_bool, binary, bitwise, logical_and, logical_or
 
-Unary = Callable[[Any], PrimExpr]
 Binary = Callable[[Any, Any], PrimExpr]
-
-
-def _float(name: str, x: Any) -> PrimExpr:
-    e = convert(x)
-    if not parse(e.dtype).is_float:
-        raise TilewrightError(
-            f'{name} takes a float, got {e.dtype}; convert it first: x.astype("float32")'
-        )
-    return e
-
-
-def _unary(name: str, doc: str) -> Unary:
-    def build(x: Any) -> PrimExpr:
-        x = _float(name, x)
-        return Call(x.dtype, f"tir.{name}", (x,))
-
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = doc
-    return build
-
-
-def _binary(name: str, doc: str) -> Binary:
-    def build(x1: Any, x2: Any) -> PrimExpr:
-        a, b = match_types(x1, x2)
-        _float(name, a)
-        return Call(a.dtype, f"tir.{name}", (a, b))
-
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = doc
-    return build
-
-
-exp = _unary("exp", "e to the power of x.")
-exp2 = _unary("exp2", "2 to the power of x.")
-exp10 = _unary("exp10", "10 to the power of x.")
-erf = _unary("erf", "Gauss's error function.")
-tanh = _unary("tanh", "Hyperbolic tangent.")
-sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
-log = _unary("log", "Natural logarithm.")
-log2 = _unary("log2", "Logarithm to base 2.")
-log10 = _unary("log10", "Logarithm to base 10.")
-log1p = _unary("log1p", "log(1 + x), accurate near 0.")
-tan = _unary("tan", "Tangent; x in radians.")
-cos = _unary("cos", "Cosine; x in radians.")
-cosh = _unary("cosh", "Hyperbolic cosine.")
-sin = _unary("sin", "Sine; x in radians.")
-sinh = _unary("sinh", "Hyperbolic sine.")
-asin = _unary("asin", "Arc sine, in radians.")
-acos = _unary("acos", "Arc cosine, in radians.")
-atan = _unary("atan", "Arc tangent, in radians.")
-asinh = _unary("asinh", "Inverse hyperbolic sine.")
-acosh = _unary("acosh", "Inverse hyperbolic cosine.")
-atanh = _unary("atanh", "Inverse hyperbolic tangent.")
-sqrt = _unary("sqrt", "Square root.")
-rsqrt = _unary("rsqrt", "1 / sqrt(x).")
-atan2 = _binary("atan2", "Angle of the point (x2, x1), in radians.")
-nextafter = _binary("nextafter", "The float next to x1 in the direction of x2.")
-hypot = _binary("hypot", "sqrt(x1 * x1 + x2 * x2) without overflow on the way.")
-copysign = _binary("copysign", "The magnitude of x1 with the sign of x2.")
-fmod = _binary("fmod", "Remainder of the division rounded towards zero; has the sign of x1.")
-
-
-builtin_round, builtin_abs = round, abs  # the names are functions of this module below
-
-
-def _nearest_even(x: float) -> float:
-    return math.copysign(float(builtin_round(x)), x)
-
-
-def _half_away(x: float) -> float:
-    whole = math.trunc(x)
-    if builtin_abs(x - whole) >= 0.5:
-        whole += 1 if x > 0 else -1
-    return math.copysign(float(whole), x)
-
-
-def _rounding(name: str, fold: Callable[[float], float], doc: str) -> Unary:
-    def build(x: Any) -> PrimExpr:
-        e = convert(x)
-        t = parse(e.dtype)
-        if t.is_integer or t.is_bool:
-            return e
-        if isinstance(e, FloatImm) and math.isfinite(e.value):
-            return FloatImm(e.dtype, math.copysign(float(fold(e.value)), e.value))
-        return Call(e.dtype, f"tir.{name}", (_float(name, e),))
-
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{doc}; an integer stays as it is."
-    return build
-
-
-floor = _rounding("floor", math.floor, "The largest whole number not above x")
-ceil = _rounding("ceil", math.ceil, "The smallest whole number not below x")
-trunc = _rounding("trunc", math.trunc, "x without its fraction")
-round = _rounding("round", _half_away, "The nearest whole number, halves away from zero")
-nearbyint = _rounding("nearbyint", _nearest_even, "The nearest whole number, halves to even")
-
-
-def abs(x: Any) -> PrimExpr:
-    """Magnitude; that of the smallest signed integer wraps to itself."""
-    e = convert(x)
-    t = parse(e.dtype)
-    if t.is_uint or t.is_bool:
-        return e
-    if isinstance(e, FloatImm):
-        return FloatImm(e.dtype, math.fabs(e.value))
-    if t.is_float:
-        return Call(e.dtype, "tir.fabs", (e,))
-    if isinstance(e, IntImm):
-        return IntImm(e.dtype, builtin_abs(e.value))
-    return Select(e >= 0, e, -e)
-
-
-def power(x: Any, y: Any) -> PrimExpr:
-    """x to the power of y, for floats."""
-    a, b = match_types(x, y)
-    _float("pow", a)
-    if isinstance(b, FloatImm) and b.value == 1.0:
-        return a
-    return Call(a.dtype, "tir.pow", (a, b))
-
-
-pow = power
-
-
-def ldexp(x1: Any, x2: Any) -> PrimExpr:
-    """x1 * 2^x2 for a float x1 and an integer x2, rounded once."""
-    x = _float("ldexp", x1)
-    t = parse(x.dtype)
-    n = cast(f"int32x{t.lanes}" if t.lanes > 1 else "int32", x2)
-    return Call(x.dtype, "tir.ldexp", (x, n))
 
 
 def _integer(name: str, x: Any) -> PrimExpr:
@@ -226,32 +93,6 @@ def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> PrimExpr:
     """
     x = _integer("q_multiply_shift", x)
     return Call(x.dtype, "tir.q_multiply_shift", (x, convert(y), convert(q), convert(s)))
-
-
-def _predicate(name: str, x: Any, of_integer: int) -> PrimExpr:
-    x = convert(x)
-    t = parse(x.dtype)
-    result = parse("bool").with_lanes(t.lanes)
-    if not t.is_float:
-        return const(of_integer, result)
-    if isinstance(x, FloatImm):
-        return const(getattr(math, name)(x.value), "bool")
-    return Call(result, f"tir.{name}", (x,))
-
-
-def isnan(x: Any) -> PrimExpr:
-    """Whether x is not a number."""
-    return _predicate("isnan", x, 0)
-
-
-def isfinite(x: Any) -> PrimExpr:
-    """Whether x is neither infinite nor NaN."""
-    return _predicate("isfinite", x, 1)
-
-
-def isinf(x: Any) -> PrimExpr:
-    """Whether x is infinite."""
-    return _predicate("isinf", x, 0)
 
 
 def _condition(name: str, cond: Any) -> PrimExpr:

@@ -144,6 +144,9 @@ class ExprOps:
         return expr.cast(dtype, self)
 
 
+ExprLike = ExprOps | float  # what `convert` takes where a number is wanted
+
+
 def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> Any:
     """An arithmetic node with its operands brought to one type, or what it folds to."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
@@ -245,15 +248,6 @@ def as_bool(a: Any) -> expr.PrimExpr:
     return result
 
 
-_BITWISE = {
-    "tir.shift_left": lambda a, b: a << b,
-    "tir.shift_right": lambda a, b: a >> b,
-    "tir.bitwise_and": lambda a, b: a & b,
-    "tir.bitwise_or": lambda a, b: a | b,
-    "tir.bitwise_xor": lambda a, b: a ^ b,
-}
-
-
 def bitwise(name: str, a: Any, b: Any) -> Any:
     """A bit operation on integers (on bools: the logical one)."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
@@ -265,7 +259,8 @@ def bitwise(name: str, a: Any, b: Any) -> Any:
     if t.is_bool and name in ("tir.bitwise_and", "tir.bitwise_or"):
         return logical_and(a, b) if name == "tir.bitwise_and" else logical_or(a, b)
     if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
+        fold: Any = expr.Op.get(name).row.fold
         if "shift" not in name or 0 <= b.value < t.bits:
-            return expr.const(wrap_int(a.dtype, _BITWISE[name](a.value, b.value)), a.dtype)
+            return expr.const(wrap_int(a.dtype, fold(a.value, b.value)), a.dtype)
         raise TilewrightError(f"shift by {b.value} is not in [0, {t.bits})")
     return expr.Call(a.dtype, name, (a, b))

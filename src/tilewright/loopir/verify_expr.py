@@ -10,6 +10,7 @@ from . import expr as E
 from . import iter as I
 from .buffer import Buffer
 from .fold import wrap_int
+from .operations import check_choice
 
 Check = Callable[[Any], str | None]  # what is wrong with a node, or None
 
@@ -63,17 +64,8 @@ def _not(e: E.Not) -> str | None:
     return _is(e, e.a.dtype)
 
 
-def _choice(what: str, e: Any, condition: Any, x: Any, y: Any) -> str | None:
-    c, t = parse(condition.dtype), parse(e.dtype)
-    if not c.is_bool or c.lanes not in (1, t.lanes):
-        return f"the condition of {what} is {condition.dtype}"
-    if x.dtype != y.dtype:
-        return f"the sides of {what} have types {x.dtype} and {y.dtype}"
-    return None if x.dtype == e.dtype else f"{what} says that it is {e.dtype}, but it is {x.dtype}"
-
-
 def _select(e: E.Select) -> str | None:
-    return _choice("Select", e, e.condition, e.true_value, e.false_value)
+    return check_choice("Select", e, e.condition, e.true_value, e.false_value)
 
 
 def _cast(e: E.Cast) -> str | None:
@@ -155,100 +147,6 @@ def access(b: Buffer, indices: tuple[Any, ...], predicate: Any) -> str | None:
     return None
 
 
-def _call(e: E.Call) -> str | None:
-    check = _CALLS.get(e.op.name)
-    return None if check is None else check(e)
-
-
-def _count(e: E.Call, count: int) -> str | None:
-    if len(e.args) != count:
-        return f"{e.op.name} takes {count} arguments, got {len(e.args)}"
-    return None
-
-
-def _if_then_else(e: E.Call) -> str | None:
-    return _count(e, 3) or _choice("if_then_else", e, *e.args)
-
-
-def _likely(e: E.Call) -> str | None:
-    if len(e.args) != 1 or not parse(e.args[0].dtype).is_bool:
-        return "likely takes one condition"
-    return _is(e, e.args[0].dtype)
-
-
-def _floats(count: int) -> Check:
-    def check(e: E.Call) -> str | None:
-        for a in e.args:
-            if a.dtype != e.dtype or not parse(a.dtype).is_float:
-                return f"{e.op.name} of {a.dtype} gives {e.dtype}"
-        return _count(e, count)
-
-    return check
-
-
-def _bits(count: int) -> Check:
-    def check(e: E.Call) -> str | None:
-        for a in e.args:
-            t = parse(a.dtype)
-            if a.dtype != e.dtype or t.is_float or t.is_handle:
-                return f"{e.op.name} of {a.dtype} gives {e.dtype}"
-        return _count(e, count)
-
-    return check
-
-
-def _predicate(e: E.Call) -> str | None:
-    if len(e.args) != 1 or not parse(e.args[0].dtype).is_float:
-        return f"{e.op.name} takes one float"
-    return _is(e, _bool_of(parse(e.args[0].dtype)))
-
-
-def _reinterpret(e: E.Call) -> str | None:
-    wrong = _count(e, 1)
-    if wrong:
-        return wrong
-    to, source = parse(e.dtype), parse(e.args[0].dtype)
-    if to.bits * to.lanes != source.bits * source.lanes:
-        return f"reinterpret of {source.text} as {to.text}: widths differ"
-    return None
-
-
-def _named(e: E.Call) -> str | None:
-    if not e.args or not isinstance(e.args[0], E.StringImm):
-        return f"{e.op.name} without the name of a function"
-    return None
-
-
-def _address_of(e: E.Call) -> str | None:
-    if len(e.args) != 1 or not isinstance(e.args[0], E.BufferLoad):
-        return "address_of takes an element of a buffer"
-    return _is(e, "handle")
-
-
-_ONE = (
-    "exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos cosh sin sinh asin acos atan "
-    "asinh acosh atanh sqrt rsqrt floor ceil trunc fabs round nearbyint"
-)
-_NAMED = (
-    "call_extern call_pure_extern tvm_call_packed tvm_call_cpacked call_llvm_intrin "
-    "call_llvm_pure_intrin"
-)
-_CALLS: dict[str, Check] = {
-    "tir.if_then_else": _if_then_else,
-    "tir.likely": _likely,
-    "tir.reinterpret": _reinterpret,
-    "tir.address_of": _address_of,
-    "tir.fma": _floats(3),
-    "tir.bitwise_not": _bits(1),
-    **{f"tir.{n}": _floats(1) for n in _ONE.split()},
-    **{f"tir.{n}": _floats(2) for n in ("atan2", "nextafter", "hypot", "copysign", "pow", "fmod")},
-    **{f"tir.{n}": _predicate for n in ("isnan", "isinf", "isfinite")},
-    **{f"tir.bitwise_{n}": _bits(2) for n in ("and", "or", "xor")},
-    **{f"tir.shift_{n}": _bits(2) for n in ("left", "right")},
-    **{f"tir.{n}": _named for n in _NAMED.split()},
-}
-
-
 def _not_lowered(e: Any) -> str:
     return f"{type(e).__name__} must be lowered before it stands in a function"
 
@@ -278,7 +176,7 @@ CHECKS: dict[type, Check | None] = {
     E.Broadcast: _broadcast,
     E.Shuffle: _shuffle,
     E.Let: _let,
-    E.Call: _call,
+    E.Call: lambda e: e.op.row.check(e),
     E.BufferLoad: _load,
     I.ProducerLoad: _not_lowered,
     I.Reduce: _not_lowered,

@@ -100,25 +100,16 @@ def _select(c: Any, t: Any, f: Any, env: Env) -> Values:
     return np.where(values_of(c, env), values_of(t, env), values_of(f, env))
 
 
-_CALLS: dict[str, Callable[[Any, Any], Any]] = {
-    "tir.shift_left": np.left_shift,
-    "tir.shift_right": np.right_shift,
-    "tir.bitwise_and": np.bitwise_and,
-    "tir.bitwise_or": np.bitwise_or,
-    "tir.bitwise_xor": np.bitwise_xor,
-}
-
-
 def _call(e: E.Call, env: Env) -> Values:
     name = e.op.name
     if name == "tir.likely":
         return values_of(e.args[0], env)
     if name == "tir.if_then_else":
         return _select(e.args[0], e.args[1], e.args[2], env)
-    op = _CALLS.get(name)
-    if op is None:
+    row = e.op.row
+    if row.numpy is None or row.wide:
         raise Unknown
-    return op(values_of(e.args[0], env), values_of(e.args[1], env))
+    return row.numpy(*[values_of(a, env) for a in e.args])
 
 
 def _cast(e: E.Cast, env: Env) -> Values:

@@ -18,14 +18,6 @@ from ..loopir import stmt as S
 from ..loopir.effects import CallEffectKind, effect_of
 from ..loopir.rewrite import ARITH, COMPARE, Rewriter, handles
 
-_KEPT_NAMES = """
-    if_then_else likely reinterpret call_pure_extern call_extern call_llvm_pure_intrin
-    call_llvm_intrin tvm_call_packed tvm_call_cpacked tvm_access_ptr address_of prefetch tvm_tuple
-    vectorlow vectorhigh vectorcombine tvm_stack_make_array tvm_stack_make_shape ret
-    nextafter
-"""
-_KEPT = frozenset(f"tir.{name}" for name in _KEPT_NAMES.split())
-
 
 def legalize_types(func: S.PrimFunc, native_half: bool = False) -> S.PrimFunc:
     """Compute on float16 and bfloat16 in float32, each operation rounded back.
@@ -62,7 +54,7 @@ class _Legalize(Rewriter):
         args = self.exprs(e.args)
         narrow = self.is_narrow(e.dtype)
         any_narrow = narrow or any(self.is_narrow(a.dtype) for a in args)
-        if any_narrow and e.op.name not in _KEPT and effect_of(e.op) <= CallEffectKind.Pure:
+        if any_narrow and not e.op.row.any_width and effect_of(e.op) <= CallEffectKind.Pure:
             wide = [widen(a) if self.is_narrow(a.dtype) else a for a in args]
             if narrow:
                 return E.cast(e.dtype, E.Call(_wide(e.dtype), e.op, wide))

@@ -22,13 +22,6 @@ from ..loopir.visit import walk
 from .copies import Copier, conjuncts, fold_pair
 from .vector_ramps import RAMP_RULES, broadcast, lanes_of
 
-_LANEWISE_NAMES = """
-    exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos cosh sin sinh asin acos atan asinh
-    acosh atanh atan2 sqrt rsqrt floor ceil trunc fabs round nearbyint nextafter hypot copysign
-    ldexp pow popcount clz fmod q_multiply_shift isnan isfinite isinf shift_left shift_right
-    bitwise_and bitwise_or bitwise_xor bitwise_not fma reinterpret
-"""
-_LANEWISE = frozenset(f"tir.{name}" for name in _LANEWISE_NAMES.split())
 _DIVISIONS = (E.FloorDiv, E.FloorMod, E.Div, E.Mod)
 
 
@@ -217,7 +210,7 @@ class VectorExprs(Rewriter):
         if name == "tir.call_llvm_pure_intrin":
             values = self.exprs(e.args[2:])
             return self._lanewise(e, e.args[:2], e.args[2:], values)
-        if name in _LANEWISE or e.op.attrs.get("TVectorizable"):
+        if e.op.row.lanewise or e.op.attrs.get("TVectorizable"):
             return self._lanewise(e, (), e.args, self.exprs(e.args))
         if effect_of(e.op) > CallEffectKind.Pure:
             raise ScalarStatement

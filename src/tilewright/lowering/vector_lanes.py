@@ -9,14 +9,6 @@ from ..loopir import expr as E
 from ..loopir.expr import cast
 from ..loopir.rewrite import Rewriter, handles
 
-_LANEWISE = frozenset(
-    f"tir.{name}"
-    for name in (
-        "likely", "if_then_else", "shift_left", "shift_right",
-        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
-    )
-)  # fmt: skip
-
 
 def lane_of(e: Any, lane: Any) -> Any:
     """What lane number `lane` (an expression of type int32) of a vector of integers or conditions
@@ -62,9 +54,10 @@ class _Lane(Rewriter):
 
     @handles(E.Call)
     def _call(self, e: E.Call) -> Any:
-        if parse(e.dtype).lanes == 1:
+        lanes = parse(e.dtype).lanes
+        if lanes == 1:
             return e
-        if e.op.name not in _LANEWISE:
+        if not e.op.row.lanewise or any(parse(a.dtype).lanes not in (1, lanes) for a in e.args):
             raise _NoLane
         return E.Call(parse(e.dtype).element, e.op, self.exprs(e.args))
 

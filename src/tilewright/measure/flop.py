@@ -16,7 +16,6 @@ _ARITHMETIC = frozenset(
     (E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, E.Max)
     + (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE)
 )
-_FREE_CALLS = frozenset(("tir.if_then_else", "tir.likely", "tir.reinterpret"))
 
 
 def count_flop(outputs: Iterable[Operation]) -> int:
@@ -91,6 +90,6 @@ def _op_cost(op: ComputeOp) -> int:
         if kind in _ARITHMETIC:
             total += parse(children[0].dtype).is_float or not floats
         elif kind is E.Call:
-            total += e.op.name not in _FREE_CALLS and (parse(e.dtype).is_float or not floats)
+            total += e.op.row.cost > 0 and (parse(e.dtype).is_float or not floats)
         parts.extend(children)
     return total

@@ -6,7 +6,6 @@ to its operands. Where a function has a kink, one of the one-sided derivatives i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -106,10 +105,6 @@ def where(condition: PrimExpr, value: PrimExpr) -> PrimExpr:
     return tir.if_then_else(condition, value, const(0, value.dtype))
 
 
-def _like(x: PrimExpr, value: float) -> PrimExpr:
-    return const(value, x.dtype)
-
-
 # --- rules: the adjoints of a node's operands
 
 
@@ -164,16 +159,14 @@ def _nothing(e: Any, g: PrimExpr) -> Any:
 
 
 def _call(e: Any, g: PrimExpr) -> Any:
-    name = e.op.name.removeprefix("tir.")
-    if name == "if_then_else":
+    if e.op.name == "tir.if_then_else":
         return _choice(e.args[0], e.args[1], e.args[2], g)
-    slope = _SLOPES.get(name)
-    if slope is not None:
-        return ((e.args[0], mul(g, slope(e.args[0], e))),)
-    pair = _PAIRS.get(name)
-    if pair is not None:
-        return [(x, mul(g, s)) for x, s in zip(e.args, pair(*e.args, e))]
-    raise TilewrightError(f"Derivative of this intrinsic is not implemented: {e.op.name}")
+    if e.op.row.slope is None:
+        raise TilewrightError(f"Derivative of this intrinsic is not implemented: {e.op.name}")
+    slopes = e.op.row.slope(*e.args, e)
+    if not isinstance(slopes, tuple):
+        slopes = (slopes,)
+    return [(x, mul(g, slope)) for x, slope in zip(e.args, slopes)]
 
 
 _RULES: dict[type, Callable[[Any, PrimExpr], Any]] = {
@@ -194,59 +187,4 @@ _RULES: dict[type, Callable[[Any, PrimExpr], Any]] = {
         + (E.GE, E.And, E.Or, E.Not),
         _nothing,
     ),
-}
-
-# derivative of f at x, where y is f(x)
-_SLOPES: dict[str, Callable[[PrimExpr, PrimExpr], Any]] = {
-    "exp": lambda x, y: y,
-    "exp2": lambda x, y: y * _like(x, math.log(2)),
-    "exp10": lambda x, y: y * _like(x, math.log(10)),
-    "log": lambda x, y: 1.0 / x,
-    "log2": lambda x, y: 1.0 / (x * _like(x, math.log(2))),
-    "log10": lambda x, y: 1.0 / (x * _like(x, math.log(10))),
-    "log1p": lambda x, y: 1.0 / (x + 1.0),
-    "sigmoid": lambda x, y: y * (1.0 - y),
-    "tanh": lambda x, y: 1.0 - y * y,
-    "erf": lambda x, y: _like(x, 2 / math.sqrt(math.pi)) * tir.exp(-x * x),
-    "sqrt": lambda x, y: 0.5 / y,
-    "rsqrt": lambda x, y: -0.5 * y / x,
-    "sin": lambda x, y: tir.cos(x),
-    "cos": lambda x, y: -tir.sin(x),
-    "tan": lambda x, y: 1.0 + y * y,
-    "sinh": lambda x, y: tir.cosh(x),
-    "cosh": lambda x, y: tir.sinh(x),
-    "asin": lambda x, y: tir.rsqrt(1.0 - x * x),
-    "acos": lambda x, y: -tir.rsqrt(1.0 - x * x),
-    "atan": lambda x, y: 1.0 / (1.0 + x * x),
-    "asinh": lambda x, y: tir.rsqrt(x * x + 1.0),
-    "acosh": lambda x, y: tir.rsqrt(x * x - 1.0),
-    "atanh": lambda x, y: 1.0 / (1.0 - x * x),
-    "fabs": lambda x, y: tir.select(x >= 0, _like(x, 1), _like(x, -1)),
-    **dict.fromkeys(("floor", "ceil", "trunc", "round", "nearbyint"), lambda x, y: _like(x, 0)),
-    "likely": lambda x, y: _like(x, 1),
-}
-
-
-def _pow(x: PrimExpr, n: PrimExpr, y: PrimExpr) -> Any:
-    return n * tir.power(x, n - 1.0), y * tir.log(x)
-
-
-def _atan2(y: PrimExpr, x: PrimExpr, _: PrimExpr) -> Any:
-    square = x * x + y * y
-    return x / square, -y / square
-
-
-def _copysign(x: PrimExpr, s: PrimExpr, y: PrimExpr) -> Any:
-    return tir.select((x >= 0).equal(y >= 0), _like(x, 1), _like(x, -1)), _like(s, 0)
-
-
-# derivatives by each argument of functions of several; the last parameter is the value
-_PAIRS: dict[str, Callable[..., Any]] = {
-    "pow": _pow,
-    "atan2": _atan2,
-    "hypot": lambda a, b, y: (a / y, b / y),
-    "copysign": _copysign,
-    "fmod": lambda a, b, y: (_like(a, 1), -tir.trunc(a / b)),
-    "fma": lambda a, b, c, y: (b, a, _like(a, 1)),
-    "ldexp": lambda x, n, y: (tir.ldexp(_like(x, 1), n),),
 }

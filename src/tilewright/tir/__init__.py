@@ -17,12 +17,9 @@ _STATEMENTS = (
     "Evaluate Prefetch PrimFunc"
 )
 _MATH = (
-    "exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos cosh sin sinh asin acos atan "
-    "asinh acosh atanh atan2 sqrt rsqrt floor ceil trunc abs round nearbyint nextafter hypot "
-    "copysign ldexp power pow popcount clz fmod q_multiply_shift isnan isfinite isinf if_then_else "
-    "likely min_value max_value infinity reinterpret div indexdiv indexmod truncdiv truncmod "
-    "floordiv floormod ceildiv shift_left shift_right bitwise_and bitwise_or bitwise_xor "
-    "bitwise_not all any add subtract multiply"
+    "popcount clz q_multiply_shift if_then_else likely min_value max_value infinity reinterpret "
+    "div indexdiv indexmod truncdiv truncmod floordiv floormod ceildiv shift_left shift_right "
+    "bitwise_and bitwise_or bitwise_xor bitwise_not all any add subtract multiply"
 )
 _CALLS = (
     "call_intrin call_extern call_pure_extern call_packed call_cpacked call_llvm_intrin "
@@ -61,13 +58,18 @@ _SUBMODULES = (
     "transform",
 )
 
-__all__ = [*_NAMES, *_SUBMODULES]
+
+def _builders() -> tuple[str, ...]:
+    """The functions of floats; their table says which there are."""
+    return import_module("tilewright.loopir.elementary").BUILDERS  # type: ignore[no-any-return]
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{name}")
-    home = _NAMES.get(name)
+    if name == "__all__":
+        return [*_NAMES, *_builders(), *_SUBMODULES]
+    home = _NAMES.get(name) or ("loopir.elementary" if name in _builders() else None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"tilewright.{home}"), name)
@@ -76,4 +78,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(__getattr__("__all__"))

@@ -22,7 +22,8 @@ from tilewright.loopir import expr as E
 
 # arguments on which a function is tested
 RANGES: dict[str, tuple[float, float]] = {
-    "exp": (-20, 20), "exp2": (-20, 20), "exp10": (-6, 6), "log": (0.01, 50), "log2": (0.01, 50),
+    "exp": (-20, 20), "exp2": (-20, 20), "exp10": (-6, 6), "expm1": (-6, 6),
+    "log": (0.01, 50), "log2": (0.01, 50),
     "log10": (0.01, 50), "log1p": (-0.5, 20), "sin": (-10, 10), "cos": (-10, 10),
     "tan": (-1.4, 1.4), "sinh": (-5, 5), "cosh": (-5, 5), "tanh": (-5, 5),
     "asin": (-1, 1), "acos": (-1, 1), "atan": (-9, 9), "asinh": (-9, 9), "acosh": (1.1, 9),

@@ -101,7 +101,7 @@ def call(ctx: Context, e: Any) -> Any:
     args = tuple([ctx.simp(a) for a in e.args])
     if name == "tir.likely" and constant_truth(args[0]) is not None:
         return args[0]
-    folded = _folded_bits(name, e.dtype, args)
+    folded = _folded_bits(e.op, e.dtype, args)
     if folded is not None:
         return folded
     if all(a is b for a, b in zip(args, e.args)):
@@ -109,26 +109,17 @@ def call(ctx: Context, e: Any) -> Any:
     return E.Call(e.dtype, e.op, args)
 
 
-_BITS: dict[str, Callable[[int, int], int]] = {
-    "tir.shift_left": lambda a, b: a << b,
-    "tir.shift_right": lambda a, b: a >> b,
-    "tir.bitwise_and": lambda a, b: a & b,
-    "tir.bitwise_or": lambda a, b: a | b,
-    "tir.bitwise_xor": lambda a, b: a ^ b,
-}
-
-
-def _folded_bits(name: str, dtype: str, args: tuple[Any, ...]) -> Any | None:
-    rule = _BITS.get(name)
-    if rule is None or type(args[1]) is not E.IntImm:
+def _folded_bits(op: E.Op, dtype: str, args: tuple[Any, ...]) -> Any | None:
+    rule = op.row.fold
+    if rule is None or len(args) != 2 or type(args[1]) is not E.IntImm:
         return None
     right = args[1].value
-    if "shift" in name and not 0 <= right < parse(dtype).bits:
+    if "shift" in op.name and not 0 <= right < parse(dtype).bits:
         return None
     if type(args[0]) is E.IntImm:
         return E.IntImm(dtype, rule(args[0].value, right))
     if right == 0:
-        return args[1] if name == "tir.bitwise_and" else args[0]
+        return args[1] if op.name == "tir.bitwise_and" else args[0]
     return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ...base.dtype import DType, parse
 from ...base.errors import CompileError, InternalError
 from ...loopir import expr as E
+from ...loopir.operation import TABLE
 from . import convert
 from . import math as vector_math
 from .choice import if_then_else
@@ -22,19 +23,7 @@ from .types import float_text, suffix, vector
 
 Handler = Callable[[Emitter, E.Call], str]
 
-# operations that are one LLVM intrinsic of the same type
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]*")
-_INTRINSICS = {
-    "tir.floor": "floor",
-    "tir.ceil": "ceil",
-    "tir.trunc": "trunc",
-    "tir.round": "round",
-    "tir.nearbyint": "nearbyint",
-    "tir.fabs": "fabs",
-    "tir.sqrt": "sqrt",
-    "tir.fma": "fma",
-    "tir.copysign": "copysign",
-}
 _BITWISE = {
     "tir.shift_left": "shl",
     "tir.bitwise_and": "and",
@@ -84,7 +73,7 @@ def _math_type(f: Emitter, dtype: str) -> str:
 
 
 def _intrinsic(f: Emitter, e: E.Call) -> str:
-    name, kind = _INTRINSICS[e.op.name], f.type(e.dtype)
+    name, kind = e.op.row.llvm, f.type(e.dtype)
     if kind.endswith("i16") or "i16>" in kind:
         raise InternalError(f"{e.op.name} on {e.dtype} must be legalised before code generation")
     function = f"@llvm.{name}.{suffix(e.dtype)}"
@@ -311,7 +300,7 @@ def _returns_nothing(name: str) -> bool:
 
 
 _CALLS: dict[str, Handler] = {
-    **dict.fromkeys(_INTRINSICS, _intrinsic),
+    **{f"tir.{name}": _intrinsic for name, row in TABLE.items() if row.llvm},
     **dict.fromkeys(_BITWISE, _bitwise),
     "tir.shift_right": _shift_right,
     "tir.bitwise_not": _bitwise_not,

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from ...base.dtype import parse
 from ...loopir import expr as E
+from ...loopir.operation import CHEAP
 from ...loopir.visit import CHILDREN
 from .emitter import Emitter
 
 _CHEAP = 16  # nodes that are rather evaluated in vain than branched around
 _DIVISIONS = (E.Div, E.Mod, E.FloorDiv, E.FloorMod)
-_NAMES = """
-    likely reinterpret shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not
-    fabs floor ceil trunc nearbyint fma copysign isnan isinf isfinite sqrt
-"""
-_CHEAP_CALLS = frozenset(f"tir.{n}" for n in _NAMES.split())
 
 
 def if_then_else(f: Emitter, e: E.Call) -> str:
@@ -78,7 +74,7 @@ def _harmless(e: E.PrimExpr) -> bool:
             return False
         if kind in _DIVISIONS and not parse(x.dtype).is_float:
             return False
-        if kind is E.Call and x.op.name not in _CHEAP_CALLS:  # type: ignore[attr-defined]
+        if isinstance(x, E.Call) and (x.op.row.cost > CHEAP or x.op.name == "tir.if_then_else"):
             return False
         stack.extend(CHILDREN[kind](x))
     return True

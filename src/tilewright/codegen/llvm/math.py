@@ -18,50 +18,18 @@ from functools import cache
 from tilewright.base.dtype import parse
 from tilewright.base.errors import InternalError
 
+from ...loopir.operation import TABLE
 from . import math_bits, math_exp, math_log, math_pow, math_special, math_trig
 from .math_bits import narrow, widen
 from .math_emit import F32, F64, Emitter, Value
 
-Unary = Callable[[Emitter, Value], Value]
-Binary = Callable[[Emitter, Value, Value], Value]
-
-_UNARY: dict[str, Unary] = {
-    "exp": math_exp.exp,
-    "exp2": math_exp.exp2,
-    "exp10": math_exp.exp10,
-    "expm1": math_exp.expm1,
-    "sigmoid": math_exp.sigmoid,
-    "tanh": math_exp.tanh,
-    "sinh": math_exp.sinh,
-    "cosh": math_exp.cosh,
-    "log": math_log.log,
-    "log2": math_log.log2,
-    "log10": math_log.log10,
-    "log1p": math_log.log1p,
-    "asinh": math_log.asinh,
-    "acosh": math_log.acosh,
-    "atanh": math_log.atanh,
-    "sin": math_trig.sin,
-    "cos": math_trig.cos,
-    "tan": math_trig.tan,
-    "asin": math_trig.asin,
-    "acos": math_trig.acos,
-    "atan": math_trig.atan,
-    "erf": math_special.erf,
-    "sqrt": math_special.sqrt,
-    "rsqrt": math_special.rsqrt,
-}
-_BINARY: dict[str, Binary] = {
-    "pow": math_pow.pow,
-    "atan2": math_trig.atan2,
-    "hypot": math_special.hypot,
-    "fmod": math_special.fmod,
-}
-# Exact functions; they work on the bits of each type, and ldexp's second argument is int32.
-_EXACT: dict[str, Binary] = {
-    "copysign": math_bits.copysign,
-    "nextafter": math_bits.nextafter,
-    "ldexp": math_bits.ldexp,
+_HOMES = (math_bits, math_exp, math_log, math_pow, math_special, math_trig)
+# the code of an operation is the function of its name
+_CODE: dict[str, Callable[..., Value]] = {
+    name: code
+    for home in _HOMES
+    for name, code in vars(home).items()
+    if name in TABLE and getattr(code, "__module__", "") == home.__name__
 }
 _ELEMENTS = ("float16", "bfloat16", "float32", "float64")
 _SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
@@ -71,12 +39,13 @@ _KINDS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64"
 def names() -> tuple[str, ...]:
     """Every function that rounds, those of one argument first; copysign, nextafter and ldexp,
     which are exact, come on top."""
-    return (*_UNARY, *_BINARY)
+    rounding = [n for n in _CODE if not hasattr(math_bits, n)]
+    return tuple(sorted(rounding, key=arity))
 
 
 def arity(name: str) -> int:
     """Number of arguments."""
-    return 1 if name in _UNARY else 2
+    return _CODE[name].__code__.co_argcount - 1
 
 
 def argument_dtypes(name: str, dtype: str) -> list[str]:
@@ -88,8 +57,7 @@ def argument_dtypes(name: str, dtype: str) -> list[str]:
 
 def supported(name: str, dtype: str) -> bool:
     """Whether the function exists for the element type of `dtype` (any number of lanes)."""
-    known = name in _UNARY or name in _BINARY or name in _EXACT
-    return known and parse(dtype).element in _ELEMENTS
+    return name in _CODE and parse(dtype).element in _ELEMENTS
 
 
 def function_name(name: str, dtype: str) -> str:
@@ -113,10 +81,7 @@ def _definition(name: str, dtype: str) -> tuple[str, frozenset[str]]:
     if name == "ldexp":
         parameters[1].kind = "i32"
     args = [widen(e, p) for p in parameters]
-    if name in _UNARY:
-        body = _UNARY[name](e, args[0])
-    else:
-        body = (_BINARY.get(name) or _EXACT[name])(e, args[0], args[1])
+    body = _CODE[name](e, *args)
     return e.function(parameters, [narrow(e, body, kind)]), frozenset(e.declares)
 
 

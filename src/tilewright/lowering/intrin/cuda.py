@@ -1,7 +1,7 @@
 """Lowering rules for CUDA.
 
-float32 takes the fast `__expf` and its like where the table below says so; sin and cos do not,
-since `__sinf` is only good near zero. float16 takes cuda_fp16.h's functions, which compute in
+float32 takes the fast `__expf` and its like where the table of operations says so; sin and cos do
+not, since `__sinf` is only good near zero. float16 takes cuda_fp16.h's functions, which compute in
 float32 and round. A user's rule replaces any of these (`register_intrin_lowering`).
 """
 
@@ -11,46 +11,27 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
-from .default import C_NAMES, MathRule, as_unsigned, extern, float_of, widened
-
-_FAST = frozenset(("exp", "exp10", "log", "log2", "log10"))
-_HALF = {
-    "exp": "hexp",
-    "exp2": "hexp2",
-    "exp10": "hexp10",
-    "log": "hlog",
-    "log2": "hlog2",
-    "log10": "hlog10",
-    "sin": "hsin",
-    "cos": "hcos",
-    "sqrt": "hsqrt",
-    "rsqrt": "hrsqrt",
-    "floor": "hfloor",
-    "ceil": "hceil",
-    "trunc": "htrunc",
-    "nearbyint": "hrint",
-    "fabs": "__habs",
-    "fma": "__hfma",
-}
+from ...loopir.operation import TABLE, Operation
+from .default import MathRule, as_unsigned, extern, float_of, widened
 
 
-def _math(op: str) -> MathRule:
+def _math(row: Operation) -> MathRule:
     def rule(call: E.Call) -> E.PrimExpr:
         t = float_of(call)
         if not t.is_float:
             return call
-        if t.element == "float16" and op in _HALF:
-            return extern(call, _HALF[op])
+        own = row.devices.get(f"cuda {t.element}")
+        if own is not None:
+            return extern(call, own)
         if t.bits == 16:
             return widened(call)
-        if t.bits == 64:
-            return extern(call, op)
-        return extern(call, f"__{op}f" if op in _FAST else f"{op}f")
+        name = row.function("cuda", t.element)
+        return extern(call, name if t.bits == 64 else f"{name}f")
 
     return rule
 
 
-_float_fma = _math("fma")
+_float_fma = _math(TABLE["fma"])
 
 
 def _fma(call: E.Call) -> E.PrimExpr:
@@ -78,7 +59,11 @@ def _clz(call: E.Call) -> E.PrimExpr:
 
 
 CUDA: dict[str, Rule] = {
-    **{f"tir.{op}": _math(op) for op in (*C_NAMES, "exp10", "rsqrt") if op != "nextafter"},
+    **{
+        f"tir.{op}": _math(row)
+        for op, row in TABLE.items()
+        if row.function("cuda", "float64") and op != "nextafter"
+    },
     "tir.fma": _fma,
     "tir.popcount": _popcount,
     "tir.clz": _clz,

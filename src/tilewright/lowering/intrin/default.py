@@ -1,8 +1,7 @@
 """Lowering rules of every target that is written as C-like source: formulas, and the C library.
 
 A function of the C library is `expf` for float32 and `exp` for float64; narrower floats are
-computed in float32 and rounded. isfinite, isinf, rsqrt, sigmoid and the fixed-point products are
-formulas.
+computed in float32 and rounded. What it lacks is a formula: the operation's own, or one of these.
 """
 
 from __future__ import annotations
@@ -13,15 +12,8 @@ from ...base.dtype import DType, parse
 from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
+from ...loopir.operation import TABLE
 from .llvm import q_multiply_shift, q_multiply_shift_per_axis
-
-_NAMES = """
-    exp exp2 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh
-    atan2 erf pow sqrt floor ceil trunc round nearbyint fabs hypot copysign nextafter ldexp
-    fmod fma
-"""
-C_NAMES: dict[str, str] = {name: name for name in _NAMES.split()}
-"""Operations that are a function of C's library, by its name for float64."""
 
 
 def extern(call: E.Call, name: str) -> E.PrimExpr:
@@ -69,31 +61,6 @@ def on_floats(formula: Callable[[E.PrimExpr], E.PrimExpr]) -> Rule:
         return widened(call) if float_of(call).bits == 16 else formula(call.args[0])
 
     return rule
-
-
-def _fabs(x: E.PrimExpr) -> E.PrimExpr:
-    return E.Call(x.dtype, "tir.fabs", (x,))
-
-
-def _isfinite(x: E.PrimExpr) -> E.PrimExpr:
-    return E.LT(_fabs(x), const(float("inf"), x.dtype))
-
-
-def _isinf(x: E.PrimExpr) -> E.PrimExpr:
-    return E.EQ(_fabs(x), const(float("inf"), x.dtype))
-
-
-def _rsqrt(x: E.PrimExpr) -> E.PrimExpr:
-    return E.Div(const(1.0, x.dtype), E.Call(x.dtype, "tir.sqrt", (x,)))
-
-
-def _sigmoid(x: E.PrimExpr) -> E.PrimExpr:
-    one = const(1.0, x.dtype)
-    return E.Div(one, E.Add(one, E.Call(x.dtype, "tir.exp", (E.Sub(const(0.0, x.dtype), x),))))
-
-
-def _exp10(x: E.PrimExpr) -> E.PrimExpr:
-    return E.Call(x.dtype, "tir.pow", (const(10.0, x.dtype), x))
 
 
 _library_fma, _library_nextafter = library("fma"), library("nextafter")
@@ -173,12 +140,8 @@ def clz(call: E.Call) -> E.PrimExpr:
 
 
 DEFAULT: dict[str, Rule] = {
-    **{f"tir.{op}": library(name) for op, name in C_NAMES.items()},
-    "tir.exp10": on_floats(_exp10),
-    "tir.isfinite": on_floats(_isfinite),
-    "tir.isinf": on_floats(_isinf),
-    "tir.rsqrt": on_floats(_rsqrt),
-    "tir.sigmoid": on_floats(_sigmoid),
+    **{f"tir.{op}": library(row.c) for op, row in TABLE.items() if row.c},
+    **{f"tir.{op}": on_floats(row.formula) for op, row in TABLE.items() if row.formula},
     "tir.fma": fma,
     "tir.nextafter": nextafter,
     "tir.popcount": popcount,

@@ -9,13 +9,11 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.expr import cast
 from ...loopir.intrin_rules import Rule
-from .default import C_NAMES, MathRule, extern, float_of, nextafter, widened
+from ...loopir.operation import TABLE
+from .default import MathRule, extern, float_of, nextafter, widened
 
 OPENCL_NAMES: dict[str, str] = {
-    **C_NAMES,
-    "exp10": "exp10",
-    "rsqrt": "rsqrt",
-    "nearbyint": "rint",
+    op: row.function("opencl", "") for op, row in TABLE.items() if row.function("opencl", "")
 }
 """OpenCL C's built-in functions, by operation."""
 
