@@ -33,7 +33,14 @@ from ..loopir.stmt import (
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, walk
 from ..schedule.bounds import Bounds, root_offsets
-from ..schedule.placement import attach_path, attach_point, same_thread, threads_around
+from ..schedule.placement import (
+    attach_path,
+    attach_point,
+    first_reduction_loop,
+    reduction_axes,
+    same_thread,
+    threads_around,
+)
 from ..schedule.state import StageState
 from ..schedule.thread_memory import idle_threads
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
@@ -164,10 +171,6 @@ class NestBuilder:
         self.uniform.add(stage.id)
         leaves = stage.leaf_iter_vars
         return cross_thread_body(self, stage, leaves[:split], leaves[split:])
-
-    def reduction_axes(self, stage: StageState) -> frozenset[IterVar]:
-        """Axes that come from reduction axes alone."""
-        return reduction_axes(stage)
 
     def init_nest(self, stage: StageState, rest: Sequence[IterVar]) -> Stmt:
         """Loops over the data axes among `rest` that store the identity."""
@@ -399,26 +402,6 @@ def is_ragged(stage: StageState) -> bool:
         for e in walk(end)
         if isinstance(e, (ProducerLoad, Var))
     )
-
-
-def reduction_axes(stage: StageState) -> frozenset[IterVar]:
-    """Axes that come from reduction axes alone."""
-    from_data: set[IterVar] = set(stage.op.axis)
-    from_reduction: set[IterVar] = set(stage.op.reduce_axis)
-    for relation in stage.relations:
-        for group in (from_data, from_reduction):
-            if any(p in group for p in relation.parents):
-                group.update(relation.children)
-    return frozenset(from_reduction - from_data)
-
-
-def first_reduction_loop(stage: StageState) -> int:
-    """Where the loops of the initialisation part from those of the update."""
-    reduction = reduction_axes(stage)
-    for i, leaf in enumerate(stage.leaf_iter_vars):
-        if leaf in reduction:
-            return i
-    return len(stage.leaf_iter_vars)
 
 
 def _range(extent: PrimExpr) -> Range:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.dtype import parse
 from ..base.errors import ScheduleError
 from ..loopir.buffer import Buffer
-from ..loopir.expr import BufferLoad, PrimExpr, SizeVar, Var, convert, is_const
+from ..loopir.expr import BufferLoad, Call, PrimExpr, SizeVar, Var, convert, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from ..loopir.subst import substitute
-from ..loopir.visit import free_vars
+from ..loopir.visit import walk
 from ..schedule.bounds import Bounds
 from ..schedule.state import StageState
+from ..tensor.tensor import Tensor
 from .stage_memory import Memory
 
 
@@ -64,8 +66,19 @@ def compute_body(
         return seq(stores)
     if init:
         initial = first.init if first.init else first.combiner.identity_element
-        return seq([BufferStore(b, read.expr(e), i) for (b, i), e in zip(targets, initial)])
+        return seq([_initial_store(b, read.expr(e), i) for (b, i), e in zip(targets, initial)])
     return update_body(first, targets, read)
+
+
+def _initial_store(buffer: Buffer, value: Any, indices: list[PrimExpr]) -> Stmt:
+    """A store of an initial value, by a branch where the padding of a tile has another one: guards
+    of tiles are statements, which later passes take out of loops."""
+    if type(value) is Call and value.op.name == "tir.if_then_else":
+        condition, inside, outside = value.args
+        if type(condition) is Call and condition.op.name == "tir.likely":
+            stores = [BufferStore(buffer, v, indices) for v in (inside, outside)]
+            return IfThenElse(condition, *stores)
+    return BufferStore(buffer, value, indices)
 
 
 def update_body(first: Reduce, targets: Any, read: ReadBuffers) -> Stmt:
@@ -95,21 +108,91 @@ def guard(condition: PrimExpr, body: Stmt) -> Stmt:
 def extern_body(stage: StageState, memory: Memory) -> Stmt:
     """The user's statement, on the buffers that take the place of its placeholders."""
     op = stage.op
+    body: Stmt = op.body
     buffers: dict[Buffer, Buffer] = {}
     values: dict[Var, Any] = {}
     pairs = list(zip(op.input_placeholders, op.inputs))
     pairs += list(zip(op.output_placeholders, op.outputs))
     for declared, tensor in pairs:
-        actual = memory.buffer(tensor)
-        if actual.strides and not declared.strides and declared.data in free_vars(op.body):
+        place = memory.place(tensor)
+        if place.layout is not None:
+            body = _InLayout(stage, memory, declared, tensor).stmt(body)
+            continue
+        if place.buffer.strides and not declared.strides and _by_pointer(body, declared):
             raise ScheduleError(
                 f"storage_align: {stage.name} passes the address of {tensor.op.name} on, whose "
                 "rows would not lie one behind the other; give te.extern a buffer with variable "
                 "strides for it, or leave storage_align out"
             )
-        bind_buffer(declared, actual, values)
-        buffers[declared] = actual
-    return substitute_buffers(op.body, values, buffers)
+        bind_buffer(declared, place.buffer, values)
+        buffers[declared] = place.buffer
+    return substitute_buffers(body, values, buffers)
+
+
+class _InLayout(Rewriter):
+    """Accesses of one declared buffer as accesses of the array that transform_layout arranged;
+    ScheduleError where the body has no element of it but a pointer or a vector."""
+
+    def __init__(self, stage: StageState, memory: Memory, declared: Buffer, t: Tensor) -> None:
+        self.stage, self.memory, self.declared, self.tensor = stage, memory, declared, t
+        self.fields = {declared.data, *declared.strides, declared.elem_offset}
+
+    @handles(BufferLoad)
+    def _load(self, e: BufferLoad) -> Any:
+        if e.buffer is not self.declared:
+            return Rewriter.table[BufferLoad](self, e)
+        return BufferLoad(*self._element(e))
+
+    @handles(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        if s.buffer is not self.declared:
+            return Rewriter.table[BufferStore](self, s)
+        buffer, indices = self._element(s)
+        return BufferStore(buffer, self.expr(s.value), indices)
+
+    def _element(self, access: Any) -> tuple[Buffer, list[PrimExpr]]:
+        indices = [self.expr(i) for i in access.indices]
+        if access.predicate is not None or any(parse(i.dtype).lanes > 1 for i in indices):
+            raise _opaque(self.stage, self.tensor, "transform_layout rearranged it")
+        return self.memory.locate(self.tensor, indices)
+
+    @handles(Var, SizeVar)
+    def _var(self, e: Var) -> Any:
+        if e in self.fields:
+            raise _opaque(self.stage, self.tensor, "transform_layout rearranged it")
+        return e
+
+    @handles(Call)
+    def _call(self, e: Call) -> Any:
+        if _address_of(e, self.declared):
+            raise _opaque(self.stage, self.tensor, "transform_layout rearranged it")
+        return Rewriter.table[Call](self, e)
+
+    def buffer(self, b: Buffer) -> Buffer:
+        if b is self.declared or b.data is self.declared.data:
+            raise _opaque(self.stage, self.tensor, "transform_layout rearranged it")
+        return b
+
+
+def _by_pointer(body: Stmt, declared: Buffer) -> bool:
+    """Whether a statement takes the address of a buffer, besides reading and writing elements."""
+    return any(
+        e is declared.data or (type(e) is Call and _address_of(e, declared)) for e in walk(body)
+    )
+
+
+def _address_of(e: Call, buffer: Buffer) -> bool:
+    """Whether a call makes a pointer of an element."""
+    element = e.args[0] if e.op.name == "tir.address_of" else None
+    return type(element) is BufferLoad and element.buffer is buffer
+
+
+def _opaque(stage: StageState, tensor: Tensor, why: str) -> ScheduleError:
+    return ScheduleError(
+        f"the body of {stage.name} takes {tensor.op.name} by pointer or by vectors, as it was "
+        f"declared, but {why}; leave the layout of {tensor.op.name} as it is, or let "
+        f"{stage.name} read a copy of it (cache_read)"
+    )
 
 
 def bind_buffer(declared: Buffer, actual: Buffer, values: dict[Var, Any]) -> None:

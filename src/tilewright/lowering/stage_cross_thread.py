@@ -27,6 +27,7 @@ from ..loopir.operators import logical_and
 from ..loopir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, IfThenElse, Stmt, seq
 from ..loopir.subst import substitute
 from ..loopir.visit import walk
+from ..schedule.placement import reduction_axes
 from ..schedule.state import StageState
 from .copies import strip_likely
 from .stage_body import reader_of, update_body
@@ -80,7 +81,7 @@ class _CrossThread:
     ) -> None:
         self.builder, self.stage, self.common, self.rest = builder, stage, common, rest
         self.mine = builder.bounds[stage]
-        self.reduction = builder.reduction_axes(stage)
+        self.reduction = reduction_axes(stage)
         swapped = next((a for a in rest if a not in self.reduction), None)
         if swapped is not None:
             raise _fail(

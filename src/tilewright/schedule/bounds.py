@@ -25,12 +25,13 @@ from ..base.errors import ScheduleError
 from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Range
 from ..loopir.op import max as max_of
-from ..loopir.visit import free_vars, post_order_visit
+from ..loopir.visit import free_vars, post_order_visit, walk
 from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
 from .placement import (
     attach_path,
     attach_point,
+    check_initial,
     in_scan,
     is_virtual,
     runs_on,
@@ -211,6 +212,7 @@ def _root_domains(
         return result
     regions: Regions = {t: [[] for _ in t.shape] for t in op.outputs}
     for reader in {r.id: r for t in op.outputs for r in readers.get(t, ())}.values():
+        check_initial(stage, reader)
         fixed = _relaxed_loops(b, stage, reader, point)
         _add_reads(b, reader, fixed, regions)
     for axis, dims in _dimension_axes(op).items():
@@ -372,9 +374,7 @@ def _add_reads(
         for t, region in zip(op.tensors, op.regions):
             if t in regions:
                 for d, r in enumerate(region):
-                    low = eval_set(r.min, domains, b.analyzer)
-                    high = eval_set(r.min + r.extent - 1, domains, b.analyzer)
-                    interval = IntervalSet(low.min_value, high.max_value)
+                    interval = _span(b, r.min, r.min + r.extent - 1, domains)
                     regions[t][d].append(_in_shape(b, t, d, interval))
     elif isinstance(op, ScanOp):
         _scan_reads(b, reader, relaxed, regions)
@@ -407,7 +407,7 @@ def _in_shape(b: Bounds, t: Tensor, d: int, interval: IntervalSet) -> IntervalSe
     """The tensor's own range where it is proved tighter at both ends, else the interval."""
     last = t.shape[d] - 1
     interval = interval.as_index(last.dtype)
-    low, high = interval.min_value, interval.max_value
+    low, high = (_without_data(e) for e in (interval.min_value, interval.max_value))
     zero = const(0, t.shape[d].dtype)
     if (not _finite(low) or b.analyzer.can_prove(low <= 0)) and (
         not _finite(high) or b.analyzer.can_prove(high >= last)
@@ -417,6 +417,13 @@ def _in_shape(b: Bounds, t: Tensor, d: int, interval: IntervalSet) -> IntervalSe
         low = low if _finite(low) else zero
         high = high if _finite(high) else last
     return IntervalSet(low, high)
+
+
+def _without_data(end: Any) -> Any:
+    """An end of an interval; none where it is read from memory, which has no value yet where the
+    loops around a stage are made."""
+    known = not _finite(end) or not any(type(e) is ProducerLoad for e in walk(end))
+    return end if known else None
 
 
 def _scan_reads(

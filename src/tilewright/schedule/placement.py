@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..base.errors import InternalError, ScheduleError
-from ..loopir.iter import IterVar
-from ..tensor.op import ScanOp
+from ..loopir.iter import IterVar, Reduce
+from ..tensor.op import ComputeOp, ScanOp, loaded_tensors
 from .relations import derived_from
 from .state import GROUP_ROOT, INLINED_ALREADY, SCAN_UPDATE, SCOPE, StageState
 
@@ -66,6 +66,46 @@ def threads_around(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:
             if i <= position or (within and leaf in summed and not is_virtual(thread)):
                 yield parent, leaf
         point = attach_point(parent)
+
+
+def reduction_axes(stage: StageState) -> frozenset[IterVar]:
+    """Axes that come from reduction axes alone."""
+    from_data: set[IterVar] = set(stage.op.axis)
+    from_reduction: set[IterVar] = set(stage.op.reduce_axis)
+    for relation in stage.relations:
+        for group in (from_data, from_reduction):
+            if any(p in group for p in relation.parents):
+                group.update(relation.children)
+    return frozenset(from_reduction - from_data)
+
+
+def first_reduction_loop(stage: StageState) -> int:
+    """Where the loops of the initialisation part from those of the update."""
+    reduction = reduction_axes(stage)
+    for i, leaf in enumerate(stage.leaf_iter_vars):
+        if leaf in reduction:
+            return i
+    return len(stage.leaf_iter_vars)
+
+
+def check_initial(stage: StageState, reader: StageState) -> None:
+    """ScheduleError where a stage is computed inside a reduction whose initial value reads it."""
+    point = attach_point(stage)
+    if point is None or point[0] is not reader or not isinstance(reader.op, ComputeOp):
+        return
+    first = reader.op.body[0]
+    if not isinstance(first, Reduce) or stage.op not in [t.op for t in loaded_tensors(*first.init)]:
+        return
+    start = first_reduction_loop(reader)
+    inner = [reader.attr(leaf).bind_thread for leaf in reader.leaf_iter_vars[start:]]
+    together = all(t is not None and not is_virtual(t) for t in inner)
+    if together or _leaf_index(reader, point[1], stage) < start:
+        return
+    raise ScheduleError(
+        f"compute_at: {stage.name} is computed at {reader.name}, axis {point[1].var.name}, but the "
+        f"initial value of {reader.name} reads it before the loops of the reduction begin; compute "
+        "it at a loop outside of these, at the root, or inline"
+    )
 
 
 def _leaf_index(parent: StageState, axis: IterVar, stage: StageState) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from ...arith import Analyzer
 from ...base.dtype import parse
 from ...loopir import op as ops
-from ...loopir.expr import PrimExpr, const
+from ...loopir.expr import PrimExpr, const, is_const
 from ...loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ...loopir.subst import substitute
 from ...tensor.op import ComputeOp, TensorComputeOp
@@ -161,7 +161,11 @@ def _guarded(body: Sequence[PrimExpr], guards: Sequence[PrimExpr]) -> list[PrimE
     for e in body:
         if isinstance(e, Reduce):
             both = ops.all(condition, e.condition)
-            result.append(Reduce(e.combiner, e.source, e.axis, both, e.value_index, e.init))
+            init = [
+                i if is_const(i) else ops.if_then_else(condition, i, identity)
+                for i, identity in zip(e.init, e.combiner.identity_element)
+            ]
+            result.append(Reduce(e.combiner, e.source, e.axis, both, e.value_index, init))
         else:
             result.append(ops.if_then_else(condition, e, const(0, parse(e.dtype).element)))
     return result
