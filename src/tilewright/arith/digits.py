@@ -23,15 +23,18 @@ class IterMark:
     """An iterator over [0, extent): a variable less its first value, or a sum of digits.
 
     `extent` is None where it is not a constant; such an iterator can have digits, but only its
-    highest digit is without limit.
+    highest digit is without limit. The values below `unused` are not taken.
     """
 
-    __slots__ = ("extent", "first", "source")
+    __slots__ = ("extent", "first", "source", "unused")
 
-    def __init__(self, source: E.Var | IterSum, extent: int | None, first: Any = None) -> None:
+    def __init__(
+        self, source: E.Var | IterSum, extent: int | None, first: Any = None, unused: int = 0
+    ) -> None:
         self.source = source
         self.extent = extent
         self.first = first if first is not None else E.const(0)
+        self.unused = unused
 
 
 class IterSplit:
@@ -140,7 +143,7 @@ def _check_mark(mark: IterMark, digits: list[IterSplit], complete: bool) -> bool
         return any(d.lower > 1 for d in digits)
     if expected is None or expected < mark.extent:
         raise IterMapError(f"{_name(mark)} is not used, or its high digit is not")
-    return expected > mark.extent
+    return expected > mark.extent or mark.unused > 0
 
 
 class Reader:
@@ -200,12 +203,13 @@ class Reader:
         """The digits of s at c and above (as s // c), or those below (as s % c)."""
         base = E.const_int(self.analyzer.simplify(s.base))
         if base is None or base % c or (self.keeps_whole and len(s.args) > 1):
-            s, base = self._fuse(s), 0
+            s = self._fuse(s, c)
+            base = s.base.value
         whole = [d for d in s.args if d.scale % c == 0]
         rest = [d for d in s.args if d.scale % c]
         low, high = self._below(rest, c)
         if low is None:
-            mark = self._fuse(IterSum(rest, 0)).args[0].mark
+            mark = self._fuse(IterSum(rest, 0), c).args[0].mark
             low, high = self._digit_at(IterSplit(mark, 1, mark.extent, 1), c)
         if quotient:
             args = [IterSplit(d.mark, d.lower, d.extent, d.scale // c) for d in (*whole, *high)]
@@ -249,19 +253,21 @@ class Reader:
         below = IterSplit(d.mark, d.lower, step, d.scale)
         return [below], [IterSplit(d.mark, d.lower * step, rest, c)]
 
-    def _fuse(self, s: IterSum) -> IterSum:
-        """The sum as one new iterator over [0, extent)."""
+    def _fuse(self, s: IterSum, c: int) -> IterSum:
+        """The sum as one new iterator over [0, extent), and a multiple of c beside it."""
         digits = in_radix(s.args)
         low = E.const_int(self.analyzer.simplify(s.base))
         if digits is None or low is None or not is_whole(digits):
-            raise IterMapError("a divided index does not run through a whole interval from 0")
+            raise IterMapError("a divided index does not run through a whole interval")
         for d in digits:
             if d.scale < 0:
                 low += d.scale * ((d.extent or 1) - 1)
-        if low:
-            raise IterMapError("a divided index does not start at 0")
-        key = s.key()
+        base = low - low % c
+        key = (s.key(), low, base)
         mark = self.fused.get(key)
         if mark is None:
-            mark = self.fused[key] = IterMark(s, digits[-1].span())
-        return IterSum([IterSplit(mark, 1, mark.extent, 1)], 0)
+            span = digits[-1].span()
+            source = IterSum(s.args, s.base - base)
+            extent = None if span is None else span + low % c
+            mark = self.fused[key] = IterMark(source, extent, unused=low % c)
+        return IterSum([IterSplit(mark, 1, mark.extent, 1)], base)

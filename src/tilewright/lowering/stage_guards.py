@@ -58,8 +58,12 @@ def stage_guards(
             need(value < dom.min + dom.extent)
     for offset, extent in _double_work(bounds, stage, skip, leaves):
         need(offset < extent)
-    if _accumulates_together(stage):
-        offsets = root_offsets(bounds, stage, leaves)
+    offsets = root_offsets(bounds, stage, leaves)
+    for relation in stage.relations:
+        if isinstance(relation, Transform) and all(a in offsets for a in relation.new):
+            for condition in relation.holes(offsets):
+                need(condition)
+    if _shares_memory(stage):
         for axis in _made_axes(stage):
             if axis in offsets:
                 need(offsets[axis] < mine.extent[axis])
@@ -75,10 +79,8 @@ def _made_axes(stage: StageState) -> list[IterVar]:
     return found
 
 
-def _accumulates_together(stage: StageState) -> bool:
-    """Whether threads that do one step of a reduction twice would see what the other did."""
-    if not getattr(stage.op, "reduce_axis", ()):
-        return False
+def _shares_memory(stage: StageState) -> bool:
+    """Whether threads that do one step twice would write the same memory."""
     bound = [stage.attr(leaf).bind_thread for leaf in stage.leaf_iter_vars]
     return any(t is not None and not is_virtual(t) and sees_all(stage, t) for t in bound)
 
@@ -100,7 +102,7 @@ def _double_work(
         return []
     order = [leaf in reduction for leaf in stage.leaf_iter_vars]
     family = reduction
-    if False in order[order.index(True) :] or _accumulates_together(stage):
+    if False in order[order.index(True) :] or _shares_memory(stage):
         family = derived_from(stage.relations, stage.op.root_iter_vars())
     if skip:
         family = family - reduction

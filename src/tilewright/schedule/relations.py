@@ -171,7 +171,8 @@ class Transform(Relation):
 
     `forward[k]` is the value of children[k] in terms of `variables` (one per parent); `inverse[i]`
     the value of parents[i] in terms of `new_variables`; `extents[k]` the extent of children[k] for
-    the parents' extents at the time of the call.
+    the parents' extents at the time of the call; `filled` what must hold for an element to lie
+    there.
     """
 
     __slots__ = (
@@ -182,6 +183,7 @@ class Transform(Relation):
         "new_variables",
         "inverse",
         "extents",
+        "filled",
     )
 
     def __init__(
@@ -193,11 +195,13 @@ class Transform(Relation):
         new_variables: Sequence[Var],
         inverse: Sequence[PrimExpr],
         extents: Sequence[PrimExpr],
+        filled: Sequence[PrimExpr],
     ) -> None:
         self.old, self.new = tuple(old), tuple(new)
         self.variables, self.forward = tuple(variables), tuple(forward)
         self.new_variables, self.inverse = tuple(new_variables), tuple(inverse)
         self.extents = tuple(extents)
+        self.filled = tuple(filled)
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
@@ -230,7 +234,13 @@ class Transform(Relation):
             self.new_variables,
             self.inverse,
             self.extents,
+            self.filled,
         )
+
+    def holes(self, offset: Mapping[IterVar, PrimExpr]) -> list[PrimExpr]:
+        """`filled` at the children's offsets."""
+        table = {v: offset[axis] for v, axis in zip(self.new_variables, self.new)}
+        return [substitute(e, table) for e in self.filled]
 
 
 def _at_most(size: PrimExpr, whole: PrimExpr) -> PrimExpr:
@@ -290,9 +300,11 @@ def overruns(
     offset: Mapping[IterVar, PrimExpr],
     extent: Mapping[IterVar, PrimExpr],
 ) -> list[tuple[PrimExpr, PrimExpr]]:
-    """(offset, extent) of axes inside a tile that are split again: where that split does not
-    divide, its last part would run into the next tile and do its work twice."""
-    inside = derived_from(relations, [r.inner for r in relations if isinstance(r, Split)])
+    """(offset, extent) of axes inside a tile, or of a layout, that are split again: where that
+    split does not divide, its last part would run into the next tile and do its work twice."""
+    tiles = [r.inner for r in relations if isinstance(r, Split)]
+    tiles += [axis for r in relations if isinstance(r, Transform) for axis in r.new]
+    inside = derived_from(relations, tiles)
     return [
         (offset[r.parent], extent[r.parent])
         for r in relations
