@@ -203,13 +203,12 @@ class Reader:
         """The digits of s at c and above (as s // c), or those below (as s % c)."""
         base = E.const_int(self.analyzer.simplify(s.base))
         if base is None or base % c or (self.keeps_whole and len(s.args) > 1):
-            s = self._fuse(s, c)
-            base = s.base.value
+            s, base = self._fuse(s, c)
         whole = [d for d in s.args if d.scale % c == 0]
         rest = [d for d in s.args if d.scale % c]
         low, high = self._below(rest, c)
         if low is None:
-            mark = self._fuse(IterSum(rest, 0), c).args[0].mark
+            mark = self._fuse(IterSum(rest, 0), c)[0].args[0].mark
             low, high = self._digit_at(IterSplit(mark, 1, mark.extent, 1), c)
         if quotient:
             args = [IterSplit(d.mark, d.lower, d.extent, d.scale // c) for d in (*whole, *high)]
@@ -253,7 +252,7 @@ class Reader:
         below = IterSplit(d.mark, d.lower, step, d.scale)
         return [below], [IterSplit(d.mark, d.lower * step, rest, c)]
 
-    def _fuse(self, s: IterSum, c: int) -> IterSum:
+    def _fuse(self, s: IterSum, c: int) -> tuple[IterSum, int]:
         """The sum as one new iterator over [0, extent), and a multiple of c beside it."""
         digits = in_radix(s.args)
         low = E.const_int(self.analyzer.simplify(s.base))
@@ -270,4 +269,4 @@ class Reader:
             source = IterSum(s.args, s.base - base)
             extent = None if span is None else span + low % c
             mark = self.fused[key] = IterMark(source, extent, unused=low % c)
-        return IterSum([IterSplit(mark, 1, mark.extent, 1)], base)
+        return IterSum([IterSplit(mark, 1, mark.extent, 1)], base), base

@@ -16,7 +16,7 @@ from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import handles
-from ..loopir.visit import children, walk
+from ..loopir.visit import children, uses_var, walk
 from .bounded import THREAD_KEYS
 from .copies import Folder, fold_pair, fresh_copy
 
@@ -43,7 +43,7 @@ def fills_of(loop: S.For) -> list[Fill]:
     """The fillings that run in each step of a loop and may run ahead of it."""
     found: list[Fill] = []
     _find(loop.body, {}, found)
-    return [f for f in found if _independent(f, loop)]
+    return [f for f in found if _fixed_size(f, loop) and _independent(f, loop)]
 
 
 def _find(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[Fill]) -> None:
@@ -65,6 +65,11 @@ def _find(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[Fill]) -> N
             _find(body, allocated, found)
     elif type(s) is S.AttrStmt and s.attr_key not in THREAD_KEYS:
         _find(s.body, allocated, found)  # threads launched in the loop cannot fill before it
+
+
+def _fixed_size(fill: Fill, loop: S.For) -> bool:
+    """Whether memory for the filling can be allocated outside of the loop."""
+    return not any(uses_var(e, loop.loop_var.same_as) for b in fill.buffers for e in b.shape)
 
 
 def _independent(fill: Fill, loop: S.For) -> bool:

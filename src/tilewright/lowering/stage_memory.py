@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..arith import IntervalSet, eval_set
 from ..base.errors import CompileError
 from ..loopir.buffer import Buffer
 from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
+from ..loopir.visit import free_vars
 from ..schedule.bounds import Bounds
 from ..schedule.placement import storage_scope
 from ..schedule.state import StageState
@@ -183,10 +185,15 @@ def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor)
 
 def _largest(bounds: Bounds, extent: PrimExpr) -> PrimExpr:
     """A constant that the extent never exceeds, where there is one: memory of known size is
-    cheap.
+    cheap. All virtual threads get the same size.
     """
     if isinstance(extent, IntImm):
         return extent
+    virtual = [v for v in free_vars(extent) if v in bounds.virtual]
+    if virtual:
+        spans = {v: IntervalSet(const(0, v.dtype), bounds.extents[v] - 1) for v in virtual}
+        most = eval_set(extent, spans, bounds.analyzer).max_value
+        extent = bounds.analyzer.simplify(most) if isinstance(most, PrimExpr) else extent
     bound = bounds.analyzer.const_int_bound(extent)
     if 0 < bound.max_value < MAX_CONSTANT_EXTENT:
         return const(bound.max_value, extent.dtype)

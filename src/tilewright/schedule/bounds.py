@@ -23,10 +23,11 @@ from typing import Any
 from ..arith import Analyzer, IntervalSet, eval_set, union
 from ..base.errors import ScheduleError
 from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
-from ..loopir.iter import IterVar, ProducerLoad, Range
+from ..loopir.iter import IterVar, Range
 from ..loopir.op import max as max_of
-from ..loopir.visit import free_vars, post_order_visit, walk
-from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
+from ..loopir.visit import free_vars
+from ..tensor.op import BaseComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, domain
+from ..tensor.regions import finite, reads_of, span, whole_of
 from ..tensor.tensor import Tensor
 from .placement import (
     attach_path,
@@ -88,6 +89,7 @@ class Bounds:
         self.extents: dict[Var, PrimExpr] = {}
         self.regions: dict[Tensor, list[Range]] = {}
         self.threads: dict[Var, IterVar] = {}  # axes of real threads, by their variable
+        self.virtual: set[Var] = set()  # variables of virtual threads
         self.inside: dict[int, list[StageState]] = {}  # the stages in the loops of others
         self.positions = {stage.id: i for i, stage in enumerate(sch.stages)}
 
@@ -154,6 +156,7 @@ def _name_loop_variables(sch: Any, bounds: Bounds) -> None:
             used.add(var)
             mine.var[leaf] = var
     bounds.threads = {t.var: t for t in threads if not is_virtual(t)}
+    bounds.virtual = {t.var for t in threads if is_virtual(t)}
 
 
 def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any]]) -> None:
@@ -217,11 +220,19 @@ def _root_domains(
         _add_reads(b, reader, fixed, regions)
     for axis, dims in _dimension_axes(op).items():
         sets = [s for t, d in dims for s in regions[t][d]]
-        if sets:
-            cover = union(sets, b.analyzer).cover_range(axis.dom, b.analyzer)
+        if sets and not any(_covers(b, s, domain(axis)) for s in sets):
+            cover = union(sets, b.analyzer).cover_range(domain(axis), b.analyzer)
             assert cover is not None
             result[axis] = (cover.min, _positive(cover.extent))
     return result
+
+
+def _covers(b: Bounds, interval: IntervalSet, dom: Range) -> bool:
+    """Whether an interval is the whole domain, beyond which no other one adds anything."""
+    low, high, same = interval.min_value, interval.max_value, b.analyzer.can_prove_equal
+    if not (finite(low) and finite(high)):
+        return False
+    return same(low, dom.min) and same(high, dom.min + (dom.extent - 1))
 
 
 def _positive(extent: PrimExpr) -> PrimExpr:
@@ -298,10 +309,9 @@ def _closed(b: Bounds, relaxed: Mapping[Var, IntervalSet]) -> dict[Var, Interval
     depends on a loop around it runs as often as it does in any iteration of that."""
     result: dict[Var, IntervalSet] = {}
     for var, interval in reversed(list(relaxed.items())):
-        last = interval.max_value
-        if _finite(last) and any(v in result for v in free_vars(last)):
-            most = eval_set(last, result, b.analyzer).max_value
-            interval = IntervalSet(interval.min_value, most)
+        low, last = interval.min_value, interval.max_value
+        if any(v in result for e in (low, last) if finite(e) for v in free_vars(e)):
+            interval = span(b.analyzer, low, last, result)
         result[var] = interval
     return result
 
@@ -325,20 +335,13 @@ def _axis_sets(
     result: dict[Var, IntervalSet] = {}
     for axis in reader.op.root_iter_vars():
         low, extent = mine.needed.get(axis, (mine.min[axis], mine.extent[axis]))
-        whole = _span(b, low, low + (extent - 1), relaxed)
+        whole = span(b.analyzer, low, low + (extent - 1), relaxed)
         if axis not in offsets:
             result[axis.var] = whole
             continue
         taken = eval_set(mine.min[axis] + offsets[axis], relaxed, b.analyzer)
         result[axis.var] = _clip(b, taken, whole)
-    return result
-
-
-def _span(
-    b: Bounds, low: PrimExpr, last: PrimExpr, relaxed: Mapping[Var, IntervalSet]
-) -> IntervalSet:
-    start, end = eval_set(low, relaxed, b.analyzer), eval_set(last, relaxed, b.analyzer)
-    return IntervalSet(start.min_value, end.max_value)
+    return _closed(b, dict(reversed(result.items())))
 
 
 def _clip(b: Bounds, taken: IntervalSet, whole: IntervalSet) -> IntervalSet:
@@ -346,84 +349,30 @@ def _clip(b: Bounds, taken: IntervalSet, whole: IntervalSet) -> IntervalSet:
     guarded).
     """
     low, high = taken.min_value, taken.max_value
-    if _finite(whole.min_value) and (
-        not _finite(low) or b.analyzer.can_prove(whole.min_value >= low)
+    if finite(whole.min_value) and (
+        not finite(low) or b.analyzer.can_prove(whole.min_value >= low)
     ):
         low = whole.min_value
-    if _finite(whole.max_value) and (
-        not _finite(high) or b.analyzer.can_prove(whole.max_value <= high)
+    if finite(whole.max_value) and (
+        not finite(high) or b.analyzer.can_prove(whole.max_value <= high)
     ):
         high = whole.max_value
     return IntervalSet(low, high)
-
-
-def _finite(e: Any) -> bool:
-    return isinstance(e, PrimExpr)
 
 
 def _add_reads(
     b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet], regions: Regions
 ) -> None:
     """Add what `reader` reads of each tensor in `regions`."""
-    op = reader.op
-    if isinstance(op, ComputeOp):
-        domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
-        _compute_reads(b, op, domains, regions)
-    elif isinstance(op, TensorComputeOp):
-        domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
-        for t, region in zip(op.tensors, op.regions):
-            if t in regions:
-                for d, r in enumerate(region):
-                    interval = _span(b, r.min, r.min + r.extent - 1, domains)
-                    regions[t][d].append(_in_shape(b, t, d, interval))
-    elif isinstance(op, ScanOp):
+    if isinstance(reader.op, ScanOp):
         _scan_reads(b, reader, relaxed, regions)
-    else:
-        for t in op.input_tensors:
-            if t in regions:
-                for d, extent in enumerate(t.shape):
-                    regions[t][d].append(_whole(extent))
-
-
-def _whole(extent: PrimExpr) -> IntervalSet:
-    return IntervalSet.from_range(Range.from_min_extent(const(0, extent.dtype), extent))
-
-
-def _compute_reads(
-    b: Bounds, op: ComputeOp, domains: Mapping[Var, IntervalSet], regions: Regions
-) -> None:
-    def visit(e: Any) -> None:
-        if isinstance(e, ProducerLoad) and e.producer in regions:
-            dims = regions[e.producer]
-            for d, index in enumerate(e.indices):
-                dims[d].append(_in_shape(b, e.producer, d, eval_set(index, domains, b.analyzer)))
-
-    bodies = op.body[:1] if op.reduce_axis else op.body
-    for body in bodies:
-        post_order_visit(body, visit)
-
-
-def _in_shape(b: Bounds, t: Tensor, d: int, interval: IntervalSet) -> IntervalSet:
-    """The tensor's own range where it is proved tighter at both ends, else the interval."""
-    last = t.shape[d] - 1
-    interval = interval.as_index(last.dtype)
-    low, high = (_without_data(e) for e in (interval.min_value, interval.max_value))
-    zero = const(0, t.shape[d].dtype)
-    if (not _finite(low) or b.analyzer.can_prove(low <= 0)) and (
-        not _finite(high) or b.analyzer.can_prove(high >= last)
-    ):
-        return _whole(t.shape[d])
-    if not _finite(low) or not _finite(high):
-        low = low if _finite(low) else zero
-        high = high if _finite(high) else last
-    return IntervalSet(low, high)
-
-
-def _without_data(end: Any) -> Any:
-    """An end of an interval; none where it is read from memory, which has no value yet where the
-    loops around a stage are made."""
-    known = not _finite(end) or not any(type(e) is ProducerLoad for e in walk(end))
-    return end if known else None
+        return
+    domains: dict[Var, IntervalSet] = {}
+    if isinstance(reader.op, BaseComputeOp):
+        domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
+    for t, intervals in reads_of(reader.op, domains, b.analyzer, regions):
+        for dim, interval in zip(regions[t], intervals):
+            dim.append(interval)
 
 
 def _scan_reads(
@@ -441,9 +390,9 @@ def _scan_reads(
         ranges = []
         for a in axes:
             last = mine.min[a] + (mine.extent[a] - 1)
-            ranges.append(_span(b, mine.min[a], last, relaxed))
+            ranges.append(span(b.analyzer, mine.min[a], last, relaxed))
         if init in regions:
-            for d, s in enumerate([_whole(init.shape[0]), *ranges]):
+            for d, s in enumerate([whole_of(init.shape[0]), *ranges]):
                 regions[init][d].append(s)
         if update in regions:
             step = mine.min[op.scan_axis] + mine.offset(op.scan_axis)

@@ -26,7 +26,9 @@ def program(pair: bool = False) -> tuple[list[Any], list[Any], Any, Any]:
         lambda p, q: (tir.const(0, p), te.min_value(q)),
         name="both",
     )
-    c = te.compute((ROWS,), lambda i: both((a[i, k], a[i, k]), axis=k, init=(b1[i], b[i])), name="C")
+    c = te.compute(
+        (ROWS,), lambda i: both((a[i, k], a[i, k]), axis=k, init=(b1[i], b[i])), name="C"
+    )
     return [a, b, *c], list(c), b1, k
 
 
