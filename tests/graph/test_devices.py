@@ -98,6 +98,20 @@ def test_the_command_runs_networks_on_devices(lenet: Any, tmp_path: Any) -> None
     assert text.exit_code == 0 and "GFLOP/s" in text.output and "peak" not in text.output
 
 
+@opencl
+@pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
+def test_scalars(target: str) -> None:
+    """A constant and an input of rank 0."""
+    b = Builder(17)
+    x, k = Value("x", (2, 3), "float32"), Value("k", (), "float32")
+    y = b.add("divide", [b.add("multiply", [x, k]), b.constant(np.float32(2), "two")], "y")
+    z = b.add("add", [k, k], "z")
+    data = {"x": floats(2, 3), "k": np.array(3, "float32")}
+    results = tg.compile(Graph("net", [x, k], [y, z], b.nodes), target).run(data)
+    np.testing.assert_allclose(results["y"], data["x"] * 1.5, rtol=1e-6)
+    assert results["z"].shape == () and results["z"] == 6
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_cuda_source_of_a_network(dtype: str) -> None:
     net = tg.compile(mixed(), "cuda -arch=sm_80", dtype=dtype)

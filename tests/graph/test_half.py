@@ -3,13 +3,23 @@
 import numpy as np
 import pytest
 
+import tilewright as tvm
 import tools.make_networks as networks
 from tilewright import graph as tg
+from tilewright.base.dtype import parse
 from tilewright.base.errors import CompileError
+from tilewright.graph.evaluate import evaluate
 from tilewright.graph.ir import Graph, Node, Value, constant
+from tilewright.graph.kernel import LAYOUT_FREE, tensors
+from tilewright.graph.onnx.convert import Builder
+from tilewright.graph.passes.fuse import Group
 from tilewright.graph.passes.to_half import to_half
 
 RNG = np.random.default_rng(3)
+CONV = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+POOL = {"strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "ceil_mode": False,
+        "count_include_pad": False}  # fmt: skip
+opencl = pytest.mark.skipif(not tvm.opencl(0).exist, reason="there is no OpenCL device")
 
 
 def test_a_network_in_half_precision_is_near(tmp_path):
@@ -88,3 +98,53 @@ def test_integers_and_wide_operations_stay():
     expected = [("softmax", "float32"), ("cast", "float16"), ("take", "float16")]
     assert kinds == [*expected, ("cast", "float32")]
     assert graph.nodes[2].inputs[1] is index
+
+
+def floats(dtype, *shape):
+    return RNG.standard_normal(shape).astype("float32").astype(parse(dtype).numpy)
+
+
+SUMS = {  # operation: inputs' shapes, attributes; the last input of two is a weight
+    "conv2d": ([(1, 32, 9, 9), (32, 32, 3, 3)], CONV),
+    "depthwise": ([(1, 16, 9, 9), (16, 1, 7, 7)], {**CONV, "groups": 16}),
+    "dense": ([(3, 3000), (20, 3000)], {}),
+    "batch_matmul": ([(2, 5, 2000), (2, 2000, 3)], {}),
+    "pool2d": ([(1, 16, 40, 40)], {"type": "avg", "kernel": (31, 31), **POOL}),
+    "global_pool": ([(1, 16, 90, 90)], {"type": "avg"}),
+    "softmax": ([(3, 3000)], {"axis": 1}),
+    "log_softmax": ([(3, 3000)], {"axis": 1}),
+    "reduce sum": ([(3, 5000)], {"type": "sum", "axes": [1], "keepdims": False}),
+    "reduce mean": ([(3, 5000)], {"type": "mean", "axes": [1], "keepdims": False}),
+}
+
+
+@pytest.mark.parametrize("target", ["llvm", pytest.param("opencl", marks=opencl)])
+@pytest.mark.parametrize(("dtype", "off"), [("float16", 2e-3), ("bfloat16", 1.2e-2)])
+@pytest.mark.parametrize("name", list(SUMS))
+def test_sums_of_narrow_floats_are_taken_in_float32(name, dtype, off, target):
+    shapes, attrs = SUMS[name]
+    op = "conv2d" if name == "depthwise" else name.split()[0]
+    data, *weights = (np.abs(floats(dtype, *shape)) for shape in shapes)
+    b = Builder(17)
+    x = Value("x", data.shape, dtype)
+    y = b.add(op, [x, *(b.constant(w, "w") for w in weights)], "y", **attrs)
+    got = tg.compile(Graph("net", [x], [y], b.nodes), target).run({"x": data})["y"]
+    wide = [
+        Value(f"x{k}", a.shape, "float64", a.astype("f8")) for k, a in enumerate([data, *weights])
+    ]
+    expected = evaluate(op, wide, attrs)
+    assert y.dtype == dtype
+    assert np.abs(got.astype("f8") - expected).max() <= off * np.abs(expected).max()
+    folded = evaluate(
+        op, [Value("c", v.shape, dtype, v.data.astype(got.dtype)) for v in wide], attrs
+    )
+    assert np.abs(folded.astype("f8") - expected).max() <= off * np.abs(expected).max()
+
+
+def test_a_rounded_product_says_which_of_its_inputs_are_weights():
+    weight = constant("w", floats("float16", 20, 30))
+    x, y = Value("x", (3, 30), "float16"), Value("y", (3, 20), "float16")
+    inputs, out = tensors(Group([Node("dense", "d", [x, weight], [y])]))
+    (product,) = out.op.input_tensors
+    assert product.dtype == "float32" and product.op.attrs[LAYOUT_FREE] == ["p1"]
+    assert inputs[1] in product.op.input_tensors

@@ -135,7 +135,7 @@ def compile(
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
-    data = [np.ascontiguousarray(v.data) for v in constants]
+    data = [np.asarray(v.data, order="C") for v in constants]  # rank 0 stays rank 0
     names = [v.name for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, graph.inputs, graph.outputs, names, data, size)

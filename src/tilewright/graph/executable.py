@@ -168,5 +168,5 @@ def checked_inputs(name: str, values: Sequence[Value], inputs: Mapping[str, Any]
             )
         if array.dtype != parse(v.dtype).numpy:
             raise ArgumentError(f"{name}: input {v.name!r} is {array.dtype}, expected {v.dtype}")
-        result.append(np.ascontiguousarray(array))
+        result.append(np.asarray(array, order="C"))
     return result

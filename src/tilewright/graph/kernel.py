@@ -18,6 +18,7 @@ from ..rt import cache as disk
 from ..schedule.api import Schedule
 from ..target.target import Target
 from ..tensor.compute import placeholder
+from ..tensor.graph import replace_inputs
 from ..tensor.op import ComputeOp
 from ..tensor.tensor import Tensor
 from .ir import Node, Value
@@ -66,14 +67,22 @@ def tensors(group: Group) -> tuple[list[Tensor], Tensor]:
 
 def _with_free_weights(node: Node, reads: Sequence[Tensor], result: Tensor) -> Tensor:
     """The result of an expensive operation that says which of its inputs are constants."""
-    op = result.op
-    if OPS[node.op].kind != ANCHOR or not isinstance(op, ComputeOp):
-        return result
-    known = [t for v, t in zip(node.inputs, reads) if v.is_constant and t in op.input_tensors]
-    if not known:
-        return result
-    attrs = {**op.attrs, LAYOUT_FREE: [t.op.name for t in known]}
-    return ComputeOp(op.name, op.tag, attrs, op.axis, op.body).output(result.value_index)
+    known = [t for v, t in zip(node.inputs, reads) if v.is_constant]
+    return _marked(result, known) if OPS[node.op].kind == ANCHOR else result
+
+
+def _marked(t: Tensor, known: Sequence[Tensor]) -> Tensor:
+    """`t` with the operation that reads some of `known` marked, itself or the one it rounds."""
+    op = t.op
+    names = [k.op.name for k in known if k in op.input_tensors]
+    if names and isinstance(op, ComputeOp):
+        attrs = {**op.attrs, LAYOUT_FREE: names}
+        return ComputeOp(op.name, op.tag, attrs, op.axis, op.body).output(t.value_index)
+    if len(op.input_tensors) != 1 or op.tag != "elemwise":
+        return t
+    before = op.input_tensors[0]
+    after = _marked(before, known)
+    return t if after is before else replace_inputs(op, {before: after}).output(t.value_index)
 
 
 def lower_group(

@@ -18,6 +18,7 @@ from ..loopir.expr import const_int
 from ..tensor.compute import compute, placeholder
 from ..tensor.tensor import Tensor
 from ..topi import nn
+from ..topi.elemwise import accumulator
 from .ir import Value
 
 ELEMWISE = "elemwise"  # same element of each input (broadcast): joins a group before or after it
@@ -65,6 +66,35 @@ def _numpy_pack_dense(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     return np.ascontiguousarray(x[0].reshape(n // b, b, k).transpose(0, 2, 1))
 
 
+def _rounded_once(function: Compute, kind: str = ANCHOR) -> OpSpec:
+    """An operation that sums many elements: of narrow floats in float32, rounded once at the end,
+    where the attribute `out_dtype` does not say otherwise."""
+
+    def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+        dtype = t[0].dtype
+        wide = accumulator(dtype)
+        if "out_dtype" in a or wide == dtype:
+            return function(t, a)
+        return topi.cast(function(t, {**a, "out_dtype": wide}), dtype)
+
+    return OpSpec(apply, kind)
+
+
+def _sum(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    result: Tensor = topi.sum(t[0], a["axes"], a["keepdims"], a.get("out_dtype"))
+    return result
+
+
+_SUM = _rounded_once(_sum)
+
+
+def _reduce(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    if a["type"] == "sum":
+        return _SUM.compute(t, a)
+    result: Tensor = getattr(topi, a["type"])(t[0], a["axes"], a["keepdims"])
+    return result
+
+
 def _dense_packed(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return nn.dense_packed(t[0], t[1], a.get("out_dtype"))
 
@@ -104,9 +134,9 @@ def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 OPS: dict[str, OpSpec] = {
-    "conv2d": OpSpec(_conv2d, ANCHOR),
-    "conv2d_nchwc": OpSpec(_conv2d_nchwc, ANCHOR),
-    "depthwise_nchwc": OpSpec(_depthwise_nchwc, ANCHOR),
+    "conv2d": _rounded_once(_conv2d),
+    "conv2d_nchwc": _rounded_once(_conv2d_nchwc),
+    "depthwise_nchwc": _rounded_once(_depthwise_nchwc),
     "winograd_input": OpSpec(
         lambda t, a: nn.winograd_input(t[0], a["tile"], a["padding"]), REARRANGED
     ),
@@ -122,18 +152,18 @@ OPS: dict[str, OpSpec] = {
         INJECTIVE,
         _numpy_pack_kernel,
     ),
-    "dense": OpSpec(lambda t, a: nn.dense(t[0], t[1], a.get("out_dtype")), ANCHOR),
-    "dense_packed": OpSpec(_dense_packed, ANCHOR),
+    "dense": _rounded_once(lambda t, a: nn.dense(t[0], t[1], a.get("out_dtype"))),
+    "dense_packed": _rounded_once(_dense_packed),
     "pack_dense": OpSpec(_pack_dense, INJECTIVE, _numpy_pack_dense),
-    "matmul": OpSpec(lambda t, a: nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype")), ANCHOR),
-    "batch_matmul": OpSpec(
-        lambda t, a: nn.batch_matmul(t[0], t[1], out_dtype=a.get("out_dtype")), ANCHOR
+    "matmul": _rounded_once(lambda t, a: nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype"))),
+    "batch_matmul": _rounded_once(
+        lambda t, a: nn.batch_matmul(t[0], t[1], out_dtype=a.get("out_dtype"))
     ),
     "pool2d": OpSpec(_pool, ANCHOR),
     "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR),
     "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE),
     "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE),
-    "reduce": OpSpec(lambda t, a: getattr(topi, a["type"])(t[0], a["axes"], a["keepdims"]), ANCHOR),
+    "reduce": OpSpec(_reduce, ANCHOR),
     "bias_add": OpSpec(lambda t, a: nn.bias_add(t[0], t[1], a["axis"])),
     "scale_shift": OpSpec(lambda t, a: nn.scale_shift(t[0], t[1], t[2], a["axis"])),
     "relu": _elementwise(nn.relu),

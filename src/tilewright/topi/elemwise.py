@@ -61,6 +61,12 @@ def cast(x: Tensor, dtype: str) -> Tensor:
     return unary(lambda v: cast_expr(dtype, v), x, "T_cast")
 
 
+def accumulator(dtype: str) -> str:
+    """The type in which sums of many elements of `dtype` are taken: float32 for narrower floats,
+    of which a sum of a few hundred would lose all that is added to it."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
 def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
     """Every element limited to [a_min, a_max]; a_max where a_min is larger."""
     low, high = const(a_min, x.dtype), const(a_max, x.dtype)
@@ -84,10 +90,11 @@ less_equal, greater_equal, floor_mod = map(_binary, ("less_equal", "greater_equa
 
 def divide(lhs: Any, rhs: Any) -> Tensor:
     """lhs / rhs; of integers rounded towards zero."""
-    return B.broadcast(_quotient, lhs, rhs, name="T_divide")
+    return B.broadcast(quotient, lhs, rhs, name="T_divide")
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def quotient(a: Any, b: Any) -> Any:
+    """a / b of two elements."""
     return a / b if "float" in a.dtype else O.truncdiv(a, b)
 
 

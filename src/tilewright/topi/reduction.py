@@ -11,7 +11,7 @@ from ..tensor import reduce as R
 from ..tensor.axes import reduce_axis
 from ..tensor.compute import compute
 from ..tensor.tensor import Tensor
-from .elemwise import divide, unary
+from .elemwise import accumulator, quotient, unary
 
 COMM_REDUCE = "comm_reduce"
 
@@ -57,10 +57,13 @@ def reduce_with(
     return compute(shape, element, name, COMM_REDUCE)
 
 
-def sum(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Sum over dimensions."""
+def sum(
+    x: Tensor, axis: Any = None, keepdims: bool = False, out_dtype: str | None = None
+) -> Tensor:
+    """Sum over dimensions, taken in `out_dtype` (default: of x)."""
+    dtype = out_dtype or x.dtype
     result: Tensor = reduce_with(
-        lambda t, i, k: R.sum(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
+        lambda t, i, k: R.sum(cast(dtype, t(*i)), axis=k), x, axis, keepdims, f"{x.op.name}_red"
     )
     return result
 
@@ -90,13 +93,14 @@ def min(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def mean(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Arithmetic mean over dimensions, of floating-point data."""
+    """Arithmetic mean over dimensions, of floating-point data; of narrow floats the sum is taken
+    in float32."""
     count: Any = const(1)
     for a in normalize_axes(x, axis):
         count = count * x.shape[a]
-    total = sum(x, axis, keepdims)
-    result: Tensor = divide(total, cast(x.dtype, count))
-    return result
+    wide = accumulator(x.dtype)
+    total = sum(x, axis, keepdims, wide)
+    return unary(lambda v: cast(x.dtype, quotient(v, cast(wide, count))), total, "T_divide")
 
 
 def _arg(better: Callable[[Any, Any], Any], start: Callable[[str], Any], name: str) -> Any:

@@ -14,7 +14,7 @@ from ...tensor.compute import compute
 from ...tensor.reduce import max as reduce_max
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
-from ..elemwise import divide
+from ..elemwise import accumulator, quotient, unary
 from ..transform import pad
 from .conv2d import conv_extent
 
@@ -61,17 +61,20 @@ def pool2d(
             shape, lambda *i: reduce_max(read(i), axis=[ry, rx]), "max_pool2d", tag
         )
         return result
-    total = compute(shape, lambda *i: reduce_sum(read(i), axis=[ry, rx]), "pool_sum", tag)
+    wide = accumulator(data.dtype)
+    total = compute(
+        shape, lambda *i: reduce_sum(cast(wide, read(i)), axis=[ry, rx]), "pool_sum", tag
+    )
 
     def mean(*i: Any) -> Any:
         if count_include_pad and not ceil_mode:
-            return total(*i) / const(kh * kw, data.dtype)
+            return cast(data.dtype, total(*i) / const(kh * kw, wide))
         rows = _inside(i[2], sh, kh, dh, top, bottom if count_include_pad else 0, h, top)
         columns = _inside(i[3], sw, kw, dw, left, right if count_include_pad else 0, w, left)
         if count_include_pad:
             rows = O.min(i[2] * sh + kh, h + top + bottom) - i[2] * sh
             columns = O.min(i[3] * sw + kw, w + left + right) - i[3] * sw
-        return total(*i) / cast(data.dtype, O.max(rows * columns, 1))
+        return cast(data.dtype, total(*i) / cast(wide, O.max(rows * columns, 1)))
 
     result = compute(shape, mean, "avg_pool2d", "elemwise")
     return result
@@ -109,10 +112,13 @@ def global_pool(data: Tensor, pool_type: str = "avg") -> Tensor:
     ry, rx = reduce_axis((0, h), "ry"), reduce_axis((0, w), "rx")
     shape = (*data.shape[:2], const(1), const(1), *data.shape[4:])
     reducer = reduce_max if pool_type == "max" else reduce_sum
+    wide = data.dtype if pool_type == "max" else accumulator(data.dtype)
     pooled: Tensor = compute(
         shape,
-        lambda *i: reducer(data(*i[:2], ry, rx, *i[4:]), axis=[ry, rx]),
+        lambda *i: reducer(cast(wide, data(*i[:2], ry, rx, *i[4:])), axis=[ry, rx]),
         f"global_{pool_type}_pool",
         f"global_pool_{pool_type}",
     )
-    return pooled if pool_type == "max" else divide(pooled, cast(data.dtype, h * w))
+    if pool_type == "max":
+        return pooled
+    return unary(lambda v: cast(data.dtype, quotient(v, cast(wide, h * w))), pooled, "T_divide")

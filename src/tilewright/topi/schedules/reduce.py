@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...loopir.expr import Cast
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
 from .machine import PARALLEL_STEPS, Machine, extent_of, parallel_if, work_of
@@ -70,6 +71,7 @@ def _runs_along_rows(red: Tensor) -> bool:
     """Whether the last reduction axis is the last index of what is read: a run in memory."""
     for t in red.op.input_tensors:
         body = red.op.body[0].source[0]  # type: ignore[attr-defined]
+        body = body.value if isinstance(body, Cast) else body
         indices = getattr(body, "indices", ())
         if indices and getattr(body, "producer", None) is t:
             return indices[-1] is red.op.reduce_axis[-1].var  # type: ignore[attr-defined]
