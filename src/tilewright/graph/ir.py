@@ -7,7 +7,7 @@ change graphs in place and return them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -111,14 +111,25 @@ class Graph:
                 readers.setdefault(v, []).append(node)
         return readers
 
-    def replace_value(self, old: Value, new: Value) -> None:
-        """Let everything that reads `old` read `new`; an output keeps its name."""
+    def replace_nodes(self, instead: Callable[[Node], Value | None]) -> None:
+        """Visit the nodes in order, and remove each for which `instead` gives a value: what reads
+        its output reads that value. An output keeps its name."""
+        new: dict[Value, Value] = {}
+        kept: list[Node] = []
         for node in self.nodes:
-            node.inputs = [new if v is old else v for v in node.inputs]
-        if any(v is old for v in self.outputs):
-            if not any(v is new for v in self.inputs) and not any(v is new for v in self.outputs):
-                new.name = old.name
-            self.outputs = [new if v is old else v for v in self.outputs]
+            node.inputs = [new.get(v, v) for v in node.inputs]
+            value = instead(node)
+            if value is None:
+                kept.append(node)
+            else:
+                new[node.output] = value
+        self.nodes = kept
+        fixed = {*self.inputs, *self.outputs}
+        for v in self.outputs:
+            if v in new and new[v] not in fixed:
+                new[v].name = v.name
+                fixed.add(new[v])
+        self.outputs = [new.get(v, v) for v in self.outputs]
 
     def drop_dead_nodes(self) -> None:
         """Remove nodes whose outputs nobody reads."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..loopir.expr import const_int
 from ..tensor.compute import compute, placeholder
 from ..tensor.tensor import Tensor
 from ..topi import nn
-from ..topi.elemwise import accumulator
+from ..topi.elemwise import accumulator, cast
 from .ir import Value
 
 ELEMWISE = "elemwise"  # same element of each input (broadcast): joins a group before or after it
@@ -75,7 +76,7 @@ def _rounded_once(function: Compute, kind: str = ANCHOR) -> OpSpec:
         wide = accumulator(dtype)
         if "out_dtype" in a or wide == dtype:
             return function(t, a)
-        return topi.cast(function(t, {**a, "out_dtype": wide}), dtype)
+        return cast(function(t, {**a, "out_dtype": wide}), dtype)
 
     return OpSpec(apply, kind)
 
@@ -220,8 +221,20 @@ def tensors_of(values: Sequence[Value]) -> list[Tensor]:
 
 def infer(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> tuple[Any, str]:
     """Shape and dtype of the result of an operation."""
-    result = OPS[op].compute(tensors_of(inputs), attrs)
-    shape = [const_int(d) for d in result.shape]
+    types = tuple((v.shape, v.dtype) for v in inputs)
+    shape, dtype = _infer(op, types, tuple((k, _frozen(v)) for k, v in attrs.items()))
     if any(d is None or d < 0 for d in shape):
-        raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))} gives shape {result.shape}")
-    return shape, result.dtype
+        raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))} gives shape {list(shape)}")
+    return shape, dtype
+
+
+@lru_cache(maxsize=4096)
+def _infer(op: str, types: Any, attrs: Any) -> tuple[tuple[int | None, ...], str]:
+    """As infer; layers of one kind and size are many in a network, and are looked at once."""
+    tensors = [placeholder(shape, dtype, f"p{i}") for i, (shape, dtype) in enumerate(types)]
+    result = OPS[op].compute(tensors, dict(attrs))
+    return tuple(const_int(d) for d in result.shape), result.dtype
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value

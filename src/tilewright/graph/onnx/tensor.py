@@ -9,6 +9,8 @@ import numpy as np
 from ..ir import Value
 from .convert import Builder, Converter, OnnxNode
 
+_WIDEST = 16
+
 
 def reshape(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
@@ -39,7 +41,13 @@ def transpose(b: Builder, node: OnnxNode) -> Value:
 def concat(b: Builder, node: OnnxNode) -> Value:
     values = [node.input(i) for i in range(len(node.inputs))]
     axis = node.get("axis", 1) % len(values[0].shape)
-    return values[0] if len(values) == 1 else b.add("concat", values, node.name, axis=axis)
+
+    def joined(part: list[Value]) -> Value:
+        return part[0] if len(part) == 1 else b.add("concat", part, node.name, axis=axis)
+
+    while len(values) > _WIDEST:  # a kernel chooses among its inputs at each element
+        values = [joined(values[k : k + _WIDEST]) for k in range(0, len(values), _WIDEST)]
+    return joined(values)
 
 
 def _axes(b: Builder, node: OnnxNode) -> list[int] | None:

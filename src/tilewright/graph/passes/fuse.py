@@ -3,21 +3,44 @@
 A group has at most one anchor (an expensive operation). Element-wise nodes that follow a group's
 last node, with its shape, and are its only reader, join it: they are computed on the anchor's
 tiles. Cheap nodes with one reader join that reader's group where they are inlined.
+
+So a group is a chain, and its kernel one expression, in which a value stands as often as it is
+read. Groups end before that expression becomes large; compilation stays linear in the nodes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..ir import Graph, Node, Value
 from ..ops import ANCHOR, ELEMWISE, INJECTIVE, OPAQUE, OPS, REARRANGED
+
+MOST = 64
+"""Operations and reads in the expression of a group."""
 
 
 class Group:
     """Nodes that become one kernel, in order; the last one's output is the kernel's."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("kinds", "nodes", "size")
 
-    def __init__(self, nodes: list[Node]) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes: list[Node] = []
+        self.kinds: set[str] = set()
+        self.size = 0
+        for node in nodes:
+            self.append(node)
+
+    def append(self, node: Node) -> None:
+        """Let a node join that reads the group's output, or the first one."""
+        self.size = self.size_with(node)
+        self.nodes.append(node)
+        self.kinds.add(OPS[node.op].kind)
+
+    def size_with(self, node: Node) -> int:
+        """Operations and reads in the expression that the group becomes with a further node."""
+        inner = self.output if self.nodes else None
+        return 1 + sum(self.size if v is inner else 1 for v in node.inputs)
 
     @property
     def output(self) -> Value:
@@ -36,28 +59,19 @@ class Group:
     def name(self) -> str:
         return "_".join(n.op for n in self.nodes)
 
-    @property
-    def kinds(self) -> set[str]:
-        return {OPS[n.op].kind for n in self.nodes}
-
 
 def fuse_nodes(graph: Graph) -> list[Group]:
     """The groups of a graph, in an order in which they can run."""
     readers = graph.consumers()
     outputs = set(graph.outputs)
     group_of: dict[Node, Group] = {}
-    groups: list[Group] = []
-    for node in graph.nodes:
-        home = _group_before(node, readers, outputs, group_of)
-        if home is None:
-            home = Group([])
-            groups.append(home)
-        else:
-            groups.remove(home)
-            groups.append(home)  # runs where its last node stands
-        home.nodes.append(node)
+    last: dict[Group, int] = {}  # a group runs where its last node stands
+    for k, node in enumerate(graph.nodes):
+        home = _group_before(node, readers, outputs, group_of) or Group([])
+        home.append(node)
         group_of[node] = home
-    return groups
+        last[home] = k
+    return sorted(last, key=lambda g: last[g])
 
 
 def _group_before(
@@ -76,7 +90,7 @@ def _group_before(
         if producer is None or v.is_constant or v in outputs or len(readers[v]) != 1:
             continue
         group = group_of[producer]
-        if group.output is not v or OPAQUE in group.kinds:
+        if group.output is not v or OPAQUE in group.kinds or group.size_with(node) > MOST:
             continue
         if kind == INJECTIVE and group.kinds != {INJECTIVE} and group.kinds != {ELEMWISE}:
             continue

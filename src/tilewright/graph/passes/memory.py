@@ -8,11 +8,17 @@ memory management for deep neural net inference, 2020).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from ..ir import Graph, Value
 from .fuse import Group
 
+Steps = np.ndarray[Any, np.dtype[np.int64]]
+
 ALIGN = 64
+MANY = 4096  # values that live at once, from which on gaps between them are not looked for
 DEVICE_ALIGN = 256  # what OpenCL devices ask of the start of a buffer within another
 
 
@@ -29,18 +35,39 @@ def plan_memory(
         for v in group.inputs:
             if v in first:
                 last[v] = step
-    placed: list[tuple[int, int, Value]] = []
+    steps = len(groups)
+    dies, starts, ends = (np.full(steps, -1, np.int64) for _ in range(3))  # by the step of birth
+    for v, step in first.items():
+        dies[step] = last[v]
+    classes = _by_lifetime({step: last[v] - step for v, step in first.items()})
     offsets: dict[Value, int] = {}
     for v in sorted(first, key=lambda x: (-x.nbytes, first[x])):
+        born = first[v]
         size = -(-max(v.nbytes, 1) // align) * align
-        at = 0
-        for start, end, other in sorted(placed, key=lambda p: p[0]):
-            if last[other] < first[v] or first[other] > last[v]:
-                continue
-            if at + size <= start:
-                break
-            at = max(at, end)
-        offsets[v] = at
-        placed.append((at, at + size, v))
-    total = max((end for _, end, _ in placed), default=0)
-    return offsets, total
+        near = np.concatenate([
+            births[np.searchsorted(births, born - longest) : np.searchsorted(births, last[v] + 1)]
+            for longest, births in classes.items()
+        ])  # fmt: skip
+        beside = near[(ends[near] > 0) & (dies[near] >= born)]
+        offsets[v] = starts[born] = _lowest(starts[beside], ends[beside], size)
+        ends[born] = starts[born] + size
+    return {v: int(at) for v, at in offsets.items()}, int(ends.max(initial=0))
+
+
+def _by_lifetime(lifetimes: dict[int, int]) -> dict[int, Steps]:
+    """Steps of birth, sorted, of values that live at most 1, 2, 4, 8, ... steps: who lives at a
+    step is then found by looking at not many more."""
+    classes: dict[int, list[int]] = {}
+    for step, lifetime in sorted(lifetimes.items()):
+        classes.setdefault(1 << lifetime.bit_length(), []).append(step)
+    return {longest: np.array(found) for longest, found in classes.items()}
+
+
+def _lowest(starts: Steps, ends: Steps, size: int) -> int:
+    """The lowest place of `size` bytes between others; above all of them where they are many."""
+    if len(starts) > MANY:
+        return int(ends.max())
+    order = np.argsort(starts)
+    free_from = np.concatenate(([0], np.maximum.accumulate(ends[order])))
+    gaps = np.flatnonzero(starts[order] - free_from[:-1] >= size)
+    return int(free_from[gaps[0] if len(gaps) else -1])

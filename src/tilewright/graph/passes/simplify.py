@@ -10,11 +10,13 @@ from ..ir import Graph, Node, Value, constant
 
 def fold_constants(graph: Graph) -> Graph:
     """Compute nodes whose inputs are all known, except outputs of the graph."""
-    for node in list(graph.nodes):
-        if node.inputs and all(v.is_constant for v in node.inputs):
-            known = constant(node.output.name, evaluate(node.op, node.inputs, node.attrs))
-            graph.nodes.remove(node)
-            graph.replace_value(node.output, known)
+
+    def known(node: Node) -> Value | None:
+        if not node.inputs or not all(v.is_constant for v in node.inputs):
+            return None
+        return constant(node.output.name, evaluate(node.op, node.inputs, node.attrs))
+
+    graph.replace_nodes(known)
     return graph
 
 
@@ -24,16 +26,22 @@ def fold_batch_norm(graph: Graph) -> Graph:
     conv(x, w) + b, then * s + t, is conv(x, w * s) + (b * s + t).
     """
     readers = graph.consumers()
-    for node in list(graph.nodes):
+    outputs = set(graph.outputs)
+
+    def alone(node: Node) -> bool:
+        """Whether one node reads the output of `node`, and nothing else does."""
+        return len(readers.get(node.output, ())) == 1 and node.output not in outputs
+
+    for node in graph.nodes:
         if node.op != "scale_shift" or not all(v.is_constant for v in node.inputs[1:]):
             continue
         source = node.inputs[0].producer
         bias: Value | None = None
         before = source
-        if source is not None and source.op == "bias_add" and _only(graph, readers, source):
+        if source is not None and source.op == "bias_add" and alone(source):
             bias = source.inputs[1]
             before = source.inputs[0].producer
-        if before is None or before.op != "conv2d" or not _only(graph, readers, before):
+        if before is None or before.op != "conv2d" or not alone(before):
             continue
         weight = before.inputs[1]
         scale, shift = node.inputs[1].data, node.inputs[2].data
@@ -50,21 +58,19 @@ def fold_batch_norm(graph: Graph) -> Graph:
     return graph
 
 
-def _only(graph: Graph, readers: dict[Value, list[Node]], node: Node) -> bool:
-    """Whether one node reads the output of `node`, and nothing else does."""
-    return len(readers.get(node.output, [])) == 1 and node.output not in graph.outputs
-
-
 def drop_identities(graph: Graph) -> Graph:
     """Remove reshapes to the same shape, transposes that move nothing, casts to the same type."""
-    for node in list(graph.nodes):
+    outputs = set(graph.outputs)
+
+    def source_of(node: Node) -> Value | None:
         source = node.inputs[0] if node.inputs else None
         if source is None or not _is_identity(node, source):
-            continue
-        if any(node.output is o for o in graph.outputs) and source.producer is None:
-            continue  # an input that is an output must be copied
-        graph.nodes.remove(node)
-        graph.replace_value(node.output, source)
+            return None
+        if node.output in outputs and source.producer is None:
+            return None  # an input that is an output must be copied
+        return source
+
+    graph.replace_nodes(source_of)
     return graph
 
 
