@@ -225,6 +225,21 @@ for _option in (
         "little more",
         _T + "WINOGRAD",
     ),
+    Option(
+        "model_growth",
+        int,
+        16,
+        "how many times the size of its file and declared tensors the constants may take that "
+        "importing a model computes (256 MiB in any case)",
+        _T + "MODEL_GROWTH",
+    ),
+    Option(
+        "network_memory",
+        int,
+        0,
+        "MiB that an array or the workspace of a network may take; 0 means the machine's memory",
+        _T + "NETWORK_MEMORY",
+    ),
     Option("dump_dir", Path, None, "folder for the text of each stage of a build", _T + "DUMP_DIR"),
     Option("verify", bool, False, "verify the program after every pass", _T + "VERIFY"),
 ):

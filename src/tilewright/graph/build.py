@@ -23,6 +23,7 @@ from .device import DeviceExecutable
 from .executable import Executable, Kernel
 from .ir import Graph, Node, Value
 from .kernel import compile_group, describe, lower_named
+from .limits import require
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
 from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory
@@ -122,6 +123,10 @@ def compile(
     distinct, which = distinct_groups(groups)
     tuned = _tuned(distinct, chosen, records)
     offsets, size = plan_memory(graph, groups, DEVICE_ALIGN if _is_device(chosen) else ALIGN)
+    if offsets:
+        largest = max(offsets, key=lambda v: v.nbytes)
+        what = f"{original.name}: the workspace (its largest array is {largest!r})"
+        require(size, what, CompileError)
     layouts = Layouts()
     reads = [layouts.inputs(group, tuned[which[k]]) for k, group in enumerate(groups)]
     constants = list(dict.fromkeys(v for values in reads for v in values if v.is_constant))

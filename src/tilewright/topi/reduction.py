@@ -33,6 +33,8 @@ def reduce_with(
 ) -> Any:
     """`reducer` over some dimensions; the rest stay (with keepdims, reduced ones as extent 1)."""
     axes = normalize_axes(x, axis)
+    if not axes:
+        return unary(lambda v: v, x, name)
     ks = [reduce_axis((0, x.shape[a]), f"k{a}") for a in axes]
     shape = []
     for d in range(x.ndim):
@@ -62,6 +64,8 @@ def sum(
 ) -> Tensor:
     """Sum over dimensions, taken in `out_dtype` (default: of x)."""
     dtype = out_dtype or x.dtype
+    if not normalize_axes(x, axis):
+        return unary(lambda v: cast(dtype, v), x, f"{x.op.name}_red")
     result: Tensor = reduce_with(
         lambda t, i, k: R.sum(cast(dtype, t(*i)), axis=k), x, axis, keepdims, f"{x.op.name}_red"
     )

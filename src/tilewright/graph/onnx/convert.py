@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dtype import canonical
 from ...base.errors import ImportModelError
-from ..evaluate import evaluate
+from ..evaluate import evaluate, is_quick
 from ..ir import Node, Value, constant
+from ..limits import Budget, require
 from ..ops import infer
 
 Array = np.ndarray[Any, Any]
@@ -18,8 +20,9 @@ Array = np.ndarray[Any, Any]
 class Builder:
     """Collects the nodes that an ONNX graph turns into."""
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self, opset: int, budget: Budget | None = None) -> None:
         self.opset = opset
+        self.budget = Budget(0) if budget is None else budget
         self.nodes: list[Node] = []
         self.names: dict[str, int] = {}
 
@@ -33,15 +36,24 @@ class Builder:
         folded.
         """
         name = self.fresh(name or op)
-        if inputs and all(v.is_constant for v in inputs):
-            return constant(name, evaluate(op, inputs, attrs))
         shape, dtype = infer(op, inputs, attrs)
         out = Value(name, shape, dtype)
+        if inputs and all(v.is_constant for v in inputs) and is_quick(op, inputs, attrs):
+            self.budget.spend(out.nbytes, repr(out))
+            return constant(name, evaluate(op, inputs, attrs))
+        require(out.nbytes, repr(out))
         self.nodes.append(Node(op, name, inputs, [out], attrs))
         return out
 
     def constant(self, data: Any, name: str = "const") -> Value:
         return constant(self.fresh(name), np.asarray(data))
+
+    def full(self, shape: Sequence[int], value: Any, dtype: Any, name: str) -> Value:
+        """A constant whose elements are all one number."""
+        out = Value(self.fresh(name), shape, canonical(dtype))
+        self.budget.spend(out.nbytes, repr(out))
+        out.data = np.full(out.shape, value, dtype)
+        return out
 
 
 class OnnxNode:

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from ...base.dtype import canonical
-from ...base.errors import ImportModelError, TilewrightError
+from ...base.errors import ImportModelError, InternalError, TilewrightError
 from ..ir import Graph, Value, constant
+from ..limits import Budget
 from . import math, nn, tensor
 from .check import check_model
 from .convert import Builder, Converter, OnnxNode
+from .inline import inlined_nodes
 
 CONVERTERS: dict[str, Converter] = {**nn.CONVERTERS, **math.CONVERTERS, **tensor.CONVERTERS}
 
@@ -36,7 +38,9 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
 
     proto, folder = _read(onnx, model)
     graph = proto.graph
-    _check_operators(graph)
+    budget = Budget(proto.ByteSize())
+    nodes = inlined_nodes(onnx, proto, budget)
+    _check_operators(nodes)
     if graph.sparse_initializer:
         raise ImportModelError("the model has sparse weights, which are not supported")
     opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=0)
@@ -46,7 +50,7 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
             f"the model is written for operator set {opset}; the onnx package that is installed "
             f"knows those up to {newest}"
         )
-    builder = Builder(opset)
+    builder = Builder(opset, budget)
     known: dict[str, Value] = {}
     for t in graph.initializer:
         known[t.name] = constant(t.name, _array(onnx, t, folder))
@@ -59,17 +63,20 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
     if unknown:
         has = ", ".join(v.name for v in inputs) or "none"
         raise ImportModelError(f"the model has no input {unknown[0]!r} to shape; inputs: {has}")
-    read = {o.name for o in graph.output} | {i for n in graph.node for i in n.input}
-    for node in graph.node:
+    budget.declare(inputs)
+    read = {o.name for o in graph.output} | {i for n in nodes for i in n.input}
+    for node in nodes:
         _convert(onnx, builder, node, known, folder, read)
     outputs: list[Value] = []
+    taken: set[Value] = set()
     for item in graph.output:
         value = _output(known, item.name)
-        if value.producer is None or value in outputs:
+        if value.producer is None or value in taken:
             value = builder.add("identity", [value], item.name)
         value.name = item.name
         outputs.append(value)
-    check_model(onnx, proto, inputs, outputs)
+        taken.add(value)
+    check_model(onnx, proto, nodes, inputs, outputs, known)
     return Graph(graph.name or "network", inputs, outputs, builder.nodes)
 
 
@@ -122,9 +129,9 @@ def _read(onnx: Any, model: Any) -> tuple[Any, Path | None]:
     return proto, folder
 
 
-def _check_operators(graph: Any) -> None:
+def _check_operators(nodes: Sequence[Any]) -> None:
     missing: dict[str, list[str]] = {}
-    for k, node in enumerate(graph.node):
+    for k, node in enumerate(nodes):
         standard = node.domain in ("", "ai.onnx")
         if not standard or node.op_type not in CONVERTERS:
             kind = node.op_type if standard else f"{node.domain}.{node.op_type}"
@@ -254,7 +261,7 @@ def _convert(
     wrapped = OnnxNode(node.op_type, name, inputs, list(node.output), attrs)
     try:
         result = CONVERTERS[node.op_type](builder, wrapped)
-    except ImportModelError:
+    except (ImportModelError, InternalError):
         raise
     except Exception as error:
         raise ImportModelError(

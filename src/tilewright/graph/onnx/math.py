@@ -14,6 +14,30 @@ def _simple(op: str) -> Converter:
     return lambda b, node: b.add(op, [v for v in node.inputs if v is not None], node.name)
 
 
+def _pair(op: str) -> Converter:
+    return lambda b, node: b.add(op, list(operands(b, node)), node.name)
+
+
+def operands(b: Builder, node: OnnxNode) -> tuple[Value, Value]:
+    """The two inputs of an element-wise node. Before opset 7 the second was stretched only on
+    demand, and could begin at any dimension of the first."""
+    x, y = node.input(0), node.input(1)
+    if b.opset >= 7:
+        return x, y
+    rank = len(x.shape)
+    if not node.get("broadcast", 0):
+        if x.shape != y.shape:
+            raise node.error(f"{x!r} and {y!r} differ in shape, and broadcast is not set")
+        return x, y
+    axis = node.get("axis", rank - len(y.shape))
+    axis = axis + rank if axis < 0 else axis
+    window = x.shape[axis : axis + len(y.shape)]
+    behind = rank - axis - len(y.shape)
+    if axis < 0 or behind < 0 or any(k not in (1, n) for k, n in zip(y.shape, window)):
+        raise node.error(f"{y!r} cannot be stretched to {x!r} from dimension {axis} on")
+    return x, b.add("reshape", [y], shape=(*y.shape, *[1] * behind)) if behind else y
+
+
 def _chain(op: str) -> Converter:
     def convert(b: Builder, node: OnnxNode) -> Value:
         out = node.input(0)
@@ -45,7 +69,7 @@ def clip(b: Builder, node: OnnxNode) -> Value:
 
 def power(b: Builder, node: OnnxNode) -> Value:
     """The result has the base's type; powers of integers go through float64."""
-    x, y = node.input(0), node.input(1)
+    x, y = operands(b, node)
     if x.dtype == y.dtype and "float" in x.dtype:
         return b.add("power", [x, y], node.name)
     wide = x.dtype if "float" in x.dtype else "float64"
@@ -61,7 +85,9 @@ def dropout(b: Builder, node: OnnxNode) -> list[Value]:
     if b.opset >= 12 and np.any(node.array(2, False)) and np.any(ratio):
         raise node.error("training mode is not supported")
     dtype = "bool" if b.opset >= 10 else x.dtype
-    return [x, b.constant(np.ones(x.shape, dtype), node.name + ".mask")]
+    if len(node.outputs) == 1:
+        return [x]
+    return [x, b.full(x.shape, 1, dtype, node.name + ".mask")]
 
 
 def leaky_relu(b: Builder, node: OnnxNode) -> Value:
@@ -92,6 +118,8 @@ def _reduce(kind: str) -> Converter:
             return x
         keep = bool(node.get("keepdims", 1))
         every = listed or list(range(len(x.shape)))
+        if not every:
+            return x
         return b.add("reduce", [x], node.name, type=kind, axes=every, keepdims=keep)
 
     return convert
@@ -107,10 +135,15 @@ CONVERTERS: dict[str, Converter] = {
     **{
         kind: _simple(op)
         for kind, op in {
-            "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide",
             "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log",
             "Sqrt": "sqrt", "Erf": "erf", "Abs": "abs", "Neg": "negative", "Floor": "floor",
-            "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "Where": "where", "Less": "less",
+            "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "Where": "where",
+        }.items()
+    },
+    **{
+        kind: _pair(op)
+        for kind, op in {
+            "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Less": "less",
             "Greater": "greater", "Equal": "equal",
         }.items()
     },

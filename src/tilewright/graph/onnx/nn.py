@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,7 @@ def matmul(b: Builder, node: OnnxNode) -> Value:
 def _product(b: Builder, node: OnnxNode, x: Value, y: Value) -> Value:
     """Matrices, or batches of them."""
     if len(y.shape) == 2:
-        rows = int(np.prod(x.shape[:-1]))
+        rows = prod(x.shape[:-1])
         flat = x if len(x.shape) == 2 else b.add("reshape", [x], shape=(rows, x.shape[-1]))
         if y.is_constant:
             weight = b.add("transpose", [y], node.name + ".t", axes=(1, 0))
@@ -202,7 +203,7 @@ def _product(b: Builder, node: OnnxNode, x: Value, y: Value) -> Value:
     for v in (x, y):
         if v.shape[:-2] != batch:
             v = b.add("broadcast_to", [v], shape=(*batch, *v.shape[-2:]))
-        both.append(b.add("reshape", [v], shape=(int(np.prod(batch)), *v.shape[-2:])))
+        both.append(b.add("reshape", [v], shape=(prod(batch), *v.shape[-2:])))
     out = b.add("batch_matmul", both, node.name)
     return b.add("reshape", [out], shape=(*batch, x.shape[-2], y.shape[-1]))
 
@@ -213,8 +214,8 @@ def _softmax(op: str) -> Converter:
         axis = node.get("axis", 1 if b.opset < 13 else -1) % len(x.shape)
         if b.opset >= 13 or axis == len(x.shape) - 1:
             return b.add(op, [x], node.name, axis=axis)
-        rows = int(np.prod(x.shape[:axis]))  # before opset 13: over all dimensions from axis on
-        flat = b.add("reshape", [x], shape=(rows, int(np.prod(x.shape[axis:]))))
+        rows = prod(x.shape[:axis])  # before opset 13: over all dimensions from axis on
+        flat = b.add("reshape", [x], shape=(rows, prod(x.shape[axis:])))
         return b.add("reshape", [b.add(op, [flat], node.name, axis=1)], shape=x.shape)
 
     return convert

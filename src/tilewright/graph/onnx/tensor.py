@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ def reshape(b: Builder, node: OnnxNode) -> Value:
     if not node.get("allowzero", 0):
         shape = [x.shape[k] if d == 0 else d for k, d in enumerate(shape)]
     if -1 in shape:
-        known = int(np.prod([d for d in shape if d != -1]))
-        shape[shape.index(-1)] = int(np.prod(x.shape)) // known if known else 0
+        known = prod(d for d in shape if d != -1)
+        shape[shape.index(-1)] = prod(x.shape) // known if known else 0
     return b.add("reshape", [x], node.name, shape=tuple(shape))
 
 
@@ -28,7 +29,7 @@ def flatten(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
     axis = node.get("axis", 1)
     axis = axis + len(x.shape) if axis < 0 else axis
-    shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
+    shape = (prod(x.shape[:axis]), prod(x.shape[axis:]))
     return b.add("reshape", [x], node.name, shape=shape)
 
 
@@ -140,7 +141,7 @@ def constant(b: Builder, node: OnnxNode) -> Value:
 def constant_of_shape(b: Builder, node: OnnxNode) -> Value:
     value = np.asarray(node.get("value", np.zeros(1, np.float32))).reshape(-1)
     shape = tuple(int(d) for d in node.array(0))
-    return b.constant(np.full(shape, value[0], value.dtype), node.name)
+    return b.full(shape, value[0], value.dtype, node.name)
 
 
 def gather(b: Builder, node: OnnxNode) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..evaluate import evaluate
+from ..evaluate import evaluate, is_quick
 from ..ir import Graph, Node, Value, constant
 
 
@@ -13,6 +13,8 @@ def fold_constants(graph: Graph) -> Graph:
 
     def known(node: Node) -> Value | None:
         if not node.inputs or not all(v.is_constant for v in node.inputs):
+            return None
+        if not is_quick(node.op, node.inputs, node.attrs):
             return None
         return constant(node.output.name, evaluate(node.op, node.inputs, node.attrs))
 

@@ -1,0 +1,194 @@
+"""Forms of models that single operators do not show: functions, old operator sets, budgets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.graph.ort import compare, model_of
+from tilewright import graph
+from tilewright.base import config
+from tilewright.base.errors import CompileError, ImportModelError
+
+FLOAT = TensorProto.FLOAT
+Array = np.ndarray[Any, Any]
+
+
+def floats(*shape: int) -> Array:
+    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+def node(kind: str, inputs: str, outputs: str, **attrs: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), outputs.split(), **attrs)
+
+
+def value(name: str, shape: Any, kind: int = FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(nodes: Any, inputs: Any, outputs: Any, opset: int = 17, **more: Any) -> Any:
+    sets = [helper.make_opsetid("", opset), *more.pop("sets", ())]
+    body = helper.make_graph(nodes, "net", inputs, outputs, more.pop("weights", []))
+    return helper.make_model(body, opset_imports=sets, ir_version=8, **more)
+
+
+def run(made: Any, **inputs: Array) -> Array:
+    (result,) = graph.compile(graph.load_onnx(made)).run(inputs).values()
+    return result
+
+
+BROADCAST = [  # shapes, axis, the second as NumPy stretches it
+    ((2, 2), (2,), 0, (2, 1)),
+    ((2, 2), (2,), 1, (2,)),
+    ((2, 2), (2,), None, (2,)),
+    ((2, 3, 4, 5), (3, 4), 1, (3, 4, 1)),
+    ((2, 3, 4, 5), (3, 4), -3, (3, 4, 1)),
+    ((2, 3), (), None, ()),
+    ((2, 3), (1, 1), None, (1, 1)),
+    ((2, 3), (2,), 0, (2, 1)),
+]
+
+
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div", "Pow", "Less", "Greater"])
+def test_broadcasting_of_old_operator_sets(kind: str) -> None:
+    function = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide,
+                "Pow": np.power, "Less": np.less, "Greater": np.greater}[kind]  # fmt: skip
+    for left, right, axis, stretched in BROADCAST:
+        x, b = np.abs(floats(*left)) + 1, np.abs(floats(*right)) + np.float32(1.5)
+        attrs = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
+        out = value("y", left, TensorProto.BOOL if kind in ("Less", "Greater") else FLOAT)
+        made = model([node(kind, "x b", "y", **attrs)], [value("x", left), value("b", right)],
+                     [out], 6)  # fmt: skip
+        got = run(made, x=x, b=np.asarray(b))
+        np.testing.assert_allclose(got, function(x, np.reshape(b, stretched)), rtol=1e-6)
+
+
+def test_broadcasting_that_old_operator_sets_do_not_have() -> None:
+    x, b, y = value("x", (2, 3)), value("b", (3,)), value("y", (2, 3))
+    for attrs, text in [({}, "broadcast is not set"), ({"broadcast": 1, "axis": 0}, "stretched")]:
+        with pytest.raises(ImportModelError, match=text):
+            graph.load_onnx(model([node("Add", "x b", "y", **attrs)], [x, b], [y], 6))
+
+
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_reductions_of_scalars(kind: str, keep: int) -> None:
+    x = {"x": np.array(2.5, np.float32)}
+    compare(model_of([node(kind, "x", "y", keepdims=keep)], x, ["y"], opset=18), x)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("opset", [10, 19, 22])
+@pytest.mark.parametrize("size", [9, 10, 11, 12])
+@pytest.mark.parametrize("window", [(2, 2, 1), (3, 2, 1), (3, 3, 2), (2, 3, 1), (5, 4, 2)])
+def test_pooling_up_to_the_last_element(kind: str, opset: int, size: int, window: Any) -> None:
+    kernel, stride, pad = window
+    attrs = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+    made = node(kind, "x", "p", ceil_mode=1, **attrs)
+    x = {"x": floats(1, 2, size, size)}
+    whole = model([made, node("Flatten", "p", "y")], [value("x", (1, 2, size, size))],
+                  [value("y", None)], opset)  # fmt: skip
+    compare(whole, x)
+
+
+def function(name: str, ins: str, outs: str, nodes: Any, attrs: Any = (), opset: int = 17) -> Any:
+    sets = [helper.make_opsetid("", opset), helper.make_opsetid("my", 1)]
+    return helper.make_function("my", name, ins.split(), outs.split(), nodes, sets, list(attrs))
+
+
+def call(functions: Any, nodes: Any, shape: Any = (2, 3), **more: Any) -> Any:
+    outs = [value("y", None)]
+    sets = [helper.make_opsetid("my", 1)]
+    return model(nodes, [value("x", shape)], outs, functions=functions, sets=sets, **more)
+
+
+def test_functions_of_the_model() -> None:
+    slope = node("LeakyRelu", "a", "t")
+    slope.attribute.add(name="alpha", type=1, ref_attr_name="slope")
+    functions = [
+        function("Twice", "a", "b", [node("Add", "a a", "b")]),
+        function("Leak", "a", "t u", [slope, node("Neg", "t", "u")], ["slope"]),
+        function("Both", "a c", "a d", [
+            helper.make_node("Twice", ["a"], ["t"], domain="my"),
+            helper.make_node("Leak", ["t"], ["", "d"], domain="my", slope=0.5),
+        ]),
+    ]  # fmt: skip
+    nodes = [
+        helper.make_node("Both", ["x"], ["p", "q"], domain="my"),
+        helper.make_node("Twice", ["q"], ["r"], domain="my", name="again"),
+        node("Sub", "p r", "y"),
+    ]
+    x = floats(2, 3)
+    doubled = 2 * x
+    leaked = np.where(doubled < 0, doubled * np.float32(0.5), doubled)
+    np.testing.assert_allclose(run(call(functions, nodes), x=x), x + 2 * leaked, rtol=1e-6)
+
+
+def test_functions_that_cannot_be_called() -> None:
+    me = function("Me", "a", "b", [helper.make_node("Me", ["a"], ["b"], domain="my")])
+    old = function("Old", "a", "b", [node("Softmax", "a", "b")], opset=11)
+    one = function("One", "a", "b", [node("Neg", "a", "b")])
+    bombs = [function("F0", "a", "b", [node("Neg", "a", "b")])]
+    for k in range(40):
+        twice = [helper.make_node(f"F{k}", ["a" if j == 0 else "t"], ["t" if j == 0 else "b"],
+                                  domain="my") for j in (0, 1)]  # fmt: skip
+        bombs.append(function(f"F{k + 1}", "a", "b", twice))
+    for functions, name, inputs, text in [
+        ([me], "Me", ["x"], "a call of function Me takes .*options model_growth"),
+        (bombs, "F40", ["x"], "a call of function F.*options model_growth"),
+        ([old], "Old", ["x"], "has Softmax of operator set 11, the model has operator set 17"),
+        ([one], "One", ["x", "x"], "has 2 inputs and 1 outputs, its function 'One' 1 and 1"),
+    ]:
+        made = call(functions, [helper.make_node(name, inputs, ["y"], domain="my")])
+        with config.scoped(network_memory=20), pytest.raises(ImportModelError, match=text):
+            graph.load_onnx(made)
+
+
+def shape(name: str, *extents: int) -> Any:
+    return numpy_helper.from_array(np.array(extents, np.int64), name)
+
+
+DOUBLES = ["d", *(f"d{k}" for k in range(39)), "c"]
+BOMBS = {
+    "fill": ([node("ConstantOfShape", "s", "c")], [shape("s", 10**9)]),
+    "fill a square": ([node("ConstantOfShape", "s", "c")], [shape("s", 2**40, 2**40)]),
+    "stretch": ([node("Expand", "k s", "c")], [shape("s", 10**9), shape("k", 1)]),
+    "pad": ([node("Pad", "k p", "c")], [shape("k", 1), shape("p", 10**9, 0)]),
+    "double": (
+        [node("Concat", f"{a} {a}", b, axis=0) for a, b in pairwise(DOUBLES)],
+        [shape("d", 1)],
+    ),
+    "mask": ([node("Dropout", "x", "d c")], []),
+}
+
+
+@pytest.mark.parametrize("name", list(BOMBS))
+def test_constants_that_a_small_file_asks_for(name: str) -> None:
+    nodes, weights = BOMBS[name]
+    ends = [node("Cast", "c", "f", to=1), node("ReduceSum", "f", "r"), node("Add", "x r", "y")]
+    inputs = [value("x", (2**20, 2**20) if name == "mask" else (1,))]
+    made = model([*nodes, *ends], inputs, [value("y", None)], weights=weights)
+    with pytest.raises(ImportModelError, match="network_memory"):
+        graph.load_onnx(made)
+
+
+def test_options_raise_the_limits() -> None:
+    nodes = [node("ConstantOfShape", "s", "c"), node("Add", "x c", "y")]
+    made = model(nodes, [value("x", (1,))], [value("y", None)], weights=[shape("s", 80 << 20)])
+    with pytest.raises(ImportModelError, match=r"'c'.*options model_growth and network_memory"):
+        graph.load_onnx(made)
+    with config.scoped(model_growth=1 << 22):
+        assert graph.load_onnx(made).outputs[0].shape == (80 << 20,)
+
+
+def test_workspaces_have_a_limit() -> None:
+    nodes = [node("Softmax", "x", "a"), node("Softmax", "a", "b", axis=0), node("Neg", "b", "y")]
+    net = graph.load_onnx(model(nodes, [value("x", (1024, 1024))], [value("y", None)]))
+    with config.scoped(network_memory=7), pytest.raises(CompileError, match="the workspace"):
+        graph.compile(net)
+    with config.scoped(network_memory=8):
+        graph.compile(net)
