@@ -30,10 +30,15 @@ class OutOfRange(Exception):
 
 
 @lru_cache(maxsize=8192)
-def int_imm(dtype: str, value: int) -> E.IntImm:
-    if wrap_int(dtype, value) != value:
+def int_imm(dtype: str, value: int) -> E.PrimExpr:
+    """A constant; an int32 past its type, as extents of fused loops are, is written as a sum."""
+    if wrap_int(dtype, value) == value:
+        return E.IntImm(dtype, value)
+    high, low = divmod(value, 1 << 16)
+    if dtype != "int32" or wrap_int(dtype, high) != high:
         raise OutOfRange
-    return E.IntImm(dtype, value)
+    product = E.Mul(E.IntImm(dtype, high), E.IntImm(dtype, 1 << 16))
+    return E.Add(product, E.IntImm(dtype, low)) if low else product
 
 
 def _split(atom: SplitAtom) -> E.PrimExpr:

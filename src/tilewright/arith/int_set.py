@@ -13,7 +13,7 @@ from ..base.deep import deep_call
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.iter import IterVar, Range
-from .emit import emit
+from .emit import emit, int_imm
 from .forms import LINEAR_TYPES, Lin, MaxAtom, MinAtom, combined
 from .prove import PROOF_STEPS, proves
 from .simplify.minmax import extreme
@@ -119,7 +119,7 @@ class IntervalSet:
         extent = analyzer.simplify(high - low + 1)
         bound = analyzer.const_int_bound(extent)
         if bound.min_value == bound.max_value:
-            extent = E.const(bound.min_value, extent.dtype)
+            extent = int_imm(extent.dtype, bound.min_value)
         return Range.from_min_extent(analyzer.simplify(low), extent)
 
     def as_index(self, dtype: str) -> IntervalSet:

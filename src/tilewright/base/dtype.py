@@ -22,7 +22,9 @@ _WIDTHS = {
     "float": (16, 32, 64),
     "bfloat": (16,),
 }
-
+# the largest size that a variable of type int32 may stand for: room is left for tiles that do not
+# divide it
+MOST_SIZE = 2**31 - 2**16
 
 _BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 _finfo: Any = ml_dtypes.finfo

@@ -56,7 +56,10 @@ def function_info(
             f"function {name}: no argument gives the value of {', '.join(missing)}; pass it as an "
             "argument, or use it alone as a dimension of an array"
         )
-    listed = tuple(SymbolInfo(names[v], sources[v]) for v in symbols)
+    listed = tuple(
+        SymbolInfo(names[v], sources[v], v.dtype == "int32" and v not in func.params)
+        for v in symbols
+    )
     return FunctionInfo(name, tuple(args), listed, messages, target, _result(func))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..base.dtype import parse
 from ..base.errors import OperandError, TilewrightError
 from .buffer import Buffer, vector_indices
-from .expr import BufferLoad, Node, PrimExpr, Var, convert
+from .expr import BufferLoad, Node, PrimExpr, Var, cast, const_int, convert
 from .iter import IterVar, Range
 
 
@@ -57,8 +57,8 @@ class For(Stmt):
         annotations: Mapping[str, Any] | None = None,
     ) -> None:
         self.loop_var = loop_var
-        self.min = convert(min)
-        self.extent = convert(extent)
+        self.min = _narrowed(convert(min), loop_var.dtype)
+        self.extent = _narrowed(convert(extent), loop_var.dtype)
         self.kind = kind
         self.body = body
         self.thread_binding = thread_binding
@@ -77,6 +77,14 @@ class For(Stmt):
             self.thread_binding,
             self.annotations,
         )
+
+
+def _narrowed(e: PrimExpr, dtype: str) -> PrimExpr:
+    """A bound of a loop in the type of its variable, where parts of it have widened it."""
+    if (e.dtype, dtype) != ("int64", "int32"):
+        return e
+    known = const_int(e)
+    return e if known is not None and known >= 1 << 31 else cast(dtype, e)
 
 
 class While(Stmt):

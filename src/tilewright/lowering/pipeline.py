@@ -36,6 +36,7 @@ from .specialize_strides import specialize_strides
 from .tree_reduce import tree_reduce
 from .unroll_loops import unroll_loops
 from .vectorize_loops import vectorize_loops
+from .widen_indices import widen_indices
 
 Pass = Callable[[PrimFunc, LowerOptions], PrimFunc]
 
@@ -66,7 +67,8 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
         promote_accumulators,  # register tiles are unrolled, indices comparable
     ),
     (  # 3: the form for printing and code generation
-        eliminate_common,  # last: names hide what an index is made of
+        eliminate_common,  # names hide what an index is made of
+        widen_indices,  # last: all before it take index arithmetic as exact
     ),
 )
 

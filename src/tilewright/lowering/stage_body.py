@@ -8,9 +8,20 @@ from typing import Any
 from ..base.dtype import parse
 from ..base.errors import ScheduleError
 from ..loopir.buffer import Buffer
-from ..loopir.expr import BufferLoad, Call, PrimExpr, SizeVar, Var, convert, is_const
+from ..loopir.expr import (
+    BufferLoad,
+    Call,
+    IntImm,
+    PrimExpr,
+    SizeVar,
+    Var,
+    cast,
+    convert,
+    is_const,
+    match_types,
+)
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
-from ..loopir.rewrite import Rewriter, handles
+from ..loopir.rewrite import ARITH, Rewriter, handles
 from ..loopir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from ..loopir.subst import substitute
 from ..loopir.visit import walk
@@ -21,22 +32,39 @@ from .stage_memory import Memory
 
 
 class ReadBuffers(Rewriter):
-    """Tensor reads become buffer loads; axis variables become their values."""
+    """Tensor reads become buffer loads; axis variables become their values, which in indices may be
+    wider than the variables."""
 
     def __init__(self, memory: Memory, values: Mapping[Var, Any], simplify: Any) -> None:
         self.memory = memory
         self.values = values
         self.simplify = simplify
+        self.in_index = False
 
     @handles(Var, SizeVar)
     def _var(self, e: Var) -> Any:
-        return self.values.get(e, e)
+        value = self.values.get(e, e)
+        return value if self.in_index or value.dtype == e.dtype else cast(e.dtype, value)
+
+    @handles(*ARITH)
+    def _arith(self, e: Any) -> Any:
+        a, b = self.expr(e.a), self.expr(e.b)
+        if a is e.a and b is e.b:
+            return e
+        return type(e)(a, b) if a.dtype == b.dtype else type(e)(*match_types(a, b))
 
     @handles(ProducerLoad)
     def _read(self, e: ProducerLoad) -> Any:
+        outside, self.in_index = self.in_index, all(map(_on_axes, e.indices))
         indices = [self.expr(i) for i in e.indices]
+        self.in_index = outside
         buffer, indices = self.memory.locate(e.producer, indices)
         return BufferLoad(buffer, [self.simplify(i) for i in indices])
+
+
+def _on_axes(index: Any) -> bool:
+    """Whether an index is arithmetic on variables alone."""
+    return all(isinstance(x, (Var, IntImm, *ARITH)) for x in walk(index))
 
 
 def reader_of(bounds: Bounds, memory: Memory, values: Mapping[IterVar, PrimExpr]) -> ReadBuffers:

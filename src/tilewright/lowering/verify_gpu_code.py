@@ -162,8 +162,8 @@ def require_limits(kernels: Mapping[str, PrimFunc], target: Target) -> None:
                     f"has {extent}; split the axis by a constant factor, bind its outer part to "
                     f"blockIdx.{tag[-1]} and the inner one to {tag}"
                 )
-            if target.kind.name == "cuda" and tag.startswith("blockIdx"):
-                _require_grid(name, tag[-1], const_int(extent) or 0)
+            if tag.startswith("blockIdx"):
+                _require_grid(name, tag[-1], const_int(extent) or 0, target)
         for usage in gpu_usage(kernel):
             _require_threads(name, usage, target)
             _require_shared(name, usage, target)
@@ -196,12 +196,14 @@ def _require_threads(name: str, usage: KernelUsage, target: Target) -> None:
                 )
 
 
-def _require_grid(name: str, dimension: str, blocks: int) -> None:
-    most = _CUDA_GRID[dimension]
+def _require_grid(name: str, dimension: str, blocks: int, target: Target) -> None:
+    kind = target.kind.name
+    most = _CUDA_GRID[dimension if kind == "cuda" else "x"]  # block indices are int32 everywhere
     if blocks > most:
         raise CompileError(
-            f"kernel {name} has too many blocks along blockIdx.{dimension}: {blocks}, but CUDA has "
-            f"at most {most}; bind the longest axis to blockIdx.x, or split it further"
+            f"kernel {name} has too many blocks along blockIdx.{dimension}: {blocks}, but "
+            f"{'CUDA' if kind == 'cuda' else kind} has at most {most}; bind the longest axis to "
+            "blockIdx.x, or split it further"
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtype import parse
+from ..base.dtype import MOST_SIZE, parse
 from .adapt import adapt_all, part_handle, scalar_range
 from .array import NDArray
 from .device_array import DeviceArray
@@ -162,6 +162,9 @@ def _write_dims(out: _Writer, sources: dict[tuple[Any, ...], str]) -> None:
         variable = f"y{len(out.names)}"
         out.names[name] = variable
         out.add(f"{variable} = {_bound_value(out.info, kind, rest)}")
+    for symbol in out.info.symbols:
+        if symbol.narrow:
+            out.require(f"{out.names[symbol.name]} <= {MOST_SIZE}")
     checks = []
     for i, arg in enumerate(out.info.args):
         if arg.strides is None and all(isinstance(d, int) for d in arg.shape):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..base.dtype import MOST_SIZE
 from ..base.errors import ArgumentError, InternalError
 from .adapt import complain, scalar_range, scalar_text
 from .array import NDArray, compact_strides, dtype_name
@@ -135,6 +136,15 @@ def _bind(info: FunctionInfo, args: Sequence[Any]) -> dict[str, int]:
             for dim, step in zip(want.strides, element_strides(value) or ()):
                 if isinstance(dim, str):
                     symbols.setdefault(dim, step)
+    for symbol in info.symbols:
+        kind, index, *_ = symbol.source
+        if symbol.narrow and kind in ("shape", "stride") and symbols[symbol.name] > MOST_SIZE:
+            complain(
+                info,
+                index,
+                f"{symbol.name} = {symbols[symbol.name]}, but code built for int32 sizes takes at "
+                f"most {MOST_SIZE}; build with te.var({symbol.name!r}, 'int64')",
+            )
     return symbols
 
 

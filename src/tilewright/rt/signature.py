@@ -149,20 +149,22 @@ class ArgInfo:
 class SymbolInfo:
     """One symbolic value that code reads from a slot. `source` says where it comes from:
     ("shape", argument, dimension), ("stride", argument, dimension), ("scalar", argument), or
-    ("const", value)."""
+    ("const", value). `narrow`: code has it as int32; values above MOST_SIZE are refused."""
 
     name: str
     source: tuple[Any, ...]
+    narrow: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "source": list(self.source)}
+        return {"name": self.name, "source": list(self.source), "narrow": self.narrow}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> SymbolInfo:
         kind, *rest = data["source"]
         if kind not in ("shape", "stride", "scalar", "const"):
             raise InternalError(f"symbol {data['name']!r} has unknown source {kind!r}")
-        return SymbolInfo(str(data["name"]), (kind, *map(int, rest)))
+        narrow = bool(data.get("narrow", False))
+        return SymbolInfo(str(data["name"]), (kind, *map(int, rest)), narrow)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 from ..arith import Analyzer, IntervalSet, eval_set, union
 from ..base.errors import ScheduleError
-from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
+from ..loopir.expr import IntImm, PrimExpr, Var, cast, const, is_const
 from ..loopir.iter import IterVar, Range
 from ..loopir.op import max as max_of
 from ..loopir.visit import free_vars
@@ -223,7 +223,7 @@ def _root_domains(
         if sets and not any(_covers(b, s, domain(axis)) for s in sets):
             cover = union(sets, b.analyzer).cover_range(domain(axis), b.analyzer)
             assert cover is not None
-            result[axis] = (cover.min, _positive(cover.extent))
+            result[axis] = (cover.min, cast(axis.var.dtype, _positive(cover.extent)))
     return result
 
 

@@ -235,3 +235,28 @@ def test_imported_code_that_is_wrong(compiled: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CompileError, match="pragma import_c needs clang"):
         compiled(importing("pragma_import_c", "float triple(float x) { return 3 * x; }"))
+
+
+def _constant(name: str, value: float, helper: float = 0.0) -> str:
+    """IR of a C function that returns a number, with a helper that is its own."""
+    return (
+        f"@shared = global float {value:.1f}\n"
+        f"define internal float @helper() {{\n  ret float {helper:.1f}\n}}\n"
+        f"define float @{name}(float %x) {{\n  %h = call float @helper()\n"
+        f"  %v = load float, ptr @shared\n  %r = fadd float %h, %v\n  ret float %r\n}}\n"
+    )
+
+
+def test_of_two_imports_of_a_symbol_the_later_counts(compiled: Any) -> None:
+    first, second = _constant("triple", 1.0, 10.0), _constant("triple", 2.0, 20.0)
+    for earlier, later, want in ((first, second, 22.0), (second, first, 11.0)):
+        body = importing("pragma_import_llvm", later)
+        whole = S.AttrStmt(E.StringImm(""), "pragma_import_llvm", E.StringImm(earlier), body.body)
+        x = np.arange(4, dtype=np.float32)
+        compiled(body.with_body(whole))(x)
+        np.testing.assert_array_equal(x, np.full(4, want))
+
+
+def test_imported_code_that_defines_our_function(compiled: Any) -> None:
+    with pytest.raises(CompileError, match="the imported code defines f, and so does the comp"):
+        compiled(importing("pragma_import_llvm", TRIPLE + TRIPLE.replace("@triple", "@f")))

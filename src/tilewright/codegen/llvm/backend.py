@@ -18,6 +18,9 @@ _lock = threading.Lock()
 _ready: set[str] = set()
 
 
+_EXTERNAL = ("external", "common")
+
+
 def emit_object(
     text: str,
     target: Target,
@@ -57,9 +60,7 @@ def optimize(
         try:
             module = llvm.parse_assembly(text)
             module.data_layout = str(machine.target_data)
-            for other in imports:
-                extra = llvm.parse_assembly(other)
-                extra.triple, extra.data_layout = module.triple, module.data_layout
+            for extra in _imported(llvm, module, imports):
                 module.link_in(extra)
             module.verify()
         except RuntimeError as error:
@@ -68,6 +69,34 @@ def optimize(
             raise InternalError(f"LLVM rejects generated code: {error}") from None
         _run_passes(llvm, module, machine, opt_level, vectorize)
     return module, machine
+
+
+def _imported(llvm: Any, module: Any, imports: Sequence[str]) -> list[Any]:
+    """The modules to link into ours. What several of them define is taken from the last; what ours
+    defines is a CompileError."""
+    taken = {own.name for own in _definitions(module)}
+    later: set[str] = set()
+    found: list[Any] = []
+    for text in reversed(imports):
+        extra = llvm.parse_assembly(text)
+        extra.triple, extra.data_layout = module.triple, module.data_layout
+        for one in _definitions(extra):
+            if one.name in taken:
+                raise CompileError(
+                    f"the imported code defines {one.name}, and so does the compiled module; "
+                    "give one of them another name"
+                )
+            if one.name in later:
+                one.linkage = "available_externally"
+            later.add(one.name)
+        found.append(extra)
+    return found[::-1]
+
+
+def _definitions(module: Any) -> list[Any]:
+    """Functions and variables that a module defines for others to see."""
+    every = (*module.functions, *module.global_variables)
+    return [x for x in every if not x.is_declaration and x.linkage.name in _EXTERNAL]
 
 
 def _run_passes(llvm: Any, module: Any, machine: Any, opt_level: int, vectorize: bool) -> None:

@@ -150,6 +150,7 @@ class ModuleBuilder:
         if not isinstance(value, E.StringImm):
             raise CompileError(f"{key} takes text")
         checked = import_text(key, value.value, self.target)
+        self.imports.pop(checked.text, None)  # of several definitions the last one counts
         self.imports[checked.text] = None
         self.imported.update(checked.defined)
 

@@ -1,0 +1,113 @@
+"""Index arithmetic past 31 bits: widened where constants are large, checked or widened where sizes
+may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te
+from tilewright.base.dtype import MOST_SIZE
+from tilewright.loopir import stmt as S
+from tilewright.loopir.visit import walk
+
+
+def _program(n: Any, m: Any) -> tuple[Any, Any, Any]:
+    A = te.placeholder((m,), "int8", name="A")
+    B = te.compute((n, m), lambda i, j: A[j] + i.astype("int8"), name="B")
+    return A, B, te.create_schedule(B.op)
+
+
+def _fused(n: Any, m: Any, gpu: bool = False) -> str:
+    A, B, s = _program(n, m)
+    o, i = s[B].split(s[B].fuse(*B.op.axis), factor=64)
+    if gpu:
+        s[B].bind(o, te.thread_axis("blockIdx.x"))
+        s[B].bind(i, te.thread_axis("threadIdx.x"))
+    return str(tvm.lower(s, [A, B]))
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_constants_that_fit_stay_as_they_are(gpu: bool) -> None:
+    assert "int64" not in _fused(40000, 50000, gpu)
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_a_fused_index_past_31_bits_is_int64(gpu: bool) -> None:
+    assert "% T.int64(50000)]" in _fused(50000, 50000, gpu)
+
+
+def test_a_loop_past_31_bits_is_int64() -> None:
+    A, B, s = _program(50000, 50000)
+    s[B].fuse(*B.op.axis)
+    assert "for i_j_fused in range(T.int64(2500000000)):" in str(tvm.lower(s, [A, B]))
+
+
+def test_a_fused_loop_of_sizes_is_int64() -> None:
+    text = _fused(te.var("n"), te.var("m"))
+    assert "T.parallel" not in text
+    assert 'range((T.Cast("int64", n) * T.Cast("int64", m) + T.int64(63)) // T.int64(64))' in text
+
+
+def test_a_tile_of_a_size_is_int32() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], factor=32)
+    assert "int64" not in str(tvm.lower(s, [A, B]))
+
+
+def test_a_kernel_of_sizes_stays_int32_and_the_host_checks_them() -> None:
+    n, m = te.var("n"), te.var("m")
+    A, B, s = _program(n, m)
+    o, i = s[B].split(s[B].fuse(*B.op.axis), factor=64)
+    s[B].bind(o, te.thread_axis("blockIdx.x"))
+    s[B].bind(i, te.thread_axis("threadIdx.x"))
+    func = tvm.lower(s, [A, B])["main"]
+    checks = [x for x in walk(func.body) if isinstance(x, S.AssertStmt)]
+    assert len(checks) == 1
+    assert "int64" not in str(func).split("launch_thread")[2]
+    built = tvm.build(s, [A, B], "cuda")
+    dev = tvm.device("simt", 0)
+    b = tvm.nd.array(np.zeros((5, 70), "int8"), dev)
+    built(tvm.nd.array(np.arange(70, dtype="int8"), dev), b)
+    assert (b.numpy() == (np.arange(70) + np.arange(5)[:, None])).all()
+
+
+def test_more_blocks_than_a_device_has() -> None:
+    A, B, s = _program(1 << 17, 1 << 17)
+    fused = s[B].fuse(*B.op.axis)
+    s[B].bind(fused, te.thread_axis("blockIdx.x"))
+    for target in ("cuda", "opencl"):
+        with pytest.raises(tvm.TVMError, match="17179869184"):
+            tvm.build(s, [A, B], target)
+
+
+def test_data_is_not_widened() -> None:
+    A = te.placeholder((100,), "int32", name="A")
+    B = te.compute((100,), lambda i: te.if_then_else(A[i] * 70000 < 5, A[i], i), name="B")
+    assert "int64" not in str(tvm.lower(te.create_schedule(B.op), [A, B]))
+
+
+def test_a_layout_past_31_bits() -> None:
+    A = te.placeholder((50000, 50000), "int8", name="A")
+    B = te.compute((50000, 50000), lambda i, j: A[i, j], name="B")
+    C = te.compute((50000, 50000), lambda i, j: B[i, j], name="C")
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(lambda i, j: [i * 50000 + j])
+    text = str(tvm.lower(s, [A, C]))
+    assert "-" not in text.split("allocate")[1].splitlines()[0]
+
+
+def test_sizes_close_to_31_bits_are_refused() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), "int8", name="A")
+    B = te.compute((1,), lambda i: n.astype("int8"), name="B")
+    f = tvm.build(te.create_schedule(B.op), [A, B], "llvm")
+    big = np.lib.stride_tricks.as_strided(np.zeros(1, "int8"), (MOST_SIZE + 1,), (0,))
+    with pytest.raises(tvm.TVMError, match=f"n = {MOST_SIZE + 1}, but code built for int32"):
+        f(big, np.zeros(1, "int8"))
