@@ -13,7 +13,7 @@ def libinfo() -> dict[str, str]:
         "GIT_COMMIT_HASH": "NOT-FOUND",
         "LLVM_VERSION": ".".join(map(str, llvm.llvm_version_info)),
         "USE_LLVM": "ON",
-        "USE_OPENMP": "ON",
+        "USE_OPENMP": "OFF",
         "USE_CUDA": "OFF",
         "USE_OPENCL": "OFF",
         "USE_BLAS": "none",

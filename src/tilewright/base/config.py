@@ -20,7 +20,7 @@ from typing import Any
 from .errors import TilewrightError
 
 MAX_THREADS = 1024
-"""Most threads of a parallel loop; OpenMP runtimes stall or give up on many more."""
+"""Most threads of a parallel loop: the pool has room for as many."""
 
 _TRUE = frozenset(("1", "true", "on", "yes"))
 _FALSE = frozenset(("", "0", "false", "off", "no"))
@@ -208,14 +208,6 @@ for _option in (
         "threads of a parallel loop; 0 means one for each core that the process may use",
         _T + "NUM_THREADS",
         most=MAX_THREADS,
-    ),
-    Option(
-        "openmp",
-        str,
-        "",
-        "path of the OpenMP runtime to use, or 'serial' for none (default: the one loaded already, "
-        "else the system's, else the one in xgboost's wheel)",
-        _T + "OPENMP",
     ),
     Option(
         "winograd",

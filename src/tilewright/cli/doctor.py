@@ -23,7 +23,6 @@ _GPU_PACKAGES = ("pyopencl", "cuda-bindings", "nvidia-cuda-nvrtc")
 def facts() -> dict[str, Any]:
     """All that the command reports."""
     target = Target("llvm")
-    runtime = threads.runtime()
     count = threads.num_threads()
     return {
         "tilewright": __version__,
@@ -34,7 +33,6 @@ def facts() -> dict[str, Any]:
         "cpu_features": sorted(target.active_features),
         "vector_bytes": target.vector_bytes,
         "threads": count,
-        "threads_runtime": str(runtime.path or "none: parallel loops run serially"),
         "peak_gflops": fma_peak(target, count) / 1e9,
         "targets": {name: _state(name) for name in ("llvm", "cuda", "opencl")},
         "cuda_compiler": nvrtc.find_compiler() or f"none: {nvrtc.why_missing()}",

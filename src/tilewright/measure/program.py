@@ -124,7 +124,7 @@ def options_as_data() -> dict[str, Any]:
     """The options that change code or its threads and are not at their default, for JSON."""
     found: dict[str, Any] = {}
     for option in config.options():
-        if option.code or option.name in ("num_threads", "openmp"):
+        if option.code or option.name == "num_threads":
             value = config.get(option.name)
             if value != option.default:
                 plain = list(value) if isinstance(value, tuple) else value

@@ -1,11 +1,12 @@
 """Modules as files: an archive of object code and metadata, or a shared library.
 
 The archive is a zip file that needs no linker. The shared library (suffix .so) needs the system's
-and can be called from C: each function is `int32_t NAME(int64_t *slots)` (see `signature`). Its
-parallel loops run serially, and calls of Python functions fail, until someone fills in the
-exported table `tilewright_runtime`: five pointers, to GOMP_parallel, omp_get_thread_num,
-omp_get_num_threads and tw_call_packed, and to the library's own int32 number of threads, which
-is for the host to set. Loading into Python does so.
+and can be called from C: each function is `int32_t NAME(int64_t *slots)` (see `signature`). It
+carries a pool of threads, and exports a table `tilewright_runtime` of four pointers. The host may
+set the int32 that the third points to, the number of threads of a parallel loop, which is 1 at
+first; may replace the first two, tw_parallel (see `pool`) and tw_call_packed, which fails at first;
+and is to call the fourth, a void function of nothing, in a child that it forked. Loading into
+Python does so, and lets all libraries share the pool of the process.
 """
 
 from __future__ import annotations
@@ -24,57 +25,35 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import TilewrightError
-from . import native, threads
+from . import native, pool, threads
 from .files import replacing, write_atomically
 
 FORMAT = "tilewright-module"
 MAGIC = b"PK\x03\x04"
-VERSION = 1
+VERSION = 2
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-_TABLE = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tw_call_packed")
+_TABLE = ("tw_parallel", "tw_call_packed")
 _LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
 
 _RUNTIME_IR = """
 target triple = "{triple}"
 @tw_num_threads = hidden global i32 1
-@tw_table = hidden global [5 x ptr] [ptr @tw_serial, ptr @tw_zero, ptr @tw_one, ptr @tw_refuse,
-                                     ptr @tw_num_threads]
-@tilewright_runtime = alias [5 x ptr], ptr @tw_table
+@tw_table = hidden global [4 x ptr] [ptr @tw_own_parallel, ptr @tw_refuse, ptr @tw_num_threads,
+                                     ptr @tw_own_reset]
+@tilewright_runtime = alias [4 x ptr], ptr @tw_table
 @tilewright_metadata = constant [{size} x i8] c"{text}"
 @tilewright_metadata_size = constant i64 {size}
-define internal void @tw_serial(ptr %f, ptr %data, i32 %n, i32 %flags) {{
-  call void %f(ptr %data)
-  ret void
-}}
-define internal i32 @tw_zero() {{
-  ret i32 0
-}}
-define internal i32 @tw_one() {{
-  ret i32 1
-}}
 define internal i32 @tw_refuse(ptr %name, ptr %args, i32 %n) {{
   ret i32 -1
 }}
-define hidden void @GOMP_parallel(ptr %f, ptr %data, i32 %n, i32 %flags) {{
+define hidden i32 @tw_parallel(ptr %f, ptr %data, i64 %n, i32 %threads, i32 %homes, ptr %site) {{
   %g = load ptr, ptr @tw_table
-  call void %g(ptr %f, ptr %data, i32 %n, i32 %flags)
-  ret void
-}}
-define hidden i32 @omp_get_thread_num() {{
-  %p = getelementptr ptr, ptr @tw_table, i64 1
-  %g = load ptr, ptr %p
-  %r = call i32 %g()
-  ret i32 %r
-}}
-define hidden i32 @omp_get_num_threads() {{
-  %p = getelementptr ptr, ptr @tw_table, i64 2
-  %g = load ptr, ptr %p
-  %r = call i32 %g()
+  %r = call i32 %g(ptr %f, ptr %data, i64 %n, i32 %threads, i32 %homes, ptr %site)
   ret i32 %r
 }}
 define hidden i32 @tw_call_packed(ptr %name, ptr %args, i32 %n) {{
-  %p = getelementptr ptr, ptr @tw_table, i64 3
+  %p = getelementptr ptr, ptr @tw_table, i64 1
   %g = load ptr, ptr %p
   %r = call i32 %g(ptr %name, ptr %args, i32 %n)
   ret i32 %r
@@ -147,8 +126,10 @@ def link_shared(
 def runtime_object(metadata: bytes, triple: str) -> bytes:
     """Object code of what a shared library has besides the module's own: metadata and runtime."""
     text = "".join(map("\\{:02x}".format, metadata))
+    machine = triple.partition("-")[0]
+    own = pool.pool_ir(machine, "Linux", own=True)
     return native.compile_ir(
-        _RUNTIME_IR.format(triple=triple, size=len(metadata), text=text), triple
+        _RUNTIME_IR.format(triple=triple, size=len(metadata), text=text) + own, triple
     )
 
 
@@ -166,12 +147,17 @@ class SharedLibrary:
             raise TilewrightError(f"cannot load {path}: {error}") from None
 
     def join_runtime(self, parallel: bool) -> None:
-        """Let the code call Python functions and, where it is `parallel`, use threads."""
-        table = self._variable(ctypes.c_void_p * 5, "tilewright_runtime")
-        symbols = native.runtime_symbols(parallel)
+        """Let the code call Python functions and, where it is `parallel`, use threads: those of the
+        process, or of its own where there is no compiler for the pool of the process."""
+        table = self._variable(ctypes.c_void_p * 4, "tilewright_runtime")
+        try:
+            symbols = native.runtime_symbols(parallel)
+        except ImportError:
+            symbols = native.runtime_symbols(parallel=False)
+            threads.reset_after_fork(table[3])
         for index, name in enumerate(_TABLE):
             table[index] = symbols.get(name, table[index])
-        threads.follow(table[4])
+        threads.follow(table[2])
 
     def _variable(self, kind: Any, name: str) -> Any:
         try:

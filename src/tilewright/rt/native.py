@@ -8,6 +8,7 @@ a kernel takes about 0.2 ms.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import itertools
 import struct
 import threading
@@ -15,10 +16,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..base.errors import TilewrightError
-from . import packed, threads
+from . import cache, packed, pool, threads
 
 _numbers = itertools.count()
-_lock = threading.Lock()
+_lock, _pool_lock = threading.Lock(), threading.Lock()
+_pool: dict[str, int] = {}
 _jit: Any = None
 
 
@@ -46,20 +48,53 @@ class NativeLibrary:
 
 
 def needs_threads(obj: bytes) -> bool:
-    """Whether an object has parallel loops: only then is an OpenMP runtime chosen and loaded.
-
-    LLVM may have dropped the call that starts a region and kept the region, which asks for the
-    number of its thread."""
-    return b"GOMP_" in obj or b"omp_get_" in obj
+    """Whether an object has parallel loops: only then are the pool's threads loaded."""
+    return b"tw_parallel" in obj
 
 
 def runtime_symbols(parallel: bool = True) -> dict[str, int]:
     """Addresses of what the runtime offers to compiled code, by name."""
     return {
-        **(threads.runtime().symbols if parallel else {}),
+        **({"tw_parallel": _pool_symbols()["tw_parallel"]} if parallel else {}),
         "tw_num_threads": threads.num_threads_address(),
         "tw_call_packed": packed.call_packed_address(),
     }
+
+
+def _pool_symbols() -> dict[str, int]:
+    """Addresses of the pool's functions, by name; it is loaded at the first call."""
+    if not _pool:
+        with _pool_lock:
+            if not _pool:
+                _pool.update(_load_pool())
+    return _pool
+
+
+def _load_pool() -> dict[str, int]:
+    llvm, jit = _session()
+    text = pool.pool_ir()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    key = f"pool|{'.'.join(map(str, llvm.llvm_version_info))}|{digest}"
+    obj = cache.get(key)
+    if obj is None:
+        obj = compile_ir(text)
+        cache.put(key, obj)
+    builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process()
+    for name in pool.SYMBOLS:
+        builder.export_symbol(name)
+    tracker = builder.link(jit, "tilewright_pool")
+    for kept in (tracker, jit):  # the code is there for threads that outlive the interpreter
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    threads.reset_after_fork(int(tracker["tw_reset"]))
+    return {name: int(tracker[name]) for name in pool.SYMBOLS}
+
+
+def pool_state() -> dict[str, float]:
+    """What the pool has measured (nanoseconds), and how many workers it has."""
+    values = (ctypes.c_double * len(pool.STATE))()
+    function: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_pool_symbols()["tw_pool_state"])
+    function(ctypes.addressof(values))
+    return dict(zip(pool.STATE, values))
 
 
 def _session() -> tuple[Any, Any]:
@@ -89,7 +124,7 @@ def load_object(
     name = f"tilewright_{next(_numbers)}"
     builder = llvm.JITLibraryBuilder().add_object_img(obj)
     # Into the object's own library: the JIT asks the process before any library that this one is
-    # linked with, and another OpenMP runtime may be visible to all in the process.
+    # linked with, and another library may show such names to all in the process.
     for symbol, address in {**runtime_symbols(needs_threads(obj)), **(symbols or {})}.items():
         builder.import_symbol(symbol, address)
     builder.add_current_process()

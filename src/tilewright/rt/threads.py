@@ -1,77 +1,30 @@
-"""Threads of parallel loops: one OpenMP runtime for the process, and how many threads it uses.
+"""Threads of parallel loops: how many a loop uses, and the pool that they belong to.
 
-Compiled code calls `GOMP_parallel(fn, data, num_threads, flags)`, which libgomp, libomp and
-libiomp5 all export; num_threads comes from the int32 `tw_num_threads`, and fn asks
-`omp_get_thread_num()` and `omp_get_num_threads()`. The runtime is chosen at the first use: one that
-is loaded already (two of them in one process fight for the cores), else the system's, else the
-one in the wheel of xgboost, else none: parallel loops then run serially and a warning says so.
-
-OpenMP threads do not survive a fork: a child that starts a parallel region with more than one
-thread may hang. A forked child therefore gets one thread; start worker processes with `subprocess`
-or multiprocessing's "spawn" instead.
+Compiled code calls `tw_parallel` (see `pool`), with the number of threads from the int32
+`tw_num_threads`. `native` loads the pool with the first code that has a parallel loop; its threads
+are made when a loop first wants them, and again in a forked child.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import math
 import os
-import re
-import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ..base import config
 from ..base.errors import TilewrightError
 
-_LOADED = re.compile(r"/lib(gomp|iomp5|omp)([-.][^/]*)?\.(so|dylib)[^/]*$")
-_SYSTEM = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so", "libomp.dylib")
-_NAMES = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-
-SPIN_COUNT = "20000"
-
-_PARALLEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-_COUNT = ctypes.CFUNCTYPE(ctypes.c_int)
-_BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
 _count = ctypes.c_int32(0)
 _followers: list[ctypes.c_int32] = []
-_lock = threading.Lock()
-_runtime: Runtime | None = None
-
-
-class Runtime:
-    """An OpenMP runtime in this process: `path`, and `symbols`, name to address."""
-
-    __slots__ = ("_kept", "path", "symbols")
-
-    def __init__(self, path: str, symbols: dict[str, int], kept: Any) -> None:
-        self.path = path
-        self.symbols = symbols
-        self._kept = kept
-
-    @property
-    def is_serial(self) -> bool:
-        return not self.path
-
-
-def runtime() -> Runtime:
-    """The OpenMP runtime of this process, chosen at the first call."""
-    global _runtime
-    if _runtime is None:
-        with _lock:
-            if _runtime is None:
-                _runtime = _choose(str(config.get("openmp")))
-    return _runtime
+_resets: list[Callable[[], None]] = []
 
 
 def num_threads() -> int:
     """Threads that a parallel loop uses."""
     if _count.value == 0:
-        _set(int(config.get("num_threads")) or _cores())
+        _set(int(config.get("num_threads")) or cores())
     return _count.value
 
 
@@ -105,101 +58,62 @@ def num_threads_address() -> int:
     return ctypes.addressof(_count)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Cores that this process may use: those it may run on, or the share of them that its control
+    group grants, rounded up."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(1, math.ceil(min(count, _quota())))
 
 
-def _choose(wanted: str) -> Runtime:
-    if wanted == "serial":
-        return _serial()
-    if wanted:
-        found = _open(wanted)
-        if found is None:
-            raise TilewrightError(
-                f"TILEWRIGHT_OPENMP={wanted}: not a library that exports {', '.join(_NAMES)}"
-            )
-        return found
-    for path in (*_loaded_paths(), *_SYSTEM, *_wheel_paths()):
-        found = _open(path)
-        if found is not None:
-            return found
-    warnings.warn(
-        "no OpenMP runtime found (libgomp, libomp or libiomp5): parallel loops run serially; "
-        "install libgomp1, or the Python package xgboost-cpu, which carries one",
-        RuntimeWarning,
-        stacklevel=3,
-    )
-    return _serial()
-
-
-def _loaded_paths() -> list[str]:
+def _quota(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float:
+    """Cores that control groups grant, the least of this process's group and those around it."""
+    least = math.inf
     try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            paths = {line.rstrip("\n")[73:] for line in maps if "omp" in line}
+        lines = proc.read_text().splitlines()
     except OSError:
-        return []
-    return sorted(p for p in paths if _LOADED.search(p))
+        return least
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / controllers if controllers else root
+        folder = top / path.strip("/")
+        for place in (folder, *folder.parents):
+            least = min(least, _granted(place))
+            if place == top:
+                break
+    return least
 
 
-def _wheel_paths() -> list[str]:
-    spec = importlib.util.find_spec("xgboost")
-    if spec is None or spec.origin is None:
-        return []
-    package = Path(spec.origin).parent
-    folders = (
-        package.parent / "xgboost.libs",
-        package.parent / "xgboost_cpu.libs",
-        package / "lib",
-    )
-    return [str(p) for f in folders for p in sorted(f.glob("lib*omp*")) if _LOADED.search(str(p))]
-
-
-@contextmanager
-def _short_spin() -> Iterator[None]:
-    """Let a libgomp that is loaded now wait actively for some ten microseconds only.
-
-    Its default is milliseconds, which on busy cores takes the time slice from the very thread that
-    is waited for: measured, a network of 59 regions took 200 to 600 ms instead of 40. The user's
-    own OMP_WAIT_POLICY or GOMP_SPINCOUNT stands.
-    """
-    if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
-        yield
-        return
-    os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
+def _granted(folder: Path) -> float:
+    """Cores of one group: quota and period stand in cpu.max, or in two files in older systems."""
     try:
-        yield
-    finally:
-        del os.environ["GOMP_SPINCOUNT"]
-
-
-def _open(path: str) -> Runtime | None:
+        quota, period = (folder / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (folder / "cpu.cfs_quota_us").read_text()
+            period = (folder / "cpu.cfs_period_us").read_text()
+        except OSError:
+            return math.inf
     try:
-        with _short_spin():
-            library = ctypes.CDLL(path)
-        symbols = {name: _address(getattr(library, name)) for name in _NAMES}
-    except (OSError, AttributeError):
-        return None
-    return Runtime(path, symbols, library)
+        return float(quota) / float(period) if float(quota) > 0 else math.inf
+    except (ValueError, ZeroDivisionError):
+        return math.inf  # "max"
 
 
-def _address(function: Any) -> int:
-    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
-
-
-def _run_serially(fn: int, data: int, count: int, flags: int) -> None:
-    _BODY(fn)(data)
-
-
-def _serial() -> Runtime:
-    kept = (_PARALLEL(_run_serially), _COUNT(lambda: 0), _COUNT(lambda: 1))
-    return Runtime("", dict(zip(_NAMES, map(_address, kept))), kept)
+def reset_after_fork(address: int) -> None:
+    """Call a pool's `tw_reset`, now and in children that are forked: they have no threads."""
+    reset = ctypes.CFUNCTYPE(None)(address)
+    reset()
+    _resets.append(reset)
 
 
 def _after_fork() -> None:
-    if _runtime is not None and not _runtime.is_serial:
-        _set(1)
+    for reset in _resets:
+        reset()
 
 
 if hasattr(os, "register_at_fork"):

@@ -30,12 +30,12 @@ MAIN = """
 #include <stdlib.h>
 int f(void **slots);
 int tw_num_threads = 3;
-static int thread, team = 1;
-int omp_get_thread_num(void) { return thread; }
-int omp_get_num_threads(void) { return team; }
-void GOMP_parallel(void (*fn)(void *), void *data, unsigned n, unsigned flags) {
-  team = n;
-  for (thread = 0; thread < team; ++thread) fn(data);
+int tw_parallel(int (*task)(void *, long, long, int), void *context, long steps, int threads,
+                int homes, double *site) {
+  int code = 0;
+  for (int t = 0; t < threads && !code; ++t)
+    code = task(context, steps * t / threads, steps * (t + 1) / threads, t);
+  return code;
 }
 int main(int argc, char **argv) {
   void *slots[64];

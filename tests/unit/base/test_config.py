@@ -76,7 +76,7 @@ def test_values_are_converted(name, value, expected):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("opt_level", 1.5), ("opt_level", True), ("verify", 2), ("openmp", 3), ("disabled_pass", 3)],
+    [("opt_level", 1.5), ("opt_level", True), ("verify", 2), ("disabled_pass", 3)],
 )
 def test_values_of_other_types_are_refused(name, value):
     with (

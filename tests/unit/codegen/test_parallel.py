@@ -97,7 +97,7 @@ def test_nested_parallel_loops_run_inside(program: Any, team: int) -> None:
     i, j = var("i"), var("j")
     inner = S.For(j, 0, 8, PARALLEL, S.BufferStore(p.buffers[0], i * 8 + j, [i * 8 + j]))
     module = p.compile(S.For(i, 0, 8, PARALLEL, inner))
-    assert module.get_source("ll").count("call void @GOMP_parallel") == 1
+    assert module.get_source("ll").count("call i32 @tw_parallel") == 1
     module(out := np.zeros(64, np.int32))
     np.testing.assert_array_equal(out, np.arange(64))
 
@@ -139,6 +139,6 @@ def test_no_threads_for_one_step(program: Any) -> None:
     p = program(("int32", 8))
     i = var("i")
     module = p.compile(S.For(i, 0, 1, PARALLEL, S.BufferStore(p.buffers[0], 5, [i])))
-    assert "GOMP_parallel" not in module.get_source("ll")
+    assert "tw_parallel" not in module.get_source("ll")
     module(out := np.zeros(8, np.int32))
     assert out[0] == 5

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.rt.kernels import array, info_of, make
 from tilewright.base.errors import InternalError, TilewrightError
-from tilewright.rt import packed, threads
+from tilewright.rt import packed
 
 # Calls "t.func" with (7, -2.5, array of argument 0, "text", handle 64, none), then stores the
 # result's code and payload to argument 1.
@@ -166,32 +166,34 @@ def test_registration():
         packed.get_global_func("t.named")
 
 
-# Calls "t.func" with the number of each thread of a region of two.
+# Calls "t.func" with each step of a loop of 2, shared by two threads.
 PARALLEL = """
-declare void @GOMP_parallel(ptr, ptr, i32, i32)
-declare i32 @omp_get_thread_num()
+declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)
 declare i32 @tw_call_packed(ptr, ptr, i32)
 @name = constant [7 x i8] c"t.func\\00"
-define internal void @body(ptr %failed) {
+@time = global double 0.0
+define internal i32 @body(ptr %unused, i64 %begin, i64 %end, i32 %thread) {
+entry:
   %args = alloca [2 x {i64, i64}]
-  %t = call i32 @omp_get_thread_num()
-  %t64 = zext i32 %t to i64
-  %v = insertvalue {i64, i64} {i64 0, i64 0}, i64 %t64, 1
+  br label %step
+step:
+  %i = phi i64 [%begin, %entry], [%next, %fine]
+  %v = insertvalue {i64, i64} {i64 0, i64 0}, i64 %i, 1
   store {i64, i64} %v, ptr %args
   %status = call i32 @tw_call_packed(ptr @name, ptr %args, i32 1)
   %bad = icmp ne i32 %status, 0
-  br i1 %bad, label %keep, label %done
-keep:
-  store i32 %status, ptr %failed
-  br label %done
+  br i1 %bad, label %failed, label %fine
+failed:
+  ret i32 %status
+fine:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %step, label %done
 done:
-  ret void
+  ret i32 0
 }
 define i32 @region(ptr %slots) {
-  %failed = alloca i32
-  store i32 0, ptr %failed
-  call void @GOMP_parallel(ptr @body, ptr %failed, i32 2, i32 0)
-  %r = load i32, ptr %failed
+  %r = call i32 @tw_parallel(ptr @body, ptr null, i64 2, i32 2, i32 0, ptr @time)
   ret i32 %r
 }
 """
@@ -202,12 +204,11 @@ def test_threads_of_a_parallel_loop_may_call_too(registered):
     seen = []
     registered(seen.append)
     f()
-    team = [0] if threads.runtime().is_serial else [0, 1]
-    assert sorted(seen) == team
+    assert sorted(seen) == [0, 1]
 
-    def fail(thread):
-        if thread == team[-1]:
-            raise KeyError(thread)
+    def fail(step):
+        if step == 1:
+            raise KeyError(step)
 
     registered(fail)
     for _ in range(3):

@@ -1,63 +1,148 @@
-"""Parallel regions of compiled code, and the choice of an OpenMP runtime."""
+"""The pool of threads: every step once, whoever comes, whoever sleeps, whoever forks."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.unit.rt.kernels import array, info_of, make
+from tests.unit.rt.kernels import array, info_of, make, scalar
 from tilewright.base.errors import TilewrightError
-from tilewright.rt import threads
+from tilewright.rt import native, threads
 
-# out[t] = threads of the region + 1, for each thread t
+# each of 8 steps: out[step] = 3
 REGION = """
-declare void @GOMP_parallel(ptr, ptr, i32, i32)
-declare i32 @omp_get_thread_num()
-declare i32 @omp_get_num_threads()
+declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)
 @tw_num_threads = external global i32
-define internal void @body(ptr %out) {
-  %t = call i32 @omp_get_thread_num()
-  %n = call i32 @omp_get_num_threads()
-  %v = add i32 %n, 1
-  %p = getelementptr i32, ptr %out, i32 %t
-  store i32 %v, ptr %p
-  ret void
+@time = internal global double 0.0
+define internal i32 @body(ptr %out, i64 %begin, i64 %end, i32 %thread) {
+entry:
+  br label %step
+step:
+  %i = phi i64 [%begin, %entry], [%next, %step]
+  %p = getelementptr i32, ptr %out, i64 %i
+  store i32 3, ptr %p
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %step, label %done
+done:
+  ret i32 0
 }
 define i32 @region(ptr %slots) {
   %out = load ptr, ptr %slots
   %n = load i32, ptr @tw_num_threads
-  call void @GOMP_parallel(ptr @body, ptr %out, i32 %n, i32 0)
-  ret i32 0
+  %r = call i32 @tw_parallel(ptr @body, ptr %out, i64 8, i32 %n, i32 0, ptr @time)
+  ret i32 %r
 }
 """
 
+# `count` loops of 1 to 64 steps: each adds 1, not atomically, to hits[step] after `work` divisions.
+# busy[thread] is 1 while a thread runs; what finds it so returns 9, and step 0 returns code[0]. The
+# time of a step is forgotten before each loop, so that all loops are shared.
+MANY = """
+declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)
+define internal i32 @body(ptr %slots, i64 %begin, i64 %end, i32 %thread) {
+entry:
+  %hits = load ptr, ptr %slots
+  %busy.at = getelementptr ptr, ptr %slots, i64 1
+  %busy = load ptr, ptr %busy.at
+  %work.at = getelementptr i64, ptr %slots, i64 4
+  %work = load i64, ptr %work.at
+  %own = getelementptr i32, ptr %busy, i32 %thread
+  %was = atomicrmw xchg ptr %own, i32 1 seq_cst
+  %alone = icmp eq i32 %was, 0
+  br i1 %alone, label %step, label %twice
+twice:
+  ret i32 9
+step:
+  %i = phi i64 [%begin, %entry], [%next, %hit]
+  br label %worked
+worked:
+  %k = phi i64 [0, %step], [%k.next, %worked]
+  %x = phi double [1.0, %step], [%y, %worked]
+  %y = fdiv double %x, 3.0
+  %k.next = add i64 %k, 1
+  %on = icmp slt i64 %k.next, %work
+  br i1 %on, label %worked, label %hit
+hit:
+  %p = getelementptr i32, ptr %hits, i64 %i
+  %old = load i32, ptr %p
+  %new = add i32 %old, 1
+  store i32 %new, ptr %p
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %step, label %done
+done:
+  store atomic i32 0, ptr %own seq_cst, align 4
+  %first = icmp eq i64 %begin, 0
+  br i1 %first, label %zero, label %fine
+zero:
+  %code.at = getelementptr ptr, ptr %slots, i64 2
+  %codes = load ptr, ptr %code.at
+  %code = load i32, ptr %codes
+  ret i32 %code
+fine:
+  ret i32 0
+}
+define i32 @many(ptr %slots) {
+entry:
+  %site = alloca double
+  %count.at = getelementptr i64, ptr %slots, i64 3
+  %count = load i64, ptr %count.at
+  %threads.at = getelementptr i64, ptr %slots, i64 5
+  %threads = load i32, ptr %threads.at
+  %homes.at = getelementptr i64, ptr %slots, i64 6
+  %homes = load i32, ptr %homes.at
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%next, %fine]
+  store double 0.0, ptr %site
+  %mixed = mul i64 %k, 37
+  %low = and i64 %mixed, 63
+  %steps = add i64 %low, 1
+  %r = call i32 @tw_parallel(ptr @body, ptr %slots, i64 %steps, i32 %threads, i32 %homes, ptr %site)
+  %good = icmp eq i32 %r, 0
+  br i1 %good, label %fine, label %bad
+bad:
+  ret i32 %r
+fine:
+  %next = add i64 %k, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}
+"""
+MANY_INFO = info_of(
+    "many",
+    [
+        array("hits", "int32", [64], is_output=True),
+        array("busy", "int32", [1024], is_output=True),
+        array("code", "int32", [1]),
+        *(scalar(name, "int64") for name in ("count", "work", "threads", "homes")),
+    ],
+    messages=[f"code {k + 1}" for k in range(9)],
+)
+
 HEAD = f"""
-import sys
+import os, sys, threading
 import numpy as np
 sys.path.insert(0, {os.getcwd()!r})
 from tests.unit.rt.kernels import add_function, array, info_of, make
-from tests.unit.rt.test_threads import REGION
-from tilewright.rt import threads
+from tests.unit.rt.test_threads import REGION, many
+from tilewright.rt import native, threads
 """
-SCRIPT = (
-    HEAD
-    + """
-f = make(REGION, info_of("region", [array("out", "int32", [8], is_output=True)]))
-def team():
-    out = np.zeros(8, np.int32)
-    f(out)
-    return out[out > 0].tolist()
-"""
-)
 
 
 @pytest.fixture(scope="module")
-def region():
-    return make(REGION, info_of("region", [array("out", "int32", [8], is_output=True)]))
+def loops() -> Any:
+    return make(MANY, MANY_INFO)
 
 
 @pytest.fixture(autouse=True)
@@ -66,122 +151,209 @@ def restore():
     threads.set_num_threads(0)
 
 
-def run(code: str, head: str = SCRIPT, **env: str) -> str:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "TILEWRIGHT_"))}
+def many(
+    count: int, work: int = 0, team: int = 2, homes: int = 0, code: int = 0, function: Any = None
+) -> None:
+    """Run `count` loops and check that each step ran once in each."""
+    function = function or make(MANY, MANY_INFO)
+    hits, busy = np.zeros(64, np.int32), np.zeros(1024, np.int32)
+    function(hits, busy, np.full(1, code, np.int32), count, work, team, homes)
+    lengths = (np.arange(count) * 37 & 63) + 1
+    np.testing.assert_array_equal(hits, (lengths[:, None] > np.arange(64)).sum(axis=0))
+
+
+def run(code: str, head: str = HEAD, **env: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "TILEWRIGHT_NUM"))}
     done = subprocess.run(
         [sys.executable, "-c", head + code],
         capture_output=True,
         text=True,
         check=False,
         env={**clean, **env},
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_region_has_the_threads_asked_for(region, count):
-    if threads.runtime().is_serial:
-        pytest.skip("no OpenMP runtime on this machine")
-    threads.set_num_threads(count)
-    out = np.zeros(8, np.int32)
-    region(out)
-    assert out.tolist() == [count + 1] * count + [0] * (8 - count)
+@pytest.mark.parametrize("team", [1, 2, 3, 5, 16])
+@pytest.mark.parametrize("homes", [0, 1])
+@pytest.mark.parametrize("work", [0, 30])
+def test_every_step_runs_once(loops: Any, team: int, homes: int, work: int) -> None:
+    many(2000, work, team, homes, function=loops)
 
 
-def test_the_default_is_the_cores_of_the_process():
-    cores = len(os.sched_getaffinity(0))
+def test_a_hundred_thousand_small_loops(loops: Any) -> None:
+    many(100_000, 0, 2, function=loops)
+
+
+@pytest.mark.parametrize(("callers", "team"), [(2, 2), (8, 2), (8, 5), (24, 3)])
+def test_several_callers_share_the_pool(loops: Any, callers: int, team: int) -> None:
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            many(1500, 20, team, function=loops)
+        except BaseException as error:
+            failed.append(error)
+
+    running = [threading.Thread(target=call) for _ in range(callers)]
+    for t in running:
+        t.start()
+    for t in running:
+        t.join(60)
+    assert not any(t.is_alive() for t in running) and not failed
+
+
+def test_a_task_that_fails_fails_the_loop(loops: Any) -> None:
+    for team in (1, 2, 5):
+        with pytest.raises(TilewrightError, match="code 4"):
+            many(3, 5, team, code=4, function=loops)
+        many(50, 5, team, function=loops)
+
+
+def test_the_pool_measures_what_waking_and_handing_over_take(loops: Any) -> None:
+    many(3000, 200, 2, function=loops)
+    state = native.pool_state()
+    assert state["workers"] >= 1
+    assert 10 < state["handing_ns"] < 1e6 and 100 < state["waking_ns"] < 1e9
+
+
+def test_threads_that_have_no_work_sleep(loops: Any) -> None:
+    many(200, 200, 5, function=loops)
+    for _ in range(200):
+        if native.pool_state()["asleep"] == native.pool_state()["workers"]:
+            return
+        threading.Event().wait(0.05)
+    pytest.fail(f"a worker looks for work all the time: {native.pool_state()}")
+
+
+def test_loops_too_small_for_several_threads_run_on_one() -> None:
+    code = """
+f = make(REGION, info_of("region", [array("out", "int32", [8], is_output=True)]))
+out = np.zeros(8, np.int32)
+import time
+f(out)
+time.sleep(.1)
+for _ in range(200):
+    f(out)
+print(out.tolist(), native.pool_state()["workers"], native.pool_state()["asleep"])
+"""
+    assert run(code, TILEWRIGHT_NUM_THREADS="2").strip() == "[3, 3, 3, 3, 3, 3, 3, 3] 1.0 1.0"
+
+
+def test_a_system_without_threads_leaves_all_work_to_the_caller() -> None:
+    code = """
+import resource
+many(1, team=1)
+native.pool_state()
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (1 << 20),) * 2)
+many(300, 20, 4)
+print(native.pool_state()["workers"])
+"""
+    assert run(code).strip() == "0.0"
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_forked_child_has_threads_of_its_own(busy: bool) -> None:
+    code = f"""
+from functools import partial
+from tests.unit.rt.test_threads import MANY, MANY_INFO
+many = partial(many, function=make(MANY, MANY_INFO))
+many(1)
+def work():
+    while not stop.is_set():
+        many(50, 20, 3)
+stop = threading.Event()
+other = threading.Thread(target=work)
+if {busy}:
+    other.start()
+for _ in range(20):
+    many(100, 20, 3)
+    pid = os.fork()
+    if pid == 0:
+        many(100, 20, 3)
+        os._exit(0 if native.pool_state()["workers"] == 2 else 1)
+    if os.waitpid(pid, 0)[1]:
+        print("child failed", flush=True)
+        os._exit(1)
+stop.set()
+many(100, 20, 3)
+print("fine")
+"""
+    assert run(code).splitlines()[-1] == "fine"
+
+
+def test_the_process_ends_while_threads_run() -> None:
+    code = """
+threading.Thread(target=lambda: many(10_000_000, 20, 3), daemon=True).start()
+many(500, 20, 3)
+print("end")
+"""
+    for _ in range(5):
+        assert run(code).strip() == "end"
+
+
+def test_no_signal_reaches_a_worker() -> None:
+    code = """
+import signal, time
+many(50, 200, 3)
+masks = []
+for task in os.listdir("/proc/self/task"):
+    status = open(f"/proc/self/task/{task}/status").read()
+    blocked = int(status.split("SigBlk:")[1].split()[0], 16)
+    masks.append(blocked >> (signal.SIGINT - 1) & 1)
+print(sum(masks), len(masks))
+"""
+    blocked, all_threads = map(int, run(code).split())
+    assert blocked == 2 and all_threads >= 3
+
+
+def test_serial_code_starts_no_threads() -> None:
+    code = """
+x = np.zeros(3, np.float32)
+add_function()(x, x, np.zeros(3, np.float32))
+print(native._pool)
+"""
+    assert run(code).strip() == "{}"
+
+
+def test_the_default_is_the_cores_of_the_process() -> None:
     threads.set_num_threads(3)
     assert threads.num_threads() == 3
     threads.set_num_threads(0)
-    assert threads.num_threads() == cores
+    assert threads.num_threads() == threads.cores() <= len(os.sched_getaffinity(0))
     with pytest.raises(TilewrightError, match="cannot be -1"):
         threads.set_num_threads(-1)
 
 
-def test_the_environment_gives_the_number():
-    assert run("print(team())", TILEWRIGHT_NUM_THREADS="1").strip() == "[2]"
-
-
-def test_without_a_runtime_loops_run_serially():
-    out = run("print(team(), threads.runtime().is_serial)", TILEWRIGHT_OPENMP="serial")
-    assert out.strip() == "[2] True"
-
-
-def test_finding_none_warns_once():
-    code = """
-import warnings
-threads._runtime = None
-threads._SYSTEM = ()
-threads._loaded_paths = threads._wheel_paths = lambda: []
-with warnings.catch_warnings(record=True) as seen:
-    warnings.simplefilter("always")
-    a, b = threads.runtime(), threads.runtime()
-print(a is b, a.is_serial, len(seen), "run serially" in str(seen[0].message))
-"""
-    assert run(code).strip() == "True True 1 True"
-
-
-def test_a_path_that_is_no_runtime_is_an_error(tmp_path):
-    path = tmp_path / "libgomp.so"
-    path.write_bytes(b"nothing")
-    with pytest.raises(TilewrightError, match="not a library that exports GOMP_parallel"):
-        threads._choose(str(path))
-
-
-def test_a_loaded_runtime_is_preferred():
-    runtime = threads.runtime()
-    if runtime.is_serial:
-        pytest.skip("no OpenMP runtime on this machine")
-    loaded = threads._loaded_paths()
-    assert loaded
-    assert threads._choose("").path == loaded[0]
+def test_the_environment_gives_the_number() -> None:
+    assert run("print(threads.num_threads())", TILEWRIGHT_NUM_THREADS="7").strip() == "7"
 
 
 @pytest.mark.parametrize(
-    ("path", "is_runtime"),
+    ("group", "files", "cores"),
     [
-        ("/usr/lib/libgomp.so.1", True),
-        ("/x/torch.libs/libgomp-a34b3233.so.1.0.0", True),
-        ("/opt/libiomp5.so", True),
-        ("/usr/lib/libomp.so.5", True),
-        ("/usr/lib/libompi.so", False),
-        ("/usr/lib/libcompat.so", False),
+        ("0::/a/b\n", {"a/b/cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "300000 100000\n"}, 3.0),
+        ("0::/\n", {"cpu.max": "50000 100000\n"}, 0.5),
+        ("0::/gone\n", {}, float("inf")),
+        (
+            "3:cpu,cpuacct:/x\n2:memory:/y\n",
+            {"cpu,cpuacct/x/cpu.cfs_quota_us": "200000", "cpu,cpuacct/x/cpu.cfs_period_us": "1e5"},
+            2.0,
+        ),
+        ("1:cpu:/x\n", {"cpu/x/cpu.cfs_quota_us": "-1", "cpu/x/cpu.cfs_period_us": "1e5"}, None),
     ],
 )
-def test_names_of_runtimes(path, is_runtime):
-    assert bool(threads._LOADED.search(path)) is is_runtime
-
-
-def test_the_wheel_of_xgboost_is_found_without_importing_it():
-    code = "from tilewright.rt import threads; threads._wheel_paths(); import sys; "
-    code += "print('xgboost' in sys.modules)"  # other tests of this process import it
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "False\n", done.stderr
-    paths = threads._wheel_paths()
-    if not paths:
-        pytest.skip("xgboost's wheel is not installed, or carries no runtime")
-    assert threads._open(paths[0]) is not None
-
-
-def test_a_forked_child_runs_serially_instead_of_hanging():
-    code = """
-import os
-before = team()
-pid = os.fork()
-if pid == 0:
-    print(before == [x for x in before], team(), flush=True)
-    os._exit(0)
-print(os.waitpid(pid, 0)[1], team() == before)
-"""
-    assert run(code, TILEWRIGHT_NUM_THREADS="2").splitlines() == ["True [2]", "0 True"]
-
-
-def test_serial_code_loads_no_runtime():
-    code = """
-x = np.zeros(3, np.float32)
-add_function()(x, x, np.zeros(3, np.float32))
-print(threads._runtime)
-"""
-    assert run(code, HEAD).strip() == "None"
+def test_control_groups_limit_the_cores(
+    tmp_path: Path, group: str, files: dict[str, str], cores: float | None
+) -> None:
+    (tmp_path / "cgroup").write_text(group)
+    for name, text in files.items():
+        place = tmp_path / "fs" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    found = threads._quota(tmp_path / "cgroup", tmp_path / "fs")
+    assert found == (float("inf") if cores is None else cores)

@@ -1,9 +1,9 @@
 """Functions cut out of a function: its body behind the entry, and the bodies of parallel loops.
 
 A cut-out function takes what it uses as parameters, pointers `noalias`, so that LLVM needs no
-metadata to tell arrays apart. A parallel loop's function runs a range of steps; OpenMP's
-`GOMP_parallel` calls a small function on each thread that works out its range. Steps are divided
-into one contiguous part a thread (or dealt out in turn, with the pragma parallel_stride_pattern).
+metadata to tell arrays apart. A parallel loop's function runs a range of steps; the pool of threads
+(rt/pool) decides which thread runs which ranges, and calls a small function with each. A thread's
+steps are consecutive (or dealt out in turn, with the pragma parallel_stride_pattern).
 """
 
 from __future__ import annotations
@@ -71,53 +71,21 @@ def parallel_loop(f: Emitter, s: S.For, cyclic: bool) -> None:
     slots = list(plan.regions.get(id(s), ()))
     used = [v for v in used_variables(f, s.body) if v not in slots]
     variables = [v for v in used if variable_value(f, v)[1][0] == "%"]
-    inner = [*used, *slots]
     for data in slots:  # a slot's pointer is the thread's own: it has a value only when passed
         f.env[data] = "%slot"
         f.align[data] = 64
         module.pointer_notes[data] = " noalias align 64"
-    child, params, _ = outline(f, name, inner)
+    child, params, _ = outline(f, name, [*used, *slots])
     for data in slots:
         del f.env[data]
     child.in_parallel = True
-    bounds = ["i64 %low", "i64 %high", "i64 %step"]
-    range_loop(child, s, "%low", "%high", "%step" if cyclic else "1")
+    range_loop(child, s, "%low", "%high", "1")
     child.line("ret i32 0")
+    bounds = ["i64 %low", "i64 %high"]
     module.add(child.text(f"internal i32 @{name}({', '.join(params + bounds)})", "noinline #0"))
-    _launch(f, s, name, variables, low, count, child.can_fail, cyclic)
-
-
-def _launch(
-    f: Emitter,
-    s: S.For,
-    name: str,
-    variables: list[E.Var],
-    low: str,
-    count: str,
-    can_fail: bool,
-    cyclic: bool,
-) -> None:
-    high = add64(f, low, count)
-    several = f.op(f"icmp sgt i32 {f.env[THREADS]}, 1")
-    if count[0] == "%":
-        several = f.op(f"and i1 {several}, {f.op(f'icmp sgt i64 {count}, 1')}")
-    threads, alone, after = f.label("threads"), f.label("alone"), f.label("joined")
-    f.branch_if(several, threads, alone)
-    f.block(threads)
-    with f.scope():
-        first = _call_threads(f, s, name, variables, low, high, cyclic)
-    f.branch(after)
-    f.block(alone)
-    with f.scope():
-        own = [f"ptr {p}" for _, p in slot_pointers(f, f.workspace, id(s), "0")]
-        args = [f"{k} {v}" for k, v, _ in (variable_value(f, x) for x in variables)]
-        given = ", ".join([*args, *own, f"i64 {low}", f"i64 {high}", "i64 1"])
-        second = f.effect(f"call i32 @{name}({given})")
-    f.branch(after)
-    f.block(after)
+    code = _call_pool(f, s, name, variables, low, count, cyclic)
     f.clobber()
-    if can_fail:
-        code = f.effect(f"phi i32 [ {first}, %{threads} ], [ {second}, %{alone} ]")
+    if child.can_fail:
         failed, fine = f.label("failed"), f.label("fine")
         f.branch_if(f.op(f"icmp ne i32 {code}, 0"), failed, fine)
         f.block(failed)
@@ -125,80 +93,47 @@ def _launch(
         f.block(fine)
 
 
-def _call_threads(
-    f: Emitter, s: S.For, name: str, variables: list[E.Var], low: str, high: str, cyclic: bool
+def _call_pool(
+    f: Emitter, s: S.For, name: str, variables: list[E.Var], low: str, count: str, cyclic: bool
 ) -> str:
-    """Store what the threads need, start them, and return the error code they leave."""
+    """Store what the threads need, run the loop, and return the error code that it leaves."""
     needed = list(dict.fromkeys([*variables, *slot_variables(f.workspace, id(s))]))
     values = [variable_value(f, v) for v in needed]
-    record = "{ " + ", ".join(["i32", "i64", "i64", *(k for k, _, _ in values)]) + " }"
+    record = "{ " + ", ".join(["i64", *(k for k, _, _ in values)]) + " }"
     context = f.alloca(f"{record}, align 64")
-    f.line(f"store i32 0, ptr {context}")
-    fields = [("i64", low), ("i64", high), *((k, v) for k, v, _ in values)]
-    for i, (kind, value) in enumerate(fields):
-        f.line(f"store {kind} {value}, ptr {_field(f, record, context, i + 1)}")
-    start = _thread_function(f, s, name, record, variables, needed, cyclic)
-    f.module.declare("declare void @GOMP_parallel(ptr, ptr, i32, i32)")
-    f.line(f"call void @GOMP_parallel(ptr @{start}, ptr {context}, i32 {f.env[THREADS]}, i32 0)")
-    return f.effect(f"load i32, ptr {context}")
+    for i, (kind, value) in enumerate([("i64", low), *((k, v) for k, v, _ in values)]):
+        f.line(f"store {kind} {value}, ptr {_field(f, record, context, i)}")
+    task = _task(f, s, name, record, variables, needed)
+    site = f"@{name}.time"
+    f.module.globals.append(f"{site} = internal global double 0.0")
+    f.module.declare("declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)")
+    loop = f"ptr @{task}, ptr {context}, i64 {count}, i32 {f.env[THREADS]}"
+    homes = 1 if cyclic else 0
+    return f.effect(f"call i32 @tw_parallel({loop}, i32 {homes}, ptr {site})")
 
 
 def _field(f: Emitter, record: str, context: str, number: int) -> str:
     return f.op(f"getelementptr inbounds {record}, ptr {context}, i32 0, i32 {number}")
 
 
-def _thread_function(
-    f: Emitter,
-    s: S.For,
-    name: str,
-    record: str,
-    variables: list[E.Var],
-    needed: list[E.Var],
-    cyclic: bool,
+def _task(
+    f: Emitter, s: S.For, name: str, record: str, variables: list[E.Var], needed: list[E.Var]
 ) -> str:
-    """What GOMP_parallel calls on each thread: read the context, take a share, run it."""
+    """What the pool calls with a range of steps: read the context, run the steps."""
     module = f.module
-    t = Emitter(module, f"{name}.thread")
+    t = Emitter(module, f"{name}.task")
     t.align, t.workspace = f.align, f.workspace
-    low = t.effect(f"load i64, ptr {_field(t, record, '%context', 1)}")
-    high = t.effect(f"load i64, ptr {_field(t, record, '%context', 2)}")
+    low = t.effect(f"load i64, ptr {_field(t, record, '%context', 0)}")
     for i, var in enumerate(needed):
         kind, _, is_wide = variable_value(f, var)
-        value = t.effect(f"load {kind}, ptr {_field(t, record, '%context', i + 3)}")
+        value = t.effect(f"load {kind}, ptr {_field(t, record, '%context', i + 1)}")
         (t.wide if is_wide else t.env)[var] = value
-    module.declare("declare i32 @omp_get_thread_num()")
-    module.declare("declare i32 @omp_get_num_threads()")
-    thread = t.extend(t.effect("call i32 @omp_get_thread_num()"), "int32")
-    team = t.extend(t.effect("call i32 @omp_get_num_threads()"), "int32")
-    if cyclic:
-        begin, end, step = t.op(f"add i64 {low}, {thread}"), high, team
-    else:
-        begin, end = _share(t, low, high, thread, team)
-        step = "1"
     args = [f"{k} {v}" for k, v, _ in (variable_value(t, x) for x in variables)]
-    own = [f"ptr {p}" for _, p in slot_pointers(t, f.workspace, id(s), thread)]
-    given = ", ".join([*args, *own, f"i64 {begin}", f"i64 {end}", f"i64 {step}"])
-    code = t.effect(f"call i32 @{name}({given})")
-    failed, fine = t.label("failed"), t.label("fine")
-    t.branch_if(t.op(f"icmp ne i32 {code}, 0"), failed, fine)
-    t.block(failed)
-    t.line(f"%kept = cmpxchg ptr %context, i32 0, i32 {code} monotonic monotonic")
-    t.branch(fine)
-    t.block(fine)
-    t.line("ret void")
-    module.add(t.text(f"internal void @{name}.thread(ptr %context)", "#0"))
-    return f"{name}.thread"
-
-
-def _share(t: Emitter, low: str, high: str, thread: str, team: str) -> tuple[str, str]:
-    """The part of low..high of a thread: all parts differ by one step at most."""
-    count = t.op(f"sub i64 {high}, {low}")
-    each = t.op(f"sdiv i64 {count}, {team}")
-    rest = t.op(f"srem i64 {count}, {team}")
-    t.module.declare("declare i64 @llvm.smin.i64(i64, i64)")
-    extra = t.op(f"call i64 @llvm.smin.i64(i64 {thread}, i64 {rest})")
-    begin = t.op(f"add i64 {t.op(f'mul i64 {each}, {thread}')}, {extra}")
-    begin = t.op(f"add i64 {begin}, {low}")
-    one = t.op(f"zext i1 {t.op(f'icmp slt i64 {thread}, {rest}')} to i64")
-    end = t.op(f"add i64 {t.op(f'add i64 {begin}, {each}')}, {one}")
-    return begin, end
+    thread = t.extend("%thread", "int32")
+    args += [f"ptr {p}" for _, p in slot_pointers(t, f.workspace, id(s), thread)]
+    args += [f"i64 {add64(t, low, x)}" for x in ("%begin", "%end")]
+    code = t.effect(f"call i32 @{name}({', '.join(args)})")
+    t.line(f"ret i32 {code}")
+    params = "ptr %context, i64 %begin, i64 %end, i32 %thread"
+    module.add(t.text(f"internal i32 @{t.name}({params})", "#0"))
+    return t.name
