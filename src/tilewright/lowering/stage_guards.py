@@ -40,8 +40,7 @@ def stage_guards(
         if axis not in values or axis in skip:
             continue
         value = values[axis]
-        dom = axis.dom
-        assert dom is not None
+        dom = bounds.schedule.domain(axis)
         if axis in mine.needed:
             low, extent = mine.needed[axis]
             need(value >= low)

@@ -26,7 +26,7 @@ from ..loopir.expr import IntImm, PrimExpr, Var, cast, const, is_const
 from ..loopir.iter import IterVar, Range
 from ..loopir.op import max as max_of
 from ..loopir.visit import free_vars
-from ..tensor.op import BaseComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, domain
+from ..tensor.op import BaseComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.regions import finite, reads_of, span, whole_of
 from ..tensor.tensor import Tensor
 from .placement import (
@@ -220,8 +220,11 @@ def _root_domains(
         _add_reads(b, reader, fixed, regions)
     for axis, dims in _dimension_axes(op).items():
         sets = [s for t, d in dims for s in regions[t][d]]
-        if sets and not any(_covers(b, s, domain(axis)) for s in sets):
-            cover = union(sets, b.analyzer).cover_range(domain(axis), b.analyzer)
+        dom = b.schedule.domain(axis)
+        if any(_covers(b, s, dom) for s in sets):
+            result[axis] = (dom.min, dom.extent)
+        elif sets:
+            cover = union(sets, b.analyzer).cover_range(dom, b.analyzer)
             assert cover is not None
             result[axis] = (cover.min, cast(axis.var.dtype, _positive(cover.extent)))
     return result
@@ -229,10 +232,10 @@ def _root_domains(
 
 def _covers(b: Bounds, interval: IntervalSet, dom: Range) -> bool:
     """Whether an interval is the whole domain, beyond which no other one adds anything."""
-    low, high, same = interval.min_value, interval.max_value, b.analyzer.can_prove_equal
+    low, high, prove = interval.min_value, interval.max_value, b.analyzer.can_prove
     if not (finite(low) and finite(high)):
         return False
-    return same(low, dom.min) and same(high, dom.min + (dom.extent - 1))
+    return prove(low <= dom.min) and prove(high >= dom.min + (dom.extent - 1))
 
 
 def _positive(extent: PrimExpr) -> PrimExpr:

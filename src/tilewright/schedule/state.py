@@ -11,10 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..base.errors import ScheduleError
+from ..base.errors import ScheduleError, TilewrightError
 from ..loopir.expr import PrimExpr
-from ..loopir.iter import IterVar
-from ..tensor.op import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, replace_inputs
+from ..loopir.iter import IterVar, Range
+from ..tensor.bounds import check_program
+from ..tensor.op import (
+    ComputeOp,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    domain,
+    replace_inputs,
+)
 from ..tensor.tensor import Tensor
 from .relations import Relation
 
@@ -203,6 +212,24 @@ class ScheduleState:
         self.groups: list[Any] = []
         self.by_id: list[Any] = []
         self.stage_of: dict[Operation, Any] = {}
+        self.inherited: dict[IterVar, IterVar] = {}
+        self.narrowed: Mapping[IterVar, Range] | None = None
+
+    def domain(self, axis: IterVar) -> Range:
+        """What an axis may run over: its domain, or less where its operation declares more than it
+        can compute. Axes that a primitive made for others' sake have theirs."""
+        own: Range = domain(axis)
+        while axis in self.inherited:
+            axis = self.inherited[axis]
+        return self._less().get(axis, own)
+
+    def _less(self) -> Mapping[IterVar, Range]:
+        if self.narrowed is None:
+            try:
+                self.narrowed = check_program([s.origin_op for s in self.by_id if s.is_output])
+            except TilewrightError:
+                self.narrowed = {}  # it is said when the schedule is lowered
+        return self.narrowed
 
     def new_stage(self, op: Operation | None, name: str, position: int | None = None) -> Any:
         """Add a stage (or, without an op, a group) and number it."""

@@ -1,7 +1,9 @@
 """Reads that are surely out of bounds, found before any code is made.
 
-A read is reported only with a witness: a place of the iteration domain where every guard around
-the read holds and an index lies outside. What cannot be decided is left to the run-time checks.
+An operation is judged by the part of it that its readers need: what it declares beyond that, and
+could not compute, is left out. A read is reported only with a witness: a place of the iteration
+domain where every guard around the read holds and an index lies outside. What cannot be decided is
+left to the run-time checks.
 """
 
 from __future__ import annotations
@@ -11,53 +13,89 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith import Analyzer, IntervalSet, union
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.expr import IntImm, PrimExpr, Var, const
-from ..loopir.iter import ProducerLoad, Range, Reduce
+from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ..loopir.op import max_value
 from ..loopir.operators import logical_not
 from ..loopir.subst import substitute
 from ..loopir.visit import children, free_vars
 from .analysis import scan_body
 from .op import ComputeOp, Operation, ScanOp, domain, post_order
+from .regions import finite, read_by, reads_of
 from .tensor import Tensor
 
 Guards = tuple[PrimExpr, ...]
+Domains = Mapping[IterVar, Range]
 _CORNERS = 6  # variables of an index whose corners are all tried
 _LARGE = 64  # symbolic extents are taken to be as large at least, where a guard depends on them
 _POINTS = 256  # places of its variables that are all tried
 
 
-def check_program(outputs: Iterable[Tensor | Operation]) -> None:
-    """`check_reads` for every operation of a program; scans start after their first rows."""
+def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
+    """Raise TilewrightError if some read of what the outputs need is provably out of bounds.
+
+    Gives the domains of the axes that must run over less than their own: those of operations which
+    declare more elements than they could compute, and of which less is needed. Scans start after
+    their first rows.
+    """
     ops = post_order(outputs)
+    if not ops:
+        return {}
+    known = ops[-1].checked
+    if known is not None and known[0] == ops:
+        return dict(known[1])
     first_rows: dict[Operation, Range] = {}
     for op in ops:
         if isinstance(op, ScanOp):
             for step in scan_body(op):
                 first_rows[step] = domain(op.scan_axis)
+    narrowed: dict[IterVar, Range] = {}
+    needed: Domains | None = None
     for op in ops:
-        check_reads(op, None, first_rows.get(op))
+        doms = _domains(op, first_rows.get(op))
+        if not _doubtful(op, doms, narrowed):
+            continue
+        if needed is None:
+            needed = needed_domains(ops, outputs, first_rows)
+        if isinstance(op, ComputeOp) and op not in first_rows:
+            less = {a: needed[a] for a in op.axis if a in needed}
+            narrowed.update(less)
+            doms.update({a.var: r for a, r in less.items()})
+        _check_domains(op, Analyzer(), doms)
+    ops[-1].checked = (ops, narrowed)
+    return dict(narrowed)
 
 
-def check_reads(
-    op: Operation, analyzer: Analyzer | None = None, first_axis: Range | None = None
-) -> None:
+def check_reads(op: Operation, analyzer: Analyzer | None = None) -> None:
     """Raise TilewrightError if some read of a compute operation is provably out of bounds.
 
     The message names the tensor, the index and its range. Conditions of if_then_else, select and of
-    reductions count as guards. `first_axis` replaces the domain of the first axis.
+    reductions count as guards.
     """
+    _check_domains(op, analyzer or Analyzer(), _domains(op, None))
+
+
+def _domains(op: Operation, first_axis: Range | None) -> dict[Var, Range]:
+    """The domains of an operation's axes; nothing where it is none that is checked, or empty."""
     if not isinstance(op, ComputeOp):
-        return
+        return {}
     doms = {a.var: domain(a) for a in (*op.axis, *op.reduce_axis)}
     if first_axis is not None and op.axis:
         doms[op.axis[0].var] = first_axis
     if any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in doms.values()):
+        return {}
+    return doms
+
+
+def _reads(
+    op: Operation, analyzer: Analyzer, doms: Mapping[Var, Range]
+) -> Iterator[tuple[ProducerLoad, Guards]]:
+    """The reads of an operation, for an analyzer that is told the domains."""
+    if not isinstance(op, ComputeOp) or (op.axis and not doms):
         return
-    analyzer = analyzer or Analyzer()
     for v, d in doms.items():
         analyzer.bind(v, d)
     for t in (*op.outputs, *op.input_tensors):
@@ -66,8 +104,82 @@ def check_reads(
                 analyzer.bind(e, Range.from_min_extent(const(0, e.dtype), max_value(e.dtype)))
     bodies = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
     for body in bodies:
-        for load, guards in guarded_loads(body):
-            _check(op, analyzer, doms, load, guards)
+        yield from guarded_loads(body)
+
+
+def _doubtful(op: Operation, doms: Mapping[Var, Range], narrowed: Domains) -> bool:
+    """Whether some read is not proved to be of an element that is computed."""
+    analyzer = Analyzer()
+    for load, guards in _reads(op, analyzer, doms):
+        with _assumed(analyzer, guards):
+            if not all(
+                _inside(analyzer, index, valid)
+                for index, valid in zip(load.indices, _valid(load.producer, narrowed))
+            ):
+                return True
+    return False
+
+
+def _valid(t: Tensor, narrowed: Domains) -> list[Range]:
+    """The indices of a tensor that are computed."""
+    whole = [Range.from_min_extent(const(0, e.dtype), e) for e in t.shape]
+    axes = t.op.axis if isinstance(t.op, ComputeOp) else ()
+    return [narrowed.get(a, r) for a, r in zip(axes, whole)] if axes else whole
+
+
+def _check_domains(op: Operation, analyzer: Analyzer, doms: Mapping[Var, Range]) -> None:
+    for load, guards in _reads(op, analyzer, doms):
+        _check(op, analyzer, doms, load, guards)
+
+
+def needed_domains(
+    ops: Sequence[Operation],
+    outputs: Iterable[Tensor | Operation],
+    first_rows: Mapping[Operation, Range],
+) -> Domains:
+    """The domains of axes of which provably less is needed than their own, for operations in the
+    order of computation."""
+    whole = {t.op if isinstance(t, Tensor) else t for t in outputs}
+    regions: dict[Tensor, list[list[IntervalSet]]] = {
+        t: [[] for _ in t.shape] for op in ops for t in op.outputs if isinstance(op, ComputeOp)
+    }
+    found: dict[IterVar, Range] = {}
+    for op in reversed(ops):
+        analyzer = Analyzer()
+        doms = _domains(op, first_rows.get(op))
+        if isinstance(op, ComputeOp) and op not in whole and doms:
+            for d, axis in enumerate(op.axis):
+                sets = [s for t in op.outputs for s in regions[t][d]]
+                less = _less(axis, union(sets, analyzer), analyzer) if sets else None
+                if less is not None:
+                    doms[axis.var] = found[axis] = less
+        for load, guards in _reads(op, analyzer, doms):
+            with _assumed(analyzer, guards):
+                ends = {v: IntervalSet(*_ends(analyzer, v, d)) for v, d in doms.items()}
+                _add(regions, load.producer, read_by(load, ends, analyzer))
+        if not isinstance(op, ComputeOp):
+            own = getattr(op, "axis", ())
+            ends = {a.var: IntervalSet.from_range(domain(a)) for a in own}
+            for t, intervals in reads_of(op, ends, analyzer, regions):
+                _add(regions, t, intervals)
+    return found
+
+
+def _add(regions: Any, t: Tensor, intervals: Sequence[IntervalSet]) -> None:
+    for dim, interval in zip(regions.get(t, ()), intervals):
+        dim.append(interval)
+
+
+def _less(axis: IterVar, needed: IntervalSet, analyzer: Analyzer) -> Range | None:
+    """The part of a domain that is needed, where it is proved to be less than all."""
+    dom = domain(axis)
+    low, last = dom.min, analyzer.simplify(dom.min + dom.extent - 1)
+    inside = False
+    if finite(needed.min_value) and analyzer.can_prove(needed.min_value > low):
+        low, inside = needed.min_value, True
+    if finite(needed.max_value) and analyzer.can_prove(needed.max_value < last):
+        last, inside = needed.max_value, True
+    return Range.from_min_extent(low, analyzer.simplify(last - low + 1)) if inside else None
 
 
 def guarded_loads(e: PrimExpr) -> Iterator[tuple[ProducerLoad, Guards]]:
@@ -104,7 +216,7 @@ def _branches(node: Any) -> tuple[Any, Any, Any] | None:
 
 
 def _check(
-    op: ComputeOp,
+    op: Operation,
     analyzer: Analyzer,
     doms: Mapping[Var, Range],
     load: ProducerLoad,
@@ -114,8 +226,8 @@ def _check(
     with _assumed(analyzer, guards):
         doubtful = [
             k
-            for k, (index, extent) in enumerate(zip(load.indices, tensor.shape))
-            if not _inside(analyzer, index, extent)
+            for k, (index, valid) in enumerate(zip(load.indices, _valid(tensor, {})))
+            if not _inside(analyzer, index, valid)
         ]
         if not doubtful:
             return
@@ -127,8 +239,9 @@ def _check(
                 _refuse(op, load, k, ends, place)
 
 
-def _inside(analyzer: Analyzer, index: PrimExpr, extent: PrimExpr) -> bool:
-    return analyzer.can_prove_greater_equal(index, 0) and analyzer.can_prove_less(index, extent)
+def _inside(analyzer: Analyzer, index: PrimExpr, valid: Range) -> bool:
+    past = index - valid.min
+    return analyzer.can_prove_greater_equal(past, 0) and analyzer.can_prove_less(past, valid.extent)
 
 
 def _assumed(analyzer: Analyzer, guards: Guards) -> Any:
@@ -196,7 +309,7 @@ def _outside(
 
 
 def _refuse(
-    op: ComputeOp,
+    op: Operation,
     load: ProducerLoad,
     k: int,
     ends: Mapping[Var, tuple[PrimExpr, PrimExpr]],

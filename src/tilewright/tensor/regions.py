@@ -27,8 +27,7 @@ def reads_of(
             post_order_visit(body, found.append)
         for load in found:
             if type(load) is ProducerLoad and load.producer in wanted:
-                taken = [eval_set(i, domains, analyzer) for i in load.indices]
-                yield load.producer, _in_shape(analyzer, load.producer, taken)
+                yield load.producer, read_by(load, domains, analyzer)
     elif isinstance(op, TensorComputeOp):
         for t, region in zip(op.tensors, op.regions):
             if t in wanted:
@@ -38,6 +37,12 @@ def reads_of(
         for t in op.input_tensors:
             if t in wanted:
                 yield t, [whole_of(extent) for extent in t.shape]
+
+
+def read_by(load: ProducerLoad, domains: Domains, analyzer: Analyzer) -> list[IntervalSet]:
+    """What one read touches."""
+    taken = [eval_set(i, domains, analyzer) for i in load.indices]
+    return _in_shape(analyzer, load.producer, taken)
 
 
 def whole_of(extent: PrimExpr) -> IntervalSet:

@@ -47,6 +47,7 @@ def cache_read(sch: ScheduleState, tensor: Tensor, scope: str, readers: Any) -> 
         for i, d in enumerate(source.shape)
     ]
     name = f"{source.op.name}{suffix}.{scope}"
+    sch.inherited.update(zip(axes, getattr(source.op, "axis", ())))
     cache = ComputeOp(name, "", {}, axes, [ProducerLoad(source, [a.var for a in axes])])
     copy = cache.output(0)
     sch.replace_dataflow({source: copy}, only=reader_stages)
@@ -138,9 +139,9 @@ def _relay_compute(stage: StageState, op: ComputeOp, scope: str) -> tuple[Comput
     for a in op.axis:
         assert a.dom is not None
         values[a.var] = analyzer.simplify(a.dom.min + offsets[a])
-        inside = offsets[a] < a.dom.extent
-        if not analyzer.can_prove(inside):
-            guards.append(inside)
+        dom = stage.schedule.domain(a)
+        past = offsets[a] if dom.min is a.dom.min else values[a.var] - dom.min
+        guards += [c for c in (past >= 0, past < dom.extent) if not analyzer.can_prove(c)]
     body = _guarded([substitute(e, values) for e in op.body], guards)
     name = f"{op.name}.{scope}"
     cache = ComputeOp(name, op.tag, op.attrs, new_axes, body)

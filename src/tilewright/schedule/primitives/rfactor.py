@@ -50,6 +50,7 @@ def rfactor(sch: ScheduleState, tensor: Tensor, axis: IterVar, factor_axis: int 
         raise Illegal(f"factor_axis must be in [{-rank - 1}, {rank}], got {factor_axis}", axis)
     factored, factor_var = _partial(stage, op, axis, place)
     final = _final(op, factored, axis, factor_var, place)
+    sch.inherited.update(zip(final.axis, op.axis))
     old = [op.output(i) for i in range(op.num_outputs)]
     position = sch.stages.index(stage)
     if stage.store_predicate is not None:
