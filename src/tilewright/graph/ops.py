@@ -121,17 +121,30 @@ def _numpy_pack_depthwise(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     return np.ascontiguousarray(x[0].reshape(c // b, b, kh, kw).transpose(0, 2, 3, 1))
 
 
+def _image_layout(data: Tensor) -> str:
+    return "NCHW" if data.ndim == 4 else "NCHWc"
+
+
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return nn.pool2d(
         t[0],
         a["kernel"],
         a["strides"],
+        a.get("dilation", (1, 1)),
         a["padding"],
         a["type"],
         a["ceil_mode"],
+        _image_layout(t[0]),
         a["count_include_pad"],
-        a.get("dilation", (1, 1)),
     )
+
+
+def _slice(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """Here an end of -1 means up to and with the first element, where steps go backwards."""
+    steps = a["strides"]
+    ends = [-(1 << 31) if e == -1 and s < 0 else e for e, s in zip(a["end"], steps)]
+    result: Tensor = topi.strided_slice(t[0], a["begin"], ends, steps)
+    return result
 
 
 OPS: dict[str, OpSpec] = {
@@ -153,15 +166,17 @@ OPS: dict[str, OpSpec] = {
         INJECTIVE,
         _numpy_pack_kernel,
     ),
-    "dense": _rounded_once(lambda t, a: nn.dense(t[0], t[1], a.get("out_dtype"))),
+    "dense": _rounded_once(lambda t, a: nn.dense(t[0], t[1], out_dtype=a.get("out_dtype"))),
     "dense_packed": _rounded_once(_dense_packed),
     "pack_dense": OpSpec(_pack_dense, INJECTIVE, _numpy_pack_dense),
     "matmul": _rounded_once(lambda t, a: nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype"))),
     "batch_matmul": _rounded_once(
-        lambda t, a: nn.batch_matmul(t[0], t[1], out_dtype=a.get("out_dtype"))
+        lambda t, a: nn.batch_matmul(t[0], t[1], None, a.get("out_dtype"), transpose_b=False)
     ),
     "pool2d": OpSpec(_pool, ANCHOR),
-    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR),
+    "global_pool": OpSpec(
+        lambda t, a: nn.global_pool(t[0], a["type"], _image_layout(t[0])), ANCHOR
+    ),
     "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE),
     "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE),
     "reduce": OpSpec(_reduce, ANCHOR),
@@ -197,7 +212,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "pad": OpSpec(lambda t, a: topi.pad(t[0], a["before"], a["after"], a["value"]), INJECTIVE),
     "take": OpSpec(
-        lambda t, a: topi.take(t[0], t[1], a["axis"]),
+        lambda t, a: topi.take(t[0], t[1], a["axis"], mode="from_end"),
         INJECTIVE,
         lambda x, a: np.take(x[0], x[1], a["axis"]),
     ),
@@ -206,9 +221,7 @@ OPS: dict[str, OpSpec] = {
         INJECTIVE,
         lambda x, a: np.broadcast_to(x[0], a["shape"]),
     ),
-    "slice": OpSpec(
-        lambda t, a: topi.strided_slice(t[0], a["begin"], a["end"], a["strides"]), INJECTIVE
-    ),
+    "slice": OpSpec(_slice, INJECTIVE),
     "pack_channels": OpSpec(lambda t, a: topi.pack_channels(t[0], a["block"]), INJECTIVE),
     "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0], a["channels"]), INJECTIVE),
 }

@@ -27,7 +27,8 @@ _HOMES = {
     **dict.fromkeys(_ELEMWISE, "elemwise"),
     **dict.fromkeys(_TRANSFORM, "transform"),
     **dict.fromkeys(("argmax", "argmin", "max", "mean", "min", "prod", "sum"), "reduction"),
-    **dict.fromkeys(("matmul", "batch_matmul"), "nn.dense"),
+    "batch_matmul": "nn.dense",
+    "matmul": "nn.dense",
     "default_schedule": "schedules.default",
 }
 
@@ -41,7 +42,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
+    own = "plain_matmul" if name == "matmul" else name
+    value = getattr(import_module(f"{__name__}.{home}"), own)
     globals()[name] = value
     return value
 

@@ -94,7 +94,7 @@ def divide(lhs: Any, rhs: Any) -> Tensor:
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """a / b of two elements."""
+    """a / b; of integers rounded towards zero."""
     return a / b if "float" in a.dtype else O.truncdiv(a, b)
 
 

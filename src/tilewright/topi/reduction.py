@@ -107,17 +107,26 @@ def mean(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     return unary(lambda v: cast(x.dtype, quotient(v, cast(wide, count))), total, "T_divide")
 
 
-def _arg(better: Callable[[Any, Any], Any], start: Callable[[str], Any], name: str) -> Any:
+def _arg(
+    better: Callable[[Any, Any], Any], start: Callable[[str], Any], name: str, last: bool
+) -> Any:
     def combine(left: Any, right: Any) -> Any:
-        first = O.any(better(left[1], right[1]), O.all(left[1].equal(right[1]), left[0] < right[0]))
+        before = left[0] > right[0] if last else left[0] < right[0]
+        first = O.any(better(left[1], right[1]), O.all(left[1].equal(right[1]), before))
         return Select(first, left[0], right[0]), Select(first, left[1], right[1])
 
     return R.comm_reducer(combine, lambda i, v: (const(-1, i), start(v)), name=name)
 
 
-def _arg_reduce(reducer: Any, x: Tensor, axis: int, keepdims: bool, name: str) -> Tensor:
+def _arg_reduce(reducer: Any, x: Tensor, axis: Any, keepdims: bool, name: str) -> Tensor:
+    def number(ks: Sequence[Any]) -> Any:
+        flat: Any = ks[0].var
+        for k in ks[1:]:
+            flat = flat * k.dom.extent + k.var
+        return cast("int32", flat)
+
     pair = reduce_with(
-        lambda t, i, k: reducer((cast("int32", k[0].var), t(*i)), axis=k),
+        lambda t, i, k: reducer((number(k), t(*i)), axis=k),
         x,
         axis,
         keepdims,
@@ -126,11 +135,19 @@ def _arg_reduce(reducer: Any, x: Tensor, axis: int, keepdims: bool, name: str) -
     return unary(lambda v: v, pair[0], f"T_{name}")
 
 
-def argmax(x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
-    """Index of the largest element along one dimension (the first of equals), int32."""
-    return _arg_reduce(_arg(lambda a, b: a > b, O.min_value, "argmax"), x, axis, keepdims, "argmax")
+def argmax(
+    x: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
+    """Index of the largest element along dimensions (the first of equals, or the last), int32; of
+    several dimensions the number in row-major order."""
+    reducer = _arg(lambda a, b: a > b, O.min_value, "argmax", select_last_index)
+    return _arg_reduce(reducer, x, axis, keepdims, "argmax")
 
 
-def argmin(x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
-    """Index of the smallest element along one dimension (the first of equals), int32."""
-    return _arg_reduce(_arg(lambda a, b: a < b, O.max_value, "argmin"), x, axis, keepdims, "argmin")
+def argmin(
+    x: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
+    """Index of the smallest element along dimensions (the first of equals, or the last), int32; of
+    several dimensions the number in row-major order."""
+    reducer = _arg(lambda a, b: a < b, O.max_value, "argmin", select_last_index)
+    return _arg_reduce(reducer, x, axis, keepdims, "argmin")

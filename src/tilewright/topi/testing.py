@@ -22,7 +22,7 @@ def _padding(padding: Any, kernel: tuple[int, int]) -> tuple[int, int, int, int]
         return 0, 0, 0, 0
     if padding == "SAME":
         rows, columns = kernel[0] - 1, kernel[1] - 1
-        return rows // 2, columns // 2, rows - rows // 2, columns - columns // 2
+        return (rows + 1) // 2, (columns + 1) // 2, rows // 2, columns // 2
     if not isinstance(padding, int) and len(padding) == 4:
         return int(padding[0]), int(padding[1]), int(padding[2]), int(padding[3])
     rows, columns = _pair(padding)
@@ -64,11 +64,11 @@ def conv2d_nchw_python(
 
 
 def conv2d_nhwc_python(
-    a_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any = 1
+    a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1, dilation: Any = 1
 ) -> Array:
-    """Convolution of (n, h, w, c) with (kh, kw, c, o)."""
+    """Convolution of (n, h, w, c) with (kh, kw, c / groups, o)."""
     a, w = a_np.transpose(0, 3, 1, 2), w_np.transpose(3, 2, 0, 1)
-    return conv2d_nchw_python(a, w, stride, padding, dilation).transpose(0, 2, 3, 1)
+    return conv2d_nchw_python(a, w, stride, padding, dilation, groups).transpose(0, 2, 3, 1)
 
 
 def conv2d_hwcn_python(

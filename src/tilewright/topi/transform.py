@@ -84,12 +84,15 @@ def expand_dims(x: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     return result
 
 
-def squeeze(x: Tensor, axis: Sequence[int] | None = None) -> Tensor:
+def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     """Without the dimensions `axis` of extent 1 (all of extent 1 by default)."""
     if axis is None:
         gone = {k for k, d in enumerate(x.shape) if const_int(d) == 1}
     else:
-        gone = {a % x.ndim for a in axis}
+        gone = {a % x.ndim for a in ([axis] if isinstance(axis, int) else axis)}
+        long = [k for k in sorted(gone) if const_int(x.shape[k]) not in (1, None)]
+        if long:
+            raise TilewrightError(f"squeeze: dimension {long[0]} of {x!r} is not of extent 1")
     kept = [k for k in range(x.ndim) if k not in gone]
 
     def element(*i: Any) -> Any:
@@ -139,51 +142,82 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def strided_slice(
-    x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
+    x: Tensor,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    slice_mode: str = "end",
 ) -> Tensor:
-    """x[begin[0]:end[0]:strides[0], ...] with constant bounds within x (for a negative stride an
-    end of -1 means up to and with the first element).
+    """x[begin[0]:end[0]:strides[0], ...], as Python slices: numbers below zero count from the end.
+
+    For dimensions `axes`, by default the first ones. With slice_mode "size" `end` holds sizes (-1:
+    all that is left) and strides do not count.
     """
-    steps = list(strides) if strides is not None else [1] * len(begin)
-    shape = []
-    for k, (b, e, s) in enumerate(zip(begin, end, steps)):
-        size = _known(x, k)
-        stop = min(e, size)
-        if s == 0 or b < 0 or stop < -1 or (s > 0 and stop < 0) or (s < 0 and b >= size > 0):
+    if slice_mode not in ("end", "size"):
+        raise TilewrightError(f"strided_slice: slice_mode is 'end' or 'size', got {slice_mode!r}")
+    steps = [1] * x.ndim
+    starts = [0] * x.ndim
+    shape: list[Any] = list(x.shape)
+    which = [a % x.ndim for a in axes] if axes is not None else range(len(begin))
+    given = list(strides) if strides is not None and slice_mode == "end" else []
+    given += [1] * (len(begin) - len(given))
+    for k, b, e, s in zip(which, begin, end, given):
+        if s == 0:
             raise TilewrightError(f"strided_slice: [{b}:{e}:{s}] of dimension {k} of {x!r}")
-        shape.append(len(range(b, stop, s)))
-    shape += [_known(x, k) for k in range(len(begin), x.ndim)]
+        size = _known(x, k)
+        if slice_mode == "size":
+            e = size if e < 0 else (b if b >= 0 else b + size) + e
+        taken = range(size)[b:e:s]
+        starts[k], steps[k], shape[k] = taken.start, s, len(taken)
 
     def element(*i: Any) -> Any:
-        head = [j * s + b for j, b, s in zip(i, begin, steps)]
-        return x(*head, *i[len(begin) :])
+        return x(*[j * s + b for j, b, s in zip(i, starts, steps)])
 
     result: Tensor = compute(shape, element, "T_strided_slice", INJECTIVE)
     return result
 
 
-def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
-    """Slices of x along `axis` at integer `indices`, whose dimensions take the axis' place.
+def take(
+    a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
+) -> Tensor:
+    """Slices of `a` along `axis` at integer `indices`, whose dimensions take the axis' place.
 
-    Negative indices count from the end; indices outside are limited to the valid ones.
+    Without an axis, `a` is one row. The first `batch_dims` dimensions are those of both. An index
+    outside: "clip" takes the nearest one that exists, "wrap" counts around, "fast" does not look;
+    "from_end" counts numbers below zero from the end, as NumPy, and clips the rest.
     """
-    at, rank = axis % x.ndim, indices.ndim
-    extent = x.shape[at]
+    if mode not in ("clip", "wrap", "fast", "from_end"):
+        raise TilewrightError(f"take: mode is clip, wrap, fast or from_end, got {mode!r}")
+    at = 0 if axis is None else axis % a.ndim
+    batch = batch_dims % indices.ndim if batch_dims else 0
+    if batch and (axis is None or batch > at):
+        raise TilewrightError(f"take: {batch} batch dimensions, but axis is {axis}")
+    rank = indices.ndim - batch
+    whole = a.shape if axis is None else (a.shape[at],)
 
     def element(*i: Any) -> Any:
-        place = indices(*i[at : at + rank])
-        size = cast(place.dtype, extent)
-        wrapped = (
-            place
-            if place.dtype.startswith("uint")
-            else place + O.select(place < 0, size, const(0, place.dtype))
-        )
-        inside = O.max(O.min(wrapped, size - 1), const(0, place.dtype))
-        return x(*i[:at], inside, *i[at + rank :])
+        place = _limited(indices(*i[:batch], *i[at : at + rank]), _size(whole), mode)
+        return a(*i[:at], *unravel(place, whole), *i[at + rank :])
 
-    shape = (*x.shape[:at], *indices.shape, *x.shape[at + 1 :])
+    behind = () if axis is None else a.shape[at + 1 :]
+    shape = (*a.shape[:at], *indices.shape[batch:], *behind)
     result: Tensor = compute(shape, element, "T_take", INJECTIVE)
     return result
+
+
+def _limited(place: Any, extent: PrimExpr, mode: str) -> PrimExpr:
+    """An index that exists in a dimension."""
+    if mode == "fast":
+        return convert(place)
+    size, zero = cast(place.dtype, extent), const(0, place.dtype)
+    if mode == "wrap":
+        wrapped: PrimExpr = O.truncmod(O.truncmod(place, size) + size, size)
+        return wrapped
+    if mode == "from_end" and not place.dtype.startswith("uint"):
+        place = place + O.select(place < 0, size, zero)
+    inside: PrimExpr = O.max(O.min(place, size - 1), zero)
+    return inside
 
 
 def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
@@ -208,9 +242,20 @@ def _known(x: Tensor, k: int) -> int:
 
 
 def pad(
-    x: Tensor, before: Sequence[int], after: Sequence[int], value: float = 0.0, name: str = "T_pad"
+    data: Tensor,
+    pad_before: Sequence[Any],
+    pad_after: Sequence[Any] | None = None,
+    pad_value: Any = 0.0,
+    name: str = "PadInput",
 ) -> Tensor:
-    """`before[k]` elements of `value` in front of dimension k and `after[k]` behind it."""
+    """`pad_before[k]` elements of `pad_value` in front of dimension k and `pad_after[k]` (as many,
+    where it is left out) behind it."""
+    x, before, after = data, pad_before, pad_before if pad_after is None else pad_after
+    if not len(before) == len(after) == x.ndim:
+        raise TilewrightError(
+            f"Input dimension and pad dimensions mismatch: {x!r}, {len(before)} before and "
+            f"{len(after)} after"
+        )
     shape = [d + b + a for d, b, a in zip(x.shape, before, after)]
 
     def element(*i: Any) -> Any:
@@ -224,7 +269,7 @@ def pad(
                 inside.append(index < d + b)
         if not inside:
             return x(*i)
-        return O.if_then_else(O.all(*inside), x(*where), const(value, x.dtype))
+        return O.if_then_else(O.all(*inside), x(*where), cast(x.dtype, pad_value))
 
     result: Tensor = compute(shape, element, name, "injective,pad")
     return result

@@ -78,18 +78,20 @@ def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
 
 
 def traverse_inline(s: Schedule, final_op: Any, callback: Callable[[Any], Any]) -> None:
-    """Call `callback` on each operation, consumers first, and inline the element-wise ones."""
+    """Inline the element-wise operations from `final_op` backwards, and call `callback` on them and
+    on those of other kinds where they begin, which it may look behind itself."""
     seen: set[Any] = set()
 
     def visit(op: Any) -> None:
         if op in seen:
             return
         seen.add(op)
-        if isinstance(op, ComputeOp) and is_injective_tag(op.tag) and not s[op].is_output:
-            s[op].compute_inline()
-        for tensor in op.input_tensors:
-            if tensor.op.input_tensors:
-                visit(tensor.op)
+        if isinstance(op, ComputeOp) and is_injective_tag(op.tag):
+            if not s[op].is_output:
+                s[op].compute_inline()
+            for tensor in op.input_tensors:
+                if tensor.op.input_tensors:
+                    visit(tensor.op)
         callback(op)
 
     visit(final_op.op if isinstance(final_op, Tensor) else final_op)

@@ -39,19 +39,37 @@ def _image(size: Any, kernel: Any, strides: Pair, padding: Pair, dilation: Pair)
     ]
 
 
+def _pair(value: int | Pair) -> Pair:
+    return (value, value) if isinstance(value, int) else value
+
+
+def _pads(padding: int | str | Pair, window: Sequence[Any]) -> Pair:
+    """Rows above, columns left, rows below, columns right."""
+    if isinstance(padding, str):
+        if padding not in ("SAME", "VALID"):
+            raise TilewrightError(f"conv2d: padding is SAME, VALID or numbers, got {padding!r}")
+        rows, columns = (w - 1 if padding == "SAME" else 0 for w in window)
+        return (rows + 1) // 2, (columns + 1) // 2, rows // 2, columns // 2
+    if isinstance(padding, int) or len(padding) == 2:
+        rows, columns = _pair(padding)
+        return rows, columns, rows, columns
+    return padding
+
+
 def conv2d_nchw(
-    data: Tensor,
-    kernel: Tensor,
-    strides: Pair = (1, 1),
-    padding: Pair = (0, 0, 0, 0),
-    dilation: Pair = (1, 1),
+    Input: Tensor,
+    Filter: Tensor,
+    stride: int | Pair = 1,
+    padding: int | str | Pair = 0,
+    dilation: int | Pair = 1,
     groups: int = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
-    """data (N, C, H, W), kernel (F, C / groups, KH, KW), padding (top, left, bottom, right).
-
-    Returns (N, F, OH, OW) of `out_dtype` (default: of data).
+    """Input (N, C, H, W), Filter (F, C / groups, KH, KW); padding: a number, (rows, columns), (top,
+    left, bottom, right), "SAME" or "VALID". Returns (N, F, OH, OW) of `out_dtype` (default: of
+    Input).
     """
+    data, kernel = Input, Filter
     n, c, h, w = data.shape
     f, cg, kh, kw = kernel.shape
     channels, per_group, filters = const_int(c), const_int(cg), const_int(f)
@@ -61,10 +79,11 @@ def conv2d_nchw(
         )
     if filters is not None and filters % groups:
         raise TilewrightError(f"conv2d: {filters} filters do not divide into {groups} groups")
-    (sh, sw), (dh, dw) = strides, dilation
+    (sh, sw), (dh, dw) = _pair(stride), _pair(dilation)
     dtype = out_dtype or data.dtype
-    padded = _padded(data, padding, 2)
-    oh, ow = _image((h, w), (kh, kw), strides, padding, dilation)
+    pads = _pads(padding, ((kh - 1) * dh + 1, (kw - 1) * dw + 1))
+    padded = _padded(data, pads, 2)
+    oh, ow = _image((h, w), (kh, kw), (sh, sw), pads, (dh, dw))
     rc = reduce_axis((0, cg), "rc")
     ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
     per = f // groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import TilewrightError
@@ -10,6 +11,8 @@ from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
+from ..elemwise import cast as elemwise_cast
+from .elemwise import bias_add
 
 
 def _check(a: Any, b: Any, what: str) -> None:
@@ -19,35 +22,44 @@ def _check(a: Any, b: Any, what: str) -> None:
 
 
 def matmul(
-    a: Tensor,
-    b: Tensor,
-    transp_a: bool = False,
-    transp_b: bool = False,
-    name: str = "T_matmul",
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    bias: Tensor | None = None,
     out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    name: str = "T_matmul",
 ) -> Tensor:
-    """a (M, K) times b (K, N), each transposed in memory if said so.
+    """a (M, K) times b (K, N), each transposed in memory if said so, plus a bias (N).
 
     Returns (M, N) of `out_dtype` (default: of a), in which products and sums are taken.
     """
+    a, b = tensor_a, tensor_b
     dtype = out_dtype or a.dtype
-    k_extent, m = (a.shape[0], a.shape[1]) if transp_a else (a.shape[1], a.shape[0])
-    k2, n = (b.shape[1], b.shape[0]) if transp_b else (b.shape[0], b.shape[1])
+    k_extent, m = (a.shape[0], a.shape[1]) if transpose_a else (a.shape[1], a.shape[0])
+    k2, n = (b.shape[1], b.shape[0]) if transpose_b else (b.shape[0], b.shape[1])
     _check(k_extent, k2, name)
     k = reduce_axis((0, k_extent), "k")
 
     def element(i: Any, j: Any) -> Any:
-        left = a(k, i) if transp_a else a(i, k)
-        right = b(j, k) if transp_b else b(k, j)
+        left = a(k, i) if transpose_a else a(i, k)
+        right = b(j, k) if transpose_b else b(k, j)
         return reduce_sum(cast(dtype, left) * cast(dtype, right), axis=k)
 
     result: Tensor = compute((m, n), element, name, "matmul")
-    return result
+    return result if bias is None else bias_add(result, elemwise_cast(bias, dtype))
 
 
-def dense(data: Tensor, weight: Tensor, out_dtype: str | None = None) -> Tensor:
-    """data (M, K), weight (N, K); returns (M, N) of `out_dtype` (default: of data)."""
-    return matmul(data, weight, transp_b=True, name="T_dense", out_dtype=out_dtype)
+def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
+    """a (M, K) times b (K, N), each transposed in memory if said so: `topi.matmul`."""
+    return matmul(a, b, transpose_a=transp_a, transpose_b=transp_b)
+
+
+def dense(
+    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
+) -> Tensor:
+    """data (M, K), weight (N, K), bias (N); returns (M, N) of `out_dtype` (default: of data)."""
+    return matmul(data, weight, bias, out_dtype, transpose_b=True, name="T_dense")
 
 
 def dense_packed(data: Tensor, weight: Tensor, out_dtype: str | None = None) -> Tensor:
@@ -70,21 +82,34 @@ def dense_packed(data: Tensor, weight: Tensor, out_dtype: str | None = None) -> 
 
 
 def batch_matmul(
-    a: Tensor, b: Tensor, transp_b: bool = False, out_dtype: str | None = None
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    oshape: Sequence[Any] | None = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
 ) -> Tensor:
-    """a (B, M, K) times b (B, K, N) (with transp_b: (B, N, K)).
+    """a (B, M, K) times b (B, N, K), as TVM's users have it: b is transposed unless said otherwise.
 
-    Returns (B, M, N) of `out_dtype` (default: of a).
+    Without transpose_b b is (B, K, N), with transpose_a a is (B, K, M); a batch of 1 is repeated.
+    Returns (B, M, N) (or `oshape`) of `out_dtype` (default: of a).
     """
+    a, b = tensor_a, tensor_b
     dtype = out_dtype or a.dtype
-    batch, m, k_extent = a.shape
-    k2, n = (b.shape[2], b.shape[1]) if transp_b else (b.shape[1], b.shape[2])
+    k_extent, m = (a.shape[1], a.shape[2]) if transpose_a else (a.shape[2], a.shape[1])
+    k2, n = (b.shape[2], b.shape[1]) if transpose_b else (b.shape[1], b.shape[2])
     _check(k_extent, k2, "batch_matmul")
+    one_a, one_b = const_int(a.shape[0]) == 1, const_int(b.shape[0]) == 1
+    if not one_a and not one_b:
+        _check(a.shape[0], b.shape[0], "batch_matmul: batches")
     k = reduce_axis((0, k_extent), "k")
 
     def element(s: Any, i: Any, j: Any) -> Any:
-        right = b(s, j, k) if transp_b else b(s, k, j)
-        return reduce_sum(cast(dtype, a(s, i, k)) * cast(dtype, right), axis=k)
+        x, y = 0 if one_a else s, 0 if one_b else s
+        left = a(x, k, i) if transpose_a else a(x, i, k)
+        right = b(y, j, k) if transpose_b else b(y, k, j)
+        return reduce_sum(cast(dtype, left) * cast(dtype, right), axis=k)
 
-    result: Tensor = compute((batch, m, n), element, "T_batch_matmul", "batch_matmul")
+    shape = oshape or (b.shape[0] if one_a else a.shape[0], m, n)
+    result: Tensor = compute(shape, element, "T_batch_matmul", "batch_matmul")
     return result

@@ -24,37 +24,40 @@ Pair = Sequence[int]
 def pool2d(
     data: Tensor,
     kernel: Pair,
-    strides: Pair,
+    stride: Pair,
+    dilation: Pair = (1, 1),
     padding: Pair = (0, 0, 0, 0),
     pool_type: str = "max",
     ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    dilation: Pair = (1, 1),
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
 ) -> Tensor:
-    """Maximum or average over windows of dimensions 2 and 3 of data.
+    """Maximum or average over windows of the dimensions H and W of data.
 
     padding (top, left, bottom, right); `ceil_mode` keeps a last window that is only partly inside;
     `count_include_pad`: whether padding counts in an average.
     """
     if pool_type not in ("max", "avg"):
         raise TilewrightError(f"pool_type is 'max' or 'avg', got {pool_type!r}")
-    (kh, kw), (sh, sw), (dh, dw) = kernel, strides, dilation
+    y, x = _places(data, layout)
+    (kh, kw), (sh, sw), (dh, dw) = kernel, stride, dilation
     top, left, bottom, right = padding
-    h, w = data.shape[2], data.shape[3]
+    h, w = data.shape[y], data.shape[x]
     more = (sh - 1, sw - 1) if ceil_mode else (0, 0)
-    oh = _window_count(h, kh, sh, top, bottom, dh, more[0])
-    ow = _window_count(w, kw, sw, left, right, dw, more[1])
-    before, after = [0] * data.ndim, [0] * data.ndim
-    before[2:4] = [top, left]
-    after[2:4] = [bottom + more[0], right + more[1]]
+    shape, before, after = list(data.shape), [0] * data.ndim, [0] * data.ndim
+    shape[y] = _window_count(h, kh, sh, top, bottom, dh, more[0])
+    shape[x] = _window_count(w, kw, sw, left, right, dw, more[1])
+    before[y], before[x] = top, left
+    after[y], after[x] = bottom + more[0], right + more[1]
     filler = _least(data.dtype) if pool_type == "max" else 0
     padded = pad(data, before, after, filler, "pool_pad") if any(before + after) else data
     ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
-    shape = (*data.shape[:2], oh, ow, *data.shape[4:])
     tag = f"pool_{pool_type}"
 
     def read(i: Any) -> Any:
-        return padded(*i[:2], i[2] * sh + ry * dh, i[3] * sw + rx * dw, *i[4:])
+        at = list(i)
+        at[y], at[x] = i[y] * sh + ry * dh, i[x] * sw + rx * dw
+        return padded(*at)
 
     if pool_type == "max":
         result: Tensor = compute(
@@ -68,16 +71,25 @@ def pool2d(
 
     def mean(*i: Any) -> Any:
         if count_include_pad and not ceil_mode:
-            return cast(data.dtype, total(*i) / const(kh * kw, wide))
-        rows = _inside(i[2], sh, kh, dh, top, bottom if count_include_pad else 0, h, top)
-        columns = _inside(i[3], sw, kw, dw, left, right if count_include_pad else 0, w, left)
+            return cast(data.dtype, quotient(total(*i), const(kh * kw, wide)))
         if count_include_pad:
-            rows = O.min(i[2] * sh + kh, h + top + bottom) - i[2] * sh
-            columns = O.min(i[3] * sw + kw, w + left + right) - i[3] * sw
-        return cast(data.dtype, total(*i) / cast(wide, O.max(rows * columns, 1)))
+            rows = _taps(i[y] * sh, kh, dh, h + top + bottom)
+            columns = _taps(i[x] * sw, kw, dw, w + left + right)
+        else:
+            rows = _taps(i[y] * sh - top, kh, dh, h)
+            columns = _taps(i[x] * sw - left, kw, dw, w)
+        return cast(data.dtype, quotient(total(*i), cast(wide, O.max(rows * columns, 1))))
 
     result = compute(shape, mean, "avg_pool2d", "elemwise")
     return result
+
+
+def _places(data: Tensor, layout: str) -> tuple[int, int]:
+    """Which dimensions are H and W, in a layout such as NCHW, NHWC or NCHW16c."""
+    letters = [c for c in layout if c.isalpha()]
+    if len(letters) != data.ndim or any(letters.count(c) != 1 for c in "HW"):
+        raise TilewrightError(f"pooling of {data!r} in layout {layout!r}, which does not fit it")
+    return letters.index("H"), letters.index("W")
 
 
 def _least(dtype: str) -> float:
@@ -86,15 +98,14 @@ def _least(dtype: str) -> float:
     return float("-inf") if kind.is_float else kind.min_value
 
 
-def _inside(i: Any, s: int, k: int, d: int, low: int, high: int, size: Any, _: int) -> Any:
-    """How many places of window i lie in [0, size)."""
-    start = i * s - low
+def _taps(start: Any, k: int, d: int, size: Any) -> Any:
+    """How many places of a window lie in [0, size)."""
     if d == 1:
-        return O.min(start + k, size + high) - O.max(start, 0)
+        return O.min(start + k, size) - O.max(start, 0)
     count: Any = const(0)
     for j in range(k):
         place = start + j * d
-        count = count + O.select(O.all(place >= 0, place < size + high), const(1), const(0))
+        count = count + O.select(O.all(place >= 0, place < size), const(1), const(0))
     return count
 
 
@@ -106,16 +117,23 @@ def _window_count(size: Any, k: int, s: int, low: int, high: int, d: int, more: 
     return count
 
 
-def global_pool(data: Tensor, pool_type: str = "avg") -> Tensor:
-    """Maximum or average over all of dimensions 2 and 3, which stay as extent 1."""
-    h, w = data.shape[2], data.shape[3]
+def global_pool(data: Tensor, pool_type: str = "avg", layout: str = "NCHW") -> Tensor:
+    """Maximum or average over all of the dimensions H and W, which stay as extent 1."""
+    y, x = _places(data, layout)
+    h, w = data.shape[y], data.shape[x]
     ry, rx = reduce_axis((0, h), "ry"), reduce_axis((0, w), "rx")
-    shape = (*data.shape[:2], const(1), const(1), *data.shape[4:])
+    shape = [const(1) if d in (y, x) else e for d, e in enumerate(data.shape)]
     reducer = reduce_max if pool_type == "max" else reduce_sum
     wide = data.dtype if pool_type == "max" else accumulator(data.dtype)
+    running = {y: ry.var, x: rx.var}
+
+    def element(*i: Any) -> Any:
+        value = data(*[running.get(d, j) for d, j in enumerate(i)])
+        return reducer(cast(wide, value), axis=[ry, rx])
+
     pooled: Tensor = compute(
         shape,
-        lambda *i: reducer(cast(wide, data(*i[:2], ry, rx, *i[4:])), axis=[ry, rx]),
+        element,
         f"global_{pool_type}_pool",
         f"global_pool_{pool_type}",
     )
