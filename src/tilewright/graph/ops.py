@@ -121,10 +121,6 @@ def _numpy_pack_depthwise(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     return np.ascontiguousarray(x[0].reshape(c // b, b, kh, kw).transpose(0, 2, 3, 1))
 
 
-def _image_layout(data: Tensor) -> str:
-    return "NCHW" if data.ndim == 4 else "NCHWc"
-
-
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return nn.pool2d(
         t[0],
@@ -134,8 +130,7 @@ def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
         a["padding"],
         a["type"],
         a["ceil_mode"],
-        _image_layout(t[0]),
-        a["count_include_pad"],
+        count_include_pad=a["count_include_pad"],
     )
 
 
@@ -174,9 +169,7 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: nn.batch_matmul(t[0], t[1], None, a.get("out_dtype"), transpose_b=False)
     ),
     "pool2d": OpSpec(_pool, ANCHOR),
-    "global_pool": OpSpec(
-        lambda t, a: nn.global_pool(t[0], a["type"], _image_layout(t[0])), ANCHOR
-    ),
+    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR),
     "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE),
     "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE),
     "reduce": OpSpec(_reduce, ANCHOR),

@@ -111,13 +111,17 @@ POOLS = [
 def test_pool2d(channels: int, kernel: Any, strides: Any, pads: Any) -> None:
     x = floats(2, channels, 9, 11, low=-3, high=-1)
     seen = windows(x, kernel, strides, pads, (1, 1), -np.inf).max((4, 5))
-    check(lambda t: nn.pool2d(t, kernel, strides, pads, "max"), [x], seen)
+    check(lambda t: nn.pool2d(t, kernel, strides, padding=pads), [x], seen)
     total = windows(x, kernel, strides, pads, (1, 1), 0.0).sum((4, 5))
     count = windows(np.ones_like(x), kernel, strides, pads, (1, 1), 0.0).sum((4, 5))
-    check(lambda t: nn.pool2d(t, kernel, strides, pads, "avg"), [x], total / count)
+    check(
+        lambda t: nn.pool2d(t, kernel, strides, (1, 1), pads, "avg", count_include_pad=False),
+        [x],
+        total / count,
+    )
     size = np.float32(kernel[0] * kernel[1])
     check(
-        lambda t: nn.pool2d(t, kernel, strides, pads, "avg", count_include_pad=True),
+        lambda t: nn.pool2d(t, kernel, strides, (1, 1), pads, "avg"),
         [x],
         total / size,
     )
@@ -139,7 +143,9 @@ def test_ceil_mode_keeps_windows_that_start_inside(size: int, expected: int) -> 
 def test_pool2d_of_integers(dtype: str) -> None:
     x = np.full((1, 2, 4, 4), -5, dtype)
     check(
-        lambda t: nn.pool2d(t, (3, 3), (2, 2), (1, 1, 1, 1)), [x], np.full((1, 2, 2, 2), -5, dtype)
+        lambda t: nn.pool2d(t, (3, 3), (2, 2), padding=(1,) * 4),
+        [x],
+        np.full((1, 2, 2, 2), -5, dtype),
     )
 
 
@@ -159,13 +165,13 @@ def test_products(m: int, n: int, k: int) -> None:
     a, b = floats(m, k), floats(k, n)
     c = (a.astype(np.float64) @ b).astype(np.float32)
     check(nn.matmul, [a, b], c)
-    check(lambda s, t: nn.matmul(s, t, transp_a=True), [a.T.copy(), b], c)
+    check(lambda s, t: nn.matmul(s, t, transpose_a=True), [a.T.copy(), b], c)
     check(nn.dense, [a, b.T.copy()], c)
     batches = np.stack([a, -a, a * 2]), np.stack([b, b, b + 1])
     wanted = (batches[0].astype(np.float64) @ batches[1]).astype(np.float32)
-    check(nn.batch_matmul, list(batches), wanted)
+    check(lambda s, t: nn.batch_matmul(s, t, transpose_b=False), list(batches), wanted)
     swapped = [batches[0], batches[1].transpose(0, 2, 1).copy()]
-    check(lambda s, t: nn.batch_matmul(s, t, transp_b=True), swapped, wanted)
+    check(nn.batch_matmul, swapped, wanted)
     if n % 16 == 0:
         packed = b.reshape(k, n // 16, 16).transpose(1, 0, 2).copy()
         check(nn.dense_packed, [a, packed], c.reshape(m, n // 16, 16))

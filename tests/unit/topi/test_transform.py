@@ -51,26 +51,34 @@ def test_concatenate(axis: int) -> None:
 @pytest.mark.parametrize(
     "begin, end, step",
     [((0, 0), (5, 7), (1, 1)), ((1, 2), (4, 100), (1, 2)), ((4, 6), (-1, 0), (-1, -3)),
-     ((2, 3), (2, 7), (1, 1))],
+     ((2, 3), (2, 7), (1, 1)), ((-3, -4), (-1, -2), (1, 1)), ((-1, 5), (-9, -6), (-1, -2))],
 )  # fmt: skip
 def test_strided_slice(begin: Any, end: Any, step: Any) -> None:
     x = floats(5, 7)
-    stop = [None if e < 0 else e for e in end]
-    where = tuple(slice(b, e, s) for b, e, s in zip(begin, stop, step))
+    where = tuple(slice(b, e, s) for b, e, s in zip(begin, end, step))
     check(lambda t: topi.strided_slice(t, begin, end, step), [x], x[where])
     check(lambda t: topi.strided_slice(t, [1], [3]), [x], x[1:3])
+    check(lambda t: topi.strided_slice(t, [1], [-1], axes=[-1]), [x], x[:, 1:-1])
+    sizes = lambda t: topi.strided_slice(t, [1, -3], [2, -1], [9, 9], slice_mode="size")  # noqa: E731
+    check(sizes, [x], x[1:3, -3:])
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_take(axis: int, dtype: str) -> None:
-    x, i = floats(3, 4, 5), ints(2, 6, dtype=dtype, low=-3, high=3)
-    check(lambda t, k: topi.take(t, k, axis), [x, i], np.take(x, i, axis))
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("mode", ["clip", "wrap", "from_end"])
+def test_take(mode: str, axis: int | None, dtype: str) -> None:
+    x, i = floats(3, 4, 5), ints(2, 6, dtype=dtype, low=0 if dtype == "uint8" else -9, high=9)
+    size = x.size if axis is None else x.shape[axis]
+    at = np.where(i < 0, i.astype("int64") + size, i) if mode == "from_end" else i
+    wanted = np.take(x, at, axis, mode="wrap" if mode == "wrap" else "clip")
+    check(lambda t, k: topi.take(t, k, axis, mode=mode), [x, i], wanted)
 
 
-def test_take_stays_inside() -> None:
-    x, i = floats(4), np.array([7, -9, 0], np.int32)
-    check(topi.take, [x, i], x[[3, 0, 0]])
+def test_take_without_a_look_and_in_batches() -> None:
+    x, i = floats(3, 4, 5), ints(3, 2, low=0, high=4)
+    check(lambda t, k: topi.take(t, k, mode="fast"), [x, i], x.ravel()[i])
+    wanted = np.stack([x[b][i[b]] for b in range(3)])
+    check(lambda t, k: topi.take(t, k, 1, 1), [x, i], wanted)
 
 
 def test_broadcast_to_and_pad() -> None:
@@ -80,6 +88,7 @@ def test_broadcast_to_and_pad() -> None:
     before, after = zip(*widths)
     check(lambda t: topi.pad(t, before, after, 1.5), [x], np.pad(x, widths, constant_values=1.5))
     check(lambda t: topi.pad(t, [0] * 3, [0] * 3), [x], x)
+    check(lambda t: topi.nn.pad(t, [1, 0, 2]), [x], np.pad(x, [(1, 1), (0, 0), (2, 2)]))
 
 
 def test_channel_blocks() -> None:
@@ -122,6 +131,20 @@ def test_arg_reduce_finds_the_first(name: str, axis: int) -> None:
     check(lambda t: getattr(topi, name)(t, axis, True), [x], np.expand_dims(expected, axis))
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("axis", [None, (0, 2), (1, 2)])
+def test_arg_reduce_of_several_dimensions(name: str, axis: Any) -> None:
+    x = ints(3, 4, 5, low=0, high=9)
+    axes = (0, 1, 2) if axis is None else axis
+    rest = [d for d in range(3) if d not in axes]
+    rows = x.transpose(*rest, *axes).reshape(*(x.shape[d] for d in rest), -1)
+    find = getattr(np, name)
+    check(lambda t: getattr(topi, name)(t, axis), [x], find(rows, -1).astype("int32"))
+    last = rows.shape[-1] - 1 - find(rows[..., ::-1], -1)
+    how = lambda t: getattr(topi, name)(t, axis, False, True)  # noqa: E731
+    check(how, [x], last.astype("int32"))
+
+
 def test_errors() -> None:
     x = te.placeholder((4, 6), "float32", "x")
     cases: list[tuple[Any, str]] = [
@@ -129,6 +152,10 @@ def test_errors() -> None:
         (lambda: topi.reshape(x, (-1, -1)), "at most one extent may be -1"),
         (lambda: topi.transpose(x, (0, 0)), "are no permutation of 2 dimensions"),
         (lambda: topi.strided_slice(x, [0], [2], [0]), "strided_slice: "),
+        (lambda: topi.strided_slice(x, [0], [2], slice_mode="x"), "is 'end' or 'size'"),
+        (lambda: topi.squeeze(x, 1), "dimension 1 of .* is not of extent 1"),
+        (lambda: topi.take(x, x, mode="raise"), "mode is clip, wrap, fast or from_end"),
+        (lambda: topi.pad(x, (1,)), "pad dimensions mismatch"),
         (lambda: topi.broadcast_to(x, (4, 5)), "does not fit shape"),
         (lambda: topi.broadcast_to(x, (6,)), "does not fit shape"),
     ]

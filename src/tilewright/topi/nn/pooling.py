@@ -85,9 +85,10 @@ def pool2d(
 
 
 def _places(data: Tensor, layout: str) -> tuple[int, int]:
-    """Which dimensions are H and W, in a layout such as NCHW, NHWC or NCHW16c."""
+    """Which dimensions are H and W, in a layout such as NCHW, NHWC or NCHW16c; dimensions behind
+    those that it names are blocks."""
     letters = [c for c in layout if c.isalpha()]
-    if len(letters) != data.ndim or any(letters.count(c) != 1 for c in "HW"):
+    if len(letters) > data.ndim or any(letters.count(c) != 1 for c in "HW"):
         raise TilewrightError(f"pooling of {data!r} in layout {layout!r}, which does not fit it")
     return letters.index("H"), letters.index("W")
 

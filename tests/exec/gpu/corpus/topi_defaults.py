@@ -38,7 +38,7 @@ CASES = [
     Case("topi_max", scheduled(lambda x: topi.max(x, axis=(1, 2)), (5, 9, 10))),
     Case("topi_matmul", scheduled(topi.matmul, (33, 40), (40, 29))),
     Case("topi_dense", scheduled(topi.nn.dense, (5, 64), (30, 64))),
-    Case("topi_batch_matmul", scheduled(topi.nn.batch_matmul, (3, 17, 12), (3, 12, 20))),
+    Case("topi_batch_matmul", scheduled(topi.nn.batch_matmul, (3, 17, 12), (3, 20, 12))),
     Case("topi_softmax", scheduled(topi.nn.softmax, (7, 45))),
     Case("topi_conv2d", scheduled(conv_relu, (1, 4, 10, 10), (8, 4, 3, 3))),
     Case(
@@ -59,6 +59,6 @@ CASES = [
     ),
     Case(
         "topi_pool",
-        scheduled(lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1, 1, 1)), (1, 4, 9, 9)),
+        scheduled(lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), padding=(1, 1, 1, 1)), (1, 4, 9, 9)),
     ),
 ]
