@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -19,15 +21,25 @@ from ..target.target import Target
 from .executable import Array, checked_inputs
 from .ir import Value
 
-Launch = Callable[[], None]
+_IDLE = 4
+"""Workspaces kept for calls to come, beside those in use."""
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """Kernels bound to arrays on the device: inputs, outputs, weights, workspace."""
+
+    slots: list[NDArray]
+    calls: list[tuple[DeviceFunction, tuple[Any, ...]]]
+    launch: Callable[[], None]
 
 
 class DeviceExecutable:
     """A network as kernels of a device, with the interface of `Executable`.
 
     Weights are copied to the device once, at the first use. Inputs are copied to it and outputs
-    from it at each call; what flows between kernels stays there, in one workspace. Launches are
-    bound once. Calls from several threads take turns.
+    from it at each call; what flows between kernels stays there, in a workspace. Launches are bound
+    to that once. Calls from several threads at once have a workspace each.
     """
 
     def __init__(
@@ -59,78 +71,94 @@ class DeviceExecutable:
         self.tuned = sum(tuned)
         self.device = device if device is not None else Device(target.kind.device_type)
         self._lock = Lock()
-        self._whole: Launch | None = None
-        self._slots: list[NDArray] = []
+        self._weights: list[NDArray] | None = None
+        self._idle: list[_Bound] = []
 
-    def _load(self) -> Launch:
-        """What launches all kernels in order, arrays on the device."""
-        if self._whole is None:
-            self.device.require()
-            slots = [
-                new_array(v.shape, v.dtype, self.device) for v in (*self.inputs, *self.outputs)
-            ]
-            for data in self.constants:
-                slots.append(new_array(data.shape, str(data.dtype), self.device).copyfrom(data))
-            slots.append(new_array((max(self.workspace_bytes, 1),), "uint8", self.device))
-            self._slots = slots
-            self._whole = prepare_sequence([self._bound(call) for call in self.calls])
-        return self._whole
+    def _constants(self) -> list[NDArray]:
+        with self._lock:
+            if self._weights is None:
+                self.device.require()
+                self._weights = [
+                    new_array(c.shape, str(c.dtype), self.device).copyfrom(c)
+                    for c in self.constants
+                ]
+            return self._weights
 
-    def _bound(self, call: KernelCall) -> tuple[DeviceFunction, tuple[Any, ...]]:
+    def _bind(self) -> _Bound:
+        """Arrays on the device for one call at a time, and what launches all kernels on them."""
+        slots = [
+            *(new_array(v.shape, v.dtype, self.device) for v in (*self.inputs, *self.outputs)),
+            *self._constants(),
+            new_array((max(self.workspace_bytes, 1),), "uint8", self.device),
+        ]
+        bound = [self._call(call, slots) for call in self.calls]
+        return _Bound(slots, bound, prepare_sequence(bound))
+
+    def _call(
+        self, call: KernelCall, slots: Sequence[NDArray]
+    ) -> tuple[DeviceFunction, tuple[Any, ...]]:
         """The function of a kernel and its arguments."""
         function = self.module[symbol_of(call.kernel)]
         arrays = []
         for place, want in zip(call.args, function.info.args):
-            array = self._slots[place.slot]
-            if place.slot == len(self._slots) - 1:
+            array = slots[place.slot]
+            if place.slot == len(slots) - 1:
                 shape = [int(d) for d in want.shape]  # type: ignore[arg-type]
                 array = array[place.offset :]._create_view(shape, want.dtype)
             arrays.append(array)
         assert isinstance(function, DeviceFunction)
         return function, tuple(arrays)
 
+    @contextmanager
+    def _with(self, arrays: Sequence[Array]) -> Iterator[_Bound]:
+        """Launches on these inputs, whose arrays nobody else uses meanwhile."""
+        try:
+            bound = self._idle.pop()  # one step, so no lock
+        except IndexError:
+            bound = self._bind()
+        for slot, data in zip(bound.slots, arrays):
+            slot.copyfrom(data)
+        yield bound
+        if len(self._idle) < _IDLE:
+            self._idle.append(bound)
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Outputs by name. `inputs` has one array for each input, of its dtype and shape."""
-        arrays = checked_inputs(self.name, self.inputs, inputs)
-        with self._lock:
-            launch = self._load()
-            for slot, data in zip(self._slots, arrays):
-                slot.copyfrom(data)
-            launch()
+        with self._with(checked_inputs(self.name, self.inputs, inputs)) as bound:
+            bound.launch()
             first = len(self.inputs)
-            results = [a.numpy() for a in self._slots[first : first + len(self.outputs)]]
+            results = [a.numpy() for a in bound.slots[first : first + len(self.outputs)]]
         return dict(zip(self.output_names, results))
 
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on inputs that are on the device already; returns when the device is done. For
-        timing."""
-        arrays = checked_inputs(self.name, self.inputs, inputs)
-        with self._lock:
-            launch = self._load()
-            for slot, data in zip(self._slots, arrays):
-                slot.copyfrom(data)
+        timing, by one thread at a time."""
+        bound = self._bind()
+        for slot, data in zip(bound.slots, checked_inputs(self.name, self.inputs, inputs)):
+            slot.copyfrom(data)
         runtime = self.device.runtime
 
         def call() -> None:
-            with self._lock:
-                launch()
-                runtime.sync()
+            bound.launch()
+            runtime.sync()
 
         return call
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
         """Median seconds of each kernel, by the names of its nodes, in order; each is waited
         for."""
-        self.prepare(inputs)()
         runtime = self.device.runtime
         result = []
-        for call, nodes in zip(self.calls, self.nodes):
-            launch = prepare_sequence([self._bound(call)])
-            times = []
-            for _ in range(repeat):
-                start = time.perf_counter()
-                launch()
-                runtime.sync()
-                times.append(time.perf_counter() - start)
-            result.append((" + ".join(nodes), float(np.median(times))))
+        with self._with(checked_inputs(self.name, self.inputs, inputs)) as bound:
+            bound.launch()
+            runtime.sync()
+            for call, nodes in zip(bound.calls, self.nodes):
+                launch = prepare_sequence([call])
+                times = []
+                for _ in range(repeat):
+                    start = time.perf_counter()
+                    launch()
+                    runtime.sync()
+                    times.append(time.perf_counter() - start)
+                result.append((" + ".join(nodes), float(np.median(times))))
         return result

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -14,12 +15,14 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import ArgumentError, TilewrightError
 from ..driver.network import ENTRY, KernelCall
-from ..rt import native
+from ..rt import native, packed, threads
 from ..rt.array import empty
 from ..target.target import Target
 from .ir import Value
 
 Array = np.ndarray[Any, Any]
+
+_NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Kernel:
 class Executable:
     """A network as native code: one entry function that calls the kernels.
 
-    The workspace for intermediate values is allocated once; calls from several threads take turns.
+    Any number of threads may call at once: each call has a workspace for intermediate values, from
+    a pool that keeps as many as there are cores.
     """
 
     def __init__(
@@ -64,7 +68,8 @@ class Executable:
         self.target = target
         self.nodes = [list(n) for n in nodes]
         self._lock = Lock()
-        self._loaded: Any = None
+        self._function: Any = None
+        self._idle: list[_Slots] = []
 
     @property
     def distinct(self) -> int:
@@ -77,27 +82,35 @@ class Executable:
         return sum(k.tuned for k in self.kernels)
 
     def _load(self) -> Any:
-        """(entry function, its slots), linking the code on the first call."""
-        if self._loaded is None:
-            reason = self.target.missing_on_host()
-            if reason:
-                raise TilewrightError(f"cannot run code for {str(self.target)!r}: {reason}")
-            self._libraries = [native.load_object(k.obj, names=[k.symbol]) for k in self.kernels]
-            symbols = {
-                k.symbol: lib.address(k.symbol) for k, lib in zip(self.kernels, self._libraries)
-            }
-            library = native.load_object(self.entry, symbols, [ENTRY])
-            self._workspace = np.asarray(empty((max(self.workspace_bytes, 1),), "uint8"))
-            arrays = [*self.constants, self._workspace]
-            first = len(self.inputs) + len(self.outputs)
-            slots = (ctypes.c_int64 * (first + len(arrays)))()
-            for k, a in enumerate(arrays):
-                slots[first + k] = a.ctypes.data
-            kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-            self._addresses = symbols
-            self._libraries.append(library)
-            self._loaded = (kind(library.address(ENTRY)), slots)
-        return self._loaded
+        """The entry function, linking the code on the first call."""
+        with self._lock:
+            if self._function is None:
+                reason = self.target.missing_on_host()
+                if reason:
+                    raise TilewrightError(f"cannot run code for {str(self.target)!r}: {reason}")
+                libraries = [native.load_object(k.obj, names=[k.symbol]) for k in self.kernels]
+                symbols = {k.symbol: x.address(k.symbol) for k, x in zip(self.kernels, libraries)}
+                libraries.append(native.load_object(self.entry, symbols, [ENTRY]))
+                self._addresses = symbols
+                self._libraries = libraries
+                self._function = _NATIVE(libraries[-1].address(ENTRY))
+            return self._function
+
+    @contextmanager
+    def _slots(self, arrays: Sequence[Array]) -> Iterator[Any]:
+        """Slots of one call on inputs and outputs, which nobody else uses meanwhile."""
+        try:
+            mine = self._idle.pop()  # one step, so no lock
+        except IndexError:
+            mine = _Slots(
+                len(self.inputs) + len(self.outputs), self.constants, self.workspace_bytes
+            )
+        slots = mine.slots
+        for k, a in enumerate(arrays):
+            slots[k] = a.ctypes.data
+        yield slots
+        if len(self._idle) < threads.num_threads():
+            self._idle.append(mine)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Outputs by name. `inputs` has one array for each input, of its dtype and shape."""
@@ -107,11 +120,11 @@ class Executable:
         return dict(zip(self.output_names, outputs))
 
     def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
-        with self._lock:
-            function, slots = self._load()
-            for k, a in enumerate((*arrays, *outputs)):
-                slots[k] = a.ctypes.data
+        function = self._function or self._load()
+        with self._slots([*arrays, *outputs]) as slots:
             code = function(ctypes.addressof(slots))
+        if code < 0:
+            raise packed.take_pending(code)
         if code:
             raise TilewrightError(f"{self.name}: a kernel failed with code {code}")
 
@@ -127,25 +140,39 @@ class Executable:
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
         """Median seconds of each kernel call, by the names of its nodes, in order."""
-        whole = self.prepare(inputs)  # its arrays must live as long as the slots are used
-        whole()
-        _, slots = self._load()
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-        result = []
-        for call, nodes in zip(self.calls, self.nodes):
-            kernel = kind(self._addresses[self.kernels[call.kernel].symbol])
-            args = (ctypes.c_int64 * len(call.args))()
-            for k, place in enumerate(call.args):
-                args[k] = slots[place.slot] + place.offset
-            address = ctypes.addressof(args)
-            times = []
-            for _ in range(repeat):
-                start = time.perf_counter()
-                kernel(address)
-                times.append(time.perf_counter() - start)
-            result.append((" + ".join(nodes), float(np.median(times))))
-        del whole
-        return result
+        arrays = checked_inputs(self.name, self.inputs, inputs)
+        outputs = [np.empty(v.shape, parse(v.dtype).numpy) for v in self.outputs]
+        self._invoke(arrays, outputs)
+        with self._slots([*arrays, *outputs]) as slots:
+            return [
+                (" + ".join(nodes), self._time(call, slots, repeat))
+                for call, nodes in zip(self.calls, self.nodes)
+            ]
+
+    def _time(self, call: KernelCall, slots: Any, repeat: int) -> float:
+        """Median seconds of one kernel call."""
+        kernel = _NATIVE(self._addresses[self.kernels[call.kernel].symbol])
+        args = (ctypes.c_int64 * len(call.args))()
+        for k, place in enumerate(call.args):
+            args[k] = slots[place.slot] + place.offset
+        address = ctypes.addressof(args)
+        times = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            kernel(address)
+            times.append(time.perf_counter() - start)
+        return float(np.median(times))
+
+
+class _Slots:
+    """The slots of the entry function, with a workspace of their own; inputs and outputs, which
+    come first, are filled in for each call."""
+
+    def __init__(self, first: int, constants: Sequence[Array], workspace: int) -> None:
+        self.kept = [*constants, np.asarray(empty((max(workspace, 1),), "uint8"))]
+        self.slots = (ctypes.c_int64 * (first + len(self.kept)))()
+        for k, a in enumerate(self.kept):
+            self.slots[first + k] = a.ctypes.data
 
 
 def checked_inputs(name: str, values: Sequence[Value], inputs: Mapping[str, Any]) -> list[Array]:

@@ -81,8 +81,10 @@ def network_clock(
             for array in arrays:
                 np.bitwise_or(array, 0, out=array)
             start = time.perf_counter()
-            run()
+            status = run()
             spent += time.perf_counter() - start
+            if status:
+                raise function.failure(status)
         return spent
 
     seconds(_WARM)

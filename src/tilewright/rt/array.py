@@ -197,8 +197,10 @@ class NDArray:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if self.dtype == "bfloat16":  # the interface cannot say it; NumPy then asks __array__
-            raise AttributeError("bfloat16 has no array interface")
+        # Of bfloat16 the interface cannot tell; and who reads it keeps this object, not the owner.
+        # NumPy then asks __array__.
+        if self.dtype == "bfloat16" or isinstance(self._owner, LentMemory):
+            raise AttributeError(f"no array interface for this array of {self.dtype}")
         return self._array.__array_interface__
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -223,7 +225,7 @@ class NDArray:
             array.shape,
             array.strides,
             array.dtype,
-            array,
+            (array, array._owner),
             array._readonly,
             versioned,
         )
@@ -331,13 +333,31 @@ def from_dlpack(source: Any) -> NDArray:
     if imported.device_type not in _CPU_TYPES:
         found: NDArray = _devices().borrow(imported)
         return found
+    return borrow(
+        imported.address,
+        imported.shape,
+        imported.strides,
+        imported.dtype,
+        imported,
+        imported.readonly,
+    )
+
+
+def borrow(
+    address: int,
+    shape: tuple[int, ...],
+    strides: Sequence[int] | None,
+    dtype: str,
+    owner: Any,
+    readonly: bool = False,
+) -> NDArray:
+    """An array over memory at an address, strides in elements; it and its views keep `owner`."""
     out = NDArray.__new__(NDArray)
-    out.shape, out.dtype, out.device = imported.shape, imported.dtype, _CPU
-    out._address, out._readonly = imported.address, imported.readonly
-    out._strides = imported.strides
-    if out._strides is not None and is_compact(out.shape, out._strides):
-        out._strides = None
-    out._owner, out._view = imported, None
+    out.shape, out.dtype, out.device = shape, dtype, _CPU
+    out._address, out._readonly = address, readonly
+    compact = strides is None or is_compact(shape, strides)
+    out._strides = None if strides is None or compact else tuple(strides)
+    out._owner, out._view = owner, None
     return out
 
 
@@ -369,6 +389,12 @@ def is_compact(shape: Sequence[int], strides: Sequence[int]) -> bool:
                 return 0 in shape
             step *= extent
     return True
+
+
+class LentMemory:
+    """The owner of memory that is lent for some time: what every view of it keeps alive."""
+
+    __slots__ = ("__weakref__",)
 
 
 class _Memory:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from threading import Lock
 from types import CodeType
 from typing import Any
 
@@ -150,13 +151,14 @@ class _Recorder(Launcher):
 
 
 class KernelCode:
-    """Kernels of a module, loaded on each device where they are first needed."""
+    """Kernels of a module, loaded on each device where they are first needed, once."""
 
-    __slots__ = ("_launchers", "code")
+    __slots__ = ("_launchers", "_lock", "code")
 
     def __init__(self, code: base.DeviceCode) -> None:
         self.code = code
         self._launchers: dict[tuple[str, int], Launcher] = {}
+        self._lock = Lock()
 
     def launcher(self, kind: str, index: int) -> Launcher:
         """The launcher of a device; TilewrightError where the device or its driver is missing."""
@@ -166,8 +168,11 @@ class KernelCode:
             if driver is None:
                 raise TilewrightError(f"there is no driver for devices of kind {kind!r}")
             runtime = driver.open(index)
-            found = Launcher(runtime, runtime.load(self.code))
-            self._launchers[kind, index] = found
+            with self._lock:
+                found = self._launchers.get((kind, index))
+                if found is None:
+                    found = Launcher(runtime, runtime.load(self.code))
+                    self._launchers[kind, index] = found
         return found
 
 
@@ -208,7 +213,7 @@ class DeviceFunction(Function):
     def _no_address(self) -> tuple[int, Any]:
         raise TilewrightError(f"{self.name} launches kernels of {self._kind}: it has no address")
 
-    def _ready(self) -> tuple[Any, Host]:
+    def _ready_host(self) -> tuple[Any, Host]:
         self._host = host_function(self.text, self.name)
         self._check = make_checker(self.info)
         return self._check, self._host
@@ -223,7 +228,7 @@ class DeviceFunction(Function):
         check: Any = self._check
         host = self._host
         if check is None or host is None:
-            check, host = self._ready()
+            check, host = self._ready_host()
         try:
             index, slots = check(*args)
         except NeedsAdapting:

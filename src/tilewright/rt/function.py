@@ -24,7 +24,8 @@ class Function:
 
     Arrays may be `NDArray`s, NumPy arrays, and anything with DLPack or NumPy's array protocols;
     nothing is copied. Wrong arguments raise ArgumentError, which names the argument; a failed
-    check of the program raises TilewrightError. The GIL is released while the code runs.
+    check of the program raises TilewrightError. The GIL is released while the code runs, and any
+    number of threads may call at once, from the first call on.
     """
 
     __slots__ = ("__weakref__", "_check", "_count", "_load", "_native", "_owner", "info", "name")
@@ -49,27 +50,32 @@ class Function:
             raise count_error(self.info, len(args))
         check, native = self._check, self._native
         if check is None or native is None:
-            check, native = self._make_ready()
+            check, native = self._ready()
         try:
             status = native(check(*args))
         except NeedsAdapting:
             status = self._call_adapted(check, native, args)
         if status:
-            raise self._failure(status)
+            raise self.failure(status)
 
     def _call_adapted(self, check: Checker, native: Native, args: tuple[Any, ...]) -> int:
         slots, _keep = adapt_and_check(self.info, check, args)
         return native(slots)
 
-    def _make_ready(self) -> tuple[Checker, Native]:
-        address, self._owner = self._load()
-        self._native = _NATIVE(address)
-        self._check = make_checker(self.info)
-        return self._check, self._native
+    def _ready(self) -> tuple[Checker, Native]:
+        """The checker and the native function. Threads that come first at once make several, all
+        alike and over the same code: each works."""
+        check, native = self._check, self._native
+        if check is None or native is None:
+            address, self._owner = self._load()
+            native = self._native = _NATIVE(address)
+            check = self._check = make_checker(self.info)
+        return check, native
 
-    def _failure(self, status: int) -> BaseException:
+    def failure(self, status: int) -> BaseException:
+        """The error that a native status other than 0 stands for; for one below 0, once."""
         if status < 0:
-            return packed.take_pending()
+            return packed.take_pending(status)
         messages = self.info.messages
         text = messages[status - 1] if status <= len(messages) else f"unknown status {status}"
         return TilewrightError(f"{self.name}: {text}")
@@ -80,7 +86,7 @@ class Function:
         It holds the arrays, and trusts that their memory stays where it is.
         """
         raw = self.prepare_raw(*args)
-        failure = self._failure
+        failure = self.failure
 
         def run() -> None:
             status = raw()
@@ -93,9 +99,7 @@ class Function:
         """As `prepare`, but the returned function gives the native status (0: all is well)."""
         if len(args) != self._count:
             raise count_error(self.info, len(args))
-        check, native = self._check, self._native
-        if check is None or native is None:
-            check, native = self._make_ready()
+        check, native = self._ready()
         slots, keep = adapt_and_check(self.info, check, args)
         buffer = ctypes.create_string_buffer(slots, len(slots) + 8)
         run: Any = partial(native, ctypes.c_void_p(ctypes.addressof(buffer)))
@@ -106,9 +110,8 @@ class Function:
     @property
     def address(self) -> int:
         """Address of the native function, for callers that fill the slots themselves."""
-        if self._native is None:
-            self._make_ready()
-        return int(ctypes.cast(self._native, ctypes.c_void_p).value or 0)  # type: ignore[arg-type]
+        native: Any = self._ready()[1]
+        return int(ctypes.cast(native, ctypes.c_void_p).value or 0)
 
 
 class ReturningFunction(Function):
@@ -119,12 +122,12 @@ class ReturningFunction(Function):
     def __call__(self, *args: Any) -> Any:
         if len(args) != self._count:
             raise count_error(self.info, len(args))
-        check, native = self._make_ready()
+        check, native = self._ready()
         slots, _keep = adapt_and_check(self.info, check, args)
         buffer = ctypes.create_string_buffer(slots, len(slots) + 8)
         status = native(ctypes.c_void_p(ctypes.addressof(buffer)))
         if status:
-            raise self._failure(status)
+            raise self.failure(status)
         kind = self.info.attrs["returns"]
         (value,) = struct.unpack_from("d" if kind == "float" else "q", buffer, len(slots))
         return bool(value) if kind == "bool" else value

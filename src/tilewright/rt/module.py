@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
@@ -30,7 +31,7 @@ _FORMAT_NAMES = {"s": "asm", "llvm": "ll", "cu": "cuda", "cl": "opencl"}
 class _Code:
     """Object code that is linked into the process when a function is first called."""
 
-    __slots__ = ("_library", "names", "obj", "symbols", "target")
+    __slots__ = ("_library", "_lock", "names", "obj", "symbols", "target")
 
     def __init__(
         self, obj: bytes, target: Target, names: Sequence[str], symbols: Mapping[str, int]
@@ -40,14 +41,17 @@ class _Code:
         self.names = names
         self.symbols = symbols
         self._library: native.NativeLibrary | None = None
+        self._lock = Lock()
 
     def load(self, name: str) -> tuple[int, Any]:
-        if self._library is None:
-            reason = self.target.missing_on_host()
-            if reason:
-                raise TilewrightError(f"cannot run code for target {str(self.target)!r}: {reason}")
-            self._library = native.load_object(self.obj, self.symbols, self.names)
-        return self._library.address(name), self._library
+        with self._lock:  # two threads that link would have code each, and one of them go
+            if self._library is None:
+                reason = self.target.missing_on_host()
+                if reason:
+                    text = str(self.target)
+                    raise TilewrightError(f"cannot run code for target {text!r}: {reason}")
+                self._library = native.load_object(self.obj, self.symbols, self.names)
+            return self._library.address(name), self._library
 
 
 class Module:

@@ -1,13 +1,16 @@
 """Loading compiled objects into this process, through LLVM's JIT linker.
 
-The one module of `rt` that imports llvmlite. One LLJIT serves the process; each object becomes a
-library of its own in it, so that names need to be unique in an object only. Linking an object of
-a kernel takes about 0.2 ms.
+The one module of `rt` that imports llvmlite. Each object becomes a library of its own in an LLJIT,
+so that names need to be unique in an object only. Linking a kernel's object takes about 0.2 ms.
+
+An LLJIT keeps some 9 KB of every library that it had, dropped or not, until it goes itself; so a
+new one (0.8 ms) takes over after a number of libraries, and the old one goes with its last.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import itertools
 import struct
@@ -18,6 +21,8 @@ from typing import Any
 from ..base.errors import TilewrightError
 from . import cache, packed, pool, threads
 
+_LIBRARIES_OF_A_JIT = 32
+
 _numbers = itertools.count()
 _lock, _pool_lock = threading.Lock(), threading.Lock()
 _pool: dict[str, int] = {}
@@ -27,9 +32,10 @@ _jit: Any = None
 class NativeLibrary:
     """An object's code in this process; it stays there as long as this does."""
 
-    __slots__ = ("_addresses", "_name", "_trackers")
+    __slots__ = ("_addresses", "_jit", "_name", "_trackers")
 
-    def __init__(self, name: str, addresses: dict[str, int], tracker: Any) -> None:
+    def __init__(self, jit: Any, name: str, addresses: dict[str, int], tracker: Any) -> None:
+        self._jit = jit
         self._name = name
         self._addresses = addresses
         self._trackers = [tracker]
@@ -39,7 +45,7 @@ class NativeLibrary:
         found = self._addresses.get(name)
         if found is None:
             try:
-                tracker = _session()[1].lookup(self._name, name)
+                tracker = self._jit.lookup(self._name, name)
             except RuntimeError as error:
                 raise TilewrightError(f"the object has no symbol {name!r}: {error}") from None
             self._trackers.append(tracker)
@@ -71,7 +77,7 @@ def _pool_symbols() -> dict[str, int]:
 
 
 def _load_pool() -> dict[str, int]:
-    llvm, jit = _session()
+    llvm, jit = _binding(), _new_jit()
     text = pool.pool_ir()
     digest = hashlib.sha256(text.encode()).hexdigest()
     key = f"pool|{'.'.join(map(str, llvm.llvm_version_info))}|{digest}"
@@ -97,18 +103,29 @@ def pool_state() -> dict[str, float]:
     return dict(zip(pool.STATE, values))
 
 
-def _session() -> tuple[Any, Any]:
-    """llvmlite's binding and the LLJIT of the process."""
+def _session() -> tuple[Any, Any, str]:
+    """llvmlite's binding, the LLJIT for the next library, and a name for that."""
     global _jit
+    llvm = _binding()
+    with _lock:
+        number = next(_numbers)
+        if number % _LIBRARIES_OF_A_JIT == 0:
+            _jit = _new_jit()
+        return llvm, _jit, f"tilewright_{number}"
+
+
+def _new_jit() -> Any:
+    return _binding().create_lljit_compiler(use_jit_link=True, suppress_errors=True)
+
+
+@functools.cache
+def _binding() -> Any:
+    """llvmlite's binding, made ready for this machine."""
     import llvmlite.binding as llvm
 
-    if _jit is None:
-        with _lock:
-            if _jit is None:
-                llvm.initialize_native_target()
-                llvm.initialize_native_asmprinter()
-                _jit = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
-    return llvm, _jit
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
 
 
 def load_object(
@@ -120,8 +137,7 @@ def load_object(
     (`runtime_symbols`) and of every library in the process (libc, libm). `names`: what to look up
     at once; others resolve when asked for. TilewrightError names what stays open.
     """
-    llvm, jit = _session()
-    name = f"tilewright_{next(_numbers)}"
+    llvm, jit, name = _session()
     builder = llvm.JITLibraryBuilder().add_object_img(obj)
     # Into the object's own library: the JIT asks the process before any library that this one is
     # linked with, and another library may show such names to all in the process.
@@ -134,7 +150,7 @@ def load_object(
         tracker = builder.link(jit, name)
     except RuntimeError as error:
         raise TilewrightError(_explain(obj, symbols or {}, str(error))) from None
-    return NativeLibrary(name, {n: int(tracker[n]) for n in names}, tracker)
+    return NativeLibrary(jit, name, {n: int(tracker[n]) for n in names}, tracker)
 
 
 def _explain(obj: bytes, symbols: Mapping[str, int], error: str) -> str:
@@ -170,7 +186,7 @@ def undefined_symbols(obj: bytes) -> list[str]:
 
 def compile_ir(text: str, triple: str = "") -> bytes:
     """Object code, position independent, of LLVM IR text for the baseline CPU of a triple."""
-    llvm, _ = _session()
+    llvm = _binding()
     if triple:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()

@@ -10,34 +10,48 @@ an array of n + 1 values, each a struct {i64 code, i64 payload}:
     code 4  handle   payload: an address
     code -1 none
 
-The last value, args[n], is the result: the callee writes its code and payload there (int or bool:
-code 0, float: code 1, anything else but None is an error). An array handle is a struct {ptr data,
-i32 ndim, i32 code, i32 bits, i32 lanes, ptr shape, ptr strides} with DLPack's type codes, shape and
-strides (in elements; null: compact) int64; the callee sees it as an NDArray over that memory.
+The last value, args[n], is the result, with code -2 before: the callee writes its code and payload
+there (int or bool: code 0, float: code 1, anything else but None is an error). An array handle is
+a struct {ptr data, i32 ndim, i32 code, i32 bits, i32 lanes, ptr shape, ptr strides} with DLPack's
+type codes, shape and strides (in elements; null: compact) int64; the callee sees it as an NDArray
+over that memory, for the time of the call.
 
-It returns 0, or -1 when the function raised (or does not exist): compiled code then returns -1 from
-its entry at once, and the runtime raises the kept exception there.
+It returns 0, or a negative number when the function raised (or does not exist): the exception is
+kept under that number. Compiled code returns it from its entry at once, and the runtime raises
+there what is kept under it; so a call raises what its own callbacks raised, whatever threads they
+ran on. Of threads of one parallel loop that fail, the first gives the number. Below MEMORY_IS_KEPT
+the function has kept a view of an array that it was lent (see `lent`): then compiled code does not
+free its memory either. Where the result still has code -2, a signal's handler raised before the
+function could begin, and Python told nobody but stderr: compiled code returns -2.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
-from .array import NDArray, view_address
+from .array import NDArray
 from .blas import FUNCTIONS
 from .dlpack import dtype_text
+from .lent import Loan
 
 INT, FLOAT, ARRAY, STRING, HANDLE, NONE = 0, 1, 2, 3, 4, -1
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS)
-_pending: dict[int, BaseException] = {}
+MEMORY_IS_KEPT = -(1 << 30)
+_INTERRUPTED = -2
+
+_numbers = itertools.count()
+_pending: dict[int, tuple[int, BaseException]] = {}  # by number: the thread, what it raised
+_last: dict[int, int] = {}  # of each thread that raised: the number
 _double = struct.Struct("d")
 _long = struct.Struct("q")
 
@@ -102,29 +116,43 @@ def list_global_func_names() -> list[str]:
     return sorted(_functions)
 
 
-def take_pending() -> BaseException:
-    """The exception that made compiled code return a negative number on this thread.
+def _keep(error: BaseException, memory_is_kept: bool) -> int:
+    """Keep an exception; returns its number.
 
-    A parallel loop may have called from a thread of its own: then it is the oldest one kept.
+    What the thread has raised before and nobody took is dropped: another thread of the same loop
+    came first. So at most one a thread is kept.
     """
-    own = _pending.pop(threading.get_ident(), None)
-    if own is not None:
-        return own
-    for thread in list(_pending):
-        found = _pending.pop(thread, None)
-        if found is not None:
-            return found
-    return InternalError("compiled code reports an exception that nobody kept")
+    thread = threading.get_ident()
+    number = -3 - next(_numbers) % (1 << 29)  # code of older exported modules always gives -1
+    if memory_is_kept:
+        number += MEMORY_IS_KEPT
+    _pending.pop(_last.get(thread, 0), None)
+    _pending[number] = thread, error
+    _last[thread] = number
+    return number
 
 
-def _read(value: _Value) -> Any:
+def take_pending(number: int) -> BaseException:
+    """The exception that made compiled code return this negative number."""
+    thread, error = _pending.pop(number, (0, None))
+    if error is None and number == -1:  # code of an older exported module
+        number = _last.get(threading.get_ident(), 0)
+        thread, error = _pending.pop(number, (0, None))
+    if _last.get(thread) == number:
+        del _last[thread]
+    if error is None and number == _INTERRUPTED:
+        return KeyboardInterrupt("as compiled code called a Python function")
+    return error or InternalError("compiled code reports an exception that nobody kept")
+
+
+def _read(value: _Value, loan: Loan) -> Any:
     code, payload = value.code, value.payload
     if code in (INT, HANDLE):
         return payload
     if code == FLOAT:
         return _double.unpack(_long.pack(payload))[0]
     if code == ARRAY:
-        return _read_array(_Handle.from_address(payload))
+        return _read_array(_Handle.from_address(payload), loan)
     if code == STRING:
         return ctypes.string_at(payload).decode()
     if code == NONE:
@@ -132,12 +160,12 @@ def _read(value: _Value) -> Any:
     raise InternalError(f"a packed argument has unknown type code {code}")
 
 
-def _read_array(handle: _Handle) -> NDArray:
+def _read_array(handle: _Handle, loan: Loan) -> NDArray:
     ndim = handle.ndim
     shape = handle.shape[:ndim]
     strides = handle.strides[:ndim] if handle.strides else None
     dtype = dtype_text(handle.code, handle.bits, handle.lanes)
-    return NDArray(view_address(handle.data or 0, shape, strides, dtype, None))
+    return loan.array(handle.data or 0, shape, strides, dtype)
 
 
 def _write(value: _Value, result: Any) -> None:
@@ -154,19 +182,47 @@ def _write(value: _Value, result: Any) -> None:
 
 
 def _call_packed(name: bytes, args: int, count: int) -> int:
-    text = name.decode()
     try:
-        function = get_global_func(text)
-        values = (_Value * (count + 1)).from_address(args)
-        result = function(*[_read(values[i]) for i in range(count)])
+        loan = Loan()
         try:
-            _write(values[count], result)
-        except TilewrightError as error:
-            raise TilewrightError(f"function {text!r}: {error}") from None
-    except BaseException as error:  # even KeyboardInterrupt has to cross the native frames
-        _pending[threading.get_ident()] = error
-        return -1
+            _call(name.decode(), args, count, loan)
+        except BaseException as error:  # even KeyboardInterrupt has to cross the native frames
+            kept = loan.end()
+            if kept:  # by the frames of the function, most likely
+                _clear_frames(error)
+                kept = loan.is_held()
+            return _keep(error, kept)
+        if loan.end() and loan.is_held():
+            return _keep(_kept_view(name.decode()), True)
+    except BaseException as error:
+        return _keep(error, False)
     return 0
+
+
+def _call(name: str, args: int, count: int, loan: Loan) -> None:
+    function = get_global_func(name)
+    values = (_Value * (count + 1)).from_address(args)
+    result = function(*[_read(values[i], loan) for i in range(count)])
+    try:
+        _write(values[count], result)
+    except TilewrightError as error:
+        raise TilewrightError(f"function {name!r}: {error}") from None
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Drop the local variables of the frames that an exception, and what it came from, hold."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _kept_view(name: str) -> TilewrightError:
+    return TilewrightError(
+        f"function {name!r} keeps a view of an array that it was lent for the time of the call; "
+        "keep a copy instead: a.numpy()"
+    )
 
 
 _entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32)(

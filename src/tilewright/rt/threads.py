@@ -17,14 +17,14 @@ from ..base import config
 from ..base.errors import TilewrightError
 
 _count = ctypes.c_int32(0)
-_followers: list[ctypes.c_int32] = []
+_followers: dict[int, ctypes.c_int32] = {}  # by address
 _resets: list[Callable[[], None]] = []
 
 
 def num_threads() -> int:
     """Threads that a parallel loop uses."""
     if _count.value == 0:
-        _set(int(config.get("num_threads")) or cores())
+        _set(_default())
     return _count.value
 
 
@@ -35,13 +35,16 @@ def set_num_threads(count: int) -> None:
             f"the number of threads cannot be {count!r}: it is an integer up to "
             f"{config.MAX_THREADS}, or 0 for the default"
         )
-    _set(count)
-    num_threads()
+    _set(count or _default())  # at once: calls that start meanwhile read it
+
+
+def _default() -> int:
+    return int(config.get("num_threads")) or cores()
 
 
 def _set(count: int) -> None:
     _count.value = count
-    for follower in _followers:
+    for follower in list(_followers.values()):
         follower.value = count
 
 
@@ -49,7 +52,7 @@ def follow(address: int) -> None:
     """Keep the int32 at `address`, which has to stay, equal to the number of threads."""
     follower = ctypes.c_int32.from_address(address)
     follower.value = num_threads()
-    _followers.append(follower)
+    _followers[address] = follower
 
 
 def num_threads_address() -> int:

@@ -125,7 +125,7 @@ def stopwatch(function: Function, args: Sequence[Any], flush_bytes: int) -> Iter
     seconds of all of them, each time after writing a memory of `flush_bytes`. See `evaluate`."""
     if not function.info.device:
         function.prepare(*args)()
-        yield _host_clock(function.prepare_raw(*args), flush_bytes)
+        yield _host_clock(function, args, flush_bytes)
         return
     found = next((a for a in args if isinstance(a, DeviceArray)), None)
     runtime = (device_of(function.info, tuple(args)) if found is None else found.device).runtime
@@ -139,7 +139,8 @@ def stopwatch(function: Function, args: Sequence[Any], flush_bytes: int) -> Iter
         runtime.set_stream(before)
 
 
-def _host_clock(raw: Callable[[], int], flush_bytes: int) -> _Clock:
+def _host_clock(function: Function, args: Sequence[Any], flush_bytes: int) -> _Clock:
+    raw = function.prepare_raw(*args)
     flush = empty((flush_bytes,), "uint8") if flush_bytes > 0 else None
 
     def seconds(number: int) -> float:
@@ -147,7 +148,8 @@ def _host_clock(raw: Callable[[], int], flush_bytes: int) -> _Clock:
             flush._array.fill(1)
         start = time.perf_counter()
         for _ in times(None, number):
-            raw()
+            if status := raw():
+                raise function.failure(status)
         return time.perf_counter() - start
 
     return seconds

@@ -6,7 +6,8 @@ Loops are vectorised in the loop IR, so LLVM's loop and SLP vectorisers stay off
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -57,10 +58,11 @@ def optimize(
 
     with _lock:
         machine = _machine(target.triple, target.cpu, target.features, target.abi, opt_level)
+        context = llvm.create_context()  # of its own: LLVM's global one keeps every constant
         try:
-            module = llvm.parse_assembly(text)
+            module = llvm.parse_assembly(text, context)
             module.data_layout = str(machine.target_data)
-            for extra in _imported(llvm, module, imports):
+            for extra in _imported(llvm, module, context, imports):
                 module.link_in(extra)
             module.verify()
         except RuntimeError as error:
@@ -71,14 +73,14 @@ def optimize(
     return module, machine
 
 
-def _imported(llvm: Any, module: Any, imports: Sequence[str]) -> list[Any]:
+def _imported(llvm: Any, module: Any, context: Any, imports: Sequence[str]) -> list[Any]:
     """The modules to link into ours. What several of them define is taken from the last; what ours
     defines is a CompileError."""
     taken = {own.name for own in _definitions(module)}
     later: set[str] = set()
     found: list[Any] = []
     for text in reversed(imports):
-        extra = llvm.parse_assembly(text)
+        extra = llvm.parse_assembly(text, context)
         extra.triple, extra.data_layout = module.triple, module.data_layout
         for one in _definitions(extra):
             if one.name in taken:
@@ -108,18 +110,33 @@ def _run_passes(llvm: Any, module: Any, machine: Any, opt_level: int, vectorize:
     options.loop_interleaving = vectorize
     builder = llvm.create_pass_builder(machine, options)
     if vectorize or opt_level >= 3:
-        builder.getModulePassManager().run(module, builder)
+        with _closing(builder.getModulePassManager()) as whole:
+            whole.run(module, builder)
     else:
-        first = llvm.create_new_module_pass_manager()
-        first.add_always_inliner_pass()
-        first.add_global_dead_code_eliminate_pass()
-        first.run(module, builder)
+        with _closing(llvm.create_new_module_pass_manager()) as first:
+            first.add_always_inliner_pass()
+            first.add_global_dead_code_eliminate_pass()
+            first.run(module, builder)
         if opt_level > 0:
-            simplify = builder.getFunctionPassManager()
-            for function in module.functions:
-                if not function.is_declaration:
-                    simplify.run(function, builder)
+            with _closing(builder.getFunctionPassManager()) as simplify:
+                for function in module.functions:
+                    if not function.is_declaration:
+                        simplify.run(function, builder)
     builder.close()
+
+
+@contextmanager
+def _closing(manager: Any) -> Iterator[Any]:
+    """Free a pass manager at the end. llvmlite 0.50 does not: it inherits a method that frees
+    nothing before the one that would, and every build would leave 45 KB."""
+    import llvmlite.binding as llvm
+
+    try:
+        yield manager
+    finally:
+        if type(manager)._dispose is llvm.ffi.ObjectRef._dispose:
+            llvm.newpassmanagers.NewPassManager._dispose(manager)
+        manager.close()
 
 
 @lru_cache(maxsize=32)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from .module import ModuleBuilder
 
+CALL_PACKED = "declare i32 @tw_call_packed(ptr, ptr, i32)"
+MEMORY_IS_KEPT = -(1 << 30)
+"""Codes below come from a Python function that keeps a view of its memory, see rt/packed.py."""
+
 
 class Emitter:
     """The body of one function while it is being written.
@@ -185,9 +189,17 @@ class Emitter:
     def leave(self, code: str) -> None:
         """Return from the function with a code; what follows needs a block of its own."""
         for block in reversed(self.live_heap):
-            self.line(f"call void @free(ptr {block})")
+            self.free(block, code)
         self.line(f"ret i32 {code}")
         self.can_fail = True
+
+    def free(self, block: str, code: str = "0") -> None:
+        """Free a block; not where the code to return says that a Python function keeps a view."""
+        if code[0] == "%" and CALL_PACKED in self.module.declarations:
+            kept = self.op(f"icmp slt i32 {code}, {MEMORY_IS_KEPT}")
+            block = self.op(f"select i1 {kept}, ptr null, ptr {block}")
+        self.module.declare("declare void @free(ptr)")
+        self.line(f"call void @free(ptr {block})")
 
     # -- expressions
 

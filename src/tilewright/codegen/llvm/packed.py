@@ -10,17 +10,18 @@ from ...base.dtype import DType, parse
 from ...base.errors import CompileError
 from ...loopir import expr as E
 from . import convert
-from .emitter import Emitter
+from .emitter import CALL_PACKED, Emitter
 from .index import index
 from .memory import element_pointer
 
 _INT, _FLOAT, _ARRAY, _STRING, _HANDLE = range(5)
+_UNWRITTEN = _INTERRUPTED = -2
 _DLPACK = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 _HANDLE_TYPE = "{ ptr, i32, i32, i32, i32, ptr, ptr }"
 
 
 def call_packed(f: Emitter, e: E.Call) -> str:
-    """A call by name; where it fails the function returns -1 at once."""
+    """A call by name; where it fails the function returns its status at once."""
     name = e.args[0]
     if not isinstance(name, E.StringImm):
         raise CompileError("call_packed needs the name of the function as its first argument")
@@ -32,16 +33,21 @@ def call_packed(f: Emitter, e: E.Call) -> str:
         code, payload = _payload(f, arg)
         _put(f, values, 2 * i, str(code))
         _put(f, values, 2 * i + 1, payload)
-    _put(f, values, 2 * count, "-1")
+    _put(f, values, 2 * count, str(_UNWRITTEN))
     _put(f, values, 2 * count + 1, "0")
-    f.module.declare("declare i32 @tw_call_packed(ptr, ptr, i32)")
+    f.module.declare(CALL_PACKED)
     text = f"call i32 @tw_call_packed(ptr {f.module.string(name.value)}, ptr {values}, i32 {count})"
     status = f.effect(text)
     f.clobber()
+    result = f.op(f"getelementptr inbounds i64, ptr {values}, i64 {2 * count}")
+    written = f.effect(f"load i64, ptr {result}, align 8")
+    unwritten = f.op(f"icmp eq i64 {written}, {_UNWRITTEN}")
+    lost = f.op(f"and i1 {unwritten}, {f.op(f'icmp eq i32 {status}, 0')}")
+    status = f.op(f"select i1 {lost}, i32 {_INTERRUPTED}, i32 {status}")
     failed, fine = f.label("raised"), f.label("called")
     f.branch_if(f.op(f"icmp ne i32 {status}, 0"), failed, fine)
     f.block(failed)
-    f.leave("-1")
+    f.leave(status)
     f.block(fine)
     return _result(f, values, 2 * count + 1, parse(e.dtype))
 

@@ -177,7 +177,7 @@ def _allocate(f: Emitter, s: S.Allocate) -> None:
         f.env[data] = block
         f.stmt(s.body)
     f.live_heap.pop()
-    workspace.give_back(f, block)
+    f.free(block)
     del f.env[data]
 
 

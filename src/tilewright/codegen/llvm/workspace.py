@@ -154,12 +154,6 @@ def take(f: Emitter, size: str) -> str:
     return block
 
 
-def give_back(f: Emitter, block: str) -> None:
-    """Free a block."""
-    f.module.declare("declare void @free(ptr)")
-    f.line(f"call void @free(ptr {block})")
-
-
 def slot_pointers(f: Emitter, plan: Plan, region: int, thread: str) -> list[tuple[E.Var, str]]:
     """Pointers of a parallel loop's allocations in the slice of a thread (an i64 operand)."""
     slots = plan.regions.get(region)
