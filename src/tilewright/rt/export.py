@@ -20,12 +20,13 @@ import struct
 import subprocess
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import TilewrightError
-from . import native, pool, threads
+from . import native, pool, seal, threads
 from .files import replacing, write_atomically
 
 FORMAT = "tilewright-module"
@@ -34,6 +35,13 @@ VERSION = 2
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 _TABLE = ("tw_parallel", "tw_call_packed")
+SEALED = b'"sealed": true'
+"""Stands in the metadata of a shared library that ends in a checksum; one that a user's own linker
+made does not."""
+BROKEN_ZIP = (
+    zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, struct.error, RuntimeError,
+    NotImplementedError, OverflowError, MemoryError,
+)  # fmt: skip
 _LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
 
 _RUNTIME_IR = """
@@ -67,18 +75,24 @@ def write_archive(path: str | os.PathLike[str], members: Mapping[str, bytes]) ->
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(name, _DATE), data, zipfile.ZIP_DEFLATED)
-    write_atomically(path, buffer.getvalue())
+        archive.comment = seal.BLANK
+    write_atomically(path, seal.seal(buffer.getvalue()))
 
 
 def read_archive(path: Path) -> dict[str, bytes]:
-    """The members of an archive, each with its checksum checked."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {name: archive.read(name) for name in archive.namelist()}
-    except (zipfile.BadZipFile, EOFError, ValueError, OSError, struct.error) as error:
-        raise TilewrightError(
-            f"{path} is not a module of tilewright, or was cut short or damaged: {error}"
-        ) from None
+    """The members of an archive that is as it was written."""
+    data = path.read_bytes()
+    why = "it does not end in its checksum" if seal.is_sealed(data) else "it has no checksum"
+    if seal.is_whole(data):
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                return {name: archive.read(name) for name in archive.namelist()}
+        except BROKEN_ZIP as error:
+            why = str(error)
+    raise TilewrightError(
+        f"{path} is not a module of tilewright, or older than checksums (then export it again), "
+        f"or was cut short or damaged: {why}"
+    )
 
 
 def read_metadata(path: Path, data: bytes) -> dict[str, Any]:
@@ -86,7 +100,7 @@ def read_metadata(path: Path, data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
         name, version = found["format"], found["version"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         name, version = "", 0
     if name != FORMAT:
         raise TilewrightError(f"{path} holds no metadata of tilewright")
@@ -121,6 +135,7 @@ def link_shared(
             raise TilewrightError(f"cannot run the linker {linker}: {error.strerror}") from None
         if done.returncode != 0:
             raise TilewrightError(f"linking {os.fspath(path)} failed:\n{done.stderr.strip()}")
+        output.write_bytes(seal.seal(output.read_bytes() + seal.BLANK))  # loaders look no further
 
 
 def runtime_object(metadata: bytes, triple: str) -> bytes:
@@ -192,5 +207,7 @@ def _require_whole(path: Path) -> None:
     if whole:
         offset, entry, count = struct.unpack_from("<40xQ10xHH", head)
         whole = offset + entry * count <= size
+        data = path.read_bytes()
+        whole = whole and (seal.is_whole(data) or SEALED not in data)
     if not whole:
-        raise TilewrightError(f"{path} is not a shared library, or was cut short")
+        raise TilewrightError(f"{path} is not a shared library, or was cut short or damaged")

@@ -317,7 +317,7 @@ class Module:
                     "several modules cannot become a shared library; export to a path that ends "
                     "in .two"
                 )
-            metadata = json.dumps(self._metadata()).encode()
+            metadata = json.dumps({**self._metadata(), "sealed": True}).encode()
             export.link_shared(path, self._object(), metadata, self.target.triple, cc)
         else:
             export.write_archive(path, self._members(""))

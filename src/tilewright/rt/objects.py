@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import TilewrightError
-from . import export
+from . import export, seal
 from .files import write_atomically
 
 _METADATA = "metadata.json"
@@ -27,8 +27,8 @@ def write_object(path: str | os.PathLike[str], obj: bytes, metadata: dict[str, A
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as out:
         out.writestr(zipfile.ZipInfo(_METADATA, (1980, 1, 1, 0, 0, 0)), json.dumps(metadata))
-        out.comment = str(len(obj)).encode()
-    write_atomically(path, obj + archive.getvalue())
+        out.comment = f"{len(obj)} ".encode() + seal.BLANK
+    write_atomically(path, seal.seal(obj + archive.getvalue()))
 
 
 def is_relocatable(path: Path) -> bool:
@@ -40,21 +40,31 @@ def is_relocatable(path: Path) -> bool:
 
 def read_object(path: Path) -> dict[str, bytes] | None:
     """Members of a module's archive (code.o, metadata.json); None for object code of others."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size, metadata = int(archive.comment), archive.read(_METADATA)
-    except (zipfile.BadZipFile, ValueError, KeyError):
+    return _members(path.read_bytes())
+
+
+def _members(data: bytes) -> dict[str, bytes] | None:
+    if not seal.is_whole(data):
         return None
-    return {_METADATA: metadata, "code.o": path.read_bytes()[:size]}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size, metadata = int(archive.comment.split()[0]), archive.read(_METADATA)
+    except (*export.BROKEN_ZIP, KeyError, IndexError):
+        return None
+    return {_METADATA: metadata, "code.o": data[:size]}
 
 
 def require_object(path: Path) -> dict[str, bytes]:
     """As `read_object`; TilewrightError for object code of others."""
-    found = read_object(path)
+    return _require(path, path.read_bytes())
+
+
+def _require(path: Path, data: bytes) -> dict[str, bytes]:
+    found = _members(data)
     if found is None:
         raise TilewrightError(
-            f"{path} is not a module of tilewright: link it with what calls it, or build and save "
-            "the module again"
+            f"{path} is not a module of tilewright, or was cut short or damaged: link it with what "
+            "calls it, or build and save the module again"
         )
     return found
 
@@ -85,13 +95,16 @@ def compile_with(
 
 def read_tar(path: Path) -> dict[str, bytes] | None:
     """Members of the first module's object in a tar file; None for files that are no tar."""
-    if not tarfile.is_tarfile(path):
+    opened = False
+    try:
+        with tarfile.open(path, "r:") as archive:
+            opened = True
+            for member in archive:
+                data = archive.extractfile(member) if member.name.endswith(".o") else None
+                if data is not None:
+                    return _require(path, data.read())
+    except (tarfile.TarError, OSError, ValueError, KeyError, RecursionError) as error:
+        if opened:
+            raise TilewrightError(f"{path} was cut short or damaged: {error}") from None
         return None
-    with tarfile.open(path) as archive, tempfile.TemporaryDirectory() as folder:
-        for member in archive:
-            data = archive.extractfile(member) if member.name.endswith(".o") else None
-            if data is not None:
-                part = Path(folder) / "part.o"
-                part.write_bytes(data.read())
-                return require_object(part)
     raise TilewrightError(f"{path} holds no object file")
