@@ -238,7 +238,7 @@ def test_other_files_are_refused(tmp_path):
     path = tmp_path / "m.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a", "b")
-    with pytest.raises(TilewrightError, match="not a module of tilewright.*has no checksum"):
+    with pytest.raises(TilewrightError, match=r"not a module of tilewright.*has no checksum"):
         load_module(path)
 
 
