@@ -19,10 +19,11 @@ over that memory, for the time of the call.
 It returns 0, or a negative number when the function raised (or does not exist): the exception is
 kept under that number. Compiled code returns it from its entry at once, and the runtime raises
 there what is kept under it; so a call raises what its own callbacks raised, whatever threads they
-ran on. Of threads of one parallel loop that fail, the first gives the number. Below MEMORY_IS_KEPT
-the function has kept a view of an array that it was lent (see `lent`): then compiled code does not
-free its memory either. Where the result still has code -2, a signal's handler raised before the
-function could begin, and Python told nobody but stderr: compiled code returns -2.
+ran on. Of threads of one parallel loop that fail, the first gives the number; for each other one
+compiled code calls with no name and its number as n, and that exception is dropped. Below
+MEMORY_IS_KEPT the function has kept a view of an array that it was lent (see `lent`): then compiled
+code does not free its memory either. Where the result still has code -2, a signal's handler raised
+before the function could begin, and Python told nobody but stderr: compiled code returns -2.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
@@ -50,8 +50,8 @@ MEMORY_IS_KEPT = -(1 << 30)
 _INTERRUPTED = -2
 
 _numbers = itertools.count()
-_pending: dict[int, tuple[int, BaseException]] = {}  # by number: the thread, what it raised
-_last: dict[int, int] = {}  # of each thread that raised: the number
+_pending: dict[int, BaseException] = {}
+_MOST_PENDING = 4096
 _double = struct.Struct("d")
 _long = struct.Struct("q")
 
@@ -117,29 +117,19 @@ def list_global_func_names() -> list[str]:
 
 
 def _keep(error: BaseException, memory_is_kept: bool) -> int:
-    """Keep an exception; returns its number.
-
-    What the thread has raised before and nobody took is dropped: another thread of the same loop
-    came first. So at most one a thread is kept.
-    """
-    thread = threading.get_ident()
-    number = -3 - next(_numbers) % (1 << 29)  # code of older exported modules always gives -1
+    """Keep an exception until compiled code has returned; returns its number."""
+    number = -3 - next(_numbers) % (1 << 29)
     if memory_is_kept:
         number += MEMORY_IS_KEPT
-    _pending.pop(_last.get(thread, 0), None)
-    _pending[number] = thread, error
-    _last[thread] = number
+    _pending[number] = error
+    while len(_pending) > _MOST_PENDING:  # who calls compiled code by its address takes none
+        _pending.pop(next(iter(_pending)), None)
     return number
 
 
 def take_pending(number: int) -> BaseException:
     """The exception that made compiled code return this negative number."""
-    thread, error = _pending.pop(number, (0, None))
-    if error is None and number == -1:  # code of an older exported module
-        number = _last.get(threading.get_ident(), 0)
-        thread, error = _pending.pop(number, (0, None))
-    if _last.get(thread) == number:
-        del _last[thread]
+    error = _pending.pop(number, None)
     if error is None and number == _INTERRUPTED:
         return KeyboardInterrupt("as compiled code called a Python function")
     return error or InternalError("compiled code reports an exception that nobody kept")
@@ -181,8 +171,11 @@ def _write(value: _Value, result: Any) -> None:
         raise TilewrightError(f"it returned {type(result).__name__}, not a number or None")
 
 
-def _call_packed(name: bytes, args: int, count: int) -> int:
+def _call_packed(name: bytes | None, args: int, count: int) -> int:
     try:
+        if name is None:
+            _pending.pop(count, None)
+            return 0
         loan = Loan()
         try:
             _call(name.decode(), args, count, loan)

@@ -228,7 +228,7 @@ def test_damaged_files_are_refused_before_they_are_run(tmp_path, suffix):
         changed = bytearray(data)
         changed[k] ^= 1 << k % 8
         path.write_bytes(changed)
-        with pytest.raises(TilewrightError, match="damaged|is for|has no"):
+        with pytest.raises(TilewrightError, match=r"damaged|is for|has no"):
             load_module(path)
 
 

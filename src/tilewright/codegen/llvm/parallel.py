@@ -14,7 +14,7 @@ from typing import Any
 from ...loopir import expr as E
 from ...loopir import stmt as S
 from ...loopir.visit import walk
-from .emitter import Emitter
+from .emitter import CALL_PACKED, Emitter
 from .index import add64, index
 from .workspace import THREADS, slot_pointers, slot_variables
 
@@ -99,9 +99,10 @@ def _call_pool(
     """Store what the threads need, run the loop, and return the error code that it leaves."""
     needed = list(dict.fromkeys([*variables, *slot_variables(f.workspace, id(s))]))
     values = [variable_value(f, v) for v in needed]
-    record = "{ " + ", ".join(["i64", *(k for k, _, _ in values)]) + " }"
+    fields = [("i64", low), *((k, v) for k, v, _ in values), ("i32", "0")]
+    record = "{ " + ", ".join(k for k, _ in fields) + " }"
     context = f.alloca(f"{record}, align 64")
-    for i, (kind, value) in enumerate([("i64", low), *((k, v) for k, v, _ in values)]):
+    for i, (kind, value) in enumerate(fields):
         f.line(f"store {kind} {value}, ptr {_field(f, record, context, i)}")
     task = _task(f, s, name, record, variables, needed)
     site = f"@{name}.time"
@@ -114,6 +115,26 @@ def _call_pool(
 
 def _field(f: Emitter, record: str, context: str, number: int) -> str:
     return f.op(f"getelementptr inbounds {record}, ptr {context}, i32 0, i32 {number}")
+
+
+def _first(t: Emitter, code: str, kept: str) -> str:
+    """The code of the step that fails first of all threads' (`kept`, 0 before), where this one has
+    failed. What a Python function raised that comes later is dropped."""
+    failed, late, out = t.label("failed"), t.label("late"), t.label("out")
+    before = t.label("before")
+    t.branch(before)
+    t.block(before)
+    t.branch_if(t.op(f"icmp ne i32 {code}, 0"), failed, out)
+    t.block(failed)
+    swap = t.effect(f"cmpxchg ptr {kept}, i32 0, i32 {code} monotonic monotonic")
+    old = t.op(f"extractvalue {{ i32, i1 }} {swap}, 0")
+    t.branch_if(t.op(f"icmp ne i32 {old}, 0"), late, out)
+    t.block(late)
+    t.line(f"call i32 @tw_call_packed(ptr null, ptr null, i32 {code})")
+    t.branch(out)
+    t.block(out)
+    ways = f"[ {code}, %{before} ], [ {code}, %{failed} ], [ {old}, %{late} ]"
+    return t.effect(f"phi i32 {ways}")
 
 
 def _task(
@@ -133,6 +154,8 @@ def _task(
     args += [f"ptr {p}" for _, p in slot_pointers(t, f.workspace, id(s), thread)]
     args += [f"i64 {add64(t, low, x)}" for x in ("%begin", "%end")]
     code = t.effect(f"call i32 @{name}({', '.join(args)})")
+    if CALL_PACKED in module.declarations:
+        code = _first(t, code, _field(t, record, "%context", len(needed) + 1))
     t.line(f"ret i32 {code}")
     params = "ptr %context, i64 %begin, i64 %end, i32 %thread"
     module.add(t.text(f"internal i32 @{t.name}({params})", "#0"))
