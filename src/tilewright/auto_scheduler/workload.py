@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..base.errors import TilewrightError
 from ..loopir.expr import FloatImm, IntImm, StringImm, const_int
@@ -21,6 +21,7 @@ from ..tensor.compute import placeholder
 from ..tensor.tensor import Tensor
 
 Workload = Callable[..., Any]
+F = TypeVar("F", bound=Workload)
 
 _TENSOR = "TENSOR"
 _functions: dict[str, Workload] = {}
@@ -28,9 +29,21 @@ _tensors: dict[str, list[Tensor]] = {}
 _lock = threading.Lock()
 
 
+@overload
+def register_workload(func_name: F, f: None = None, override: bool = False) -> F: ...
+
+
+@overload
 def register_workload(
-    func_name: str | Workload, f: Workload | None = None, override: bool = False
-) -> Any:
+    func_name: str, f: None = None, override: bool = False
+) -> Callable[[F], F]: ...
+
+
+@overload
+def register_workload(func_name: str, f: F, override: bool = False) -> F: ...
+
+
+def register_workload(func_name: Any, f: Any = None, override: bool = False) -> Any:
     """Make a function known as a workload: a decorator, bare or with a name.
 
     The function takes numbers, texts and tuples of them, and returns the list of tensors, inputs

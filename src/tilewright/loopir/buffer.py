@@ -50,7 +50,7 @@ class Buffer(Node):
         self.name = name
         self.data = data if data is not None else Var(name, "handle")
         self.shape = tuple(convert(d) for d in shape)
-        self.strides = tuple(convert(d) for d in strides) if strides else ()
+        self.strides: tuple[PrimExpr, ...] = tuple(convert(d) for d in strides or ())
         self.elem_offset = convert(elem_offset) if elem_offset is not None else const(0)
         self.scope_name = scope or "global"
         self.data_alignment = data_alignment if data_alignment > 0 else 64

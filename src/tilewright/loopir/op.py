@@ -130,14 +130,12 @@ def likely(cond: Any, span: object = None) -> PrimExpr:
 
 def min(a: Any, b: Any, span: object = None) -> PrimExpr:
     """The smaller of two values; NaN if either is NaN. (`te.min` is also the reduction.)"""
-    result: PrimExpr = binary(Min, a, b)
-    return result
+    return binary(Min, a, b)
 
 
 def max(a: Any, b: Any, span: object = None) -> PrimExpr:
     """The larger of two values; NaN if either is NaN. (`te.max` is also the reduction.)"""
-    result: PrimExpr = binary(Max, a, b)
-    return result
+    return binary(Max, a, b)
 
 
 min_op, max_op = min, max
@@ -176,8 +174,7 @@ def reinterpret(dtype: Any, value: Any, span: object = None) -> PrimExpr:
 
 def div(a: Any, b: Any, span: object = None) -> PrimExpr:
     """Quotient as in C: rounded towards zero for integers, exact for floats."""
-    result: PrimExpr = binary(Div, a, b)
-    return result
+    return binary(Div, a, b)
 
 
 def _int_division(name: str, cls: Any) -> Binary:
@@ -185,8 +182,7 @@ def _int_division(name: str, cls: Any) -> Binary:
         x, y = match_types(a, b)
         if parse(x.dtype).is_float:
             raise TilewrightError(f"{name} takes integers, got {x.dtype}; use / or fmod")
-        result: PrimExpr = binary(cls, x, y)
-        return result
+        return binary(cls, x, y)
 
     build.__name__ = build.__qualname__ = name
     return build
@@ -208,8 +204,7 @@ def ceildiv(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
 
 def _bits(name: str, doc: str) -> Binary:
     def build(x: Any, y: Any) -> PrimExpr:
-        result: PrimExpr = bitwise(f"tir.{name}", x, y)
-        return result
+        return bitwise(f"tir.{name}", x, y)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = doc
@@ -225,8 +220,7 @@ bitwise_xor = _bits("bitwise_xor", "The bits set in one of the two.")
 
 def bitwise_not(x: Any) -> PrimExpr:
     """All bits turned over."""
-    result: PrimExpr = ~convert(x)
-    return result
+    return ~convert(x)
 
 
 def all(*args: Any, span: object = None) -> PrimExpr:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from . import expr
@@ -22,43 +24,43 @@ class ExprOps:
     def asexpr(self) -> expr.PrimExpr:
         raise NotImplementedError
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.Add, self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.Add, other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.Sub, self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.Sub, other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.Mul, self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.Mul, other, self)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: ExprLike) -> expr.PrimExpr:
         return divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: ExprLike) -> expr.PrimExpr:
         return divide(other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.FloorDiv, self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.FloorDiv, other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.FloorMod, self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: ExprLike) -> expr.PrimExpr:
         return binary(expr.FloorMod, other, self)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> expr.PrimExpr:
         value = expr.convert(self)
         if isinstance(value, expr.FloatImm):
             return expr.FloatImm(value.dtype, -value.value)
@@ -66,16 +68,16 @@ class ExprOps:
             return binary(expr.Mul, value, expr.FloatImm(parse(value.dtype).element, -1.0))
         return binary(expr.Sub, expr.const(0, value.dtype), value)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: ExprLike) -> expr.PrimExpr:
         return compare(expr.LT, self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: ExprLike) -> expr.PrimExpr:
         return compare(expr.LE, self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: ExprLike) -> expr.PrimExpr:
         return compare(expr.GT, self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: ExprLike) -> expr.PrimExpr:
         return compare(expr.GE, self, other)
 
     def __eq__(self, other: Any) -> Any:
@@ -92,40 +94,39 @@ class ExprOps:
 
     def equal(self, other: Any) -> expr.PrimExpr:
         """`self == other` as an expression."""
-        result: expr.PrimExpr = compare(expr.EQ, self, other)
-        return result
+        return compare(expr.EQ, self, other)
 
     def __hash__(self) -> int:
         return id(self) >> 4
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.shift_left", self, other)
 
-    def __rlshift__(self, other: Any) -> Any:
+    def __rlshift__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.shift_left", other, self)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.shift_right", self, other)
 
-    def __rrshift__(self, other: Any) -> Any:
+    def __rrshift__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.shift_right", other, self)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.bitwise_and", self, other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.bitwise_or", self, other)
 
     __ror__ = __or__
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.bitwise_xor", self, other)
 
     __rxor__ = __xor__
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> expr.PrimExpr:
         value = expr.convert(self)
         if parse(value.dtype).is_float:
             raise TilewrightError(f"~ needs an integer, got {value.dtype}")
@@ -144,10 +145,10 @@ class ExprOps:
         return expr.cast(dtype, self)
 
 
-ExprLike = ExprOps | float  # what `convert` takes where a number is wanted
+ExprLike = ExprOps | float | np.generic  # what `convert` takes where a number is wanted
 
 
-def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> Any:
+def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> expr.PrimExpr:
     """An arithmetic node with its operands brought to one type, or what it folds to."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented
@@ -181,7 +182,7 @@ def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> Any:
     return cls(a, b)
 
 
-def divide(a: Any, b: Any) -> Any:
+def divide(a: Any, b: Any) -> expr.PrimExpr:
     """Python's `/`: for floats only, since integers have four divisions of their own."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented
@@ -204,7 +205,7 @@ _COMPARE = {
 }
 
 
-def compare(cls: type[expr.CmpOp], a: Any, b: Any) -> Any:
+def compare(cls: type[expr.CmpOp], a: Any, b: Any) -> expr.PrimExpr:
     """A comparison node, or the constant it folds to."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented
@@ -244,11 +245,10 @@ def as_bool(a: Any) -> expr.PrimExpr:
     e = expr.convert(a)
     if parse(e.dtype).is_bool:
         return e
-    result: expr.PrimExpr = compare(expr.NE, e, expr.const(0, parse(e.dtype).element))
-    return result
+    return compare(expr.NE, e, expr.const(0, parse(e.dtype).element))
 
 
-def bitwise(name: str, a: Any, b: Any) -> Any:
+def bitwise(name: str, a: Any, b: Any) -> expr.PrimExpr:
     """A bit operation on integers (on bools: the logical one)."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented

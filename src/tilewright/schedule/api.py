@@ -6,7 +6,7 @@ Methods only record: each calls its primitive in primitives/ and appends to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ..base.errors import ScheduleError
 from ..loopir.iter import IterVar
@@ -25,6 +25,8 @@ class Stage(StageState):
     See docs/primitives.md for the loops before and after each. All raise ScheduleError where the
     use would be illegal; the message shows the loops and what would be legal.
     """
+
+    op: Operation
 
     def _apply(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return self.schedule.record(name, self, function, args, kwargs)
@@ -176,6 +178,12 @@ class Schedule(ScheduleState):
         )
         return result
 
+    @overload
+    def cache_write(self, tensor: Tensor, scope: str) -> Tensor: ...
+
+    @overload
+    def cache_write(self, tensor: Sequence[Tensor], scope: str) -> list[Tensor]: ...
+
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """See primitives/cache.py."""
         return self.record("cache_write", None, cache.cache_write, (tensor, scope), {})
@@ -254,7 +262,7 @@ def create_schedule(ops: Any) -> Schedule:
 
 def _group_scan(sch: Schedule, stage: Stage) -> None:
     """All that a scan's update needs of its state runs inside the scan's loop."""
-    scan = stage.op
+    scan: Any = stage.op
     inner = group.create_group(sch, scan.update, [*scan.state_placeholder, *scan.inputs])
     inner.attach_type = SCAN_UPDATE
     inner.attach_ivar = scan.scan_axis

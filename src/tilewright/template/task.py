@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..base.errors import TilewrightError
 from ..measure.flop import count_flop
@@ -15,6 +15,7 @@ from .space import ConfigSpace, InstantiationError
 from .workload import Workload, args_to_workload, deserialize_args, serialize_args
 
 Template = Callable[..., Any]
+F = TypeVar("F", bound=Template)
 
 _TEMPLATES: dict[str, Template] = {}
 _OWN = {"conv2d_nchw_spatial_pack.mali": ".conv2d_mali"}  # loaded when first asked for
@@ -47,7 +48,19 @@ def find_task(name: str) -> Template:
     return found
 
 
-def template(task_name: Any, func: Template | None = None) -> Any:
+@overload
+def template(task_name: F, func: None = None) -> F: ...
+
+
+@overload
+def template(task_name: str, func: None = None) -> Callable[[F], F]: ...
+
+
+@overload
+def template(task_name: str, func: F) -> F: ...
+
+
+def template(task_name: Any, func: Any = None) -> Any:
     """Make a function a template: `@template("matmul")`, or bare, `@template`.
 
     The function takes data and tensors, asks for its knobs with `get_config()`, and returns

@@ -37,7 +37,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def apply(name: str, a: Any, b: Any) -> Any:
+def apply(name: str, a: Any, b: Any) -> T.Tensor:
     """The operation `BINARY[name]` on two operands, at least one of which is a tensor.
 
     Gives a tensor (operation `T_<name>`, tag "broadcast"); an expression where a tensor
@@ -47,7 +47,8 @@ def apply(name: str, a: Any, b: Any) -> Any:
     for one, other in ((a, b), (b, a)):
         if isinstance(one, T.Tensor) and not one.shape and _is_element(other):
             x, y = (one(), other) if one is a else (other, one())
-            return function(x, y)
+            element: Any = function(x, y)
+            return element
     try:
         return broadcast(function, a, b, name=f"T_{name}")
     except TypeError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ..base.dtype import canonical, parse
 from ..base.errors import OperandError, UsageError
 from ..loopir.expr import PrimExpr, convert
 from ..loopir.iter import IterVar, Range, Reduce
+from ..loopir.operators import ExprLike
 from ..loopir.visit import children, post_order_visit
 from .arguments import check_function
 from .axes import scoped_tag
@@ -23,6 +24,28 @@ def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Ten
     """An argument of the program with a shape (one extent or several) and a dtype (float32)."""
     chosen = "float32" if dtype is None else canonical(dtype)
     return PlaceholderOp(name, as_shape(shape), chosen).output(0)
+
+
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[..., ExprLike | TensorIntrinCall],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor: ...
+
+
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Sequence[ExprLike]],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> tuple[Tensor, ...]: ...
 
 
 def compute(

@@ -87,7 +87,7 @@ def add(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         return a
     if a is b:
         return mul(a, const(2, a.dtype))
-    return a + b  # type: ignore[no-any-return]
+    return a + b
 
 
 def mul(a: PrimExpr, b: PrimExpr) -> PrimExpr:
@@ -95,7 +95,7 @@ def mul(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         return b
     if E.is_const(b, 1) or E.is_const(a, 0):
         return a
-    return a * b  # type: ignore[no-any-return]
+    return a * b
 
 
 def where(condition: PrimExpr, value: PrimExpr) -> PrimExpr:

@@ -56,7 +56,7 @@ def rewrite_body(op: ComputeOp, rewriter: Any) -> tuple[Any, ...]:
         return tuple(deep_call(rewriter, e) for e in op.body)
     new = deep_call(rewriter, first)
     if new is first:
-        return op.body
+        return tuple(op.body)
     return tuple(
         Reduce(new.combiner, new.source, new.axis, new.condition, e.value_index, new.init)
         for e in op.body

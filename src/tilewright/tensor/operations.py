@@ -20,6 +20,12 @@ class Operation(Node):
 
     __slots__ = ("_inputs", "_outputs", "attrs", "checked", "name", "tag")
     kind: ClassVar[str] = ""
+    # what some kinds of operations have; of others there is none
+    axis: tuple[IterVar, ...]
+    reduce_axis: tuple[IterVar, ...]
+    scan_axis: IterVar
+    spatial_axis_: tuple[IterVar, ...]
+    body: Any
 
     def __init__(self, name: str, tag: str, attrs: Mapping[str, Any] | None) -> None:
         check_name(name, "an operation")
@@ -151,7 +157,7 @@ class ComputeOp(BaseComputeOp):
         return len(self.body)
 
     def output_dtype(self, index: int) -> str:
-        return self.body[index].dtype
+        return str(self.body[index].dtype)
 
     def _find_inputs(self) -> Iterable[Tensor]:
         # the elements of a reduction to several values share their sources

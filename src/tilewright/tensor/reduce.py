@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, cast, overload
 
 from ..base.dtype import parse
 from ..base.errors import UsageError
@@ -14,13 +14,42 @@ from ..loopir import op as tir
 from ..loopir import operators as O
 from ..loopir.expr import FloatImm, IntImm, PrimExpr, Var, const, convert
 from ..loopir.iter import CommReducer, IterVar, ProducerLoad, Reduce
+from ..loopir.operators import ExprLike
 from ..loopir.subst import substitute
 from .arguments import check_function
+
+Axes = IterVar | Sequence[IterVar]
+
+
+class Reducer(Protocol):
+    """A reduction along axes; of several expressions without axes, their combination."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        expr: ExprLike,
+        *others: Any,
+        axis: Axes = ...,
+        where: Any = None,
+        init: Any = None,
+    ) -> PrimExpr: ...
+
+    @overload
+    def __call__(
+        self,
+        expr: Sequence[ExprLike],
+        *others: Any,
+        axis: Axes = ...,
+        where: Any = None,
+        init: Any = None,
+    ) -> tuple[PrimExpr, ...]: ...
 
 
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
-) -> Callable[..., Any]:
+) -> Reducer:
     """A reducer out of a commutative, associative `fcombine(x, y)` and `fidentity(dtype)`.
 
     For several values at once, `fcombine` takes two lists of values and gives one, `fidentity`
@@ -74,7 +103,7 @@ def comm_reducer(
 
     reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = f"{name}(expr, axis, where=None, init=None): reduce `expr` over `axis`."
-    return reducer
+    return cast(Reducer, reducer)
 
 
 def _reduction(name: str, args: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:

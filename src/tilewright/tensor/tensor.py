@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import TilewrightError
 from ..loopir.expr import Node, PrimExpr, const_int, convert
-from ..loopir.iter import ProducerLoad
+from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.operators import ExprOps
 from .arithmetic import TensorArithmetic
 
@@ -47,9 +47,9 @@ class Tensor(TensorArithmetic, Node):
         return f"{self.op.name}.v{self.value_index}"
 
     @property
-    def axis(self) -> tuple[Any, ...]:
+    def axis(self) -> tuple[IterVar, ...]:
         """The iteration axes of the operation."""
-        return tuple(self.op.axis)  # type: ignore[attr-defined]
+        return self.op.axis
 
     def __call__(self, *indices: Any) -> ProducerLoad:
         if len(indices) != len(self.shape):

@@ -113,7 +113,7 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
     first, *rest = xs
 
     def element(*i: Any) -> Any:
-        total = first(*i)
+        total: Any = first(*i)
         for x in rest:
             total = total + x(*i)
         return total

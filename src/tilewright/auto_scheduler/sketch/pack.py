@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...loopir.expr import const_int
+from ...tensor.op import domain
 from ..layout import pack_order
 from ..state import State
 from .multi_level_tiling import MultiLevelTiling, MultiLevelTilingWithFusion
@@ -55,7 +56,7 @@ def packable(state: State, stage_id: int) -> list[int]:
     stage = state.stage_at(stage_id)
     free = set(state.dag.layout_free)
     found = []
-    extents = {a.var: const_int(a.dom.extent) or 0 for a in stage.op.axis}
+    extents = {a.var: const_int(domain(a).extent) or 0 for a in stage.op.axis}
     innermost = stage.op.axis[-1].var
     total = 1
     for e in extents.values():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...loopir.expr import const_int
 from ...schedule.api import Schedule
+from ...tensor.op import domain
 from ...tensor.tensor import Tensor
 from .machine import (
     PARALLEL_PRODUCTS,
@@ -82,7 +83,7 @@ def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Ma
     stage.compute_at(s[out], io)
     i, j, v = stage.op.axis
     (k,) = stage.op.reduce_axis
-    if rows < SMALL_ROWS and (const_int(k.dom.extent) or 0) % 4 == 0:
+    if rows < SMALL_ROWS and (const_int(domain(k).extent) or 0) % 4 == 0:
         # several chains: partial sums over interleaved parts of the reduction
         ko, ki = stage.split(k, factor=4)
         stage.reorder(i, j, ko, ki, v)

@@ -70,11 +70,11 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
 def _runs_along_rows(red: Tensor) -> bool:
     """Whether the last reduction axis is the last index of what is read: a run in memory."""
     for t in red.op.input_tensors:
-        body = red.op.body[0].source[0]  # type: ignore[attr-defined]
+        body = red.op.body[0].source[0]
         body = body.value if isinstance(body, Cast) else body
         indices = getattr(body, "indices", ())
         if indices and getattr(body, "producer", None) is t:
-            return indices[-1] is red.op.reduce_axis[-1].var  # type: ignore[attr-defined]
+            return indices[-1] is red.op.reduce_axis[-1].var
     return False
 
 

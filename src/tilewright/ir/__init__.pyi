@@ -1,0 +1,26 @@
+# Made by `python -m tools.make_stubs`.
+
+from tilewright.ir.container import Array as Array
+from tilewright.ir.container import Map as Map
+from tilewright.loopir.effects import register_op_attr as register_op_attr
+from tilewright.loopir.equal import assert_structural_equal as assert_structural_equal
+from tilewright.loopir.equal import structural_equal as structural_equal
+from tilewright.loopir.expr import Node as Node
+from tilewright.loopir.expr import Op as Op
+from tilewright.loopir.expr import PrimExpr as PrimExpr
+from tilewright.loopir.hash import structural_hash as structural_hash
+from tilewright.loopir.intrin_rules import register_intrin_lowering as register_intrin_lowering
+from tilewright.loopir.iter import Range as Range
+from tilewright.loopir.node import Object as Object
+from tilewright.loopir.serial import load_json as load_json
+from tilewright.loopir.serial import save_json as save_json
+from tilewright.loopir.stmt import BaseFunc as BaseFunc
+from tilewright.loopir.stmt import GlobalVar as GlobalVar
+from tilewright.loopir.stmt import IRModule as IRModule
+from tilewright.loopir.types import PointerType as PointerType
+from tilewright.loopir.types import PrimType as PrimType
+from tilewright.loopir.types import Type as Type
+from tilewright.ir import container as container
+from tilewright.ir import instrument as instrument
+from tilewright.ir import module as module
+from tilewright.ir import transform as transform
