@@ -12,7 +12,7 @@ from typing import Any
 
 from ..loopir.expr import Add, Call, IntImm, PrimExpr, Select, Sub, Var, const_int
 from ..loopir.iter import ProducerLoad
-from ..loopir.operation import CHEAP
+from ..loopir.op_table import CHEAP
 from ..loopir.visit import nodes
 from ..tensor.op import ComputeOp, Operation, domain
 

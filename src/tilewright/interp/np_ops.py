@@ -15,7 +15,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
-from ..loopir.operation import TABLE, predicate
+from ..loopir.op_table import TABLE, predicate
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.expr import Var
-from ..loopir.operation import TABLE, predicate
+from ..loopir.op_table import TABLE, predicate
 from ..tensor.tensor import Tensor
 from .np_ops import Array
 from .te_algebra import NumpyAlgebra, contract

@@ -1,6 +1,7 @@
 """The loop IR: expressions, statements, buffers, functions (public name: tir)."""
 
 from . import expr as expr  # isort: skip  # first: see operators.py
-from . import elementary as elementary  # the rows of all operations
-from . import operations as operations
+from . import op_exact as op_exact  # the rows of all operations
+from . import op_float as op_float
+from . import op_other as op_other
 from . import printer as printer  # so that str(node) gives text

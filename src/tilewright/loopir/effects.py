@@ -6,7 +6,7 @@ from typing import Any
 
 from .expr import BufferLoad, Call, Op
 from .iter import ProducerLoad
-from .operation import CallEffectKind as CallEffectKind
+from .op_table import CallEffectKind as CallEffectKind
 from .visit import CHILDREN
 
 EFFECT_KEY = "TCallEffectKind"

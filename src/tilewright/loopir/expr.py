@@ -22,7 +22,7 @@ from .fold import round_float, wrap_int
 from .node import Node as Node
 from .node import PrimExpr as PrimExpr
 from .node import set_printer as set_printer
-from .operation import TABLE, UNKNOWN
+from .op_table import TABLE, UNKNOWN
 from .operators import ExprOps
 from .types import Type, dtype_of
 
@@ -338,7 +338,7 @@ class BufferLoad(PrimExpr):
 class Op:
     """A named operation; `Op.get(name)` gives the one object of that name.
 
-    `row` is what the compiler knows of it (operation.py), `attrs` what users say of it.
+    `row` is what the compiler knows of it (op_table.py), `attrs` what users say of it.
     """
 
     __slots__ = ("attrs", "name", "row")

@@ -44,7 +44,6 @@ from .effects import CallEffectKind as CallEffectKind
 from .effects import is_pure as is_pure
 from .effects import register_op_attr as register_op_attr
 from .effects import side_effect as side_effect
-from .elementary import *  # noqa: F403
 from .expr import (
     Call,
     Div,
@@ -62,6 +61,8 @@ from .expr import (
 )
 from .intrin_rules import find_rule as find_rule
 from .intrin_rules import register_intrin_lowering as register_intrin_lowering
+from .op_exact import *  # noqa: F403
+from .op_float import *  # noqa: F403
 from .operators import as_bool, binary, bitwise, logical_and, logical_or
 
 Binary = Callable[[Any, Any], PrimExpr]

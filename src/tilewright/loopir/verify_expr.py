@@ -10,7 +10,7 @@ from . import expr as E
 from . import iter as I
 from .buffer import Buffer
 from .fold import wrap_int
-from .operations import check_choice
+from .op_other import check_choice
 
 Check = Callable[[Any], str | None]  # what is wrong with a node, or None
 

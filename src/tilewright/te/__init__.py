@@ -23,7 +23,8 @@ __getattr__, __dir__ = face(
         "tensor.specialize": "SpecializedCondition",
         "schedule.api": "create_schedule Schedule Stage AXIS_SEPARATOR",
         "loopir.expr": "const",
-        "loopir.elementary": "*",
+        "loopir.op_exact": "*",
+        "loopir.op_float": "*",
         "loopir.op": (
             "min_value max_value if_then_else popcount clz likely ceildiv div indexdiv indexmod "
             "truncdiv truncmod floordiv floormod add subtract multiply"

@@ -1,6 +1,5 @@
 # Made by `python -m tools.make_stubs`.
 
-from tilewright.loopir.elementary import *
 from tilewright.loopir.expr import const as const
 from tilewright.loopir.op import add as add
 from tilewright.loopir.op import ceildiv as ceildiv
@@ -19,6 +18,8 @@ from tilewright.loopir.op import popcount as popcount
 from tilewright.loopir.op import subtract as subtract
 from tilewright.loopir.op import truncdiv as truncdiv
 from tilewright.loopir.op import truncmod as truncmod
+from tilewright.loopir.op_exact import *
+from tilewright.loopir.op_float import *
 from tilewright.schedule.api import AXIS_SEPARATOR as AXIS_SEPARATOR
 from tilewright.schedule.api import Schedule as Schedule
 from tilewright.schedule.api import Stage as Stage

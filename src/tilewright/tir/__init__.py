@@ -17,7 +17,8 @@ __getattr__, __dir__ = face(
             "Stmt LetStmt AttrStmt AssertStmt ForKind For While BufferStore Allocate SeqStmt "
             "IfThenElse Evaluate Prefetch PrimFunc stmt_seq stmt_list"
         ),
-        "loopir.elementary": "*",
+        "loopir.op_exact": "*",
+        "loopir.op_float": "*",
         "loopir.op": (
             "popcount clz q_multiply_shift if_then_else likely min_value max_value infinity "
             "reinterpret div indexdiv indexmod truncdiv truncmod floordiv floormod ceildiv "

@@ -31,7 +31,6 @@ from tilewright.loopir.calls import vectorcombine as vectorcombine
 from tilewright.loopir.calls import vectorhigh as vectorhigh
 from tilewright.loopir.calls import vectorlow as vectorlow
 from tilewright.loopir.effects import CallEffectKind as CallEffectKind
-from tilewright.loopir.elementary import *
 from tilewright.loopir.expr import Add as Add
 from tilewright.loopir.expr import And as And
 from tilewright.loopir.expr import Broadcast as Broadcast
@@ -97,6 +96,8 @@ from tilewright.loopir.op import shift_right as shift_right
 from tilewright.loopir.op import subtract as subtract
 from tilewright.loopir.op import truncdiv as truncdiv
 from tilewright.loopir.op import truncmod as truncmod
+from tilewright.loopir.op_exact import *
+from tilewright.loopir.op_float import *
 from tilewright.loopir.stmt import Allocate as Allocate
 from tilewright.loopir.stmt import AssertStmt as AssertStmt
 from tilewright.loopir.stmt import AttrStmt as AttrStmt

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...base.dtype import DType, parse
 from ...base.errors import CompileError, InternalError
 from ...loopir import expr as E
-from ...loopir.operation import TABLE
+from ...loopir.op_table import TABLE
 from . import convert
 from . import math as vector_math
 from .choice import if_then_else

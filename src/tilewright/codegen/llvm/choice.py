@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...base.dtype import parse
 from ...loopir import expr as E
-from ...loopir.operation import CHEAP
+from ...loopir.op_table import CHEAP
 from ...loopir.visit import CHILDREN
 from .emitter import Emitter
 

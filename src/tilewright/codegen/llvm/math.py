@@ -18,7 +18,7 @@ from functools import cache
 from tilewright.base.dtype import parse
 from tilewright.base.errors import InternalError
 
-from ...loopir.operation import TABLE
+from ...loopir.op_table import TABLE
 from . import math_bits, math_exp, math_log, math_pow, math_special, math_trig
 from .math_bits import narrow, widen
 from .math_emit import F32, F64, Emitter, Value

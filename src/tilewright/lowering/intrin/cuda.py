@@ -11,7 +11,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
-from ...loopir.operation import TABLE, Operation
+from ...loopir.op_table import TABLE, Operation
 from .default import MathRule, as_unsigned, extern, float_of, widened
 
 

@@ -12,7 +12,7 @@ from ...base.dtype import DType, parse
 from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
-from ...loopir.operation import TABLE
+from ...loopir.op_table import TABLE
 from .llvm import q_multiply_shift, q_multiply_shift_per_axis
 
 

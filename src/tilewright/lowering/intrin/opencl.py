@@ -9,7 +9,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.expr import cast
 from ...loopir.intrin_rules import Rule
-from ...loopir.operation import TABLE
+from ...loopir.op_table import TABLE
 from .default import MathRule, extern, float_of, nextafter, widened
 
 OPENCL_NAMES: dict[str, str] = {

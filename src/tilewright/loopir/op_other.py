@@ -11,7 +11,7 @@ import numpy as np
 from ..base.dtype import parse
 from . import numpy_forms as forms
 from .expr import BufferLoad, StringImm, const
-from .operation import CHEAP, FREE, Bound, CallEffectKind, add_row, bits, count
+from .op_table import CHEAP, FREE, Bound, CallEffectKind, add_row, bits, count
 
 Kind = CallEffectKind
 

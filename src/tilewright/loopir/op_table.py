@@ -1,8 +1,8 @@
 """What is known of an operation: one row of a table, from which every other room reads.
 
-`Op.get("tir.exp").row` is the row of an operation; elementary.py and operations.py make them. An
-operation without a row (a user's own) has `UNKNOWN`: it may do anything. Code for one target
-stands with the target's code generator, under the operation's name.
+`Op.get("tir.exp").row` is the row of an operation; op_float.py, op_exact.py and op_other.py make
+them. An operation without a row (a user's own) has `UNKNOWN`: it may do anything. Code for one
+target stands with the target's code generator, under the operation's name.
 """
 
 from __future__ import annotations
