@@ -53,7 +53,7 @@ from tilewright.topi.elemwise import tanh as tanh
 from tilewright.topi.elemwise import trunc as trunc
 from tilewright.topi.elemwise import where as where
 from tilewright.topi.nn.dense import batch_matmul as batch_matmul
-from tilewright.topi.nn.dense import matmul as matmul
+from tilewright.topi.nn.dense import plain_matmul as _plain_matmul
 from tilewright.topi.reduction import argmax as argmax
 from tilewright.topi.reduction import argmin as argmin
 from tilewright.topi.reduction import max as max
@@ -81,3 +81,5 @@ from tilewright.topi import schedules as schedules
 from tilewright.topi import tensor_intrin as tensor_intrin
 from tilewright.topi import testing as testing
 from tilewright.topi import utils as utils
+
+matmul = _plain_matmul
