@@ -14,9 +14,9 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from . import isolated
-from .check import Failure, Statistics, run_case, run_chunk
-from .gpu_mutants import GPU_MUTANTS
-from .mutants import MUTANTS
+from .check import LEGAL, Failure, Statistics, run_case, run_chunk
+from .legality import UNDECIDED
+from .mutants import MUTANTS, device_of
 from .schedules import ACTIONS
 from .shrink import text_of
 
@@ -94,8 +94,24 @@ def histogram(stats: Statistics) -> str:
         bar = "#" * round(share * 40)
         lines.append(f"  {name:20} {share:6.1%} {bar}  ({stats.refused[name]} draws refused)")
     lines += [f"  {n:6} refused: {why}" for why, n in stats.reasons.most_common(20)]
+    lines.append(shares(stats))
+    lines += [f"  {n:6} {rule}" for rule, n in sorted(stats.verdicts.items())]
+    lines += [f"  {LEGAL}: {text}" for text in stats.legal]
     lines += [f"  right, but late: {text}" for text in stats.slow]
     return "\n".join(lines)
+
+
+def shares(stats: Statistics) -> str:
+    """How many legal schedules, and legal calls of primitives, are refused (legality.py)."""
+    schedules = stats.verdicts[f"schedule: {LEGAL}"]
+    undecided = sum(n for rule, n in stats.verdicts.items() if UNDECIDED in rule)
+    calls = sum(n for rule, n in stats.verdicts.items() if rule.endswith(LEGAL)) - schedules
+    executed = stats.cases - stats.rejected
+    return (
+        f"legal schedules that are refused: {schedules / max(executed + schedules, 1):.2%} "
+        f"({schedules} of {executed + schedules}; {undecided} undecided); legal calls: "
+        f"{calls / max(stats.used['primitives'] + calls, 1):.2%} ({calls})"
+    )
 
 
 def first_caught(name: str, cases: int, seed: int) -> int | None:
@@ -123,13 +139,15 @@ def first_caught(name: str, cases: int, seed: int) -> int | None:
 
 def hunt(name: str, cases: int, seed: int) -> int:
     """Run cases on a mutant, a line for each that passes; 1 at the first that fails."""
-    stats = Statistics()
-    device = "simt" if name in GPU_MUTANTS else "llvm"
-    with {**MUTANTS, **GPU_MUTANTS}[name]():
-        for k in range(cases):
-            if run_case(seed + k, stats, device) is not None:
-                return 1
-            print(k + 1, flush=True)
+    device = device_of(name)
+    for k in range(cases):
+        with MUTANTS[name]():
+            failure = run_case(seed + k, Statistics(), device)
+        # a case that fails anyway shows nothing
+        if failure is not None and run_case(seed + k, Statistics(), device) is None:
+            print(failure.problem.splitlines()[0], file=sys.stderr)
+            return 1
+        print(k + 1, flush=True)
     return 0
 
 
@@ -158,12 +176,13 @@ def main() -> int:
     parser.add_argument(
         "--mutants", action="store_true", help="check that seeded mistakes are caught"
     )
+    parser.add_argument("names", nargs="*", help="of mutants (default: all)")
     parser.add_argument("--hunt", metavar="MUTANT", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.hunt:
         return hunt(options.hunt, options.cases, options.seed)
     if options.mutants:
-        return run_mutants(options.cases, options.seed, list(MUTANTS | GPU_MUTANTS))
+        return run_mutants(options.cases, options.seed, options.names or list(MUTANTS))
     stats, failures = run_cases(
         options.cases, options.seed, options.jobs, options.stop_after, device=options.device
     )

@@ -46,8 +46,8 @@ class Built:
             if value == d:
                 return var
         if not self.program.symbolic or d < 2 or (d * 7 % 10) / 10 >= self.program.symbolic:
-            return d
-        var = te.var(f"n{len(self.symbols)}")
+            return tir.const(d, "int64") if self.program.wide else d
+        var = te.var(f"n{len(self.symbols)}", "int64" if self.program.wide else "int32")
         self.symbols[var] = d
         return var
 
@@ -105,7 +105,7 @@ class Built:
 
     def extent(self, d: Any) -> int:
         """The number that an extent is."""
-        known = {v: tir.const(value) for v, value in self.symbols.items()}
+        known = {v: tir.const(value, v.dtype) for v, value in self.symbols.items()}
         return int(tvm.arith.Analyzer().simplify(substitute(d, known)))
 
     def shape(self, t: Any) -> tuple[int, ...]:

@@ -17,18 +17,20 @@ import tilewright as tvm
 from tilewright import te
 from tilewright.base import config
 from tilewright.base.dtype import parse
-from tilewright.base.errors import CompileError, ScheduleError
+from tilewright.base.errors import CompileError, ScheduleError, TilewrightError
 from tilewright.interp.te_bound import te_eval_bound
 from tilewright.interp.te_eval import te_eval
 from tilewright.schedule.trace import Step, replay
 
 from . import gpu_schedules
 from .built import Built
+from .legality import broken_by_schedule, judging
 from .programs import MOST_ELEMENTS, Program, random_program, types_of
 from .schedules import apply_random
 from .stage_extern import FLIP, flip_arrays
 from .values import HALVES, INTEGERS, Array, differs
 
+LEGAL = "legal, and refused"
 DEVICE_ELEMENTS = 1200
 DATA_SETS = 2  # that each program runs on
 OPTIMISED = 4  # one in so many programs is built with LLVM's optimiser, which takes half the time
@@ -60,6 +62,8 @@ class Statistics:
         self.cases = 0
         self.rejected = 0
         self.reasons: Counter[str] = Counter()
+        self.verdicts: Counter[str] = Counter()  # on what was refused: legality's rules, or LEGAL
+        self.legal: list[str] = []  # legal schedules and calls that were refused
         self.slow: list[str] = []  # right, but late for the device's compiler
 
     def merge(self, other: Statistics) -> None:
@@ -68,9 +72,12 @@ class Statistics:
         self.cases += other.cases
         self.rejected += other.rejected
         self.slow += other.slow
+        self.legal += other.legal
 
     def _counters(self) -> list[Counter[Any]]:
-        return [self.used, self.refused, self.drawn, self.sizes, self.reasons]
+        return [
+            self.used, self.refused, self.drawn, self.sizes, self.reasons, self.verdicts
+        ]  # fmt: skip
 
     def describe(self, program: Program, built: Built) -> None:
         """Count what an executed program is made of."""
@@ -80,6 +87,7 @@ class Statistics:
         self.drawn["16-bit floats"] += bool(types & set(HALVES))
         self.drawn["full-range integers"] += program.mode == "full" and bool(types & set(INTEGERS))
         self.drawn["symbolic extents"] += bool(built.symbols)
+        self.drawn["int64 extents"] += program.wide
         self.drawn["several outputs"] += len(built.outputs) > 1
         self.sizes[int(np.prod(built.shape(built.output)))] += 1
 
@@ -92,8 +100,14 @@ def drawn(seed: int, device: str) -> tuple[Program, Built, Any, Statistics]:
     program = random_program(rng, most, device != "llvm")
     built = Built(program)
     s = te.create_schedule([t.op for t in built.outputs])
+    verdicts: list[tuple[str, str | None]] = []
+    judging(s, verdicts)
     draw = apply_random if device == "llvm" else gpu_schedules.apply_random
     draw(rng, s, stats.used, stats.refused)
+    for name, rule in verdicts:
+        stats.verdicts[f"{name}: {rule or LEGAL}"] += 1
+        if rule is None:
+            stats.legal.append(f"seed {seed}: {name}")
     return program, built, s, stats
 
 
@@ -118,6 +132,10 @@ def run_case(seed: int, stats: Statistics, device: str = "llvm") -> Failure | No
     except REFUSALS as error:
         stats.rejected += 1
         stats.reasons[reason_of(error)] += 1
+        rule = broken_by_schedule(s, device, bool(built.symbols))
+        stats.verdicts[f"schedule: {rule or LEGAL}"] += 1
+        if rule is None:
+            stats.legal.append(f"seed {seed}: {str(error).splitlines()[0][:300]}")
         assert len(str(error)) > 20, f"case {seed} is refused without a reason"
         return None
     except Exception as error:  # whatever else happens is a bug of the compiler
@@ -204,7 +222,20 @@ def compare(
                     f"{int(np.sum(wrong))} of {out.size} elements of {t.op.name} differ on data "
                     f"{number}, first at {at}: {out[at]} for {expected[at]}"
                 )
-    return None
+    return run.misused(list(needed.values())) if device == "llvm" else None
+
+
+def apart(x: Array) -> Array:
+    """The array with its elements apart in memory."""
+    if not x.ndim:
+        return x
+    wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
+    wide[..., ::2] = x
+    return wide[..., ::2]
+
+
+def is_constant(e: Any) -> bool:
+    return hasattr(e, "value")
 
 
 def _judged(
@@ -239,9 +270,12 @@ class _Run:
 
     def __init__(self, built: Built, s: Any, device: str, late: list[str]) -> None:
         self.device, self.late = device, late
+        self.seed, self.symbolic = built.program.data_seed // 7, bool(built.symbols)
         self.args = [*built.used(), *built.outputs]
         self.shapes = [built.shape(t) for t in built.outputs]
         self.types = [parse(t.dtype).numpy for t in built.outputs]
+        views = built.program.data_seed % 3 == 0
+        self.strided = [views and not all(map(is_constant, t.shape)) for t in built.used()]
         start = time.process_time()
         level = 2 if built.program.data_seed % OPTIMISED == 0 else 0
         with config.scoped(opt_level=level):
@@ -251,7 +285,8 @@ class _Run:
     def __call__(self, inputs: list[Array]) -> list[Array]:
         blank = [np.full(n, 77, t) for n, t in zip(self.shapes, self.types)]
         if self.device == "llvm":
-            self.function(*inputs, *blank)
+            given = [apart(x) if strided else x for x, strided in zip(inputs, self.strided)]
+            self.function(*given, *blank)
             return blank
         dev = tvm.device(self.device, 0)
         names = [t.dtype for t in self.args[len(inputs) :]]
@@ -265,6 +300,23 @@ class _Run:
         else:
             self.function(*arrays, *results)
         return [r.numpy() for r in results]
+
+    def misused(self, inputs: list[Array]) -> str | None:
+        """What is wrong with how a call is answered that does not fit the signature."""
+        arrays = [*inputs, *(np.full(n, 77, t) for n, t in zip(self.shapes, self.types))]
+        spoilt = self.seed % len(arrays)
+        x = arrays[spoilt]
+        if self.seed % 2 and x.ndim and not self.symbolic:
+            grown = list(x.shape)
+            grown[self.seed % x.ndim] += 1
+            bad = np.ones(grown, x.dtype)
+        else:
+            bad = x.astype(np.int16 if x.dtype.itemsize == 1 else np.int8)
+        try:
+            self.function(*arrays[:spoilt], bad, *arrays[spoilt + 1 :])
+        except TilewrightError:
+            return None
+        return f"argument {spoilt} was {bad.shape} {bad.dtype} for {x.shape} {x.dtype}, unnoticed"
 
     def _timed_call(self, arrays: list[Any]) -> None:
         with _unlimited():

@@ -69,7 +69,8 @@ class Input:
 class Program:
     """Inputs and stages; the last stage is an output, `also` names others that are.
 
-    `rounding`: "add" or "mul", which of the two a "full" program does with floats.
+    `rounding`: "add" or "mul", which of the two a "full" program does with floats. `symbolic`: the
+    share of extents that are variables; `wide`: extents are int64.
     """
 
     mode: str
@@ -79,6 +80,7 @@ class Program:
     data_seed: int = 0
     also: tuple[int, ...] = ()
     rounding: str = "add"
+    wide: bool = False
 
 
 def random_shape(rng: random.Random, most: int = MOST_ELEMENTS) -> Shape:
@@ -120,6 +122,7 @@ class _Draw:
         symbolic = rng.choice((0.4, 1.0)) if rng.random() < 0.2 else 0.0
         self.program = Program(mode, inputs, [], symbolic, rng.randrange(1 << 30))
         self.program.rounding = rng.choice(("add", "add", "mul"))
+        self.program.wide = rng.random() < 0.08
         if rng.random() < 0.3:
             below = max(1, rng.choice(shape))
             length = rng.choice(EXTENTS)

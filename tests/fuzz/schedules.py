@@ -191,17 +191,33 @@ def transform_layout(rng: random.Random, s: Any) -> None:
     stage = rng.choice(stages) if stages else _stage(rng, s)
     if stage.is_output:
         return split(rng, s)
-    rank = len(stage.op.axis)
-    factor = rng.choice((2, 4))
-
-    def reverse(*i: Any) -> Any:
-        return list(reversed(i))
-
-    def blocked(*i: Any) -> Any:
-        return [*i[:-1], te.floordiv(i[-1], factor), te.floormod(i[-1], factor)]
-
-    stage.transform_layout(blocked if rank and rng.random() < 0.6 else reverse)
+    stage.transform_layout(layout_map(rng, list(stage.op.output(0).shape)))
     return None
+
+
+def layout_map(rng: random.Random, shape: list[Any]) -> Callable[..., list[Any]]:
+    """An affine map of the indices of a tensor, or one with digits of them."""
+    factor = rng.choice((2, 4))
+    way = rng.choice(("reversed", "blocked", "blocked", "blocked", "flat", "shifted", "mirrored"))
+    way = rng.choice((way, way, "spread", "skewed", "rotated"))
+    if not shape or (way in ("skewed", "flat") and len(shape) < 2):
+        way = "reversed"
+
+    def layout(*i: Any) -> list[Any]:
+        *head, last = i or (None,)
+        maps = {
+            "reversed": lambda: list(reversed(i)),
+            "blocked": lambda: [*head, te.floordiv(last, factor), te.floormod(last, factor)],
+            "flat": lambda: [*i[:-2], i[-2] * shape[-1] + last],
+            "shifted": lambda: [*head, last + factor],
+            "mirrored": lambda: [*head, shape[-1] - 1 - last if factor == 2 else -last],
+            "spread": lambda: [*head, last * factor],
+            "skewed": lambda: [*head, last + i[0]],
+            "rotated": lambda: [last, *head],
+        }
+        return maps[way]()
+
+    return layout
 
 
 def prefetch(rng: random.Random, s: Any) -> None:

@@ -62,6 +62,7 @@ def text_of(failure: Failure) -> str:
     lines = [
         f"seed {failure.seed}: {failure.problem}",
         f"  mode {failure.program.mode}, symbolic {failure.program.symbolic}, "
+        f"int64 extents {failure.program.wide}, "
         f"data seed {failure.program.data_seed}, floats {failure.program.rounding}, "
         f"also outputs {failure.program.also}",
     ]

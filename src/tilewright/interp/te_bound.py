@@ -74,6 +74,13 @@ def _tiny(dtype: str) -> float:
     return {16: 2.0**-24, 32: 2.0**-149, 64: 0.0}[t.bits]
 
 
+def _holds(dtype: str, source: str) -> bool:
+    """Whether a float type has every number of another: float16 is finer than bfloat16, but
+    shorter."""
+    wider = parse(dtype).max_value >= parse(source).max_value
+    return wider and unit(dtype) <= unit(source)
+
+
 class BoundAlgebra:
     """The operations of NumpyAlgebra on Approx."""
 
@@ -105,7 +112,7 @@ class BoundAlgebra:
     def cast(self, x: Approx, source: str, dtype: str) -> Approx:
         value = self.plain.cast(x.value, source, dtype)
         if parse(dtype).is_float:
-            if parse(source).is_float and unit(dtype) <= unit(source):
+            if parse(source).is_float and _holds(dtype, source):
                 return Approx(value, x.error)
             exact = not parse(source).is_float and parse(source).bits <= 8
             return Approx(value) if exact else self._rounded(value, x.error, dtype)
