@@ -311,7 +311,8 @@ class _Run:
             grown[self.seed % x.ndim] += 1
             bad = np.ones(grown, x.dtype)
         else:
-            bad = x.astype(np.int16 if x.dtype.itemsize == 1 else np.int8)
+            with np.errstate(invalid="ignore"):
+                bad = x.astype(np.int16 if x.dtype.itemsize == 1 else np.int8)
         try:
             self.function(*arrays[:spoilt], bad, *arrays[spoilt + 1 :])
         except TilewrightError:

@@ -22,7 +22,7 @@ Primitives, where they are called:
 Whole schedules:
 - A stage is computed in a loop that is there, of a stage that is computed; nothing is computed
   within itself; and all that read it stand within that loop (`inside`).
-- What an extern operation reads lies as it was declared.
+- What an extern operation hands to functions as a whole lies as it was declared, but for strides.
 - On devices: a stage is run by threads, its own or those around it; what threads keep for
   themselves ("local", "warp") they compute alone; what a block shares is read in that kernel;
   memory within kernels is not "global". One launch has one number of threads, and of a scan those
@@ -269,6 +269,8 @@ def _attachment(s: Any, stage: Any) -> str | None:
     where = _placed(stage)
     if where.attach_type != SCOPE or stage.op is None:
         return None
+    if stage.is_output:
+        return "inputs and outputs stay where they are"
     if _path(stage) is None:
         return "computed in a loop that is not there"
     for reader in _readers(s, stage):
@@ -290,11 +292,12 @@ def inside(reader: Any, holder: Any, axis: Any) -> bool:
 
 
 def _extern(s: Any, stage: Any) -> str | None:
-    if stage.op is None or not any(isinstance(r.op, ExternOp) for r in _readers(s, stage)):
+    if stage.op is None or stage.layout is None:
         return None
-    aligned = any(a.align is not None for a in stage.attrs.values())
-    moved = stage.layout is not None or aligned
-    return "an extern operation reads its inputs as they were declared" if moved else None
+    readers = [r.op for r in _readers(s, stage) if isinstance(r.op, ExternOp)]
+    if any("call_packed" in str(op.body) for op in readers):
+        return "a function gets its inputs as they were declared"
+    return None
 
 
 def _on_device(s: Any, stage: Any) -> str | None:

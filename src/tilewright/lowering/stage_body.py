@@ -146,15 +146,32 @@ def extern_body(stage: StageState, memory: Memory) -> Stmt:
         if place.layout is not None:
             body = _InLayout(stage, memory, declared, tensor).stmt(body)
             continue
-        if place.buffer.strides and not declared.strides and _by_pointer(body, declared):
-            raise ScheduleError(
-                f"storage_align: {stage.name} passes the address of {tensor.op.name} on, whose "
-                "rows would not lie one behind the other; give te.extern a buffer with variable "
-                "strides for it, or leave storage_align out"
-            )
+        if place.buffer.strides and not declared.strides:
+            body = _WithStrides(declared, place.buffer).stmt(body)
+            if _by_pointer(body, declared):
+                raise ScheduleError(
+                    f"{stage.name} passes the address of {tensor.op.name} on, whose rows need not "
+                    "lie one behind the other (they are aligned, or of an argument with strides); "
+                    "give te.extern a buffer with variable strides for it"
+                )
         bind_buffer(declared, place.buffer, values)
         buffers[declared] = place.buffer
     return substitute_buffers(body, values, buffers)
+
+
+class _WithStrides(Rewriter):
+    """Gives the arrays that are made of a buffer for functions of the runtime its strides."""
+
+    def __init__(self, declared: Buffer, actual: Buffer) -> None:
+        self.declared, self.actual = declared, actual
+
+    @handles(Call)
+    def _call(self, e: Call) -> Any:
+        new = Rewriter.table[Call](self, e)
+        if e.op.name != "tir.tvm_stack_make_array" or e.args[0] is not self.declared.data:
+            return new
+        strides = Call("handle", "tir.tvm_stack_make_shape", self.actual.strides)
+        return Call(e.dtype, e.op, (self.actual.data, new.args[1], strides, *new.args[3:]))
 
 
 class _InLayout(Rewriter):

@@ -43,9 +43,31 @@ def test_loops_of_the_users_read_aligned_rows():
     assert (out == (data + 1) * 3).all()
 
 
-def test_aligned_rows_are_not_handed_out_as_a_compact_array():
+@tvm.register_func("tests.unit.tripled", override=True)
+def tripled(source, target):
+    target.copyfrom(source.numpy() * 3)
+
+
+def test_functions_of_the_runtime_get_the_strides_of_aligned_rows():
+    data, out = np.arange(15, dtype="float32").reshape(3, 5), np.zeros((3, 5), "float32")
+    read_by(lambda ins, outs: tir.call_packed("tests.unit.tripled", ins[0], outs[0]))(data, out)
+    assert (out == (data + 1) * 3).all()
+
+
+def test_functions_of_the_runtime_get_the_strides_of_arguments():
+    a = te.placeholder((te.var("n"), te.var("m")), "float32", name="A")
+    c = te.extern(
+        [a.shape], [a], lambda ins, outs: tir.call_packed("tests.unit.tripled", ins[0], outs[0]),
+        name="C", dtype="float32",
+    )  # fmt: skip
+    data, out = np.arange(30, dtype="float32").reshape(3, 10)[:, ::2], np.zeros((3, 5), "float32")
+    tvm.build(te.create_schedule(c.op), [a, c], "llvm")(data, out)
+    assert (out == data * 3).all()
+
+
+def test_pointers_to_aligned_rows_are_refused():
     with pytest.raises(tvm.ScheduleError, match="passes the address of B on"):
-        read_by(lambda ins, outs: tir.call_packed("tests.unused", ins[0], outs[0]))
+        read_by(lambda ins, outs: tir.call_extern("int32", "f", ins[0].data, outs[0].data))
 
 
 def reducing_intrinsic(start):
