@@ -107,7 +107,10 @@ def check_digits(sums: Sequence[IterSum], marks: Sequence[IterMark], level: str)
         s = pending.pop()
         digits = in_radix(s.args)
         if digits is None:
-            raise IterMapError("the iterators of an index overlap: two places have the same index")
+            raise IterMapError(
+                "the iterators of an index overlap (as in i + j): in a sum that can be inverted "
+                "each has a place of its own, as in i * 4 + j with j below 4"
+            )
         if level == "bijective" and not is_whole(digits):
             raise IterMapError("an index does not run through a whole interval")
         for d in s.args:

@@ -40,6 +40,7 @@ from .placement import (
     threads_around,
 )
 from .relations import Values, pass_down_extents, pass_up_values
+from .scan_memory import check_scans
 from .state import SCAN_UPDATE, StageState
 from .thread_memory import (
     Span,
@@ -127,6 +128,7 @@ def infer_bounds(sch: Any) -> Bounds:
     for stage in reversed(sch.stages):
         _infer_stage(bounds, stage, readers)
     check_private(sch, bounds)
+    check_scans(sch, bounds)
     return bounds
 
 
