@@ -74,7 +74,7 @@ def _check(
     leaf = next((x for x in writer.leaf_iter_vars if _is_bound(writer, x, thread)), None)
     if leaf is None and env:
         return  # every thread writes all
-    for columns in _columns(bounds, reader, state):
+    for columns in _columns(bounds, writer, reader, state):
         wrote = const(0, var.dtype) if leaf is None else _owner(bounds, writer, leaf, columns)
         if wrote is None or not bounds.analyzer.can_prove_equal(wrote, own):
             tag = thread.thread_tag
@@ -97,8 +97,10 @@ def _is_bound(stage: StageState, leaf: IterVar, thread: IterVar) -> bool:
     return own is not None and same_thread(own, thread)
 
 
-def _columns(bounds: Any, reader: StageState, state: Tensor) -> Iterator[list[PrimExpr] | None]:
-    """The indices of each read of the state behind the first, by the reader's loops; None: any."""
+def _columns(
+    bounds: Any, writer: StageState, reader: StageState, state: Tensor
+) -> Iterator[list[PrimExpr] | None]:
+    """The indices behind the first of reads of the state, by the reader's loops; None: any."""
     op, mine = reader.op, bounds[reader]
     if not isinstance(op, ComputeOp):
         yield None
@@ -108,6 +110,10 @@ def _columns(bounds: Any, reader: StageState, state: Tensor) -> Iterator[list[Pr
     values = {a.var: mine.min[a] + offsets[a] for a in op.root_iter_vars() if a in offsets}
     for load in [e for body in op.body for e in nodes(body)]:
         if type(load) is ProducerLoad and load.producer is state:
+            if reader is writer and all(
+                i is a.var for i, a in zip(load.indices[1:], op.axis[1:], strict=True)
+            ):
+                continue  # what the same thread wrote
             yield [substitute(i, values) for i in load.indices[1:]]
 
 
