@@ -171,12 +171,13 @@ def cache_key(generated: GeneratedModule, target: Target, opt_level: int, vector
     digest = hashlib.sha256(generated.text.encode())
     for text in generated.imports:
         digest.update(b"\0" + text.encode())
-    how = f"{_CACHE_VERSION}|{_llvm_version()}|{opt_level}|{vectorize}"
+    how = f"{_CACHE_VERSION}|{llvm_version()}|{opt_level}|{vectorize}"
     return f"object|{how}|{target.fingerprint()}|{digest.hexdigest()}"
 
 
 @cache
-def _llvm_version() -> str:
+def llvm_version() -> str:
+    """Versions of llvmlite and LLVM."""
     import llvmlite
     import llvmlite.binding as llvm
 

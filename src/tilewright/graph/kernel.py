@@ -11,7 +11,7 @@ from .. import topi
 from ..base import config
 from ..base.errors import CompileError, TilewrightError
 from ..base.fingerprint import compiler_fingerprint
-from ..driver.build_module import build_lowered
+from ..driver.build_module import build_lowered, llvm_version
 from ..driver.lower import lower
 from ..loopir.stmt import IRModule
 from ..rt import cache as disk
@@ -117,7 +117,7 @@ def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | No
     options = [repr(config.get(o.name)) for o in config.options() if o.code]
     key = (
         "kernel|"
-        + "|".join([compiler_fingerprint(), target.fingerprint(), *options])
+        + "|".join([compiler_fingerprint(), llvm_version(), target.fingerprint(), *options])
         + hashlib.sha256(f"{name}|{describe(group)}|{steps}".encode()).hexdigest()
     )
     found = disk.get(key)

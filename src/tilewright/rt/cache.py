@@ -4,6 +4,10 @@ An entry is one file, named by the SHA-256 of its key: a magic word, the checksu
 and value, then both. Entries appear at once or not at all, so readers need no lock; one that was
 cut short or changed is removed, counts as a miss, and is reported to the log. Above the size limit
 the entries that were used least recently go.
+
+Entries are run as machine code. So they are read and written only where nobody but the user can
+have put them: folders and files are the user's own, and nobody else may write them. Ours are made
+with modes 0700 and 0600; a folder that others may write stays unused, with one warning.
 """
 
 from __future__ import annotations
@@ -11,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat as modes
 import struct
 import time
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +33,7 @@ _HEAD = struct.Struct("<8s32sQQ")
 _PRUNED_TO = 0.8
 _STALE_SECONDS = 3600.0
 _written: dict[Path, int] = {}
+_refused: set[Path] = set()
 
 
 def is_on() -> bool:
@@ -39,9 +46,8 @@ def get(key: str) -> bytes | None:
     if not is_on():
         return None
     path = _path(key)
-    try:
-        data = path.read_bytes()
-    except OSError:
+    data = _read(path)
+    if data is None:
         return None
     value = _unpack(data, key.encode())
     if value is None:
@@ -63,8 +69,13 @@ def put(key: str, value: bytes) -> None:
     body = name + value
     head = _HEAD.pack(_MAGIC, hashlib.sha256(body).digest(), len(name), len(value))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, head + body)
+        path.parent.parent.mkdir(0o700, parents=True, exist_ok=True)
+        if not _is_trusted(path.parent.parent):
+            return
+        path.parent.mkdir(0o700, exist_ok=True)
+        if not _is_trusted(path.parent):
+            return
+        write_atomically(path, head + body, 0o600)
     except (OSError, TilewrightError) as error:
         logger.warning("cannot write cache entry %s: %s", path, error)
         return
@@ -91,6 +102,40 @@ def size_bytes() -> int:
 def _path(key: str) -> Path:
     digest = hashlib.sha256(key.encode()).hexdigest()
     return config.cache_dir() / digest[:2] / f"{digest[2:]}.twc"
+
+
+def _read(path: Path) -> bytes | None:
+    """What is in an entry's file; None where there is none that can be trusted."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            trusted = _is_own(os.fstat(file.fileno()), path)
+            if trusted and _is_trusted(path.parent.parent) and _is_trusted(path.parent):
+                return file.read()
+    except OSError:
+        pass
+    return None
+
+
+def _is_trusted(folder: Path) -> bool:
+    return _is_own(folder.stat(), folder)
+
+
+def _is_own(stat: os.stat_result, path: Path) -> bool:
+    """Whether the user owns a file or folder, and nobody else may write it; warns where not."""
+    if stat.st_uid == os.geteuid() and not stat.st_mode & (modes.S_IWGRP | modes.S_IWOTH):
+        return True
+    folder = config.cache_dir()
+    if folder not in _refused:
+        _refused.add(folder)
+        whose = "another user owns" if stat.st_uid != os.geteuid() else "other users may write"
+        warnings.warn(
+            f"the compile cache {folder} is not used, since {whose} {path}: make it your own "
+            "(chown) and nobody else's to write (chmod -R go-w), or choose another folder with "
+            "TILEWRIGHT_CACHE_DIR",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return False
 
 
 def _unpack(data: bytes, name: bytes) -> bytes | None:

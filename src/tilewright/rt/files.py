@@ -23,8 +23,9 @@ def as_path(path: object) -> Path:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the body ends without error."""
+def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the body ends without error, with a
+    mode that the process's umask limits."""
     target = as_path(path)
     if os.path.exists(target):
         require_writable(target)
@@ -36,7 +37,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(mode & ~_umask())
         os.replace(temporary, target)
     except BaseException as error:
         with suppress(OSError):
@@ -59,9 +60,9 @@ def require_writable(path: str | os.PathLike[str]) -> None:
         raise TilewrightError(f"cannot write {target}: no permission to write {target.parent}")
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+def write_atomically(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> None:
     """Make `data` the content of a file, all of it or nothing."""
-    with replacing(path) as temporary:
+    with replacing(path, mode) as temporary:
         temporary.write_bytes(data)
 
 

@@ -138,3 +138,41 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         raise ZeroDivisionError
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("what", ["folder", "inner", "file"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_what_others_may_write_is_not_used(folder, what, mode):
+    cache._refused.clear()
+    cache.put("k", b"value")
+    (path,) = entries(folder)
+    place = {"folder": folder, "inner": path.parent, "file": path}[what]
+    place.chmod(place.stat().st_mode | mode)
+    with pytest.warns(RuntimeWarning, match=r"is not used, since other users may write .*chmod"):
+        assert cache.get("k") is None
+    assert cache.get("k") is None  # said once
+    cache.put("other", b"value")
+    place.chmod(place.stat().st_mode & ~mode)
+    assert cache.get("k") == b"value"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("what", ["folder", "inner", "file"])
+def test_what_another_user_owns_is_not_used(folder, what):
+    cache._refused.clear()
+    cache.put("k", b"value")
+    (path,) = entries(folder)
+    os.chown({"folder": folder, "inner": path.parent, "file": path}[what], 54321, 54321)
+    with pytest.warns(RuntimeWarning, match=r"another user owns .*TILEWRIGHT_CACHE_DIR"):
+        assert cache.get("k") is None
+
+
+def test_entries_are_the_users_alone_whatever_the_umask(folder):
+    before = os.umask(0)
+    try:
+        cache.put("k", b"value")
+    finally:
+        os.umask(before)
+    (path,) = entries(folder)
+    assert [p.stat().st_mode & 0o777 for p in (folder, path.parent, path)] == [0o700, 0o700, 0o600]
+    assert cache.get("k") == b"value"
