@@ -131,6 +131,7 @@ def _mark(names: Sequence[str]) -> Callable[..., Any]:
             return [mark]
         return mark(args[0])
 
+    decorate.__doc__ = f"Skips a test unless {' or '.join(names)} works; used bare or called."
     return decorate
 
 

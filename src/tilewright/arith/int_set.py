@@ -51,6 +51,7 @@ class IntervalSet:
 
     @staticmethod
     def single_point(e: Any) -> IntervalSet:
+        """The set of one value."""
         e = E.convert(e)
         return IntervalSet(e, e)
 
@@ -79,10 +80,12 @@ class IntervalSet:
 
     @staticmethod
     def everything() -> IntervalSet:
+        """All integers."""
         return IntervalSet(neg_inf, pos_inf)
 
     @staticmethod
     def nothing() -> IntervalSet:
+        """The empty set."""
         return IntervalSet(pos_inf, neg_inf)
 
     def is_nothing(self) -> bool:
@@ -93,6 +96,7 @@ class IntervalSet:
         return low is not None and high is not None and low > high
 
     def is_everything(self) -> bool:
+        """Whether it has no bound on either side."""
         return self.min_value is neg_inf and self.max_value is pos_inf
 
     def is_single_point(self) -> bool:
@@ -103,9 +107,11 @@ class IntervalSet:
         return low is high and isinstance(low, E.PrimExpr)
 
     def has_lower_bound(self) -> bool:
+        """Whether it ends below."""
         return isinstance(self.min_value, E.PrimExpr)
 
     def has_upper_bound(self) -> bool:
+        """Whether it ends above."""
         return isinstance(self.max_value, E.PrimExpr)
 
     def cover_range(self, default: Range | None, analyzer: Analyzer | None = None) -> Range | None:

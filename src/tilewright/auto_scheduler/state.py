@@ -122,6 +122,7 @@ class State:
         return stage
 
     def insert(self, place: int, stage: LiveStage) -> None:
+        """Put a stage at a place in the order."""
         self.order.insert(place, stage.id)
 
     @property
@@ -225,6 +226,7 @@ class State:
         raise ScheduleError(f"{it!r} is no loop of stage {self.stage_at(stage_id).name}")
 
     def thread(self, tag: str) -> IterVar:
+        """A thread axis, to bind loops to."""
         return thread_axis(tag=tag)
 
     def __str__(self) -> str:
@@ -255,6 +257,7 @@ class State:
         return const_int(pass_down_extents(stage.relations, roots, Analyzer())[axis])
 
     def follow_split(self, stage: Any, iterator: Any, src_step_id: int, n_split: int) -> Any:
+        """Split a loop with the factors of an earlier split, into `n_split` + 1 parts."""
         sid = self.stage_id(stage)
         row = ("FSP", sid, self.loop(sid, iterator), src_step_id, n_split)
         return self._iters(sid, apply_row(self, row))
@@ -262,17 +265,20 @@ class State:
     def follow_fused_split(
         self, stage: Any, iterator: Any, src_step_ids: Any, level: int, factor_or_nparts: bool
     ) -> Any:
+        """Split a loop by the product of what earlier splits have at `level`."""
         sid = self.stage_id(stage)
         loop = self.loop(sid, iterator)
         row = ("FFSP", sid, loop, tuple(src_step_ids), level, int(factor_or_nparts))
         return self._iters(sid, apply_row(self, row))
 
     def fuse(self, stage: Any, iters: Sequence[Any]) -> Iterator:
+        """Make one loop of loops that follow each other."""
         sid = self.stage_id(stage)
         row = ("FU", sid, tuple(self.loop(sid, i) for i in iters))
         return self._iters(sid, [apply_row(self, row)])[0]
 
     def reorder(self, stage: Any, order: Sequence[Any]) -> None:
+        """Put all loops of a stage in this order."""
         sid = self.stage_id(stage)
         apply_row(self, ("RE", sid, tuple(self.loop(sid, i) for i in order)))
 
@@ -282,9 +288,11 @@ class State:
         return self._iters(sid, [axis])[0]
 
     def parallel(self, stage: Any, iterator: Any) -> Iterator:
+        """Run the iterations of a loop on several threads."""
         return self._annotate(stage, iterator, R.PARALLEL)
 
     def vectorize(self, stage: Any, iterator: Any) -> Iterator:
+        """Run the iterations of a loop as the lanes of vectors."""
         return self._annotate(stage, iterator, R.VECTORIZE)
 
     def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> Iterator | None:
@@ -297,27 +305,33 @@ class State:
         return self._annotate(stage, iterator, R.UNROLL)
 
     def bind(self, stage: Any, iterator: Any, thread_name: str) -> Iterator:
+        """Run the iterations of a loop on threads such as "threadIdx.x" or "vthread"."""
         kinds = {tag: kind for kind, tag in R.THREAD_TAGS.items()}
         if thread_name not in kinds:
             raise ScheduleError(f"there is no thread {thread_name!r}; there are {list(kinds)}")
         return self._annotate(stage, iterator, kinds[thread_name])
 
     def pragma(self, stage: Any, iterator: Any, pragma_type: str) -> None:
+        """Attach a pragma to a loop, such as "auto_unroll_max_step$16"."""
         sid = self.stage_id(stage)
         apply_row(self, ("PR", sid, self.loop(sid, iterator), pragma_type))
 
     def storage_align(self, stage: Any, iterator: Any, factor: int, offset: int) -> None:
+        """Let the stride of a dimension be k * factor + offset elements for some k."""
         sid = self.stage_id(stage)
         apply_row(self, ("SA", sid, self.loop(sid, iterator), factor, offset))
 
     def compute_at(self, stage: Any, target_stage: Any, target_iter: Any) -> None:
+        """Compute a stage inside a loop of another."""
         sid, tid = self.stage_id(stage), self.stage_id(target_stage)
         apply_row(self, ("CA", sid, tid, self.loop(tid, target_iter)))
 
     def compute_inline(self, stage: Any) -> None:
+        """Put a stage's expression in place of each read of it."""
         apply_row(self, ("CI", self.stage_id(stage)))
 
     def compute_root(self, stage: Any) -> None:
+        """Compute the whole stage before its first consumer."""
         apply_row(self, ("CR", self.stage_id(stage)))
 
     def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Operation:
@@ -328,11 +342,13 @@ class State:
         return self.stage_ops[sid + 1]
 
     def cache_write(self, stage: Any, scope_name: str) -> Operation:
+        """Compute a stage into other storage, then copy; returns the operation that computes."""
         sid = self.stage_id(stage)
         apply_row(self, ("CHW", sid, scope_name))
         return self.stage_ops[sid]
 
     def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> Operation:
+        """Reduce along a loop to partial results; returns the operation that computes them."""
         sid = self.stage_id(stage)
         apply_row(self, ("RF", sid, self.loop(sid, iterator), factor_iter_id))
         return self.stage_ops[sid]

@@ -50,6 +50,7 @@ class Pass:
         return result
 
     def run(self, target: Any, context: PassContext) -> Any:
+        """What the pass makes of a module or function."""
         raise NotImplementedError
 
 

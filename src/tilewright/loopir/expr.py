@@ -51,6 +51,8 @@ class SizeVar(Var):
 
 
 class IntImm(PrimExpr):
+    """A constant of an integer type or bool."""
+
     __slots__ = ("value",)
     _fields = ("value",)
 
@@ -69,6 +71,8 @@ class IntImm(PrimExpr):
 
 
 class FloatImm(PrimExpr):
+    """A constant of a float type."""
+
     __slots__ = ("value",)
     _fields = ("value",)
 
@@ -84,6 +88,8 @@ class FloatImm(PrimExpr):
 
 
 class StringImm(PrimExpr):
+    """A constant text; an argument of calls."""
+
     __slots__ = ("value",)
     _fields = ("value",)
 
@@ -113,16 +119,22 @@ class BinaryOp(PrimExpr):
 
 
 class Add(BinaryOp):
+    """a + b."""
+
     __slots__ = ()
     fold_name = "add"
 
 
 class Sub(BinaryOp):
+    """a - b."""
+
     __slots__ = ()
     fold_name = "sub"
 
 
 class Mul(BinaryOp):
+    """a * b."""
+
     __slots__ = ()
     fold_name = "mul"
 
@@ -156,11 +168,15 @@ class FloorMod(BinaryOp):
 
 
 class Min(BinaryOp):
+    """The smaller of two; NaN if either is NaN."""
+
     __slots__ = ()
     fold_name = "min"
 
 
 class Max(BinaryOp):
+    """The larger of two; NaN if either is NaN."""
+
     __slots__ = ()
     fold_name = "max"
 
@@ -180,6 +196,8 @@ class CmpOp(PrimExpr):
 
 
 class EQ(CmpOp):
+    """a == b."""
+
     __slots__ = ()
 
     def __bool__(self) -> bool:
@@ -187,6 +205,8 @@ class EQ(CmpOp):
 
 
 class NE(CmpOp):
+    """a != b."""
+
     __slots__ = ()
 
     def __bool__(self) -> bool:
@@ -194,18 +214,26 @@ class NE(CmpOp):
 
 
 class LT(CmpOp):
+    """a < b."""
+
     __slots__ = ()
 
 
 class LE(CmpOp):
+    """a <= b."""
+
     __slots__ = ()
 
 
 class GT(CmpOp):
+    """a > b."""
+
     __slots__ = ()
 
 
 class GE(CmpOp):
+    """a >= b."""
+
     __slots__ = ()
 
 
@@ -216,10 +244,14 @@ class And(CmpOp):
 
 
 class Or(CmpOp):
+    """Logical or; both sides may be evaluated."""
+
     __slots__ = ()
 
 
 class Not(PrimExpr):
+    """The opposite of a condition."""
+
     __slots__ = ("a",)
     _fields = ("a",)
 
@@ -243,6 +275,8 @@ class Select(PrimExpr):
 
 
 class Cast(PrimExpr):
+    """A value converted to another type."""
+
     __slots__ = ("value",)
     _fields = ("value",)
 
@@ -351,15 +385,18 @@ class Op:
 
     @staticmethod
     def get(name: str) -> Op:
+        """The operation of a name, made when first asked for."""
         op = Op._table.get(name)
         if op is None:
             op = Op._table.setdefault(name, Op(name))
         return op
 
     def same_as(self, other: object) -> bool:
+        """Whether this is the same operation."""
         return self is other
 
     def get_attr(self, key: str) -> Any:
+        """What `register_op_attr` said under a key; None if nothing."""
         return self.attrs.get(key)
 
     def __repr__(self) -> str:

@@ -52,6 +52,7 @@ class BufferVar:
         self.dtype = content_type
 
     def asobject(self) -> Var:
+        """The variable of the buffer's memory."""
         return self._buffer.data
 
     def asexpr(self) -> PrimExpr:

@@ -41,6 +41,7 @@ class Range(Node):
 
     @staticmethod
     def from_min_extent(min_value: Any, extent: Any, span: object = None) -> Range:
+        """The range of `extent` integers from `min_value` on."""
         result = Range.__new__(Range)
         result.min = convert(min_value)
         result.extent = convert(extent)
@@ -92,6 +93,7 @@ class IterVar(ExprOps, Node):
         return self.var.dtype
 
     def asexpr(self) -> PrimExpr:
+        """The variable."""
         return self.var
 
     def __eq__(self, other: Any) -> Any:

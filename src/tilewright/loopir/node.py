@@ -14,6 +14,7 @@ class Node:
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def same_as(self, other: object) -> bool:
+        """Whether this is the same object."""
         return self is other
 
 
@@ -27,6 +28,7 @@ class PrimExpr(ExprOps, Node):
     dtype: str
 
     def asexpr(self) -> PrimExpr:
+        """The expression itself."""
         return self
 
     __hash__ = ExprOps.__hash__

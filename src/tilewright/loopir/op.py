@@ -178,7 +178,7 @@ def div(a: Any, b: Any, span: object = None) -> PrimExpr:
     return binary(Div, a, b)
 
 
-def _int_division(name: str, cls: Any) -> Binary:
+def _int_division(name: str, cls: Any, doc: str) -> Binary:
     def build(a: Any, b: Any) -> PrimExpr:
         x, y = match_types(a, b)
         if parse(x.dtype).is_float:
@@ -186,13 +186,14 @@ def _int_division(name: str, cls: Any) -> Binary:
         return binary(cls, x, y)
 
     build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{doc}, of integers brought to one type, which the result has."
     return build
 
 
-truncdiv = _int_division("truncdiv", Div)
-truncmod = _int_division("truncmod", Mod)
-floordiv = _int_division("floordiv", FloorDiv)
-floormod = _int_division("floormod", FloorMod)
+truncdiv = _int_division("truncdiv", Div, "Quotient rounded towards zero")
+truncmod = _int_division("truncmod", Mod, "Remainder of truncdiv, with the sign of a")
+floordiv = _int_division("floordiv", FloorDiv, "Quotient rounded down")
+floormod = _int_division("floormod", FloorMod, "Remainder of floordiv, with the sign of b")
 # of indices, which are zero or more, so that both divisions are the same
 indexdiv = floordiv
 indexmod = floormod

@@ -22,6 +22,7 @@ class ExprOps:
     __slots__ = ()
 
     def asexpr(self) -> expr.PrimExpr:
+        """The expression that this stands for."""
         raise NotImplementedError
 
     def __add__(self, other: ExprLike) -> expr.PrimExpr:

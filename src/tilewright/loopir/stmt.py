@@ -68,15 +68,8 @@ class For(Stmt):
         """The same loop around another body."""
         if body is self.body:
             return self
-        return For(
-            self.loop_var,
-            self.min,
-            self.extent,
-            self.kind,
-            body,
-            self.thread_binding,
-            self.annotations,
-        )
+        binding, said = self.thread_binding, self.annotations
+        return For(self.loop_var, self.min, self.extent, self.kind, body, binding, said)
 
 
 def _narrowed(e: PrimExpr, dtype: str) -> PrimExpr:
@@ -88,6 +81,8 @@ def _narrowed(e: PrimExpr, dtype: str) -> PrimExpr:
 
 
 class While(Stmt):
+    """Run `body` as long as the condition holds."""
+
     __slots__ = ("body", "condition")
     _fields = ("condition", "body")
 
@@ -134,6 +129,8 @@ class AssertStmt(Stmt):
 
 
 class IfThenElse(Stmt):
+    """`then_case` where the condition holds, else `else_case`, if there is one."""
+
     __slots__ = ("condition", "else_case", "then_case")
     _fields = ("condition", "then_case", "else_case")
 
@@ -342,6 +339,7 @@ class IRModule(Node):
         return found
 
     def __setitem__(self, name: str, func: PrimFunc) -> None:
+        """Put a function under a name, in the place of the one there."""
         self.functions[GlobalVar(name)] = func
 
     update_func = __setitem__
@@ -363,6 +361,7 @@ class IRModule(Node):
         return GlobalVar(name)
 
     def get_global_vars(self) -> list[GlobalVar]:
+        """The functions' names."""
         return [GlobalVar(name) for name in self.functions]
 
     def show(self, *_: Any, **__: Any) -> None:

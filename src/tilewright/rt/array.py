@@ -148,6 +148,7 @@ class NDArray:
         return target.copyfrom(self)
 
     def same_as(self, other: object) -> bool:
+        """Whether this is the same object."""
         return self is other
 
     # -- views

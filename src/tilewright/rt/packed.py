@@ -113,6 +113,7 @@ def remove_global_func(name: str) -> None:
 
 
 def list_global_func_names() -> list[str]:
+    """The names of all registered functions, sorted."""
     return sorted(_functions)
 
 

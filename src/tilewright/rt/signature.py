@@ -198,6 +198,7 @@ class FunctionInfo:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> FunctionInfo:
+        """What `to_json` gave, read back."""
         return FunctionInfo(
             name=str(data["name"]),
             args=tuple(map(ArgInfo.from_json, data["args"])),

@@ -5,8 +5,10 @@ Methods only record: each calls its primitive in primitives/ and appends to the 
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from ..base.errors import ScheduleError
 from ..loopir.iter import IterVar
@@ -16,7 +18,22 @@ from . import trace
 from .layout_map import AXIS_SEPARATOR as AXIS_SEPARATOR
 from .normalize import normalize
 from .primitives import annotate, attach, cache, fuse, group, layout, reorder, rfactor, split
+from .primitives.reorder import tile as tile_loops
 from .state import SCAN_UPDATE, Illegal, ScheduleState, StageState, post_order
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _says(primitive: Callable[..., Any]) -> Callable[[F], F]:
+    """A method has the docstring of its primitive, with the loops before and after."""
+
+    def document(method: F) -> F:
+        loops = (sys.modules[primitive.__module__].__doc__ or "").partition("\n")[2].strip("\n")
+        picture = "\n".join(f"    {line}".rstrip() for line in loops.splitlines())
+        method.__doc__ = f"{inspect.cleandoc(primitive.__doc__ or '')}\n\n{picture}".rstrip()
+        return method
+
+    return document
 
 
 class Stage(StageState):
@@ -31,6 +48,7 @@ class Stage(StageState):
     def _apply(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return self.schedule.record(name, self, function, args, kwargs)
 
+    @_says(split.split)
     def split(
         self,
         parent: IterVar,
@@ -44,71 +62,91 @@ class Stage(StageState):
         result: tuple[IterVar, IterVar] = self._apply("split", split.split, parent, **kwargs)
         return result
 
+    @_says(fuse.fuse)
     def fuse(self, *args: IterVar) -> IterVar:
         result: IterVar = self._apply("fuse", fuse.fuse, *_flat(args))
         return result
 
+    @_says(reorder.reorder)
     def reorder(self, *args: IterVar) -> None:
         self._apply("reorder", reorder.reorder, *_flat(args))
 
+    @_says(tile_loops)
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         result: tuple[IterVar, IterVar, IterVar, IterVar] = self._apply(
-            "tile", reorder.tile, x_parent, y_parent, x_factor, y_factor
+            "tile", tile_loops, x_parent, y_parent, x_factor, y_factor
         )
         return result
 
+    @_says(annotate.vectorize)
     def vectorize(self, var: IterVar) -> None:
         self._apply("vectorize", annotate.vectorize, var)
 
+    @_says(annotate.unroll)
     def unroll(self, var: IterVar) -> None:
         self._apply("unroll", annotate.unroll, var)
 
+    @_says(annotate.parallel)
     def parallel(self, var: IterVar) -> None:
         self._apply("parallel", annotate.parallel, var)
 
+    @_says(annotate.bind)
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
         self._apply("bind", annotate.bind, ivar, thread_ivar)
 
+    @_says(annotate.pragma)
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
         args = (var, pragma_type) if pragma_value is None else (var, pragma_type, pragma_value)
         self._apply("pragma", annotate.pragma, *args)
 
+    @_says(annotate.prefetch)
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
         self._apply("prefetch", annotate.prefetch, tensor, var, offset)
 
+    @_says(annotate.storage_align)
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
         self._apply("storage_align", annotate.storage_align, axis, factor, offset)
 
+    @_says(annotate.tensorize)
     def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
         self._apply("tensorize", annotate.tensorize, var, tensor_intrin)
 
+    @_says(attach.compute_at)
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
         parent = self.schedule[parent]
         self._apply("compute_at", attach.compute_at, parent, scope)
 
+    @_says(attach.compute_inline)
     def compute_inline(self) -> None:
         self._apply("compute_inline", attach.compute_inline)
 
+    @_says(attach.compute_root)
     def compute_root(self) -> None:
         self._apply("compute_root", attach.compute_root)
 
+    @_says(attach.set_scope)
     def set_scope(self, scope: str) -> None:
         self._apply("set_scope", attach.set_scope, scope)
 
+    @_says(attach.env_threads)
     def env_threads(self, threads: Any) -> None:
         self._apply("env_threads", attach.env_threads, threads)
 
+    @_says(attach.set_store_predicate)
     def set_store_predicate(self, predicate: Any) -> None:
         self._apply("set_store_predicate", attach.set_store_predicate, predicate)
 
+    @_says(attach.double_buffer)
     def double_buffer(self) -> None:
         self._apply("double_buffer", attach.double_buffer)
 
+    @_says(attach.rolling_buffer)
     def rolling_buffer(self) -> None:
         self._apply("rolling_buffer", attach.rolling_buffer)
 
+    @_says(layout.transform_layout)
     def transform_layout(self, mapping_function: Callable[..., Any]) -> Any:
         try:
             mapping = layout.read_map(self, mapping_function)
@@ -171,8 +209,8 @@ class Schedule(ScheduleState):
         self.steps.append(step)
         return result
 
+    @_says(cache.cache_read)
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """See primitives/cache.py."""
         result: Tensor = self.record(
             "cache_read", None, cache.cache_read, (tensor, scope, readers), {}
         )
@@ -184,18 +222,18 @@ class Schedule(ScheduleState):
     @overload
     def cache_write(self, tensor: Sequence[Tensor], scope: str) -> list[Tensor]: ...
 
+    @_says(cache.cache_write)
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """See primitives/cache.py."""
         return self.record("cache_write", None, cache.cache_write, (tensor, scope), {})
 
+    @_says(rfactor.rfactor)
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
-        """See primitives/rfactor.py."""
         default = isinstance(factor_axis, int) and factor_axis == 0
         kwargs = {} if default else {"factor_axis": factor_axis}
         return self.record("rfactor", None, rfactor.rfactor, (tensor, axis), kwargs)
 
+    @_says(group.create_group)
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Any:
-        """See primitives/group.py."""
         kwargs = {"include_inputs": True} if include_inputs else {}
         return self.record("create_group", None, group.create_group, (outputs, inputs), kwargs)
 

@@ -83,10 +83,12 @@ class Target:
         return out
 
     def to_json(self) -> str:
+        """The target as JSON text, which `from_json` reads."""
         return json.dumps(self.export(), sort_keys=True)
 
     @staticmethod
     def from_json(text: str) -> Target:
+        """The target that `to_json` wrote."""
         return Target(json.loads(text))
 
     @staticmethod

@@ -278,6 +278,7 @@ class FallbackConfigEntity(ConfigSpace):
     is_fallback = True
 
     def encoded(self, name: str) -> Any:
+        """A knob's choice as data, [type, value]; None where there is no such knob."""
         entity = self._entity_map.get(name)
         return None if entity is None else entity.encode()
 

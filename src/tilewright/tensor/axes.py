@@ -61,6 +61,7 @@ class tag_scope:
 
     @classmethod
     def get_current(cls) -> tag_scope | None:
+        """The scope around this place; None outside of all."""
         return _current.get()
 
     def __enter__(self) -> tag_scope:

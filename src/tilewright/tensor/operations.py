@@ -63,9 +63,11 @@ class Operation(Node):
         return tuple(self.output(i) for i in range(self.num_outputs))
 
     def output_dtype(self, index: int) -> str:
+        """The dtype of output `index`."""
         raise NotImplementedError
 
     def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
+        """The shape of output `index`."""
         raise NotImplementedError
 
     @property

@@ -112,6 +112,7 @@ class TensorSlice(ExprOps):
         return self.tensor.dtype
 
     def asexpr(self) -> PrimExpr:
+        """The element, once all indices are given."""
         return self.tensor(*self.indices)
 
     def __iter__(self) -> Any:
