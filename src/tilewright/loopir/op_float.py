@@ -150,6 +150,10 @@ sqrt: Unary = make.unary(
     bound=make.rising(np.sqrt, 0), cost=CHEAP, llvm="sqrt", c="sqrt",
     devices={"cuda float16": "hsqrt"},
 )  # fmt: skip
+cbrt: Unary = make.unary(
+    "cbrt", "Cube root; that of a negative number is negative.", numpy=np.cbrt,
+    slope=lambda x, y: 1.0 / (3.0 * y * y), bound=make.rising(np.cbrt), c="cbrt",
+)  # fmt: skip
 rsqrt: Unary = make.unary(
     "rsqrt", "1 / sqrt(x).", numpy=lambda x: 1 / np.sqrt(x), slope=lambda x, y: -0.5 * y / x,
     bound=make.within(0, math.inf), cost=CHEAP, formula=_rsqrt_formula,

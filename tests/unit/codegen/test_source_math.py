@@ -28,7 +28,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "tan": (-1.4, 1.4), "sinh": (-5, 5), "cosh": (-5, 5), "tanh": (-5, 5),
     "asin": (-1, 1), "acos": (-1, 1), "atan": (-9, 9), "asinh": (-9, 9), "acosh": (1.1, 9),
     "atanh": (-0.9, 0.9),
-    "erf": (-3, 3), "sqrt": (0, 100), "rsqrt": (0.01, 100), "sigmoid": (-8, 8),
+    "erf": (-3, 3), "sqrt": (0, 100), "rsqrt": (0.01, 100), "cbrt": (-9, 9), "sigmoid": (-8, 8),
 }  # fmt: skip
 BINARY = {"atan2": (-5, 5), "hypot": (-9, 9), "pow": (0.1, 4), "fmod": (0.5, 9)}
 FLOATS = ("float16", "bfloat16", "float32", "float64")

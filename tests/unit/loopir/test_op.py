@@ -33,6 +33,7 @@ UNARY = [
     ),
     *("cos", "cosh", "sin", "sinh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "sqrt"),
     "rsqrt",
+    "cbrt",
 ]
 
 

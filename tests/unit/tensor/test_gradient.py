@@ -133,7 +133,8 @@ def test_softmax_matches_torch():
 
 UNARY = {
     "exp": 0, "exp2": 0, "exp10": 0, "log": 1, "log2": 1, "log10": 1, "sigmoid": 0, "tanh": 0,
-    "erf": 0, "sqrt": 1, "rsqrt": 1, "sin": 0, "cos": 0, "tan": 0, "sinh": 0, "cosh": 0,
+    "erf": 0, "sqrt": 1, "rsqrt": 1, "cbrt": 1, "expm1": 0,
+    "sin": 0, "cos": 0, "tan": 0, "sinh": 0, "cosh": 0,
     "asin": -1, "acos": -1, "atan": 0, "asinh": 0, "acosh": 2, "atanh": -1, "abs": 0, "floor": 0,
     "ceil": 0, "trunc": 0, "round": 0, "nearbyint": 0,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""erf, hypot, fmod, sqrt, rsqrt as vector code."""
+"""erf, cbrt, hypot, fmod, sqrt, rsqrt as vector code."""
 
 from __future__ import annotations
 
@@ -28,6 +28,29 @@ def erf(e: Emitter, x: Value) -> Value:
     log_erfc = e.poly(bounded, COEFFICIENTS["erfc" if f.bits == 32 else "erfcf64"][f.name])
     far = e.real(1.0) - exp_core(e, bounded * log_erfc)
     return e.copysign(e.select(a.lt(1.0), near, far), x)
+
+
+def cbrt(e: Emitter, x: Value) -> Value:
+    """A third of the exponent as a first guess (W. Kahan), Halley's steps, one exact correction."""
+    f = e.format
+    a = e.abs(x)
+    tiny, huge = a.lt(f.smallest_normal), a.gt(math.ldexp(1.0, f.bias - 3))
+    scale = e.select(tiny, e.real(2.0**54), e.select(huge, e.real(2.0**-54), e.real(1.0)))
+    back = e.select(tiny, e.real(2.0**-18), e.select(huge, e.real(2.0**18), e.real(1.0)))
+    a = a * scale
+    bits = e.bits(a)
+    third = bits.lshr(2) + bits.lshr(4)  # bits / 3, as 1/4 + 1/16 + ...
+    for shift in (4, 8, 16, 32)[: 3 if f.bits == 32 else 4]:
+        third = third + third.lshr(shift)
+    y = e.from_bits(third + (0x2A5119F2 if f.bits == 32 else 0x2A9F7893 << 32))
+    for _ in range(1 if f.bits == 32 else 2):
+        cube = y * y * y
+        y = y * ((cube + (a + a)) / (cube + cube + a))
+    square = y * y
+    lost = e.fma(y, y, -square)
+    rest = e.fma(square, y, -a) + lost * y
+    y = e.copysign((y - rest / (square * 3.0)) * back, x)
+    return e.select(a.gt(0.0) & a.lt(math.inf), y, x + x)
 
 
 def hypot(e: Emitter, x: Value, y: Value) -> Value:
