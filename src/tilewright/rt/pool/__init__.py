@@ -16,7 +16,7 @@ machine divides evenly, and a thread that is held up keeps the others from one p
 caller never waits for a worker that has not claimed a piece, and does all of them if nobody comes.
 
 *Waiting.* A worker without work, or a caller whose last pieces run elsewhere, looks again and again
-for as long as a sleeping thread takes to wake up (measured, 10 to 50 microseconds), then sleeps,
+for as long as a sleeping thread takes to wake up (measured, 20 to 50 microseconds), then sleeps,
 which gives its core to others: to the very thread it waits for, where that lost its own.
 
 *Small loops.* By the time that its steps took before, a loop is run by its caller alone unless it

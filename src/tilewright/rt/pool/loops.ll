@@ -129,11 +129,10 @@ out:
   ret void
 }
 
-; into how many pieces a loop is cut: of ten microseconds, up to 16 a thread; where that gives less
-; than one a thread, as few threads as handing over is worth
+; into how many pieces a loop is cut: of ten microseconds; where that gives less than one a thread,
+; for as many threads as handing over is worth
 define internal i64 @pieces(i64 %steps, i64 %threads, double %total, double %hand) {
   %known = fcmp ogt double %total, 0.0
-  %most = mul i64 %threads, 16
   %few = mul i64 %threads, 4
   %tens = fdiv double %total, 1.0e4
   %by.time = call i64 @llvm.fptosi.sat.i64.f64(double %tens)
@@ -142,8 +141,7 @@ define internal i64 @pieces(i64 %steps, i64 %threads, double %total, double %han
   %by.hand2 = call i64 @llvm.smax.i64(i64 %by.hand, i64 2)
   %least = call i64 @llvm.smin.i64(i64 %by.hand2, i64 %threads)
   %a = call i64 @llvm.smax.i64(i64 %by.time, i64 %least)
-  %b = call i64 @llvm.smin.i64(i64 %a, i64 %most)
-  %c = select i1 %known, i64 %b, i64 %few
+  %c = select i1 %known, i64 %a, i64 %few
   %d = call i64 @llvm.smin.i64(i64 %c, i64 %steps)
   %r = call i64 @llvm.smin.i64(i64 %d, i64 4095)
   ret i64 %r

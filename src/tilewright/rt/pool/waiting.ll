@@ -47,10 +47,10 @@ define internal void @unpark(ptr %parker) {
   ret void
 }
 
-; nanoseconds to look before sleeping: what waking a thread takes at best
+; nanoseconds to look before sleeping: what waking a thread takes at best, but at least two pieces
 define internal i64 @patience() {
   %t = load atomic double, ptr @times monotonic, align 64
-  %low = call double @llvm.maxnum.f64(double %t, double 1.0e4)
+  %low = call double @llvm.maxnum.f64(double %t, double 2.0e4)
   %high = call double @llvm.minnum.f64(double %low, double 5.0e4)
   %r = fptosi double %high to i64
   ret i64 %r
