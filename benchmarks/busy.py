@@ -186,7 +186,9 @@ def main() -> int:
     if args.serve:
         serve(*args.serve, args.threads)
         return 0
-    with tempfile.TemporaryDirectory(prefix="tilewright-busy-") as folder:
+    from tilewright.rt.busy import watched  # the peers' Python may not have it
+
+    with watched(), tempfile.TemporaryDirectory(prefix="tilewright-busy-") as folder:
         rows = [measure(name, Path(folder), args) for name in args.network]
     if args.json:
         print(json.dumps([{**row, "missed": missed(row)} for row in rows], indent=1))

@@ -72,7 +72,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    results = measure(build_add())
+    from tilewright.rt.busy import watched
+
+    with watched():
+        results = measure(build_add())
     if options.json:
         print(json.dumps({"call_us": results, "budget_us": BUDGETS_US}))
         return

@@ -228,7 +228,13 @@ def main() -> None:
     parser.add_argument("--peer", choices=list(PEERS), help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rows = PARTS[options.part](options) if options.part else collect(options)
+    if options.part:
+        rows = PARTS[options.part](options)
+    else:
+        from tilewright.rt.busy import watched  # not in parts, which time the import
+
+        with watched():
+            rows = collect(options)
     print(json.dumps({"rows": rows}) if options.json else table(rows))
 
 

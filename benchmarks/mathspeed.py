@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.mathjit import Compiled, compile_scalar, compile_vector, numpy_type
 from tilewright.codegen.llvm import math as vector_math
+from tilewright.rt.busy import watched
 
 _SIZE = 2048
 _RANGES = {
@@ -87,6 +88,7 @@ def measure(name: str, element: str, lanes: int, cpu: str | None = None) -> dict
     }
 
 
+@watched()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--function", choices=vector_math.names(), action="append")

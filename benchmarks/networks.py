@@ -200,7 +200,9 @@ def main() -> int:
         return 0
     if args.trials and args.records is None:
         parser.error("--trials needs --records")
-    with tempfile.TemporaryDirectory(prefix="tilewright-networks-") as folder:
+    from tilewright.rt.busy import watched
+
+    with watched(), tempfile.TemporaryDirectory(prefix="tilewright-networks-") as folder:
         rows = [measure(name, Path(folder), args) for name in args.network]
     if args.json:
         print(json.dumps([{**row, "missed": missed(row)} for row in rows], indent=1))

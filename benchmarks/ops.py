@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.ops_channel import Competitor, Failure
 from benchmarks.ops_suite import Case, cases, small_cases
+from tilewright.rt.busy import watched
 
 Row = dict[str, Any]
 # Seconds of each repetition: by group, and the way within it.
@@ -237,7 +238,7 @@ def main() -> int:
     if not chosen:
         parser.error(f"no case's name contains {options.cases!r}")
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="tilewright-ops-") as folder:
+    with watched(), tempfile.TemporaryDirectory(prefix="tilewright-ops-") as folder:
         comparison = Comparison(options, Path(folder))
         try:
             print(HEAD, file=sys.stderr)

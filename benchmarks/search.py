@@ -22,6 +22,7 @@ from tilewright import auto_scheduler, te, tir
 from tilewright.auto_scheduler.cost_model import XGBModel
 from tilewright.auto_scheduler.population import Scorer
 from tilewright.auto_scheduler.pretrained import default_model
+from tilewright.rt.busy import watched
 
 
 def conv2d_bias_relu() -> list[Any]:
@@ -73,6 +74,7 @@ def rate(name: str, rounds: int, trials: int, model_file: str | None) -> dict[st
     }
 
 
+@watched()
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", help="a cost model instead of the shipped one")

@@ -26,6 +26,7 @@ from tilewright import autotvm, te
 from tilewright.measure.progress import Progress
 from tilewright.measure.records import Store
 from tilewright.measure.result import Measurement
+from tilewright.rt.busy import watched
 from tilewright.template.measure import Batches, as_result
 from tilewright.template.task import Task
 from tilewright.template.tuner import Tuner
@@ -196,6 +197,7 @@ def show(table: dict[str, Any]) -> None:
         print(f"  {tuner:<8}median {row['median']:7.1f} ({row['median'] / base:4.2f}x)  of {seeds}")
 
 
+@watched()
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 1 where a tuner's median is below that of random search."""
     parser = argparse.ArgumentParser(description="Compare the tuners with random search.")

@@ -126,6 +126,21 @@ def test_profile(data: Path) -> None:
     assert len(rows) >= 1
 
 
+def test_a_busy_machine_is_noticed(data: Path) -> None:
+    cores = range(os.cpu_count() or 1)
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in cores]
+    try:
+        texts = [
+            tilewright("run", data / "small.onnx", "--repeat", 99, *a) for a in ((), ("--json",))
+        ]
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert "note: the machine is busy: other programs used" in texts[0].stdout
+    assert json.loads(texts[1].stdout)["busy"].startswith("the machine is busy")
+
+
 def test_threads_come_from_the_environment(data: Path) -> None:
     done = tilewright(
         "run", data / "small.onnx", "--json", "--repeat", 1, TILEWRIGHT_NUM_THREADS="1"

@@ -23,6 +23,7 @@ from ..graph.executable import Executable, checked_inputs
 from ..graph.ir import Graph
 from ..graph.onnx.load import load_onnx, load_tensor
 from ..rt import threads
+from ..rt.busy import Watch
 from ..rt.files import require_writable, write_atomically
 from . import show
 
@@ -73,7 +74,7 @@ def run(options: Options) -> int:
     for path in targets.values():
         require_writable(path)
     expected = None if options.check is None else _expected(options.check, graph)
-    start = time.perf_counter()
+    watch, start = Watch(), time.perf_counter()
     dtype, records = options.dtype, options.records
     with show.progress("compiling") as step, show.warnings_as_notes():
         net = compile_graph(graph, options.target, dtype=dtype, records=records, progress=step)
@@ -82,7 +83,10 @@ def run(options: Options) -> int:
     for name, path in targets.items():
         _save(path, results[name])
     times = _time(net, arrays, options.repeat)
+    busy = watch.note()
     report = _report(graph, net, results, times, compile_s, random, options.dtype)
+    if busy is not None:
+        report["busy"] = busy
     if options.records is not None:
         report["records"] = {"file": options.records, "tuned": net.tuned, "kernels": net.distinct}
     if expected is not None:

@@ -90,6 +90,8 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         f"latency {latency['median']:.3f} ms median, {latency['p90']:.3f} ms p90, "
         f"{report['threads']} threads"
     )
+    if "busy" in report:
+        console.print(f"note: {report['busy']}")
     if report["gflops"]:
         console.print(f"rate {report['gflops']:.1f} GFLOP/s{_share(report)}")
     if "check" in report:
@@ -129,6 +131,8 @@ def tuning(report: Mapping[str, Any], model: str | None) -> None:
     known = f" and {report['known']} known before" if report["known"] else ""
     measured = f"{report['measured']} measurements in {report['seconds']:.0f} s{known}"
     console.print(f"{measured}, kept in {report['records']}", soft_wrap=True)
+    if "busy" in report:
+        console.print(f"note: {report['busy']}", soft_wrap=True)
     if model and report["default_s"] and report["best_s"]:
         gain = _ratio(report["default_s"], report["best_s"])
         sums = f"{_milliseconds(report['default_s'])} ms to {_milliseconds(report['best_s'])} ms"

@@ -21,6 +21,7 @@ from ..base.errors import TilewrightError, UsageError
 from ..graph.onnx.load import load_onnx
 from ..graph.tasks import extract_tasks
 from ..rt import threads
+from ..rt.busy import Watch
 from ..rt.device import Device
 from ..target.target import Target
 from . import show
@@ -64,7 +65,7 @@ def tune(options: Options) -> int:
     tasks, weights = (
         _operator(file, function, target, options) if is_operator else _network(target, options)
     )
-    start = time.perf_counter()
+    watch, start = Watch(), time.perf_counter()
     try:
         with show.warnings_as_notes():
             outcome = tune_tasks(
@@ -80,7 +81,10 @@ def tune(options: Options) -> int:
         text = f"what was measured is in {options.records}, and the same command goes on from it"
         show.notes([f"stopped; {text}"])
         return INTERRUPTED
+    busy = watch.note()
     report = _report(options, target, outcome, time.perf_counter() - start)
+    if busy is not None:
+        report["busy"] = busy
     if options.as_json:
         print(json.dumps(report))
     else:
