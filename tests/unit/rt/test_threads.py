@@ -245,11 +245,14 @@ print(out.tolist(), native.pool_state()["workers"], native.pool_state()["asleep"
 def test_a_system_without_threads_leaves_all_work_to_the_caller() -> None:
     code = """
 import resource
-many(1, team=1)
+from tests.unit.rt.test_threads import MANY, MANY_INFO
+f = make(MANY, MANY_INFO)
+many(300, 20, 1, function=f)
 native.pool_state()
-pages = int(open("/proc/self/statm").read().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (1 << 20),) * 2)
-many(300, 20, 4)
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 20), resource.RLIM_INFINITY))
+many(300, 20, 4, function=f)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 print(native.pool_state()["workers"])
 """
     assert run(code).strip() == "0.0"
