@@ -32,8 +32,6 @@ _VECTOR_TYPE = re.compile(
 
 def legal(hint: str) -> str:
     """`hint` as an identifier: whatever is not a letter or digit becomes one `_`."""
-    if ".strides[" in hint:
-        hint = "stride"
     name = _ILLEGAL.sub("_", hint).strip("_") or "v"
     if name[0].isdigit():
         name = f"v{name}"

@@ -174,6 +174,11 @@ def _whole(what: str, number: Any) -> int:
     return value
 
 
+BUFFER_TYPES = {
+    "": "", "default": "", "auto": "auto_broadcast", "auto_broadcast": "auto_broadcast"
+}  # fmt: skip
+
+
 def decl_buffer(
     shape: Any,
     dtype: Any = None,
@@ -195,6 +200,11 @@ def decl_buffer(
             raise TilewrightError(f"decl_buffer: {what} must be text, got {given!r}")
     data_alignment = _whole("data_alignment", data_alignment)
     offset_factor = _whole("offset_factor", offset_factor)
+    if buffer_type not in BUFFER_TYPES:
+        raise TilewrightError(
+            f'decl_buffer: buffer_type is "", "default", "auto" or "auto_broadcast", got '
+            f"{buffer_type!r}"
+        )
     for extent in (*shape, *(strides if isinstance(strides, (list, tuple)) else ())):
         if not parse(convert(extent).dtype).is_integer:
             raise TilewrightError(f"decl_buffer: shape and strides hold integers, got {extent!r}")
@@ -212,6 +222,6 @@ def decl_buffer(
         scope,
         data_alignment,
         offset_factor,
-        buffer_type,
+        BUFFER_TYPES[buffer_type],
         axis_separators or (),
     )

@@ -311,7 +311,7 @@ class Printer(ExprPrinter):
         if b.offset_factor != 1:
             out.append(f", offset_factor={b.offset_factor}")
         if b.buffer_type:
-            out.append(f", buffer_type={quote(b.buffer_type)}")
+            out.append(', buffer_type="auto"')
         if b.axis_separators:
             out.append(f", axis_separators={list(b.axis_separators)}")
 

@@ -2,16 +2,19 @@
 
 A user's rule (`register_intrin_lowering`) comes first; then the compiler's own (lowering/intrin),
 for what the code generator has no code for. What a rule returns is lowered in turn, except that a
-call of the same operation on the same types stays as it is; it must have the type of the call.
+call of the same operation on the same types stays as it is; one of another precision than the call
+is converted, with a warning.
 Needs: nothing. Guarantees: every call left is one that the code generator knows, or it raises
 there. Stands before legalize_types, so that rules see the types that the user wrote.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..base.dtype import parse
 from ..base.errors import CompileError, TilewrightError
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -84,10 +87,14 @@ class _LowerIntrinsics(Rewriter):
                 f"got {made!r}"
             )
         if result.dtype != e.dtype:
-            raise CompileError(
+            text = (
                 f"{what} returned an expression of type {result.dtype} for a call of type "
                 f"{e.dtype}: {result}; return one of the call's type, for example by .astype()"
             )
+            if not _converts(result.dtype, e.dtype):
+                raise CompileError(text)
+            warnings.warn(f"{text}. It is converted", UserWarning, stacklevel=2)
+            result = E.cast(e.dtype, result)
         unknown = [] if rule in self.own else _unknown(result, e)
         if unknown:
             raise CompileError(
@@ -103,6 +110,13 @@ class _LowerIntrinsics(Rewriter):
 
 def _same_types(a: E.Call, b: E.Call) -> bool:
     return [x.dtype for x in a.args] == [x.dtype for x in b.args]
+
+
+def _converts(given: str, wanted: str) -> bool:
+    """Whether values of one type are numbers of the other, but for their precision."""
+    a, b = parse(given), parse(wanted)
+    alike = (a.is_float and b.is_float) or (a.is_integer and b.is_integer)
+    return alike and a.lanes == b.lanes
 
 
 def _unknown(result: Any, call: E.Call) -> list[str]:

@@ -157,7 +157,7 @@ def _argument_buffer(t: Tensor, layout: Any) -> Buffer:
     if layout is not None:
         return Buffer(layout.extents, t.dtype, name)
     if any(isinstance(d, Var) for d in t.shape):
-        strides = [Var(f"{name}.strides[{i}]", "int32") for i in range(len(t.shape))]
+        strides = [Var("stride", "int32") for _ in t.shape]
         return Buffer(t.shape, t.dtype, name, strides=strides, buffer_type="auto_broadcast")
     return Buffer(t.shape, t.dtype, name)
 

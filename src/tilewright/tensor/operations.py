@@ -132,6 +132,17 @@ class BaseComputeOp(Operation):
         return self.axis + self.reduce_axis
 
 
+class Bodies(tuple[PrimExpr, ...]):
+    """The expressions of an operation, printed as the list that users of TVM know."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"[{', '.join(map(str, self))}]"
+
+    __str__ = __repr__
+
+
 class ComputeOp(BaseComputeOp):
     """Element `axis` of output i is `body[i]`: expressions that read other tensors.
 
@@ -152,7 +163,7 @@ class ComputeOp(BaseComputeOp):
         first = body[0]
         reduce_axis = first.axis if isinstance(first, Reduce) else ()
         super().__init__(name, tag, attrs, axis, reduce_axis)
-        self.body = tuple(body)
+        self.body = Bodies(body)
 
     @property
     def num_outputs(self) -> int:
