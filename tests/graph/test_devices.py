@@ -98,6 +98,20 @@ def test_the_command_runs_networks_on_devices(lenet: Any, tmp_path: Any) -> None
     assert text.exit_code == 0 and "GFLOP/s" in text.output and "peak" not in text.output
 
 
+@pytest.mark.parametrize("rows", [1, 5, 8, 20, 70])
+@pytest.mark.parametrize("columns", [1, 8, 33])
+def test_small_products_on_a_gpu(rows: int, columns: int) -> None:
+    """Fewer rows or columns than a block has threads for."""
+    b = Builder(17)
+    x, w = Value("x", (rows, 9), "float32"), Value("w", (9, columns), "float32")
+    y = b.add("matmul", [x, w], "y")
+    net = tg.compile(Graph("net", [x, w], [y], b.nodes), "cuda -arch=sm_80")
+    assert isinstance(net, DeviceExecutable)
+    net.device = tvm.simt(0)
+    data = {"x": floats(rows, 9), "w": floats(9, columns)}
+    np.testing.assert_allclose(net.run(data)["y"], data["x"] @ data["w"], rtol=1e-4, atol=1e-5)
+
+
 @opencl
 @pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
 def test_scalars(target: str) -> None:

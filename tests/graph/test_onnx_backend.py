@@ -1,10 +1,13 @@
 """The importer against onnx's own node tests, one test for each operator."""
 
+import random
 import re
 
 import numpy as np
 import pytest
 
+import tilewright as tvm
+from tests.fuzz.test_fuzz_slice import fresh_seed
 from tests.graph.backend import cases, data_sets, with_known_parameters
 from tilewright import graph
 from tilewright.base.errors import ImportModelError
@@ -22,15 +25,16 @@ REFUSED = {  # what is known not to be supported, and says so
 }
 
 
-def _run(case) -> None:
+def _run(case, target="llvm") -> None:
     for inputs, expected in data_sets(case):
         names = [i.name for i in case.model.graph.input]
         model = with_known_parameters(case.model, inputs)
         imported = graph.load_onnx(model)
         open_names = {v.name for v in imported.inputs}
-        results = graph.compile(imported).run(
-            {name: x for name, x in zip(names, inputs) if name in open_names}
-        )
+        net = graph.compile(imported, target)
+        if target.startswith("cuda"):
+            net.device = tvm.simt(0)
+        results = net.run({name: x for name, x in zip(names, inputs) if name in open_names})
         for item, wanted in zip(case.model.graph.output, expected):
             got = results[item.name]
             assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype), item.name
@@ -59,6 +63,31 @@ def test_operator(operator: str) -> None:
         except (Exception, pytest.fail.Exception) as error:
             failures.append(f"{name}: {type(error).__name__}: {error}")
     assert not failures, "\n".join(failures)
+
+
+def _small() -> list[str]:
+    """Cases that are not refused, with outputs that an interpreter of threads can compute."""
+    return [
+        name
+        for name, case in cases().items()
+        if not any(re.search(key, name) for key in REFUSED)
+        and all(wanted.size <= 500 for _, outputs in data_sets(case) for wanted in outputs)
+    ]
+
+
+def test_kernels_for_cuda() -> None:
+    """Threads that race, or read what nobody wrote, are errors there."""
+    for name in _small():
+        _run(cases()[name], "cuda -arch=sm_80")
+
+
+@pytest.mark.skipif(not tvm.opencl(0).exist, reason="there is no OpenCL device")
+@pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
+def test_some_kernels_for_opencl(target: str) -> None:
+    """PoCL takes a second for each; others are drawn in every run."""
+    for name in random.Random(fresh_seed()).sample(_small(), 15):
+        print(name)
+        _run(cases()[name], target)
 
 
 def test_most_cases_run() -> None:

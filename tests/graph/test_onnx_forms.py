@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.graph.ort import compare, model_of
 from tilewright import graph
 from tilewright.base import config
+from tilewright.base.dtype import parse
 from tilewright.base.errors import CompileError, ImportModelError
 
 FLOAT = TensorProto.FLOAT
@@ -192,3 +193,24 @@ def test_workspaces_have_a_limit() -> None:
         graph.compile(net)
     with config.scoped(network_memory=8):
         graph.compile(net)
+
+
+def test_transposing_a_scalar_that_is_known() -> None:
+    weight = numpy_helper.from_array(np.array(2.5, np.float32), "k")
+    made = model([node("Transpose", "k", "t"), node("Add", "t x", "y")], [value("x", ())],
+                 [value("y", ())], weights=[weight])  # fmt: skip
+    assert run(made, x=np.array(1, np.float32)) == 3.5
+
+
+def test_limits_of_bfloat16() -> None:
+    kind = TensorProto.BFLOAT16
+    made = model([node("Clip", "x", "y")], [value("x", (3,), kind)], [value("y", (3,), kind)])
+    x = np.array([-1.5, 0, 300]).astype(parse("bfloat16").numpy)
+    np.testing.assert_array_equal(run(made, x=x), x)
+
+
+def test_operator_sets_of_absurd_versions() -> None:
+    functions = [function("One", "a", "b", [node("Neg", "a", "b")], opset=2**40)]
+    made = call(functions, [helper.make_node("One", ["x"], ["y"], domain="my")])
+    with pytest.raises(ImportModelError, match="names operator set 1099511627776"):
+        graph.load_onnx(made)

@@ -285,3 +285,24 @@ def test_other_floats(dtype: str) -> None:
     ]
     rtol = 2e-3 if dtype == "float16" else 1e-12
     compare(model_of(nodes, x, ["y"], {"b": floats(9, dtype=dtype)}), x, rtol)
+
+
+def test_empty_arrays() -> None:
+    for shape, axis in [((1, 0), 0), ((1, 7, 0, 3), 1), ((3, 0, 4), 2)]:
+        check("Flatten", [floats(*shape)], axis=axis)
+        check("Unsqueeze", [floats(*shape)], [np.array([1])])
+    check("Reshape", [floats(2, 0, 3)], [np.array([0, 0, 3, 1])])
+    i = np.array
+    check("Slice", [floats(5)], [i([-6]), i([-2]), i([0]), i([-3])])
+    check("Slice", [floats(5)], [i([4]), i([1]), i([0]), i([1])])
+    check("Concat", [floats(2, 3), floats(0, 3)], axis=0)
+    check("ReduceSum", [floats(2, 0)], [np.array([1])])
+
+
+def test_scalars() -> None:
+    scalar = np.array(2.5, np.float32)
+    for weights in ([], [scalar]):
+        inputs = [] if weights else [scalar]
+        check("Expand", inputs, [*weights, np.array([2, 3])])
+        check("Unsqueeze", inputs, [*weights, np.array([0])])
+        check("Reshape", inputs, [*weights, np.array([1, 1])])

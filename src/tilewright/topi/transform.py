@@ -45,7 +45,9 @@ def reshape(x: Tensor, newshape: Sequence[Any]) -> Tensor:
 
 
 def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
-    """The indices of the row-major element number `flat`."""
+    """The indices of the row-major element number `flat`; any, where there are no elements."""
+    if any(const_int(d) == 0 for d in shape):
+        return [const(0) for _ in shape]
     indices: list[PrimExpr] = []
     for extent in reversed(shape[1:]):
         indices.append(flat % extent)

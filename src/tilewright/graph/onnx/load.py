@@ -38,6 +38,9 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
 
     proto, folder = _read(onnx, model)
     graph = proto.graph
+    for item in (*proto.opset_import, *(o for f in proto.functions for o in f.opset_import)):
+        if not 0 <= item.version < 1 << 31:
+            raise ImportModelError(f"the model names operator set {item.version}")
     budget = Budget(proto.ByteSize())
     nodes = inlined_nodes(onnx, proto, budget)
     _check_operators(nodes)

@@ -6,12 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dtype import parse
 from ..ir import Value
 from .convert import Builder, Converter, OnnxNode
 
 
 def _simple(op: str) -> Converter:
     return lambda b, node: b.add(op, [v for v in node.inputs if v is not None], node.name)
+
+
+def erf(b: Builder, node: OnnxNode) -> Value:
+    """Operator sets before 13 take integers too."""
+    x = node.input(0)
+    if "float" in x.dtype:
+        return b.add("erf", [x], node.name)
+    wide = b.add("erf", [b.add("cast", [x], dtype="float64")], node.name)
+    return b.add("cast", [wide], dtype=x.dtype)
 
 
 def _pair(op: str) -> Converter:
@@ -59,9 +69,9 @@ def clip(b: Builder, node: OnnxNode) -> Value:
     for limit in (low, high):
         if np.size(limit) != 1:
             raise node.error(f"a limit is one number, got {np.size(limit)}")
-    info = np.finfo(x.dtype) if "float" in x.dtype else np.iinfo(x.dtype)
-    least = info.min if low is None else np.asarray(low).reshape(-1)[0]
-    most = info.max if high is None else np.asarray(high).reshape(-1)[0]
+    info = parse(x.dtype)
+    least = info.min_value if low is None else np.asarray(low).reshape(-1)[0]
+    most = info.max_value if high is None else np.asarray(high).reshape(-1)[0]
     kind: Any = float if "float" in x.dtype else int
     least, most = kind(least), kind(most)
     return b.add("clip", [x], node.name, min=least, max=most)
@@ -136,7 +146,7 @@ CONVERTERS: dict[str, Converter] = {
         kind: _simple(op)
         for kind, op in {
             "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log",
-            "Sqrt": "sqrt", "Erf": "erf", "Abs": "abs", "Neg": "negative", "Floor": "floor",
+            "Sqrt": "sqrt", "Abs": "abs", "Neg": "negative", "Floor": "floor",
             "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "Where": "where",
         }.items()
     },
@@ -153,6 +163,7 @@ CONVERTERS: dict[str, Converter] = {
     "Identity": identity,
     "Dropout": dropout,
     "Pow": power,
+    "Erf": erf,
     "Clip": clip,
     "LeakyRelu": leaky_relu,
     "Cast": cast,

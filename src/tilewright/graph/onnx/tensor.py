@@ -112,7 +112,8 @@ def slice_(b: Builder, node: OnnxNode) -> Value:
     for a, s, e, step in zip(axes, starts, ends, steps):
         if step == 0:
             raise node.error("steps must not be zero")
-        begin[a], end[a], strides[a] = slice(int(s), int(e), step).indices(x.shape[a])
+        places = slice(int(s), int(e), step).indices(x.shape[a])
+        begin[a], end[a], strides[a] = places if range(*places) else (0, 0, 1)
     return b.add("slice", [x], node.name, begin=begin, end=end, strides=strides)
 
 

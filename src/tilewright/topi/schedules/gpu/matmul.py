@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
@@ -26,8 +27,9 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
         s[product].set_scope("local")
     stage = s[out]
     *batch, i, j = stage.op.axis
-    io, ii = stage.split(i, factor=side * TILE)
-    jo, ji = stage.split(j, factor=side * TILE)
+    high, broad = (_threads(axis, side) for axis in (i, j))
+    io, ii = stage.split(i, factor=high * TILE)
+    jo, ji = stage.split(j, factor=broad * TILE)
     it, ii = stage.split(ii, factor=TILE)
     jt, ji = stage.split(ji, factor=TILE)
     stage.reorder(*batch, io, jo, it, jt, ii, ji)
@@ -58,10 +60,16 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
             s[copy].compute_at(inner, ko)
             load = s[copy]
             whole = fused(load, list(load.op.axis))
-            whole, x = load.split(whole, factor=side)
-            _, y = load.split(whole, factor=side)
+            whole, x = load.split(whole, factor=broad)
+            _, y = load.split(whole, factor=high)
             bind(load, y, "threadIdx.y")
             bind(load, x, "threadIdx.x")
+
+
+def _threads(axis: IterVar, most: int) -> int:
+    """Threads along an axis: small products have no work for all of them."""
+    extent = extent_of(axis)
+    return min(most, -(-extent // TILE)) if extent > 0 else most
 
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:
