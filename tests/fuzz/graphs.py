@@ -25,6 +25,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from tests.fuzz.graph_draws import NEWEST, Array, Drawn, Draws, NoDraw, is_float
+from tests.fuzz.graph_operators import OPERATORS
 from tests.fuzz.isolated import Dead, Worker
 from tilewright import graph
 from tilewright.base.errors import TilewrightError
@@ -122,7 +123,25 @@ def _over_image(function: Any) -> Any:
     return lambda opset, attrs, x: function(x, tuple(range(2, x.ndim)), keepdims=True)
 
 
+def _batch_norm(opset: int, attrs: Any, x: Array, *parts: Array) -> Array:
+    gamma, beta, mean, var = (a.reshape(-1, *[1] * (x.ndim - 2)) for a in parts)
+    return (x - mean) / np.sqrt(var + attrs["epsilon"]) * gamma + beta
+
+
+def _slice(opset: int, attrs: Any, x: Array, *parts: Array) -> Array:
+    starts, ends, axes, steps = parts or (
+        *(np.array(attrs[k]) for k in ("starts", "ends", "axes")), np.ones(9, np.int64)
+    )  # fmt: skip
+    for a, start, end, step in zip(axes, starts, ends, steps):
+        first = max(int(start), -x.shape[a]) if step < 0 and x.shape[a] else int(start)
+        places = range(*slice(first, int(end), int(step)).indices(x.shape[a]))
+        x = np.take(x, list(places), a)
+    return x
+
+
 OWN = {  # what the evaluator computes in float32, of the wrong shape, or as later operator sets do
+    "BatchNormalization": _batch_norm,
+    "Slice": _slice,
     "GlobalMaxPool": _over_image(np.max),
     "GlobalAveragePool": _over_image(np.mean),
     "Erf": lambda opset, attrs, x: np.vectorize(math.erf, otypes=[np.float64])(x),
@@ -276,7 +295,7 @@ class Fuzzer:
 
     def draw(self, seed: int) -> Drawn:
         rng = random.Random(seed)
-        return Draws(rng, evaluate).graph(rng.choice((1, 1, 2, 3, 5, 8, 12)))
+        return Draws(rng, evaluate, OPERATORS).graph(rng.choice((1, 1, 2, 3, 5, 8, 12)))
 
     def problem(self, drawn: Drawn, bounds: Any = None) -> str | None:
         """What is wrong with what becomes of a graph."""

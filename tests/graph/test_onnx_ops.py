@@ -295,6 +295,7 @@ def test_empty_arrays() -> None:
     i = np.array
     check("Slice", [floats(5)], [i([-6]), i([-2]), i([0]), i([-3])])
     check("Slice", [floats(5)], [i([4]), i([1]), i([0]), i([1])])
+    check("Slice", [floats(3)], [i([-9]), i([-(2**31)]), i([0]), i([-1])])
     check("Concat", [floats(2, 3), floats(0, 3)], axis=0)
     check("ReduceSum", [floats(2, 0)], [np.array([1])])
 

@@ -98,6 +98,15 @@ def pad(b: Builder, node: OnnxNode) -> Value:
     return b.add("pad", [x], node.name, before=before, after=after, value=number)
 
 
+def _places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]:
+    """A slice within a dimension. As Python's, but that downwards a start in front of the first
+    element means this one."""
+    if step < 0 and extent:
+        start = max(start, -extent)
+    places = slice(start, end, step).indices(extent)
+    return places if range(*places) else (0, 0, 1)
+
+
 def slice_(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
     rank = len(x.shape)
@@ -112,8 +121,7 @@ def slice_(b: Builder, node: OnnxNode) -> Value:
     for a, s, e, step in zip(axes, starts, ends, steps):
         if step == 0:
             raise node.error("steps must not be zero")
-        places = slice(int(s), int(e), step).indices(x.shape[a])
-        begin[a], end[a], strides[a] = places if range(*places) else (0, 0, 1)
+        begin[a], end[a], strides[a] = _places(int(s), int(e), step, x.shape[a])
     return b.add("slice", [x], node.name, begin=begin, end=end, strides=strides)
 
 
