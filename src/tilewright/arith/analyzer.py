@@ -16,7 +16,7 @@ from ..base.deep import deep_call
 from ..loopir import expr as E
 from ..loopir.effects import is_pure
 from ..loopir.iter import IterVar, Range
-from .assume import assume, bind_range, bind_value, renewed
+from .assume import assume, bind_range, bind_value, let_var, renewed
 from .bound import ConstIntBound, ModularSet, unlimited
 from .context import Context
 from .decide import condition_holds
@@ -49,6 +49,11 @@ class Analyzer:
             deep_call(bind_range, self.context, var, value)
         else:
             deep_call(bind_value, self.context, var, E.convert(value))
+
+    def let(self, var: Any, value: Any) -> None:
+        """Say of a variable what can be said without writing its value in its place: whether it is
+        data, and its constant bounds."""
+        deep_call(let_var, self.context, var, value)
 
     def forget(self, var: Any) -> None:
         """Take back what `bind` said of a variable, where its scope ends."""

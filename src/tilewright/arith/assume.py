@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..loopir import expr as E
+from ..loopir.data import is_data
+from ..loopir.effects import is_pure
 from ..loopir.iter import Range
 from .forms import (
     INF,
@@ -227,6 +229,15 @@ def bind_value(ctx: Context, var: E.Var, value: Any) -> None:
     """Let a variable stand for an expression wherever it occurs."""
     atom = renewed(ctx, var)
     ctx.values[atom] = ctx.lin(value) if var.dtype in LINEAR_TYPES else ctx.simp(value)
+
+
+def let_var(ctx: Context, var: E.Var, value: Any) -> None:
+    """Learn of a variable what its value says, which is not written in its place."""
+    if is_data(value, ctx.space.lets):
+        ctx.space.let(var)
+    if var.dtype in LINEAR_TYPES and is_pure(value):
+        atom = renewed(ctx, var)
+        ctx.known[atom] = ctx.lin_bound(ctx.lin(value))
 
 
 def renewed(ctx: Context, var: E.Var) -> VarAtom:

@@ -15,8 +15,8 @@ class ConstIntBound:
     NEG_INF: ClassVar[int] = -((1 << 63) - 1)
 
     def __init__(self, min_value: float, max_value: float) -> None:
-        self.min_value = _finite(min_value)
-        self.max_value = _finite(max_value)
+        self.min_value = _finite(min(min_value, self.POS_INF - 1))
+        self.max_value = _finite(max(max_value, self.NEG_INF + 1))
 
     def __eq__(self, other: object) -> bool:
         return (

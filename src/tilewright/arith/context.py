@@ -19,10 +19,11 @@ from typing import Any
 
 from ..loopir import expr as E
 from .emit import OutOfRange, emit
-from .forms import INF, LINEAR_TYPES, Atom, Bound, Lin, VarAtom, atom_lin
+from .forms import INF, LIMITS, LINEAR_TYPES, Atom, Bound, Lin, MulAtom, SumAtom, VarAtom, atom_lin
 from .interval import ATOM_BOUNDS
 from .same import same_expr
 from .space import Space
+from .wrap import Unfit
 
 Handler = Callable[..., Any]
 _LEAVES = frozenset((E.IntImm, E.FloatImm, E.StringImm))
@@ -106,9 +107,17 @@ class Context:
         hit = self.lins.get(id(e))
         if hit is not None:
             return hit[1]
-        result: Lin = self.lin_table[type(e)](self, e)
+        result: Lin
+        try:
+            result = self.lin_table[type(e)](self, e)
+        except Unfit:  # data that may wrap: the operation stays
+            result = atom_lin(self.space.opaque(self._with_parts(e)))
         self.lins[id(e)] = (e, result)
         return result
+
+    def _with_parts(self, e: Any) -> Any:
+        a, b = self.simp(e.a), self.simp(e.b)
+        return e if a is e.a and b is e.b else type(e)(a, b)
 
     def simp(self, e: Any) -> Any:
         """The simplified form of any expression; the same object where nothing changes."""
@@ -152,6 +161,11 @@ class Context:
             )
         else:
             low, high = ATOM_BOUNDS[type(atom)](self, atom)
+        if atom.data and type(atom) is not MulAtom and type(atom) is not SumAtom:
+            least, most = LIMITS[atom.dtype]
+            if low < least or high > most:
+                low, high = least, most  # it may have wrapped
+        if type(atom) is not VarAtom:
             known = self.known.get(atom)
             if known is not None:
                 low, high = max(low, known[0]), min(high, known[1])

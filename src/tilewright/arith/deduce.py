@@ -21,6 +21,7 @@ from .linear import coefficients, conjuncts, gaps_of
 from .simplify.divmod import quotient
 from .simplify.minmax import extreme
 from .symbolic import Evaluation
+from .wrap import fitting
 
 Limits = tuple[Lin | None, Lin | None]
 EVERYWHERE: Limits = (None, None)
@@ -73,28 +74,28 @@ def _deduce(
     target = ctx.space.var(var)
     solver = _Solver(ctx, target, Evaluation(ctx, dom))
     sets = []
-    for part in conjuncts(cond):
-        gaps = gaps_of(ctx, part)
-        if gaps is None:
-            return IntervalSet.nothing()
-        for gap in gaps:
-            limits = solver.solve(gap, 0)
-            if limits is None:
-                return IntervalSet.nothing()
-            sets.append(_interval(limits, var.dtype))
     try:
+        for part in conjuncts(cond):
+            gaps = gaps_of(ctx, part)
+            if gaps is None:
+                return IntervalSet.nothing()
+            for gap in gaps:
+                limits = solver.solve(gap, 0)
+                if limits is None:
+                    return IntervalSet.nothing()
+                sets.append(_interval(ctx, limits, var.dtype))
         return intersect(sets, analyzer)
     except OutOfRange:
         return IntervalSet.nothing()
 
 
-def _interval(limits: Limits, dtype: str) -> IntervalSet:
+def _interval(ctx: Context, limits: Limits, dtype: str) -> IntervalSet:
     low, high = limits
     for x in limits:
         dtype = dtype if x is None else _width(x, dtype)
     return IntervalSet(
-        neg_inf if low is None else emit(low, dtype),
-        pos_inf if high is None else emit(high, dtype),
+        neg_inf if low is None else emit(fitting(ctx, low, dtype), dtype),
+        pos_inf if high is None else emit(fitting(ctx, high, dtype), dtype),
     )
 
 

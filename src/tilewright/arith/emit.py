@@ -22,6 +22,7 @@ from .forms import (
     NarrowLin,
     SplitAtom,
     SumAtom,
+    WrapAtom,
 )
 
 
@@ -65,7 +66,7 @@ def _pair(cls: type[E.BinaryOp]) -> Any:
 _MAKE: dict[type, Any] = {
     SplitAtom: _split,
     MulAtom: _product,
-    SumAtom: lambda atom: emit(atom.x, atom.dtype),
+    **dict.fromkeys((SumAtom, WrapAtom), lambda atom: emit(atom.x, atom.dtype)),
     DivAtom: _pair(E.FloorDiv),
     ModAtom: _pair(E.FloorMod),
     MinAtom: _pair(E.Min),

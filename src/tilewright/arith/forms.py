@@ -1,8 +1,16 @@
 """Linear forms: what integer expressions are inside the simplifier.
 
-A scalar expression of type int32 or int64 becomes `sum(coefficient * atom) + constant`. Signed
-arithmetic of 32 bits and more does not overflow (SEMANTICS.md), so these forms are exact over the
-integers. Atoms are what stays when sums and products by constants are taken apart:
+A scalar expression of type int32 or int64 becomes `sum(coefficient * atom) + constant`, whose exact
+value over the integers is the value of the expression. Arithmetic on indices does not overflow
+(SEMANTICS.md), so its forms are exact as they are; that on data (loopir/data.py) wraps:
+
+- an atom of data lies within the limits of its type, or within what interval arithmetic says
+- a sum or product that holds such atoms and cannot be proved to fit its type is a WrapAtom, whose
+  inside keeps to ring arithmetic modulo 2^bits: terms are collected, nothing is concluded
+- a form that a rule makes up and that is to be the operand of a division, minimum or comparison has
+  to fit (`fits`): else the rule does not apply (`Unfit`) and the operation stays as it was written
+
+Atoms are what stays when sums and products by constants are taken apart:
 
 - VarAtom: a variable
 - SplitAtom(x, lower, upper): (x mod upper) div lower, rounded down; `upper` 0 means no mod. One
@@ -12,6 +20,7 @@ integers. Atoms are what stays when sums and products by constants are taken apa
 - MulAtom: a product of atoms, not expanded (`(i*32 + j)*stride` is how people wrote it)
 - SumAtom: a sum that stands as a factor of a MulAtom
 - MinAtom, MaxAtom: of two linear forms
+- WrapAtom: a form of data, brought into the range of its type modulo 2^bits
 - OpaqueAtom: any other expression (a load, a call, a select), its parts simplified
 
 Atoms are made by a `Space`, which gives equal atoms one identity; forms are equal when their dicts
@@ -28,20 +37,23 @@ from ..loopir.expr import PrimExpr, Var
 INF = math.inf
 Bound = tuple[float, float]  # least and greatest value; ints, or -INF and INF
 LINEAR_TYPES = frozenset(("int32", "int64"))
+LIMITS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
 class Atom:
     """A term of a linear form that is not a constant; equal atoms are one object."""
 
-    __slots__ = ("dtype", "expr", "uid")
+    __slots__ = ("data", "dtype", "expr", "uid")
     dtype: str
     uid: int
+    data: bool  # whether its value comes from memory, so that arithmetic on it wraps
     expr: PrimExpr | None  # its expression of type `dtype`, once made
 
     def __init__(self, dtype: str, uid: int) -> None:
         self.dtype = dtype
         self.uid = uid
         self.expr = None
+        self.data = False
 
 
 class VarAtom(Atom):
@@ -110,6 +122,10 @@ class SumAtom(Atom):
     def __init__(self, x: Lin, dtype: str, uid: int) -> None:
         super().__init__(dtype, uid)
         self.x = x
+
+
+class WrapAtom(SumAtom):
+    __slots__ = ()
 
 
 class Lin:

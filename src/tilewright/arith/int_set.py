@@ -18,6 +18,7 @@ from .forms import LINEAR_TYPES, Lin, MaxAtom, MinAtom, combined
 from .prove import PROOF_STEPS, proves
 from .simplify.minmax import extreme
 from .symbolic import Ends, Evaluation
+from .wrap import fits
 
 if TYPE_CHECKING:
     from .analyzer import Analyzer
@@ -198,6 +199,7 @@ def _eval(e: E.PrimExpr, dom: Mapping[Any, Any], analyzer: Analyzer) -> Interval
     low, high = evaluation.lin(x)
     if low is high and low is not None:
         return IntervalSet.single_point(emit(low, e.dtype))
+    low, high = (None if y is None or not fits(ctx, y, e.dtype) else y for y in (low, high))
     return IntervalSet(
         neg_inf if low is None else emit(low, e.dtype),
         pos_inf if high is None else emit(high, e.dtype),

@@ -22,6 +22,7 @@ from .forms import (
     SplitAtom,
     SumAtom,
     VarAtom,
+    WrapAtom,
     floor_div,
     times,
 )
@@ -55,7 +56,7 @@ def split_bound(x: Bound, lower: int, upper: int) -> Bound:
 def div_bound(x: Bound, y: Bound) -> Bound:
     """Bounds of x // y, rounded down; everything if y may be negative. It is not zero."""
     low, high = x
-    if y[0] < 0:
+    if y[0] < 0 or y[1] <= 0:
         return EVERYTHING
     small, big = max(int(y[0]), 1), max(y[1], 1)
     least = floor_div(low, small) if low < 0 else (0 if big == INF else floor_div(low, int(big)))
@@ -165,17 +166,15 @@ def _trunc(x: float, y: float) -> float:
 def _trunc_div(ctx: Context, e: E.Div) -> Bound:
     x, y = expr_bound(ctx, e.a), expr_bound(ctx, e.b)
     divisors = {d for d in (*y, 1, -1) if y[0] <= d <= y[1] and d != 0}
-    if not divisors:
-        return EVERYTHING
     ends = [_trunc(a, d) for a in x for d in divisors]
-    if x[0] <= 0 <= x[1]:
+    if x[0] <= 0 <= x[1] or y[0] <= 0 <= y[1]:
         ends.append(0)
     return min(ends), max(ends)
 
 
 def _trunc_mod(ctx: Context, e: E.Mod) -> Bound:
     x, y = expr_bound(ctx, e.a), expr_bound(ctx, e.b)
-    most = max(abs(y[0]), abs(y[1])) - 1
+    most = max(abs(y[0]), abs(y[1]), 1) - 1
     return (0 if x[0] >= 0 else max(-most, x[0])), (0 if x[1] <= 0 else min(most, x[1]))
 
 
@@ -203,6 +202,17 @@ def _pick(choose: Callable[..., float]) -> Callable[..., Bound]:
     return rule
 
 
+def _floor(rule: Callable[[Bound, Bound], Bound]) -> Callable[..., Bound]:
+    """A division rounded down, which gives 0 where the divisor may be 0."""
+
+    def bound(ctx: Context, e: Any) -> Bound:
+        y = expr_bound(ctx, e.b)
+        found = rule(expr_bound(ctx, e.a), y)
+        return hull(found, (0, 0)) if y[0] <= 0 <= y[1] else found
+
+    return bound
+
+
 _EXPR: dict[type, Callable[..., Bound]] = {
     E.IntImm: _imm,
     E.Var: _var,
@@ -214,8 +224,8 @@ _EXPR: dict[type, Callable[..., Bound]] = {
     E.Mul: lambda ctx, e: product_bound(expr_bound(ctx, e.a), expr_bound(ctx, e.b)),
     E.Div: _trunc_div,
     E.Mod: _trunc_mod,
-    E.FloorDiv: lambda ctx, e: div_bound(expr_bound(ctx, e.a), expr_bound(ctx, e.b)),
-    E.FloorMod: lambda ctx, e: mod_bound(expr_bound(ctx, e.a), expr_bound(ctx, e.b)),
+    E.FloorDiv: _floor(div_bound),
+    E.FloorMod: _floor(mod_bound),
     E.Min: _pick(min),
     E.Max: _pick(max),
     E.Call: _call,
@@ -238,7 +248,7 @@ ATOM_BOUNDS: dict[type[Atom], Callable[..., Bound]] = {
     VarAtom: lambda ctx, atom: EVERYTHING,
     SplitAtom: _split,
     MulAtom: _product,
-    SumAtom: lambda ctx, atom: ctx.lin_bound(atom.x),
+    **dict.fromkeys((SumAtom, WrapAtom), lambda ctx, atom: ctx.lin_bound(atom.x)),
     DivAtom: _symbolic(div_bound),
     ModAtom: _symbolic(mod_bound),
     MinAtom: _min,

@@ -10,7 +10,7 @@ from ..loopir import expr as E
 from ..loopir.iter import IterVar
 from .analyzer import Analyzer
 from .context import Context
-from .emit import emit
+from .emit import OutOfRange, emit
 from .forms import LINEAR_TYPES, ZERO, Atom, Lin, MaxAtom, MinAtom, MulAtom, add_into, combined
 from .simplify.add import melt
 from .simplify.divmod import quotient
@@ -18,6 +18,7 @@ from .simplify.logic import negate
 from .simplify.minmax import extreme
 from .simplify.mul import expand, product_of
 from .symbolic import Evaluation
+from .wrap import fitting
 
 Coefficients = list[Lin]  # one for each variable, then the rest
 
@@ -83,14 +84,15 @@ def detect_clip_bound(
     atoms = [ctx.space.var(v) for v in _vars(variables)]
     limits: list[Lin | None] = [None] * (2 * len(atoms))
     dtypes = [v.dtype for v in _vars(variables)]
-    for part in conjuncts(E.convert(e)):
-        gaps = gaps_of(ctx, part)
-        if gaps is None:
-            return []
-        for gap in gaps:
-            if not _clip(ctx, gap, atoms, dtypes, limits):
+    try:
+        for part in conjuncts(E.convert(e)):
+            gaps = gaps_of(ctx, part)
+            if gaps is None or not all(_clip(ctx, g, atoms, dtypes, limits) for g in gaps):
                 return []
-    return [None if x is None else emit(x, dtypes[i // 2]) for i, x in enumerate(limits)]
+        widths = [d for d in dtypes for _ in range(2)]
+        return [None if x is None else emit(fitting(ctx, x, d), d) for x, d in zip(limits, widths)]
+    except OutOfRange:
+        return []
 
 
 def _clip(

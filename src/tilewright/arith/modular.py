@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..loopir import expr as E
 from .forms import (
+    LIMITS,
     LINEAR_TYPES,
     Atom,
     Lin,
@@ -21,6 +22,7 @@ from .forms import (
     OpaqueAtom,
     SplitAtom,
     SumAtom,
+    WrapAtom,
 )
 
 if TYPE_CHECKING:
@@ -119,13 +121,19 @@ def _opaque(ctx: Context, atom: Atom) -> Residue:
             return join(expr_residue(ctx, e.args[1]), expr_residue(ctx, e.args[2]))
         if name == "tir.shift_left" and type(e.args[1]) is E.IntImm:
             m, b = expr_residue(ctx, e.args[0])
-            return reduced(m << e.args[1].value, b << e.args[1].value)
+            shifted = reduced(m << e.args[1].value, b << e.args[1].value)
+            return _wrapped(shifted, atom.dtype) if atom.data else shifted
         if name == "tir.bitwise_and" and type(e.args[1]) is E.IntImm and e.args[1].value > 0:
             return reduced(e.args[1].value & -e.args[1].value, 0)
     if type(e) is E.Mod and type(e.b) is E.IntImm and e.b.value:
         m, b = expr_residue(ctx, e.a)
         return reduced(math.gcd(m, e.b.value), b)
     return ANYTHING
+
+
+def _wrapped(x: Residue, dtype: str) -> Residue:
+    """What stays known of a value that is taken modulo 2^bits."""
+    return reduced(math.gcd(x[0], LIMITS[dtype][1] + 1), x[1])
 
 
 def expr_residue(ctx: Context, e: E.PrimExpr) -> Residue:
@@ -137,6 +145,7 @@ _RULES: dict[type[Atom], Callable[..., Residue]] = {
     SplitAtom: _split,
     MulAtom: _product,
     SumAtom: lambda ctx, atom: lin_residue(ctx, atom.x),
+    WrapAtom: lambda ctx, atom: _wrapped(lin_residue(ctx, atom.x), atom.dtype),
     MinAtom: _either,
     MaxAtom: _either,
     OpaqueAtom: _opaque,

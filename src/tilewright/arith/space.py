@@ -6,10 +6,11 @@ variables, so it never forgets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..loopir import expr as E
+from ..loopir.data import is_data
 from ..loopir.effects import CallEffectKind, effect_of
 from ..loopir.iter import ProducerLoad, Reduce
 from ..loopir.visit import CHILDREN, walk
@@ -26,6 +27,7 @@ from .forms import (
     SplitAtom,
     SumAtom,
     VarAtom,
+    WrapAtom,
     atom_lin,
 )
 
@@ -37,7 +39,7 @@ def _key(x: Lin) -> tuple[frozenset[tuple[Atom, int]], int]:
 class Space:
     """Tables that give equal atoms and expressions one object or number."""
 
-    __slots__ = ("_atoms", "_count", "_ids", "_names", "_vars_of", "vars")
+    __slots__ = ("_atoms", "_count", "_ids", "_names", "_vars_of", "data", "lets", "vars")
 
     def __init__(self) -> None:
         self.vars: dict[int, VarAtom] = {}  # by id(var); the atom keeps the var alive
@@ -46,10 +48,26 @@ class Space:
         self._names: dict[Any, int] = {}
         self._vars_of: dict[Atom, tuple[Atom, ...]] = {}
         self._count = 0
+        self.data = False  # whether any atom is data: most programs' indices have none
+        self.lets: set[E.Var] = set()  # variables that stand for data
 
     def _next(self) -> int:
         self._count += 1
         return self._count
+
+    def _made(self, key: Any, atom: Any, parts: Iterable[Any]) -> Any:
+        """A new atom, which is data if an atom among `parts` is."""
+        if self.data and any(a.data for a in parts):
+            atom.data = True
+        self._atoms[key] = atom
+        return atom
+
+    def let(self, var: E.Var) -> VarAtom:
+        """The atom of a variable that stands for data."""
+        atom = self.var(var)
+        atom.data = self.data = True
+        self.lets.add(var)
+        return atom
 
     def var(self, var: E.Var) -> VarAtom:
         atom = self.vars.get(id(var))
@@ -62,13 +80,15 @@ class Space:
         atom: OpaqueAtom | None = self._atoms.get(key)
         if atom is None:
             atom = self._atoms[key] = OpaqueAtom(e, self._next())
+            if is_data(e, self.lets):
+                atom.data = self.data = True
         return atom
 
     def split(self, x: Lin, lower: int, upper: int, dtype: str) -> SplitAtom:
         key = (SplitAtom, frozenset(x.terms.items()), x.const, lower, upper, dtype)
         atom: SplitAtom | None = self._atoms.get(key)
         if atom is None:
-            atom = self._atoms[key] = SplitAtom(x, lower, upper, dtype, self._next())
+            atom = self._made(key, SplitAtom(x, lower, upper, dtype, self._next()), x.terms)
         return atom
 
     def pair(
@@ -83,14 +103,14 @@ class Space:
             key = (cls, keys, dtype)
         atom: Atom | None = self._atoms.get(key)
         if atom is None:
-            atom = self._atoms[key] = cls(a, b, dtype, self._next())
+            atom = self._made(key, cls(a, b, dtype, self._next()), (*a.terms, *b.terms))
         return atom
 
     def product(self, factors: tuple[Atom, ...], dtype: str) -> Atom:
         key = (MulAtom, tuple(sorted(f.uid for f in factors)), dtype)
         atom: MulAtom | None = self._atoms.get(key)
         if atom is None:
-            atom = self._atoms[key] = MulAtom(factors, dtype, self._next())
+            atom = self._made(key, MulAtom(factors, dtype, self._next()), factors)
         return atom
 
     def factor(self, x: Lin, dtype: str) -> Atom:
@@ -102,8 +122,15 @@ class Space:
         key = (SumAtom, type(x), _key(x), dtype)
         atom2: SumAtom | None = self._atoms.get(key)
         if atom2 is None:
-            atom2 = self._atoms[key] = SumAtom(x, dtype, self._next())
+            atom2 = self._made(key, SumAtom(x, dtype, self._next()), x.terms)
         return atom2
+
+    def wrap(self, x: Lin, dtype: str) -> WrapAtom:
+        key = (WrapAtom, _key(x), dtype)
+        atom: WrapAtom | None = self._atoms.get(key)
+        if atom is None:
+            atom = self._made(key, WrapAtom(x, dtype, self._next()), x.terms)
+        return atom
 
     @staticmethod
     def factor_lin(atom: Atom) -> Lin:
@@ -129,7 +156,7 @@ class Space:
             for f in atom.factors:
                 yield from self.vars_of(f)
         else:
-            parts = (atom.x,) if t in (SplitAtom, SumAtom) else (atom.a, atom.b)
+            parts = (atom.x,) if t in (SplitAtom, SumAtom, WrapAtom) else (atom.a, atom.b)
             for part in parts:
                 for a in part.terms:
                     yield from self.vars_of(a)

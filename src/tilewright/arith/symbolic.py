@@ -9,6 +9,7 @@ from ..loopir import expr as E
 from ..loopir.visit import CHILDREN
 from .forms import (
     INF,
+    LIMITS,
     ZERO,
     Atom,
     DivAtom,
@@ -21,6 +22,7 @@ from .forms import (
     SplitAtom,
     SumAtom,
     VarAtom,
+    WrapAtom,
     add_into,
     atom_lin,
     constant,
@@ -29,6 +31,7 @@ from .simplify.add import add, melt
 from .simplify.divmod import divide, quotient
 from .simplify.minmax import extreme
 from .simplify.mul import multiply
+from .wrap import Unfit
 
 if TYPE_CHECKING:
     from .context import Context
@@ -63,7 +66,7 @@ class Evaluation:
             return self._expr_depends(atom.expr)
         if t is MulAtom:
             return any(self.moves(f) for f in atom.factors)
-        if t is SplitAtom or t is SumAtom:
+        if t is SplitAtom or t is SumAtom or t is WrapAtom:
             return any(self.moves(a) for a in atom.x.terms)
         return any(self.moves(a) for x in (atom.a, atom.b) for a in x.terms)
 
@@ -112,7 +115,10 @@ class Evaluation:
             return hit
         ends = self.dom.get(atom)
         if ends is None:
-            ends = _RULES[type(atom)](self, atom)
+            try:
+                ends = _RULES[type(atom)](self, atom)
+            except Unfit:
+                ends = UNLIMITED
             if None in ends:
                 ends = self._limited(atom, ends)
         self._atoms[atom] = ends
@@ -131,9 +137,10 @@ class Evaluation:
         finally:
             ctx.pop()
         low, high = ends
-        if low is None and bounds[0] != -INF:
+        least, most = LIMITS[atom.dtype] if atom.data else (-INF, INF)  # say nothing of data
+        if low is None and bounds[0] > least:
             low = constant(int(bounds[0]))
-        if high is None and bounds[1] != INF:
+        if high is None and bounds[1] < most:
             high = constant(int(bounds[1]))
         return low, high
 
@@ -265,4 +272,5 @@ _RULES: dict[type[Atom], Callable[..., Ends]] = {
     DivAtom: _div,
     ModAtom: _mod,
     OpaqueAtom: _opaque,
+    WrapAtom: lambda ev, atom: UNLIMITED,
 }

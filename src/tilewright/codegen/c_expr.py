@@ -8,6 +8,7 @@ from typing import Any
 from ..base.dtype import DType, parse
 from ..base.errors import InternalError
 from ..loopir import expr as E
+from ..loopir.data import is_data
 from .c_family import ExprRule, Printer
 
 _OPERATORS = {
@@ -30,10 +31,6 @@ _BITS = {
     "tir.shift_left": "<<",
     "tir.shift_right": ">>",
 }
-_INDEX_OPS = frozenset(("tir.shift_right", "tir.bitwise_and", "tir.shift_left", "tir.likely"))
-_INDEX_NODES = (
-    E.Add, E.Sub, E.Mul, E.Min, E.Max, E.FloorDiv, E.FloorMod, E.Div, E.Mod, E.Broadcast, E.Ramp,
-)  # fmt: skip
 
 
 def _var(p: Printer, e: E.Var) -> str:
@@ -104,30 +101,6 @@ def _string(p: Printer, e: E.StringImm) -> str:
     return f'"{text}"'
 
 
-def is_index(e: Any) -> bool:
-    """Whether an integer is arithmetic on variables and constants only, which may be assumed not
-    to overflow (SEMANTICS.md); arithmetic on data wraps."""
-    stack = [e]
-    while stack:
-        x = stack.pop()
-        kind = type(x)
-        if kind in (E.IntImm, E.Var, E.SizeVar):
-            continue
-        if kind in _INDEX_NODES:
-            stack.extend((x.a, x.b) if hasattr(x, "a") else _vector_parts(x))
-        elif kind is E.Cast:
-            stack.append(x.value)
-        elif kind is E.Call and x.op.name in _INDEX_OPS:
-            stack.extend(x.args)
-        else:
-            return False
-    return True
-
-
-def _vector_parts(e: Any) -> tuple[Any, ...]:
-    return (e.value,) if type(e) is E.Broadcast else (e.base, e.stride)
-
-
 def _arith(p: Any, e: E.BinaryOp) -> str:
     t = parse(e.dtype)
     op = _OPERATORS[type(e)]
@@ -146,7 +119,7 @@ def _integer_writer(p: Any, e: Any, t: DType, op: str) -> Any:
     scalar = p.type(t.element)
     if t.bits < 32:  # C computes in int; unsigned, so that products of 16-bit values fit
         return lambda a, b: f"(({scalar})((unsigned int){a} {op} (unsigned int){b}))"
-    if t.is_uint or is_index(e):
+    if t.is_uint or not is_data(e, p.lets):
         return lambda a, b: f"({a} {op} {b})"
     wide = p.type(f"uint{t.bits}")
     return lambda a, b: f"(({scalar})(({wide}){a} {op} ({wide}){b}))"
@@ -294,6 +267,8 @@ def _let(p: Any, e: E.Let) -> str:
     else:
         p.env[e.var] = p.temp(e.var.dtype, p.expr(e.value), e.var.name)
         p.divisors[e.var] = p.divisor(e.value)
+        if is_data(e.value, p.lets):
+            p.lets.add(e.var)
     return str(p.expr(e.body))
 
 
@@ -304,7 +279,7 @@ def bits(p: Any, e: E.Call) -> str:
     if t.lanes > 1 and p.native_vector(t):
         return f"({p.expr(e.args[0])} {op} {p.expr(e.args[1])})"
     scalar = p.type(t.element)
-    if name == "tir.shift_left" and t.is_int and not is_index(e):
+    if name == "tir.shift_left" and t.is_int and is_data(e, p.lets):
         wide = p.type(f"uint{max(t.bits, 32)}")
         write = lambda a, b: f"(({scalar})(({wide}){a} << {b}))"  # noqa: E731
     elif t.is_bool or t.bits < 32:

@@ -67,6 +67,7 @@ class Printer:
         self.scope_of: dict[E.Var, str] = {}
         self.align: dict[E.Var, int] = {}
         self.divisors: dict[E.Var, int] = {}
+        self.lets: set[E.Var] = set()  # variables that stand for data
         self.head: list[str] = []  # declarations at the start of the function
         self.lines: list[str] = []
         self.depth = 1

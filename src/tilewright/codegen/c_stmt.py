@@ -8,8 +8,8 @@ from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.data import is_data
 from ..loopir.expr import const_int
-from .c_expr import is_index
 from .c_family import Printer, StmtRule, bare
 
 # what has done its work before code generation, or says something about other targets
@@ -44,7 +44,7 @@ def _for(p: Any, s: S.For) -> S.Stmt | None:
     else:
         # bounds are evaluated once: what reads memory gets a name
         end = p.expr(s.extent if low == 0 else E.convert(s.min + s.extent))
-        if not (is_index(s.extent) and is_index(s.min)):
+        if is_data(s.extent, p.lets) or is_data(s.min, p.lets):
             end = p.temp(s.loop_var.dtype, end, "end")
     if s.kind == S.ForKind.UNROLLED and p.unroll_pragma:
         p.line(p.unroll_pragma)
@@ -92,6 +92,8 @@ def _let(p: Any, s: S.LetStmt) -> S.Stmt:
     else:
         p.env[s.var] = p.temp(s.var.dtype, p.expr(s.value), s.var.name)
         p.divisors[s.var] = p.divisor(s.value)
+        if is_data(s.value, p.lets):
+            p.lets.add(s.var)
     return s.body
 
 

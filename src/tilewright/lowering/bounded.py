@@ -8,7 +8,6 @@ from ..arith.analyzer import Analyzer
 from ..arith.bound import ConstIntBound
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.effects import is_pure
 from ..loopir.iter import Range
 from ..loopir.operators import logical_not
 from ..loopir.rewrite import Rewriter, handles
@@ -45,14 +44,9 @@ class BoundedRewriter(Rewriter):
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:
         value = self.expr(s.value)
-        self.learn_let(s.var, value)
+        self.analyzer.let(s.var, value)
         body = self.stmt(s.body)
         return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
-
-    def learn_let(self, var: E.Var, value: Any) -> None:
-        """Bind what can be said of a let's variable without writing its value in its place."""
-        if var.dtype in ("int32", "int64") and is_pure(value):
-            self.analyzer.const_int_bound_update(var, self.analyzer.const_int_bound(value))
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:

@@ -18,6 +18,7 @@ from ..arith import Analyzer
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.data import is_data
 from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
 from .bounded import THREAD_KEYS
@@ -37,6 +38,7 @@ class _LowerDivision(Rewriter):
         self.facts: list[Fact] = []
         self.proofs = _Proofs(self.facts)
         self.not_negative: dict[E.Var, bool] = {}
+        self.lets: set[E.Var] = set()  # of data
         for buffer in func.buffer_map.values():
             for dim in buffer.shape:
                 if isinstance(dim, E.Var):
@@ -118,6 +120,9 @@ class _LowerDivision(Rewriter):
     def _let_stmt(self, s: S.LetStmt) -> Any:
         value = self.expr(s.value)
         t = parse(s.var.dtype)
+        if is_data(value, self.lets):
+            self.lets.add(s.var)
+            self.proofs.analyzer.context.space.let(s.var)
         if t.is_integer and t.lanes == 1 and self._syntactic(s.value):
             body = self._where((s.var, _not_negative(s.var)), s.body)
         else:
@@ -154,7 +159,7 @@ class _Proofs:
         key = (self.analyzer.context.space.uid(e), least)
         found = self.answers.get(key)
         if found is None:
-            found = self.answers[key] = self.analyzer.can_prove(E.convert(e) >= least)
+            found = self.answers[key] = self.analyzer.can_prove(E.GE(e, E.const(least, e.dtype)))
         return found
 
     def _learn(self, fact: Fact) -> None:
@@ -213,16 +218,16 @@ def _sign_of_divisor(e: Any) -> bool:
     return isinstance(value, E.IntImm) and value.value > 0
 
 
-def _wide(e: Any) -> bool:
-    return parse(e.dtype).bits >= 32
+def _no_wrap(rewriter: _LowerDivision, e: Any) -> bool:
+    return parse(e.dtype).bits >= 32 and not is_data(e, rewriter.lets)
 
 
 _NON_NEGATIVE: dict[type, Callable[[_LowerDivision, Any], bool]] = {
     E.IntImm: lambda r, e: e.value >= 0,
     E.SizeVar: lambda r, e: True,
     E.Var: lambda r, e: r.not_negative.get(e, False),
-    E.Add: lambda r, e: _wide(e) and _both(r, e),
-    E.Mul: lambda r, e: _wide(e) and _both(r, e),
+    E.Add: lambda r, e: _both(r, e) and _no_wrap(r, e),
+    E.Mul: lambda r, e: _both(r, e) and _no_wrap(r, e),
     E.Min: _both,
     E.Max: _either,
     E.FloorDiv: _dividend,
@@ -231,7 +236,7 @@ _NON_NEGATIVE: dict[type, Callable[[_LowerDivision, Any], bool]] = {
     E.Mod: lambda r, e: r._syntactic(e.a),
     E.Select: lambda r, e: r._syntactic(e.true_value) and r._syntactic(e.false_value),
     E.Broadcast: lambda r, e: r._syntactic(e.value),
-    E.Ramp: lambda r, e: _wide(e) and r._syntactic(e.base) and r._syntactic(e.stride),
+    E.Ramp: lambda r, e: r._syntactic(e.base) and r._syntactic(e.stride) and _no_wrap(r, e),
     E.Cast: lambda r, e: (
         parse(e.value.dtype).is_integer
         and parse(e.dtype).bits > parse(e.value.dtype).bits

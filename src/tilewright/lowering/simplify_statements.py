@@ -93,7 +93,7 @@ class _Simplifier(BoundedRewriter):
         value = self.expr(s.value)
         if isinstance(value, (E.IntImm, E.FloatImm, E.Var)) and value.dtype == s.var.dtype:
             return self._with_value(s.var, value, s.body)
-        self.learn_let(s.var, value)
+        self.analyzer.let(s.var, value)
         body = self.stmt(s.body)
         return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
 

@@ -18,6 +18,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from ...loopir import expr as E
+from ..emit import OutOfRange
 from ..forms import (
     Atom,
     DivAtom,
@@ -29,6 +30,7 @@ from ..forms import (
     add_into,
 )
 from ..modular import lin_residue
+from ..wrap import constant_in_type, fits, fitting, in_type, is_data, unwrapped
 from .minmax import extreme
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ def sum_form(ctx: Context, e: Any) -> Lin:
     """The form of a sum, difference or product by a constant, however deeply nested."""
     terms: dict[Atom, int] = {}
     const = 0
-    plain = True
+    plain, data = True, False
+    dtype = e.dtype
     stack: list[tuple[Any, int]] = [(e, 1)]
     variables = ctx.space.vars
     known, values = ctx.known, ctx.values
@@ -56,8 +59,10 @@ def sum_form(ctx: Context, e: Any) -> Lin:
             low, high = known.get(atom, (0, 1))
             if low != high and atom not in values:
                 terms[atom] = terms.get(atom, 0) + k
+                data = data or atom.data
             else:
                 x = ctx.var(e)
+                data = data or is_data(ctx, x)
                 for a, c in x.terms.items():
                     terms[a] = terms.get(a, 0) + k * c
                 const += k * x.const
@@ -77,11 +82,23 @@ def sum_form(ctx: Context, e: Any) -> Lin:
                 terms[a] = terms.get(a, 0) + k * c
             const += k * x.const
             plain = False
+            data = data or is_data(ctx, x)
     if 0 in terms.values():
         terms = {a: k for a, k in terms.items() if k}
+    if data:
+        return _sum_of_data(ctx, terms, const, dtype)
     if plain or (len(terms) < 2 and not ctx.residues):
         return Lin(terms, const)
     return melt(ctx, terms, const)
+
+
+def _sum_of_data(ctx: Context, terms: dict[Atom, int], const: int, dtype: str) -> Lin:
+    """A sum that may wrap, taken together with the sums in it that do."""
+    x = Lin(terms, const)
+    if not fits(ctx, x, dtype):
+        x = unwrapped(x, dtype)
+    x = melt(ctx, dict(x.terms), x.const)
+    return in_type(ctx, x, dtype) if x.terms else constant_in_type(x.const, dtype)
 
 
 def add(ctx: Context, x: Lin, k: int, y: Lin) -> Lin:
@@ -96,7 +113,10 @@ def melt(ctx: Context, terms: dict[Atom, int], const: int) -> Lin:
     if _MELTING.isdisjoint([type(a) for a in terms]):
         return Lin(terms, const)
     while True:
-        step = _melt_step(ctx, terms, const)
+        try:
+            step = _melt_step(ctx, terms, const)
+        except OutOfRange:  # a step that is not for data
+            step = None
         if step is None:
             return Lin(terms, const)
         terms, const = step
@@ -176,7 +196,7 @@ def _carry(
     if p.upper or q.upper or not 0 < step < c or p.x.terms != q.x.terms:
         return None
     low = ctx.space.split(q.x, 1, c, p.dtype)
-    carry = ctx.space.split(Lin({low: 1}, step), c, 0, p.dtype)
+    carry = ctx.space.split(fitting(ctx, Lin({low: 1}, step), p.dtype), c, 0, p.dtype)
     result: dict[Atom, int] = {}
     for atom, k in terms.items():
         if atom is p:

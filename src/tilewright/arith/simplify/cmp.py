@@ -16,6 +16,7 @@ from ..forms import LINEAR_TYPES, Atom, Lin, combined, scaled
 from ..interval import expr_bound
 from ..modular import lin_residue
 from ..prove import SIMPLIFY_STEPS, proves
+from ..wrap import fits
 from .vector import compare_vectors
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def comparison(ctx: Context, e: Any) -> Any:
     if known is not None:
         return boolean(known)
     try:
-        result = _rebuilt(cls, x, y, a.dtype)
+        result = _rebuilt(ctx, cls, x, y, a.dtype)
     except OutOfRange:
         return e
     return _with_truth(ctx, result)
@@ -80,7 +81,7 @@ def decide(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) 
     return None
 
 
-def _rebuilt(cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
+def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
     left: dict[Atom, int] = {}
     right: dict[Atom, int] = {}
     for atom, k in x.terms.items():
@@ -114,6 +115,8 @@ def _rebuilt(cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
         a, b = Lin(left, -c), Lin(right, 0)
     else:
         a, b = Lin(left, 0), Lin(right, c)
+    if not (fits(ctx, a, dtype) and fits(ctx, b, dtype)):
+        a, b = x, y
     result: E.PrimExpr = cls(emit(a, dtype), emit(b, dtype))
     return result
 

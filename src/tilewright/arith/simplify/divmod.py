@@ -18,6 +18,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..forms import (
+    LIMITS,
     ZERO,
     Atom,
     DivAtom,
@@ -33,52 +34,66 @@ from ..forms import (
 )
 from ..modular import lin_residue
 from ..prove import proves
+from ..wrap import Unfit, fitting, in_type, is_data
 from .add import add, melt
 from .mul import product_of
 
 if TYPE_CHECKING:
     from ..context import Context
 
-_LARGEST = {"int32": 2**31 - 1, "int64": 2**63 - 1}
-
 
 def floordiv_form(ctx: Context, e: Any) -> Lin:
-    return divide(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype, e)
+    return divide(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype)
 
 
 def floormod_form(ctx: Context, e: Any) -> Lin:
-    return modulo(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype, e)
+    return modulo(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype)
 
 
-def divide(ctx: Context, x: Lin, y: Lin, dtype: str, e: Any = None) -> Lin:
-    """x // y, rounded down. Division by the constant zero keeps the expression `e`."""
-    if not y.terms:
+def divide(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
+    """x // y, rounded down."""
+    if not y.terms and y.const:
         c = y.const
-        if c == 0:
-            return Lin({ctx.space.opaque(e): 1}, 0)
-        return quotient(ctx, x, c, dtype) if c > 0 else quotient(ctx, scaled(x, -1), -c, dtype)
+        if c > 0:
+            return quotient(ctx, x, c, dtype)
+        return in_type(ctx, quotient(ctx, scaled(x, -1), -c, dtype), dtype)
+    _divisible(ctx, x, y)
     whole, rest = _symbolic_split(ctx, x, y, dtype)
     if (rest.terms or rest.const) and not _within(ctx, rest, y):
-        atom = ctx.space.pair(DivAtom, rest, y, dtype)
+        atom = ctx.space.pair(DivAtom, fitting(ctx, rest, dtype), y, dtype)
         whole = combined(whole, 1, Lin({atom: 1}, 0))
     return melt(ctx, dict(whole.terms), whole.const)
 
 
-def modulo(ctx: Context, x: Lin, y: Lin, dtype: str, e: Any = None) -> Lin:
+def modulo(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
     """x % y, with the sign of y."""
-    if not y.terms:
+    if not y.terms and y.const:
         c = y.const
-        if c == 0:
-            return Lin({ctx.space.opaque(e): 1}, 0)
         if c > 0:
             return remainder(ctx, x, c, dtype)
         return scaled(remainder(ctx, scaled(x, -1), -c, dtype), -1)
+    _divisible(ctx, x, y)
     _, rest = _symbolic_split(ctx, x, y, dtype)
     if not rest.terms and not rest.const:
         return ZERO
     if _within(ctx, rest, y):
         return rest
-    return Lin({ctx.space.pair(ModAtom, rest, y, dtype): 1}, 0)
+    return Lin({ctx.space.pair(ModAtom, fitting(ctx, rest, dtype), y, dtype): 1}, 0)
+
+
+def _divisible(ctx: Context, x: Lin, y: Lin) -> None:
+    """The rules are for divisors that are not zero, and quotients that fit their type: so with
+    data, they are for divisors above zero."""
+    if not y.terms and not y.const:
+        raise Unfit
+    if ctx.space.data and (is_data(ctx, y) or is_data(ctx, x)):
+        low = ctx.lin_bound(y)[0]
+        if low < 0 or (low == 0 and is_data(ctx, y)):
+            raise Unfit
+
+
+def _digits(ctx: Context, x: Lin, lower: int, upper: int, dtype: str) -> Lin:
+    return Lin({ctx.space.split(fitting(ctx, x, dtype), lower, upper, dtype): 1}, 0)
 
 
 def quotient(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
@@ -160,16 +175,15 @@ def _rest_quotient(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
             return quotient(ctx, parts[0], c, dtype)
     if len(x.terms) == 1:
         ((atom, k),) = x.terms.items()
-        if type(atom) is SplitAtom and k == 1 and atom.lower * c <= _LARGEST[dtype]:
+        if type(atom) is SplitAtom and k == 1 and atom.lower * c <= LIMITS[dtype][1]:
             if not atom.upper:
                 inner = Lin(atom.x.terms, atom.x.const + x.const * atom.lower)
                 return quotient(ctx, inner, c * atom.lower, dtype)
             if not x.const:
-                new = ctx.space.split(atom.x, atom.lower * c, atom.upper, dtype)
-                return Lin({new: 1}, 0)
+                return _digits(ctx, atom.x, atom.lower * c, atom.upper, dtype)
     if all(k < 0 for k in x.terms.values()):
         return scaled(quotient(ctx, combined(constant(c - 1), -1, x), c, dtype), -1)
-    return Lin({ctx.space.split(x, c, 0, dtype): 1}, 0)
+    return _digits(ctx, x, c, 0, dtype)
 
 
 def _rest_remainder(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
@@ -188,7 +202,7 @@ def _rest_remainder(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
             return add(ctx, high, 1, parts[1])
     if len(x.terms) == 1 and not x.const:
         ((atom, k),) = x.terms.items()
-        if type(atom) is SplitAtom and k == 1 and atom.lower * c <= _LARGEST[dtype]:
+        if type(atom) is SplitAtom and k == 1 and atom.lower * c <= LIMITS[dtype][1]:
             width = atom.lower * c
             if not atom.upper or atom.upper % width == 0:
                 return _digit(ctx, atom.x, atom.lower, width, dtype)
@@ -198,7 +212,7 @@ def _rest_remainder(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
     if all(k < 0 for k in x.terms.values()):
         opposite = combined(constant(c - 1), -1, x)
         return combined(constant(c - 1), -1, remainder(ctx, opposite, c, dtype))
-    return Lin({ctx.space.split(x, 1, c, dtype): 1}, 0)
+    return _digits(ctx, x, 1, c, dtype)
 
 
 def _digit(ctx: Context, x: Lin, lower: int, upper: int, dtype: str) -> Lin:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..forms import Lin, MaxAtom, MinAtom, combined, scaled
 from ..prove import proves
+from ..wrap import fits, fitting
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -25,6 +26,7 @@ def extreme(ctx: Context, cls: Any, a: Lin, b: Lin, dtype: str) -> Lin:
     winner = _decided(ctx, cls, a, b)
     if winner is not None:
         return winner
+    x, y = a, b
     common = {t: k for t, k in a.terms.items() if b.terms.get(t) == k}
     const = 0
     if common or (a.terms and b.terms):
@@ -36,6 +38,9 @@ def extreme(ctx: Context, cls: Any, a: Lin, b: Lin, dtype: str) -> Lin:
     if k > 1:
         a = Lin({t: c // k for t, c in a.terms.items()}, a.const // k)
         b = Lin({t: c // k for t, c in b.terms.items()}, b.const // k)
+    if not (fits(ctx, a, dtype) and fits(ctx, b, dtype)):
+        a, b = fitting(ctx, x, dtype), fitting(ctx, y, dtype)
+        common, const, k = {}, 0, 1
     inner = _nested(cls, a, b)
     if inner is None:
         inner = Lin({ctx.space.pair(cls, a, b, dtype): 1}, 0)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...loopir import expr as E
 from ..forms import Atom, Lin, MulAtom, SumAtom, add_into, scaled
+from ..wrap import in_type
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -15,7 +16,7 @@ def mul_form(ctx: Context, e: Any) -> Lin:
     """The form of a product."""
     if type(e.a) is E.IntImm or type(e.b) is E.IntImm:
         return ctx.lin_table[E.Add](ctx, e)  # type: ignore[no-any-return]
-    return multiply(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype)
+    return in_type(ctx, multiply(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype), e.dtype)
 
 
 def multiply(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:

@@ -10,7 +10,7 @@ from ...loopir.effects import is_pure
 from ...loopir.iter import ProducerLoad
 from ...loopir.subst import substitute
 from ...loopir.visit import walk
-from ..assume import assume
+from ..assume import assume, let_var
 from ..forms import LINEAR_TYPES
 from .logic import constant_truth
 
@@ -91,6 +91,7 @@ def let(ctx: Context, e: Any) -> Any:
         small = len(ctx.lin(value).terms) <= 2
     if small:
         return ctx.simp(substitute(e.body, {e.var: value}))
+    let_var(ctx, e.var, value)
     body = ctx.simp(e.body)
     if value is e.value and body is e.body:
         return e

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...base.dtype import parse
 from ...loopir import expr as E
-from ...loopir.fold import fold_binary
+from ...loopir.fold import fold_binary, wrap_int
 from ...loopir.iter import ProducerLoad, Reduce
 from ..forms import LINEAR_TYPES, ZERO, Lin, NarrowLin
+from ..wrap import in_type
 from .add import sum_form
 from .cmp import comparison
 from .divmod import divide, floordiv_form, floormod_form, modulo
@@ -53,7 +54,7 @@ def _trunc_form(ctx: Context, e: Any) -> Lin:
     (x_low, x_high), (y_low, y_high) = ctx.lin_bound(x), ctx.lin_bound(y)
     quotient = type(e) is E.Div
     if x_low >= 0 and y_low > 0:
-        return (divide if quotient else modulo)(ctx, x, y, e.dtype, e)
+        return (divide if quotient else modulo)(ctx, x, y, e.dtype)
     if x_low == x_high and y_low == y_high and y_low:
         value = fold_binary(type(e).fold_name, e.dtype, int(x_low), int(y_low))
         if value is not None:
@@ -61,7 +62,7 @@ def _trunc_form(ctx: Context, e: Any) -> Lin:
     c = y.const
     if not y.terms and c and not any(k % c for k in (*x.terms.values(), x.const)):
         whole = Lin({a: k // c for a, k in x.terms.items()}, x.const // c)
-        return whole if quotient else ZERO
+        return in_type(ctx, whole, e.dtype) if quotient else ZERO
     a, b = ctx.simp(e.a), ctx.simp(e.b)
     return _opaque(ctx, e if a is e.a and b is e.b else type(e)(a, b))
 
@@ -117,7 +118,7 @@ def _folded_bits(op: E.Op, dtype: str, args: tuple[Any, ...]) -> Any | None:
     if "shift" in op.name and not 0 <= right < parse(dtype).bits:
         return None
     if type(args[0]) is E.IntImm:
-        return E.IntImm(dtype, rule(args[0].value, right))
+        return E.IntImm(dtype, wrap_int(dtype, rule(args[0].value, right)))
     if right == 0:
         return args[1] if op.name == "tir.bitwise_and" else args[0]
     return None

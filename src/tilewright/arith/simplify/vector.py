@@ -9,6 +9,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ..emit import OutOfRange, emit
 from ..forms import LINEAR_TYPES, ZERO, Lin, combined, floor_div
+from ..wrap import in_type, is_data
 from .add import add
 from .divmod import quotient, remainder
 from .mul import multiply
@@ -34,17 +35,26 @@ def as_vector(ctx: Context, e: Any, lanes: int, element: str) -> Vector | None:
     b = as_vector(ctx, e.b, lanes, element) if a is not None else None
     if a is None or b is None:
         return None
-    if t is E.Add:
-        return add(ctx, a[0], 1, b[0]), add(ctx, a[1], 1, b[1])
-    if t is E.Sub:
-        return add(ctx, a[0], -1, b[0]), add(ctx, a[1], -1, b[1])
+    if t is E.Add or t is E.Sub:
+        k = 1 if t is E.Add else -1
+        return _in_type(ctx, (add(ctx, a[0], k, b[0]), add(ctx, a[1], k, b[1])), element)
     if t is E.Mul:
         if _uniform(a):
             a, b = b, a
         if not _uniform(b):
             return None
-        return multiply(ctx, a[0], b[0], element), multiply(ctx, a[1], b[0], element)
-    return _divided(ctx, t, a, b, lanes, element)
+        product = multiply(ctx, a[0], b[0], element), multiply(ctx, a[1], b[0], element)
+        return _in_type(ctx, product, element)
+    return None if _is_data(ctx, a) or _is_data(ctx, b) else _divided(ctx, t, a, b, lanes, element)
+
+
+def _is_data(ctx: Context, v: Vector) -> bool:
+    """Whether lanes may wrap between each other."""
+    return is_data(ctx, v[0]) or is_data(ctx, v[1])
+
+
+def _in_type(ctx: Context, v: Vector, element: str) -> Vector:
+    return in_type(ctx, v[0], element), in_type(ctx, v[1], element)
 
 
 def _uniform(v: Vector) -> bool:
@@ -114,6 +124,8 @@ def compare_vectors(
         return None
     if _uniform(x) and _uniform(y):
         return ctx.simp(cls(emit(x[0], t.element), emit(y[0], t.element)))
+    if _is_data(ctx, x) or _is_data(ctx, y):
+        return None
     if cls in (E.EQ, E.NE):
         return _never_equal(ctx, cls, x, y, t.lanes, decide)
     known = decide(ctx, cls, x[0], y[0])

@@ -9,6 +9,7 @@ from typing import Any
 from ...base.dtype import DType, parse
 from ...base.errors import InternalError
 from ...loopir import expr as E
+from ...loopir.data import is_data
 from . import convert
 from .emitter import Emitter
 from .index import index, index_like
@@ -182,7 +183,7 @@ def _compare(f: Emitter, e: E.CmpOp) -> str:
     name = _INT_COMPARE[kind]
     if name not in ("eq", "ne"):
         name = ("s" if t.is_int else "u") + name
-    if t.lanes == 1 and t.is_int and t.bits >= 32 and index_like(e.a) and index_like(e.b):
+    if t.lanes == 1 and t.is_int and t.bits >= 32 and index_like(f, e.a) and index_like(f, e.b):
         return f.op(f"icmp {name} i64 {index(f, e.a)}, {index(f, e.b)}")
     return f.op(f"icmp {name} {f.type(t.text)} {f.expr(e.a)}, {f.expr(e.b)}")
 
@@ -273,6 +274,8 @@ def shuffle(f: Emitter, parts: list[tuple[str, DType]], picks: Any) -> str:
 
 def _let(f: Emitter, e: E.Let) -> str:
     value = f.expr(e.value)
+    if is_data(e.value, f.module.lets):
+        f.module.lets.add(e.var)
     with f.scope(expression=True):
         f.bind(e.var, value)
         return f.expr(e.body)

@@ -1,7 +1,8 @@
 """Index arithmetic in i64.
 
 Index expressions are int32 in the program; their arithmetic is assumed not to overflow, so it is
-done in i64 with `nsw` from the start: loop counters are i64 and addresses need no extensions.
+done in i64 with `nsw` from the start: loop counters are i64 and addresses need no extensions. Data
+(loopir/data.py) is computed with in its own type, where it wraps.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...loopir import expr as E
+from ...loopir.data import is_data
 from .emitter import Emitter
 from .types import is_constant
 
@@ -50,7 +52,22 @@ def mul64(f: Emitter, a: str, b: str) -> str:
 
 
 def index(f: Emitter, e: E.PrimExpr) -> str:
-    """A scalar integer expression as an i64 operand."""
+    """A scalar integer expression as an i64 operand.
+
+    What is data wraps in its own type. A sum of data and an index does not: as an address it would
+    be out of bounds, since it is not twice as far from zero as its type goes.
+    """
+    lets = f.module.lets
+    if type(e) in _LEAVES or not is_data(e, lets):
+        return _plain(f, e)
+    if not isinstance(e, (E.Add, E.Sub)) or parse(e.dtype).is_uint or parse(e.dtype).bits < 32:
+        return f.extend(f.expr(e), e.dtype)
+    if is_data(e.a, lets) and is_data(e.b, lets):
+        return f.extend(f.expr(e), e.dtype)
+    return (add64 if type(e) is E.Add else sub64)(f, index(f, e.a), index(f, e.b))
+
+
+def _plain(f: Emitter, e: E.PrimExpr) -> str:
     if parse(e.dtype).bits >= 32 and not e.dtype.startswith("u"):
         rule = _INDEX.get(type(e))
         if rule is not None:
@@ -64,20 +81,20 @@ def _var(f: Emitter, e: E.Var) -> str:
 
 
 def _add(f: Emitter, e: E.Add) -> str:
-    return add64(f, index(f, e.a), index(f, e.b))
+    return add64(f, _plain(f, e.a), _plain(f, e.b))
 
 
 def _sub(f: Emitter, e: E.Sub) -> str:
-    return sub64(f, index(f, e.a), index(f, e.b))
+    return sub64(f, _plain(f, e.a), _plain(f, e.b))
 
 
 def _mul(f: Emitter, e: E.Mul) -> str:
-    return mul64(f, index(f, e.a), index(f, e.b))
+    return mul64(f, _plain(f, e.a), _plain(f, e.b))
 
 
 def _extreme(f: Emitter, e: E.BinaryOp) -> str:
     name = "smin" if type(e) is E.Min else "smax"
-    a, b = index(f, e.a), index(f, e.b)
+    a, b = _plain(f, e.a), _plain(f, e.b)
     if is_constant(a) and is_constant(b):
         return str(min(int(a), int(b)) if name == "smin" else max(int(a), int(b)))
     f.module.declare(f"declare i64 @llvm.{name}.i64(i64, i64)")
@@ -86,29 +103,30 @@ def _extreme(f: Emitter, e: E.BinaryOp) -> str:
 
 def _select(f: Emitter, e: E.Select) -> str:
     condition = f.expr(e.condition)
-    a, b = index(f, e.true_value), index(f, e.false_value)
+    a, b = _plain(f, e.true_value), _plain(f, e.false_value)
     return f.op(f"select i1 {condition}, i64 {a}, i64 {b}")
 
 
 def _cast(f: Emitter, e: E.Cast) -> str:
     source = parse(e.value.dtype)
     if source.is_int and source.bits >= 32 and parse(e.dtype).bits >= source.bits:
-        return index(f, e.value)
+        return _plain(f, e.value)
     return f.extend(f.expr(e), e.dtype)
 
 
 def _call(f: Emitter, e: E.Call) -> str:
     name = e.op.name
     if name == "tir.likely":
-        return index(f, e.args[0])
+        return _plain(f, e.args[0])
     if name in _BITS and parse(e.args[0].dtype).lanes == 1:
-        a, b = index(f, e.args[0]), index(f, e.args[1])
+        a, b = _plain(f, e.args[0]), _plain(f, e.args[1])
         return f.op(f"{_BITS[name]} i64 {a}, {b}")
     return f.extend(f.expr(e), e.dtype)
 
 
 _BITS = {"tir.shift_right": "ashr", "tir.bitwise_and": "and", "tir.shift_left": "shl nsw"}
 
+_LEAVES = frozenset((E.IntImm, E.Var, E.SizeVar))
 _INDEX: dict[type, Callable[[Emitter, Any], str]] = {
     E.Var: _var,
     E.SizeVar: _var,
@@ -124,15 +142,18 @@ _INDEX: dict[type, Callable[[Emitter, Any], str]] = {
 }
 
 
-def index_like(e: E.PrimExpr) -> bool:
-    """Whether a scalar is arithmetic on variables and constants only: such is best done in i64."""
+def index_like(f: Emitter, e: E.PrimExpr) -> bool:
+    """Whether a scalar is arithmetic on indices only: such is best done in i64."""
     stack: list[Any] = [e]
     while stack:
         x = stack.pop()
         kind = type(x)
-        if kind is E.IntImm or kind is E.Var or kind is E.SizeVar:
+        if kind is E.IntImm:
             continue
-        if kind in _PAIRS:
+        if kind in _LEAVES:
+            if x in f.module.lets:
+                return False
+        elif kind in _PAIRS:
             stack.append(x.a)
             stack.append(x.b)
         elif kind is E.Call and (x.op.name in _BITS or x.op.name == "tir.likely"):
@@ -162,6 +183,8 @@ def ramp_of(f: Emitter, e: Any) -> Ramp | None:
     b = ramp_of(f, e.b)
     if b is None:
         return None
+    if is_data(e.a, f.module.lets) and (kind is E.Mul or is_data(e.b, f.module.lets)):
+        return None  # lanes may wrap between each other
     if kind is E.Mul:
         if a[1] == "0":
             a, b = b, a
@@ -187,7 +210,7 @@ def split_gather(f: Emitter, e: E.PrimExpr) -> tuple[str, str, str]:
         x = terms.pop()
         if type(x) is E.Add and parse(x.dtype).is_int and parse(x.dtype).bits >= 32:
             terms += [x.b, x.a]
-        elif type(x) is E.Broadcast:
+        elif type(x) is E.Broadcast and not is_data(x, f.module.lets):
             scalars = add64(f, scalars, index(f, x.value))
         else:
             rest.append(x)

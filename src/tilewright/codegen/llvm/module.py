@@ -79,6 +79,7 @@ class ModuleBuilder:
         self.notes: dict[str, str] = {}
         self.names: dict[str, int] = {}
         self.math_defined: set[str] = set()
+        self.lets: set[E.Var] = set()  # variables that stand for data
         self.imports: dict[str, None] = {}
         self.imported: dict[str, str] = {}
         self.called_c: dict[str, dict[str, None]] = {}

@@ -10,6 +10,7 @@ from ...base.errors import CompileError
 from ...loopir import expr as E
 from ...loopir import stmt as S
 from ...loopir.calls import prefetch
+from ...loopir.data import is_data
 from . import workspace
 from .emitter import Emitter
 from .index import add64, index, index_like
@@ -124,9 +125,11 @@ def _is_likely(e: E.PrimExpr) -> bool:
 def _let(f: Emitter, s: S.LetStmt) -> None:
     with f.scope(straight=True):
         t = parse(s.var.dtype)
-        if t.lanes == 1 and t.is_int and t.bits >= 32 and index_like(s.value):
+        if t.lanes == 1 and t.is_int and t.bits >= 32 and index_like(f, s.value):
             _bind_loop(f, s.var, index(f, s.value))
         else:
+            if is_data(s.value, f.module.lets):
+                f.module.lets.add(s.var)
             f.bind(s.var, f.expr(s.value))
             if t.is_handle and s.var not in f.align:
                 f.align[s.var] = 1
