@@ -12,6 +12,7 @@ from typing import Any
 from ..loopir import expr as E
 from ..loopir.fold import wrap_int
 from .forms import (
+    LIMITS,
     Atom,
     DivAtom,
     Lin,
@@ -117,12 +118,12 @@ def _emit(x: Lin, dtype: str) -> E.PrimExpr:
         e = emit_atom(atom, dtype)
         if result is None:
             result = E.Mul(e, int_imm(dtype, k))
-        elif k > 0:
+        elif k > 0 or k == LIMITS[dtype][0]:
             result = E.Add(result, e if k == 1 else E.Mul(e, int_imm(dtype, k)))
         else:
             result = E.Sub(result, e if k == -1 else E.Mul(e, int_imm(dtype, -k)))
     assert result is not None
-    if const > 0:
+    if const > 0 or const == LIMITS[dtype][0]:
         result = E.Add(result, int_imm(dtype, const))
     elif const < 0:
         result = E.Sub(result, int_imm(dtype, -const))

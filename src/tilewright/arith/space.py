@@ -129,7 +129,8 @@ class Space:
         key = (WrapAtom, _key(x), dtype)
         atom: WrapAtom | None = self._atoms.get(key)
         if atom is None:
-            atom = self._made(key, WrapAtom(x, dtype, self._next()), x.terms)
+            atom = self._made(key, WrapAtom(x, dtype, self._next()), ())
+            atom.data = True
         return atom
 
     @staticmethod

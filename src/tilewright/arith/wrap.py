@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .emit import OutOfRange
-from .forms import INF, LIMITS, Atom, Lin, MulAtom, SumAtom, WrapAtom, add_into, constant
+from .forms import INF, LIMITS, Atom, Lin, MulAtom, SumAtom, WrapAtom, add_into, atom_lin
 
 if TYPE_CHECKING:
     from .context import Context
@@ -59,19 +59,14 @@ def unwrapped(x: Lin, dtype: str) -> Lin:
     return Lin(terms, const)
 
 
-def constant_in_type(value: int, dtype: str) -> Lin:
-    """A constant modulo 2^bits."""
-    least, most = LIMITS[dtype]
-    return constant((value - least) % (most - least + 1) + least)
-
-
-def in_type(ctx: Context, x: Lin, dtype: str) -> Lin:
-    """The form of what an operation whose exact result is `x` gives in its type."""
-    if not is_data(ctx, x) or fits(ctx, x, dtype):
+def in_type(ctx: Context, x: Lin, dtype: str, data: bool = False) -> Lin:
+    """The form of what an operation whose exact result is `x` gives in its type. `data`: some of
+    its operands are, though they may be gone."""
+    if fits(ctx, x, dtype) or not (data or is_data(ctx, x)):
         return x
     x = unwrapped(x, dtype)
     least, most = LIMITS[dtype]
     size = most - least + 1
     terms = {a: (k - least) % size + least for a, k in x.terms.items() if k % size}
     x = Lin(terms, (x.const - least) % size + least)
-    return x if fits(ctx, x, dtype) else Lin({ctx.space.wrap(x, dtype): 1}, 0)
+    return x if fits(ctx, x, dtype) else atom_lin(ctx.space.wrap(x, dtype))

@@ -8,7 +8,7 @@ from typing import Any
 from ..base.dtype import DType, parse
 from ..base.errors import InternalError
 from ..loopir import expr as E
-from ..loopir.data import is_data
+from ..loopir.data import divides, is_data
 from .c_family import ExprRule, Printer
 
 _OPERATORS = {
@@ -137,6 +137,9 @@ def _divide(p: Any, e: E.BinaryOp) -> str:
     kind = type(e)
     if t.is_float:
         return _float_division(p, e, t)
+    if not divides(e.b, p.unknown):
+        name = p.need(f"tw_any{kind.__name__.lower()}_{t.element}")
+        return str(p.lanewise(e, (e.a, e.b), lambda a, b: f"{name}({a}, {b})"))
     if kind in (E.FloorDiv, E.FloorMod) and t.is_int:
         name = p.need(f"tw_floor{'div' if kind is E.FloorDiv else 'mod'}_{t.element}")
         return str(p.lanewise(e, (e.a, e.b), lambda a, b: f"{name}({a}, {b})"))
@@ -267,8 +270,6 @@ def _let(p: Any, e: E.Let) -> str:
     else:
         p.env[e.var] = p.temp(e.var.dtype, p.expr(e.value), e.var.name)
         p.divisors[e.var] = p.divisor(e.value)
-        if is_data(e.value, p.lets):
-            p.lets.add(e.var)
     return str(p.expr(e.body))
 
 

@@ -41,6 +41,31 @@ def _floor_division(key: str) -> str:
     return f"{_D} {c} {key}({c} a, {c} b) {{\n{body}}}\n"
 
 
+def any_division(key: str, head: str, c: str, unsigned: str) -> str:
+    """Division by what may be zero, which gives zero, or -1, by which the quotient wraps.
+
+    `head` stands before the function, `c` and `unsigned` name its type and what wraps.
+    """
+    _, what, dtype = key.split("_", 2)
+    quotient, floor = what.endswith("div"), "floor" in what and parse(dtype).is_int
+    wrapped = f"({c})(({unsigned})a * ({unsigned})b)"
+    special = "b == 0 || b == -1" if parse(dtype).is_int else "b == 0"
+    body = f"  int special = {special};\n  {c} d = special ? ({c})1 : b, r = ({c})(a % d);\n"
+    if quotient:
+        down = " - (r != 0 && (r ^ d) < 0)" if floor else ""
+        body += f"  (void)r;\n  return special ? {wrapped} : ({c})(a / d{down});\n"
+    elif floor:
+        body += f"  return ({c})(r != 0 && (r ^ d) < 0 ? r + d : r);\n"
+    else:
+        body += "  return r;\n"
+    return f"{head} {c} {key}({c} a, {c} b) {{\n{body}}}\n"
+
+
+def _any_division(key: str) -> str:
+    t = parse(key.rsplit("_", 1)[1])
+    return any_division(key, _D, _c(t.text), f"uint{max(t.bits, 32)}_t")
+
+
 def _saturate(key: str) -> str:
     """Float to integer as SEMANTICS.md has it: towards zero, clamped, NaN is 0."""
     _, source, dtype = key.split(" ")
@@ -158,6 +183,7 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("tw_max_", _extreme),
     ("tw_floordiv_", _floor_division),
     ("tw_floormod_", _floor_division),
+    ("tw_any", _any_division),
     ("tw_sat ", _saturate),
     ("tw_bits ", _bits),
     ("include ", lambda key: f"#include <{key.split(' ')[1]}>\n"),

@@ -92,8 +92,6 @@ def _let(p: Any, s: S.LetStmt) -> S.Stmt:
     else:
         p.env[s.var] = p.temp(s.var.dtype, p.expr(s.value), s.var.name)
         p.divisors[s.var] = p.divisor(s.value)
-        if is_data(s.value, p.lets):
-            p.lets.add(s.var)
     return s.body
 
 

@@ -11,6 +11,7 @@ from ..base.dtype import parse
 from ..base.errors import InternalError
 from . import cuda_half as H
 from .c_language import function_of
+from .c_preamble import any_division
 from .cuda_mma import MMA_PARTS, mma_part
 from .cuda_types import memory_name, struct_text, type_name
 from .cuda_wmma import wmma_part
@@ -42,6 +43,11 @@ def _floor_division(key: str) -> str:
     else:
         body = f"  {c} r = a % b;\n  return r != 0 && (r ^ b) < 0 ? r + b : r;\n"
     return f"{_D} {c} {key}({c} a, {c} b) {{\n{body}}}\n"
+
+
+def _any_division(key: str) -> str:
+    t = parse(key.rsplit("_", 1)[1])
+    return any_division(key, _D, type_name(t.text), type_name(f"uint{max(t.bits, 32)}"))
 
 
 def _saturate(key: str) -> str:
@@ -121,6 +127,7 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("tw_max_", _extreme),
     ("tw_floordiv_", _floor_division),
     ("tw_floormod_", _floor_division),
+    ("tw_any", _any_division),
     ("tw_sat ", _saturate),
     ("tw_bits ", _bits),
     ("tw_load ", _vector_access),

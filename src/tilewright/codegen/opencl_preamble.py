@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ..base.dtype import parse
 from ..base.errors import InternalError
+from .c_preamble import any_division
 from .opencl_calls import BARRIER
 from .opencl_stmt import LOOP_END, OWN
 from .opencl_types import memory_name, type_name
@@ -45,6 +46,10 @@ class _Parts:
         else:
             body = f"  {c} r = a % b;\n  return r != 0 && (r ^ b) < 0 ? r + b : r;\n"
         return f"{_D} {c} {key}({c} a, {c} b) {{\n{body}}}\n"
+
+    def any_division(self, key: str) -> str:
+        t = parse(key.rsplit("_", 1)[1])
+        return any_division(key, _D, self.type(t.text), self.type(f"uint{max(t.bits, 32)}"))
 
     def saturate(self, key: str) -> str:
         """Float to integer as SEMANTICS.md has it: towards zero, clamped, NaN is 0."""
@@ -174,6 +179,7 @@ _MADE: tuple[tuple[str, Callable[[_Parts, str], str]], ...] = (
     ("tw_max_", _Parts.extreme),
     ("tw_floordiv_", _Parts.floor_division),
     ("tw_floormod_", _Parts.floor_division),
+    ("tw_any", _Parts.any_division),
     ("tw_sat ", _Parts.saturate),
     ("tw_to ", _Parts.to_bits),
     ("tw_from ", _Parts.from_bits),

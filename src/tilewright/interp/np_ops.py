@@ -59,7 +59,7 @@ def trunc_div(a: Array, b: Array) -> Array:
     q = np.floor_divide(a, b)
     if a.dtype.kind == "u":
         return np.asarray(q)
-    wrong = (q * b != a) & ((a < 0) != (b < 0))
+    wrong = (q * b != a) & ((a < 0) != (b < 0)) & (b != 0)
     return np.asarray(q + wrong.astype(a.dtype))
 
 
@@ -96,6 +96,7 @@ COMPARE: dict[type, Callable[[Array, Array], Any]] = {
     E.And: np.logical_and,
     E.Or: np.logical_or,
 }
+# of integers: by zero they give zero, the smallest value by -1 gives itself, remainder 0
 DIVISIONS = (E.Div, E.Mod, E.FloorDiv, E.FloorMod)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir.data import is_data
 from ..loopir.stmt import Stmt
 from . import np_ops
 from .simt_keep import Keeper
@@ -41,6 +42,7 @@ class Code:
         self.same: dict[int, bool] = {}
         self.keep: list[Any] = []  # nodes whose ids are keys of `same`
         self.keeper = Keeper(self)
+        self.lets: set[E.Var] = set()  # variables that stand for data
         self.undefined: Any = None  # the maker of functions for undefinedness
 
     def slot(self, v: E.Var) -> int:
@@ -161,6 +163,9 @@ class Code:
                 return lambda st, a, b: np.bitwise_and(a, mask)
             return lambda st, a, b: f(a, b)
 
+        if is_data(e.b, self.lets) or E.is_const(e.b, 0):
+            return lambda st, a, b: f(a, b)
+
         def divide(st: State, a: Any, b: Any) -> Any:
             zero = b == 0
             if np.any(zero):
@@ -224,6 +229,8 @@ class Code:
 
     def _let(self, e: E.Let) -> Fn:
         v, n = self.value(e.value), self.slot(e.var)
+        if is_data(e.value, self.lets):
+            self.lets.add(e.var)
         body = self.value(e.body)
 
         def run(st: State) -> Any:

@@ -15,6 +15,7 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.data import is_data
 from ..loopir.iter import IterVar
 from .simt_access import store
 from .simt_batch import Loop, together
@@ -138,6 +139,8 @@ class KernelCode(CallCode):
             raise TilewrightError(f"simt: pointers cannot be variables: {s.var.name}")
         site, value = self.site(s), self.value(s.value)
         n, var = self.slot(s.var), s.var
+        if is_data(s.value, self.lets):
+            self.lets.add(s.var)
         taint = self.undefined.later(s.value)
 
         def run(st: State) -> None:

@@ -12,6 +12,7 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir import iter as I
+from ..loopir.data import is_data
 from ..loopir.visit import post_order_visit
 from . import np_ops
 from .np_ops import Array
@@ -54,6 +55,7 @@ class Walker:
         self.extern = extern
         self.grid = grid or {}
         self.ndim = ndim
+        self.lets: set[E.Var] = set()  # variables that stand for data
         self.memo: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def expr(self, e: Any, mask: Mask = None) -> Any:
@@ -95,7 +97,7 @@ def _imm(w: Walker, e: Any, mask: Mask) -> Any:
 
 def _binary(w: Walker, e: Any, mask: Mask) -> Any:
     a, b = w.expr(e.a, mask), w.expr(e.b, mask)
-    if type(e) in np_ops.DIVISIONS and not parse(e.dtype).is_float:
+    if type(e) in np_ops.DIVISIONS and not parse(e.dtype).is_float and not is_data(e.b, w.lets):
         b = _checked_divisor(w, e, b, mask)
     return w.algebra.binary(type(e), a, b, e.dtype)
 
@@ -131,6 +133,8 @@ def _cast(w: Walker, e: Any, mask: Mask) -> Any:
 
 
 def _let(w: Walker, e: Any, mask: Mask) -> Any:
+    if is_data(e.value, w.lets):
+        w.lets.add(e.var)
     w.env[e.var] = w.expr(e.value, mask)
     return w.expr(e.body, mask)
 

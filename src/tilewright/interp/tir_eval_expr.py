@@ -6,18 +6,26 @@ that touches data wraps as SEMANTICS.md says.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..base.dtype import DType, parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir.data import is_data
 from . import np_ops
 from . import tir_eval_rt as rt
 from .tir_eval_memory import MemoryCode
 from .tir_eval_text import MAX_DEPTH, Line, Text
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%"}
+_DIVIDE: dict[type, Callable[[int, int], int]] = {
+    E.FloorDiv: operator.floordiv,
+    E.FloorMod: operator.mod,
+    E.Div: rt.trunc_div,
+    E.Mod: rt.trunc_mod,
+}
 _COMPARE = {E.EQ: "==", E.NE: "!=", E.LT: "<", E.LE: "<=", E.GT: ">", E.GE: ">="}
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 
@@ -60,8 +68,9 @@ class ExprCode(MemoryCode):
         if t.lanes > 1:
             if kind in (E.Add, E.Sub, E.Mul) or (kind is E.Div and t.is_float):
                 return Text(f"({a.code} {_INFIX.get(kind, '/')} {b.code})", depth)
-            call = f"{self.helper('vector_binary')}({kind.__name__!r}, {a.code}, {b.code})"
-            return Text(call, depth)
+            zero = kind in np_ops.DIVISIONS and self.may_be_zero(e.b)
+            function = self.helper("vector_binary")
+            return Text(f"{function}({kind.__name__!r}, {a.code}, {b.code}, {zero})", depth)
         if kind in (E.Min, E.Max):
             return self._min_max(kind, t, a, b, depth)
         index = a.exact and b.exact
@@ -69,6 +78,9 @@ class ExprCode(MemoryCode):
             if kind not in (E.Add, E.Sub, E.Mul, E.Div):
                 raise TilewrightError(f"tir_eval: {kind.__name__} of floats: {e}")
             return Text(f"({a.code} {_INFIX.get(kind, '/')} {b.code})", depth)
+        if kind in np_ops.DIVISIONS and self.may_be_zero(e.b):
+            function = self.helper(f"any_{kind.__name__}", rt.of_data(_DIVIDE[kind]))
+            return self.wrapped(t, f"{function}({a.code}, {b.code})", depth, index)
         if kind in (E.Div, E.Mod):
             function = self.helper("trunc_div" if kind is E.Div else "trunc_mod")
             return self.wrapped(t, f"{function}({a.code}, {b.code})", depth, index)
@@ -76,6 +88,10 @@ class ExprCode(MemoryCode):
         if kind is E.FloorMod:
             return Text(code, depth, index)
         return self.wrapped(t, code, depth, index)
+
+    def may_be_zero(self, divisor: Any) -> bool:
+        """Whether a divisor is data, by which division is defined if it is zero."""
+        return E.is_const(divisor, 0) or is_data(divisor, self.lets)
 
     def _min_max(self, kind: type, t: DType, a: Text, b: Text, depth: int) -> Text:
         low = kind is E.Min
@@ -147,20 +163,22 @@ class ExprCode(MemoryCode):
         if to.is_float:
             return Text(f"{self.float_type(to)}({x.code})", depth)
         if source.is_bool:
-            return Text(f"int({x.code})", depth, True)
+            return Text(f"int({x.code})", depth, not is_data(e, self.lets))
         if source.is_float:
             call = f"{self.helper('to_int')}({x.code}, {to.min_value}, {to.max_value})"
-            return Text(call, depth, True)
+            return Text(call, depth)
         fits = to.min_value <= source.min_value and source.max_value <= to.max_value
         if fits:
             return x
-        return Text(self.wrapped(to, x.code, depth, False).code, depth, True)
+        return Text(self.wrapped(to, x.code, depth, False).code, depth, x.exact)
 
     def _let(self, e: E.Let) -> Text:
         v = self.value(e.value)
         name = self.fresh(e.var.name)
         self.emit(f"{name} = {v.code}")
         self.names[e.var] = Text(name, 0, v.exact)
+        if is_data(e.value, self.lets):
+            self.lets.add(e.var)
         return self.value(e.body)
 
     # -- vectors

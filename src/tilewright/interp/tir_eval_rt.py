@@ -66,6 +66,11 @@ def check_size(what: str, given: int, wanted: int) -> None:
 # -- integers
 
 
+def of_data(divide: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    """A division that gives zero where the divisor is."""
+    return lambda a, b: divide(a, b) if b else 0
+
+
 def trunc_div(a: int, b: int) -> int:
     q = abs(a) // abs(b)
     return q if (a >= 0) == (b >= 0) else -q
@@ -175,9 +180,9 @@ def shuffle(vectors: tuple[Any, ...], indices: tuple[int, ...], dtype: str) -> A
     return picked[0] if t.is_float else picked[0].item()
 
 
-def vector_binary(name: str, a: Array, b: Array) -> Array:
+def vector_binary(name: str, a: Array, b: Array, may_be_zero: bool) -> Array:
     kind: Any = getattr(E, name)
-    if kind in np_ops.DIVISIONS and a.dtype.kind in "iu" and not np.all(b):
+    if not may_be_zero and kind in np_ops.DIVISIONS and a.dtype.kind in "iu" and not np.all(b):
         raise ZeroDivisionError("division by zero")
     return np.asarray(np_ops.BINARY[kind](a, b))
 

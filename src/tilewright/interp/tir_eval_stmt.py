@@ -10,6 +10,7 @@ from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.data import is_data
 from ..loopir.expr import const_int
 from ..loopir.iter import IterVar
 from ..loopir.visit import free_vars, nodes
@@ -202,6 +203,8 @@ class FunctionCode(CallCode):
             name = self.fresh(s.var.name)
             self.emit(f"{name} = {v.code}")
             self.names[s.var] = Text(name, 0, v.exact)
+            if is_data(s.value, self.lets):
+                self.lets.add(s.var)
             self.ranges.pop(s.var, None)
         return s.body
 

@@ -47,6 +47,7 @@ class Writer:
         self.pad = 1
         self.owner: Any = None
         self.names: dict[E.Var, Text] = {}
+        self.lets: set[E.Var] = set()  # variables that stand for data
         self.globals: dict[str, Any] = {}
         self.constants: dict[Any, str] = {}
         self.count = 0

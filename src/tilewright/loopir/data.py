@@ -12,8 +12,9 @@ from typing import Any
 
 from ..base.dtype import parse
 from . import expr as E
+from . import stmt as S
 from .iter import ProducerLoad, Reduce
-from .visit import CHILDREN
+from .visit import CHILDREN, nodes
 
 _LEAVES = frozenset((E.Var, E.SizeVar))
 _READS = frozenset((E.BufferLoad, ProducerLoad, Reduce, E.StringImm, E.FloatImm))
@@ -51,3 +52,33 @@ def is_data(e: Any, lets: Container[E.Var] = ()) -> bool:
         else:
             stack += CHILDREN[kind](x)
     return False
+
+
+def data_lets(body: Any) -> set[E.Var]:
+    """The variables of lets in a statement or expression that stand for data."""
+    found: set[E.Var] = set()
+    for x in nodes(body):
+        if type(x) in (S.LetStmt, E.Let) and is_data(x.value, found):
+            found.add(x.var)
+    return found
+
+
+def free_scalars(func: S.PrimFunc) -> set[E.Var]:
+    """Scalar arguments that are no size or stride of an array: they may be anything, zero too."""
+    sizes: set[Any] = set()
+    for b in func.buffer_map.values():
+        for e in (*b.shape, *b.strides, b.elem_offset):
+            sizes.update(nodes(E.convert(e)))
+    return {p for p in func.params if parse(p.dtype).is_integer and p not in sizes}
+
+
+def divides(b: Any, unknown: Container[E.Var]) -> bool:
+    """Whether a divisor is neither 0, nor -1 (by which the smallest value has no quotient).
+
+    So are constants, and indices but for variables in `unknown`: a program that divides by an index
+    of 0 is wrong.
+    """
+    b = b.value if type(b) is E.Broadcast else b
+    if type(b) is E.IntImm:
+        return b.value not in (0, -1)
+    return not is_data(b, unknown)

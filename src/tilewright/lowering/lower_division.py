@@ -18,7 +18,7 @@ from ..arith import Analyzer
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.data import is_data
+from ..loopir.data import data_lets, is_data
 from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
 from .bounded import THREAD_KEYS
@@ -38,7 +38,9 @@ class _LowerDivision(Rewriter):
         self.facts: list[Fact] = []
         self.proofs = _Proofs(self.facts)
         self.not_negative: dict[E.Var, bool] = {}
-        self.lets: set[E.Var] = set()  # of data
+        self.lets = data_lets(func.body)
+        for var in self.lets:
+            self.proofs.analyzer.context.space.let(var)
         for buffer in func.buffer_map.values():
             for dim in buffer.shape:
                 if isinstance(dim, E.Var):
@@ -120,9 +122,6 @@ class _LowerDivision(Rewriter):
     def _let_stmt(self, s: S.LetStmt) -> Any:
         value = self.expr(s.value)
         t = parse(s.var.dtype)
-        if is_data(value, self.lets):
-            self.lets.add(s.var)
-            self.proofs.analyzer.context.space.let(s.var)
         if t.is_integer and t.lanes == 1 and self._syntactic(s.value):
             body = self._where((s.var, _not_negative(s.var)), s.body)
         else:

@@ -30,7 +30,7 @@ from ..forms import (
     add_into,
 )
 from ..modular import lin_residue
-from ..wrap import constant_in_type, fits, fitting, in_type, is_data, unwrapped
+from ..wrap import fits, fitting, in_type, is_data, unwrapped
 from .minmax import extreme
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def _sum_of_data(ctx: Context, terms: dict[Atom, int], const: int, dtype: str) -
     x = Lin(terms, const)
     if not fits(ctx, x, dtype):
         x = unwrapped(x, dtype)
-    x = melt(ctx, dict(x.terms), x.const)
-    return in_type(ctx, x, dtype) if x.terms else constant_in_type(x.const, dtype)
+    return in_type(ctx, melt(ctx, dict(x.terms), x.const), dtype, True)
 
 
 def add(ctx: Context, x: Lin, k: int, y: Lin) -> Lin:

@@ -9,7 +9,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.fold import fold_binary, wrap_int
 from ...loopir.iter import ProducerLoad, Reduce
-from ..forms import LINEAR_TYPES, ZERO, Lin, NarrowLin
+from ..forms import LIMITS, LINEAR_TYPES, ZERO, Lin, NarrowLin
 from ..wrap import in_type
 from .add import sum_form
 from .cmp import comparison
@@ -75,7 +75,7 @@ def _cast_form(ctx: Context, e: Any) -> Lin:
             return x
         if e.dtype == "int64":
             return NarrowLin(x.terms, x.const)
-        if type(x) is NarrowLin or (not x.terms and abs(x.const) < 2**31):
+        if type(x) is NarrowLin:
             return x
         if _fits_int32(ctx, x) and all(a.dtype == "int32" for a in x.terms):
             return x
@@ -85,7 +85,8 @@ def _cast_form(ctx: Context, e: Any) -> Lin:
 
 def _fits_int32(ctx: Context, x: Lin) -> bool:
     low, high = ctx.lin_bound(x)
-    return low >= -(2**31) and high < 2**31
+    least, most = LIMITS["int32"]
+    return low >= least and high <= most
 
 
 def cast(ctx: Context, e: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from ...base.dtype import DType, parse
 from ...base.errors import InternalError
 from ...loopir import expr as E
-from ...loopir.data import is_data
+from ...loopir.data import divides
 from . import convert
 from .emitter import Emitter
 from .index import index, index_like
@@ -88,13 +88,38 @@ def _divide(f: Emitter, e: E.BinaryOp) -> str:
         if kind is E.FloorDiv:
             return down
         return f.op(f"fsub {text} {a}, {f.op(f'fmul {text} {down}, {b}')}")
-    b = _safe_divisor(f, b, t)
-    sign = "u" if t.is_uint or t.is_bool else "s"
+    if not divides(e.b, f.module.unknown):
+        return _divide_by_any(f, kind, t, a, b)
+    return _quotient(f, kind, t, a, _safe_divisor(f, b, t))
+
+
+def _quotient(f: Emitter, kind: type, t: DType, a: str, b: str) -> str:
+    """A quotient or remainder of integers that has one."""
+    text, sign = f.type(t.text), "u" if t.is_uint or t.is_bool else "s"
     if kind is E.Div or (kind is E.FloorDiv and sign == "u"):
         return f.op(f"{sign}div {text} {a}, {b}")
     if kind is E.Mod or sign == "u":
         return f.op(f"{sign}rem {text} {a}, {b}")
     return _floor(f, kind, text, t, a, b)
+
+
+def _divide_by_any(f: Emitter, kind: type, t: DType, a: str, b: str) -> str:
+    """Division by what may be zero, which gives zero, or -1, by which the quotient wraps."""
+    text, element = f.type(t.text), f.type(t.element)
+    flags = f.type(parse("bool").with_lanes(t.lanes))
+    one = f.splat("true" if t.is_bool else "1", element, t.lanes)
+    if t.is_int:
+        two = f.splat("2", element, t.lanes)
+        special = f.op(f"icmp ult {text} {f.op(f'add {text} {b}, {one}')}, {two}")
+    else:
+        zero = f.splat("false" if t.is_bool else "0", element, t.lanes)
+        special = f.op(f"icmp eq {text} {b}, {zero}")
+    safe = f.op(f"select {flags} {special}, {text} {one}, {text} {b}")
+    result = _quotient(f, kind, t, a, safe)
+    if kind in (E.Mod, E.FloorMod):
+        return result
+    product = f.op(f"mul {text} {a}, {b}")  # the quotient by 0 and by -1
+    return f.op(f"select {flags} {special}, {text} {product}, {text} {result}")
 
 
 def _floor(f: Emitter, kind: type, text: str, t: DType, a: str, b: str) -> str:
@@ -274,8 +299,6 @@ def shuffle(f: Emitter, parts: list[tuple[str, DType]], picks: Any) -> str:
 
 def _let(f: Emitter, e: E.Let) -> str:
     value = f.expr(e.value)
-    if is_data(e.value, f.module.lets):
-        f.module.lets.add(e.var)
     with f.scope(expression=True):
         f.bind(e.var, value)
         return f.expr(e.body)

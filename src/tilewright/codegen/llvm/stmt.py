@@ -10,7 +10,6 @@ from ...base.errors import CompileError
 from ...loopir import expr as E
 from ...loopir import stmt as S
 from ...loopir.calls import prefetch
-from ...loopir.data import is_data
 from . import workspace
 from .emitter import Emitter
 from .index import add64, index, index_like
@@ -128,8 +127,6 @@ def _let(f: Emitter, s: S.LetStmt) -> None:
         if t.lanes == 1 and t.is_int and t.bits >= 32 and index_like(f, s.value):
             _bind_loop(f, s.var, index(f, s.value))
         else:
-            if is_data(s.value, f.module.lets):
-                f.module.lets.add(s.var)
             f.bind(s.var, f.expr(s.value))
             if t.is_handle and s.var not in f.align:
                 f.align[s.var] = 1
