@@ -191,7 +191,7 @@ def _remade(e: Any, parts: list[Any]) -> Any:
     return type(e)(*parts)
 
 
-def one(seed: int) -> str | None:
+def one(seed: int, shrink: bool = True) -> str | None:
     """Run the case of a seed: a report, where it fails."""
     rng = random.Random(seed)
     with narrow_types() if seed % 2 else ExitStack():
@@ -201,7 +201,7 @@ def one(seed: int) -> str | None:
             return None
         except Exception as error:
             kind = type(error).__name__
-            small = shrunk(case, case.expr, seed)
+            small = shrunk(case, case.expr, seed) if shrink else case.expr
             try:
                 check(case, small, seed)
             except Exception as again:
@@ -212,11 +212,11 @@ def one(seed: int) -> str | None:
             return f"seed {seed} ({width}): {kind} {error}\n  {text(small)}  {known} {limits}"
 
 
-def run(cases: int, seed: int, stop: int = 5) -> tuple[int, list[str]]:
+def run(cases: int, seed: int, stop: int = 5, shrink: bool = True) -> tuple[int, list[str]]:
     """How many cases were run, and the reports of those that failed (at most `stop`)."""
     failures: list[str] = []
     for i in range(cases):
-        report = one(seed * 1_000_003 + i)
+        report = one(seed * 1_000_003 + i, shrink)
         if report is not None:
             failures.append(report)
             if len(failures) >= stop:

@@ -52,6 +52,7 @@ class Maker:
         self.types = NARROW_TYPES if narrow else TYPES
         self.variables = list(case.ranges)
         self.reads: dict[tuple[str, int], Any] = {}
+        self.constants = rng.choice((0.1, 0.1, 0.5))  # of leaves that are constants
         self.share = rng.choice((0.0, 0.3, 0.6, 0.9))  # of leaves that are indices
 
     def any(self, depth: int) -> Any:
@@ -81,7 +82,7 @@ class Maker:
 
     def leaf(self, dtype: str) -> Any:
         rng = self.rng
-        if rng.random() < 0.15:
+        if rng.random() < self.constants:
             return self.constant(dtype)
         own = [v for v in self.variables if v.dtype == dtype]
         if own and rng.random() < self.share:
@@ -135,12 +136,12 @@ class Maker:
         rng = self.rng
         x, y = self.number(dtype, min(depth, 1)), self.number(dtype, min(depth, 1))
         c, d = self.constant(dtype), self.constant(dtype)
-        kind = rng.randrange(14)
+        kind = rng.randrange(16)
         extreme, division = rng.choice((E.Min, E.Max)), rng.choice(DIVIDE)
         if kind == 0:
             return division(E.Add(E.Mul(x, c), y), rng.choice((c, d)))
         if kind == 1:
-            return E.Add(E.Mul(E.FloorDiv(x, c), c), E.FloorMod(x, c))
+            return E.Add(E.Mul(E.FloorDiv(x, c), c), E.FloorMod(x, rng.choice((c, c, d))))
         if kind == 2:
             return E.Sub(E.FloorDiv(E.Add(x, d), c), E.FloorDiv(x, c))
         if kind == 3:
@@ -161,9 +162,28 @@ class Maker:
             return division(E.Mul(x, y), rng.choice((x, y)))
         if kind == 11:
             return extreme(extreme(x, y), rng.choice((x, E.Add(y, c))))
+        if kind == 13:
+            low = E.IntImm(dtype, rng.choice((0, 1, 2)))
+            total = rng.choice((E.Add, E.Mul))(E.Max(x, low), E.Max(y, low))
+            return rng.choice((E.FloorDiv, E.FloorMod))(total, rng.choice((c, E.IntImm(dtype, 3))))
+        if kind == 14:
+            return self.small(dtype, x, y)
         if kind == 12:
             return E.Add(E.Mul(E.FloorMod(x, c), d), E.Mul(E.FloorDiv(x, c), E.Mul(c, d)))
         return division(E.Sub(c, x), d)
+
+    def small(self, dtype: str, x: Any, y: Any) -> Any:
+        """Sums of numbers that a wider type holds, or that are small for their own."""
+        rng = self.rng
+        cls = rng.choice((E.Add, E.Sub, E.Mul, E.Min))
+        if dtype == "int32" and rng.random() < 0.5:
+            return E.Cast(dtype, cls(E.Cast("int64", x), E.Cast("int64", y)))
+        a, b = (E.Cast(dtype, self.leaf(rng.choice(("int8", "uint8")))) for _ in range(2))
+        if parse(dtype).bits <= 8:
+            return cls(x, y)
+        half = 1 << parse(dtype).bits - 2
+        large = E.IntImm(dtype, rng.choice((half, half + 1, 1 - half)))
+        return cls(a, rng.choice((self.constant(dtype), large, b, x)))
 
     def condition(self, depth: int) -> Any:
         rng = self.rng
@@ -183,6 +203,10 @@ class Maker:
         if kind < 0.45:
             c = self.constant(dtype)
             return cls(E.Mul(a, c), rng.choice((E.Mul(self.leaf(dtype), c), self.constant(dtype))))
+        if kind < 0.6:
+            sides = [self.small(dtype, a, a), rng.choice((self.leaf(dtype), a))]
+            rng.shuffle(sides)
+            return cls(*sides)
         if kind < 0.7:
             return cls(a, self.constant(dtype))
         return cls(a, self.number(dtype, depth))

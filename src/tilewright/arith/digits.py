@@ -15,6 +15,7 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir.iter import Range
+from ..loopir.subst import substitute
 from ..loopir.visit import uses_var
 from .analyzer import Analyzer
 
@@ -158,10 +159,12 @@ class Reader:
         self.marks: list[IterMark] = []
         self.of_var: dict[E.Var, IterMark] = {}
         self.fused: dict[Any, IterMark] = {}
+        self.fixed: dict[E.Var, E.PrimExpr] = {}  # iterators of one value
         for var, r in ranges.items():
             extent = E.const_int(analyzer.simplify(r.extent))
             if extent == 1:
-                continue  # the analyzer has replaced it by its only value
+                self.fixed[var] = E.convert(r.min)
+                continue
             mark = IterMark(var, extent, r.min)
             self.marks.append(mark)
             self.of_var[var] = mark
@@ -186,7 +189,7 @@ class Reader:
                 s = self.sum(e.a)
                 return self._cut(s, c, t is E.FloorDiv) if s.args else IterSum((), t(s.base, e.b))
         if not uses_var(e, self.of_var.__contains__):
-            return IterSum((), e)
+            return IterSum((), substitute(e, self.fixed) if self.fixed else e)
         raise IterMapError(f"{e} is no sum of quotients and remainders of the iterators")
 
     def _add(self, x: IterSum, y: IterSum, sign: int) -> IterSum:

@@ -126,8 +126,8 @@ def _take_apart(s: IterSum, y: E.PrimExpr, values: dict[int, tuple[IterMark, E.P
             rest = rest - d.scale * ((d.extent or 1) - 1)
     for i, d in enumerate(digits):
         digit: Any = rest
-        if i + 1 < len(digits):
-            digit = digit % abs(digits[i + 1].scale)
+        for higher in reversed(digits[i + 1 :]):  # whose scales may not divide each other
+            digit = digit % abs(higher.scale)
         digit = digit // abs(d.scale)
         if d.scale < 0:
             digit = (d.extent or 1) - 1 - digit

@@ -24,10 +24,10 @@ def is_data(ctx: Context, x: Lin) -> bool:
 
 def fits(ctx: Context, x: Lin, dtype: str) -> bool:
     """Whether the value of a form is one of the type: proved of data; assumed of indices, unless
-    a rule has added a constant so large that it is known not to be."""
+    a rule has added a constant so that it is known not to be."""
     least, most = LIMITS[dtype]
     if not is_data(ctx, x):
-        if -most >> 2 <= x.const <= most >> 2:
+        if not x.const:
             return True
         low, high = ctx.lin_bound(x)
         return (low >= least or low == -INF) and (high <= most or high == INF)

@@ -50,14 +50,16 @@ def any_division(key: str, head: str, c: str, unsigned: str) -> str:
     quotient, floor = what.endswith("div"), "floor" in what and parse(dtype).is_int
     wrapped = f"({c})(({unsigned})a * ({unsigned})b)"
     special = "b == 0 || b == -1" if parse(dtype).is_int else "b == 0"
-    body = f"  int special = {special};\n  {c} d = special ? ({c})1 : b, r = ({c})(a % d);\n"
+    body = f"  int special = {special};\n  {c} d = special ? ({c})1 : b;\n"
+    if floor:
+        body += f"  {c} r = ({c})(a % d);\n"
     if quotient:
         down = " - (r != 0 && (r ^ d) < 0)" if floor else ""
-        body += f"  (void)r;\n  return special ? {wrapped} : ({c})(a / d{down});\n"
+        body += f"  return special ? {wrapped} : ({c})(a / d{down});\n"
     elif floor:
         body += f"  return ({c})(r != 0 && (r ^ d) < 0 ? r + d : r);\n"
     else:
-        body += "  return r;\n"
+        body += f"  return ({c})(a % d);\n"
     return f"{head} {c} {key}({c} a, {c} b) {{\n{body}}}\n"
 
 

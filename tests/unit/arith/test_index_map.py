@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from tests.unit.arith.random_exprs import value
-from tilewright.arith import IndexMap, detect_iter_map, inverse_index_map
+from tilewright.arith import (
+    IndexMap,
+    detect_iter_map,
+    inverse_affine_iter_map,
+    inverse_index_map,
+)
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir import expr as E
 from tilewright.loopir.iter import Range
@@ -167,3 +172,50 @@ def test_inverse_with_gaps_and_padding() -> None:
         assert tuple(value(e, image) for e in inverse) == p
     with pytest.raises(TilewrightError, match="high digit"):
         inverse_index_map([i], {i: Range(0, 10)}, [i % 4], [a], [4])
+
+
+def test_an_inverse_holds_no_iterator_of_one_value() -> None:
+    x, y, z, out = (E.Var(n) for n in ("x", "y", "z", "out"))
+    index = x // 3 * 6 + z + y * 8
+    ranges = {x: Range(0, 1), y: Range(0, 12), z: Range(0, 8)}
+    found = detect_iter_map([index], ranges, index < 7)
+    inverse = inverse_affine_iter_map(found.indices, [out])
+    assert {v.name: str(e) for v, e in inverse.items()} == {"z": "out % 8", "y": "out // 8"}
+
+
+def _term(rng: random.Random, iters: list[E.Var]) -> Any:
+    e: Any = rng.choice(iters)
+    if rng.random() < 0.3:
+        e = e + rng.choice(iters) * rng.choice((2, 4, 8))
+    if rng.random() < 0.5:
+        e = rng.choice((E.FloorDiv, E.FloorMod))(e, E.const(rng.choice((2, 3, 4))))
+    return e * rng.choice((1, 1, 2, 3, 4, 6, 8, 12, -1))
+
+
+def test_random_maps_are_undone() -> None:
+    """Also where iterators have one value, a condition holds, and scales leave gaps."""
+    rng = random.Random(5)
+    inverted = 0
+    for _ in range(400):
+        iters = [E.Var(c) for c in "xyz"]
+        boxes = [(rng.choice((0, 0, 0, 1, -2)), rng.choice((1, 1, 2, 3, 4, 8))) for _ in iters]
+
+        index = _term(rng, iters) + _term(rng, iters) + _term(rng, iters)
+        limit = rng.randint(1, 12)
+        condition = index < limit if rng.random() < 0.6 else E.const(True)
+        ranges = {v: Range.from_min_extent(E.const(m), n) for v, (m, n) in zip(iters, boxes)}
+        level = rng.choice(("injective", "bijective"))
+        found = detect_iter_map([index], ranges, condition, level)
+        if not found.indices:
+            continue
+        inverted += 1
+        out = E.Var("out")
+        inverse = inverse_affine_iter_map(found.indices, [out])
+        for values in itertools.product(*(range(m, m + n) for m, n in boxes)):
+            point = dict(zip(iters, values, strict=True))
+            if not value(condition, point):
+                continue
+            at = {out: value(index, point)}
+            for v, e in inverse.items():
+                assert value(e, at) == point[v], f"{index} at {values}"
+    assert inverted > 20
