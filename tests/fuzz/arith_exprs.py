@@ -204,7 +204,8 @@ class Maker:
             c = self.constant(dtype)
             return cls(E.Mul(a, c), rng.choice((E.Mul(self.leaf(dtype), c), self.constant(dtype))))
         if kind < 0.6:
-            sides = [self.small(dtype, a, a), rng.choice((self.leaf(dtype), a))]
+            small = self.small(dtype, a, a)
+            sides = [small, rng.choice((self.leaf(dtype), a, self.small(dtype, a, small)))]
             rng.shuffle(sides)
             return cls(*sides)
         if kind < 0.7:

@@ -172,9 +172,16 @@ def narrowing_keeps_values() -> Any:
     return _replaced(table, "_fits_int32", lambda old: lambda ctx, x: True)
 
 
-def constants_do_not_wrap() -> Any:
-    """Constants of narrow types are folded without wrapping."""
-    return _replaced(fold, "wrap_int", lambda old: lambda dtype, v: v)
+def constants_truncated() -> Any:
+    """Constants divided rounding down are divided rounding to zero."""
+
+    def make(old: Any) -> Any:
+        def wrong(op: str, dtype: str, a: int, b: int) -> Any:
+            return old({"floordiv": "div", "floormod": "mod"}.get(op, op), dtype, a, b)
+
+        return wrong
+
+    return _replaced(fold, "_fold_int", make)
 
 
 def sums_of_data_not_negative() -> Any:
@@ -207,7 +214,7 @@ MUTANTS = (
     residue_survives_wrapping,
     truncated_like_floored,
     narrowing_keeps_values,
-    constants_do_not_wrap,
+    constants_truncated,
     sums_of_data_not_negative,
     minimum_for_maximum,
 )
