@@ -269,7 +269,7 @@ class _Widener(BoundedRewriter):
         bounds, _ = self.judge(s.value)
         var = self._learn(s.var, bounds, self.fits(s.value), s.value)
         value = self.expr(s.value) if var is s.var else self.wide(s.value)
-        self.learn_let(s.var, s.value)
+        self.analyzer.let(s.var, s.value)
         body = self.stmt(s.body)
         if var is s.var and value is s.value and body is s.body:
             return s
