@@ -25,6 +25,7 @@ class Values(NamedTuple):
     defined: Array
 
 
+_DIVISIONS = ("FloorDiv", "FloorMod", "Div", "Mod")
 _WRAPS, _WIDE, _ASK = "wraps", "wide", "depends"
 
 
@@ -87,6 +88,8 @@ def _value(e: Any, env: Env, size: int) -> _Data:
         name = type(e).__name__
         if e.dtype in ("int32", "int64"):
             parts = [p._replace(data=p.data and env[_ASK](x)) for p, x in zip(parts, (e.a, e.b))]
+        if name in _DIVISIONS and isinstance(e.b, E.IntImm) and not e.b.value:
+            return _Data(parts[1].values, parts[0].defined, parts[0].data)  # a written zero
     return _operation(name, e.dtype, parts, env[_WIDE])
 
 
@@ -104,7 +107,7 @@ def _operation(name: str, dtype: str, parts: list[_Data], wide: bool) -> _Data:
     defined = parts[0].defined & parts[-1].defined
     data = parts[0].data or parts[-1].data
     t = parse(dtype)
-    if name in ("FloorDiv", "FloorMod", "Div", "Mod"):
+    if name in _DIVISIONS:
         zero = b == 0
         if not parts[1].data:
             defined = defined & ~zero.astype(bool)
