@@ -20,9 +20,8 @@ from typing import Any
 
 from tests.fuzz.arith_exprs import Drawn, draw, points, text
 from tests.fuzz.arith_values import Values, evaluate
-from tilewright.arith import Analyzer
+from tilewright.arith import Analyzer, emit
 from tilewright.arith.bound import unlimited
-from tilewright.arith.emit import int_imm
 from tilewright.arith.forms import LIMITS
 from tilewright.base.dtype import parse
 from tilewright.loopir import expr as E
@@ -48,15 +47,17 @@ def narrow_types() -> Iterator[None]:
         for n, b in bits.items():
             parse(n).bits = b
         fold._limits.cache_clear()
-        int_imm.cache_clear()
+        emit.int_imm.cache_clear()
 
     set_bits({n: NARROW[n.split("x")[0]] for n in names})
+    half, emit.HALF = emit.HALF, 2
     for t in LIMITS:
         LIMITS[t] = (-(1 << NARROW[t] - 1), (1 << NARROW[t] - 1) - 1)
     try:
         yield
     finally:
         set_bits(wide)
+        emit.HALF = half
         LIMITS.update(limits)
 
 

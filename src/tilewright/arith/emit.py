@@ -31,15 +31,18 @@ class OutOfRange(Exception):
     """A constant of the simplified form does not fit its type: keep the expression as it was."""
 
 
+HALF = 16  # bits of the parts that large constants are written in
+
+
 @lru_cache(maxsize=8192)
 def int_imm(dtype: str, value: int) -> E.PrimExpr:
     """A constant; an int32 past its type, as extents of fused loops are, is written as a sum."""
     if wrap_int(dtype, value) == value:
         return E.IntImm(dtype, value)
-    high, low = divmod(value, 1 << 16)
+    high, low = divmod(value, 1 << HALF)
     if dtype != "int32" or wrap_int(dtype, high) != high:
         raise OutOfRange
-    product = E.Mul(E.IntImm(dtype, high), E.IntImm(dtype, 1 << 16))
+    product = E.Mul(E.IntImm(dtype, high), E.IntImm(dtype, 1 << HALF))
     return E.Add(product, E.IntImm(dtype, low)) if low else product
 
 

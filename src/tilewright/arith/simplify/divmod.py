@@ -52,8 +52,8 @@ def floormod_form(ctx: Context, e: Any) -> Lin:
 
 def divide(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
     """x // y, rounded down."""
-    if not y.terms and y.const:
-        c = y.const
+    c = y.const
+    if not y.terms and c and c != LIMITS[dtype][0]:
         if c > 0:
             return quotient(ctx, x, c, dtype)
         return in_type(ctx, quotient(ctx, scaled(x, -1), -c, dtype), dtype)
@@ -67,8 +67,8 @@ def divide(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
 
 def modulo(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
     """x % y, with the sign of y."""
-    if not y.terms and y.const:
-        c = y.const
+    c = y.const
+    if not y.terms and c and c != LIMITS[dtype][0]:
         if c > 0:
             return remainder(ctx, x, c, dtype)
         return scaled(remainder(ctx, scaled(x, -1), -c, dtype), -1)
@@ -84,8 +84,8 @@ def modulo(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
 def _divisible(ctx: Context, x: Lin, y: Lin) -> None:
     """The rules are for divisors that are not zero, and quotients that fit their type: so with
     data, they are for divisors above zero."""
-    if not y.terms and not y.const:
-        raise Unfit
+    if not y.terms:
+        raise Unfit  # by zero, or by what has no opposite in its type
     if ctx.space.data and (is_data(ctx, y) or is_data(ctx, x)):
         low = ctx.lin_bound(y)[0]
         if low < 0 or (low == 0 and is_data(ctx, y)):
