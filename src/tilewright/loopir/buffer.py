@@ -18,6 +18,10 @@ class Buffer(Node):
     "local", "warp", ...).
     """
 
+    schema = (
+        "dtype:type name:str data:var shape:expr* strides:expr* elem_offset:expr scope_name:str "
+        "data_alignment:int offset_factor:int buffer_type:str axis_separators:int*"
+    )
     __slots__ = (
         "axis_separators",
         "buffer_type",
@@ -153,7 +157,7 @@ class BufferRegion(Node):
     """A box of a buffer: one range a dimension."""
 
     __slots__ = ("buffer", "region")
-    _fields = ("buffer", "region")
+    schema = "buffer:buffer region:range*"
 
     def __init__(self, buffer: Buffer, region: Sequence[Range]) -> None:
         self.buffer = buffer

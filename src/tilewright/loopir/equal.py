@@ -17,6 +17,7 @@ from . import iter as I
 from . import stmt as S
 from .buffer import Buffer
 from .printer import script
+from .schema import Scopes, scopes_of, variables_in
 
 VARS = (E.Var, E.SizeVar)
 LEAVES = (*VARS, E.IntImm, E.FloatImm, E.StringImm)
@@ -101,6 +102,10 @@ class _Comparer:
         special = _SPECIAL.get(kind)
         if special is not None:
             special(self, a, b, path, defines)
+            return
+        scopes = scopes_of(a.schema)
+        if scopes is not None:
+            self.binder(a, b, path, scopes)
         else:
             self.fields(path, a, b, a._fields, defines)
 
@@ -163,28 +168,20 @@ class _Comparer:
                 raise Mismatch((path, f), getattr(a, f), getattr(b, f))
         self.fields(path, a, b, BUFFER_EXPRS, defines)
 
-    def binder(
-        self, a: Any, b: Any, path: Any, var: str, first: Iterable[str], inside: Iterable[str]
-    ) -> None:
-        """Compare the fields `first`, define `var`, compare the fields `inside` its scope."""
+    def binder(self, a: Any, b: Any, path: Any, scopes: Scopes) -> None:
+        """Compare the fields outside, define the variables, compare the fields in their scope."""
 
         def body() -> None:
-            self.scope([(getattr(a, var), getattr(b, var))], (path, var))
-            self.fields(path, a, b, inside)
+            for name in scopes.defining:
+                here = (path, name)
+                left, right = (variables_in(getattr(x, name)) for x in (a, b))
+                if len(left) != len(right):
+                    raise Mismatch(here, getattr(a, name), getattr(b, name))
+                self.scope(zip(left, right), here)
+            self.fields(path, a, b, scopes.inside)
 
         self.stack.append(body)
-        self.fields(path, a, b, first)
-
-    def loop(self, a: S.For, b: S.For, path: Any, _: bool) -> None:
-        first = ("min", "extent", "kind", "thread_binding", "annotations")
-        self.binder(a, b, path, "loop_var", first, ("body",))
-
-    def let(self, a: Any, b: Any, path: Any, _: bool) -> None:
-        self.binder(a, b, path, "var", ("value",), ("body",))
-
-    def allocate(self, a: S.Allocate, b: S.Allocate, path: Any, _: bool) -> None:
-        first = ("extents", "annotations")
-        self.binder(a, b, path, "buffer_var", first, ("buffer", "body"))
+        self.fields(path, a, b, scopes.outside)
 
     def attr(self, a: S.AttrStmt, b: S.AttrStmt, path: Any, _: bool) -> None:
         left, right = a.node, b.node
@@ -204,18 +201,6 @@ class _Comparer:
             raise Mismatch((path, "producer"), a.producer, b.producer)
         self.fields(path, a, b, ("indices",))
 
-    def reduce(self, a: I.Reduce, b: I.Reduce, path: Any, _: bool) -> None:
-        if len(a.axis) != len(b.axis):
-            raise Mismatch((path, "axis"), a.axis, b.axis)
-        self.scope([(x.var, y.var) for x, y in zip(a.axis, b.axis)], (path, "axis"))
-        self.fields(path, a, b, a._fields)
-
-    def reducer(self, a: I.CommReducer, b: I.CommReducer, path: Any, _: bool) -> None:
-        if (len(a.lhs), len(a.rhs)) != (len(b.lhs), len(b.rhs)):
-            raise Mismatch(path, a, b)
-        self.scope(zip((*a.lhs, *a.rhs), (*b.lhs, *b.rhs)), path)
-        self.fields(path, a, b, ("result", "identity_element"))
-
     def function(self, a: S.PrimFunc, b: S.PrimFunc, path: Any, _: bool) -> None:
         here = (path, "params")
         if len(a.params) != len(b.params):
@@ -234,15 +219,9 @@ class _Comparer:
 
 _SPECIAL: dict[type, Callable[[_Comparer, Any, Any, Any, bool], None]] = {
     Buffer: _Comparer.buffer,
-    S.For: _Comparer.loop,
-    S.LetStmt: _Comparer.let,
-    E.Let: _Comparer.let,
-    S.Allocate: _Comparer.allocate,
     S.AttrStmt: _Comparer.attr,
     I.IterVar: _Comparer.iter_var,
     I.ProducerLoad: _Comparer.producer_load,
-    I.Reduce: _Comparer.reduce,
-    I.CommReducer: _Comparer.reducer,
     S.PrimFunc: _Comparer.function,
 }
 

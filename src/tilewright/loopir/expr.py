@@ -34,7 +34,7 @@ class Var(PrimExpr):
     """A variable; two variables are the same only if they are the same object."""
 
     __slots__ = ("name",)
-    _fields = ("name",)
+    schema = "name:str"
 
     def __init__(self, name: str = "v", dtype: Any = "int32", span: object = None) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class IntImm(PrimExpr):
     """A constant of an integer type or bool."""
 
     __slots__ = ("value",)
-    _fields = ("value",)
+    schema = "value:int"
 
     def __init__(self, dtype: str, value: int, span: object = None) -> None:
         self.dtype = canonical(dtype)
@@ -74,7 +74,7 @@ class FloatImm(PrimExpr):
     """A constant of a float type."""
 
     __slots__ = ("value",)
-    _fields = ("value",)
+    schema = "value:float"
 
     def __init__(self, dtype: str, value: float, span: object = None) -> None:
         self.dtype = canonical(dtype)
@@ -91,7 +91,7 @@ class StringImm(PrimExpr):
     """A constant text; an argument of calls."""
 
     __slots__ = ("value",)
-    _fields = ("value",)
+    schema = "value:str"
 
     def __init__(self, value: str, span: object = None) -> None:
         self.dtype = "handle"
@@ -107,7 +107,8 @@ class BinaryOp(PrimExpr):
     """An operation on two values of one type that gives that type."""
 
     __slots__ = ("a", "b")
-    _fields = ("a", "b")
+    schema = "a:expr b:expr"
+    abstract = True
     fold_name: ClassVar[str] = ""
 
     def __init__(self, a: Any, b: Any, span: object = None) -> None:
@@ -185,7 +186,8 @@ class CmpOp(PrimExpr):
     """A comparison of two values of one type; gives bool (or a vector of bool)."""
 
     __slots__ = ("a", "b")
-    _fields = ("a", "b")
+    schema = "a:expr b:expr"
+    abstract = True
 
     def __init__(self, a: Any, b: Any, span: object = None) -> None:
         if not (isinstance(a, PrimExpr) and isinstance(b, PrimExpr)):
@@ -253,7 +255,7 @@ class Not(PrimExpr):
     """The opposite of a condition."""
 
     __slots__ = ("a",)
-    _fields = ("a",)
+    schema = "a:expr"
 
     def __init__(self, a: Any, span: object = None) -> None:
         self.a = convert(a)
@@ -264,7 +266,7 @@ class Select(PrimExpr):
     """`true_value` where condition holds, else `false_value`; both are evaluated."""
 
     __slots__ = ("condition", "false_value", "true_value")
-    _fields = ("condition", "true_value", "false_value")
+    schema = "condition:expr true_value:expr false_value:expr"
 
     def __init__(
         self, condition: Any, true_value: Any, false_value: Any, span: object = None
@@ -278,7 +280,7 @@ class Cast(PrimExpr):
     """A value converted to another type."""
 
     __slots__ = ("value",)
-    _fields = ("value",)
+    schema = "value:expr"
 
     def __init__(self, dtype: str, value: Any, span: object = None) -> None:
         self.dtype = canonical(dtype)
@@ -289,7 +291,7 @@ class Ramp(PrimExpr):
     """The vector base, base + stride, ... of `lanes` integers."""
 
     __slots__ = ("base", "lanes", "stride")
-    _fields = ("base", "stride", "lanes")
+    schema = "base:expr stride:expr lanes:int"
 
     def __init__(self, base: Any, stride: Any, lanes: Any, span: object = None) -> None:
         self.base, self.stride = match_types(base, stride)
@@ -301,7 +303,7 @@ class Broadcast(PrimExpr):
     """A scalar in every lane of a vector."""
 
     __slots__ = ("lanes", "value")
-    _fields = ("value", "lanes")
+    schema = "value:expr lanes:int"
 
     def __init__(self, value: Any, lanes: Any, span: object = None) -> None:
         self.value = convert(value)
@@ -313,7 +315,7 @@ class Shuffle(PrimExpr):
     """The lanes at constant `indices` of the concatenation of `vectors`."""
 
     __slots__ = ("indices", "vectors")
-    _fields = ("vectors", "indices")
+    schema = "vectors:expr* indices:int*"
 
     def __init__(self, vectors: Sequence[Any], indices: Sequence[Any], span: object = None) -> None:
         self.vectors = tuple(convert(v) for v in vectors)
@@ -325,7 +327,7 @@ class Let(PrimExpr):
     """`body` with `var` standing for `value`."""
 
     __slots__ = ("body", "value", "var")
-    _fields = ("var", "value", "body")
+    schema = "<var:var value:expr >body:expr"
 
     def __init__(self, var: Var, value: Any, body: Any, span: object = None) -> None:
         self.var = var
@@ -338,7 +340,7 @@ class Call(PrimExpr):
     """An operation by name: an intrinsic of op.py, or an external function (`tir.call_extern`)."""
 
     __slots__ = ("args", "op")
-    _fields = ("op", "args")
+    schema = "op:op args:expr*"
 
     def __init__(
         self, dtype: str | None, op: Any, args: Sequence[Any], span: object = None
@@ -352,7 +354,7 @@ class BufferLoad(PrimExpr):
     """A read of a buffer; the last index may be a vector. Where `predicate` is false, 0 is read."""
 
     __slots__ = ("buffer", "indices", "predicate")
-    _fields = ("buffer", "indices", "predicate")
+    schema = "buffer:buffer indices:expr* predicate:expr?"
 
     def __init__(
         self,

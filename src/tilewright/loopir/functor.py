@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..base.deep import deep_call
-from . import expr as E
 from . import stmt as S
 from .rewrite import Rewriter
+from .schema import defined_by
 from .subst import substitute as _substitute
 from .visit import children, free_vars, walk
 from .visit import post_order_visit as _post_order_visit
@@ -102,16 +102,8 @@ def defines_once(func: S.PrimFunc) -> bool:
             return False
         known.add(var)
     for node in walk(func.body):
-        kind = type(node)
-        if kind is S.For:
-            var = node.loop_var
-        elif kind in (S.LetStmt, E.Let):
-            var = node.var
-        elif kind is S.Allocate:
-            var = node.buffer.data
-        else:
-            continue
-        if var in known:
-            return False
-        known.add(var)
+        for var in defined_by(node):
+            if var in known:
+                return False
+            known.add(var)
     return True

@@ -18,6 +18,7 @@ from . import iter as I
 from . import stmt as S
 from .buffer import Buffer
 from .equal import BUFFER_EXPRS, BUFFER_TEXT, LEAVES, VARS, producer_key
+from .schema import defined_by, scopes_of
 
 
 @cache
@@ -67,6 +68,10 @@ class _Hasher:
         special = _SPECIAL.get(kind)
         if special is not None:
             inside = special(self, e, defines)
+        elif (scopes := scopes_of(e.schema)) is not None:
+            head = [self.any(getattr(e, f)) for f in scopes.outside]
+            parts = [getattr(e, f) for f in scopes.inside]
+            inside = (*head, *self.scoped(defined_by(e), parts))
         else:
             inside = tuple([self.any(getattr(e, f), defines) for f in e._fields])
         dtype = _text(e.dtype) if isinstance(e, E.PrimExpr) else 0
@@ -105,17 +110,6 @@ class _Hasher:
         text = [self.any(getattr(b, f)) for f in BUFFER_TEXT]
         return (*text, *[self.any(getattr(b, f), defines) for f in BUFFER_EXPRS])
 
-    def loop(self, s: S.For, _: bool) -> tuple[int, ...]:
-        head = [self.any(x) for x in (s.min, s.extent, s.kind, s.thread_binding, s.annotations)]
-        return (*head, *self.scoped((s.loop_var,), (s.body,)))
-
-    def let(self, s: Any, _: bool) -> tuple[int, ...]:
-        return (self.any(s.value), *self.scoped((s.var,), (s.body,)))
-
-    def allocate(self, s: S.Allocate, _: bool) -> tuple[int, ...]:
-        head = (self.any(s.extents), self.any(s.annotations))
-        return (*head, *self.scoped((s.buffer_var,), (s.buffer, s.body)))
-
     def attr(self, s: S.AttrStmt, _: bool) -> tuple[int, ...]:
         fresh = isinstance(s.node, I.IterVar) and s.node.var not in self.number
         return self.scoped((s.node.var,) if fresh else (), (s.node, s.attr_key, s.value, s.body))
@@ -125,12 +119,6 @@ class _Hasher:
 
     def producer_load(self, e: I.ProducerLoad, _: bool) -> tuple[int, ...]:
         return (*producer_key(e.producer), self.any(e.indices))
-
-    def reduce(self, e: I.Reduce, _: bool) -> tuple[int, ...]:
-        return self.scoped([a.var for a in e.axis], [getattr(e, f) for f in e._fields])
-
-    def reducer(self, e: I.CommReducer, _: bool) -> tuple[int, ...]:
-        return self.scoped((*e.lhs, *e.rhs), (e.result, e.identity_element))
 
     def function(self, f: S.PrimFunc, _: bool) -> tuple[int, ...]:
         before = dict(self.number)
@@ -148,15 +136,9 @@ class _Hasher:
 
 _SPECIAL: dict[type, Callable[[_Hasher, Any, bool], tuple[int, ...]]] = {
     Buffer: _Hasher.buffer,
-    S.For: _Hasher.loop,
-    S.LetStmt: _Hasher.let,
-    E.Let: _Hasher.let,
-    S.Allocate: _Hasher.allocate,
     S.AttrStmt: _Hasher.attr,
     I.IterVar: _Hasher.iter_var,
     I.ProducerLoad: _Hasher.producer_load,
-    I.Reduce: _Hasher.reduce,
-    I.CommReducer: _Hasher.reducer,
     S.PrimFunc: _Hasher.function,
     S.IRModule: _Hasher.module,
 }

@@ -14,7 +14,7 @@ class ProducerLoad(PrimExpr):
     """A read of a tensor, before it is decided where its values are kept."""
 
     __slots__ = ("indices", "producer")
-    _fields = ("producer", "indices")
+    schema = "producer:any indices:expr*"
 
     def __init__(self, producer: Any, indices: Sequence[Any], span: object = None) -> None:
         self.producer = producer
@@ -26,7 +26,7 @@ class Range(Node):
     """The integers min, ..., min + extent - 1."""
 
     __slots__ = ("extent", "min")
-    _fields = ("min", "extent")
+    schema = "min:expr extent:expr"
 
     def __init__(self, begin: Any, end: Any = None, span: object = None) -> None:
         if end is None:
@@ -55,7 +55,7 @@ class IterVar(ExprOps, Node):
     """A loop variable of a tensor's computation, with its domain and kind."""
 
     __slots__ = ("dom", "iter_type", "thread_tag", "var")
-    _fields = ("dom", "var", "iter_type", "thread_tag")
+    schema = "dom:range? var:var iter_type:int thread_tag:str"
 
     DataPar = 0
     ThreadIndex = 1
@@ -111,7 +111,7 @@ class CommReducer(Node):
     """A commutative, associative operation on one or several values, with its identity."""
 
     __slots__ = ("identity_element", "lhs", "result", "rhs")
-    _fields = ("lhs", "rhs", "result", "identity_element")
+    schema = "<lhs:var* <rhs:var* >result:expr* >identity_element:expr*"
 
     def __init__(
         self,
@@ -133,7 +133,9 @@ class Reduce(PrimExpr):
     """Value `value_index` of combining `source` over `axis` where `condition` holds."""
 
     __slots__ = ("axis", "combiner", "condition", "init", "source", "value_index")
-    _fields = ("combiner", "source", "init", "axis", "condition", "value_index")
+    schema = (
+        "combiner:reducer >source:expr* >init:expr* <axis:iter* >condition:expr value_index:int"
+    )
 
     def __init__(
         self,

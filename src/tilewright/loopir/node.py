@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .operators import ExprOps
+from .schema import fields_of
 
 
 class Node:
     """Anything of the IR: immutable by convention, compared by identity."""
 
     __slots__ = ("__weakref__",)
+    schema: ClassVar[str] = ""  # see schema.py
+    abstract: ClassVar[bool] = False
     _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "schema" in vars(cls):
+            cls._fields = tuple(f.name for f in fields_of(cls.schema))
+        cls.abstract = bool(vars(cls).get("abstract"))
 
     def same_as(self, other: object) -> bool:
         """Whether this is the same object."""

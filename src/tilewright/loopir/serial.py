@@ -2,9 +2,9 @@
 
     {"kind": "tilewright ir", "version": 1, "nodes": [[class, field, ...], ...], "root": value}
 
-`nodes` has each node once, operands before users; fields are in the order of SCHEMA, other nodes
-as their place in the list. Attributes and annotations ("any" below) may be null, bool, int, str,
-{"f": float as text}, {"#": node}, {"l": list}, {"t": tuple}, {"d": [[key, value], ...]} or
+`nodes` has each node once, operands before users; fields are in the order of its schema, other
+nodes as their place in the list. Attributes and annotations ("any" below) may be null, bool, int,
+str, {"f": float as text}, {"#": node}, {"l": list}, {"t": tuple}, {"d": [[key, value], ...]} or
 {"x": data}, whatever a hook made of an object that is no part of the IR.
 """
 
@@ -21,8 +21,9 @@ from ..base.errors import TilewrightError
 from . import expr as E
 from . import iter as I
 from . import stmt as S
-from .buffer import Buffer, BufferRegion
+from .buffer import Buffer
 from .fold import wrap_int
+from .schema import classes, fields_of
 
 KIND = "tilewright ir"
 VERSION = 1
@@ -31,60 +32,22 @@ Encode = Callable[[Any], Any]
 SaveHook = Callable[[Any, Encode], Any]
 LoadHook = Callable[[Any, Encode], Any]
 
-_PAIR = "dtype:type a:expr b:expr"
-SCHEMA: dict[type, str] = {
-    E.Var: "dtype:type name:str",
-    E.SizeVar: "dtype:type name:str",
-    E.IntImm: "dtype:type value:int",
-    E.FloatImm: "dtype:type value:float",
-    E.StringImm: "dtype:type value:str",
-    **dict.fromkeys((E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod), _PAIR),
-    **dict.fromkeys((E.Min, E.Max, E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or), _PAIR),
-    E.Not: "dtype:type a:expr",
-    E.Select: "dtype:type condition:expr true_value:expr false_value:expr",
-    E.Cast: "dtype:type value:expr",
-    E.Ramp: "dtype:type base:expr stride:expr lanes:int",
-    E.Broadcast: "dtype:type value:expr lanes:int",
-    E.Shuffle: "dtype:type vectors:expr* indices:int*",
-    E.Let: "dtype:type var:var value:expr body:expr",
-    E.Call: "dtype:type op:op args:expr*",
-    E.BufferLoad: "dtype:type buffer:buffer indices:expr* predicate:expr?",
-    I.ProducerLoad: "dtype:type producer:any indices:expr*",
-    I.Reduce: (
-        "dtype:type combiner:reducer source:expr* init:expr* axis:iter* condition:expr "
-        "value_index:int"
-    ),
-    I.Range: "min:expr extent:expr",
-    I.IterVar: "dom:range? var:var iter_type:int thread_tag:str",
-    I.CommReducer: "lhs:var* rhs:var* result:expr* identity_element:expr*",
-    Buffer: (
-        "dtype:type name:str data:var shape:expr* strides:expr* elem_offset:expr scope_name:str "
-        "data_alignment:int offset_factor:int buffer_type:str axis_separators:int*"
-    ),
-    BufferRegion: "buffer:buffer region:range*",
-    S.For: (
-        "loop_var:var min:expr extent:expr kind:int body:stmt thread_binding:iter? annotations:dict"
-    ),
-    S.While: "condition:expr body:stmt",
-    S.LetStmt: "var:var value:expr body:stmt",
-    S.AttrStmt: "node:any attr_key:str value:expr body:stmt",
-    S.AssertStmt: "condition:expr message:expr body:stmt",
-    S.IfThenElse: "condition:expr then_case:stmt else_case:stmt?",
-    S.BufferStore: "buffer:buffer value:expr indices:expr* predicate:expr?",
-    S.Allocate: "buffer:buffer body:stmt annotations:dict",
-    S.SeqStmt: "seq:stmt*",
-    S.Evaluate: "value:expr",
-    S.Prefetch: "buffer:buffer bounds:range*",
-    S.PrimFunc: "params:var* body:stmt buffer_map:map attrs:dict",
-    S.IRModule: "functions:functions",
+
+def _kinds() -> list[Any]:
+    """The classes of nodes of the loop IR: other rooms may have some of their own."""
+    room = __name__.rpartition(".")[0]
+    return [kind for kind in classes(E.Node) if kind.__module__.startswith(room)]
+
+
+FIELDS: dict[type, list[tuple[str, str]]] = {
+    kind: [("dtype", "type")] * issubclass(kind, E.PrimExpr)
+    + [(f.name, f.form) for f in fields_of(kind.schema)]
+    for kind in _kinds()
 }
-_FIELDS: dict[type, list[tuple[str, str]]] = {
-    kind: [(name, form) for name, _, form in (part.partition(":") for part in text.split())]
-    for kind, text in SCHEMA.items()
-}
-_CLASSES: dict[str, type] = {kind.__name__: kind for kind in SCHEMA}
+_CLASSES: dict[str, type] = {kind.__name__: kind for kind in FIELDS}
 _NODES: dict[str, type] = {
     "expr": E.PrimExpr,
+    "text": E.PrimExpr,
     "stmt": S.Stmt,
     "var": E.Var,
     "buffer": Buffer,
@@ -105,7 +68,7 @@ class _Encoder:
     def node(self, x: Any) -> int:
         place = self.places.get(id(x))
         if place is None:
-            fields = _FIELDS.get(type(x))
+            fields = FIELDS.get(type(x))
             if fields is None:
                 raise TilewrightError(f"cannot save {x!r} (of type {type(x).__name__}) as JSON")
             entry = [type(x).__name__, *[self.field(getattr(x, name), f) for name, f in fields]]
@@ -141,7 +104,7 @@ class _Encoder:
             return int(x)
         if isinstance(x, float):
             return {"f": repr(float(x))}
-        if isinstance(x, E.Node) and type(x) in _FIELDS:
+        if isinstance(x, E.Node) and type(x) in FIELDS:
             return {"#": self.node(x)}
         if isinstance(x, (list, tuple)):
             return {"l" if isinstance(x, list) else "t": [self.any(v) for v in x]}
@@ -165,7 +128,7 @@ class _Decoder:
         """Make the next node."""
         name, *values = entry
         kind = _CLASSES[name]
-        fields = _FIELDS[kind]
+        fields = FIELDS[kind]
         if len(values) != len(fields):
             raise ValueError(f"{name} has {len(fields)} fields, got {len(values)}")
         node: Any = object.__new__(kind)

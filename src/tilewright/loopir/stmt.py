@@ -44,7 +44,10 @@ class For(Stmt):
     """Run `body` for loop_var = min, ..., min + extent - 1; an extent of 0 or less runs nothing."""
 
     __slots__ = ("annotations", "body", "extent", "kind", "loop_var", "min", "thread_binding")
-    _fields = ("loop_var", "min", "extent", "kind", "body", "thread_binding", "annotations")
+    schema = (
+        "<loop_var:var min:expr extent:expr kind:int "
+        ">body:stmt thread_binding:iter? annotations:dict"
+    )
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class While(Stmt):
     """Run `body` as long as the condition holds."""
 
     __slots__ = ("body", "condition")
-    _fields = ("condition", "body")
+    schema = "condition:expr body:stmt"
 
     def __init__(self, condition: PrimExpr, body: Stmt) -> None:
         self.condition = condition
@@ -95,7 +98,7 @@ class LetStmt(Stmt):
     """`body` with `var` standing for `value`."""
 
     __slots__ = ("body", "value", "var")
-    _fields = ("var", "value", "body")
+    schema = "<var:var value:expr >body:stmt"
 
     def __init__(self, var: Var, value: Any, body: Stmt, span: object = None) -> None:
         self.var = var
@@ -107,7 +110,7 @@ class AttrStmt(Stmt):
     """`body` with something said about it: "thread_extent" (node: IterVar), "pragma_*", ..."""
 
     __slots__ = ("attr_key", "body", "node", "value")
-    _fields = ("node", "attr_key", "value", "body")
+    schema = "node:any attr_key:str value:expr body:stmt"
 
     def __init__(self, node: Any, attr_key: str, value: Any, body: Stmt) -> None:
         self.node = node
@@ -120,7 +123,7 @@ class AssertStmt(Stmt):
     """Check `condition` at run time before `body`; a failure ends the function with `message`."""
 
     __slots__ = ("body", "condition", "message")
-    _fields = ("condition", "message", "body")
+    schema = "condition:expr message:text body:stmt"
 
     def __init__(self, condition: Any, message: Any, body: Stmt) -> None:
         self.condition = convert(condition)
@@ -132,7 +135,7 @@ class IfThenElse(Stmt):
     """`then_case` where the condition holds, else `else_case`, if there is one."""
 
     __slots__ = ("condition", "else_case", "then_case")
-    _fields = ("condition", "then_case", "else_case")
+    schema = "condition:expr then_case:stmt else_case:stmt?"
 
     def __init__(
         self, condition: Any, then_case: Stmt, else_case: Stmt | None = None, span: object = None
@@ -146,7 +149,7 @@ class BufferStore(Stmt):
     """Write `value` to buffer[indices]; lanes where `predicate` is false are left alone."""
 
     __slots__ = ("buffer", "indices", "predicate", "value")
-    _fields = ("buffer", "value", "indices", "predicate")
+    schema = "buffer:buffer value:expr indices:expr* predicate:expr?"
 
     def __init__(
         self,
@@ -165,7 +168,7 @@ class Allocate(Stmt):
     """Memory for `buffer` (its shape, dtype, scope) during `body`; at first undefined."""
 
     __slots__ = ("annotations", "body", "buffer")
-    _fields = ("buffer", "body", "annotations")
+    schema = "<buffer:buffer >body:stmt annotations:dict"
 
     def __init__(self, buffer: Any, *args: Any, annotations: Any = None, **fields: Any) -> None:
         """`Allocate(buffer, body, annotations)`, or as TVM has it, by the memory's variable:
@@ -205,7 +208,7 @@ class SeqStmt(Stmt):
     """Statements one after another; make it with `seq`."""
 
     __slots__ = ("seq",)
-    _fields = ("seq",)
+    schema = "seq:stmt*"
 
     def __init__(self, seq: Sequence[Stmt]) -> None:
         self.seq = tuple(seq)
@@ -224,7 +227,7 @@ class Evaluate(Stmt):
     """Evaluate an expression for its effect."""
 
     __slots__ = ("value",)
-    _fields = ("value",)
+    schema = "value:expr"
 
     def __init__(self, value: Any) -> None:
         self.value = convert(value)
@@ -234,7 +237,7 @@ class Prefetch(Stmt):
     """Bring a box of a buffer near to the processor; changes no value."""
 
     __slots__ = ("bounds", "buffer")
-    _fields = ("buffer", "bounds")
+    schema = "buffer:buffer bounds:range*"
 
     def __init__(self, buffer: Buffer, bounds: Sequence[Range]) -> None:
         self.buffer = buffer
@@ -245,7 +248,7 @@ class PrimFunc(Node):
     """A function. Parameters are variables; those of `buffer_map` are handles to arrays."""
 
     __slots__ = ("attrs", "body", "buffer_map", "params")
-    _fields = ("params", "body", "buffer_map", "attrs")
+    schema = "params:var* body:stmt buffer_map:map attrs:dict"
 
     def __init__(
         self,
@@ -319,7 +322,7 @@ class IRModule(Node):
     """Functions by name."""
 
     __slots__ = ("functions",)
-    _fields = ("functions",)
+    schema = "functions:functions"
 
     def __init__(self, functions: Mapping[str, PrimFunc] | None = None) -> None:
         self.functions: dict[str, PrimFunc] = {

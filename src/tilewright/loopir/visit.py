@@ -8,59 +8,18 @@ from typing import Any
 from . import expr as E
 from . import iter as I
 from . import stmt as S
+from .schema import children_getter, classes, defined_by
 
 Children = Callable[[Any], tuple[Any, ...]]
 
 
-def _none(_: Any) -> tuple[Any, ...]:
-    return ()
-
-
-def _ab(e: Any) -> tuple[Any, ...]:
-    return (e.a, e.b)
-
-
-def _load(e: E.BufferLoad) -> tuple[Any, ...]:
-    return e.indices if e.predicate is None else (*e.indices, e.predicate)
-
-
-def _store(s: S.BufferStore) -> tuple[Any, ...]:
-    parts = (*s.indices, s.value)
-    return parts if s.predicate is None else (*parts, s.predicate)
-
-
-def _branch(s: S.IfThenElse) -> tuple[Any, ...]:
-    if s.else_case is None:
-        return (s.condition, s.then_case)
-    return (s.condition, s.then_case, s.else_case)
-
-
+_ORDER: dict[type, tuple[str, ...]] = {
+    S.BufferStore: ("indices", "value", "predicate")
+}  # of evaluation
 CHILDREN: dict[type, Children] = {
-    **dict.fromkeys((E.Var, E.SizeVar, E.IntImm, E.FloatImm, E.StringImm), _none),
-    **dict.fromkeys((E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod), _ab),
-    **dict.fromkeys((E.Min, E.Max, E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or), _ab),
-    E.Not: lambda e: (e.a,),
-    E.Cast: lambda e: (e.value,),
-    E.Select: lambda e: (e.condition, e.true_value, e.false_value),
-    E.Ramp: lambda e: (e.base, e.stride),
-    E.Broadcast: lambda e: (e.value,),
-    E.Shuffle: lambda e: e.vectors,
-    E.Let: lambda e: (e.value, e.body),
-    E.Call: lambda e: e.args,
-    E.BufferLoad: _load,
-    I.ProducerLoad: lambda e: e.indices,
-    I.Reduce: lambda e: (*e.source, *e.init, e.condition),
-    S.For: lambda s: (s.min, s.extent, s.body),
-    S.While: lambda s: (s.condition, s.body),
-    S.LetStmt: lambda s: (s.value, s.body),
-    S.AttrStmt: lambda s: (s.value, s.body),
-    S.AssertStmt: lambda s: (s.condition, s.body),
-    S.IfThenElse: _branch,
-    S.BufferStore: _store,
-    S.Allocate: lambda s: (s.body,),
-    S.SeqStmt: lambda s: s.seq,
-    S.Evaluate: lambda s: (s.value,),
-    S.Prefetch: lambda s: tuple(x for r in s.bounds for x in (r.min, r.extent)),
+    kind: children_getter(kind, _ORDER.get(kind, ()))
+    for root in (E.PrimExpr, S.Stmt)
+    for kind in classes(root)
 }
 
 
@@ -139,18 +98,13 @@ def free_vars(node: Any, with_data: bool = False) -> list[E.Var]:
     for x in nodes(node):
         if isinstance(x, E.Var):
             found.setdefault(x)
-        elif isinstance(x, (E.Let, S.LetStmt)):
-            bound.add(x.var)
-        elif isinstance(x, S.For):
-            bound.add(x.loop_var)
-        elif isinstance(x, S.Allocate):
-            bound.add(x.buffer.data)
+            continue
+        bound.update(defined_by(x))
+        if isinstance(x, S.Allocate):
             for extent in x.buffer.shape:
                 found.update(dict.fromkeys(free_vars(extent)))
         elif isinstance(x, S.AttrStmt) and isinstance(x.node, I.IterVar):
             bound.add(x.node.var)
-        elif isinstance(x, I.Reduce):
-            bound.update(a.var for a in x.axis)
         elif with_data and isinstance(x, (E.BufferLoad, S.BufferStore)):
             found.setdefault(x.buffer.data)
     return [v for v in found if v not in bound]
