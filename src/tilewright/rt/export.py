@@ -162,14 +162,9 @@ class SharedLibrary:
             raise TilewrightError(f"cannot load {path}: {error}") from None
 
     def join_runtime(self, parallel: bool) -> None:
-        """Let the code call Python functions and, where it is `parallel`, use threads: those of the
-        process, or of its own where there is no compiler for the pool of the process."""
+        """Let the code call Python functions and, where it is `parallel`, the process's pool."""
         table = self._variable(ctypes.c_void_p * 4, "tilewright_runtime")
-        try:
-            symbols = native.runtime_symbols(parallel)
-        except ImportError:
-            symbols = native.runtime_symbols(parallel=False)
-            threads.reset_after_fork(table[3])
+        symbols = native.runtime_symbols(parallel)
         for index, name in enumerate(_TABLE):
             table[index] = symbols.get(name, table[index])
         threads.follow(table[2])

@@ -18,6 +18,8 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import decl_buffer
+from tilewright.rt.native import compile_ir
+from tilewright.rt.pool import pool_ir
 from tilewright.target.target import Target
 
 TARGETS = [
@@ -80,6 +82,48 @@ def run(func: S.PrimFunc, target: str, arrays: list[np.ndarray], folder: Path) -
     for i, array in enumerate(arrays):
         array[...] = np.fromfile(folder / f"a{i}", array.dtype).reshape(array.shape)
     return status
+
+
+POOL_MAIN = """
+#include <stdio.h>
+#include <string.h>
+int tw_parallel(int (*)(void *, long, long, int), void *, long, int, int, double *);
+void tw_reset(void);
+void tw_pool_state(double *);
+static int task(void *hits, long begin, long end, int thread) {
+  for (long i = begin; i < end; ++i) {
+    for (volatile int k = 0; k < 50; ++k) ;
+    ++((int *)hits)[i];
+  }
+  return 0;
+}
+int main(void) {
+  tw_reset();
+  for (int k = 0; k < 3000; ++k) {
+    int hits[64], steps = k % 64 + 1;
+    double time = 0;
+    memset(hits, 0, sizeof hits);
+    if (tw_parallel(task, hits, steps, 1 + k % 4, k / 9 % 2, &time)) return 1;
+    for (int i = 0; i < 64; ++i) if (hits[i] != (i < steps)) return 2;
+  }
+  double state[4];
+  tw_pool_state(state);
+  return state[2] == 3 ? 0 : 3;
+}
+"""
+
+
+def test_the_pool_of_threads(tmp_path: Path) -> None:
+    missing = [t for t in TOOLS if shutil.which(t) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed (Debian: qemu-user gcc-aarch64-linux-gnu)")
+    text = 'target triple = "aarch64-linux-gnu"\n' + pool_ir("aarch64", "Linux")
+    (tmp_path / "pool.o").write_bytes(compile_ir(text, "aarch64-linux-gnu"))
+    (tmp_path / "main.c").write_text(POOL_MAIN)
+    command = [TOOLS[1], "-O1", "-static", "-pthread", "-o", "prog", "main.c", "pool.o"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    command = [TOOLS[0], "-cpu", "max", "./prog"]
+    assert subprocess.run(command, cwd=tmp_path, timeout=120).returncode == 0
 
 
 def program(arrays: list[np.ndarray], build: Any) -> S.PrimFunc:

@@ -53,7 +53,7 @@ STATE = ("waking_ns", "handing_ns", "workers", "asleep")
 _PARTS = ("types", "waiting", "pieces", "workers", "loops")
 _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": ("", 'call void asm sideeffect "yield", ""()'),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
 _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
