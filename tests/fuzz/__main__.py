@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from . import isolated
 from .check import LEGAL, Failure, Statistics, run_case, run_chunk
 from .legality import UNDECIDED
+from .mutant_kit import only_touched
 from .mutants import MUTANTS, device_of
 from .schedules import ACTIONS
 from .shrink import text_of
@@ -141,7 +142,8 @@ def hunt(name: str, cases: int, seed: int) -> int:
     """Run cases on a mutant, a line for each that passes; 1 at the first that fails."""
     device = device_of(name)
     for k in range(cases):
-        with MUTANTS[name]():
+        # the check inside of the mistake: a changed text is seen first
+        with only_touched(), MUTANTS[name]():
             failure = run_case(seed + k, Statistics(), device)
         # a case that fails anyway shows nothing
         if failure is not None and run_case(seed + k, Statistics(), device) is None:

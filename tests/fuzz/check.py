@@ -92,12 +92,17 @@ class Statistics:
         self.sizes[int(np.prod(built.shape(built.output)))] += 1
 
 
+def drawn_program(seed: int, device: str, rng: random.Random | None = None) -> Program:
+    """The program of a case."""
+    most = MOST_ELEMENTS if device == "llvm" else DEVICE_ELEMENTS
+    return random_program(rng or random.Random(seed), most, device != "llvm")
+
+
 def drawn(seed: int, device: str) -> tuple[Program, Built, Any, Statistics]:
     """The program and the schedule of a case, as far as it can be drawn."""
     rng = random.Random(seed)
     stats = Statistics()
-    most = MOST_ELEMENTS if device == "llvm" else DEVICE_ELEMENTS
-    program = random_program(rng, most, device != "llvm")
+    program = drawn_program(seed, device, rng)
     built = Built(program)
     s = te.create_schedule([t.op for t in built.outputs])
     verdicts: list[tuple[str, str | None]] = []
@@ -210,7 +215,7 @@ def compare(
 
     `late` gets a text if the device's compiler took longer than a case may take.
     """
-    run = _Run(built, s, device, [] if late is None else late)
+    run = Run(built, s, device, [] if late is None else late)
     for number in range(DATA_SETS if device in ("llvm", "opencl") else 1):
         feeds = built.feeds(number)
         needed = {t: feeds[t] for t in built.used()}
@@ -265,7 +270,7 @@ def target_of(built: Built, device: str) -> str:
     return "opencl" if built.program.data_seed % 4 == 0 else "cuda"
 
 
-class _Run:
+class Run:
     """A built program; called on inputs it gives the outputs."""
 
     def __init__(self, built: Built, s: Any, device: str, late: list[str]) -> None:

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from queue import SimpleQueue
 from typing import Any
 
-from .check import SECONDS, WAIT, Failure, Statistics, drawn, run_case
+from .check import SECONDS, WAIT, Failure, Statistics, drawn, drawn_program, run_case
 from .shrink import shrink, text_of
 
 Chunk = tuple[int, int, str]
@@ -129,5 +129,8 @@ def report(failure: Failure, attempts: int = 200) -> str:
 def made_again(seed: int, problem: str, device: str) -> Failure:
     """The failure of a case that ran elsewhere: it holds functions, which processes cannot
     exchange."""
-    program, _, s, _ = drawn(seed, device)
-    return Failure(seed, program, s.steps, problem, device)
+    try:
+        program, _, s, _ = drawn(seed, device)
+        return Failure(seed, program, s.steps, problem, device)
+    except Exception:  # the drawing itself is what failed
+        return Failure(seed, drawn_program(seed, device), [], problem, device)

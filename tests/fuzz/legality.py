@@ -167,10 +167,11 @@ def _mixes(stage: Any, axis: Any) -> bool:
 
 
 def _on_place(s: Any, name: str, stage: Any, args: tuple[Any, ...]) -> str | None:
-    if stage.attach_type == SCAN_UPDATE or _in_scan(s, stage):
-        return "the states of a scan are computed in the scan"
-    if isinstance(stage.op, PlaceholderOp) or stage.is_output:
-        return "inputs and outputs stay where they are"
+    if not stage.is_group:
+        if stage.attach_type == SCAN_UPDATE or _in_scan(s, stage):
+            return "the states of a scan are computed in the scan"
+        if isinstance(stage.op, PlaceholderOp) or stage.is_output:
+            return "inputs and outputs stay where they are"
     if name == "compute_at":
         parent, axis = args[0], args[1]
         if parent is stage or parent.group is not stage.group:
@@ -312,18 +313,16 @@ def _on_device(s: Any, stage: Any) -> str | None:
         return "memory of a kernel that others read"
     if around and scope == "global":
         return "global memory within a kernel"
-    threads = {t for t in own if str(t).startswith(("thread", "block"))}
     private = scope in ("local", "warp") or (not scope and any("thread" in str(t) for t in around))
-    if private and around and threads & (around | {"threadIdx.y", "threadIdx.z"}):
-        return "what a thread keeps for itself it computes alone"
-    if private and around and any(str(t).startswith("block") for t in own):
+    if private and around and own:
         return "what a thread keeps for itself it computes alone"
     return None
 
 
 def _launches(s: Any) -> str | None:
-    """Whether kernels have threads of two numbers, or a scan others than it says."""
-    counts: dict[tuple[int, str], set[int]] = {}
+    """Whether kernels have threads of two numbers, or a scan others than it says. The steps of the
+    loops of an attached stage are not counted here."""
+    counts: dict[tuple[int, str], list[int]] = {}
     for stage in s.stages:
         if stage.op is None or stage.attach_type == INLINE:
             continue
@@ -340,12 +339,12 @@ def _launches(s: Any) -> str | None:
                 and tag not in {t.thread_tag for t in scan.threads}
             ):
                 return "a thread that env_threads does not name"
-            count = _count(stage, axis)
-            counts.setdefault((root.id, tag), set()).add(-1 if count is None else count)
-    two = [c for c in counts.values() if len(c - {-1}) > 1]
-    if two:
+            count = _count(stage, axis) if stage is root else None
+            key = (root.id if scan is None else scan.id, tag)
+            counts.setdefault(key, []).append(-1 if count is None else count)
+    if any(len(set(c) - {-1}) > 1 for c in counts.values()):
         return "one launch has one number of threads"
-    unknown = [c for c in counts.values() if len(c) > 1]
+    unknown = [c for c in counts.values() if len(c) > 1 and -1 in c]
     return UNDECIDED + "numbers of threads" if unknown else None
 
 

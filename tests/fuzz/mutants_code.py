@@ -120,7 +120,7 @@ def shapes_not_checked() -> Any:
 
         return shape
 
-    return replaced(checker, "_write_shape", make)
+    return replaced(checker, "_write_shape", make, late=True)
 
 
 def types_not_checked() -> Any:
@@ -135,7 +135,7 @@ def types_not_checked() -> Any:
 
         return array
 
-    return replaced(checker, "_write_array", make)
+    return replaced(checker, "_write_array", make, late=True)
 
 
 def extent_of_the_first_dimension() -> Any:
@@ -147,7 +147,7 @@ def extent_of_the_first_dimension() -> Any:
 
         return bound
 
-    return replaced(checker, "_bound_value", make)
+    return replaced(checker, "_bound_value", make, late=True)
 
 
 CODE = catalogue(
