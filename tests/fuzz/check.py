@@ -274,7 +274,7 @@ class Run:
     """A built program; called on inputs it gives the outputs."""
 
     def __init__(self, built: Built, s: Any, device: str, late: list[str]) -> None:
-        self.device, self.late = device, late
+        self.device, self.late, self.compiled = device, late, False
         self.seed, self.symbolic = built.program.data_seed // 7, bool(built.symbols)
         self.args = [*built.used(), *built.outputs]
         self.shapes = [built.shape(t) for t in built.outputs]
@@ -300,10 +300,11 @@ class Run:
         else:
             results = [tvm.nd.array(x, dev) for x in blank]
         arrays = [tvm.nd.array(x, dev) for x in inputs]
-        if self.device in COMPILED_BY_OTHERS:
+        if self.device in COMPILED_BY_OTHERS and not self.compiled:
             self._timed_call([*arrays, *results])
         else:
             self.function(*arrays, *results)
+        self.compiled = True
         return [r.numpy() for r in results]
 
     def misused(self, inputs: list[Array]) -> str | None:

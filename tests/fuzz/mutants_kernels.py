@@ -26,13 +26,16 @@ from tilewright.lowering import (
     unify_threads,
 )
 
-from .mutant_kit import catalogue, replaced
+from .mutant_kit import catalogue, replaced, touched
 
 
 @contextmanager
 def _spoiled(make: Callable[[], Rewriter]) -> Iterator[None]:
     def spoil(func: S.PrimFunc, target: Any) -> S.PrimFunc:
-        return func.with_body(make().stmt(func.body))
+        body = make().stmt(func.body)
+        if body is not func.body:
+            touched()
+        return func.with_body(body)
 
     passes = (*device_pipeline.PASSES, spoil)
     with patch.object(device_pipeline, "PASSES", passes):
@@ -159,7 +162,12 @@ def tree_without_waiting() -> Any:
 
 def tree_beyond_its_end() -> Any:
     """A level of a reduction reads partners that there are not."""
-    return patch.object(allreduce_shared, "min", lambda a, b: a, create=True)
+
+    def larger(a: int, b: int) -> int:
+        touched()
+        return a
+
+    return patch.object(allreduce_shared, "min", larger, create=True)
 
 
 def warp_of_a_power_of_two() -> Any:

@@ -186,6 +186,21 @@ def rolling_buffer(rng: random.Random, s: Any) -> None:
     _stage(rng, s).rolling_buffer()
 
 
+def roll(rng: random.Random, s: Any) -> None:
+    """A rolling buffer where there is one: in a loop of a stage that reads neighbours."""
+    readers = s.consumers()
+    pairs = [
+        (x, r)
+        for x in _stages(s)
+        if not x.is_output
+        for r in readers.get(x.op.output(0), [])
+        if isinstance(r.op, ComputeOp) and r is not x and r.leaf_iter_vars
+    ]
+    stage, reader = pick(rng, pairs)
+    stage.compute_at(reader, rng.choice(reader.leaf_iter_vars[:2]))
+    stage.rolling_buffer()
+
+
 def transform_layout(rng: random.Random, s: Any) -> None:
     stages = [x for x in _stages(s) if not x.is_output]
     stage = rng.choice(stages) if stages else _stage(rng, s)
@@ -278,7 +293,7 @@ ACTIONS: dict[str, Action] = {
         split, fuse, reorder, tile, compute_at, compute_inline, compute_root, cache_read,
         cache_write, rfactor, vectorize, unroll, parallel, bind, pragma, set_scope, storage_align,
         double_buffer, rolling_buffer, transform_layout, prefetch, set_store_predicate,
-        tensorize, create_group,
+        tensorize, create_group, roll,
     )
 }  # fmt: skip
 
@@ -287,7 +302,7 @@ WEIGHTS = {
     **dict.fromkeys(ACTIONS, 4),
     "split": 8, "compute_at": 9, "fuse": 6, "reorder": 6, "vectorize": 7, "rfactor": 13,
     "transform_layout": 11, "double_buffer": 11, "rolling_buffer": 10, "create_group": 7,
-    "compute_inline": 8, "set_scope": 7, "tile": 7, "bind": 6, "tensorize": 14,
+    "compute_inline": 8, "roll": 6, "set_scope": 7, "tile": 7, "bind": 6, "tensorize": 14,
 }  # fmt: skip
 
 
