@@ -10,7 +10,7 @@ import selectors
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 from . import isolated
@@ -22,7 +22,7 @@ from .schedules import ACTIONS
 from .shrink import text_of
 
 CHUNK = 25
-HANG_S = 60.0
+HANG_S = 120.0
 
 
 def run_cases(
@@ -153,15 +153,15 @@ def hunt(name: str, cases: int, seed: int) -> int:
     return 0
 
 
-def run_mutants(cases: int, seed: int, names: list[str]) -> int:
+def run_mutants(cases: int, seed: int, names: list[str], jobs: int) -> int:
     """Report on each mutant; the exit status."""
     missed = 0
-    for name in names:
-        found = first_caught(name, cases, seed)
-        missed += found is None
-        print(
-            f"{name:24} {'NOT CAUGHT' if found is None else f'caught by case {found}'}", flush=True
-        )
+    with ThreadPoolExecutor(jobs) as pool:
+        results = pool.map(lambda name: first_caught(name, cases, seed), names)
+        for name, found in zip(names, results):
+            missed += found is None
+            what = "NOT CAUGHT" if found is None else f"caught by case {found}"
+            print(f"{name:36} {what}", flush=True)
     print(f"{missed} mutants not caught within {cases} cases")
     return 1 if missed else 0
 
@@ -184,7 +184,9 @@ def main() -> int:
     if options.hunt:
         return hunt(options.hunt, options.cases, options.seed)
     if options.mutants:
-        return run_mutants(options.cases, options.seed, options.names or list(MUTANTS))
+        return run_mutants(
+            options.cases, options.seed, options.names or list(MUTANTS), options.jobs
+        )
     stats, failures = run_cases(
         options.cases, options.seed, options.jobs, options.stop_after, device=options.device
     )

@@ -36,7 +36,10 @@ def touched() -> None:
     _Touched.calls += 1
 
 
-def _counted(new: Callable[..., Any]) -> Callable[..., Any]:
+def _counted(new: Any) -> Any:
+    if isinstance(new, staticmethod):
+        return staticmethod(_counted(new.__func__))
+
     @wraps(new)
     def call(*args: Any, **kwargs: Any) -> Any:
         _Touched.calls += 1

@@ -73,16 +73,20 @@ def masks_forgotten() -> Any:
     )
 
 
-def last_lane_wins() -> Any:
-    """A store of all lanes to one element stores what one of them has."""
+def strides_of_vectors_lost() -> Any:
+    """Elements that are apart in memory are accessed as if they followed each other."""
 
     def make(old: Any) -> Any:
-        def store(self: Any, s: Any, buffer: Any, indices: Any, value: Any) -> Any:
-            return self._lane(s, E.const(self.lanes - 1))
+        def index(self: Any, buffer: Any, indices: Any) -> Any:
+            found, places = old(self, buffer, indices)
+            last = places[-1] if places else None
+            if isinstance(last, E.Ramp):
+                places = (*places[:-1], E.Ramp(last.base, E.const(1), last.lanes))
+            return found, places
 
-        return store
+        return index
 
-    return replaced(vectorize_loops.VectorStmts, "_uniform_store", make)
+    return replaced(vectorize_loops.VectorStmts, "index", make)
 
 
 def rest_of_vectors_forgotten() -> Any:
@@ -135,12 +139,12 @@ def lives_end_within_loops() -> Any:
     return replaced(rewrite_storage._Plan, "_scan_repeated", make)
 
 
-def lives_may_meet() -> Any:
-    """A buffer takes the memory of one that the same statement still reads."""
+def lives_end_too_soon() -> Any:
+    """Memory is given to another buffer some statements before its last use."""
 
     def make(old: Any) -> Any:
         def fits(self: Any, life: Any) -> Any:
-            kept, self.last = self.last, self.last - 1
+            kept, self.last = self.last, self.last - 3
             found = old(self, life)
             self.last = kept
             return found
@@ -162,9 +166,16 @@ def slot_keeps_its_size() -> Any:
     return replaced(rewrite_storage._Slot, "take", make)
 
 
-def accumulators_overlap() -> Any:
-    """Elements that may be the same one are kept in two accumulators."""
-    return replaced(promote_accumulators, "_disjoint", lambda old: lambda *a: True)
+def accumulators_not_loaded() -> Any:
+    """An accumulator does not begin with what its element holds."""
+
+    def make(old: Any) -> Any:
+        def guarded(self: Any, g: Any, s: Any) -> Any:
+            return S.no_op() if s.buffer is g.local else old(self, g, s)
+
+        return guarded
+
+    return replaced(promote_accumulators._Survey, "guarded", make)
 
 
 def accumulators_move() -> Any:
@@ -230,40 +241,24 @@ def strides_taken_for_one() -> Any:
 # ---- expressions
 
 
-class _Unordered(dict[Any, Any]):
-    """Finds a - b where b - a is known."""
-
-    @staticmethod
-    def _sorted(key: Any) -> Any:
-        plain = isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], tuple)
-        return (key[0], tuple(sorted(key[1]))) if plain else key
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return super().get(self._sorted(key), default)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(self._sorted(key), value)
-
-
-def operands_of_any_order() -> Any:
-    """Differences and quotients of the same operands are taken for the same."""
+def constants_taken_for_one() -> Any:
+    """Subexpressions that differ in a constant only are taken for the same."""
 
     def make(old: Any) -> Any:
-        def init(self: Any, scope: Any) -> None:
-            old(self, scope)
-            self.index = _Unordered()
+        def key(kind: type, e: Any, below: Any) -> Any:
+            return (kind, e.dtype) if kind is E.IntImm else old(kind, e, below)
 
-        return init
+        return staticmethod(key)
 
-    return replaced(eliminate_common._Graph, "__init__", make)
+    return replaced(eliminate_common._Graph, "_key", make)
 
 
-def narrowed_without_its_start() -> Any:
-    """A loop that is counted in 32 bits loses its lower bound."""
+def narrowed_one_step_short() -> Any:
+    """A loop that is counted in 32 bits loses its last step."""
 
     def make(old: Any) -> Any:
         def narrow(self: Any, s: Any, low: Any, extent: Any) -> Any:
-            return old(self, s, E.const(0), extent)
+            return old(self, s, low, extent - 1)
 
         return narrow
 
@@ -295,10 +290,10 @@ def division_never_corrected() -> Any:
 
 PASSES = catalogue(
     main_part_too_long, loop_cut_too_short, rest_of_loop_forgotten, masks_forgotten,
-    last_lane_wins, rest_of_vectors_forgotten, last_copy_forgotten, unrolled_from_zero,
-    lives_end_within_loops, lives_may_meet, slot_keeps_its_size, accumulators_overlap,
+    strides_of_vectors_lost, rest_of_vectors_forgotten, last_copy_forgotten, unrolled_from_zero,
+    lives_end_within_loops, lives_end_too_soon, slot_keeps_its_size, accumulators_not_loaded,
     accumulators_move, halves_shared, step_filled_twice, virtual_threads_share,
     virtual_thread_forgotten, first_rows_not_computed, strides_taken_for_one,
-    operands_of_any_order, narrowed_without_its_start, narrowed_in_the_wrong_order,
+    constants_taken_for_one, narrowed_one_step_short, narrowed_in_the_wrong_order,
     division_never_corrected,
 )  # fmt: skip
