@@ -23,6 +23,7 @@ from .shrink import text_of
 
 CHUNK = 25
 HANG_S = 120.0
+CAUGHT = 3  # the exit code of a hunt that has found a case
 
 
 def run_cases(
@@ -132,14 +133,17 @@ def first_caught(name: str, cases: int, seed: int) -> int | None:
         while ready.select(max(0.0, deadline - time.monotonic())):
             line = process.stdout.readline()
             if not line:
-                return None if process.wait() == 0 else last + 1
+                status = process.wait()
+                if status > 0 and status != CAUGHT:
+                    raise RuntimeError(f"the hunt for {name} failed by itself: exit code {status}")
+                return last + 1 if status else None
             last, deadline = int(line), time.monotonic() + HANG_S
         process.kill()
         return last + 1  # it hangs
 
 
 def hunt(name: str, cases: int, seed: int) -> int:
-    """Run cases on a mutant, a line for each that passes; 1 at the first that fails."""
+    """Run cases on a mutant, a line for each that passes; CAUGHT at the first that fails."""
     device = device_of(name)
     for k in range(cases):
         # the check inside of the mistake: a changed text is seen first
@@ -148,7 +152,7 @@ def hunt(name: str, cases: int, seed: int) -> int:
         # a case that fails anyway shows nothing
         if failure is not None and run_case(seed + k, Statistics(), device) is None:
             print(failure.problem.splitlines()[0], file=sys.stderr)
-            return 1
+            return CAUGHT
         print(k + 1, flush=True)
     return 0
 

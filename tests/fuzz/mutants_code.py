@@ -92,15 +92,16 @@ def remainder_of_dividend() -> Any:
     return replaced(llvm_expr, "_floor", make)
 
 
-def steps_between_threads_lost() -> Any:
-    """The steps that do not divide among the threads are not run."""
-    return replaced(parallel, "_share", lambda old: _even)
+def last_parallel_step_lost() -> Any:
+    """The last step of a parallel loop is not run."""
 
+    def make(old: Any) -> Any:
+        def call(f: Any, s: Any, name: str, used: Any, low: str, count: str, cyclic: bool) -> Any:
+            return old(f, s, name, used, low, f.op(f"sub i64 {count}, 1"), cyclic)
 
-def _even(t: Any, low: str, high: str, thread: str, team: str) -> tuple[str, str]:
-    each = t.op(f"sdiv i64 {t.op(f'sub i64 {high}, {low}')}, {team}")
-    begin = t.op(f"add i64 {t.op(f'mul i64 {each}, {thread}')}, {low}")
-    return begin, t.op(f"add i64 {begin}, {each}")
+        return call
+
+    return replaced(parallel, "_call_pool", make)
 
 
 def workspace_of_all_threads() -> Any:
@@ -154,7 +155,7 @@ CODE = catalogue(
     shifts_without_sign, quotients_towards_zero, unsigned_compared_as_signed,
     nan_equal_to_itself, nan_lost_in_extremes, nan_converted_to_something,
     widened_without_sign, float_arithmetic_relaxed, bfloat16_cut_off, aligned_too_well,
-    masked_stores_store_all, remainder_of_dividend, steps_between_threads_lost,
+    masked_stores_store_all, remainder_of_dividend, last_parallel_step_lost,
     workspace_of_all_threads, shapes_not_checked, types_not_checked,
     extent_of_the_first_dimension,
 )  # fmt: skip
