@@ -51,11 +51,20 @@ def unary(op: str, v: Any, mode: str, rounding: str, number: int = 0) -> Any:
     if kind.is_float:
         return _unary_float(op, v, mode, number)
     if mode == "full":
-        return _unary_integer(op, v)
+        return _unary_integer(op, v, number)
     return zero(v) - v
 
 
-def _unary_integer(op: str, v: Any) -> Any:
+DIVISORS = (3, 7, -8, -7, 10, 2, -1000)
+
+
+def _unary_integer(op: str, v: Any, number: int) -> Any:
+    if op in ("quotient", "remainder"):
+        by = DIVISORS[number % len(DIVISORS)]
+        kind = parse(v.dtype)
+        if not kind.min_value <= by <= kind.max_value:
+            by = 5
+        return (te.floordiv if op == "quotient" else te.floormod)(v, tir.const(by, v.dtype))
     if op == "abs":
         return te.abs(v)
     if op == "not":

@@ -144,7 +144,7 @@ def lives_end_too_soon() -> Any:
 
     def make(old: Any) -> Any:
         def fits(self: Any, life: Any) -> Any:
-            kept, self.last = self.last, self.last - 3
+            kept, self.last = self.last, self.last - 10
             found = old(self, life)
             self.last = kept
             return found

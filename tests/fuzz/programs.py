@@ -34,7 +34,7 @@ Shape = tuple[int, ...]
 
 UNARY = (
     "neg", "relu", "half", "square", "math", "abs", "not", "popcount", "clz", "floor", "ceil",
-    "trunc", "round", "nearbyint", "sqrt", "isnan", "isfinite",
+    "trunc", "round", "nearbyint", "sqrt", "isnan", "isfinite", "quotient", "quotient", "remainder",
 )  # fmt: skip
 BINARY = (
     "add", "sub", "mul", "max", "min", "add", "sub", "mul", "and", "or", "xor", "shl", "shr",
@@ -144,7 +144,8 @@ class _Draw:
     def spec(self, kind: str, last: int) -> Spec:
         """A stage of that kind on tensor number `last`, or a simple one where that cannot be."""
         rng, shape = self.rng, self.shapes[last]
-        simple = Spec("unary", (last,), {"op": rng.choice(UNARY)})
+        op = rng.choice(UNARY)
+        simple = Spec("unary", (last,), {"op": op, "number": rng.randrange(100)})
         if not shape and kind not in ("unary", "binary", "pair", "cast", "select"):
             return simple
         axis = rng.randrange(len(shape)) if shape else 0

@@ -36,7 +36,7 @@ def build_stage(m: Making) -> Any:
 
 
 def _unary(m: Making) -> Any:
-    number = len(m.name) + len(m.x.shape)
+    number = m.spec.params.get("number", 0)
     op = m.param("op")
     return te.compute(
         m.x.shape, lambda *i: unary(op, m.x(*i), m.mode, m.rounding, number), name=m.name
