@@ -1,7 +1,7 @@
 """Operations on single elements, by name; an operation that a type or mode lacks becomes another.
 
 In mode "full" a program adds floats or multiplies them, not both (`rounding`): a product with a sum
-on top may be computed with one rounding. Divisors and shift amounts are brought into what
+on top may be computed with one rounding. Shift amounts are brought into what
 SEMANTICS.md defines.
 """
 
@@ -101,7 +101,7 @@ def binary(op: str, a: Any, b: Any, mode: str, rounding: str) -> Any:
         if op in logic:
             return logic[op](a, b)
         return tir.all(a, tir.Not(b)) if op in ("sub", "xor", "less") else tir.Select(a, b, a)
-    if op in ("less", "equal", "least"):
+    if op in ("less", "equal", "differ", "least"):
         return _compared(op, a, b)
     if op in ("max", "min"):
         return tir.max(a, b) if op == "max" else tir.min(a, b)
@@ -119,6 +119,8 @@ def _compared(op: str, a: Any, b: Any) -> Any:
         return a < b
     if op == "equal":
         return a.equal(b)
+    if op == "differ":
+        return a != b
     return tir.Select(a <= b, a, b)
 
 
@@ -139,15 +141,7 @@ def _binary_integer(op: str, a: Any, b: Any) -> Any:
         amount = tir.bitwise_and(b, tir.const(parse(b.dtype).bits - 1, b.dtype))
         return tir.shift_left(a, amount) if op == "shl" else tir.shift_right(a, amount)
     if op in ("floordiv", "floormod", "truncdiv", "truncmod"):
-        return getattr(te, op)(a, _divisor(b))
+        return getattr(te, op)(a, b)
     if op == "mul":
         return a * b
     return a - b if op == "sub" else a + b
-
-
-def _divisor(b: Any) -> Any:
-    """`b` where it divides every number: not 0, and not -1, which overflows."""
-    bad = b.equal(zero(b))
-    if parse(b.dtype).is_int:
-        bad = tir.any(bad, b.equal(tir.const(-1, b.dtype)))
-    return tir.Select(bad, tir.const(3, b.dtype), b)

@@ -38,7 +38,7 @@ UNARY = (
 )  # fmt: skip
 BINARY = (
     "add", "sub", "mul", "max", "min", "add", "sub", "mul", "and", "or", "xor", "shl", "shr",
-    "floordiv", "floormod", "truncdiv", "truncmod", "divide", "less", "equal", "least",
+    "floordiv", "floormod", "truncdiv", "truncmod", "divide", "less", "equal", "differ", "least",
 )  # fmt: skip
 KINDS = (
     "unary", "unary", "binary", "binary", "binary", "reduce", "reduce", "reduce", "stencil",
