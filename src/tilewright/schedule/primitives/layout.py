@@ -153,7 +153,7 @@ def make_layout(shape: Sequence[PrimExpr], mapping: LayoutMap) -> Layout:
     try:
         inverse = inverse_index_map(variables, ranges, forward, new_variables, extents)
     except TilewrightError as problem:
-        raise Illegal(f"the layout map is not invertible: {problem}") from None
+        raise Illegal(f"the layout map is not invertible digit by digit: {problem}") from None
     filled = _filled(variables, forward, new_variables, inverse, extents)
     return Layout(variables, forward, new_variables, inverse, extents, filled)
 
