@@ -155,7 +155,7 @@ def _low_part(ctx: Context, x: Lin, c: int) -> tuple[Lin, Lin] | None:
 
 
 def _known_residue(ctx: Context, x: Lin, c: int) -> int | None:
-    if not ctx.residues:
+    if not ctx.residues and not is_data(ctx, x):
         return None
     m, b = lin_residue(ctx, x)
     return b % c if m % c == 0 else None
