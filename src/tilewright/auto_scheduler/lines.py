@@ -10,11 +10,13 @@ that only we have make a line of version "tw1", of the same form; an error has a
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..measure.result import Measurement
 from .rows import Row
 
 VERSION = "v0.6"
@@ -127,6 +129,30 @@ def row_as_json(row: Row) -> list[Any]:
     ]
 
 
+def from_parts(key: str, target: str, candidate: str, result: Measurement) -> Record:
+    """The record of what a store keeps; BadRecord where it is none."""
+    try:
+        version, more, steps = json.loads(candidate)
+        return Record(
+            _task([key, target, *_list(more, [])]),
+            rows_from_json(_list(steps, [])),
+            result.costs if result.ok else (FAILED_COST,),
+            int(result.error_no),
+            _whole(result.seconds),
+            _whole(result.timestamp),
+            str(version),
+            result.message,
+            result.early,
+        )
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise BadRecord(f"this is no record of a measurement: {problem}") from None
+
+
+def _whole(value: float) -> Any:
+    """Whole numbers as JSON has them from TVM."""
+    return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
+
+
 def rows_from_json(steps: Sequence[Any]) -> tuple[Row, ...]:
     """Steps as tuples; ValueError for what is none."""
     return tuple(map(_row, steps))
@@ -184,4 +210,6 @@ def _list(value: Any, other: list[Any]) -> list[Any]:
 def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise ValueError(f"{value!r:.80} is no number")
+    if abs(value) > 1e300 and value not in (math.inf, -math.inf):
+        raise ValueError("a number is too large")
     return value

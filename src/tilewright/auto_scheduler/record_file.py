@@ -15,14 +15,13 @@ from ..measure.result import MeasureErrorNo, Measurement
 from ..measure.target_text import read_target
 from ..rt.files import as_path, replacing, write_atomically
 from .lines import (
-    FAILED_COST,
     BadRecord,
     OtherVersion,
     Record,
     decode,
     encode,
+    from_parts,
     row_as_json,
-    rows_from_json,
 )
 
 LINE_SUFFIXES = (".json", ".jsonl")
@@ -121,7 +120,10 @@ def read_records(path: str | os.PathLike[str], workload_key: str | None = None) 
     left_out = LeftOut(file)
     if not file.is_file():
         raise TilewrightError(f"there is no file {file} of records")
-    found = _from_lines(file, left_out) if holds_lines(file) else _from_store(file, workload_key)
+    if holds_lines(file):
+        found = _from_lines(file, left_out)
+    else:
+        found = _from_store(file, workload_key, left_out)
     known: dict[str, bool] = {}
     for record in found:
         if workload_key is not None and record.workload_key != workload_key:
@@ -170,21 +172,16 @@ def _from_lines(file: Path, left_out: LeftOut) -> Iterator[Record]:
             left_out.add(why, number)
 
 
-def _from_store(file: Path, workload_key: str | None) -> Iterator[Record]:
+def _from_store(file: Path, workload_key: str | None, left_out: LeftOut) -> Iterator[Record]:
+    def damaged(number: int) -> None:
+        left_out.add("that are none", number)
+
     with Store(file, create=False) as store:
-        for key, target, candidate, result in store.read(workload_key):
-            version, more, steps = json.loads(candidate)
-            yield Record(
-                (key, target, *more),
-                rows_from_json(steps),
-                result.costs if result.ok else (FAILED_COST,),
-                int(result.error_no),
-                _whole(result.seconds),
-                _whole(result.timestamp),
-                version,
-                result.message,
-                result.early,
-            )
+        for number, key, target, candidate, result in store.read(workload_key, damaged):
+            try:
+                yield from_parts(key, target, candidate, result)
+            except BadRecord:
+                damaged(number)
 
 
 def _entry(record: Record) -> tuple[str, str, str, Measurement]:
@@ -204,11 +201,6 @@ def _candidate(record: Record) -> str:
     """What a store keeps of a candidate, besides its task and target."""
     rows = [row_as_json(row) for row in record.rows]
     return json.dumps([record.version, record.task[2:], rows], separators=(",", ":"))
-
-
-def _whole(value: float) -> Any:
-    """Whole numbers as JSON has them from TVM."""
-    return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
 
 
 def _is_target(text: str) -> bool:

@@ -155,14 +155,14 @@ def load_array(path: str) -> Array:
     if Path(path).suffix == ".pb":
         return load_tensor(path)
     try:
-        array: Any = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+        # mapped, so that no memory is taken for elements that the file does not have
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(array, np.ndarray):
+            return np.array(array)
+    except Exception as error:  # of a damaged header NumPy's parser raises whatever it meets
         raise ImportModelError(f"cannot read an array from {path}: {error}") from None
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise ImportModelError(f"{path} holds several arrays; give a .npy file with one")
-    result: Array = array
-    return result
+    array.close()
+    raise ImportModelError(f"{path} holds several arrays; give a .npy file with one")
 
 
 def _expected(path: str, graph: Graph) -> Array:

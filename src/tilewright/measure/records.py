@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import sqlite3
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -100,11 +101,14 @@ class Store:
                 f"SELECT {_COLUMNS} FROM measurement WHERE task = ? AND target = ? ORDER BY id",
                 (task, target),
             ).fetchall()
-        return [(row[0], _measurement(row[1:])) for row in rows]
+        read = ((row[0], _measurement(row[1:])) for row in rows)
+        return [(candidate, result) for candidate, result in read if result is not None]
 
-    def read(self, task: str | None = None) -> Iterator[tuple[str, str, str, Measurement]]:
-        """(task, target, candidate, measurement) of one task or of all, in the order in which they
-        came."""
+    def read(
+        self, task: str | None = None, damaged: Callable[[int], None] = lambda number: None
+    ) -> Iterator[tuple[int, str, str, str, Measurement]]:
+        """(number, task, target, candidate, measurement) of one task or of all, in the order in
+        which they came. `damaged` is called with the numbers of rows that hold none."""
         where, values = ("WHERE task = ?", (task,)) if task is not None else ("", ())
         last = 0
         while True:  # page by page, so that writers need not wait for who reads
@@ -115,7 +119,11 @@ class Store:
                     (*values, last),
                 ).fetchall()
             for row in rows:
-                yield row[1], row[2], row[3], _measurement(row[4:])
+                result = _measurement(row[4:])
+                if result is None or not all(isinstance(text, str) for text in row[1:4]):
+                    damaged(row[0])
+                else:
+                    yield row[0], row[1], row[2], row[3], result
             if len(rows) < _PAGE:
                 return
             last = rows[-1][0]
@@ -194,16 +202,27 @@ def _row(task: str, target: str, candidate: str, result: Measurement) -> tuple[A
     )
 
 
-def _measurement(row: Any) -> Measurement:
+def _measurement(row: Any) -> Measurement | None:
+    """What a row holds; None where others than we have written it."""
     costs, error, message, seconds, timestamp, early = row
-    return Measurement(
-        tuple(map(float, json.loads(costs))),
-        MeasureErrorNo(error),
-        message,
-        seconds,
-        timestamp,
-        bool(early),
-    )
+    try:
+        return Measurement(
+            tuple(map(float, json.loads(costs))),
+            MeasureErrorNo(error),
+            str(message),
+            _finite(seconds),
+            _finite(timestamp),
+            bool(early),
+        )
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 def _connect(path: Path, create: bool) -> sqlite3.Connection:

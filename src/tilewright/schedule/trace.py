@@ -329,18 +329,21 @@ def from_json(text: str) -> list[Step]:
     try:
         data = json.loads(text)
         version, rows = data["version"], data["steps"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ScheduleError(f"this is not a saved schedule: {error}") from None
     if version != VERSION:
         raise ScheduleError(
             f"saved schedule has version {version}, this tilewright reads {VERSION}"
         )
     try:
-        return [
+        steps = [
             Step(p, s, list(map(_unpack, a)), {k: _unpack(v) for k, v in kw.items()}, _unpack(r))
             for p, s, a, kw, r in rows
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if not all(isinstance(step.primitive, str) for step in steps):
+            raise ValueError("a primitive is not a name")
+        return steps
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise ScheduleError(f"this saved schedule is damaged: {error!r}") from None
 
 

@@ -89,7 +89,9 @@ def decode(row: str | dict[str, Any], protocol: str = "json") -> tuple[MeasureIn
         if not error and not values:
             raise ValueError("it has no costs")
         return inp, MeasureResult(values, int(error), float(seconds), float(timestamp))
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+    ) as problem:  # fmt: skip
         raise TilewrightError(f"this is no record of a measurement: {problem}") from None
 
 

@@ -122,5 +122,6 @@ def test_all_measurements_are_read_in_order(tmp_path: Path) -> None:
         for n, result in enumerate(results):
             store.add(f"t{n % 2}", "llvm", str(n), result)
     with Store(tmp_path / "s.db", create=False) as store:
-        assert list(store.read()) == [(f"t{n % 2}", "llvm", str(n), results[n]) for n in range(5)]
-        assert [c for _, _, c, _ in store.read("t1")] == ["1", "3"]
+        rows = [(n + 1, f"t{n % 2}", "llvm", str(n), results[n]) for n in range(5)]
+        assert list(store.read()) == rows
+        assert [c for _, _, _, c, _ in store.read("t1")] == ["1", "3"]
