@@ -80,7 +80,8 @@ def load_json(text: str) -> list[Tensor]:
         if not all(isinstance(t, Tensor) for t in tensors):
             raise ValueError("its outputs are no tensors")
     except (
-        ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, TilewrightError,
+        ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError,
+        TilewrightError,
     ) as error:  # fmt: skip
         raise TilewrightError(f"this is no tensor program saved as JSON: {error}") from error
     return list(tensors)
