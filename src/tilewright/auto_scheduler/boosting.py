@@ -7,6 +7,7 @@ w(P) * (sum over its statements f(s) - y(P))^2.
 from __future__ import annotations
 
 import gzip
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError, UsageError
+from .model_file import checked
 
 Array = np.ndarray[Any, Any]
 
 FEATURES = 164
 _FORMAT = "tilewright-cost-model-1"
+_DATA = Path(__file__).resolve().parent / "data"
+_MOST_BYTES = 1 << 28
 _GZIP = b"\x1f\x8b"
 # How far predictions of trees trained elsewhere may be stretched to fit new measurements.
 _SCALES = (0.1, 10.0)
@@ -125,8 +129,9 @@ class Forest:
         return bytes(self._booster.save_raw(kind))
 
     @classmethod
-    def from_bytes(cls, data: bytes, name: str) -> Forest:
-        """Trees that `to_bytes` or xgboost wrote; `name` stands in error texts.
+    def from_bytes(cls, data: bytes, name: str, trusted: bool = False) -> Forest:
+        """Trees that `to_bytes` or xgboost wrote; `name` stands in error texts. `trusted`: ours, so
+        that nothing needs to be checked.
 
         TilewrightError where the data are damaged or trained on other features.
         """
@@ -134,9 +139,17 @@ class Forest:
 
         if data[:2] == _GZIP:
             try:
-                data = gzip.decompress(data)
-            except (OSError, EOFError) as err:
+                data = zlib.decompressobj(31).decompress(data, _MOST_BYTES)
+            except zlib.error as err:
                 raise TilewrightError(f"{name}: the compressed cost model is damaged") from err
+        if not trusted:
+            try:
+                data = checked(data, FEATURES)
+            except (ValueError, TypeError, OverflowError, RecursionError) as err:
+                raise TilewrightError(
+                    f"{name} is not a cost model, or was damaged: {err}; write it with "
+                    "XGBModel.save"
+                ) from None
         booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
         try:
             booster.load_model(bytearray(data))
@@ -167,7 +180,7 @@ class Forest:
             data = Path(file).read_bytes()
         except OSError as err:
             raise TilewrightError(f"cannot read the cost model {file}: {err.strerror}") from err
-        return cls.from_bytes(data, str(file))
+        return cls.from_bytes(data, str(file), _DATA in Path(file).resolve().parents)
 
 
 def grow(
