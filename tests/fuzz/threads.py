@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -219,7 +220,8 @@ class Session:
             except REFUSALS:
                 name = "refused"
             except Exception as error:
-                self.findings.append(f"{type(error).__name__}: {error}")
+                frames = "" if isinstance(error, Wrong) else traceback.format_exc()[-1500:]
+                self.findings.append(f"{type(error).__name__}: {error}\n{frames}")
             self.counts[name] += 1
 
     def step(self, rng: random.Random) -> str:
