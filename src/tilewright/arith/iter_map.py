@@ -11,6 +11,8 @@ from ..loopir import expr as E
 from ..loopir.iter import IterVar, Range
 from .analyzer import Analyzer
 from .digits import IterMapError, IterMark, IterSum, Reader, check_digits, in_radix
+from .linear import detect_linear_equation
+from .smith import smith_normal_form
 
 
 class IterMapResult:
@@ -149,9 +151,38 @@ def inverse_index_map(
     """
     result = detect_iter_map(forward, ranges, check_level="injective")
     if result.errors:
-        raise TilewrightError(result.errors[0])
+        linear = _inverse_linear(variables, forward, new_variables)
+        if linear is None:
+            raise TilewrightError(result.errors[0])
+        return linear
     analyzer = Analyzer()
     for v, extent in zip(new_variables, extents, strict=True):
         analyzer.bind(v, Range.from_min_extent(E.const(0, v.dtype), extent))
     found = inverse_affine_iter_map(result.indices, new_variables, analyzer)
     return [found[v] if v in found else analyzer.simplify(ranges[v].min) for v in variables]
+
+
+def _inverse_linear(
+    variables: Sequence[E.Var], forward: Sequence[Any], new_variables: Sequence[E.Var]
+) -> list[E.PrimExpr] | None:
+    """The inverse of a linear map with constant coefficients, as skews are; None where `forward` is
+    none, or takes two points to one: with U M V = D in Smith normal form, x = V (U (y - b) / D)."""
+    analyzer = Analyzer()
+    rows = [detect_linear_equation(e, variables, analyzer) for e in forward]
+    matrix = [[E.const_int(c) for c in row[:-1]] for row in rows]
+    if not matrix or any(not row or None in row for row in matrix):
+        return None
+    u, d, v = smith_normal_form([[c or 0 for c in row] for row in matrix])
+    count = len(variables)
+    if len(matrix) < count or any(d[k][k] == 0 for k in range(count)):
+        return None
+    moved = [y - row[-1] for y, row in zip(new_variables, rows)]
+    digits = [_sum(u[k], moved) // d[k][k] for k in range(count)]
+    return [analyzer.simplify(_sum(v[k], digits)) for k in range(count)]
+
+
+def _sum(factors: Sequence[int], terms: Sequence[Any]) -> Any:
+    total: Any = E.const(0, terms[0].dtype)
+    for k, x in zip(factors, terms):
+        total = total + x * k
+    return total

@@ -25,6 +25,9 @@ MAPS: dict[str, Callable[..., Any]] = {
     "digits backwards": lambda i, j: [i // 4, j, -(i % 4)],
     "fused": lambda i, j: [i * 3 + j],
     "fused and cut": lambda i, j: [(i * 3 + j + 1) // 7, (i * 3 + j + 1) % 7],
+    "skewed": lambda i, j: [i, j + i],
+    "backward skew": lambda i, j: [2 * i - j, 3 * j - 1],
+    "twice": lambda i, j: [i, j, -i],
     "constants": lambda i, j: [-5, i, 2, j],
     "separated": lambda i, j: [-(i // 4), te.AXIS_SEPARATOR, i % 4, j],
 }
@@ -123,7 +126,8 @@ def test_arguments_keep_the_order_of_the_map() -> None:
         (lambda i, j: [i * i, j], "no sum of quotients and remainders"),
         (lambda i, j: [i, j // 2], "a digit of j is not used"),
         (lambda i, j: [i + j], "overlap"),
-        (lambda i, j: [i, i], "used twice"),
+        (lambda i, j: [i + j, 2 * i + 2 * j], "overlap"),
+        (lambda i, j: [i, i], "not used|used twice"),
     ],
 )
 def test_what_is_no_layout(mapping: Any, why: str) -> None:

@@ -40,6 +40,9 @@ def draw(rng: random.Random) -> tuple[list[int], LayoutMap]:
             tir.floordiv(e, c) * rng.choice([1, 1, -1, 2]),
             tir.floormod(e, c) * rng.choice([1, 1, -1]),
         ]
+    if rng.random() < 0.4 and len(sizes) == 2:
+        i, j = variables
+        items += [i * rng.randint(-2, 2) + j * rng.randint(-2, 2) for _ in range(2)]
     rng.shuffle(items)
     return sizes, LayoutMap(variables, [convert(e) for e in items or variables])
 
