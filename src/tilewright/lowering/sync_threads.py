@@ -357,7 +357,14 @@ class _Sync:
             if other is None:
                 other = self.befores[s] = E.Var(f"{s.loop_var.name}_before", s.loop_var.dtype)
             low, extent = self.accesses.inline(s.min), self.accesses.inline(s.extent)
-            moved = a.at(self.putting(s, "earlier", other)).with_loop(other, low, extent)
+            if a.late:  # clashes with its own thread's copies: those of this iteration do not count
+                one = const(1, other.dtype)
+                moved = a.at(self.putting(s, "ago", s.loop_var - other))
+                there = E.GE(s.loop_var - other, low)
+                moved = replace(moved, guards=(*moved.guards, there))
+                moved = moved.with_loop(other, one, extent - one)
+            else:
+                moved = a.at(self.putting(s, "earlier", other)).with_loop(other, low, extent)
             found = self.others[key] = (a, s, moved)
         return found[2]
 
