@@ -214,3 +214,13 @@ def test_operator_sets_of_absurd_versions() -> None:
     made = call(functions, [helper.make_node("One", ["x"], ["y"], domain="my")])
     with pytest.raises(ImportModelError, match="names operator set 1099511627776"):
         graph.load_onnx(made)
+
+
+def test_empty_arrays_of_absurd_shapes() -> None:
+    wide = value("x", (0, 2**62))
+    with pytest.raises(ImportModelError, match=r"input x: .* network_memory"):
+        graph.load_onnx(model([node("Neg", "x", "y")], [wide], [value("y", None)]))
+    fill = model([node("ConstantOfShape", "s", "c"), node("Add", "x c", "y")], [value("x", ())],
+                 [value("y", None)], weights=[shape("s", 0, 2**62)])  # fmt: skip
+    with pytest.raises(ImportModelError, match="network_memory"):
+        graph.load_onnx(fill)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from math import prod
 
 from ..base import config
+from ..base.dtype import parse
 from ..base.errors import ImportModelError, TilewrightError
 from .ir import Value
 
@@ -34,6 +36,11 @@ def require(nbytes: int, what: str, error: type[TilewrightError] = TilewrightErr
         )
 
 
+def span(v: Value) -> int:
+    """Bytes of an array, extents of 0 taken as 1: NumPy refuses shapes whose others are absurd."""
+    return parse(v.dtype).nbytes * prod(max(d, 1) for d in v.shape)
+
+
 class Budget:
     """What is left for constants, of a network that brings `given` bytes."""
 
@@ -45,7 +52,7 @@ class Budget:
     def declare(self, values: Iterable[Value]) -> None:
         """Count tensors that the model declares as brought."""
         for v in values:
-            require(v.nbytes, f"input {v!r}", ImportModelError)
+            require(span(v), f"input {v!r}", ImportModelError)
             self.limit = min(self.limit + self.growth * v.nbytes, machine_limit())
 
     def spend(self, nbytes: int, what: str, error: type[TilewrightError] = TilewrightError) -> None:

@@ -11,7 +11,7 @@ from ...base.dtype import canonical
 from ...base.errors import ImportModelError
 from ..evaluate import evaluate, is_quick
 from ..ir import Node, Value, constant
-from ..limits import Budget, require
+from ..limits import Budget, require, span
 from ..ops import infer
 
 Array = np.ndarray[Any, Any]
@@ -39,9 +39,9 @@ class Builder:
         shape, dtype = infer(op, inputs, attrs)
         out = Value(name, shape, dtype)
         if inputs and all(v.is_constant for v in inputs) and is_quick(op, inputs, attrs):
-            self.budget.spend(out.nbytes, repr(out))
+            self.budget.spend(span(out), repr(out))
             return constant(name, evaluate(op, inputs, attrs))
-        require(out.nbytes, repr(out))
+        require(span(out), repr(out))
         self.nodes.append(Node(op, name, inputs, [out], attrs))
         return out
 
@@ -51,7 +51,7 @@ class Builder:
     def full(self, shape: Sequence[int], value: Any, dtype: Any, name: str) -> Value:
         """A constant whose elements are all one number."""
         out = Value(self.fresh(name), shape, canonical(dtype))
-        self.budget.spend(out.nbytes, repr(out))
+        self.budget.spend(span(out), repr(out))
         out.data = np.full(out.shape, value, dtype)
         return out
 
