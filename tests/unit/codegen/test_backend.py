@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any
 
@@ -260,3 +261,18 @@ def test_of_two_imports_of_a_symbol_the_later_counts(compiled: Any) -> None:
 def test_imported_code_that_defines_our_function(compiled: Any) -> None:
     with pytest.raises(CompileError, match="the imported code defines f, and so does the comp"):
         compiled(importing("pragma_import_llvm", TRIPLE + TRIPLE.replace("@triple", "@f")))
+
+
+def test_modules_of_failed_builds_are_freed_before_their_context():
+    good = "define i32 @f() {\n ret i32 0\n}\n"
+    imports = [good.replace("@f", "@g"), "define i32 @h( {"]
+    kept = []
+    for _ in range(20):
+        with pytest.raises(CompileError) as caught:
+            backend.emit_object(good, Target("llvm"), imports)
+        kept.append(caught.value)
+        caught.value.itself = caught.value  # a cycle, which holds the frames of the build
+        del caught
+    kept.clear()
+    gc.collect()  # used to end the process: contexts went before their modules
+    assert backend.emit_object(good, Target("llvm"))

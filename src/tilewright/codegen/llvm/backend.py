@@ -6,8 +6,8 @@ Loops are vectorised in the loop IR, so LLVM's loop and SLP vectorisers stay off
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -30,8 +30,8 @@ def emit_object(
     vectorize: bool = False,
 ) -> bytes:
     """Object code, position independent, of LLVM IR text."""
-    module, machine = optimize(text, target, imports, opt_level, vectorize)
-    return bytes(machine.emit_object(module))
+    with optimized(text, target, imports, opt_level, vectorize) as (module, machine):
+        return bytes(machine.emit_object(module))
 
 
 def emit_assembly(
@@ -42,45 +42,56 @@ def emit_assembly(
     vectorize: bool = False,
 ) -> str:
     """Assembly text of LLVM IR text."""
-    module, machine = optimize(text, target, imports, opt_level, vectorize)
-    return str(machine.emit_assembly(module))
+    with optimized(text, target, imports, opt_level, vectorize) as (module, machine):
+        return str(machine.emit_assembly(module))
 
 
-def optimize(
+@contextmanager
+def optimized(
     text: str,
     target: Target,
     imports: Sequence[str] = (),
     opt_level: int = 2,
     vectorize: bool = False,
-) -> tuple[Any, Any]:
-    """The optimised module, and the target machine that emits it."""
+) -> Iterator[tuple[Any, Any]]:
+    """The optimised module, and the target machine that emits it.
+
+    Both modules and their context are freed at the end, in this order: the garbage collector, which
+    meets them in a cycle where an error keeps the frame, would free them in any.
+    """
     import llvmlite.binding as llvm
 
-    with _lock:
-        machine = _machine(target.triple, target.cpu, target.features, target.abi, opt_level)
-        context = llvm.create_context()  # of its own: LLVM's global one keeps every constant
-        try:
-            module = llvm.parse_assembly(text, context)
-            module.data_layout = str(machine.target_data)
-            for extra in _imported(llvm, module, context, imports):
-                module.link_in(extra)
-            module.verify()
-        except RuntimeError as error:
-            if imports:
-                raise CompileError(f"linking the imported code failed: {error}") from None
-            raise InternalError(f"LLVM rejects generated code: {error}") from None
-        _run_passes(llvm, module, machine, opt_level, vectorize)
-    return module, machine
+    with ExitStack() as owned:
+        with _lock:
+            machine = _machine(target.triple, target.cpu, target.features, target.abi, opt_level)
+            # A context of its own: LLVM's global one keeps every constant.
+            context = owned.enter_context(llvm.create_context())
+
+            def parse(text: str) -> Any:
+                return owned.enter_context(llvm.parse_assembly(text, context))
+
+            try:
+                module = parse(text)
+                module.data_layout = str(machine.target_data)
+                for extra in _imported(parse, module, imports):
+                    module.link_in(extra)
+                module.verify()
+            except RuntimeError as error:
+                if imports:
+                    raise CompileError(f"linking the imported code failed: {error}") from None
+                raise InternalError(f"LLVM rejects generated code: {error}") from None
+            _run_passes(llvm, module, machine, opt_level, vectorize)
+        yield module, machine
 
 
-def _imported(llvm: Any, module: Any, context: Any, imports: Sequence[str]) -> list[Any]:
+def _imported(parse: Callable[[str], Any], module: Any, imports: Sequence[str]) -> list[Any]:
     """The modules to link into ours. What several of them define is taken from the last; what ours
     defines is a CompileError."""
     taken = {own.name for own in _definitions(module)}
     later: set[str] = set()
     found: list[Any] = []
     for text in reversed(imports):
-        extra = llvm.parse_assembly(text, context)
+        extra = parse(text)
         extra.triple, extra.data_layout = module.triple, module.data_layout
         for one in _definitions(extra):
             if one.name in taken:
