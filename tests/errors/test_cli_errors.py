@@ -53,7 +53,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("--input", "x={d}"), "cannot read an array from"),
     (("--input", "x={d}/huge.npy"), "cannot read an array from"),
     (("--input", "x={d}/empty.npy"), "cannot read an array from"),
-    (("--input", "x={d}/objects.npy"), "Object arrays cannot be loaded"),
+    (("--input", "x={d}/objects.npy"), "Python objects in dtype"),
     (("--input", "x=a\nb"), "cannot read an array from"),
     (("--check", "{d}/empty.npy"), "cannot read an array from"),
     (("--rtol", "nan"), "--rtol must be 0 or more, got nan"),
