@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..arith import IntervalSet, eval_set
+from ..arith import Analyzer, IntervalSet, eval_set
 from ..arith.bound import ConstIntBound
 from ..arith.interval import div_bound, hull, mod_bound, product_bound
 from ..base.dtype import MOST_SIZE, parse
@@ -62,12 +62,14 @@ class _Widener(BoundedRewriter):
     def __init__(self, func: S.PrimFunc) -> None:
         super().__init__(func)
         self.known: dict[E.Var, Bounds] = {}
+        self.sizes = Analyzer()  # for maxima, which the host compares: they need not fit yet
         self.given = {p for p in func.params if p not in func.buffer_map}
         for b in func.buffer_map.values():
             self.given.update(v for d in b.strides for v in free_vars(d))
             for v in (v for d in b.shape for v in free_vars(d) if v.dtype == "int32"):
                 self.known[v] = (0, MOST_SIZE)
                 self.analyzer.const_int_bound_update(v, ConstIntBound(0, MOST_SIZE))
+                self.sizes.const_int_bound_update(v, ConstIntBound(0, ConstIntBound.POS_INF))
         self.given.update(self.known)
         self.known.update((v, _ANY) for v in self.given - set(self.known))
         self.constant: set[E.Var] = set()  # variables whose bounds do not come from sizes
@@ -138,7 +140,7 @@ class _Widener(BoundedRewriter):
         """The largest value of an expression in a kernel as an expression of sizes, or None."""
         assert self.running is not None
         for _ in range(len(self.running) + 1):  # extents of loops may hold variables of others
-            e = eval_set(e, self.running, self.analyzer).max_value
+            e = eval_set(e, self.running, self.sizes).max_value
             if not isinstance(e, E.PrimExpr):
                 return None
             if self.given.issuperset(free_vars(e)):

@@ -44,7 +44,7 @@ def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
     ops = post_order(outputs)
     if not ops:
         return {}
-    known = ops[-1].checked
+    known = ops[-1]._checked
     if known is not None and known[0] == ops:
         return dict(known[1])
     first_rows: dict[Operation, Range] = {}
@@ -65,7 +65,7 @@ def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
             narrowed.update(less)
             doms.update({a.var: r for a, r in less.items()})
         _check_domains(op, Analyzer(), doms)
-    ops[-1].checked = (ops, narrowed)
+    ops[-1]._checked = (ops, narrowed)
     return dict(narrowed)
 
 

@@ -18,7 +18,7 @@ from .tensor import Tensor
 class Operation(Node):
     """Gives `num_outputs` tensors out of `input_tensors`. `attrs` holds the user's remarks."""
 
-    __slots__ = ("_inputs", "_outputs", "attrs", "checked", "name", "tag")
+    __slots__ = ("_inputs", "_checked", "_outputs", "attrs", "name", "tag")
     kind: ClassVar[str] = ""
     # what some kinds of operations have; of others there is none
     axis: tuple[IterVar, ...]
@@ -42,7 +42,7 @@ class Operation(Node):
         """Start with nothing remembered: for those who make operations field by field."""
         self._outputs: dict[int, Tensor] = {}
         self._inputs: tuple[Tensor, ...] | None = None
-        self.checked: Any = None  # what bounds.check_program found of the program that ends here
+        self._checked: Any = None  # what bounds.check_program found of the program that ends here
 
     @property
     def num_outputs(self) -> int:
