@@ -79,8 +79,12 @@ class _Widener(BoundedRewriter):
         self.limits: list[Any] = []  # what the host checks to be within 31 bits
 
     def stmt(self, s: Any) -> Any:
-        self.judged.clear()  # other conditions hold
-        return super().stmt(s)
+        if type(s) is S.BufferStore:
+            return super().stmt(s)
+        self.judged.clear()  # other conditions hold in it, and after it
+        result = super().stmt(s)
+        self.judged.clear()
+        return result
 
     # -- what fits
 

@@ -18,7 +18,7 @@ from .tensor import Tensor
 class Operation(Node):
     """Gives `num_outputs` tensors out of `input_tensors`. `attrs` holds the user's remarks."""
 
-    __slots__ = ("_inputs", "_checked", "_outputs", "attrs", "name", "tag")
+    __slots__ = ("_checked", "_inputs", "_outputs", "attrs", "name", "tag")
     kind: ClassVar[str] = ""
     # what some kinds of operations have; of others there is none
     axis: tuple[IterVar, ...]
