@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import threads
+from .threads import allowed_cores as _cores
 
 NOTICED = 0.2
 """Cores in use beyond those that are there, from which on the machine is called busy."""
@@ -67,12 +68,6 @@ def watched() -> Iterator[None]:
         note = watch.note()
         if note is not None:
             print(f"note: {note}", file=sys.stderr)
-
-
-def _cores() -> set[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
 
 
 def _used(proc: Path) -> float:

@@ -64,11 +64,14 @@ def num_threads_address() -> int:
 def cores() -> int:
     """Cores that this process may use: those it may run on, or the share of them that its control
     group grants, rounded up."""
+    return max(1, math.ceil(min(len(allowed_cores()), _quota())))
+
+
+def allowed_cores() -> set[int]:
+    """The numbers of the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    return max(1, math.ceil(min(count, _quota())))
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
 
 
 def _quota(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float:
