@@ -16,10 +16,10 @@ from tilewright import te
 from tilewright.base.errors import ScheduleError
 from tilewright.loopir.iter import IterVar
 from tilewright.schedule.placement import attach_path
-from tilewright.schedule.state import INLINE
 from tilewright.tensor.op import ComputeOp, ScanOp
 
 from . import schedules as cpu
+from .legality import readers_of
 from .schedules import NotApplicable, pick
 
 SIZES = ((4, 8, 16, 32, 64), (1, 2, 3, 4, 8), (2, 3))
@@ -141,20 +141,6 @@ def place(kit: Kit, stage: Any) -> None:
             if inside and kit.maybe(0.8):
                 return attach(kit, stage, reader)
     return own_kernel(kit, stage)
-
-
-def readers_of(s: Any, stage: Any) -> list[Any]:
-    """The stages with loops that read a stage."""
-    found: dict[int, Any] = {}
-    table, todo = s.consumers(), [stage]
-    while todo:
-        for t in todo.pop().op.outputs:
-            for r in table.get(t, []):
-                if r.attach_type == INLINE:
-                    todo.append(r)
-                else:
-                    found[r.id] = r
-    return list(found.values())
 
 
 def attach(kit: Kit, stage: Any, reader: Any) -> None:

@@ -251,7 +251,7 @@ def _path(stage: Any) -> list[tuple[Any, Any]] | None:
     return found
 
 
-def _readers(s: Any, stage: Any) -> list[Any]:
+def readers_of(s: Any, stage: Any) -> list[Any]:
     """The stages with loops that read a stage, through inlined ones."""
     table = s.consumers()
     found: dict[int, Any] = {}
@@ -274,7 +274,7 @@ def _attachment(s: Any, stage: Any) -> str | None:
         return "inputs and outputs stay where they are"
     if _path(stage) is None:
         return "computed in a loop that is not there"
-    for reader in _readers(s, stage):
+    for reader in readers_of(s, stage):
         if not inside(reader, where.attach_stage, where.attach_ivar):
             return "read outside of the loop it is computed in"
     return None
@@ -295,7 +295,7 @@ def inside(reader: Any, holder: Any, axis: Any) -> bool:
 def _extern(s: Any, stage: Any) -> str | None:
     if stage.op is None or stage.layout is None:
         return None
-    readers = [r.op for r in _readers(s, stage) if isinstance(r.op, ExternOp)]
+    readers = [r.op for r in readers_of(s, stage) if isinstance(r.op, ExternOp)]
     if any("call_packed" in str(op.body) for op in readers):
         return "a function gets its inputs as they were declared"
     return None
