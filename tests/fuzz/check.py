@@ -220,7 +220,7 @@ def compare(
         feeds = built.feeds(number)
         needed = {t: feeds[t] for t in built.used()}
         found = run(list(needed.values()))
-        for t, out, wrong, expected in zip(built.outputs, found, *_judged(built, needed, found)):
+        for t, out, wrong, expected in zip(built.outputs, found, *judged(built, needed, found)):
             if np.any(wrong):
                 at = tuple(int(i) for i in np.argwhere(wrong)[0])
                 return (
@@ -243,7 +243,7 @@ def is_constant(e: Any) -> bool:
     return hasattr(e, "value")
 
 
-def _judged(
+def judged(
     built: Built, feeds: dict[Any, Array], found: list[Array]
 ) -> tuple[list[Array], list[Array]]:
     """Where each output is wrong, and what is right."""

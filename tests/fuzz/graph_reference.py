@@ -96,12 +96,53 @@ def _conv(opset: int, attrs: Any, x: Array, w: Array, bias: Array | None = None)
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
+def _pool(largest: bool) -> Any:
+    def compute(opset: int, attrs: Any, x: Array) -> Array:
+        """Over windows that begin in the image or its front padding, cut at the padded image."""
+        sizes, kernel = x.shape[2:], attrs["kernel_shape"]
+        rank = len(sizes)
+        strides, dilations = (attrs.get(k) or [1] * rank for k in ("strides", "dilations"))
+        pads = attrs.get("pads") or [0] * (2 * rank)
+        counts, behind = [], []
+        for n, k, s, d, low, high in zip(
+            sizes, kernel, strides, dilations, pads[:rank], pads[rank:]
+        ):
+            free = n + low + high - (k - 1) * d - 1
+            steps = -(-free // s) if attrs.get("ceil_mode") else free // s
+            counts.append(steps + 1 - (steps * s >= n + low))
+            behind.append(high + max(0, steps * s - free))
+
+        def taps(a: Array, fill: float, beyond: float) -> list[Array]:
+            pad = [(0, 0), (0, 0)]
+            inner = np.pad(a, pad + [*zip(pads[:rank], pads[rank:])], constant_values=fill)
+            more = [(0, b - h) for b, h in zip(behind, pads[rank:])]
+            whole = np.pad(inner, pad + more, constant_values=beyond)
+            return [
+                whole[(..., *(
+                    slice(t * d, t * d + (c - 1) * s + 1, s)
+                    for t, d, c, s in zip(tap, dilations, counts, strides)
+                ))]
+                for tap in np.ndindex(*kernel)
+            ]  # fmt: skip
+
+        if largest:
+            least = -np.inf if is_float(x) else np.iinfo(x.dtype).min
+            return np.asarray(np.max(taps(x, least, least), axis=0))
+        inside = float(attrs.get("count_include_pad", 0))
+        seen = np.sum(taps(np.ones(x.shape), inside, 0), axis=0)
+        return np.asarray(np.sum(taps(x, 0, 0), axis=0) / seen)
+
+    return compute
+
+
 OWN = {  # what the evaluator computes in float32, of the wrong shape, or as later operator sets do
     "BatchNormalization": _batch_norm,
     "Conv": _conv,
     "Slice": _slice,
     "GlobalMaxPool": _over_image(np.max),
     "GlobalAveragePool": _over_image(np.mean),
+    "MaxPool": _pool(True),
+    "AveragePool": _pool(False),
     "Erf": lambda opset, attrs, x: np.vectorize(math.erf, otypes=[np.float64])(x),
     "Gemm": _gemm,
     "Softmax": _softmax(False),

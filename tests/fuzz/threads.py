@@ -34,7 +34,7 @@ from tilewright.base.errors import TilewrightError
 from tilewright.graph.ir import Graph, Node, Value
 from tilewright.rt import packed, threads
 
-from .check import REFUSALS, _judged, _Run, drawn
+from .check import REFUSALS, Run, drawn, judged
 from .values import Array, differs
 
 THREADS = 8
@@ -57,11 +57,11 @@ class Case:
         feeds = built.feeds(0)
         needed = {t: feeds[t] for t in built.used()}
         self.inputs = list(needed.values())
-        self.expected = _Run(built, s, "llvm", [])(self.inputs)
-        wrong, _ = _judged(built, needed, self.expected)
+        self.expected = Run(built, s, "llvm", [])(self.inputs)
+        wrong, _ = judged(built, needed, self.expected)
         if any(np.any(w) for w in wrong):
             raise Wrong(f"seed {seed}: the result differs from te_eval's")
-        self.run = _Run(built, s, "llvm", [])
+        self.run = Run(built, s, "llvm", [])
         self.module = self.run.function
 
     def outputs(self) -> list[Array]:
