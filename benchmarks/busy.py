@@ -73,7 +73,11 @@ def load_openvino(path: str, threads: int) -> Callable[[], Any]:
     return lambda: request.infer(feed, share_inputs=True)
 
 
-LOADERS = {"ours": load_ours, "onnxruntime": load_onnxruntime, "openvino": load_openvino}
+LOADERS: dict[str, Callable[[str, int], Callable[[], Any]]] = {
+    "ours": load_ours,
+    "onnxruntime": load_onnxruntime,
+    "openvino": load_openvino,
+}
 
 
 def _image(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -88,7 +92,8 @@ def serve(system: str, path: str, threads: int) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         settled = time.perf_counter() + SETTLE_S
-        end, times = settled + float(line), []
+        end = settled + float(line)
+        times: list[float] = []
         while (start := time.perf_counter()) < end or not times:
             call()
             if start >= settled:
@@ -111,7 +116,7 @@ class System:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self._process.args}: ended early")
+            raise SystemExit(f"{self._process.args!r}: ended early")
         return line
 
     def measure(self, seconds: float) -> float:
@@ -184,7 +189,8 @@ def main() -> int:
     parser.add_argument("--serve", nargs=2, metavar=("SYSTEM", "MODEL"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        serve(*args.serve, args.threads)
+        system, path = args.serve
+        serve(system, path, args.threads)
         return 0
     from tilewright.rt.busy import watched  # the peers' Python may not have it
 

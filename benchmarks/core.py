@@ -184,7 +184,7 @@ def in_process(part: str, seconds: float, name: str = "", threads: int = 0) -> l
         for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             environment[variable] = str(threads)
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout)["rows"]  # type: ignore[no-any-return]
+    return json.loads(done.stdout)["rows"]
 
 
 def collect(options: Any) -> list[Row]:

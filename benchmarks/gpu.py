@@ -16,7 +16,7 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -175,7 +175,7 @@ def _line(r: dict[str, Any]) -> str:
     return f"{text} {r['share']:6.1f} % of {r['beside']} (bar {r['bar']:.0f} %): {verdict}"
 
 
-def _markdown(about: dict[str, str], rows: list[dict[str, Any]]) -> str:
+def _markdown(about: Mapping[str, str | None], rows: list[dict[str, Any]]) -> str:
     lines = [f"# Kernels on {about['device']}, {about['date']}", ""]
     lines += [f"{k}: {v}  " for k, v in about.items()]
     lines += ["", "| kernel | size | rate | beside | its rate | share | bar |", "|" + " --- |" * 7]

@@ -121,7 +121,7 @@ def report(records: str, kills: int, longest: float, seed: int) -> dict[str, Any
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--records", help="default: a store, and lines of JSON, each on its own")
     parser.add_argument(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import graph
+from tilewright.graph.device import DeviceExecutable
 from tilewright.rt.drivers import nvrtc
 from tools.make_networks import make
 
@@ -97,6 +98,7 @@ def compile_cuda(name: str, folder: Path) -> list[dict[str, Any]]:
     for dtype in BARS:
         print(f"{name}: {CUDA}, {dtype}", file=sys.stderr, flush=True)
         net = graph.compile(model, CUDA, dtype=dtype)
+        assert isinstance(net, DeviceExecutable)
         source = net.module.imported_modules[0].get_source()
         start = time.perf_counter()
         ptx, log = nvrtc.compile_cuda(source, "sm_80")

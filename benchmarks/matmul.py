@@ -53,7 +53,7 @@ def schedule(target: Any, packed: bool, size: int = SIZE) -> tuple[Any, list[Any
     )
     s = te.create_schedule(C.op)
     tile = s.cache_write(C, "local")
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, ROWS, width)
+    io, jo, ii, ji = s[C].tile(s[C].op.axis[0], s[C].op.axis[1], ROWS, width)
     s[C].reorder(jo, io, ii, ji)
     s[C].parallel(jo)
     _vectorize_row(s[C], ji, lanes)

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,11 @@ def run_onnxruntime(path: str, threads: int, runs: int, _: str | None) -> dict[s
     return {"times": times, "compile_s": compile_s, "logits": logits}
 
 
-CHILDREN = {"ours": run_ours, "tuned": run_ours, "onnxruntime": run_onnxruntime}
+CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
+    "ours": run_ours,
+    "tuned": run_ours,
+    "onnxruntime": run_onnxruntime,
+}
 
 
 def _child(

@@ -109,8 +109,8 @@ class Conv:
         steps = (slice(None, None, self.stride),) * self.rank
         y = np.zeros((len(x), *out, co), np.float32)
         for image, result in zip(padded, y):
-            windows = np.lib.stride_tricks.sliding_window_view(image, reach, axis=axes)[steps]
-            taps = windows[(..., *(slice(None, None, self.dilation),) * self.rank)]
+            windows: Any = np.lib.stride_tricks.sliding_window_view(image, reach, axis=axes)[steps]
+            taps: Any = windows[(..., *(slice(None, None, self.dilation),) * self.rank)]
             for row in range(kernel[0]):
                 columns = np.moveaxis(taps[(..., row, *(slice(None),) * (self.rank - 1))],
                                       self.rank, -1)  # fmt: skip

@@ -62,38 +62,43 @@ class Case:
         return float(np.abs(got - wanted).max() / np.abs(wanted).max())
 
 
-def _plain(rank: int) -> Callable[..., Conv]:
-    return lambda *shape: Conv(rank, *shape[-2:])
+def _stepped(rank: int, **how: Any) -> Callable[..., Conv]:
+    """The last two of a workload's arguments are the stride and the padding."""
+    return lambda *shape: Conv(rank, shape[-2], shape[-1], **how)
 
 
 # Every operator: its workload, which arguments are constant, and how it steps as a convolution.
 _OPERATORS: dict[str, tuple[Callable[..., list[Any]], Shape, Callable[..., Conv] | None]] = {
-    "C1D": (workloads.conv1d, (1,), _plain(1)),
-    "C2D": (workloads.conv2d, (1,), _plain(2)),
-    "C3D": (workloads.conv3d, (1,), _plain(3)),
+    "C1D": (workloads.conv1d, (1,), _stepped(1)),
+    "C2D": (workloads.conv2d, (1,), _stepped(2)),
+    "C3D": (workloads.conv3d, (1,), _stepped(3)),
     "GMM": (workloads.matmul, (), None),
-    "GRP": (workloads.conv2d, (1,), lambda *shape: Conv(2, *shape[-2:], groups=GROUPS)),
-    "DIL": (workloads.conv2d, (1,), lambda *shape: Conv(2, *shape[-2:], dilation=2)),
+    "GRP": (workloads.conv2d, (1,), _stepped(2, groups=GROUPS)),
+    "DIL": (workloads.conv2d, (1,), _stepped(2, dilation=2)),
     "DEP": (
         workloads.depthwise,
         (1,),
-        lambda *shape: Conv(2, *shape[-2:], groups=shape[2], kind="depthwise"),
+        lambda *shape: Conv(2, shape[-2], shape[-1], groups=shape[2], kind="depthwise"),
     ),
     "T2D": (
         workloads.conv2d_transpose,
         (1,),
-        lambda *shape: Conv(2, *shape[-2:], transposed=True),
+        _stepped(2, transposed=True),
     ),
-    "CAP": (workloads.capsule, (1,), lambda *shape: Conv(2, *shape[-2:], kind="capsule")),
+    "CAP": (workloads.capsule, (1,), _stepped(2, kind="capsule")),
     "NRM": (workloads.norm, (), None),
     "ConvLayer": (
         workloads.conv_layer,
         (1, 2, 3),
-        lambda *shape: Conv(2, *shape[-2:], kind="layer"),
+        _stepped(2, kind="layer"),
     ),
     "TBS": (workloads.scores, (), None),
 }
-_REFERENCES = {"GMM": reference.matmul, "NRM": reference.norm, "TBS": reference.scores}
+_REFERENCES: dict[str, Callable[..., Array]] = {
+    "GMM": reference.matmul,
+    "NRM": reference.norm,
+    "TBS": reference.scores,
+}
 _FURTHER: dict[str, Shape] = {"DIL": (2,), "GRP": (1, GROUPS)}
 
 _C2D = ((224, 224, 3, 64, 7, 2, 3), (56, 56, 64, 64, 1, 1, 0), (14, 14, 256, 256, 3, 1, 1),

@@ -112,13 +112,13 @@ class _Convolution:
                 own._convolution_transpose_pointwise,
             )
             weight = pack(weight, padding, none, stride, dilation, groups, list(x.shape))
-            padding = (padding, none)
+            padded: Any = (padding, none)
         else:
             pack = getattr(torch._C._nn, f"mkldnn_reorder_conv{self.rank}d_weight")
             weight = pack(weight.to_mkldnn(), padding, stride, dilation, groups, list(x.shape))
-            run, padding = own._convolution_pointwise, (padding,)
+            run, padded = own._convolution_pointwise, (padding,)
         call = run.default
-        given = (x, weight, bias, *padding, stride, dilation, groups, after, [], "")
+        given = (x, weight, bias, *padded, stride, dilation, groups, after, [], "")
         return _way(lambda: call(*given), self.restore)
 
     def frozen(self) -> Way:

@@ -171,7 +171,7 @@ def _products_first(x: Any, CO: int, s: int, taps: int, first: Any) -> list[Any]
     weight = te.placeholder((CI, s * s * taps * taps * CO), name="weight")
     rc = te.reduce_axis((0, CI), "rc")
     product = te.compute(
-        (N, H, W, int(weight.shape[1])),
+        (N, H, W, weight.shape[1]),
         lambda n, h, w, e: te.sum(x[n, h, w, rc] * weight[rc, e], axis=rc),
         name="product",
         attrs=_free(weight),

@@ -62,7 +62,9 @@ class CurvePolicy:
     def __init__(self, curve: Curve, seconds: float) -> None:
         self._curve, self._seconds, self._round = curve, seconds, 0
 
-    def continue_search_one_round(self, num_measure: int, measurer: Any) -> tuple[list[Any], ...]:
+    def continue_search_one_round(
+        self, num_measure: int, measurer: Any
+    ) -> tuple[list[Any], list[Any]]:
         self._round += 1
         cost = self._seconds * self._curve(self._round)
         result = SimpleNamespace(costs=(cost,), error_no=0)
@@ -81,7 +83,7 @@ class Trace(TaskSchedulerCallback):
 
 def network(
     family: str, seed: int, units: int
-) -> tuple[list[Any], list[float], Callable[[], list[CurvePolicy]]]:
+) -> tuple[list[Any], list[float], Callable[[], Sequence[CurvePolicy]]]:
     """Tasks, weights, and a maker of fresh policies."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(8, 31))
@@ -97,7 +99,7 @@ def network(
     return tasks, weights, lambda: [CurvePolicy(c, s) for c, s in zip(curves, seconds)]
 
 
-def scores(family: str, seed: int, units: int, strategy: str, **params: float) -> list[float]:
+def scores(family: str, seed: int, units: int, strategy: str, **params: Any) -> list[float]:
     """The objective after each unit."""
     tasks, weights, policies = network(family, seed, units)
     trace = Trace()
@@ -122,7 +124,7 @@ def share(family: str, seed: int, units: int, **params: float) -> float:
 
 def compare(seeds: int, units: int, **params: float) -> list[dict[str, Any]]:
     """A row for each family and one for all of them."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for family in FAMILIES:
         found = [share(family, seed, units, **params) for seed in range(seeds)]
         rows.append({"family": family, "median": statistics.median(found), "shares": found})

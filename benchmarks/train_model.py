@@ -110,8 +110,8 @@ def large_draws(rng: np.random.Generator) -> Iterator[Draw]:
                 (1, one((8, 12)), side, side, 3, one((32, 48, 96)), k, 2, k // 2),
             )
         else:
-            shape = (one((4, 8, 16)), one(sides), one(sides), one(channels), one(channels))
-            yield workloads.conv2d, (*shape, k, one((1, 1, 2)), k // 2)
+            image = (one((4, 8, 16)), one(sides), one(sides), one(channels), one(channels))
+            yield workloads.conv2d, (*image, k, one((1, 1, 2)), k // 2)
 
 
 def known() -> set[str]:

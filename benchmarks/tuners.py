@@ -25,7 +25,7 @@ import tilewright as tvm
 from tilewright import autotvm, te
 from tilewright.measure.progress import Progress
 from tilewright.measure.records import Store
-from tilewright.measure.result import Measurement
+from tilewright.measure.result import MeasureErrorNo, Measurement
 from tilewright.rt.busy import watched
 from tilewright.template.measure import Batches, as_result
 from tilewright.template.task import Task
@@ -126,7 +126,10 @@ def conv(ci: int, size: int, co: int) -> tuple[Any, list[Any]]:
 def synthetic_measure(task: Task, n: int) -> Measure:
     def measure(configs: Sequence[Any]) -> list[Measurement]:
         found = [synthetic_seconds(c, n) for c in configs]
-        return [Measurement((), 2, "fails") if s is None else Measurement((s,)) for s in found]
+        return [
+            Measurement((), MeasureErrorNo(2), "fails") if s is None else Measurement((s,))
+            for s in found
+        ]
 
     return measure
 
@@ -151,16 +154,18 @@ def stored_measure(task: Task, store: Store, batches: Batches) -> Measure:
 
 def search(task: Task, tuner: Tuner, measure: Measure, trials: int, step: Any) -> list[float]:
     """Best GFLOP/s after each trial."""
+    target = task.target
+    assert target is not None
     tuner.prepare(trials)
     best: list[float] = []
     while len(best) < trials and tuner.has_next():
         configs = tuner.next_batch(min(BATCH, trials - len(best)))
-        tuner.visited.update(c.index for c in configs)
+        tuner.visited.update(c.index for c in configs if c.index is not None)
         found = measure(configs)
         for result in found:
             rate = task.flop / result.cost / 1e9
             best.append(max(rate, best[-1] if best else 0.0))
-        inputs = [autotvm.MeasureInput(task.target, task, c) for c in configs]
+        inputs = [autotvm.MeasureInput(target, task, c) for c in configs]
         tuner.update(inputs, [as_result(r) for r in found])
         step(len(configs), best[-1])
     return best

@@ -9,10 +9,12 @@ import pytest
 
 import tilewright as tw
 from tests.errors.gpu_kernels import bound, by_hand
+from tests.narrow import as_a
 from tilewright import te, tir
 from tilewright.base.errors import ArgumentError, CompileError, TilewrightError
 from tilewright.rt.checker import make_checker
 from tilewright.rt.device_array import DeviceArray
+from tilewright.rt.device_module import DeviceFunction
 
 # -- threads and blocks
 
@@ -167,7 +169,7 @@ def test_more_elements_than_int32_counts() -> None:
     b = te.compute((n,), lambda i: a[i, 0], name="B")
     s = te.create_schedule(b.op)
     bound(s, b)
-    function = tw.build(s, [a, b], "cuda").entry_func.simt()
+    function = as_a(DeviceFunction, tw.build(s, [a, b], "cuda").entry_func).simt()
     check = make_checker(function.info)
     small = tw.nd.empty((1 << 16,), "int8", tw.simt(0))
     assert type(small) is DeviceArray

@@ -250,7 +250,8 @@ def test_models_that_mean_nothing() -> None:
     proto = with_weight()
     proto.graph.initializer[0].dims[0] = -3
     refuse(proto, "not valid ONNX")
-    for wrong in (3, None, ["m.onnx"], {}):
+    junk: list[Any] = [3, None, ["m.onnx"], {}]
+    for wrong in junk:
         refuse(wrong, f"a model is a path, bytes or a ModelProto, got {wrong!r}")
 
 

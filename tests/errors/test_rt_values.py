@@ -171,7 +171,7 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path):
     good = tmp_path / "good"
     write_atomically(good, b"old")
     with pytest.raises(TypeError):
-        write_atomically(good, "text")  # type: ignore[arg-type]
+        write_atomically(good, "text")
     assert good.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["good"]
 

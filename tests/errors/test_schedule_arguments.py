@@ -1,5 +1,7 @@
 """Primitives called with things that are no factor, axis, tensor or scope; nothing is changed."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -152,7 +154,8 @@ def test_pragmas():
     _, _, c, s = chain()
     i = c.op.axis[0]
     step = "auto_unroll_max_step"
-    for name in (0, None, "", ["unroll"], {}):
+    names: list[Any] = [0, None, "", ["unroll"], {}]
+    for name in names:
         refused(s, lambda name=name: s[c].pragma(i, name), "a pragma has a name")
     for value in (2.5, -1, "x", te.var("n")):
         refused(s, lambda v=value: s[c].pragma(i, step, v), f"{step} takes a whole number")

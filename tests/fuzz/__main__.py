@@ -92,9 +92,9 @@ def histogram(stats: Statistics) -> str:
         lines.append(f"  {name:20} {share:6} executed ({share / executed:5.1%})")
     names = ACTIONS.keys() | stats.used.keys() - {"schedules", "primitives"}
     for name in sorted(names, key=lambda n: (-stats.used[n], n)):
-        share = stats.used[name] / count
-        bar = "#" * round(share * 40)
-        lines.append(f"  {name:20} {share:6.1%} {bar}  ({stats.refused[name]} draws refused)")
+        part = stats.used[name] / count
+        bar = "#" * round(part * 40)
+        lines.append(f"  {name:20} {part:6.1%} {bar}  ({stats.refused[name]} draws refused)")
     lines += [f"  {n:6} refused: {why}" for why, n in stats.reasons.most_common(20)]
     lines.append(shares(stats))
     lines += [f"  {n:6} {rule}" for rule, n in sorted(stats.verdicts.items())]

@@ -71,7 +71,7 @@ class Maker:
         t, rng = parse(dtype), self.rng
         kind = rng.random()
         if kind < 0.6:
-            value = rng.choice((0, 1, 2, 3, 4, 8, -1, -2, -3, -7, -8, 5))
+            value: Any = rng.choice((0, 1, 2, 3, 4, 8, -1, -2, -3, -7, -8, 5))
         elif kind < 0.8:
             value = (1 << rng.randrange(t.bits)) * rng.choice((1, -1)) + rng.choice((-1, 0, 1))
         else:
@@ -228,7 +228,7 @@ def _values(dtype: str, rng: random.Random, count: int) -> list[int]:
 
 def points(case: Drawn, e: Any, rng: random.Random) -> dict[Any, Any]:
     """Values of all variables and buffers: every combination, or some of them."""
-    axes: dict[Any, list[int]] = {}
+    axes: dict[Any, Any] = {}
     for root in (e, *case.constraints):
         for x in nodes(root):
             if isinstance(x, E.BufferLoad):

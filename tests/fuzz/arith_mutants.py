@@ -14,6 +14,7 @@ from tests.fuzz.arith import run
 from tilewright.arith import forms, interval, modular, prove, wrap
 from tilewright.arith.forms import Lin, combined, constant
 from tilewright.arith.simplify import add, cmp, divmod, minmax, mul, table
+from tilewright.loopir import expr as E
 from tilewright.loopir import fold
 from tilewright.lowering import lower_division
 
@@ -111,7 +112,7 @@ def strict_is_not_strict() -> Any:
 
     def make(old: Any) -> Any:
         def wrong(ctx: Any, cls: Any, x: Any, y: Any, *rest: Any) -> Any:
-            return old(ctx, cmp.E.LE if cls is cmp.E.LT else cls, x, y, *rest)
+            return old(ctx, E.LE if cls is E.LT else cls, x, y, *rest)
 
         return wrong
 
@@ -123,7 +124,7 @@ def factor_rounded_up() -> Any:
 
     def make(old: Any) -> Any:
         def wrong(ctx: Any, cls: Any, x: Lin, y: Lin, dtype: str) -> Any:
-            return old(ctx, cmp.E.LE if cls is cmp.E.LT else cls, x, y, dtype)
+            return old(ctx, E.LE if cls is E.LT else cls, x, y, dtype)
 
         return wrong
 
@@ -153,14 +154,14 @@ def truncated_like_floored() -> Any:
 
     def make(old: Any) -> Any:
         def wrong(ctx: Any, e: Any) -> Any:
-            divide = table.divide if type(e) is table.E.Div else table.modulo
+            divide = divmod.divide if type(e) is E.Div else divmod.modulo
             return divide(ctx, ctx.lin(e.a), ctx.lin(e.b), e.dtype)
 
         return wrong
 
     @contextmanager
     def swapped() -> Iterator[None]:
-        rules = {k: make(table.LIN_RULES[k]) for k in (table.E.Div, table.E.Mod)}
+        rules = {k: make(table.LIN_RULES[k]) for k in (E.Div, E.Mod)}
         with patch.dict(table.LIN_RULES, rules):
             yield
 

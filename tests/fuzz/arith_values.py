@@ -71,7 +71,8 @@ def _value(e: Any, env: Env, size: int) -> _Data:
     if isinstance(e, (E.Select,)):
         return _choice(e.condition, e.true_value, e.false_value, env, size, True)
     if isinstance(e, E.Call) and e.op.name == "tir.if_then_else":
-        return _choice(*e.args, env, size, False)
+        condition, true_value, false_value = e.args
+        return _choice(condition, true_value, false_value, env, size, False)
     if isinstance(e, E.Call) and e.op.name == "tir.likely":
         return _value(e.args[0], env, size)
     if isinstance(e, E.Not):

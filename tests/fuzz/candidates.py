@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tvm
+from tests.narrow import int_of
 from tilewright import auto_scheduler
 from tilewright.auto_scheduler.evolve import Evolution, crossed, mutate_parallel, mutated
 from tilewright.auto_scheduler.population import Candidate
@@ -59,6 +60,7 @@ class Searched:
         if exact not in self._expected:
             rng = np.random.default_rng(7)
             feeds = {t: _data(rng, t, exact) for t in self.inputs}
+            found: list[Any]
             if exact:
                 found = [(v, 0.0) for v in te_eval(self.outputs, feeds)]
             else:
@@ -141,13 +143,13 @@ def _compare(case: Drawn) -> str | None:
     function = tvm.build(schedule, args, "llvm", name="candidate")
     inputs, wanted = computation.expected(case.exact)
     arrays = dict(zip(computation.inputs, inputs))
-    given = [arrays.get(t) for t in computation.task.compute_dag.tensors]
+    given: list[Any] = [arrays.get(t) for t in computation.task.compute_dag.tensors]
     for change in rearranged:
         given[change.index] = change.apply(given[change.index])
     results = []
     for n, (tensor, array) in enumerate(zip(args, given)):
         if array is None:
-            shape = tuple(int(e) for e in tensor.shape)
+            shape = tuple(int_of(e) for e in tensor.shape)
             given[n] = np.full(shape, 77, parse(tensor.dtype).numpy)
             results.append(given[n])
     function(*given)

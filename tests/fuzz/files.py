@@ -61,11 +61,11 @@ def mutate_bytes(data: bytes, rng: Random) -> bytes:
             part = changed[start : start + rng.randrange(1, 200)]
             changed[at : at + rng.choice((0, len(part)))] = part
         elif kind == 3:
-            part = rng.choice(BYTES)
-            changed[at : at + len(part)] = part
+            piece = rng.choice(BYTES)
+            changed[at : at + len(piece)] = piece
         elif kind == 4:
-            part = struct.pack(rng.choice(("<q", ">q", "<i", "<d")), rng.choice((0, -1, 1 << 30)))
-            changed[at : at + len(part)] = part
+            piece = struct.pack(rng.choice(("<q", ">q", "<i", "<d")), rng.choice((0, -1, 1 << 30)))
+            changed[at : at + len(piece)] = piece
         else:
             del changed[at : at + rng.randrange(1, 50)]
     return bytes(changed)

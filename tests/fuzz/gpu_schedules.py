@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from tests.narrow import some
 from tilewright import te
 from tilewright.base.errors import ScheduleError
 from tilewright.loopir.iter import IterVar
@@ -108,7 +109,7 @@ def scopes_of(s: Any) -> set[str]:
     return found
 
 
-def _draw(kit: Kit, action: Callable[[Kit], None], illegal: Counter[str]) -> bool:
+def _draw(kit: Kit, action: Callable[..., None], illegal: Counter[str]) -> bool:
     before = len(kit.s.steps)
     try:
         action(kit)
@@ -150,7 +151,7 @@ def attach(kit: Kit, stage: Any, reader: Any) -> None:
     stage.compute_at(reader, at)
     around = list(attach_path(stage))
     tags = {
-        holder.attrs[a].bind_thread.thread_tag[:6]
+        some(holder.attrs[a].bind_thread).thread_tag[:6]
         for holder, a in around
         if kit.is_bound(holder, a)
     }
@@ -221,7 +222,7 @@ def own_kernel(kit: Kit, stage: Any) -> None:
         tiled_kernel(kit, stage)
     if kit.maybe(0.1) and len(stage.op.axis):
         axis = kit.rng.choice(stage.op.axis)
-        stage.set_store_predicate(axis.var >= axis.dom.min)
+        stage.set_store_predicate(axis.var >= some(axis.dom).min)
 
 
 def fused_kernel(kit: Kit, stage: Any) -> None:

@@ -121,7 +121,8 @@ def gemm(d: Draws, kind: str) -> Inputs:
 
 def window(d: Draws, kind: str, sizes: Sequence[int], kernel: Sequence[int]) -> dict[str, Any]:
     """Strides, dilations and padding that fit."""
-    rank, attrs = len(sizes), {}
+    rank = len(sizes)
+    attrs: dict[str, Any] = {}
     dilated = kind == "Conv" or d.opset >= (10 if kind == "MaxPool" else 19)
     if d.rng.random() < 0.6:
         attrs["strides"] = [d.rng.choice((1, 2, 3)) for _ in sizes]

@@ -91,7 +91,8 @@ def _conv(opset: int, attrs: Any, x: Array, w: Array, bias: Array | None = None)
             slice(t * d, t * d + (n - 1) * s + 1, s)
             for t, d, n, s in zip(tap, dilations, sizes, strides)
         )
-        seen, weight = parts[(..., *cut)], filters[(..., *tap)]
+        here: tuple[Any, ...] = (..., *cut)
+        seen, weight = parts[here], filters[(..., *tap)]
         result += np.einsum("ngc...,gfc->ngf...", seen, weight).reshape(result.shape)
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
@@ -116,7 +117,7 @@ def _pool(largest: bool) -> Any:
             pad = [(0, 0), (0, 0)]
             inner = np.pad(a, pad + [*zip(pads[:rank], pads[rank:])], constant_values=fill)
             more = [(0, b - h) for b, h in zip(behind, pads[rank:])]
-            whole = np.pad(inner, pad + more, constant_values=beyond)
+            whole: Any = np.pad(inner, pad + more, constant_values=beyond)
             return [
                 whole[(..., *(
                     slice(t * d, t * d + (c - 1) * s + 1, s)
@@ -165,5 +166,5 @@ def reference(opset: int, node: Any, given: Sequence[Array | None]) -> Array:
     sets = [onnx.helper.make_opsetid("", opset)]
     run = ReferenceEvaluator(onnx.helper.make_model(body, opset_imports=sets, ir_version=10))
     with np.errstate(all="ignore"):
-        result = run.run(None, {n: wide(a) for n, a in names.items()})[0]
+        (result, *_) = run.run(None, {n: wide(a) for n, a in names.items()})
     return np.asarray(result)

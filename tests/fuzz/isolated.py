@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from queue import SimpleQueue
@@ -77,7 +77,7 @@ def _shrunk(seed: int, device: str, attempts: int) -> str:
     return "" if failure is None else text_of(shrink(failure, attempts))
 
 
-def run_chunks(chunks: list[Chunk], jobs: int) -> Iterator[Outcome]:
+def run_chunks(chunks: list[Chunk], jobs: int) -> Generator[Outcome, None, None]:
     """The outcomes of all chunks, in order."""
     free: SimpleQueue[Worker] = SimpleQueue()
     for _ in range(max(jobs, 1)):

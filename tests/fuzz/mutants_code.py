@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.codegen.llvm import expr as llvm_expr
 from tilewright.codegen.llvm import memory, parallel
+from tilewright.loopir import expr as E
 from tilewright.rt import checker
 
 from .mutant_kit import catalogue, replaced, rewritten
@@ -83,7 +84,7 @@ def remainder_of_dividend() -> Any:
 
     def make(old: Any) -> Any:
         def floor(f: Any, kind: Any, text: str, t: Any, a: str, b: str) -> Any:
-            if kind is llvm_expr.E.FloorMod:
+            if kind is E.FloorMod:
                 return f.op(f"srem {text} {a}, {b}")
             return old(f, kind, text, t, a, b)
 

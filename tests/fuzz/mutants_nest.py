@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tilewright.loopir import expr as E
+from tilewright.loopir import op as ops
 from tilewright.loopir import stmt as S
 from tilewright.loopir.subst import substitute
 from tilewright.lowering import loop_nest, stage_body, stage_memory
@@ -154,7 +155,7 @@ def factored_without_guard() -> Any:
 
     def make(old: Any) -> Any:
         def partial(stage: Any, op: Any, axis: Any, place: int) -> Any:
-            with patch.object(rfactor.ops, "likely", lambda c: E.const(True)):
+            with patch.object(ops, "likely", lambda c: E.const(True)):
                 return old(stage, op, axis, place)
 
         return partial

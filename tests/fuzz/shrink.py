@@ -20,9 +20,10 @@ def shrink(failure: Failure, attempts: int = 200) -> Failure:
             budget -= 1
             if budget <= 0:
                 break
-            problem = replay_case(*candidate, best.device)
+            program, steps = candidate
+            problem = replay_case(program, steps, best.device)
             if problem is not None:
-                best = Failure(best.seed, *candidate, problem, best.device)
+                best = Failure(best.seed, program, steps, problem, best.device)
                 progress = True
                 break
     return best

@@ -10,6 +10,7 @@ import pytest
 
 from tests.golden import goldens
 from tests.golden.listings import LISTINGS, loop
+from tests.narrow import as_a
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
@@ -215,7 +216,9 @@ def test_marks_and_names_of_siblings() -> None:
     k1, k2 = E.Var("k"), E.Var("k")
     store = S.BufferStore(a, 1.0, [k2])
     body = S.seq(loop(k1, 4, loop(E.Var("k"), 2, S.BufferStore(a, 1.0, [k1]))), loop(k2, 4, store))
-    assert script(body, {store: "here", body.seq[0].body: "there"}) == (
+    assert script(
+        body, {store: "here", as_a(S.For, as_a(S.SeqStmt, body).seq[0]).body: "there"}
+    ) == (
         "A = T.Buffer((16,))\n"
         "for k, k_1 in T.grid(4, 2):  # <-- there\n"
         "    A[k] = T.float32(1)\n"

@@ -24,7 +24,7 @@ def cases() -> dict[str, Any]:
         from onnx.backend.test.case.node import collect_testcases
 
         found = collect_testcases(None)
-    return {c.name: c for c in found if _supported(c.model)}
+    return {c.name: c for c in found if c.model is not None and _supported(c.model)}
 
 
 def _supported(model: onnx.ModelProto) -> bool:

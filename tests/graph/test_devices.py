@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 import tilewright as tvm
 import tools.make_networks as networks
+from tests.narrow import as_a
 from tilewright import graph as tg
 from tilewright import te
 from tilewright.base.errors import TilewrightError
@@ -18,7 +20,7 @@ from tilewright.cli.main import main
 from tilewright.graph.device import DeviceExecutable
 from tilewright.graph.ir import Graph, Value
 from tilewright.graph.onnx.convert import Builder
-from tilewright.rt.device_module import prepare_sequence
+from tilewright.rt.device_module import DeviceFunction, prepare_sequence
 
 opencl = pytest.mark.skipif(not tvm.opencl(0).exist, reason="there is no OpenCL device")
 RNG = np.random.default_rng(7)
@@ -145,7 +147,7 @@ def test_memory_inside_kernels_is_shared_between_them() -> None:
     s = te.create_schedule(c.op)
     for t in (b, c):
         s[t].bind(t.op.axis[0], te.thread_axis("threadIdx.x"))
-    f = tvm.build(s, [a, c], "cuda", name="f")["f"]
+    f = as_a(DeviceFunction, tvm.build(s, [a, c], "cuda", name="f")["f"])
     dev = tvm.simt(0)
     x, y, z = (tvm.nd.array(np.full(100, v, "float32"), dev) for v in (3, 0, 0))
     before = dev.runtime.alloc
@@ -155,11 +157,8 @@ def test_memory_inside_kernels_is_shared_between_them() -> None:
         sizes.append(nbytes)
         return before(nbytes)
 
-    dev.runtime.alloc = counted
-    try:
+    with patch.object(dev.runtime, "alloc", counted):
         run = prepare_sequence([(f, (x, y)), (f, (y, z))])
-    finally:
-        del dev.runtime.alloc
     for _ in range(2):
         run()
         assert (z.numpy() == 18).all()

@@ -106,7 +106,7 @@ def test_memory_is_planned_greedily(seed: int) -> None:
     for k in range(int(rng.integers(1, 120))):
         reach = int(rng.choice([1, 3, 100]))
         reads = [values[max(0, len(values) - 1 - int(rng.integers(reach)))] for _ in range(2)]
-        out = Value(f"v{k}", (int(rng.choice([0, 1, 100, rng.integers(1, 4000)])),), "float32")
+        out = Value(f"v{k}", (int(rng.choice([0, 1, 100, int(rng.integers(1, 4000))])),), "float32")
         groups.append(Group([Node("add", f"n{k}", reads, [out])]))
         values.append(out)
     graph = Graph("g", [x], [values[-1]], [g.nodes[0] for g in groups])

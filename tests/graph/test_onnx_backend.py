@@ -9,8 +9,10 @@ import pytest
 import tilewright as tvm
 from tests.fuzz.test_fuzz_slice import fresh_seed
 from tests.graph.backend import cases, data_sets, with_known_parameters
+from tests.narrow import as_a
 from tilewright import graph
 from tilewright.base.errors import ImportModelError
+from tilewright.graph.device import DeviceExecutable
 from tilewright.graph.onnx.load import CONVERTERS
 
 REFUSED = {  # what is known not to be supported, and says so
@@ -33,7 +35,7 @@ def _run(case, target="llvm") -> None:
         open_names = {v.name for v in imported.inputs}
         net = graph.compile(imported, target)
         if target.startswith("cuda"):
-            net.device = tvm.simt(0)
+            as_a(DeviceExecutable, net).device = tvm.simt(0)
         results = net.run({name: x for name, x in zip(names, inputs) if name in open_names})
         for item, wanted in zip(case.model.graph.output, expected):
             got = results[item.name]

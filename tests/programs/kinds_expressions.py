@@ -178,7 +178,7 @@ def test_stmt_functor():
     tvm.tir.stmt_functor.post_order_visit(body, lambda x: seen.append(type(x).__name__))
     assert "For" in seen and "BufferStore" in seen and "BufferLoad" in seen and "Call" in seen
     names = []
-    tvm.tir.stmt_functor.pre_order_visit(body, lambda x: names.append(type(x)) or True)
+    tvm.tir.stmt_functor.pre_order_visit(body, lambda x: names.append(type(x)) or True)  # type: ignore[func-returns-value]
     assert tvm.tir.For in names
 
     def post(op):

@@ -1,5 +1,7 @@
 """Passes by name on programs made by hand."""
 
+from typing import Any
+
 import numpy as np
 import tvm
 import tvm.testing
@@ -225,7 +227,7 @@ def test_storage_rewrite_reuse():
     n = 4096
     out = tvm.tir.decl_buffer((n,), "float32", name="out")
     o = ib.buffer_ptr(out)
-    prev = None
+    prev: Any = None
     for k in range(4):
         b = ib.allocate("float32", n, name="b%d" % k, scope="global")
         with ib.for_range(0, n, "i%d" % k) as i:

@@ -184,7 +184,7 @@ def test_gradient_kinds():
         f = tvm.build(s, list(inputs) + [out] + grads, "llvm")
         fout = tvm.build(te.create_schedule(out.op), list(inputs) + [out], "llvm")
         vals = [
-            np.random.uniform(*rng, size=[int(d) for d in t.shape]).astype("float64")
+            np.random.uniform(rng[0], rng[1], size=[int(d) for d in t.shape]).astype("float64")
             for t in inputs
         ]
         o = tvm.nd.empty([int(d) for d in out.shape], out.dtype)

@@ -22,7 +22,7 @@ def test_get_started_symbolic_add():
     c = tvm.nd.array(np.zeros(n, dtype=C.dtype), dev)
     fadd(a, b, c)
     tvm.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
-    log = []
+    log: list = []
 
     def evaluate_addition(func, target, optimization, log):
         dev = tvm.device(target.kind.name, 0)

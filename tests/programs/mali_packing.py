@@ -66,7 +66,8 @@ def schedule(step):
         ci, kh, kw = reduced
         s[conv].reorder(c, h, w, ci, kh, kw, vh, vw2, vc2)
         tile_and_bind3d(s, conv, c, h, w, 2)
-        tile_and_bind3d(s, output, *s[output].op.axis[1:], 4)
+        _, *spatial = s[output].op.axis
+        tile_and_bind3d(s, output, spatial[0], spatial[1], spatial[2], 4)
     if step and step >= 2:
         s[data_vec].unroll(vw)
         for axis in (kh, kw, vw2):
@@ -105,7 +106,8 @@ def on_device(f, y):
     return arrays[2].numpy()
 
 
-check(*schedule(None), "llvm", on_cpu)
+s, args = schedule(None)
+check(s, args, "llvm", on_cpu)
 for step in (1, 2, 3):
     s, args = schedule(step)
     check(s, args, "cuda", on_threads)

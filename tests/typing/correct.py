@@ -20,6 +20,8 @@ G = te.compute((n, n), lambda i, j: (A[i, j] * 2).astype("int32") % 3 + (i // 4)
 H = te.compute(A.shape, lambda i, j: te.sqrt(te.abs(A[i, j])) + te.power(B[i, j], 2))
 low, high = te.compute((n,), lambda i: (A[i, 0] - 1, A[i, 0] + 1), name="both")
 total: te.Tensor = A + B * 2 - D / 3
+scale = te.placeholder((), name="scale")
+scaled: te.Tensor = te.compute((n,), lambda i: A[i, 0] * scale)
 extent: int = len(A) + A.ndim
 shape = [int(d) for d in A.shape if isinstance(d, tir.IntImm)]
 

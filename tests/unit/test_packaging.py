@@ -42,7 +42,7 @@ def test_everything_the_face_promises_is_there() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_thing"):
-        _ = tilewright.no_such_thing
+        _ = tilewright.no_such_thing  # type: ignore[attr-defined]
 
 
 def test_metadata() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.errors import UsageError
 from .boosting import FEATURES, Array, Boosting, Forest, grow, pack_sum
@@ -190,8 +191,8 @@ class XGBModel(CostModel):
     def fit(
         self,
         programs: Sequence[Array],
-        throughputs: Sequence[float],
-        weights: Sequence[float] | None = None,
+        throughputs: npt.ArrayLike,
+        weights: npt.ArrayLike | None = None,
     ) -> None:
         """Train on programs alone, whatever was measured: `programs[i]` float32 [S_i, 164],
         `throughputs[i]` in [0, 1] (least cost of its task / its cost), `weights` these if None,

@@ -78,7 +78,7 @@ def registered_workloads() -> list[str]:
         return sorted(_functions)
 
 
-def make_workload_key(func: str | Workload, args: Sequence[Any]) -> str:
+def make_workload_key(func: str | Workload, args: Any) -> str:
     """The key of a call of a registered function, given by itself or its name.
 
     `args`: None, bool, int, float, str, lists, tuples and dicts of such, and tensors, which stand

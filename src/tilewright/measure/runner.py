@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -111,7 +111,7 @@ class Measurer:
 
     def measure(
         self, programs: Iterable[Message], best: Measurement | float | None = None
-    ) -> Iterator[tuple[int, Measurement]]:
+    ) -> Generator[tuple[int, Measurement], None, None]:
         """Measure candidates; yields (place, result) as each is done.
 
         Building begins with the first that `programs` gives. `best`: the fastest so far, for the
@@ -130,7 +130,7 @@ class Measurer:
 
     def run(
         self, tickets: Sequence[int], best: Measurement | float | None = None
-    ) -> Iterator[tuple[int, Measurement]]:
+    ) -> Generator[tuple[int, Measurement], None, None]:
         """Time submitted candidates, once all of them are built; yields (ticket, result) as each is
         done, those that could not be built first. Nothing is built in the meantime."""
         pool = self._pool

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from ..base.errors import TilewrightError
 from ..target.target import Target
@@ -18,6 +18,7 @@ logger = logging.getLogger("autotvm")
 
 _stack: ContextVar[tuple[DispatchContext, ...]] = ContextVar("tilewright_configs", default=())
 
+Entered = TypeVar("Entered", bound="DispatchContext")
 Records = str | os.PathLike[str] | Iterable[Any]
 
 
@@ -48,7 +49,7 @@ class DispatchContext(metaclass=_Current):
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Any:
         raise NotImplementedError
 
-    def __enter__(self) -> DispatchContext:
+    def __enter__(self: Entered) -> Entered:
         _stack.set((*_stack.get(), self))
         return self
 

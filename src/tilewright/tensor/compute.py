@@ -29,7 +29,7 @@ def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Ten
 @overload
 def compute(
     shape: Any,
-    fcompute: Callable[..., ExprLike | TensorIntrinCall],
+    fcompute: Callable[..., ExprLike | Tensor | TensorIntrinCall],
     name: str = "compute",
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,

@@ -20,6 +20,7 @@ from typing import Any
 import tilewright as tw
 from tests.exec.gpu.corpus import CASES
 from tests.exec.gpu.kit import Problem
+from tests.narrow import some, value_of
 from tilewright.base.dtype import parse
 from tilewright.base.errors import TilewrightError
 from tilewright.interp.simt import SimtArray, SimtError
@@ -123,6 +124,7 @@ class Subject:
                 with _Watch(self.kernels, self.uses[m.node]):
                     self.run()
             else:
+                func = some(func)
                 kernel.func = func.with_body(_Without(m.node).stmt(func.body))
                 self.run()
         except SimtError as error:
@@ -173,7 +175,7 @@ def _barrier(s: Any) -> str | None:
         return None
     op = s.value.op.name
     if op == "tir.tvm_storage_sync":
-        return f"barrier ({s.value.args[0].value})"
+        return f"barrier ({value_of(s.value.args[0])})"
     return "wait" if op == "tir.ptx_wait_group" else None
 
 

@@ -12,6 +12,7 @@ import pytest
 import tilewright as tw
 from benchmarks.ops_suite import Case, small_cases
 from tests.exec.gpu.kit import ARCHS
+from tests.narrow import some
 from tests.unit.auto_scheduler import computations as C
 from tilewright import auto_scheduler, lower
 from tilewright.auto_scheduler.population import Candidate
@@ -74,7 +75,7 @@ def test_candidates_in_simt(name: str) -> None:
     s = searched(name, "cuda")
     states = s.candidates
     assert len(states) >= CANDIDATES
-    hw = s.task.hardware_params
+    hw = some(s.task.hardware_params)
     for state in states:
         assert verify_gpu_code(
             lower(state.schedule, s.tensors),

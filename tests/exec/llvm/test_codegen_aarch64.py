@@ -153,7 +153,7 @@ def test_arithmetic_and_conversions(target: str, dtype: str, tmp_path: Path) -> 
         i = E.Var("i", "int32")
         at = E.Ramp(i * 8, 1, 8)
         u, v = E.BufferLoad(x, [at]), E.BufferLoad(y, [at])
-        values = [E.Add(u, v), E.Mul(u, v), E.Min(u, v), E.Max(u, v)]
+        values: list[E.PrimExpr] = [E.Add(u, v), E.Mul(u, v), E.Min(u, v), E.Max(u, v)]
         values += [E.Cast(f"{k}x8", u) if k != dtype else u for k in kinds]
         stores = [S.BufferStore(r, value, [at]) for r, value in zip(results, values)]
         return S.For(i, 0, 8, 0, S.seq(stores))
@@ -211,7 +211,7 @@ def test_math(target: str, tmp_path: Path) -> None:
         values = [getattr(op, n)(w) for w in (u, v) for n in names]
         return S.seq([S.BufferStore(r, value, at) for r, value in zip(results, values)])
 
-    arrays = [x, half, *outs]
+    arrays: list[Any] = [x, half, *outs]
     assert run(program(arrays, build), target, arrays, tmp_path) == 0
     for k, got in enumerate(outs):
         name = names[k % len(names)]

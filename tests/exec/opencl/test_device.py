@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.narrow import as_a, some
 from tilewright import te
 from tilewright.base.errors import ArgumentError, CompileError, TilewrightError
 from tilewright.rt import cache
@@ -18,7 +20,7 @@ from tilewright.rt.drivers import base
 from tilewright.rt.drivers.base import DeviceCode, KernelInfo
 from tilewright.rt.drivers.opencl_build import cache_key
 
-DEV = tw.opencl(0)
+DEV: Any = tw.opencl(0)
 pytestmark = pytest.mark.skipif(not DEV.exist, reason=f"no OpenCL device: {DEV.why_missing()}")
 
 SCALE = """
@@ -28,6 +30,10 @@ __kernel void scale(__global const float* restrict a, __global float* restrict b
 }
 """
 INFO = KernelInfo("scale", ("handle", "handle", "float32", "int32"), ("r", "w", "scalar", "scalar"))
+
+
+def handles(*arrays) -> list[Any]:
+    return [as_a(DeviceArray, a).make_handle() for a in arrays]
 
 
 def code(source: str = SCALE, **how) -> DeviceCode:
@@ -60,7 +66,7 @@ def test_copies_within_an_array_may_overlap():
 def test_copies_need_not_wait():
     a = tw.nd.empty((1000,), "float32", DEV)
     for _ in range(3):
-        a.copyfrom(floats(1000), wait=False)
+        as_a(DeviceArray, a).copyfrom(floats(1000), wait=False)
     assert np.array_equal(a.numpy(), floats(1000))
     DEV.sync()
 
@@ -69,7 +75,7 @@ def test_a_kernel_is_launched_and_bound():
     runtime = DEV.runtime
     kernel = runtime.load(code())["scale"]
     a, b = tw.nd.array(floats(100), DEV), tw.nd.empty((100,), "float32", DEV)
-    args = (a.make_handle(), b.make_handle(), 2.5, 100)
+    args = (*handles(a, b), 2.5, 100)
     for _ in range(2):  # the second finds its arguments set
         kernel.launch((2, 1, 1), (64, 1, 1), args, runtime.stream)
     assert np.array_equal(b.numpy(), floats(100) * 2.5)
@@ -105,11 +111,11 @@ def test_programs_come_from_the_disk(tmp_path, monkeypatch, caplog):
     assert cache_key(runtime, code(own.source, options=("-cl-fast-relaxed-math",))) != key
     other = code(own.source.replace("a[i] * f", "a[i] + f"))
     runtime.load(other)
-    cache.put(key, cache.get(cache_key(runtime, other)))
+    cache.put(key, some(cache.get(cache_key(runtime, other))))
     kernel = runtime.load(own)["scale"]  # what is found under its key is taken for it
     a = tw.nd.array(floats(10), DEV)
     b = tw.nd.empty((10,), "float32", DEV)
-    args = (a.make_handle(), b.make_handle(), 3.0, 10)
+    args = (*handles(a, b), 3.0, 10)
     kernel.launch((1, 1, 1), (16, 1, 1), args, runtime.stream)
     assert np.array_equal(b.numpy(), floats(10) + 3)
     cache.put(key, b"no program")
@@ -125,7 +131,7 @@ def test_streams_and_events():
     a, b = tw.nd.array(floats(1000), DEV), tw.nd.empty((1000,), "float32", DEV)
     with tw.runtime.stream(side):
         assert DEV.current_stream is side
-        args = (a.make_handle(), b.make_handle(), 2.0, 1000)
+        args = (*handles(a, b), 2.0, 1000)
         kernel.launch((16, 1, 1), (64, 1, 1), args, runtime.stream)
         passed = side.record()
     assert DEV.current_stream is not side
@@ -166,7 +172,7 @@ def test_threads_launch_the_same_kernel():
 
     def work(factor: int) -> bool:
         a, b = tw.nd.array(floats(500), DEV), tw.nd.empty((500,), "float32", DEV)
-        args = (a.make_handle(), b.make_handle(), float(factor), 500)
+        args = (*handles(a, b), float(factor), 500)
         with tw.runtime.stream(DEV.create_stream()) as own:
             right = True
             for _ in range(30):
@@ -236,7 +242,8 @@ def test_wrong_arguments_are_named():
             f(*args)
     with pytest.raises(ArgumentError, match=r"argument 0 \(A\): .* start at a multiple"):
         f(a[1:], b[1:], c[1:])
-    g = tw.build(*cpu_add(), "llvm", name="add")
+    s, tensors = cpu_add()
+    g = tw.build(s, tensors, "llvm", name="add")
     with pytest.raises(ArgumentError, match=r"expected an array in CPU memory, got one on opencl"):
         g(a, b, c)
 
@@ -259,7 +266,7 @@ def test_the_device_describes_itself():
     assert mali.fitted_to(DEV).has_fp16 == DEV.limits.has_fp16
     assert mali.fitted_to(DEV).max_num_threads == mali.max_num_threads == 256
     driver = base.find("opencl")
-    missing = tw.opencl(driver.count())
+    missing = tw.opencl(some(driver).count())
     assert not missing.exist
     with pytest.raises(TilewrightError, match=r"does not exist here: there .* OpenCL device"):
         missing.require()

@@ -82,7 +82,7 @@ def test_single_halves_survive_the_way_to_the_device() -> None:
 
 def test_single_floats_round_to_the_nearest_half() -> None:
     values = np.concatenate([
-        np.float32([65519, 65520, 1e9, -1e9, 2**-25, 2**-24 * 1.5, 6e-8, np.inf, -0.0]),
+        np.array([65519, 65520, 1e9, -1e9, 2**-25, 2**-24 * 1.5, 6e-8, np.inf, -0.0], "f4"),
         np.random.default_rng(4).standard_normal(2000).astype(np.float32) * 10,
     ]).astype(np.float32)  # fmt: skip
     a = te.placeholder(values.shape, "float32", "a")

@@ -1,5 +1,7 @@
 """Pass contexts and passes of the user's own: options, visitors, a rewrite in the pipeline."""
 
+from typing import Any
+
 import numpy as np
 import tvm
 import tvm.testing
@@ -30,7 +32,7 @@ with tvm.transform.PassContext(config={"tir.disable_vectorize": True}):
     assert "i_inner" in serial
     tvm.testing.assert_allclose(run(tvm.build(schedule(), [A, B], "llvm")), np.arange(N) + 1)
 
-stores = []
+stores: list[Any] = []
 
 
 @tvm.tir.transform.prim_func_pass(opt_level=0)

@@ -37,7 +37,7 @@ class Setting:
             ranges[symbolic] = (0, 20)
             step = rng.choice((1, 1, 4, 8))
             self.analyzer.bind(symbolic, Range(0, n if step == 1 else (n + (step - 1)) // step))
-        divisors = []
+        divisors: list[E.Var] = []
         if rng.random() < 0.3:
             divisors = [E.SizeVar("d")]
             ranges[divisors[0]] = (1, 6)
@@ -47,7 +47,7 @@ class Setting:
         if symbolic is not None:
             points = [p for p in points if p[symbolic] * step < p[n]]
         self.ranges = ranges
-        self.maker = Maker(rng, list(ranges), divisors)
+        self.maker = Maker(rng, [*ranges], divisors)
         self.constraints = []
         if rng.random() < 0.6:
             for _ in range(rng.randint(1, 2)):

@@ -20,9 +20,12 @@ def variables(name: str, count: int) -> list[E.Var]:
 def test_unproved_disjunctions_under_others(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     holds = decide.condition_holds
-    monkeypatch.setattr(
-        decide, "condition_holds", lambda *args: (asked.append(args[1]), holds(*args))[1]
-    )
+
+    def asking(context: Any, goal: Any, *rest: Any) -> Any:
+        asked.append(goal)
+        return holds(context, goal, *rest)
+
+    monkeypatch.setattr(decide, "condition_holds", asking)
     x, y, z = (variables(name, parts) for name in "xyz")
     analyzer = Analyzer()
     with (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.narrow import int_of
 from tests.unit.arith.random_exprs import value
 from tilewright.arith import solve_linear_equations, solve_linear_inequalities
 from tilewright.arith.smith import smith_normal_form, unimodular_inverse
@@ -80,7 +81,7 @@ def test_free_variables_get_ranges() -> None:
     s = solve_linear_equations([EQ(x * 4 + y, q)], [x, y], ranges)
     assert len(s.free) == 1
     assert s.conditions == []
-    low, extent = (int(e) for e in (s.ranges[s.free[0]].min, s.ranges[s.free[0]].extent))
+    low, extent = (int_of(e) for e in (s.ranges[s.free[0]].min, s.ranges[s.free[0]].extent))
     reached = set()
     for free in range(low, low + extent):
         for target in range(32):

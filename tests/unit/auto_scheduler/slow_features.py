@@ -140,7 +140,7 @@ def evaluate(e: Any, values: dict[Any, Any]) -> Any:
         return values.get(e, 0)
     if isinstance(e, E.Cast):
         return evaluate(e.value, values)
-    rule = BINARY.get(type(e))
+    rule: Any = BINARY.get(type(e))
     if rule is None:
         raise NoSum
     return rule(evaluate(e.a, values), evaluate(e.b, values))

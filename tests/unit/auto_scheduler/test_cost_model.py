@@ -5,6 +5,7 @@ import json
 import math
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def test_many_statements_do_not_make_training_diverge():
 def test_weights_decide_between_contradictions():
     rows, offsets, _ = programs(40, statements=(1,))
     rows[:] = rows[0]
-    labels = np.tile(np.float32([0.2, 0.8]), 20)
+    labels = np.tile(np.array([0.2, 0.8], np.float32), 20)
     for heavy, expected in ((0, 0.2), (1, 0.8)):
         weights = np.where(np.arange(40) % 2 == heavy, 1.0, 0.0)
         found = XGBModel(boosting=QUICK)
@@ -136,7 +137,8 @@ def test_the_default_weight_is_the_throughput(least):
     models = [XGBModel(boosting=QUICK, least_weight=least) for _ in range(2)]
     models[0].fit(split(rows, offsets), speeds)
     models[1].fit(split(rows, offsets), speeds, weights=np.maximum(speeds, least))
-    np.testing.assert_array_equal(*(m.predict_rows(rows) for m in models))
+    one, two = (m.predict_rows(rows) for m in models)
+    np.testing.assert_array_equal(one, two)
 
 
 def test_the_same_seed_grows_the_same_trees():
@@ -230,7 +232,8 @@ def test_a_pretrained_model_that_is_wrong_is_dropped():
     rows, offsets, speeds = programs(200)
     opposed = grow(rows, offsets, -speeds, np.ones_like(speeds), QUICK)
     forests = [grow(rows, offsets, speeds, speeds, QUICK, base) for base in (None, opposed)]
-    np.testing.assert_array_equal(*(f.predict_rows(rows) for f in forests))
+    one, two = (f.predict_rows(rows) for f in forests)
+    np.testing.assert_array_equal(one, two)
 
 
 def test_continued_trees_keep_the_old_ones(tmp_path):
@@ -296,8 +299,13 @@ def test_each_task_has_its_own_features():
     model = XGBModel()
     tasks = [measured(rows, offsets, np.ones(6), key)[0] for key in "ab"]
     asked = []
+
+    def featurise(task: Any, states: Any) -> Any:
+        asked.append(task)
+        return rows, offsets
+
     for task in tasks:
-        model.connect(task, lambda t, states: asked.append(t) or (rows, offsets))
+        model.connect(task, featurise)
     model.predict(tasks[1], range(6))
     assert asked == [tasks[1]]
     stranger = measured(rows, offsets, np.ones(6), "c")[0]
@@ -331,7 +339,7 @@ def test_retraining_waits_for_news(monkeypatch):
         model = XGBModel(
             num_warmup_sample=1, featurise=featurise, adaptive_training=adaptive, boosting=QUICK
         )
-        calls = []
+        calls: list[Any] = []
         plain = model.fit_rows
         monkeypatch.setattr(
             model, "fit_rows", lambda *a, plain=plain, calls=calls: calls.append(1) or plain(*a)
@@ -381,7 +389,8 @@ def test_random_scores_repeat_with_the_seed():
 )
 def test_what_does_not_fit_together(arguments, text):
     with pytest.raises(UsageError, match=text):
-        grow(*map(np.asarray, arguments), Boosting())
+        rows, offsets, throughputs, weights = map(np.asarray, arguments)
+        grow(rows, offsets, throughputs, weights, Boosting())
 
 
 def test_throughputs_that_make_no_sense():

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ def names(ops):
     return [op.name for op in ops]
 
 
-ORDERS = [
+ORDERS: list[tuple[Callable[[], list[te.Tensor]], str]] = [
     (C.matmul, "A B C"),
     (C.matmul_relu, "A B C D"),
     (C.conv2d, "X pad W conv"),
@@ -54,7 +56,7 @@ def test_a_step_of_a_product_with_an_added_matrix():
 
 def test_every_operation_stands_behind_those_it_reads():
     for make, _ in ORDERS:
-        done = set()
+        done: set[te.Operation] = set()
         for op in ComputeDAG(make()).ops:
             assert all(t.op in done for t in op.input_tensors)
             done.add(op)
@@ -197,7 +199,7 @@ def test_shared_parts_are_hashed_once():
     x = te.placeholder((4,), name="X")
 
     def doubled(i):
-        e = x[i]
+        e: Any = x[i]
         for _ in range(200):
             e = e + e
         return e
@@ -226,7 +228,7 @@ def test_deep_graphs_and_deep_expressions():
     x = te.placeholder((4,), name="X")
 
     def long(i):
-        e = x[i]
+        e: Any = x[i]
         for n in range(20000):
             e = e + x[n % 4]
         return e

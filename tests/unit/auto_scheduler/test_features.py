@@ -63,10 +63,10 @@ def check(case: Any, batch: Batch, skeleton: Skeleton, lengths: F.Lengths, rough
         assert not wrong, f"{values}\n" + "\n".join(wrong[:20])
 
 
-def annotations(skeleton: Skeleton, lengths: Any, seed: int) -> Batch:
+def drawn_annotations(skeleton: Skeleton, lengths: Any, seed: int) -> Batch:
     """Random annotations, by stage, of the loops that may have them."""
     rng = np.random.default_rng(seed)
-    batch = Batch(lengths, {}, {}, {}, {})
+    batch: Any = Batch(lengths, {}, {}, {}, {})
     n = len(lengths)
     attached = {s.nest.stage.attach_stage.id for s in skeleton.statements if s.nest.outside}
     for statement in skeleton.statements:
@@ -100,7 +100,7 @@ def compare(case: Any, rough: str = "", count: int = 10, dividing: bool = True) 
     check(case, Batch(F.draw(lengths, count, 1, dividing)), skeleton, lengths, rough)
     if on_gpu(skeleton) or state.packed:
         return  # other loops than before the lengths are known
-    batch = annotations(skeleton, F.draw(lengths, count, 2, dividing), 3)
+    batch = drawn_annotations(skeleton, F.draw(lengths, count, 2, dividing), 3)
     check(case, batch, skeleton, lengths)
 
 
@@ -156,14 +156,14 @@ def test_random_lengths(name: str, seed: int, dividing: bool) -> None:
     case = CASES[name]
     state, lengths = F.skeleton_of(case)
     skeleton = Skeleton(state)
-    batch = annotations(skeleton, F.draw(lengths, 2, seed, dividing), seed)
+    batch = drawn_annotations(skeleton, F.draw(lengths, 2, seed, dividing), seed)
     check(case, batch, skeleton, lengths)
 
 
 def test_pieces_of_a_large_batch() -> None:
     state, lengths = F.skeleton_of(F.conv2d(("C", 3)))
     skeleton = Skeleton(state)
-    batch = annotations(skeleton, F.draw(lengths, 600, 5), 6)
+    batch = drawn_annotations(skeleton, F.draw(lengths, 600, 5), 6)
     flags = np.arange(600) % 3 == 0
     batch.unrolled = {k: (places, flags) for k, places in batch.unrolled.items()}
     whole, names = features(skeleton, batch)

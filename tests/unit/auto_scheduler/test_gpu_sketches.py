@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.ops_workloads import scores
 from tests.golden.goldens import check
+from tests.narrow import as_a
 from tests.unit.auto_scheduler import computations as C
 from tilewright import auto_scheduler, lower, te, tir
 from tilewright.auto_scheduler.bind_threads import bind_threads
@@ -290,7 +291,7 @@ def test_choice_without_measurements() -> None:
     found = auto_scheduler.SketchPolicy(task, seed=0, verbose=0)
     state = found.best_unmeasured()
     assert state is not None and not getattr(found.model, "trained", False)
-    (space,) = found.population.spaces
+    (space,) = (as_a(GpuSpace, space) for space in found.population.spaces)
     row = state.candidate.row[None, :]
     (tiled,) = space.bound.tiled
     threads, virtual = (int(space.limits.product(tiled, level, row)[0]) for level in (1, 0))

@@ -1,6 +1,7 @@
 """Limits of devices, by target."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -44,9 +45,10 @@ def test_values():
     params = HardwareParams(4, 32, 64)
     assert params == HardwareParams(4, 32, 64) and hash(params) == hash(HardwareParams(4, 32, 64))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        params.num_cores = 2
+        params.num_cores = 2  # type: ignore[misc]
     assert "num_cores: 4" in str(params)
-    for wrong in (-2, 1.5, "4", True):
+    junk: list[Any] = [-2, 1.5, "4", True]
+    for wrong in junk:
         with pytest.raises(TilewrightError, match="num_cores is a whole number"):
             HardwareParams(num_cores=wrong)
     with pytest.raises(TilewrightError, match="warp_size is a whole number"):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.narrow import some
 from tilewright.auto_scheduler.lines import Record, decode, encode, version_of
 from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
 from tilewright.auto_scheduler.record_file import Writer, read_records
@@ -196,14 +197,14 @@ def test_the_best_record_is_found(tmp_path: Path, name: str) -> None:
                   record(0.1, key=other), record(0.2, target="cuda"),
                   record(0.25, target="llvm -mcpu=core-avx2")):  # fmt: skip
             writer.add(r)
-    assert load_best_record(path, KEY, "cuda")[1].cost == 0.2
-    found = load_best_record(path, KEY, Target("llvm"))
-    assert found[1].cost == 0.25 and found[0].task.workload_key == KEY
-    assert load_best_record(path)[1].cost == 0.1
+    assert some(load_best_record(path, KEY, "cuda")[1]).cost == 0.2
+    given, result = load_best_record(path, KEY, Target("llvm"))
+    assert some(result).cost == 0.25 and some(given).task.workload_key == KEY
+    assert some(load_best_record(path)[1]).cost == 0.1
     assert load_best_record(path, '["no"]', "llvm") == (None, None)
     assert load_best_record(path, KEY, "opencl") == (None, None)
     near, result = load_best_record(path, KEY, "llvm", include_compatible=True)
-    assert near.task.workload_key == other and result.cost == 0.1
+    assert some(near).task.workload_key == other and some(result).cost == 0.1
     assert distill_record_file(path, tmp_path / "best.json") == 4
     assert sorted(r.cost for _, r in load_records(tmp_path / "best.json")) == [0.1, 0.2, 0.25, 0.3]
 

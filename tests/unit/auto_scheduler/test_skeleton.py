@@ -1,5 +1,7 @@
 """How candidates are annotated: parallel, vector and unrolled loops, as features see them too."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -158,7 +160,7 @@ def test_one_program_has_one_key(name):
     policy = policy_of(COMPUTATIONS[name]())
     population = policy.population
     rng = np.random.default_rng(3)
-    by_rows = {}
+    by_rows: dict[Any, Any] = {}
     for candidate in samples(policy, 3):
         space = population.spaces[candidate.sketch]
         for _ in range(6):

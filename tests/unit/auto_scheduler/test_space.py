@@ -66,7 +66,7 @@ def test_all_places_of_the_palette_can_be_taken(name):
         assert len(np.unique(space.palette, axis=0)) == len(space.palette)
         for choices in space.palette:
             state = State.from_rows(space.sketch.dag, space.sketch.rows)
-            for row in space.place_rows(choices):
+            for row in space.place_rows(choices.tolist()):
                 apply_row(state, row)
             state.schedule.normalize()
 

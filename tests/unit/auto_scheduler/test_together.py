@@ -74,7 +74,7 @@ def test_the_default_schedule_is_measured_first_and_once(maker: Maker, tmp_path:
     tasks = [task(32), task(48)]
     outcome = tune(tasks, 20, tmp_path / "a.json", weights=[3, 1])
     (measurer,) = maker.made
-    first = {}
+    first: dict[str, Any] = {}
     for item in measurer.seen:
         first.setdefault(item.task.desc, item)
     assert all(map(is_default, first.values())) and len(first) == 2

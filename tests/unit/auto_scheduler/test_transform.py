@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as tvm
 from benchmarks.ops_suite import small_cases
+from tests.narrow import int_of
 from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.searches import policy_of, task_of
 from tilewright import te
@@ -52,7 +53,7 @@ def result_of(state, option):
     schedule, args, changed = apply_state(state, option)
     for change in changed:
         given[change.index] = change.apply(given[change.index])
-        assert given[change.index].shape == tuple(map(int, args[change.index].shape))
+        assert given[change.index].shape == tuple(map(int_of, args[change.index].shape))
     out = np.full(shapes[-1], 77, "float32")
     tvm.build(schedule, args, "llvm")(*given, out)
     return out, wanted
@@ -63,8 +64,8 @@ def result_of(state, option):
 @pytest.mark.parametrize("sizes", [(6, 8, 12, 4, 3), (5, 7, 11, 3, 4), (1, 7, 5, 7, 5)], ids=str)
 def test_results_in_every_layout(sizes, backwards, option):
     """Tiles that divide the dimensions, and tiles that do not."""
-    *shape, j, k = sizes
-    out, wanted = result_of(tiled(dense(*shape, backwards), j, k), option)
+    n, m, depth, j, k = sizes
+    out, wanted = result_of(tiled(dense(n, m, depth, backwards), j, k), option)
     assert np.array_equal(out, wanted)
 
 
@@ -80,7 +81,7 @@ def test_weights_of_the_suite_in_every_layout(case):
 def test_a_weight_in_tiles():
     x, w, y = dense()
     _, args, (change,) = apply_state(tiled([x, w, y], 4, 3), 2)
-    assert [tuple(map(int, t.shape)) for t in args] == [(6, 12), (2, 4, 3, 4), (6, 8)]
+    assert [tuple(map(int_of, t.shape)) for t in args] == [(6, 12), (2, 4, 3, 4), (6, 8)]
     assert args[0] is x
     assert change.index == 1
     array = np.arange(96).reshape(12, 8)

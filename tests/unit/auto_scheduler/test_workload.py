@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,13 +150,14 @@ def test_functions_without_a_name():
             W.register_workload(function)
         W.register_workload("named", function, override=True)
         assert json.loads(W.make_workload_key(function, (4, 4)))[0] == "named"
-    for wrong in (3, None, ""):
+    junk: list[Any] = [3, None, ""]
+    for wrong in junk:
         with pytest.raises(TilewrightError, match="registered by its name"):
             W.register_workload(wrong)
     with pytest.raises(TilewrightError, match="'x' has to be a function"):
-        W.register_workload("x")(3)
+        W.register_workload("x")(3)  # type: ignore[type-var]
     with pytest.raises(TilewrightError, match="by its function or that one's name"):
-        W.make_workload_key(3, ())
+        W.make_workload_key(3, ())  # type: ignore[arg-type]
 
 
 def test_what_a_function_must_return():

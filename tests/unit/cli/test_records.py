@@ -15,7 +15,7 @@ MATMUL, CONV = json.dumps(["matmul", 128, 64]), json.dumps(["conv2d", 1, 14])
 
 
 def record(cost: float, key: str = MATMUL, when: float = 1.0, error: int = 0) -> Record:
-    head = (key, "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 0, [])
+    head: tuple[Any, ...] = (key, "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 0, [])
     costs = (1e10,) if error else (cost, cost * 1.1, cost)
     message = "signal SIGSEGV\nand more" if error else ""
     return Record(head, (("SP", 2, 0, 64, (4, 2), 1), ("AN", 2, 0, 3)), costs, error, 0.5, when,

@@ -208,7 +208,7 @@ def test_unreadable_records_are_refused(network: Path, tmp_path: Path) -> None:
 
 def test_foreign_and_torn_records_are_left_out(network: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    head = ('["other", 4]', "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 0, [])
+    head: tuple[Any, ...] = ('["other", 4]', "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 0, [])
     with Writer(file) as writer:
         writer.add(Record(head, (("AN", 1, 0, 3),), (1e-3,), 0, 0.1, 1.0))
     file.write_text(file.read_text() + '{"i": [["half\n')

@@ -63,7 +63,8 @@ def assembly(func: S.PrimFunc, target: str, **options: Any) -> str:
 
 def inner_loop(asm: str) -> list[str]:
     """Instructions of the first block that jumps back to its own label."""
-    label, block = "", []
+    label = ""
+    block: list[str] = []
     for line in (x.strip() for x in asm.splitlines()):
         if line.endswith(":"):
             label, block = line[:-1], []
@@ -271,7 +272,7 @@ def test_modules_of_failed_builds_are_freed_before_their_context():
         with pytest.raises(CompileError) as caught:
             backend.emit_object(good, Target("llvm"), imports)
         kept.append(caught.value)
-        caught.value.itself = caught.value  # a cycle, which holds the frames of the build
+        caught.value.__cause__ = caught.value  # a cycle, which holds the frames of the build
         del caught
     kept.clear()
     gc.collect()  # used to end the process: contexts went before their modules

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.narrow import as_a
 from tilewright.base.dtype import parse
 from tilewright.base.errors import CompileError, TargetError
 from tilewright.loopir import expr as E
@@ -30,7 +32,7 @@ def half_away(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
-ROUNDING = {
+ROUNDING: dict[str, Callable[..., Any]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
@@ -102,12 +104,12 @@ def test_vector_math(run_elementwise: Any, lanes: int) -> None:
     x = np.random.default_rng(7).uniform(0.1, 3, 64).astype(np.float32)
     for name in ("exp", "log", "tanh", "sqrt", "sin", "cos", "erf", "rsqrt", "sigmoid"):
         got = run_elementwise(getattr(op, name), [x], "float32", lanes)
-        oracle = {
+        own: dict[str, Callable[..., Any]] = {
             "erf": np.vectorize(math.erf),
             "rsqrt": lambda v: 1 / np.sqrt(v),
             "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
-        }.get(name, getattr(np, name, None))
-        assert oracle is not None
+        }
+        oracle = own.get(name) or getattr(np, name)
         np.testing.assert_allclose(got, oracle(x.astype(np.float64)), rtol=1e-6, err_msg=name)
     got = run_elementwise(op.power, [x, x], "float32", lanes)
     np.testing.assert_allclose(got, x.astype(np.float64) ** x, rtol=1e-6)
@@ -199,7 +201,7 @@ def test_vector_choice_guards_divisions_and_broadcast_loads(program: Any) -> Non
     x = E.BufferLoad(a, [at])
     nonzero = E.NE(x, E.Broadcast(E.const(0), 8))
     single = E.Broadcast(E.BufferLoad(one, [E.Var("far", "int32")]), 8)
-    far = single.value.indices[0]
+    far = as_a(E.BufferLoad, single.value).indices[0]
     quotient = E.Div(E.Broadcast(E.const(100), 8), x) + single
     value = op.if_then_else(nonzero, quotient, E.Broadcast(E.const(-1), 8))
     module = p.compile(S.BufferStore(out_buffer, value, [at]), far)

@@ -67,7 +67,7 @@ def test_random_expressions(program: Any, seed: int) -> None:
             S.IfThenElse(E.GT(e, E.const(3)), add),
         ]
     loop = S.For(I, 0, 6, 0, S.For(J, 0, 7, 0, S.seq(body)))
-    got = [np.zeros(size, np.int32), np.zeros(42, np.int32), np.zeros(1, np.int64)]
+    got: list[Any] = [np.zeros(size, np.int32), np.zeros(42, np.int32), np.zeros(1, np.int64)]
     p.compile(loop, N)(*got, 11)
     want_places, want_values, total = [0] * size, [0] * 42, 0
     for i in range(6):

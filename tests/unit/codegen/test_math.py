@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -107,10 +108,12 @@ def samples(name: str, dtype: str, count: int) -> list[np.ndarray]:
     near = np.concatenate(runs)
     top = np.iinfo(unsigned).max
     denormal = rng.integers(0, 1 << 23, 5000, dtype=np.uint32).astype(unsigned).view(kind)
-    wild = rng.integers(0, top, count, dtype=unsigned, endpoint=True).view(kind)
-    mild = (rng.standard_normal(count) * 4).astype(kind)
+    anything = rng.integers(0, top, count, dtype=unsigned, endpoint=True).view(kind)
+    moderate = (rng.standard_normal(count) * 4).astype(kind)
     unit = rng.uniform(-1, 1, count).astype(kind)
-    return [np.concatenate([special_values(dtype), near, -near, denormal, wild, mild, unit])]
+    return [
+        np.concatenate([special_values(dtype), near, -near, denormal, anything, moderate, unit])
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -262,14 +265,14 @@ SPECIAL_PAIRS: dict[str, list[tuple[float, float, float]]] = {
         (3e38, 2.0**-149, 0.0),
     ],
 }
-CASES = [(name, *case) for name, table in SPECIAL.items() for case in table]
+CASES: list[tuple[Any, ...]] = [(name, *case) for name, table in SPECIAL.items() for case in table]
 CASES += [(name, *case) for name, table in SPECIAL_PAIRS.items() for case in table]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_special_values(dtype: str) -> None:
     kind = numpy_type(dtype)
-    tables = {**SPECIAL, **SPECIAL_PAIRS}
+    tables: dict[str, list[Any]] = {**SPECIAL, **SPECIAL_PAIRS}
     assert set(tables) == set(NAMES)
     # What over- and underflows, and the smallest denormal, belong to float32.
     narrow = {89, 104, 149, 128, 39, 90, 2.0**-149, 20, 5, 16777216}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.narrow import value_of
 from tilewright.base.errors import CompileError, InternalError
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
@@ -114,7 +115,7 @@ def test_predicates(program: Any, dtype: str, stride: int) -> None:
     plain = S.BufferStore(p.buffers[1], value, [E.Ramp(200, 1, lanes)])
     out = np.ones(4 * N, x.dtype)
     p.compile(S.seq(first, plain))(x, out, np.array([live], np.int32))
-    places = int(start.value) + stride * np.arange(live)
+    places = int(value_of(start)) + stride * np.arange(live)
     want = np.ones(4 * N, x.dtype)
     want[places] = x[places]
     want[200:208] = 0

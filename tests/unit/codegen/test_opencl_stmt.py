@@ -11,8 +11,9 @@ from tests.exec.gpu.corpus.transpose import transpose
 from tilewright import te, tir
 
 
-def source(target: str, made: tuple) -> str:
-    return tw.build(*made, target).imported_modules[0].get_source()
+def source(target: str, made: tuple[Any, Any]) -> str:
+    schedule, args = made
+    return tw.build(schedule, args, target).imported_modules[0].get_source()
 
 
 def test_only_pocl_gets_the_barrier() -> None:

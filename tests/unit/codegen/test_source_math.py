@@ -49,9 +49,9 @@ def math_cases(lanes: int, dtypes: tuple[str, ...] = FLOATS) -> list[Case]:
             build = lambda x, name=name: E.Call(x.dtype, f"tir.{name}", (x,))  # noqa: E731
             cases.append(case(f"{name}_{d}", build, [arguments(low, high, d, 1)], d, lanes))
         for name, (low, high) in BINARY.items():
-            build = lambda x, y, name=name: E.Call(x.dtype, f"tir.{name}", (x, y))  # noqa: E731
+            pair = lambda x, y, name=name: E.Call(x.dtype, f"tir.{name}", (x, y))  # noqa: E731
             inputs = [arguments(low, high, d, seed) for seed in (1, 2)]
-            cases.append(case(f"{name}_{d}", build, inputs, d, lanes))
+            cases.append(case(f"{name}_{d}", pair, inputs, d, lanes))
         fma = lambda x, y, z: E.Call(x.dtype, "tir.fma", (x, y, z))  # noqa: E731
         inputs = [arguments(-2, 2, d, seed) for seed in (1, 2, 3)]
         cases.append(case(f"fma_{d}", fma, inputs, d, lanes))

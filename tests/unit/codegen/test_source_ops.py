@@ -59,8 +59,8 @@ def integer_cases(lanes: Sequence[int]) -> list[Case]:
         divisor = divisor.astype(d)
         for kind in (E.Add, E.Sub, E.Mul, E.Min, E.Max):
             c.add(f"{kind.__name__}_{d}", kind, [a, b], d)
-        for kind in (E.Div, E.Mod, E.FloorDiv, E.FloorMod):
-            c.add(f"{kind.__name__}_{d}", kind, [a, divisor], d)
+        for division in (E.Div, E.Mod, E.FloorDiv, E.FloorMod):
+            c.add(f"{division.__name__}_{d}", division, [a, divisor], d)
         for relation in COMPARE:
             c.add(f"{relation.__name__}_{d}", relation, [a, np.where(a % 2 == 0, a, b)], "bool")
         for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):

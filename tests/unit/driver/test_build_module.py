@@ -187,4 +187,4 @@ def test_the_loop_nest_before_the_passes() -> None:
     assert list(raw.functions) == ["mine"]
     check(driver.build(raw, target="llvm"))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        driver.nothing  # noqa: B018
+        driver.nothing  # type: ignore[attr-defined]  # noqa: B018

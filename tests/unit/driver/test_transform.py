@@ -86,7 +86,7 @@ def test_wrong_options() -> None:
         ({"opt_level": 9}, "opt_level is 0 to 4"),
     ):
         with pytest.raises(TilewrightError, match=text):
-            transform.PassContext(**kwargs)  # type: ignore[arg-type]
+            transform.PassContext(**kwargs)
 
 
 def test_passes_by_name() -> None:

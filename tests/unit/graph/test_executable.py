@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.narrow import as_a, some
 from tilewright import graph
 from tilewright.base.errors import TilewrightError
 from tilewright.graph.ir import Graph, Value
@@ -27,7 +28,7 @@ def network() -> Graph:
 
 
 def expected(net: Graph, x: Any) -> Any:
-    weight, shift = (v.data for v in net.constants())
+    weight, shift = (some(v.data) for v in net.constants())
     s = np.maximum(x @ weight.T, 0) + shift
     power = np.exp(s - s.max(1, keepdims=True))
     return power / power.sum(1, keepdims=True)
@@ -56,7 +57,9 @@ def test_compiling_leaves_the_graph_alone() -> None:
 
 def test_progress_counts_kernels() -> None:
     steps: list[tuple[int, int, str]] = []
-    compiled = graph.compile(network(), progress=lambda *step: steps.append(step))
+    compiled = as_a(
+        graph.Executable, graph.compile(network(), progress=lambda *step: steps.append(step))
+    )
     total = len(compiled.kernels)
     assert [(done, count) for done, count, _ in steps] == [(k + 1, total) for k in range(total)]
 
@@ -90,4 +93,4 @@ def test_code_of_another_machine_does_not_run() -> None:
 def test_names_of_the_room() -> None:
     assert {"compile", "load_onnx", "Executable", "Graph"} <= set(dir(graph))
     with pytest.raises(AttributeError, match="no attribute 'fly'"):
-        graph.fly  # noqa: B018
+        graph.fly  # type: ignore[attr-defined]  # noqa: B018

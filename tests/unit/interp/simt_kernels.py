@@ -32,9 +32,9 @@ def make_kernel(
         params.append(v)
     for kind, short, extents in (("blockIdx", "b", grid), ("threadIdx", "t", block)):
         for axis, extent in zip("xyz", extents):
-            v = IterVar((0, extent), short + axis, IterVar.ThreadIndex, f"{kind}.{axis}")
-            ib.scope_attr(v, "thread_extent", extent)
-            setattr(k, short + axis, v.var)
+            thread = IterVar((0, extent), short + axis, IterVar.ThreadIndex, f"{kind}.{axis}")
+            ib.scope_attr(thread, "thread_extent", extent)
+            setattr(k, short + axis, thread.var)
     handles = []
     for name, (dtype, size) in arrays.items():
         buffer = tir.decl_buffer((size,), dtype, name=name)

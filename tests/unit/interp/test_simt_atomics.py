@@ -1,5 +1,7 @@
 """Atomic operations and asynchronous copies."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -33,7 +35,7 @@ def test_a_histogram(name, dtype):
     assert report.scope("global").atomics == 128
 
 
-CASES = {
+CASES: dict[str, tuple[Any, int]] = {
     "atomicSub": (lambda v: -v.sum(), 1),
     "atomicMax": (lambda v: v.max(), 1),
     "tir.atomic_max": (lambda v: v.max(), 1),

@@ -1,5 +1,6 @@
 """Loops of stores to memory of a thread, which simt runs in one go: nothing may show of it."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -280,5 +281,5 @@ def test_what_lanes_have_not_written_is_seen() -> None:
 
     args = numbers(256), zeros(256), zeros(256, "int32")
     for readers, rounds, unwritten in ((9, 2, False), (10, 2, True), (9, 1, True)):
-        kernel = make_kernel(lambda ib, k, n=readers, m=rounds: write(ib, k, n, m), SIZES)
+        kernel = make_kernel(partial(write, readers=readers, rounds=rounds), SIZES)
         assert set(kinds(kernel, *args)) == ({"unwritten memory"} if unwritten else set())

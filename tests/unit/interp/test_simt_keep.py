@@ -1,6 +1,7 @@
 """Values of expressions that simt keeps until a variable of them changes."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ I32 = ("int32", 32)
 @pytest.fixture
 def counted(monkeypatch):
     """How often each kind of division is computed."""
-    count = Counter()
+    count: Counter[Any] = Counter()
     for kind in (E.FloorDiv, E.FloorMod):
         f = np_ops.BINARY[kind]
 

@@ -1,5 +1,7 @@
 """Matrix operations of warps, against NumPy; register layouts against the PTX ISA's tables."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -31,7 +33,9 @@ def wmma(sizes, operand, result, b_layout="row_major", fill=True, threads=64, sh
         a = fragment("fa", "matrix_a", m * k_size, operand)
         b = fragment("fb", "matrix_b", k_size * n, operand)
         c = fragment("fc", "accumulator", m * n, result)
-        staged = ib.allocate(operand, (2 * m * k_size,), "s", scope="shared") if shared else None
+        staged: Any = (
+            ib.allocate(operand, (2 * m * k_size,), "s", scope="shared") if shared else None
+        )
         warp = k.tx // 32
 
         def call(name, frag, *args):

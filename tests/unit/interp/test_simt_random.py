@@ -88,4 +88,4 @@ def test_random_kernels(seed):
     params = [tir.Var(p.name, "handle") for p in kernel.params]
     func = S.PrimFunc(params, kernel.body, dict(zip(params, buffers)), kernel.attrs)
     tir_eval(func, given, results[1])
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])

@@ -227,7 +227,7 @@ def test_findings_without_an_error():
 
 def test_nests_that_are_too_deep():
     def write(ib, k):
-        nest = S.BufferStore(k.A_buffer, 1.0, [k.tx])
+        nest: S.Stmt = S.BufferStore(k.A_buffer, 1.0, [k.tx])
         for n in range(600):
             nest = S.IfThenElse(k.A[k.tx] > float(n), nest)
         ib.emit(nest)

@@ -193,7 +193,7 @@ def test_functions_of_users(monkeypatch):
     with pytest.raises(TilewrightError, match="takes the name"):
         register_simt(my_op)
     with pytest.raises(TilewrightError, match="takes a function, got 3"):
-        register_simt("f", 3)
+        register_simt("f", 3)  # type: ignore[arg-type]
 
 
 def test_vectors():

@@ -1,6 +1,7 @@
 """te_eval against plain NumPy, on many programs and hostile shapes."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from tests.unit.interp.te_kit import RNG, fails, ints, one
 from tilewright import te
 from tilewright.interp import te_reduce
 from tilewright.interp.te_eval import te_eval
-from tilewright.loopir.expr import Let, Select, Var
+from tilewright.loopir.expr import Let, PrimExpr, Select, Var
 
 SIZES = [0, 1, 2, 7, 13]
 
@@ -227,7 +228,7 @@ def test_lets_and_shared_expressions():
     v = Var("v", "float32")
 
     def body(i):
-        e = Let(v, a[i] * 2.0, v * v + v)
+        e: PrimExpr = Let(v, a[i] * 2.0, v * v + v)
         for _ in range(40):
             e = e + e  # 2^40 nodes, were sharing lost
         return e
@@ -242,7 +243,7 @@ def test_deep_chains():
     a = te.placeholder((2,), "int32", name="a")
 
     def body(i):
-        e = a[i]
+        e: Any = a[i]
         for k in range(5000):
             e = e + te.var("one") if k == 0 else e + a[i]
         return e

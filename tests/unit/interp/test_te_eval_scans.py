@@ -1,5 +1,7 @@
 """te_eval on scans, external operations and tensor intrinsics."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -159,7 +161,7 @@ def test_external_functions_in_expressions():
 
 def test_trace_shows_values_and_may_change_them():
     a = te.placeholder((3,), name="a")
-    seen = []
+    seen: list[Any] = []
 
     def look(i, x):
         seen.extend(np.broadcast_arrays(i, x))

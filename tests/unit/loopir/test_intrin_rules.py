@@ -67,7 +67,7 @@ def test_as_decorator_and_with_a_target() -> None:
     class Target:
         kind = "llvm"
 
-    @register_intrin_lowering(NAME, target=Target())  # type: ignore[untyped-decorator]
+    @register_intrin_lowering(NAME, target=Target())
     def rule(call: Call) -> Any:
         return call.args[0]
 

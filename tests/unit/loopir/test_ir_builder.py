@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.narrow import as_a, value_of
 from tilewright import tir
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir.iter import IterVar
@@ -43,9 +44,9 @@ def test_kinds_bounds_and_types_of_loops() -> None:
         b[j] = j
     with ib.for_range(0, 4, dtype="int64", name="k") as k:
         b[k] = k
-    first, second, third = ib.get().seq
-    assert (first.kind, first.min.value, first.extent.value) == (tir.ForKind.UNROLLED, 2, 8)
-    assert first.body.value.dtype == "int64"
+    first, second, third = (as_a(tir.For, s) for s in as_a(tir.SeqStmt, ib.get()).seq)
+    assert (first.kind, value_of(first.min), value_of(first.extent)) == (tir.ForKind.UNROLLED, 2, 8)
+    assert as_a(tir.BufferStore, first.body).value.dtype == "int64"
     assert (second.kind, second.loop_var.dtype) == (tir.ForKind.VECTORIZED, "int64")
     assert third.extent.dtype == "int64"
     with pytest.raises(ValueError, match="Unknown kind 'fast'"):
@@ -71,7 +72,7 @@ def test_stores_keep_the_buffers_type() -> None:
     a[tir.Ramp(0, 1, 4)] = tir.Var("x", "float16")
     with pytest.raises(ValueError, match="does not match content type float32 vs float16"):
         a[0] = tir.Var("y", "float32")
-    one, four = ib.get().seq
+    one, four = (as_a(tir.BufferStore, s) for s in as_a(tir.SeqStmt, ib.get()).seq)
     assert one.value.dtype == "float16" and four.value.dtype == "float16x4"
 
 
@@ -95,7 +96,7 @@ def test_misuse() -> None:
     with pytest.raises(RuntimeError, match="else_scope can only follow an if_scope"):
         ib.else_scope()
     with pytest.raises(TilewrightError, match="buffer_ptr takes a buffer"):
-        ib.buffer_ptr(tir.Var("x"))
+        ib.buffer_ptr(tir.Var("x"))  # type: ignore[arg-type]
     with pytest.raises(TilewrightError, match="emit takes"):
         ib.emit(3)
     with ib.for_range(0, 2), pytest.raises(RuntimeError, match="inside construction scope"):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.narrow import as_a, value_of
 from tilewright import tir
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir import expr as E
@@ -70,18 +71,18 @@ def test_rounding_folds_only_what_is_exact() -> None:
         op.round: (-3.0, 3.0), op.nearbyint: (-2.0, 2.0),
     }  # fmt: skip
     for f, (low, high) in cases.items():
-        assert (f(-2.5).value, f(2.5).value) == (low, high)
+        assert (value_of(f(-2.5)), value_of(f(2.5))) == (low, high)
         assert f(i) is i
         assert isinstance(f(x), E.Call)
         assert isinstance(f(op.infinity("float32")), E.Call)
-    assert math.copysign(1, op.ceil(-0.5).value) == -1
-    assert op.round(0.49999997).value == 0.0
+    assert math.copysign(1, value_of(op.ceil(-0.5))) == -1
+    assert value_of(op.round(0.49999997)) == 0.0
 
 
 def test_magnitudes() -> None:
-    assert op.abs(-3).value == 3
-    assert op.abs(E.const(-128, "int8")).value == -128
-    assert op.abs(-1.5).value == 1.5
+    assert value_of(op.abs(-3)) == 3
+    assert value_of(op.abs(E.const(-128, "int8"))) == -128
+    assert value_of(op.abs(-1.5)) == 1.5
     assert op.abs(E.Var("u", "uint8")).dtype == "uint8"
     assert str(op.abs(i)) == "T.Select(i >= 0, i, 0 - i)"
     assert str(op.abs(x)) == "T.fabs(x)"
@@ -91,8 +92,8 @@ def test_integers() -> None:
     assert op.popcount(i).dtype == "int32"
     assert op.clz(E.Var("l", "int64")).dtype == "int32"
     assert op.clz(E.Var("l", "int16x4")).dtype == "int32x4"
-    assert op.ldexp(x, 3).args[1].dtype == "int32"
-    assert op.q_multiply_shift(i, j, 31, -2).op.name == "tir.q_multiply_shift"
+    assert as_a(E.Call, op.ldexp(x, 3)).args[1].dtype == "int32"
+    assert as_a(E.Call, op.q_multiply_shift(i, j, 31, -2)).op.name == "tir.q_multiply_shift"
     for f in (op.popcount, op.clz):
         with pytest.raises(TilewrightError, match="takes an integer, got float32"):
             f(x)
@@ -101,8 +102,8 @@ def test_integers() -> None:
 def test_predicates() -> None:
     for f in (op.isnan, op.isinf, op.isfinite):
         assert f(x).dtype == "bool" and f(E.Var("v", "float32x4")).dtype == "boolx4"
-    assert op.isnan(i).value == 0 and op.isfinite(i).value == 1
-    assert op.isinf(op.infinity("float16")).value == 1 and op.isnan(1.0).value == 0
+    assert value_of(op.isnan(i)) == 0 and value_of(op.isfinite(i)) == 1
+    assert value_of(op.isinf(op.infinity("float16"))) == 1 and value_of(op.isnan(1.0)) == 0
 
 
 def test_choices() -> None:
@@ -113,14 +114,14 @@ def test_choices() -> None:
     for f in (op.if_then_else, op.select):
         with pytest.raises(TilewrightError, match="boolean type, got int32; compare it"):
             f(i, 1, 2)
-    assert op.likely(E.const(True)).value == 1
+    assert value_of(op.likely(E.const(True))) == 1
     assert str(op.likely(i < 3)) == "T.likely(i < 3)"
 
 
 def test_logic() -> None:
     assert str(op.all(i < 3, p, j != 0)) == "i < 3 and p and j != 0"
-    assert op.all(True, p) is p and op.any(True, p).value == 1
-    assert op.all(p, False).value == 0 and op.any(p, False) is p
+    assert op.all(True, p) is p and value_of(op.any(True, p)) == 1
+    assert value_of(op.all(p, False)) == 0 and op.any(p, False) is p
     assert str(op.any(i)) == "i != 0"
     for f in (op.all, op.any):
         with pytest.raises(ValueError, match="at least one condition"):
@@ -128,14 +129,14 @@ def test_logic() -> None:
 
 
 def test_divisions() -> None:
-    assert (op.floordiv(-7, 2).value, op.truncdiv(-7, 2).value) == (-4, -3)
-    assert (op.floormod(-7, 2).value, op.truncmod(-7, 2).value) == (1, -1)
+    assert (value_of(op.floordiv(-7, 2)), value_of(op.truncdiv(-7, 2))) == (-4, -3)
+    assert (value_of(op.floormod(-7, 2)), value_of(op.truncmod(-7, 2))) == (1, -1)
     assert (
-        op.ceildiv(7, 2).value == 4
-        and op.indexdiv(7, 2).value == 3
-        and op.indexmod(7, 2).value == 1
+        value_of(op.ceildiv(7, 2)) == 4
+        and value_of(op.indexdiv(7, 2)) == 3
+        and value_of(op.indexmod(7, 2)) == 1
     )
-    assert op.div(7.0, 2.0).value == 3.5 and op.div(-7, 2).value == -3
+    assert value_of(op.div(7.0, 2.0)) == 3.5 and value_of(op.div(-7, 2)) == -3
     for f in (op.floordiv, op.floormod, op.truncdiv, op.truncmod, op.div):
         with pytest.raises(TilewrightError, match="division by zero"):
             f(i, 0)
@@ -146,9 +147,9 @@ def test_divisions() -> None:
 
 
 def test_bits() -> None:
-    assert op.shift_left(1, 4).value == 16 and op.shift_right(-5, 1).value == -3
-    assert op.bitwise_and(12, 10).value == 8 and op.bitwise_or(12, 10).value == 14
-    assert op.bitwise_xor(12, 10).value == 6
+    assert value_of(op.shift_left(1, 4)) == 16 and value_of(op.shift_right(-5, 1)) == -3
+    assert value_of(op.bitwise_and(12, 10)) == 8 and value_of(op.bitwise_or(12, 10)) == 14
+    assert value_of(op.bitwise_xor(12, 10)) == 6
     assert str(op.bitwise_not(i)) == "T.bitwise_not(i)" and str(op.bitwise_not(p)) == "not p"
     assert str(p & (i < 3)) == "p and i < 3"
     with pytest.raises(TilewrightError, match="needs integers"):
@@ -160,9 +161,9 @@ def test_bits() -> None:
 
 
 def test_limits_and_reinterpretation() -> None:
-    assert op.min_value("int8").value == -128 and op.max_value("uint8").value == 255
-    assert op.max_value("float16").value == 65504 and op.min_value("bfloat16").value < -3e38
-    assert op.infinity("float64").value == math.inf
+    assert value_of(op.min_value("int8")) == -128 and value_of(op.max_value("uint8")) == 255
+    assert value_of(op.max_value("float16")) == 65504 and value_of(op.min_value("bfloat16")) < -3e38
+    assert value_of(op.infinity("float64")) == math.inf
     with pytest.raises(TilewrightError, match="no infinity of type int32"):
         op.infinity("int32")
     assert op.reinterpret("float32", x) is x
@@ -172,18 +173,21 @@ def test_limits_and_reinterpretation() -> None:
 
 def test_arithmetic_by_name() -> None:
     assert str(op.add(1, op.subtract(i, op.multiply(2, j)))) == "1 + (i - 2 * j)"
-    assert str(op.min(i, 3)) == "T.min(i, 3)" and op.max(2, 3).value == 3
+    assert str(op.min(i, 3)) == "T.min(i, 3)" and value_of(op.max(2, 3)) == 3
 
 
 def test_calls() -> None:
     a = tir.decl_buffer((4, 8), name="A")
     assert str(tir.call_extern("int32", "f", a)).startswith('T.call_extern("int32", "f", T.tvm_acc')
     packed = tir.call_packed("f", a, i)
-    assert packed.args[1].op.name == "tir.tvm_stack_make_array"
-    assert str(packed.args[1].args[1]) == "T.tvm_stack_make_shape(4, 8)"
+    array = as_a(E.Call, packed.args[1])
+    assert array.op.name == "tir.tvm_stack_make_array"
+    assert str(array.args[1]) == "T.tvm_stack_make_shape(4, 8)"
     strided = tir.decl_buffer((4,), name="S", strides=(2,))
-    assert str(tir.call_cpacked("f", strided).args[1].args[2]) == "T.tvm_stack_make_shape(2)"
-    for bad in (lambda: tir.call_extern("int32", 3), lambda: tir.call_packed()):
+    array = as_a(E.Call, tir.call_cpacked("f", strided).args[1])
+    assert str(array.args[2]) == "T.tvm_stack_make_shape(2)"
+    unnamed: Any = 3
+    for bad in (lambda: tir.call_extern("int32", unnamed), lambda: tir.call_packed()):
         with pytest.raises(TilewrightError, match="takes the name of a function"):
             bad()
     with pytest.raises(TilewrightError, match="takes the name of an operation"):
@@ -191,17 +195,17 @@ def test_calls() -> None:
     assert str(tir.address_of(a)) == "T.address_of(A[0, 0])"
     with pytest.raises(TilewrightError, match="address_of takes an element"):
         tir.address_of(i)
-    assert tir.prefetch(a[0, 0], 0, 3, 1).args[0].op.name == "tir.address_of"
+    assert as_a(E.Call, tir.prefetch(a[0, 0], 0, 3, 1).args[0]).op.name == "tir.address_of"
     assert tir.ret(i).dtype == "int32"
 
 
 def test_llvm_intrinsics_count_their_types() -> None:
     call = tir.call_llvm_pure_intrin("float32", "llvm.fma", tir.const(1, "uint32"), x, y, x)
-    assert str(call.args[0]) == '"llvm.fma"' and call.args[1].value == 1 and len(call.args) == 5
+    assert str(call.args[0]) == '"llvm.fma"' and value_of(call.args[1]) == 1 and len(call.args) == 5
     assert tir.call_llvm_intrin("float32", "llvm.fabs", 1, x).args[1].dtype == "uint32"
-    assert tir.call_llvm_intrin("int32", "llvm.trap").args[1].value == 0
+    assert value_of(tir.call_llvm_intrin("int32", "llvm.trap").args[1]) == 0
     with pytest.raises(TilewrightError, match="name of an intrinsic"):
-        tir.call_llvm_pure_intrin("float32", 123, x)
+        tir.call_llvm_pure_intrin("float32", 123, x)  # type: ignore[arg-type]
     with pytest.raises(TilewrightError, match="9 argument types in its signature, but 1 arg"):
         tir.call_llvm_pure_intrin("float32", "llvm.fma", tir.const(9, "uint32"), x)
 
@@ -253,7 +257,7 @@ def test_attributes_of_operations() -> None:
     register("tir.test_op_attr", "note", "ignored", level=10)
     assert Op.get("tir.test_op_attr").get_attr("note") == "high"
 
-    @register("tir.test_op_attr", "function")  # type: ignore[untyped-decorator]
+    @register("tir.test_op_attr", "function")
     def function() -> int:
         return 7
 

@@ -25,7 +25,7 @@ def function(body: Any) -> S.PrimFunc:
 
 def forged(kind: type, **fields: Any) -> Any:
     """A node with any fields at all: what a broken pass, not a constructor, would make."""
-    node = object.__new__(kind)
+    node: Any = object.__new__(kind)
     for name, value in fields.items():
         setattr(node, name, value)
     return node

@@ -19,7 +19,7 @@ from tilewright.lowering.options import LowerOptions
 K = S.ForKind
 
 
-def loop(name: str, extent: Any, body_of: Callable[[E.Var], S.Stmt], kind: int = K.SERIAL) -> S.For:
+def loop(name: str, extent: Any, body_of: Callable[..., S.Stmt], kind: int = K.SERIAL) -> S.For:
     var = E.Var(name)
     return S.For(var, 0, extent, kind, body_of(var))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from tests.narrow import value_of
 from tilewright.base.dtype import parse
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
@@ -26,7 +27,7 @@ class OutOfBounds(Exception):
 
 
 MATH = {"tir.exp": np.exp, "tir.sqrt": np.sqrt, "tir.fabs": np.abs, "tir.tanh": np.tanh}
-EXTERN = {"triple": lambda x: x * 3, "plus": lambda x, y: x + y}
+EXTERN: dict[str, Any] = {"triple": lambda x: x * 3, "plus": lambda x, y: x + y}
 
 
 def run(
@@ -128,7 +129,7 @@ class Machine:
     def _evaluate(self, s: Any) -> None:
         if isinstance(s.value, E.Call) and s.value.op.name == "tir.call_extern":
             args = [self.expr(a) for a in s.value.args[1:]]
-            self.trace.append((s.value.args[0].value, *args))
+            self.trace.append((value_of(s.value.args[0]), *args))
             return
         self.expr(s.value)
 

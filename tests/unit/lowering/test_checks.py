@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +84,7 @@ def names(func: S.PrimFunc) -> list[str]:
     return [s.buffer.name for s in nodes(func, S.Allocate)]
 
 
-def row_sum(extent: object, guard: object = None) -> S.Stmt:
+def row_sum(extent: object, guard: Callable[..., E.PrimExpr] | None = None) -> S.Stmt:
     def body_of(i: E.Var) -> S.Stmt:
         def add(k: E.Var) -> S.Stmt:
             step: S.Stmt = S.BufferStore(B, B[i] + A[i * 8 + k], [i])
@@ -184,7 +186,7 @@ def test_overlapping_vectors_and_unknown_distances_stay() -> None:
     s = E.Var("s")
     for distance in (2, s):
 
-        def body_of(i: E.Var, distance: object = distance) -> S.Stmt:
+        def body_of(i: E.Var, distance: Any = distance) -> S.Stmt:
             def step(k: E.Var) -> S.Stmt:
                 parts = []
                 for r in range(2):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.narrow import as_a, int_of
 from tests.unit.lowering.evaluator import run
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
@@ -60,7 +61,7 @@ def test_constant_loop_has_no_guard_left() -> None:
     new = partitioned(tiled(100, 32))
     assert count(new, S.IfThenElse) == 0
     main, tail = [x for x in walk(new.body) if type(x) is S.For and x.loop_var.name == "i"]
-    assert int(main.extent) == 32 and int(tail.extent) == 4
+    assert int_of(main.extent) == 32 and int_of(tail.extent) == 4
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 64, 399])
@@ -75,7 +76,7 @@ def test_vector_tail_keeps_its_guard_for_a_predicate() -> None:
     size = E.Var("n")
     new = partitioned(tiled(size, 8, inner_kind=K.VECTORIZED), (size,), n=77)
     loops = [x for x in walk(new.body) if type(x) is S.For and x.kind == K.VECTORIZED]
-    assert [int(x.extent) for x in loops] == [8, 8]
+    assert [int_of(x.extent) for x in loops] == [8, 8]
     assert [type(x.body) for x in loops] == [S.BufferStore, S.IfThenElse]
 
 
@@ -90,13 +91,13 @@ def test_fused_parallel_loop_checks_a_whole_step() -> None:
     f, yi, xi = E.Var("f"), E.Var("yi"), E.Var("xi")
     y, x = f // 3 * 4 + yi, f % 3 * 4 + xi
     store = S.BufferStore(B, A[y * 10 + x], [y * 10 + x])
-    body = S.IfThenElse(op.likely(y < 10), S.IfThenElse(op.likely(x < 10), store))
+    body: S.Stmt = S.IfThenElse(op.likely(y < 10), S.IfThenElse(op.likely(x < 10), store))
     body = S.For(f, 0, 9, K.PARALLEL, S.For(yi, 0, 4, K.SERIAL, S.For(xi, 0, 4, K.SERIAL, body)))
     func = hoist_conditions(function(body), OPTIONS)
     want = run(func, data())
     new = simplify_statements(partition_loops(func, OPTIONS), OPTIONS)
     np.testing.assert_array_equal(run(new, data())["B"], want["B"])
-    branch = new.body.body
+    branch = as_a(S.For, new.body).body
     assert type(branch) is S.IfThenElse
     assert not any(type(x) is S.IfThenElse for x in walk(branch.then_case))
 
@@ -194,7 +195,7 @@ def test_hoist_past_a_guard_that_stays() -> None:
     inner = S.IfThenElse(op.likely(k < m), S.IfThenElse(op.likely(i < n), store))
     body = S.For(i, 0, 8, K.SERIAL, S.For(k, 0, 8, K.SERIAL, inner))
     new = hoist_conditions(function(body, n, m), OPTIONS).body
-    outer = new.body
+    outer = as_a(S.For, new).body
     assert type(outer) is S.IfThenElse and "i < n" in str(outer.condition)
     assert type(outer.then_case) is S.For
 
@@ -205,7 +206,7 @@ def test_condition_on_a_thread_stays() -> None:
     guarded = S.IfThenElse(op.likely(tx.var < n), S.BufferStore(B, A[k], [tx.var]))
     body = S.AttrStmt(tx, "thread_extent", 8, S.For(k, 0, 8, K.SERIAL, guarded))
     new = hoist_conditions(function(body, n), OPTIONS).body
-    assert type(new.body) is S.For
+    assert type(as_a(S.AttrStmt, new).body) is S.For
 
 
 def test_else_goes_with_its_condition() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as tw
 from tests.golden import gpu_schedules as gpu
+from tests.narrow import int_of
 from tilewright import te, tir
 from tilewright.base.errors import CompileError
 from tilewright.codegen.host_python import generate_host
@@ -94,7 +95,7 @@ def test_kernels_are_numbered() -> None:
 
 def shared_sizes(func: S.PrimFunc) -> list[int]:
     return [
-        int(x.buffer.shape[0])
+        int_of(x.buffer.shape[0])
         for x in walk(func.body)
         if type(x) is S.Allocate and x.buffer.scope() == "shared"
     ]

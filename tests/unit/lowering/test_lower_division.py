@@ -73,7 +73,7 @@ def test_loops_that_start_below_zero_and_guards() -> None:
     guarded = loop(X, -3, 10)
 
     def wrap(body: S.Stmt) -> S.Stmt:
-        return guarded(S.IfThenElse(X >= 0, body))  # type: ignore[no-any-return]
+        return guarded(S.IfThenElse(X >= 0, body))
 
     assert "FloorDiv" not in kinds(value, wrap)
     assert "FloorDiv" in kinds(value, lambda b: guarded(S.IfThenElse(X >= 0, S.no_op(), b)))
@@ -118,12 +118,20 @@ def test_what_is_known_ends_with_its_place() -> None:
 
 def test_conditions_are_learned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each condition around many divisions is learned once, and each question asked once."""
-    entered, asked = [], []
+    entered: list[Any] = []
+    asked: list[Any] = []
     enter, prove = Analyzer.enter_constraint, Analyzer.can_prove
-    monkeypatch.setattr(
-        Analyzer, "enter_constraint", lambda a, c: (entered.append(c), enter(a, c))[1]
-    )
-    monkeypatch.setattr(Analyzer, "can_prove", lambda a, c: (asked.append(c), prove(a, c))[1])
+
+    def entering(analyzer: Analyzer, condition: Any) -> Any:
+        entered.append(condition)
+        return enter(analyzer, condition)
+
+    def asking(analyzer: Analyzer, condition: Any) -> Any:
+        asked.append(condition)
+        return prove(analyzer, condition)
+
+    monkeypatch.setattr(Analyzer, "enter_constraint", entering)
+    monkeypatch.setattr(Analyzer, "can_prove", asking)
     b = decl_buffer((64,), "int32", "b")
     stores = [
         S.BufferStore(b, E.FloorDiv(X + Y + E.const(k % 2), E.const(7)), [E.const(k)])

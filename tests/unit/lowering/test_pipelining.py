@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.narrow import as_a, int_of
 from tests.unit.lowering.builders import K, checked, function, lines, loop, nodes
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
@@ -49,10 +50,10 @@ def test_double_buffer_keeps_values(split: int, n: int) -> None:
 def test_double_buffer_fills_ahead() -> None:
     new = inject_double_buffer(function(double(8), A, B), LowerOptions())
     text = "\n".join(lines(new))
-    first, main, last = new.body.body.seq
+    first, main, last = as_a(S.SeqStmt, as_a(S.Allocate, new.body).body).seq
     assert type(new.body) is S.Allocate and "T_1[j" in str(first)
-    assert type(main) is S.For and int(main.extent) == 7
-    fill, use = main.body.seq
+    assert type(main) is S.For and int_of(main.extent) == 7
+    fill, use = as_a(S.SeqStmt, main.body).seq
     assert "(i + 1) % 2 * 4" in str(fill) and "i % 2 * 4" in str(use)
     assert "A" not in {x.buffer.name for x in nodes(last, E.BufferLoad)}, text
 
@@ -129,7 +130,7 @@ def test_prefetch_asks_for_each_line_of_the_region_once() -> None:
     (call,) = prefetches(new)
     (row, line) = nodes(new, S.For)[1:3]
     assert int(row.extent) == 1 and int(line.extent) == 3
-    (load,) = call.args[0].args
+    (load,) = (as_a(E.BufferLoad, a) for a in as_a(E.Call, call.args[0]).args)
     assert "i + 2" in str(load.indices[0]) and "* 16" in str(load.indices[1])
     assert not nodes(new, S.AttrStmt)
 

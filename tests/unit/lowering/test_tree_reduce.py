@@ -1,5 +1,7 @@
 """The pragma tree_reduce: short reductions by halves, as vectors."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -31,7 +33,11 @@ def text_of(s, args):
     return str(tilewright.lower(s, args, simple_mode=True))
 
 
-COMBINE = {"sum": (te.sum, np.sum), "max": (te.max, np.max), "min": (te.min, np.min)}
+COMBINE: dict[str, tuple[Any, Any]] = {
+    "sum": (te.sum, np.sum),
+    "max": (te.max, np.max),
+    "min": (te.min, np.min),
+}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])

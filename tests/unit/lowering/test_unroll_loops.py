@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.narrow import int_of
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
@@ -37,7 +38,7 @@ def stores(body: S.Stmt) -> list[S.BufferStore]:
 
 def test_marked_loop() -> None:
     body = lowered(loop(3, lambda i: store(i * 2 + 1), K.UNROLLED))
-    assert [int(s.indices[0]) for s in stores(body)] == [1, 3, 5] and not kinds(body)
+    assert [int_of(s.indices[0]) for s in stores(body)] == [1, 3, 5] and not kinds(body)
 
 
 def test_marked_loop_of_symbolic_extent_runs_serially() -> None:

@@ -9,7 +9,13 @@ from tilewright.measure.result import Measurement
 from tilewright.measure.runner import Measurer, Timing
 
 LLVM = tvm.target.Target("llvm")
-FAST = {"number": 1, "repeat": 1, "n_parallel": 1, "build_timeout": 60.0, "run_timeout": 60.0}
+FAST: dict[str, Any] = {
+    "number": 1,
+    "repeat": 1,
+    "n_parallel": 1,
+    "build_timeout": 60.0,
+    "run_timeout": 60.0,
+}
 
 
 def product(factor: int, n: int = 16) -> dict[str, Any]:

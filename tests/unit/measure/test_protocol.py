@@ -2,6 +2,7 @@
 
 import os
 import struct
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tilewright.measure import protocol
 
 
 def test_messages_arrive_in_pieces() -> None:
-    messages = [{"op": "set", "n": 1}, {"text": "ä" * 1000}, {}]
+    messages: list[Any] = [{"op": "set", "n": 1}, {"text": "ä" * 1000}, {}]
     data = b"".join(map(protocol.pack, messages))
     reader = protocol.Reader()
     got = [m for i in range(len(data)) for m in reader.feed(data[i : i + 1])]

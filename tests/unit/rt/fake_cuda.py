@@ -60,7 +60,7 @@ class FakeCuda:
 
     CUresult = CUresult
     CUstream = CUstream
-    CUdevice_attribute = enum.IntEnum(
+    CUdevice_attribute = enum.IntEnum(  # type: ignore[misc]
         "CUdevice_attribute", [f"CU_DEVICE_ATTRIBUTE_{n}" for n in _ATTRIBUTES]
     )
     CUevent_flags = enum.IntEnum(
@@ -89,7 +89,13 @@ class FakeCuda:
         self.blocks: dict[int, Any] = {}
         self.graphs: dict[int, list[Any]] = {}
         self.capturing: dict[int, list[Any]] = {}
-        self.open = {"event": set(), "stream": set(), "graph": set(), "exec": set(), "host": set()}
+        self.open: dict[str, set[Any]] = {
+            "event": set(),
+            "stream": set(),
+            "graph": set(),
+            "exec": set(),
+            "host": set(),
+        }
         self.images: list[bytes] = []
         self.fail: dict[str, CUresult] = {}
         self.busy: set[int] = set()  # events that are not reached
@@ -270,7 +276,7 @@ class FakeCuda:
             struct.unpack(
                 _FORMATS[t],
                 ctypes.string_at(
-                    ctypes.c_void_p.from_address(params + 8 * i).value,
+                    ctypes.c_size_t.from_address(params + 8 * i).value,
                     struct.calcsize(_FORMATS[t]),
                 ),
             )[0]

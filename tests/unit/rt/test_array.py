@@ -163,7 +163,7 @@ def test_the_public_module_has_the_same_names():
     assert public.cpu is cpu
     assert "NDArray" in dir(public)
     with pytest.raises(AttributeError, match="no attribute 'sparse'"):
-        _ = public.sparse
+        _ = public.sparse  # type: ignore[attr-defined]
 
 
 # -- DLPack

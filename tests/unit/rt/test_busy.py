@@ -37,7 +37,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     clock = iter([10.0, 20.0, 20.0])
-    monkeypatch.setattr(busy.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr("tilewright.rt.busy.time.perf_counter", lambda: next(clock))
     monkeypatch.setattr(busy, "_cores", lambda: {0, 1})
     return Machine(tmp_path)
 

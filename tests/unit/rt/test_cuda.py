@@ -8,20 +8,23 @@ import gc
 import numpy as np
 import pytest
 
+from tests.narrow import as_a, some
 from tests.unit.rt.fake_cuda import CUresult, FakeCuda
 from tilewright.base.errors import ArgumentError, CompileError, TilewrightError
 from tilewright.rt import array as nd
+from tilewright.rt import dlpack
 from tilewright.rt.device import Device, cpu, cuda, stream
 from tilewright.rt.device_array import DeviceArray
-from tilewright.rt.drivers import base, cuda_code
+from tilewright.rt.drivers import base, nvrtc
 from tilewright.rt.drivers.base import DeviceCode, KernelInfo
-from tilewright.rt.drivers.cuda import CudaDriver
+from tilewright.rt.drivers.cuda import CudaDriver, CudaEvent, CudaRuntime
 from tilewright.rt.drivers.cuda_api import CudaError
+from tilewright.rt.drivers.cuda_kernel import CudaKernel
 
 
 def view(address: int, count: int) -> np.ndarray:
     raw = (ctypes.c_float * count).from_address(address)
-    return np.frombuffer(raw, np.float32)
+    return np.ctypeslib.as_array(raw)
 
 
 def add(grid, block, a, b, out, n):
@@ -37,7 +40,7 @@ def fake():
     base.register("cuda", CudaDriver(binding))
     yield binding
     gc.collect()
-    base.register("cuda", before)
+    base.register("cuda", some(before))
 
 
 ADD = KernelInfo("add", ("handle", "handle", "handle", "int32"), ("r", "r", "w", "scalar"))
@@ -82,7 +85,7 @@ def test_the_limits_are_the_devices(fake):
     )
     assert (d.compute_version, d.device_name, d.multi_processor_count) == ("8.0", "Fake 0", 108)
     assert d.max_thread_dimensions == [1024, 1024, 64]
-    assert d.available_global_memory <= d.total_global_memory == 1 << 24
+    assert some(d.available_global_memory) <= some(d.total_global_memory) == 1 << 24
     assert d.target_attributes()["arch"] == "sm_80"
     with pytest.raises(TilewrightError, match=r"cuda\(2\) does not exist here: there are 2 CUDA"):
         nd.empty((2,), "float32", cuda(2))
@@ -106,7 +109,7 @@ def test_a_kernel_is_launched_and_bound(fake):
         "local_bytes": 13,
         "max_threads": 10,
     }
-    assert kernel.active_blocks(256) == 8
+    assert as_a(CudaKernel, kernel).active_blocks(256) == 8
     with pytest.raises(CudaError, match=r"cannot launch kernel add on cuda\(0\).*INVALID_VALUE"):
         kernel.launch((1, 1, 1), (2048, 1, 1), args, runtime.stream)
 
@@ -195,7 +198,7 @@ def test_source_is_compiled_once_for_the_device(fake, monkeypatch, tmp_path):
         made.append((source, arch, kind))
         return b"made of " + source.encode(), ""
 
-    monkeypatch.setattr(cuda_code.nvrtc, "compile_cuda", compile_cuda)
+    monkeypatch.setattr(nvrtc, "compile_cuda", compile_cuda)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     for _ in range(2):
         cuda(0).runtime.load(code(binary=None, source="text", arch="sm_75"))
@@ -216,7 +219,7 @@ def test_a_device_newer_than_the_compiler_gets_ptx(fake, monkeypatch):
             raise CompileError("nvcc fatal: Unsupported gpu architecture 'sm_80'")
         return f"{kind} for {arch}".encode(), ""
 
-    monkeypatch.setattr(cuda_code.nvrtc, "compile_cuda", compile_cuda)
+    monkeypatch.setattr(nvrtc, "compile_cuda", compile_cuda)
     cuda(0).runtime.load(code(binary=None, source="new", arch="sm_75"))
     assert fake.images == [b"ptx for sm_75\0"]
     with pytest.raises(CompileError, match="Unsupported gpu architecture"):
@@ -233,13 +236,17 @@ def test_a_graph_repeats_launches(fake):
         kernel.launch((2, 1, 1), (64, 1, 1), (*handles, 100), into)
         kernel.launch((2, 1, 1), (64, 1, 1), (handles[2], handles[1], handles[2], 100), into)
 
-    repeat = runtime.capture(work)
+    repeat = some(runtime.capture(work))
     assert not c.numpy().any()
     repeat()
     assert np.array_equal(c.numpy(), a.numpy() * 5)
     assert not fake.open["graph"]
+
+    def fails(into):
+        raise ZeroDivisionError
+
     with pytest.raises(ZeroDivisionError):
-        runtime.capture(lambda into: 1 / 0)
+        runtime.capture(fails)
     assert not fake.capturing
     fake.fail["cuGraphLaunch"] = CUresult.CUDA_ERROR_INVALID_VALUE
     with pytest.raises(CudaError, match="cannot launch a CUDA graph: CUDA_ERROR_INVALID_VALUE"):
@@ -255,7 +262,7 @@ def test_events_measure(fake):
     start, end = timing.record(timing=True), timing.record(timing=True)
     assert end.seconds_since(start) == 2.5e-3
     assert end.done
-    fake.busy.add(end.handle)
+    fake.busy.add(as_a(CudaEvent, end).handle)
     assert not end.done
     end.sync()
     assert end.done
@@ -270,7 +277,7 @@ def test_pinned_memory_and_copies_that_do_not_wait(fake):
     host[:] = 3
     a = nd.empty((4, 5), "float32", cuda(0))
     waits = fake.names().count("cuStreamSynchronize")
-    a.copyfrom(host, wait=False)
+    as_a(DeviceArray, a).copyfrom(host, wait=False)
     assert fake.names().count("cuStreamSynchronize") == waits
     assert (a.numpy() == 3).all()
     cuda(0).sync()
@@ -317,8 +324,8 @@ def test_dlpack_lends_to_itself(fake):
     with stream(cuda(0).create_stream()) as side:
         a.__dlpack__(stream=1)
         assert ("cuStreamWaitEvent", 1) in [c[:2] for c in fake.calls]
-        assert cuda(0).runtime.stream_number() == int(side.handle)
-        assert a.__cuda_array_interface__["stream"] == int(side.handle)
+        assert as_a(CudaRuntime, cuda(0).runtime).stream_number() == int(side.handle)
+        assert as_a(DeviceArray, a).__cuda_array_interface__["stream"] == int(side.handle)
     with pytest.raises(BufferError, match=r"is on cuda\(0\), not on device \(1, 0\)"):
         a.__dlpack__(dl_device=(1, 0))
     copy = nd.from_dlpack(a.__dlpack__(copy=True))
@@ -327,7 +334,7 @@ def test_dlpack_lends_to_itself(fake):
 
 def test_the_cuda_array_interface(fake):
     a = nd.array(np.arange(6, dtype=np.float32).reshape(2, 3), cuda(0))
-    said = a.__cuda_array_interface__
+    said = as_a(DeviceArray, a).__cuda_array_interface__
     assert said == {
         "shape": (2, 3),
         "typestr": "<f4",
@@ -339,10 +346,10 @@ def test_the_cuda_array_interface(fake):
     assert a[:, ::2].__cuda_array_interface__["strides"] == (12, 8)
 
 
-def test_what_is_missing_is_said():
+def test_what_is_missing_is_said(monkeypatch):
     assert "finds no device" in CudaDriver(FakeCuda(devices=0)).why_missing()
     empty = FakeCuda()
-    empty.cuInit = lambda flags: (CUresult.CUDA_ERROR_INVALID_VALUE,)
+    monkeypatch.setattr(empty, "cuInit", lambda flags: (CUresult.CUDA_ERROR_INVALID_VALUE,))
     assert "does not start (cuInit): CUDA_ERROR_INVALID_VALUE" in CudaDriver(empty).why_missing()
 
     class Without:
@@ -371,7 +378,7 @@ def test_only_cuda_memory_is_borrowed(fake):
             return 10, 0
 
         def __dlpack__(self, stream=None, max_version=None):
-            return nd.dlpack.make_capsule(4096, (2,), (1,), "float32", self, False, False, (10, 0))
+            return dlpack.make_capsule(4096, (2,), (1,), "float32", self, False, False, (10, 0))
 
     with pytest.raises(ArgumentError, match=r"on device rocm\(0\), expected one in CPU memory"):
         nd.from_dlpack(Other())

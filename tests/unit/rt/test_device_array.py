@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.narrow import as_a
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.rt import array as nd
 from tilewright.rt.array import NDArray
 from tilewright.rt.device import cpu, simt
+from tilewright.rt.device_array import DeviceArray
 
 DEV = simt(0)
 X = np.arange(2 * 5 * 7, dtype=np.int32).reshape(2, 5, 7)
@@ -123,7 +125,7 @@ def test_facts():
     with pytest.raises(BufferError, match="cannot be lent"):
         a.__dlpack__()
     with pytest.raises(AttributeError):
-        _ = a.__cuda_array_interface__
+        _ = as_a(DeviceArray, a).__cuda_array_interface__
     with pytest.raises(TilewrightError, match=r"simt\(1\) does not exist here: there is one simt"):
         nd.empty((2,), "float32", simt(1))
     assert DEV.exist and DEV.warp_size == 32 and cpu(0).warp_size is None

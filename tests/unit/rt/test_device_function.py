@@ -7,6 +7,7 @@ import gc
 import numpy as np
 import pytest
 
+from tests.narrow import some
 from tests.unit.rt.fake_cuda import FakeCuda
 from tests.unit.rt.test_cuda import add, view
 from tilewright.base.errors import ArgumentError, TilewrightError
@@ -69,7 +70,7 @@ def fake():
     base.register("cuda", CudaDriver(binding))
     yield binding
     gc.collect()
-    base.register("cuda", before)
+    base.register("cuda", some(before))
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def dump(args: list[dict], slots: int, **rest: object):
 
 def test_numpy_arrays_are_read_and_written_in_place():
     a, b, c = vectors()
-    assert ADD(a, b, c) is None
+    assert ADD(a, b, c) is None  # type: ignore[func-returns-value]
     np.testing.assert_array_equal(c, a + b)
 
 
@@ -102,7 +102,7 @@ def test_what_lends_no_memory_is_refused():
     assert c[3] == a[3] + b[3]
     with pytest.raises(ArgumentError, match=r"\(A\): Refuses does not lend its memory: it needs"):
         ADD(Refuses(), b, c)
-    Refuses.__array_interface__ = a.__array_interface__
+    Refuses.__array_interface__ = a.__array_interface__  # type: ignore[attr-defined]
     ADD(Refuses(), b, c)
 
 

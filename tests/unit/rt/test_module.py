@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def add_info():
 
 def make_module(**rest):
     infos = [add_info(), info_of("nothing", [scalar("x", "int32")])]
-    sources = {"ll": ADD, "asm": lambda: "vaddps", "tir": "class Module: ..."}
+    sources: dict[str, Any] = {"ll": ADD, "asm": lambda: "vaddps", "tir": "class Module: ..."}
     return Module.from_object(compile_ir(ADD + NOTHING), infos, Target("llvm"), sources, **rest)
 
 

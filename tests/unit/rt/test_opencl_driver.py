@@ -96,7 +96,7 @@ def test_limits(monkeypatch):
     assert (found.max_clock_rate, found.vector_bytes, found.platform) == (0, 16, "ARM OpenCL 3.0")
     nvidia = FakeDevice("A100", 4, "cl_nv_device_attribute_query cl_khr_fp64", warp_size_nv=32)
     amd = FakeDevice("MI", 4, "cl_amd_device_attribute_query cl_khr_subgroups")
-    amd.wavefront_width_amd = 64
+    amd.wavefront_width_amd = 64  # type: ignore[attr-defined]
     platform("V", nvidia, amd)
     assert device_limits(cl, nvidia).warp_size == 32 and device_limits(cl, nvidia).has_fp64
     assert device_limits(cl, amd).warp_size == 64 and device_limits(cl, amd).has_subgroups

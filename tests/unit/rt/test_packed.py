@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ define i32 @region(ptr %slots) {
 
 def test_threads_of_a_parallel_loop_may_call_too(registered):
     f = make(PARALLEL, info_of("region", []))
-    seen = []
+    seen: list[Any] = []
     registered(seen.append)
     f()
     assert sorted(seen) == [0, 1]

@@ -9,7 +9,9 @@ import numpy as np
 from tilewright.base.errors import TilewrightError
 from tilewright.rt import array as nd
 from tilewright.rt.device import cuda
+from tilewright.rt.device_array import DeviceArray
 from tilewright.rt.drivers.base import DeviceCode, KernelInfo
+from tilewright.rt.drivers.cuda_kernel import CudaKernel
 
 
 def refused(work) -> str:
@@ -26,6 +28,7 @@ def main() -> None:
     assert (dev.device_name, dev.compute_version, dev.warp_size) == ("Stub 0", "9.0", 32)
     x = np.arange(10, dtype=np.float32)
     a, b = nd.array(x, dev), nd.empty((10,), "float32", dev)
+    assert isinstance(a, DeviceArray) and isinstance(b, DeviceArray)
     runtime = dev.runtime
     info = KernelInfo(
         "scale",
@@ -34,6 +37,7 @@ def main() -> None:
         shared_bytes=50000,
     )
     kernel = runtime.load(DeviceCode("cuda", (info,), binary=b"cubin\0"))["scale"]
+    assert isinstance(kernel, CudaKernel)
     args = (a.make_handle(), b.make_handle(), 2.5, 10)
     kernel.launch((1, 1, 1), (32, 1, 1), args, runtime.stream)
     assert np.array_equal(b.numpy(), x * 2.5)
@@ -46,7 +50,9 @@ def main() -> None:
     side = dev.create_stream()
     start, end = side.record(timing=True), side.record(timing=True)
     assert end.done and end.seconds_since(start) == 1.5e-3
-    runtime.capture(lambda stream: kernel.launch((1, 1, 1), (32, 1, 1), args, stream))()
+    repeat = runtime.capture(lambda stream: kernel.launch((1, 1, 1), (32, 1, 1), args, stream))
+    assert repeat is not None
+    repeat()
     assert np.array_equal(a.copyto(cuda(1)).numpy(), x)
     assert np.array_equal(a.copyto(dev).numpy(), x)
     host = nd.pinned_empty((10,), "float32", dev)

@@ -40,8 +40,8 @@ def test_a_group_around_a_group():
     s = te.create_schedule(e.op)
     inner = s.create_group(outputs=c, inputs=b, include_inputs=True)
     outer = s.create_group(outputs=d, inputs=b, include_inputs=True)
-    assert inner.group is outer and outer.group is None
-    assert s[d].group is outer and s[b].group is inner and s[c].group is inner
+    groups = [inner.group, outer.group, s[d].group, s[b].group, s[c].group]
+    assert all(x is y for x, y in zip(groups, [outer, None, outer, inner, inner]))
     outer.compute_at(s[e], e.op.axis[0])
     check(s, a, e)
 

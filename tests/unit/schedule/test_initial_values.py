@@ -26,10 +26,10 @@ def program(pair: bool = False) -> tuple[list[Any], list[Any], Any, Any]:
         lambda p, q: (tir.const(0, p), te.min_value(q)),
         name="both",
     )
-    c = te.compute(
+    pair_of = te.compute(
         (ROWS,), lambda i: both((a[i, k], a[i, k]), axis=k, init=(b1[i], b[i])), name="C"
     )
-    return [a, b, *c], list(c), b1, k
+    return [a, b, *pair_of], list(pair_of), b1, k
 
 
 def check(s: Any, args: list[Any], outputs: int, target: str = "llvm") -> None:

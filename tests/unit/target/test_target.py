@@ -92,11 +92,11 @@ def test_the_host_belongs_to_the_target():
 
 def test_targets_cannot_be_changed():
     with pytest.raises(AttributeError):
-        Target("llvm").kind = None
+        Target("llvm").kind = None  # type: ignore[misc, assignment]
     with pytest.raises(TypeError):
-        Target("llvm").attrs["mcpu"] = "x"
+        Target("llvm").attrs["mcpu"] = "x"  # type: ignore[index]
     with pytest.raises(TargetError, match="not int"):
-        Target(3)
+        Target(3)  # type: ignore[arg-type]
 
 
 def test_scopes_nest_and_belong_to_their_thread():

@@ -106,7 +106,7 @@ def test_interleaved_orders_keep_each_chain() -> None:
 
 
 def test_annotations() -> None:
-    def anns(count: int, policy: str, **kwargs: Any) -> list[list[str]]:
+    def anns(count: int, policy: str, **kwargs: Any) -> list[list[Any]]:
         return [e.anns for e in AnnotateSpace(list(range(count)), policy, **kwargs).entities]
 
     assert anns(2, "unroll") == [["unroll", "unroll"]]
@@ -221,7 +221,7 @@ def test_a_configuration_defines_nothing() -> None:
     cfg = space_of_three().get(5)
     yo, yi = cfg.define_split("tile", cfg.axis(8))
     assert yo.index == 0 and yi.index == 1
-    assert cfg.define_knob("flag", [False, True]) is None
+    assert cfg.define_knob("flag", [False, True]) is None  # type: ignore[func-returns-value]
     assert len(cfg.define_annotate("ann", [1, 2], policy="unroll")) == 2
     assert cfg.get_other_option() == {"flag": True}
     cfg["flag"] = 3
@@ -263,7 +263,7 @@ def test_fallback_from_records_of_another_shape() -> None:
     other.define_knob("flag", ["a", "b"])
     best = next(c for c in map(other.get, other) if c["x"].size == [-1, 4, 8])
     best["flag"] = "b"
-    record = (autotvm.MeasureInput(None, None, best), None)
+    record = (autotvm.MeasureInput(None, None, best), None)  # type: ignore[arg-type]
     cfg = FallbackConfigEntity()
     cfg.define_split("x", cfg.axis(36), num_outputs=3)
     cfg.define_knob("flag", ["a", "b"])

@@ -38,7 +38,7 @@ def test_a_task_is_made_from_the_template_itself() -> None:
 
     @autotvm.template
     def bare_template(n: int) -> Any:
-        return add.__wrapped__((n,), 1.0)
+        return add.__wrapped__((n,), 1.0)  # type: ignore[attr-defined]
 
     assert autotvm.task.create(bare_template, (3,), "llvm").name == "bare_template"
 
@@ -49,7 +49,7 @@ def test_given_operations_count() -> None:
         cfg = autotvm.get_config()
         cfg.add_flop(1000)
         cfg.add_flop(n)
-        return add.__wrapped__((n,), 1.0)
+        return add.__wrapped__((n,), 1.0)  # type: ignore[attr-defined]
 
     assert autotvm.task.create("tests/task/counted", (8,), "llvm").flop == 1008
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.narrow import some
 from tilewright import autotvm, te
 from tilewright.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, Tuner, XGBTuner
 from tilewright.base.errors import TilewrightError
@@ -55,7 +56,7 @@ def speeds(task: Any, speed: Callable[[Any], float], tuner: Tuner, trials: int) 
         assert configs
         indices = [c.index for c in configs]
         assert not tuner.visited.intersection(indices) and len(set(indices)) == len(indices)
-        tuner.visited.update(indices)
+        tuner.visited.update(some(i) for i in indices)
         inputs = [autotvm.MeasureInput(task.target, task, c) for c in configs]
         values = [speed(c) for c in configs]
         results = [
@@ -94,7 +95,7 @@ def test_every_tuner_finds_the_whole_space(kind: type[Tuner], tmp_path: Path) ->
         (r for _, r in autotvm.record.load_from_file(log) if not r.error_no),
         key=lambda r: r.costs,
     )
-    assert tuner.best_measure_pair[1].costs == best.costs
+    assert some(tuner.best_measure_pair)[1].costs == best.costs
 
 
 def test_grid_search_goes_in_order_and_stays_in_its_range() -> None:
@@ -260,13 +261,13 @@ def test_a_template_that_raises_costs_that_candidate() -> None:
         cfg.define_knob("mood", ["good", "bad"])
         if cfg["mood"].val == "bad":
             raise RuntimeError("in a bad mood")
-        return scale.__wrapped__(n, "float32")
+        return scale.__wrapped__(n, "float32")  # type: ignore[attr-defined]
 
     task = autotvm.task.create("tests/tuners/moody", args=(4,), target="llvm")
     batch = autotvm.measure.create_measure_batch(task, QUICK)
     space = task.config_space
     configs = [space.get(i) for i in range(len(space))]
-    results = batch([autotvm.MeasureInput(task.target, task, c) for c in configs])
+    results = batch([autotvm.MeasureInput(some(task.target), task, c) for c in configs])
     for config, result in zip(configs, results):
         bad = config["mood"].val == "bad"
         assert (result.error_no == No.INSTANTIATION_ERROR) == bad

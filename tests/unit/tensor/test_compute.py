@@ -3,6 +3,7 @@ import functools
 import numpy as np
 import pytest
 
+from tests.narrow import int_of, some
 from tilewright import te
 from tilewright.loopir.expr import IntImm, Var
 from tilewright.loopir.iter import IterVar, ProducerLoad
@@ -54,8 +55,13 @@ def test_parameterless_lambda_gets_numbered_axes():
 
 
 def test_varargs():
-    seen = []
-    t = te.compute((2, 3, 4), lambda *ix: seen.append(len(ix)) or ix[0])
+    seen: list[int] = []
+
+    def first(*ix):
+        seen.append(len(ix))
+        return ix[0]
+
+    t = te.compute((2, 3, 4), first)
     assert names(t) == ["i0", "i1", "i2"] and seen == [3] and t.dtype == "int32"
     t = te.compute((2, 3, 4), lambda n, *rest: len(rest) + n)
     assert names(t) == ["n", "i0", "i1"]
@@ -181,22 +187,30 @@ def test_deep_bodies_are_walked_without_recursion():
 
 def test_axis_declarations():
     k = te.reduce_axis((2, 7), "k")
-    assert (int(k.dom.min), int(k.dom.extent), k.iter_type) == (2, 5, IterVar.CommReduce)
+    assert (int_of(some(k.dom).min), int_of(some(k.dom).extent), k.iter_type) == (
+        2,
+        5,
+        IterVar.CommReduce,
+    )
     x = te.thread_axis("threadIdx.x")
     assert x.dom is None and x.thread_tag == "threadIdx.x" and x.var.name == "threadIdx.x"
     y = te.thread_axis((0, 32), "threadIdx.y", name="ty")
-    assert int(y.dom.extent) == 32 and y.var.name == "ty" and y.iter_type == IterVar.ThreadIndex
+    assert (
+        int_of(some(y.dom).extent) == 32
+        and y.var.name == "ty"
+        and y.iter_type == IterVar.ThreadIndex
+    )
     assert isinstance(te.var("v", "float32"), Var) and isinstance(te.const(3), IntImm)
 
 
 def test_every_name_of_te_resolves():
-    for name in te.__all__:
+    for name in te.__all__:  # type: ignore[attr-defined]
         assert getattr(te, name) is not None
-    assert te.schedule.PostDFSOrder and te.schedule.create_schedule is te.create_schedule
+    assert callable(te.schedule.PostDFSOrder) and te.schedule.create_schedule is te.create_schedule
     with pytest.raises(AttributeError, match="no_such"):
-        te.no_such  # noqa: B018
+        te.no_such  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match="no_such"):
-        te.schedule.no_such  # noqa: B018
+        te.schedule.no_such  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_specialized_condition():

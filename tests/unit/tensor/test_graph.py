@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.narrow import as_a, int_of, some, value_of
 from tilewright import te
 from tilewright.interp.te_eval import te_eval
 from tilewright.loopir import ir_builder
@@ -81,13 +82,13 @@ def test_scan_operation():
     x, _, init, half, update, r = recurrence()
     op = r.op
     assert isinstance(op, ScanOp) and op.input_tensors == (init, update) and op.inputs == (x,)
-    assert (int(op.scan_axis.dom.min), int(op.scan_axis.dom.extent)) == (1, 5)
+    assert (int_of(some(op.scan_axis.dom).min), int_of(some(op.scan_axis.dom).extent)) == (1, 5)
     assert op.scan_axis.var.name == "rec.idx" and op.scan_axis.iter_type == IterVar.Ordered
     assert [a.var.name for a in op.spatial_axis_] == ["rec.out0.i1"]
     assert op.root_iter_vars() == (op.scan_axis, *op.spatial_axis_)
     assert [int(d) for d in r.shape] == [6, 3] and r.dtype == "float32"
     assert te.schedule.ScanGetBody(op) == [half.op, update.op]
-    new = replace_inputs(op, {update: half})
+    new = as_a(ScanOp, replace_inputs(op, {update: half}))
     assert new.update == (half,) and new.spatial_axis_ == op.spatial_axis_
 
 
@@ -126,9 +127,9 @@ def test_extern_operation():
     assert isinstance(op, ExternOp) and op.input_tensors == (a,) and t.dtype == "int32"
     assert isinstance(op.body, Evaluate) and isinstance(op.body.value, Call)
     (i,), (o,) = op.input_placeholders, op.output_placeholders
-    assert (i.name, o.name) == ("a", "e") and [int(d) for d in i.shape] == [4, 3]
+    assert (i.name, o.name) == ("a", "e") and [int_of(d) for d in i.shape] == [4, 3]
     b = te.placeholder((4, 3), "int32", name="b")
-    new = replace_inputs(op, {a: b})
+    new = as_a(ExternOp, replace_inputs(op, {a: b}))
     assert new.inputs == (b,) and new.body is op.body
 
 
@@ -202,7 +203,11 @@ def test_tensor_intrinsic_binds_and_parts():
     intrin = te.decl_tensor_intrin(z.op, body, binds={x: mine})
     assert intrin.buffers[0] is mine
     parts = (intrin.body, intrin.reduce_init, intrin.reduce_update)
-    assert [p.value.args[0].value for p in parts] == ["f0", "f1", "f2"]
+    assert [value_of(as_a(Call, as_a(Evaluate, p).value).args[0]) for p in parts] == [
+        "f0",
+        "f1",
+        "f2",
+    ]
 
 
 def test_tensor_compute_operation():
@@ -217,7 +222,7 @@ def test_tensor_compute_operation():
         ["T.Range(i, i + 1)", "T.Range(0, 8)"],
         ["T.Range(i * 8, i * 8 + 8)"],
     ]
-    new = replace_inputs(op, {a: te.placeholder((3, 8), name="c")})
+    new = as_a(TensorComputeOp, replace_inputs(op, {a: te.placeholder((3, 8), name="c")}))
     assert [x.name for x in new.tensors] == ["c", "b"] and new.axis == op.axis
     x, y = np.ones((3, 8), "float32"), np.arange(24, dtype="float32")
     np.testing.assert_array_equal(te_eval(t, {a: x, b: y})[0], x + y.reshape(3, 8))

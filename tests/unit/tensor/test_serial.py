@@ -1,6 +1,7 @@
 """Tensor programs survive the way through JSON."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,7 +142,7 @@ def test_deep_and_shared_expressions():
     a = te.placeholder((2,), name="a")
 
     def deep(i):
-        e = a[i]
+        e: Any = a[i]
         for _ in range(3000):
             e = e + 1.5
         return e

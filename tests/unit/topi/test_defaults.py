@@ -1,5 +1,7 @@
 """Operators as TVM's users call them: order of arguments, defaults, what they accept."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -63,10 +65,10 @@ def test_averages_of_integers_are_rounded_towards_zero() -> None:
 
 @pytest.mark.parametrize("padding", [0, 2, (1, 2), (0, 1, 2, 3), "SAME", "VALID"])
 @pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), ((1, 2), 2)])
-def test_paddings_of_convolutions(stride: object, dilation: object, padding: object) -> None:
+def test_paddings_of_convolutions(stride: Any, dilation: Any, padding: Any) -> None:
     x, w = floats(1, 4, 9, 8), floats(6, 2, 2, 3)
     wanted = conv2d_nchw_python(x, w, stride, padding, dilation, groups=2)
-    how = {"padding": padding, "dilation": dilation, "groups": 2}
+    how: dict[str, Any] = {"padding": padding, "dilation": dilation, "groups": 2}
     check(lambda a, b: nn.conv2d_nchw(a, b, stride, **how), [x, w], wanted.astype("float32"), 1e-4)
     rows = conv2d_nhwc_python(
         x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), stride, padding, 2, dilation

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.narrow import int_of
 from tilewright import te, topi
 from tilewright.base.errors import TilewrightError
 from tilewright.interp.te_eval import te_eval
@@ -105,8 +106,8 @@ def test_the_stages_are_found() -> None:
     a, b = (te.placeholder(e, "float32", n) for e, n in (((1, 4, 6, 6), "a"), ((8, 4, 3, 3), "b")))
     parts = Packed.of(conv2d_spatial_pack(a, b, (2, 2, 4)))
     assert parts.kernel_vec is not None and parts.data_pad is None
-    assert [int(d) for d in parts.data_vec.shape] == [1, 2, 2, 4, 4, 4]
-    assert [int(d) for d in parts.conv.shape] == [1, 2, 2, 2, 2, 2, 4]
+    assert [int_of(d) for d in parts.data_vec.shape] == [1, 2, 2, 4, 4, 4]
+    assert [int_of(d) for d in parts.conv.shape] == [1, 2, 2, 2, 2, 2, 4]
     p = te.placeholder((2, 4, 3, 3, 4), "float32", "kernel_vec")
     parts = Packed.of(conv2d_spatial_pack(a, p, (2, 2, 4), padding=(1, 1, 1, 1)))
     assert parts.kernel_vec is None and parts.data_pad is not None

@@ -22,7 +22,7 @@ def planes() -> tuple[Any, list[Any]]:
     a = te.placeholder((33, 50), name="A")
     b = te.compute((33, 50), lambda i, j: te.exp(a[i, j]) - 1.0, name="B")
     s = te.create_schedule(b.op)
-    by, bx, ty, tx = s[b].tile(*b.op.axis, 8, 16)
+    by, bx, ty, tx = s[b].tile(b.op.axis[0], b.op.axis[1], 8, 16)
     for x, tag in (
         (by, "blockIdx.y"),
         (bx, "blockIdx.x"),
@@ -65,7 +65,7 @@ def symbolic_planes() -> tuple[Any, list[Any]]:
     a, b = te.placeholder((n, m), name="A"), te.placeholder((m,), name="B")
     c = te.compute((n, m), lambda i, j: a[i, j] * b[j], name="C")
     s = te.create_schedule(c.op)
-    by, bx, ty, tx = s[c].tile(*c.op.axis, 4, 32)
+    by, bx, ty, tx = s[c].tile(c.op.axis[0], c.op.axis[1], 4, 32)
     for x, tag in (
         (by, "blockIdx.y"),
         (bx, "blockIdx.x"),

@@ -14,7 +14,7 @@ def naive(n: Any, m: Any, depth: Any, tile: int = 8) -> tuple[Any, list[Any]]:
     k = te.reduce_axis((0, depth), "k")
     c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
     s = te.create_schedule(c.op)
-    by, bx, ty, tx = s[c].tile(*c.op.axis, tile, tile)
+    by, bx, ty, tx = s[c].tile(c.op.axis[0], c.op.axis[1], tile, tile)
     for x, tag in (
         (by, "blockIdx.y"),
         (bx, "blockIdx.x"),
@@ -165,7 +165,7 @@ def case(name: str, arch: str = "sm_75", sizes: Any = None, **how: Any) -> Case:
     return Case(name, lambda: tiled(t), sizes or {}, arch=arch)
 
 
-WIDE = {"tile": 32, "threads": 8, "vector": 4}
+WIDE: dict[str, Any] = {"tile": 32, "threads": 8, "vector": 4}
 
 CASES = [
     Case("matmul_naive", lambda: naive(24, 16, 20)),

@@ -31,11 +31,11 @@ def batched(batch: Any = 3, n: int = 20, m: int = 18, depth: int = 12) -> tuple[
     s[c].bind(tx, xs)
     s[local].compute_at(s[c], tx)
     ko, _ = s[local].split(s[local].op.reduce_axis[0], factor=8)
-    for x in shared:
-        s[x].compute_at(s[local], ko)
-        _, row, column = x.op.axis
-        s[x].bind(row, ys)
-        s[x].bind(column, xs)
+    for copy in shared:
+        s[copy].compute_at(s[local], ko)
+        _, row, column = copy.op.axis
+        s[copy].bind(row, ys)
+        s[copy].bind(column, xs)
     return s, [a, b, c]
 
 

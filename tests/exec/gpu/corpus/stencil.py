@@ -44,7 +44,7 @@ def five_points(n: Any, m: Any, twice: bool) -> tuple[Any, list[Any]]:
     c = smooth(b, "C", _zeros_outside) if twice else b
     s = te.create_schedule(c.op)
     ys, xs = axis("threadIdx.y", 8), axis("threadIdx.x", 8)
-    by, bx, ty, tx = s[c].tile(*c.op.axis, 8, 8)
+    by, bx, ty, tx = s[c].tile(c.op.axis[0], c.op.axis[1], 8, 8)
     s[c].bind(by, axis("blockIdx.y"))
     s[c].bind(bx, axis("blockIdx.x"))
     s[c].bind(ty, ys)
@@ -95,7 +95,7 @@ def box_filter() -> tuple[Any, list[Any]]:
     r = te.compute((n + 2, m), lambda i, j: te.sum(a[i, j + k], axis=k), name="R")
     c = te.compute((n, m), lambda i, j: te.sum(r[i + l, j], axis=l), name="C")
     s = te.create_schedule(c.op)
-    by, bx, ty, tx = s[c].tile(*c.op.axis, 4, 16)
+    by, bx, ty, tx = s[c].tile(c.op.axis[0], c.op.axis[1], 4, 16)
     ys, xs = axis("threadIdx.y", 4), axis("threadIdx.x", 16)
     for x, t in ((by, axis("blockIdx.y")), (bx, axis("blockIdx.x")), (ty, ys), (tx, xs)):
         s[c].bind(x, t)

@@ -22,7 +22,7 @@ def transpose(
     b = te.compute((columns, rows), lambda i, j: a[j, i], name="B")
     s = te.create_schedule(b.op)
     shared = s.cache_read(a, "shared", [b])
-    by, bx, ty, tx = s[b].tile(*b.op.axis, *tile)
+    by, bx, ty, tx = s[b].tile(b.op.axis[0], b.op.axis[1], *tile)
     ys, xs = axis("threadIdx.y", tile[0] // each), axis("threadIdx.x", tile[1])
     s[b].bind(by, axis("blockIdx.y"))
     s[b].bind(bx, axis("blockIdx.x"))
