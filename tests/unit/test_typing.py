@@ -4,7 +4,6 @@ not; and the stubs that they read are up to date."""
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,10 +43,8 @@ def test_mypy_judges_programs_rightly() -> None:
 
 
 def test_pyright_judges_programs_rightly() -> None:
-    pyright = shutil.which("pyright")
-    if pyright is None:
-        pytest.skip("pyright is not installed")
-    judge([pyright, "--pythonpath", sys.executable])
+    pytest.importorskip("pyright")
+    judge([sys.executable, "-m", "pyright", "--pythonpath", sys.executable])
 
 
 def test_stubs_are_up_to_date() -> None:
