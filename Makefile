@@ -43,5 +43,5 @@ docs: $(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf site build .mypy_cache .ruff_cache .import_linter_cache .coverage
+	rm -rf site build .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
