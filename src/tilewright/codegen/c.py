@@ -17,7 +17,6 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
-from ..loopir.data import free_scalars
 from ..loopir.expr import const_int
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import free_vars
@@ -79,7 +78,6 @@ class CPrinter(CLanguage):
 
     def __init__(self, func: PrimFunc, target: Target, needs: dict[str, None]) -> None:
         super().__init__(func, target, needs)
-        self.unknown = self.lets | free_scalars(func)
         self.heap: list[str] = []
         self.checks = 0
 

@@ -137,7 +137,7 @@ def _divide(p: Any, e: E.BinaryOp) -> str:
     kind = type(e)
     if t.is_float:
         return _float_division(p, e, t)
-    if not divides(e.b, p.unknown):
+    if not divides(e, p.unknown):
         name = p.need(f"tw_any{kind.__name__.lower()}_{t.element}")
         return str(p.lanewise(e, (e.a, e.b), lambda a, b: f"{name}({a}, {b})"))
     if kind in (E.FloorDiv, E.FloorMod) and t.is_int:

@@ -22,7 +22,7 @@ from ..base.dtype import DType, parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.data import data_lets
+from ..loopir.data import data_lets, unknown_divisors
 from ..loopir.effects import CallEffectKind, effect_of
 from ..loopir.visit import children
 from ..target.target import Target
@@ -69,7 +69,7 @@ class Printer:
         self.align: dict[E.Var, int] = {}
         self.divisors: dict[E.Var, int] = {}
         self.lets = data_lets(func.body)
-        self.unknown = self.lets  # divisors that may be zero: in kernels, sizes are arguments
+        self.unknown = unknown_divisors(func)
         self.head: list[str] = []  # declarations at the start of the function
         self.lines: list[str] = []
         self.depth = 1

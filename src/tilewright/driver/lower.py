@@ -8,7 +8,8 @@ from typing import Any
 from ..base.deep import deep_call
 from ..base.errors import CompileError, InternalError
 from ..loopir.buffer import Buffer
-from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.expr import StringImm
+from ..loopir.stmt import AssertStmt, IRModule, PrimFunc
 from ..loopir.verify import verify
 from ..lowering.loop_nest import make_loop_nest
 from ..lowering.options import LowerOptions
@@ -17,7 +18,8 @@ from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
 from ..tensor.bounds import check_program
-from .signature import require_values
+from ..tensor.size_checks import size_checks
+from .signature import given_variables, require_values
 from .transform import user_passes
 
 
@@ -28,10 +30,15 @@ def schedule_to_func(
     binds: Mapping[Any, Buffer] | None = None,
 ) -> PrimFunc:
     """The loop nest of a schedule before any pass: buffers have all their dimensions."""
-    check_program([stage.origin_op for stage in sch.stages if stage.is_output])
+    outputs = [stage.origin_op for stage in sch.stages if stage.is_output]
+    check_program(outputs)
     normal = sch.normalize()
     bounds = infer_bounds(normal)
-    return make_loop_nest(normal, bounds, args, name, binds)
+    func = make_loop_nest(normal, bounds, args, name, binds)
+    body = func.body
+    for text, condition in size_checks(outputs, given_variables(func)).items():
+        body = AssertStmt(condition, StringImm(text), body)
+    return func.with_body(body)
 
 
 def lower(

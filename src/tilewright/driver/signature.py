@@ -136,11 +136,7 @@ def _dim(e: Any, names: dict[E.Var, str]) -> Dim:
 
 def require_values(func: S.PrimFunc) -> S.PrimFunc:
     """The function; CompileError where it reads a variable that nothing gives a value."""
-    known = set(func.params)
-    for buffer in func.buffer_map.values():
-        known.add(buffer.data)
-        for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):
-            known.update(free_vars(e))
+    known = given_variables(func)
     unknown = [v.name for v in free_vars(func.body) if v not in known]
     if unknown:
         raise CompileError(
@@ -148,6 +144,16 @@ def require_values(func: S.PrimFunc) -> S.PrimFunc:
             "argument, or use it as a dimension of an argument"
         )
     return func
+
+
+def given_variables(func: S.PrimFunc) -> set[E.Var]:
+    """The variables whose values follow from the arguments of a call."""
+    known = set(func.params)
+    for buffer in func.buffer_map.values():
+        known.add(buffer.data)
+        for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+            known.update(free_vars(e))
+    return known
 
 
 def written_data(func: S.PrimFunc) -> set[E.Var]:

@@ -16,6 +16,8 @@ from . import stmt as S
 from .iter import ProducerLoad, Reduce
 from .visit import CHILDREN, nodes
 
+# the attribute of a kernel that names those of its parameters which may be anything
+FREE_SCALARS = "tir.kernel_free_scalars"
 _LEAVES = frozenset((E.Var, E.SizeVar))
 _READS = frozenset((E.BufferLoad, ProducerLoad, Reduce, E.StringImm, E.FloatImm))
 _NAMES = """
@@ -54,17 +56,27 @@ def is_data(e: Any, lets: Container[E.Var] = ()) -> bool:
     return False
 
 
-def data_lets(body: Any) -> set[E.Var]:
-    """The variables of lets in a statement or expression that stand for data."""
+def data_lets(body: Any, known: Container[E.Var] = ()) -> set[E.Var]:
+    """The variables of lets in a statement or expression that stand for data, or for what is
+    computed from variables in `known`."""
     found: set[E.Var] = set()
     for x in nodes(body):
-        if type(x) in (S.LetStmt, E.Let) and is_data(x.value, found):
+        if type(x) in (S.LetStmt, E.Let) and (is_data(x.value, found) or is_data(x.value, known)):
             found.add(x.var)
     return found
 
 
-def free_scalars(func: S.PrimFunc) -> set[E.Var]:
-    """Scalar arguments that are no size or stride of an array: they may be anything, zero too."""
+def unknown_divisors(func: S.PrimFunc) -> set[E.Var]:
+    """The variables that may be zero, or -1, where a program divides by them: data, scalar
+    arguments that are no size or stride of an array, and what is computed from these."""
+    free = _free_scalars(func)
+    return free | data_lets(func.body, free)
+
+
+def _free_scalars(func: S.PrimFunc) -> set[E.Var]:
+    named = func.attrs.get(FREE_SCALARS)
+    if named is not None:
+        return {p for p in func.params if p.name in named}
     sizes: set[Any] = set()
     for b in func.buffer_map.values():
         for e in (*b.shape, *b.strides, b.elem_offset):
@@ -72,13 +84,14 @@ def free_scalars(func: S.PrimFunc) -> set[E.Var]:
     return {p for p in func.params if parse(p.dtype).is_integer and p not in sizes}
 
 
-def divides(b: Any, unknown: Container[E.Var]) -> bool:
-    """Whether a divisor is neither 0, nor -1 (by which the smallest value has no quotient).
+def divides(e: Any, unknown: Container[E.Var]) -> bool:
+    """Whether the divisor of a division is neither 0, nor -1 (by which the smallest value has no
+    quotient).
 
-    So are constants, and indices but for variables in `unknown`: a program that divides by an index
-    of 0 is wrong.
+    So are constants, and indices by which indices are divided, but for variables in `unknown`: a
+    program that divides by an index of 0 is wrong.
     """
-    b = b.value if type(b) is E.Broadcast else b
+    b = e.b.value if type(e.b) is E.Broadcast else e.b
     if type(b) is E.IntImm:
         return b.value not in (0, -1)
-    return not is_data(b, unknown)
+    return not is_data(e, unknown)

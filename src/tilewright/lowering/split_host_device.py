@@ -9,6 +9,7 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.data import FREE_SCALARS, unknown_divisors
 from ..loopir.expr import const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
@@ -27,7 +28,8 @@ class DeviceProgram:
     `tir.call_kernel(name, arguments of the kernel, extents of "tir.kernel_launch_params")`.
     A kernel's parameters are the data variables and scalars that it uses; its attributes are
     "global_symbol", "calling_conv", "tir.noalias", "tir.kernel_launch_params" (tags) and
-    "tir.kernel_params_access" (for each parameter "r", "w", "rw" or "scalar").
+    "tir.kernel_params_access" (for each parameter "r", "w", "rw" or "scalar") and, where there are
+    any, "tir.kernel_free_scalars" (the names of scalars that are no sizes: they may be zero).
     """
 
     host: S.PrimFunc
@@ -59,6 +61,7 @@ class _Split(Rewriter):
             if buffer is not None:
                 self.arrays[buffer.data] = len(self.arrays)
         self.strides = [v for b in func.buffer_map.values() for v in _plain_vars(b.strides)]
+        self.unknown = unknown_divisors(func)
         self.kernels: dict[str, S.PrimFunc] = {}
         self.code: list[S.AttrStmt] = []
 
@@ -86,7 +89,7 @@ class _Split(Rewriter):
         values = self._parameters(s)
         body, params = self._own_names(_with_code(s, self.code), values)
         access = data_access(body)
-        attrs = {
+        attrs: dict[str, Any] = {
             "global_symbol": name,
             "calling_conv": DEVICE_KERNEL,
             "tir.noalias": True,
@@ -95,6 +98,9 @@ class _Split(Rewriter):
                 access.get(p, "r") if p.dtype == "handle" else "scalar" for p in params
             ),
         }
+        free = tuple(p.name for p, v in zip(params, values) if v in self.unknown)
+        if free:
+            attrs[FREE_SCALARS] = free
         self.kernels[name] = S.PrimFunc(params, body, {}, attrs)
         args = (E.StringImm(name), *values, *extents.values())
         return S.Evaluate(E.Call("int32", CALL_KERNEL, args))

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..arith import Analyzer, IntervalSet, union
+from ..arith import Analyzer, ConstIntBound, IntervalSet, union
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
-from ..loopir.op import max_value
 from ..loopir.operators import logical_not
 from ..loopir.subst import substitute
 from ..loopir.visit import children, free_vars
@@ -47,15 +46,11 @@ def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
     known = ops[-1]._checked
     if known is not None and known[0] == ops:
         return dict(known[1])
-    first_rows: dict[Operation, Range] = {}
-    for op in ops:
-        if isinstance(op, ScanOp):
-            for step in scan_body(op):
-                first_rows[step] = domain(op.scan_axis)
+    first_rows = first_rows_of(ops)
     narrowed: dict[IterVar, Range] = {}
     needed: Domains | None = None
     for op in ops:
-        doms = _domains(op, first_rows.get(op))
+        doms = domains_of(op, first_rows.get(op))
         if not _doubtful(op, doms, narrowed):
             continue
         if needed is None:
@@ -69,16 +64,22 @@ def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
     return dict(narrowed)
 
 
+def first_rows_of(ops: Iterable[Operation]) -> dict[Operation, Range]:
+    """The domains of the first axes of operations that are steps of scans."""
+    scans = [op for op in ops if isinstance(op, ScanOp)]
+    return {step: domain(scan.scan_axis) for scan in scans for step in scan_body(scan)}
+
+
 def check_reads(op: Operation, analyzer: Analyzer | None = None) -> None:
     """Raise TilewrightError if some read of a compute operation is provably out of bounds.
 
     The message names the tensor, the index and its range. Conditions of if_then_else, select and of
     reductions count as guards.
     """
-    _check_domains(op, analyzer or Analyzer(), _domains(op, None))
+    _check_domains(op, analyzer or Analyzer(), domains_of(op, None))
 
 
-def _domains(op: Operation, first_axis: Range | None) -> dict[Var, Range]:
+def domains_of(op: Operation, first_axis: Range | None) -> dict[Var, Range]:
     """The domains of an operation's axes; nothing where it is none that is checked, or empty."""
     if not isinstance(op, ComputeOp):
         return {}
@@ -90,10 +91,13 @@ def _domains(op: Operation, first_axis: Range | None) -> dict[Var, Range]:
     return doms
 
 
-def _reads(
-    op: Operation, analyzer: Analyzer, doms: Mapping[Var, Range]
-) -> Iterator[tuple[ProducerLoad, Guards]]:
-    """The reads of an operation, for an analyzer that is told the domains."""
+def reads(
+    op: Operation,
+    analyzer: Analyzer,
+    doms: Mapping[Var, Range],
+    kinds: Container[type] = (ProducerLoad,),
+) -> Iterator[tuple[Any, Guards]]:
+    """The reads (or other nodes) of an operation, for an analyzer that is told the domains."""
     if not isinstance(op, ComputeOp) or (op.axis and not doms):
         return
     for v, d in doms.items():
@@ -101,19 +105,19 @@ def _reads(
     for t in (*op.outputs, *op.input_tensors):
         for e in t.shape:
             if isinstance(e, Var):
-                analyzer.bind(e, Range.from_min_extent(const(0, e.dtype), max_value(e.dtype)))
+                analyzer.const_int_bound_update(e, ConstIntBound(0, ConstIntBound.POS_INF))
     bodies = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
     for body in bodies:
-        yield from guarded_loads(body)
+        yield from guarded(body, kinds)
 
 
 def _doubtful(op: Operation, doms: Mapping[Var, Range], narrowed: Domains) -> bool:
     """Whether some read is not proved to be of an element that is computed."""
     analyzer = Analyzer()
-    for load, guards in _reads(op, analyzer, doms):
-        with _assumed(analyzer, guards):
+    for load, guards in reads(op, analyzer, doms):
+        with assumed(analyzer, guards):
             if not all(
-                _inside(analyzer, index, valid)
+                inside(analyzer, index, valid)
                 for index, valid in zip(load.indices, _valid(load.producer, narrowed))
             ):
                 return True
@@ -128,7 +132,7 @@ def _valid(t: Tensor, narrowed: Domains) -> list[Range]:
 
 
 def _check_domains(op: Operation, analyzer: Analyzer, doms: Mapping[Var, Range]) -> None:
-    for load, guards in _reads(op, analyzer, doms):
+    for load, guards in reads(op, analyzer, doms):
         _check(op, analyzer, doms, load, guards)
 
 
@@ -146,15 +150,15 @@ def needed_domains(
     found: dict[IterVar, Range] = {}
     for op in reversed(ops):
         analyzer = Analyzer()
-        doms = _domains(op, first_rows.get(op))
+        doms = domains_of(op, first_rows.get(op))
         if isinstance(op, ComputeOp) and op not in whole and doms:
             for d, axis in enumerate(op.axis):
                 sets = [s for t in op.outputs for s in regions[t][d]]
                 less = _less(axis, union(sets, analyzer), analyzer) if sets else None
                 if less is not None:
                     doms[axis.var] = found[axis] = less
-        for load, guards in _reads(op, analyzer, doms):
-            with _assumed(analyzer, guards):
+        for load, guards in reads(op, analyzer, doms):
+            with assumed(analyzer, guards):
                 ends = {v: IntervalSet(*_ends(analyzer, v, d)) for v, d in doms.items()}
                 _add(regions, load.producer, read_by(load, ends, analyzer))
         if not isinstance(op, ComputeOp):
@@ -182,8 +186,9 @@ def _less(axis: IterVar, needed: IntervalSet, analyzer: Analyzer) -> Range | Non
     return Range.from_min_extent(low, analyzer.simplify(last - low + 1)) if inside else None
 
 
-def guarded_loads(e: PrimExpr) -> Iterator[tuple[ProducerLoad, Guards]]:
-    """The reads in an expression, each with the conditions under which it is evaluated."""
+def guarded(e: PrimExpr, kinds: Container[type] = (ProducerLoad,)) -> Iterator[tuple[Any, Guards]]:
+    """The reads (or other nodes) in an expression, each with the conditions under which it is
+    evaluated."""
     stack: list[tuple[Any, Guards]] = [(e, ())]
     seen: set[tuple[int, Guards]] = set()
     while stack:
@@ -191,7 +196,7 @@ def guarded_loads(e: PrimExpr) -> Iterator[tuple[ProducerLoad, Guards]]:
         if (id(node), guards) in seen:
             continue
         seen.add((id(node), guards))
-        if type(node) is ProducerLoad:
+        if type(node) in kinds:
             yield node, guards
         if type(node) is Reduce:
             inner = guards if E.is_const(node.condition, 1) else (*guards, node.condition)
@@ -223,11 +228,11 @@ def _check(
     guards: Guards,
 ) -> None:
     tensor = load.producer
-    with _assumed(analyzer, guards):
+    with assumed(analyzer, guards):
         doubtful = [
             k
             for k, (index, valid) in enumerate(zip(load.indices, _valid(tensor, {})))
-            if not _inside(analyzer, index, valid)
+            if not inside(analyzer, index, valid)
         ]
         if not doubtful:
             return
@@ -239,12 +244,12 @@ def _check(
                 _refuse(op, load, k, ends, place)
 
 
-def _inside(analyzer: Analyzer, index: PrimExpr, valid: Range) -> bool:
+def inside(analyzer: Analyzer, index: PrimExpr, valid: Range) -> bool:
     past = index - valid.min
     return analyzer.can_prove_greater_equal(past, 0) and analyzer.can_prove_less(past, valid.extent)
 
 
-def _assumed(analyzer: Analyzer, guards: Guards) -> Any:
+def assumed(analyzer: Analyzer, guards: Guards) -> Any:
     condition: PrimExpr = E.const(True)
     for g in guards:
         condition = g if E.is_const(condition, 1) else E.And(condition, g)
@@ -304,7 +309,7 @@ def _outside(
         return False
     holds = [substitute(g, place) for g in guards]
     sizes = {v for g in holds for v in free_vars(g)}
-    with _assumed(analyzer, tuple(v >= _LARGE for v in sizes if v.dtype.startswith("int"))):
+    with assumed(analyzer, tuple(v >= _LARGE for v in sizes if v.dtype.startswith("int"))):
         return all(analyzer.can_prove(g) for g in holds)
 
 

@@ -18,6 +18,7 @@ from tests.unit.codegen.device_kit import (
     source_of,
 )
 from tilewright import te, tir
+from tilewright.base.errors import TilewrightError
 from tilewright.interp.simt import run_kernel
 from tilewright.interp.te_eval import te_eval
 from tilewright.loopir import expr as E
@@ -134,15 +135,39 @@ def test_tensors_and_vectors(kind: str) -> None:
     np.testing.assert_array_equal(c, wanted(node[kind], a, b))
 
 
-def test_a_scalar_argument_may_be_zero() -> None:
+@pytest.mark.parametrize("target", ("llvm", "opencl"))
+def test_a_scalar_argument_may_be_zero(target: str) -> None:
+    """Such a call is refused; without that check it ends no process, nor where what divides has got
+    a name."""
+    dev = tw.device(target, 0)
+    if not dev.exist:
+        pytest.skip("no OpenCL device")
     d = te.var("d")
     A = te.placeholder((4,), "int32", name="A")
-    B = te.compute((4,), lambda i: te.floordiv(A[i], d) + te.truncmod(A[i], d), name="B")
-    f = tw.build(te.create_schedule(B.op), [A, d, B], "llvm")
-    a, b = np.array([-(2**31), -1, 0, 9], "int32"), np.zeros(4, "int32")
+    B = te.compute((4,), lambda i: te.floordiv(A[i], d + 1) + te.truncmod(A[i], d + 1), name="B")
+    s = te.create_schedule(B.op)
+    if target == "opencl":
+        s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
+    a = tw.nd.array(np.array([-(2**31), -1, 0, 9], "int32"), dev)
+    b = tw.nd.array(np.zeros(4, "int32"), dev)
+    with tw.transform.PassContext(config={"tir.disable_assert": True}):
+        f = tw.build(s, [A, d, B], target)
     for by, want in ((0, [0, 0, 0, 0]), (-1, [-(2**31), 1, 0, -9]), (4, [-(2**29), -2, 0, 3])):
-        f(a, by, b)
-        np.testing.assert_array_equal(b, want)
+        f(a, by - 1, b)
+        np.testing.assert_array_equal(b.numpy(), want)
+    with pytest.raises(TilewrightError, match="B makes a division by zero"):
+        tw.build(s, [A, d, B], target)(a, -1, b)
+
+
+def test_data_may_be_divided_by_a_size_of_zero() -> None:
+    n = te.var("n")
+    A, B = te.placeholder((4,), "int32", name="A"), te.placeholder((n,), name="B")
+    C = te.compute((4,), lambda i: te.floordiv(A[i], n) + te.truncmod(A[i], n), name="C")
+    with tw.transform.PassContext(config={"tir.disable_assert": True}):
+        f = tw.build(te.create_schedule(C.op), [A, B, C], "llvm")
+    c = np.ones(4, "int32")
+    f(np.arange(4, dtype="int32"), np.zeros(0, "float32"), c)
+    np.testing.assert_array_equal(c, [0, 0, 0, 0])
 
 
 def test_sizes_cost_nothing() -> None:

@@ -8,7 +8,7 @@ from tilewright.arith import Analyzer
 from tilewright.base.errors import TilewrightError
 from tilewright.interp.te_eval import te_eval
 from tilewright.loopir.expr import Select
-from tilewright.tensor.bounds import check_program, check_reads, guarded_loads
+from tilewright.tensor.bounds import check_program, check_reads, guarded
 
 n = te.var("n")
 A = te.placeholder((n,), name="A")
@@ -137,7 +137,7 @@ def test_guards_of_reads():
     t = te.compute(
         (9,), lambda i: te.sum(te.if_then_else(i > 2, B[i + k], B[0]), axis=k, where=k < i)
     )
-    found = {str(load): [str(g) for g in guards] for load, guards in guarded_loads(t.op.body[0])}
+    found = {str(load): [str(g) for g in guards] for load, guards in guarded(t.op.body[0])}
     assert found == {"B[i + k]": ["k < i", "i > 2"], "B[0]": ["k < i", "not i > 2"]}
 
 

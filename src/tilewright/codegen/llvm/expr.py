@@ -88,7 +88,7 @@ def _divide(f: Emitter, e: E.BinaryOp) -> str:
         if kind is E.FloorDiv:
             return down
         return f.op(f"fsub {text} {a}, {f.op(f'fmul {text} {down}, {b}')}")
-    if not divides(e.b, f.module.unknown):
+    if not divides(e, f.module.unknown):
         return _divide_by_any(f, kind, t, a, b)
     return _quotient(f, kind, t, a, _safe_divisor(f, b, t))
 

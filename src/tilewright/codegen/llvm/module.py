@@ -14,7 +14,7 @@ from ...base.dtype import parse
 from ...base.errors import CompileError
 from ...loopir import expr as E
 from ...loopir import stmt as S
-from ...loopir.data import data_lets, free_scalars
+from ...loopir.data import data_lets, unknown_divisors
 from ...target.capability import architecture
 from ...target.target import Target
 from . import math as vector_math
@@ -81,7 +81,7 @@ class ModuleBuilder:
         self.names: dict[str, int] = {}
         self.math_defined: set[str] = set()
         self.lets: set[E.Var] = set()  # variables that stand for data
-        self.unknown: set[E.Var] = set()  # those, and scalar arguments
+        self.unknown: set[E.Var] = set()  # divisors that may be zero
         self.imports: dict[str, None] = {}
         self.imported: dict[str, str] = {}
         self.called_c: dict[str, dict[str, None]] = {}
@@ -210,7 +210,7 @@ class ModuleBuilder:
         self.messages = {}
         self.pointer_notes = {}
         self.lets = data_lets(func.body)
-        self.unknown = self.lets | free_scalars(func)
+        self.unknown = unknown_divisors(func)
         self.names.setdefault(name, 1)
         f = Emitter(self, name)
         symbols = read_slots(f, func)
