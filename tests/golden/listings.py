@@ -97,7 +97,7 @@ def threads() -> IRModule:
 def rfactor() -> IRModule:
     p = RowSum()
     ko, ki, i, ax0, kv = Var("k.outer"), Var("k.inner"), Var("i"), Var("ax0"), Var("k.inner.v")
-    rf = Buffer((p.n * 16,), name="B.rf")
+    rf = Buffer((16 * p.n,), name="B.rf")
     k = ko * 16 + ki
     at = ki * p.n + i
     update = BufferStore(rf, BufferLoad(rf, [at]) + p.read_a(i, k), [at])

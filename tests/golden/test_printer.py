@@ -11,6 +11,7 @@ import pytest
 from tests.golden import goldens
 from tests.golden.listings import LISTINGS, loop
 from tests.narrow import as_a
+from tilewright import lower, te
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
@@ -260,3 +261,17 @@ def test_deep_chains_print_in_linear_time() -> None:
         s = S.LetStmt(E.Var("t"), E.const(n), s)
     text = str(s)
     assert text.count("\n") == 50_001 and "t_49999: T.int32 = 0" in text
+
+
+def test_sizes_of_flat_buffers_are_in_the_order_of_dimensions() -> None:
+    """As the tutorial on reductions prints them; extents of allocations have constants last."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s.rfactor(b, s[b].split(b.op.reduce_axis[0], factor=16)[1])
+    text = str(lower(s, [a, b], simple_mode=True))
+    assert 'B_rf = T.allocate([n * 16], "float32", "global")' in text
+    assert "B_rf_1 = T.Buffer((16 * n,), data=B_rf)" in text
+    assert "A_2 = T.Buffer((A_1.strides[0] * n,)" in text

@@ -6,6 +6,7 @@ package's `__init__` sees to), so names of nodes are looked up when an operator 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,17 @@ def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> expr.PrimExpr:
     if parse(a.dtype).is_bool and cls not in (expr.Min, expr.Max):
         a, b = expr.cast(parse(a.dtype).with_lanes(1) and "int32", a), expr.cast("int32", b)
     return cls(a, b)
+
+
+def factors(e: Any) -> list[Any]:
+    """What is multiplied in a product, from left to right; an expression that is none, alone."""
+    return [*factors(e.a), *factors(e.b)] if type(e) is expr.Mul else [e]
+
+
+def constants_last(e: Any) -> Any:
+    """A product with its constants at the end, as the simplifier writes products."""
+    ordered = sorted(factors(e), key=lambda f: type(f) is expr.IntImm)
+    return functools.reduce(expr.Mul, ordered)
 
 
 def divide(a: Any, b: Any) -> expr.PrimExpr:

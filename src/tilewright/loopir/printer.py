@@ -15,6 +15,7 @@ from . import expr, stmt
 from .buffer import Buffer
 from .expr import IntImm, Var, is_const
 from .iter import IterVar
+from .operators import constants_last
 from .print_expr import ExprPrinter, quote
 from .print_scopes import place_buffers
 from .stmt import (
@@ -254,7 +255,7 @@ class Printer(ExprPrinter):
 
         def text() -> None:
             self.out.append("T.allocate([")
-            self.exprs(b.shape)
+            self.exprs([constants_last(d) for d in b.shape])
             self.out.append(f'], "{b.dtype}", "{b.scope_name}"')
             self._annotations(s.annotations)
             self.out.append(")")

@@ -12,6 +12,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import cast, const, const_int
+from ..loopir.operators import factors
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
 from .options import LowerOptions
@@ -70,13 +71,20 @@ class _Flattener(Rewriter):
                 if owner in self.huge:
                     self.huge.add(b)
             elif b.ndim != 1 or b.strides or const_int(b.elem_offset) != 0:
-                size = self.analyzer.simplify(_flat_extent(b))
+                size = self._size(b)
                 if const_int(size) is None and _is_huge(b):
                     self.huge.add(b)
                     size = self.analyzer.simplify(_flat_extent(_with_wide_shape(b)))
                 flat = b.with_(shape=(size,), strides=None, elem_offset=None, axis_separators=())
             self.flat[b] = flat
         return flat
+
+    def _size(self, b: Buffer) -> Any:
+        """How many elements the flat buffer spans; a product in the order of the dimensions."""
+        written = _flat_extent(b)
+        simple = self.analyzer.simplify(written)
+        same = sorted(map(str, factors(written))) == sorted(map(str, factors(simple)))
+        return written if same else simple
 
     def _offset(self, b: Buffer, indices: tuple[Any, ...]) -> tuple[Any, ...]:
         indices = self.exprs(indices)

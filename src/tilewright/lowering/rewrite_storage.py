@@ -9,6 +9,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
+from ..loopir.operators import factors
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, walk
 from .options import LowerOptions
@@ -86,7 +87,9 @@ class _Slot:
         size, have = const_int(new.shape[0]), const_int(own.shape[0])
         if size is not None and have is not None:
             return max(size, have) <= GROWTH * min(size, have)
-        return size is None and have is None and str(new.shape[0]) == str(own.shape[0])
+        if size is not None or have is not None:
+            return False
+        return sorted(map(str, factors(new.shape[0]))) == sorted(map(str, factors(own.shape[0])))
 
     def take(self, life: _Life) -> None:
         size, have = const_int(life.stmt.buffer.shape[0]), const_int(self.buffer.shape[0])
