@@ -187,6 +187,8 @@ class CudaPrinter(CLanguage):
     def use(self, function: str) -> str:
         if function in HALF_MATH or function == "__habs":
             self.need(function)
+        if function.startswith("__shfl"):
+            self.need("warp")
         return function
 
     # -- memory

@@ -34,6 +34,7 @@ def _sync(p: Any, e: E.Call) -> str:
 
 
 def _shuffle(p: Any, e: E.Call) -> str:
+    p.need("warp")
     mask, value, lane, width = e.args[:4]
     t = parse(e.dtype)
     others = [bare(p.expr(mask)), bare(p.expr(lane)), bare(p.expr(width))]

@@ -103,7 +103,16 @@ def _half_vector(key: str) -> str:
     return f"typedef tw_halves<{lanes}> half{lanes};\n"
 
 
+# as TVM's prelude has them: the names without a mask are those of compilers before CUDA 9
+_SHUFFLES = "".join(
+    f"#define __shfl{kind}_sync(mask, var, {by}, width) \\\n"
+    f"        __shfl{kind}((var), ({by}), (width))\n"
+    for kind, by in (("", "lane"), ("_down", "offset"), ("_up", "offset"), ("_xor", "lane"))
+)
+_WARP = f"#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 700)\n{_SHUFFLES}#endif\n"
+
 _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
+    "warp": ((), _WARP),
     "half": ((), H.HALF),
     "half compare": (("half",), H.HALF_COMPARE),
     "half extremes": (("half",), H.HALF_EXTREMES),

@@ -14,7 +14,13 @@ from tilewright.codegen.source import generate
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer, decl_buffer
-from tilewright.loopir.calls import address_of, call_extern, call_intrin, storage_sync
+from tilewright.loopir.calls import (
+    address_of,
+    call_extern,
+    call_intrin,
+    call_pure_extern,
+    storage_sync,
+)
 from tilewright.target.target import Target
 
 
@@ -301,3 +307,24 @@ def test_shuffles_need_sub_groups() -> None:
     with pytest.raises(CompileError, match="has no sub-groups"):
         source({"f": func}, "opencl")
     assert "__shfl_down_sync(4294967295u, A[" in source({"f": func}, "cuda")
+
+
+@pytest.mark.parametrize("named", (False, True))
+def test_shuffles_bring_their_names_along(named: bool) -> None:
+    """Machines before Volta have them without masks; kernels without shuffles need none."""
+    (a,) = arrays(("float32", 32))
+    i, around = thread("threadIdx.x", 32)
+    args = (E.const(0xFFFFFFFF, "uint32"), load(a, i), E.const(1), E.const(32))
+    value = (
+        call_pure_extern("float32", "__shfl_xor_sync", *args)
+        if named
+        else call_intrin("float32", "tir.tvm_warp_shuffle_xor", *args, E.const(32))
+    )
+    text = source({"f": kernel("f", around(S.BufferStore(a, value, [i])), [a.data])}, "cuda")
+    assert text.startswith(
+        "#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 700)\n#define __shfl_sync"
+    )
+    assert "#define __shfl_down_sync(mask, var, offset, width) \\\n" in text
+    compile_everywhere(text)
+    plain = source({"f": kernel("f", around(S.BufferStore(a, load(a, i), [i])), [a.data])}, "cuda")
+    assert "shfl" not in plain and not plain.startswith("#")
