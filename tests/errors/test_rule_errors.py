@@ -138,12 +138,34 @@ def test_a_rule_that_returns_its_call_leaves_it_to_the_compiler(rule: Callable[.
 def test_rules_that_grow_without_end(target: str, rule: Callable[..., None]) -> None:
     for grow in (
         lambda c: tir.exp(tir.exp(c.args[0])),
+        lambda c: tir.exp(c),
+        lambda c: c * 0.5,
         lambda c: tir.exp(c.args[0] * 0.5) * tir.exp(c.args[0] * 0.5),
         lambda c: tir.exp(c.args[0] + tir.exp(c.args[0])),
     ):
         rule("tir.exp", target, grow)
         with pytest.raises(CompileError, match="lead back to themselves without end"):
             build(target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_calls_in_calls_are_no_rules_of_rules(target: str, rule: Callable[..., None]) -> None:
+    """As many of a program's calls may stand in one another as it likes, and so may a rule's."""
+
+    def nested(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def apply(x: Any) -> Any:
+            for _ in range(100):
+                x = f(x) + 0.5
+            return x
+
+        return apply
+
+    rule("tir.sin", target, lambda c: tir.call_pure_extern(c.dtype, "sinhf", *c.args))
+    rule("tir.cos", target, lambda c: nested(tir.sin)(c.args[0]))
+    assert "sinhf" in build(target, nested(te.sin))[1]
+    assert build(target, te.cos)[1].count("sinhf") >= 100
+    rule("tir.cos", target, lambda c: c.args[0].a.args[0] + 1.0)
+    assert "cos" not in build(target, nested(lambda x: te.cos(te.sin(x) + 1.0)))[1]
 
 
 @pytest.mark.parametrize("target", TARGETS)

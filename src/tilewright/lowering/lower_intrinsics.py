@@ -20,7 +20,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.intrin_rules import Rule, find_rule
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import free_vars
+from ..loopir.visit import CHILDREN, free_vars, nodes
 
 _DEEPEST = 64
 
@@ -35,7 +35,9 @@ def lower_intrinsics(
 
     `kinds`: whose rules count, best first; `native(op name, dtype)`: whether the code generator
     has code for an operation."""
-    return func.with_body(_LowerIntrinsics(kinds, builtin, native).stmt(func.body))
+    lowering = _LowerIntrinsics(kinds, builtin, native)
+    lowering.depths = {id(x): (x, 0) for x in nodes(func.body) if isinstance(x, E.Call)}
+    return func.with_body(lowering.stmt(func.body))
 
 
 class _LowerIntrinsics(Rewriter):
@@ -49,7 +51,8 @@ class _LowerIntrinsics(Rewriter):
         self.builtin = builtin
         self.own = frozenset(builtin.values())
         self.native = native
-        self.depth = 0
+        # how many rules led to each call: none to those of the program
+        self.depths: dict[int, tuple[E.Call, int]] = {}
 
     @handles(E.Call)
     def _call(self, e: E.Call) -> Any:
@@ -60,18 +63,29 @@ class _LowerIntrinsics(Rewriter):
         result = self._result(rule, e)
         if result is e:
             return self._arguments(e)
-        if self.depth >= _DEEPEST:
+        depth = self.depths[id(e)][1] + 1
+        if depth > _DEEPEST:
             raise CompileError(
                 f"the lowering rules of {e.op.name} for target {self.kinds[0]!r} lead back to "
                 "themselves without end; a rule that cannot lower a call must return it as it is"
             )
-        self.depth += 1
+        self._note(result, e, depth)
         if isinstance(result, E.Call) and result.op is e.op and _same_types(result, e):
-            lowered: Any = self._arguments(result)
-        else:
-            lowered = self.expr(result)
-        self.depth -= 1
-        return lowered
+            return self._arguments(result)
+        return self.expr(result)
+
+    def _note(self, result: E.PrimExpr, call: E.Call, depth: int) -> None:
+        """Remember the calls that a rule has added to what it was given."""
+        seen = {id(a) for a in call.args}
+        stack: list[Any] = [result]
+        while stack:
+            x = stack.pop()
+            if id(x) in seen or (id(x) in self.depths and x is not call):
+                continue
+            seen.add(id(x))
+            if isinstance(x, E.Call):
+                self.depths[id(x)] = x, depth
+            stack += CHILDREN[type(x)](x)
 
     def _result(self, rule: Rule, e: E.Call) -> E.PrimExpr:
         """What a rule makes of a call, checked."""
