@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..base.dtype import parse
 from ..loopir import expr as E
+from ..loopir.fold import round_float
 from ..loopir.iter import ProducerLoad, Reduce
 from .forms import (
     INF,
@@ -120,6 +122,21 @@ def expr_bound(ctx: Context, e: Any) -> Bound:
     return low, high
 
 
+def float_bound(ctx: Context, e: Any) -> Bound:
+    """Constant bounds of a simplified float expression, unless it is NaN; sums and products, which
+    may be computed with one rounding or several, have none."""
+    t, kind = parse(e.dtype), type(e)
+    if t.lanes > 1 or kind not in _FLOATS or (kind is E.FloatImm and math.isnan(e.value)):
+        return EVERYTHING
+    low, high = _FLOATS[kind](ctx, e)
+    return round_float(e.dtype, low), round_float(e.dtype, high)
+
+
+def any_bound(ctx: Context, e: Any) -> Bound:
+    """Constant bounds of a simplified expression of any type."""
+    return (float_bound if parse(e.dtype).is_float else expr_bound)(ctx, e)
+
+
 def opaque_bound(ctx: Context, e: Any) -> Bound:
     """Bounds of a node by its kind, from those of its operands, before any wrapping."""
     rule = _EXPR.get(type(e))
@@ -151,7 +168,7 @@ def _cast(ctx: Context, e: E.Cast) -> Bound:
 
 
 def _choice(ctx: Context, e: Any) -> Bound:
-    return hull(expr_bound(ctx, e.true_value), expr_bound(ctx, e.false_value))
+    return hull(any_bound(ctx, e.true_value), any_bound(ctx, e.false_value))
 
 
 def _trunc(x: float, y: float) -> float:
@@ -190,13 +207,13 @@ def _sum(sign: int) -> Callable[..., Bound]:
 
 def _call(ctx: Context, e: E.Call) -> Bound:
     rule = e.op.row.bound
-    known = None if rule is None else rule(e, *[expr_bound(ctx, a) for a in e.args])
+    known = None if rule is None else rule(e, *[any_bound(ctx, a) for a in e.args])
     return type_bound(e.dtype) if known is None else known
 
 
 def _pick(choose: Callable[..., float]) -> Callable[..., Bound]:
     def rule(ctx: Context, e: Any) -> Bound:
-        x, y = expr_bound(ctx, e.a), expr_bound(ctx, e.b)
+        x, y = any_bound(ctx, e.a), any_bound(ctx, e.b)
         return choose(x[0], y[0]), choose(x[1], y[1])
 
     return rule
@@ -234,6 +251,16 @@ _EXPR: dict[type, Callable[..., Bound]] = {
     E.BufferLoad: lambda ctx, e: type_bound(e.dtype),
     ProducerLoad: lambda ctx, e: type_bound(e.dtype),
     Reduce: lambda ctx, e: type_bound(e.dtype),
+}
+
+
+_FLOATS: dict[type, Callable[..., Bound]] = {
+    E.FloatImm: lambda ctx, e: (e.value, e.value),
+    E.Cast: lambda ctx, e: any_bound(ctx, e.value),
+    E.Select: _choice,
+    E.Min: _pick(min),
+    E.Max: _pick(max),
+    E.Call: _call,
 }
 
 

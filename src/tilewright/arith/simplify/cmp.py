@@ -13,7 +13,7 @@ from ...loopir import expr as E
 from ...loopir.operators import compare as fold_compare
 from ..emit import OutOfRange, emit
 from ..forms import LINEAR_TYPES, Atom, Lin, combined, scaled
-from ..interval import expr_bound
+from ..interval import expr_bound, float_bound
 from ..modular import lin_residue
 from ..prove import SIMPLIFY_STEPS, proves
 from ..wrap import fits
@@ -158,6 +158,10 @@ def _other_types(ctx: Context, e: Any, cls: type, a: Any, b: Any) -> Any:
         if known is None and ctx.space.uid(x) == ctx.space.uid(y):
             known = cls in (E.LE, E.EQ)
         if known is not None:
+            return boolean(known)
+    if t.lanes == 1 and t.is_float:
+        known = _by_bounds(cls, float_bound(ctx, x), float_bound(ctx, y))
+        if known is (cls is E.NE):  # what NaN gives too
             return boolean(known)
     if x is a and y is b and cls is type(e):
         return e
