@@ -20,11 +20,6 @@ from .visit import CHILDREN, nodes
 FREE_SCALARS = "tir.kernel_free_scalars"
 _LEAVES = frozenset((E.Var, E.SizeVar))
 _READS = frozenset((E.BufferLoad, ProducerLoad, Reduce, E.StringImm, E.FloatImm))
-_NAMES = """
-    likely if_then_else shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not
-    popcount clz
-"""
-_INDEX_CALLS = frozenset(f"tir.{n}" for n in _NAMES.split())
 
 
 def is_data(e: Any, lets: Container[E.Var] = ()) -> bool:
@@ -48,7 +43,7 @@ def is_data(e: Any, lets: Container[E.Var] = ()) -> bool:
         if kind is E.Select:
             stack += (x.true_value, x.false_value)
         elif kind is E.Call:
-            if x.op.name not in _INDEX_CALLS:
+            if not x.op.row.index:
                 return True
             stack += x.args[1:] if x.op.name == "tir.if_then_else" else x.args
         else:

@@ -116,15 +116,15 @@ _BITS = {
 for _name, (_fold, _numpy, _bound) in _BITS.items():
     add_row(
         _name, effect=Kind.Pure, check=bits(1 if _name == "bitwise_not" else 2), lanewise=True,
-        fold=_fold, numpy=_numpy, wide=False, bound=_bound, cost=CHEAP,
+        fold=_fold, numpy=_numpy, wide=False, bound=_bound, cost=CHEAP, index=True,
     )  # fmt: skip
 add_row(
     "popcount", effect=Kind.Pure, lanewise=True, numpy=forms.popcount, wide=False,
-    bound=_bit_count_bound, cost=CHEAP,
+    bound=_bit_count_bound, cost=CHEAP, index=True,
 )  # fmt: skip
 add_row(
     "clz", effect=Kind.Pure, lanewise=True, numpy=forms.clz, wide=False, bound=_bit_count_bound,
-    cost=CHEAP,
+    cost=CHEAP, index=True,
 )  # fmt: skip
 add_row(
     "q_multiply_shift", effect=Kind.Pure, lanewise=True, numpy=forms.q_multiply_shift, wide=False,
@@ -136,12 +136,12 @@ add_row("q_multiply_shift_per_axis", effect=Kind.Pure)
 
 add_row(
     "if_then_else", effect=Kind.Pure, check=_check_choice, lanewise=True, any_width=True, cost=FREE,
-    bound=_choice_bound,
+    bound=_choice_bound, index=True,
 )  # fmt: skip
 add_row(
     "likely", effect=Kind.ExprAnnotation, check=_check_likely, lanewise=True, any_width=True,
     cost=FREE, numpy=lambda x: x, wide=False, slope=lambda x, y: const(1, x.dtype),
-    bound=_same_bound,
+    bound=_same_bound, index=True,
 )  # fmt: skip
 add_row(
     "reinterpret", effect=Kind.Pure, check=_check_reinterpret, lanewise=True, any_width=True,

@@ -60,6 +60,8 @@ class Operation:
     """The operation on NumPy arrays; see `wide`."""
     wide: bool = True
     """`numpy` takes floats as float64 and its result is rounded once; else it takes each type."""
+    index: bool = False
+    """Of indices it makes an index; all else that calls give is data."""
     exact: bool = False
     """Rounds nothing."""
     fold: Callable[..., Any] | None = None

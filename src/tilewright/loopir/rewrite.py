@@ -8,6 +8,7 @@ reads.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -15,6 +16,8 @@ from . import expr as E
 from . import iter as I
 from . import stmt as S
 from .buffer import Buffer
+from .schema import fields_of
+from .visit import EVALUATED
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
@@ -33,6 +36,40 @@ def handles(*types: type) -> Callable[[F], F]:
         return method
 
     return mark
+
+
+_PARTS = {
+    "expr": "self.expr({0})",
+    "stmt": "self.stmt({0})",
+    "expr?": "None if {0} is None else self.expr({0})",
+    "stmt?": "None if {0} is None else self.stmt({0})",
+    "expr*": "self.exprs({0})",
+    "range*": "self._ranges({0})",
+    "buffer": "self.buffer({0})",
+}
+
+
+def derived(kind: Any) -> Handler:
+    """The default handler of a class of nodes: its parts rewritten, in the order of evaluation.
+
+    It is made as text, so that it is what one would write: passes spend their time in it.
+    """
+    forms = {f.name: f.form for f in fields_of(kind.schema) if f.form in _PARTS}
+    order = dict.fromkeys([*EVALUATED.get(kind, ()), *forms])
+    new = {name: _PARTS[forms[name]].format(f"e.{name}") for name in order}
+    given = [name for name in inspect.signature(kind).parameters if name != "span"]
+    values = [f"n_{name}" if name in new else f"e.{name}" for name in given]
+    lines = [
+        *(f"n_{name} = {text}" for name, text in new.items()),
+        f"if {' and '.join(f'n_{name} is e.{name}' for name in new)}:",
+        "    return e",
+        f"return kind({', '.join(values)})",
+    ]
+    scope: dict[str, Any] = {"kind": kind}
+    name = f"rewrite_{kind.__name__}"  # as tracebacks show it
+    exec(f"def {name}(self, e):\n" + "".join(f"    {line}\n" for line in lines), scope)
+    handler: Handler = handles(kind)(scope[name])
+    return handler
 
 
 class _Dispatch:
@@ -67,6 +104,10 @@ class Rewriter(_Dispatch):
                 return new
         return items
 
+    def _ranges(self, items: Sequence[I.Range]) -> Any:
+        new = tuple([self.range(r) for r in items])
+        return items if all(a is b for a, b in zip(new, items)) else new
+
     def range(self, r: I.Range) -> I.Range:
         low, extent = self.expr(r.min), self.expr(r.extent)
         if low is r.min and extent is r.extent:
@@ -84,120 +125,26 @@ class Rewriter(_Dispatch):
         a, b = table[type(x)](self, x), table[type(y)](self, y)
         return e if a is x and b is y else type(e)(a, b)
 
-    @handles(E.Not)
-    def _not(self, e: E.Not) -> Any:
-        a = self.expr(e.a)
-        return e if a is e.a else E.Not(a)
-
-    @handles(E.Cast)
-    def _cast(self, e: E.Cast) -> Any:
-        value = self.expr(e.value)
-        return e if value is e.value else E.Cast(e.dtype, value)
-
-    @handles(E.Select)
-    def _select(self, e: E.Select) -> Any:
-        c, t, f = self.expr(e.condition), self.expr(e.true_value), self.expr(e.false_value)
-        if c is e.condition and t is e.true_value and f is e.false_value:
-            return e
-        return E.Select(c, t, f)
-
-    @handles(E.Ramp)
-    def _ramp(self, e: E.Ramp) -> Any:
-        base, stride = self.expr(e.base), self.expr(e.stride)
-        return e if base is e.base and stride is e.stride else E.Ramp(base, stride, e.lanes)
-
-    @handles(E.Broadcast)
-    def _broadcast(self, e: E.Broadcast) -> Any:
-        value = self.expr(e.value)
-        return e if value is e.value else E.Broadcast(value, e.lanes)
-
-    @handles(E.Shuffle)
-    def _shuffle(self, e: E.Shuffle) -> Any:
-        vectors = self.exprs(e.vectors)
-        return e if vectors is e.vectors else E.Shuffle(vectors, e.indices)
-
-    @handles(E.Let)
-    def _let(self, e: E.Let) -> Any:
-        value, body = self.expr(e.value), self.expr(e.body)
-        return e if value is e.value and body is e.body else E.Let(e.var, value, body)
-
-    @handles(E.Call)
-    def _call(self, e: E.Call) -> Any:
-        args = self.exprs(e.args)
-        return e if args is e.args else E.Call(e.dtype, e.op, args)
-
-    @handles(E.BufferLoad)
-    def _load(self, e: E.BufferLoad) -> Any:
-        indices, buffer = self.exprs(e.indices), self.buffer(e.buffer)
-        predicate = None if e.predicate is None else self.expr(e.predicate)
-        if indices is e.indices and buffer is e.buffer and predicate is e.predicate:
-            return e
-        return E.BufferLoad(buffer, indices, predicate)
-
-    @handles(I.ProducerLoad)
-    def _producer_load(self, e: I.ProducerLoad) -> Any:
-        indices = self.exprs(e.indices)
-        return e if indices is e.indices else I.ProducerLoad(e.producer, indices)
-
-    @handles(I.Reduce)
-    def _reduce(self, e: I.Reduce) -> Any:
-        source, init = self.exprs(e.source), self.exprs(e.init)
-        condition = self.expr(e.condition)
-        if source is e.source and condition is e.condition and init is e.init:
-            return e
-        return I.Reduce(e.combiner, source, e.axis, condition, e.value_index, init)
-
-    @handles(S.For)
-    def _for(self, s: S.For) -> Any:
-        low, extent, body = self.expr(s.min), self.expr(s.extent), self.stmt(s.body)
-        if low is s.min and extent is s.extent and body is s.body:
-            return s
-        return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
-
-    @handles(S.While)
-    def _while(self, s: S.While) -> Any:
-        condition, body = self.expr(s.condition), self.stmt(s.body)
-        return s if condition is s.condition and body is s.body else S.While(condition, body)
-
-    @handles(S.LetStmt)
-    def _let_stmt(self, s: S.LetStmt) -> Any:
-        value, body = self.expr(s.value), self.stmt(s.body)
-        return s if value is s.value and body is s.body else S.LetStmt(s.var, value, body)
-
-    @handles(S.AttrStmt)
-    def _attr(self, s: S.AttrStmt) -> Any:
-        value, body = self.expr(s.value), self.stmt(s.body)
-        if value is s.value and body is s.body:
-            return s
-        return S.AttrStmt(s.node, s.attr_key, value, body)
-
-    @handles(S.AssertStmt)
-    def _assert(self, s: S.AssertStmt) -> Any:
-        condition, body = self.expr(s.condition), self.stmt(s.body)
-        if condition is s.condition and body is s.body:
-            return s
-        return S.AssertStmt(condition, s.message, body)
-
-    @handles(S.IfThenElse)
-    def _if(self, s: S.IfThenElse) -> Any:
-        condition, then_case = self.expr(s.condition), self.stmt(s.then_case)
-        else_case = None if s.else_case is None else self.stmt(s.else_case)
-        if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
-            return s
-        return S.IfThenElse(condition, then_case, else_case)
-
-    @handles(S.BufferStore)
-    def _store(self, s: S.BufferStore) -> Any:
-        indices, value, buffer = self.exprs(s.indices), self.expr(s.value), self.buffer(s.buffer)
-        predicate = None if s.predicate is None else self.expr(s.predicate)
-        if (
-            indices is s.indices
-            and value is s.value
-            and buffer is s.buffer
-            and predicate is s.predicate
-        ):
-            return s
-        return S.BufferStore(buffer, value, indices, predicate)
+    _not = derived(E.Not)
+    _cast = derived(E.Cast)
+    _select = derived(E.Select)
+    _ramp = derived(E.Ramp)
+    _broadcast = derived(E.Broadcast)
+    _shuffle = derived(E.Shuffle)
+    _let = derived(E.Let)
+    _call = derived(E.Call)
+    _load = derived(E.BufferLoad)
+    _producer_load = derived(I.ProducerLoad)
+    _reduce = derived(I.Reduce)
+    _for = derived(S.For)
+    _while = derived(S.While)
+    _let_stmt = derived(S.LetStmt)
+    _attr = derived(S.AttrStmt)
+    _assert = derived(S.AssertStmt)
+    _if = derived(S.IfThenElse)
+    _store = derived(S.BufferStore)
+    _evaluate = derived(S.Evaluate)
+    _prefetch = derived(S.Prefetch)
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
@@ -212,18 +159,6 @@ class Rewriter(_Dispatch):
         if all(a is b for a, b in zip(new, s.seq)):
             return s
         return S.seq(new)
-
-    @handles(S.Evaluate)
-    def _evaluate(self, s: S.Evaluate) -> Any:
-        value = self.expr(s.value)
-        return s if value is s.value else S.Evaluate(value)
-
-    @handles(S.Prefetch)
-    def _prefetch(self, s: S.Prefetch) -> Any:
-        bounds, buffer = tuple(self.range(r) for r in s.bounds), self.buffer(s.buffer)
-        if buffer is s.buffer and all(a is b for a, b in zip(bounds, s.bounds)):
-            return s
-        return S.Prefetch(buffer, bounds)
 
 
 Rewriter.__init_subclass__.__func__(Rewriter)  # type: ignore[attr-defined]

@@ -13,11 +13,10 @@ from .schema import children_getter, classes, defined_by
 Children = Callable[[Any], tuple[Any, ...]]
 
 
-_ORDER: dict[type, tuple[str, ...]] = {
-    S.BufferStore: ("indices", "value", "predicate")
-}  # of evaluation
+# the order of evaluation, where it is not that of the fields
+EVALUATED: dict[type, tuple[str, ...]] = {S.BufferStore: ("indices", "value", "predicate")}
 CHILDREN: dict[type, Children] = {
-    kind: children_getter(kind, _ORDER.get(kind, ()))
+    kind: children_getter(kind, EVALUATED.get(kind, ()))
     for root in (E.PrimExpr, S.Stmt)
     for kind in classes(root)
 }
