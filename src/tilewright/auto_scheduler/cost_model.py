@@ -145,6 +145,22 @@ class XGBModel(CostModel):
             self.add(key, rows, offsets, [cost_of(results[p]) for p in places])
         self.retrain()
 
+    def update_from_file(self, file_name: str | Path, n_lines: int | None = None) -> None:
+        """Learn from the first `n_lines` records of a file (None: all), of any tasks whose
+        workloads are known here. What their searches could not have drawn is left out."""
+        from .policy import SketchPolicy
+        from .preload import PreloadMeasuredStates
+        from .records import RecordReader
+        from .recover import recover_measure_input
+
+        tasks: dict[Hashable, list[Any]] = {}
+        for pair in zip(*RecordReader(file_name).read_lines(n_lines)):
+            task = pair[0].task
+            tasks.setdefault((task.workload_key, str(task.target)), []).append(pair)
+        for pairs in tasks.values():
+            task, load = recover_measure_input(pairs[0][0]).task, PreloadMeasuredStates(pairs)
+            SketchPolicy(task, self, verbose=0, init_search_callbacks=[load])
+
     def add(self, key: Hashable, rows: Array, offsets: Array, costs: Sequence[float]) -> None:
         """Remember programs of the task `key` and their seconds (infinite: failed) without
         training. `error` becomes the model's error on them: the root of the weighted mean square.

@@ -209,6 +209,25 @@ def test_records_of_other_tasks_teach_nothing(tmp_path):
     assert policy.best_state is None
 
 
+def test_a_model_learns_from_the_records_of_several_tasks(tmp_path):
+    path = tmp_path / "records.json"
+    for name in ("matmul", "matmul_relu"):
+        policy, measurer = searched(trials=16, make=COMPUTATIONS[name])
+        key, tensors = policy.task.workload_key, policy.task.compute_dag.tensors
+        A.register_workload_tensors(key, tensors, override=True)
+        states = [A.State.from_rows(policy.task.compute_dag, rows) for rows in measurer.seen]
+        inputs = [MeasureInput(policy.task, s) for s in states]
+        A.save_records(path, inputs, measurer.measure(policy.task, policy, inputs))
+    model = trees()
+    model.update_from_file(str(path))
+    assert model.num_samples == 32 and model.trained
+    some = trees()
+    some.update_from_file(path, n_lines=20)
+    assert some.num_samples == 20
+    with pytest.raises(TilewrightError, match="nowhere"):
+        some.update_from_file(tmp_path / "nowhere.json")
+
+
 # -- rules of users
 
 
