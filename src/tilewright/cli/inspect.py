@@ -13,7 +13,8 @@ from typing import Any
 
 from ..base.errors import CompileError, TargetError, TilewrightError
 from ..rt.drivers import nvrtc
-from ..rt.module import Module, load_module
+from ..rt.load import load_module
+from ..rt.module import Module
 from . import show
 
 STAGES = ("tir", "lowered", "source", "asm")

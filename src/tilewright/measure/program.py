@@ -23,7 +23,8 @@ from ..driver.transform import user_passes
 from ..loopir import serial as loop_serial
 from ..loopir.intrin_rules import user_rules
 from ..loopir.stmt import IRModule
-from ..rt.module import Module, load_module
+from ..rt.load import load_module
+from ..rt.module import Module
 from ..schedule.api import Schedule, create_schedule
 from ..schedule.trace import from_json, replay
 from ..target.target import Target

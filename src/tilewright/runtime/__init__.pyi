@@ -20,9 +20,9 @@ from tilewright.rt.device_array import DeviceArray as DeviceArray
 from tilewright.rt.drivers.base import Event as Event
 from tilewright.rt.drivers.base import Stream as Stream
 from tilewright.rt.function import Function as Function
+from tilewright.rt.load import load_module as load_module
 from tilewright.rt.module import Module as Module
 from tilewright.rt.module import PackedFunc as PackedFunc
-from tilewright.rt.module import load_module as load_module
 from tilewright.rt.packed import get_global_func as get_global_func
 from tilewright.rt.packed import list_global_func_names as list_global_func_names
 from tilewright.rt.packed import register_func as register_func

@@ -1,5 +1,5 @@
 """`tvm.runtime.module`: compiled modules."""
 
+from ..rt.load import load_module as load_module
 from ..rt.module import Module as Module
-from ..rt.module import load_module as load_module
 from ..rt.timing import BenchmarkResult as BenchmarkResult

@@ -18,7 +18,8 @@ from tilewright import runtime
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.rt import export, threads
 from tilewright.rt.device import cpu, cuda
-from tilewright.rt.module import Module, load_module
+from tilewright.rt.load import load_module
+from tilewright.rt.module import Module
 from tilewright.rt.native import compile_ir
 from tilewright.rt.packed import register_func, remove_global_func
 from tilewright.target import Target
