@@ -2,8 +2,8 @@
 
 Sizes without relation (`A[i] + B[i]` over n elements, where B has m) are accepted when a program is
 made, and compared when it is called. A check is exact: it fails only if a read that is made lies
-outside, or a division by zero is made. Left unchecked is what depends on data, and what is under
-conditions that are no limits of single axes.
+outside, or a division by zero is made. Left unchecked is what depends on data, what is under
+conditions that are no limits of single axes, and what has choices in its indices, or an axis twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..loopir.expr import IntImm, PrimExpr, Var
 from ..loopir.iter import ProducerLoad, Range
 from ..loopir.operators import logical_and, logical_not, logical_or
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import free_vars, nodes
+from ..loopir.visit import children, free_vars, nodes
 from .bounds import Guards, assumed, check_program, domains_of, first_rows_of, inside, reads
 from .op import ComputeOp, Operation, post_order
 from .regions import finite
@@ -27,6 +27,8 @@ from .tensor import Tensor
 
 Ends = dict[Var, tuple[PrimExpr, PrimExpr]]
 Check = tuple[str, PrimExpr]
+_LEAVES = (Var, E.SizeVar, IntImm)
+_ORDERED = (*_LEAVES, E.Cast, E.Add, E.Sub, E.Mul, E.Min, E.Max, E.FloorDiv, E.FloorMod)
 _CHECKED = (ProducerLoad, E.FloorDiv, E.FloorMod, E.Div, E.Mod)
 
 
@@ -91,11 +93,11 @@ def _read_checks(
         while type(index) is E.FloorDiv and not any(v in ends for v in free_vars(index.b)):
             fits.append(index.b >= 1)  # x // b < extent where x < extent * b
             index, extent = index.a, extent * index.b
+        if not _has_exact_ends(analyzer.simplify(index), ends):
+            continue
         reached = _reached(analyzer, index, ends)
         low, high = reached.min_value, reached.max_value
-        if not (finite(low) and finite(high)) or any(
-            isinstance(e, ProducerLoad) for end in (low, high) for e in nodes(end)
-        ):
+        if not (finite(low) and finite(high)):
             continue
         fits = [c for c in (*fits, low >= 0, high < extent) if not prove(c)]
         if fits:
@@ -109,6 +111,21 @@ def _read_checks(
 def _ends(analyzer: Analyzer, doms: Mapping[Var, Range]) -> Ends:
     """The first and last value of each axis."""
     return {v: (d.min, analyzer.simplify(d.min + d.extent - 1)) for v, d in doms.items()}
+
+
+def _has_exact_ends(index: PrimExpr, ends: Ends) -> bool:
+    """Whether an index takes the values at the ends of its interval: it is no data, and made of
+    axes, each once, by operations that keep their order."""
+    stack: list[PrimExpr] = [index]
+    axes: list[Var] = []
+    while stack:
+        e = stack.pop()
+        if type(e) not in _ORDERED:
+            return False
+        if isinstance(e, Var) and e in ends:
+            axes.append(e)
+        stack += children(e)
+    return len(axes) == len(set(axes))
 
 
 def _narrow(analyzer: Analyzer, ends: Ends, guards: Guards) -> list[PrimExpr] | None:

@@ -21,6 +21,7 @@ B = te.placeholder((n,), name="B")
 S = te.placeholder((n, m), name="S")
 T = te.placeholder((p, q), name="T")
 I = te.placeholder((n,), "int32", name="I")
+J = te.placeholder((n,), "int8", name="J")
 r = te.reduce_axis((0, m), name="r")
 K = te.placeholder((3,), name="K")
 DOUBLED = te.compute((m,), lambda i: A[i] * 2, name="doubled")
@@ -66,6 +67,10 @@ FINE: dict[str, tuple[list[Any], Any]] = {
         te.compute((n,), lambda i: te.if_then_else(p != 0, I[i] // p, 5)),
     ),
     "data": ([A, I], te.compute((n,), lambda i: A[I[i]])),
+    "data of few values": ([A, J], te.compute((n,), lambda i: A[J[i]])),
+    "choice": ([A], te.compute((n,), lambda i: A[te.if_then_else(i < m, i, 0)])),
+    "clamped data": ([A, I], te.compute((n,), lambda i: A[te.max(te.min(I[i], 3), 0)])),
+    "axis twice": ([A], te.compute((n,), lambda i: A[i * (n - 1 - i)])),
     "condition on data": ([A, I], te.compute((n,), lambda i: te.if_then_else(I[i] > 0, A[i], 0.0))),
 }
 
