@@ -9,7 +9,6 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SPEC = ROOT.parent / "shared" / "spec"
 OWN = {"test_programs.py", "tvm_alias.py", "gpu_kit.py"}
 # options of the run that tests this are not for programs that run pytest themselves
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
@@ -35,17 +34,3 @@ def test_programs_are_found() -> None:
 def test_program_runs(program: Path) -> None:
     done = run(program)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.skipif(not SPEC.exists(), reason="../shared/spec is not beside this repository")
-def test_reduction_prints_the_known_listings(tmp_path: Path) -> None:
-    # the program builds for CUDA at its end; what it prints before that is checked
-    out = tmp_path / "out.txt"
-    out.write_text(run(SPEC / "reduction.py").stdout)
-    done = subprocess.run(
-        [sys.executable, str(SPEC / "check_reduction.py"), str(out), "--core"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "0 wrong" in done.stdout
