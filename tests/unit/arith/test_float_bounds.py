@@ -67,9 +67,8 @@ def test_values_lie_within_the_bounds_of_the_table(name: str) -> None:
     for _ in range(200):
         ends = np.sort(rng.choice(edges, (takes, 2)), axis=1)
         low, high = row.bound(call, *[(float(a), float(b)) for a, b in ends]) or (-np.inf, np.inf)
-        inside = [
-            np.concatenate([e, rng.uniform(*np.clip(e, -1e300, 1e300) / 2, 20) * 2]) for e in ends
-        ]
+        halves = np.clip(ends, -1e300, 1e300) / 2
+        inside = [np.append(e, rng.uniform(h[0], h[1], 20) * 2) for e, h in zip(ends, halves)]
         args = [rng.permutation(np.clip(a, *e)) for a, e in zip(inside, ends)]
         with np.errstate(all="ignore"):
             values = np.asarray(row.numpy(*args), dtype=np.float64)

@@ -13,6 +13,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.base.errors import TilewrightError
 from tilewright.interp.te_eval import te_eval
+from tilewright.loopir.expr import const_int
 from tilewright.tensor.size_checks import size_checks
 
 n, m, p, q = (te.var(name) for name in "nmpq")
@@ -99,7 +100,7 @@ def used(t: Any) -> list[Any]:
 def array(t: Any, at: dict[Any, int]) -> Any:
     if not isinstance(t, te.tensor.Tensor):
         return at[t]
-    shape = [at[e] if e in at else int(e) for e in t.shape]
+    shape = tuple(at[e] if e in at else const_int(e) or 0 for e in t.shape)
     return np.arange(np.prod(shape), dtype=t.dtype).reshape(shape)
 
 
