@@ -60,7 +60,7 @@ def stage_guards(
     offsets = root_offsets(bounds, stage, leaves)
     for relation in stage.relations:
         if isinstance(relation, Transform) and all(a in offsets for a in relation.new):
-            for condition in relation.holes(offsets):
+            for condition in relation.holes(offsets, mine.extent):
                 need(condition)
     if _shares_memory(stage):
         for axis in _made_axes(stage):

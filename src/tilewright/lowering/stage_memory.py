@@ -1,8 +1,8 @@
 """Where each tensor lives: arguments in the caller's arrays, the rest in buffers as large as their
 region.
 
-A scan's initial values, its update and its state are one array: the scan's own output. A tensor
-with a transformed layout is stored whole, with its dimensions mapped.
+A scan's initial values, its update and its state are one array: the scan's own output. With a
+transformed layout the dimensions of what is stored are mapped.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class Memory:
     def locate(self, t: Tensor, indices: Sequence[PrimExpr]) -> tuple[Buffer, list[PrimExpr]]:
         """Buffer and indices of one element, given its indices in the tensor."""
         place = self.place(t)
+        if place.minima is not None:
+            indices = [i - low for i, low in zip(indices, place.minima)]
         if place.layout is not None:
             table = dict(zip(place.layout.variables, indices))
-            return place.buffer, [substitute(e, table) for e in place.layout.forward]
-        if place.minima is None:
-            return place.buffer, list(indices)
-        return place.buffer, [i - low for i, low in zip(indices, place.minima)]
+            indices = [substitute(e, table) for e in place.layout.forward]
+        return place.buffer, list(indices)
 
 
 def plan_memory(
@@ -167,15 +167,16 @@ def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor)
         return
     name = t.op.name if t.op.num_outputs == 1 else f"{t.op.name}.v{t.value_index}"
     scope = storage_scope(stage)
-    if stage.layout is not None:
-        buffer = Buffer(stage.layout.extents, t.dtype, name, scope=scope)
-        memory.places[t] = Place(buffer, None, stage.layout)
-        return
     if not isinstance(stage.op, BaseComputeOp):
         memory.places[t] = Place(Buffer(t.shape, t.dtype, name, scope=scope))
         return
     mine = bounds[stage]
     axes = stage.op.axis
+    if stage.layout is not None:
+        part = stage.layout.of_part([mine.extent[a] for a in axes])
+        buffer = Buffer(part.extents, t.dtype, name, scope=scope)
+        memory.places[t] = Place(buffer, [mine.min[a] for a in axes], part)
+        return
     extents = [_largest(bounds, mine.extent[a]) for a in axes]
     strides = _aligned_strides(stage, axes, extents)
     buffer = Buffer(extents, t.dtype, name, strides=strides, scope=scope)

@@ -170,10 +170,11 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         return
     domains = _root_domains(b, stage, readers)
     mine = b[stage]
-    if stage.layout is not None:
-        mine.needed = parts_in_scan(stage, domains, b.threads)
-        domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}  # stored whole
     roots = {a: even_extent(b, stage, extent) for a, (_, extent) in domains.items()}
+    if stage.layout is not None and not _stored_in_part(stage, roots):
+        mine.needed = parts_in_scan(stage, domains, b.threads)
+        domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}
+        roots = {a: extent for a, (_, extent) in domains.items()}
     mine.min = {a: low for a, (low, _) in domains.items()}
     mine.extent = pass_down_extents(stage.relations, roots, b.analyzer)
     for leaf in stage.leaf_iter_vars:
@@ -183,6 +184,14 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         if thread is not None and thread.dom is not None:
             mine.extent[leaf] = given_extent(b, stage, leaf, thread)
         b.bind(mine.var[leaf], mine.extent[leaf])
+
+
+def _stored_in_part(stage: StageState, roots: Values) -> bool:
+    """Whether a stage of another layout holds only what a loop of its reader needs: where that has
+    one size, since a layout is one of constant extents."""
+    if attach_point(stage) is None or in_scan(stage):
+        return False
+    return all(isinstance(roots[a], IntImm) for a in stage.op.axis)
 
 
 def _gather_fixed(b: Bounds, stage: StageState) -> None:
@@ -212,8 +221,7 @@ def _root_domains(
         if point is not None and stage.attach_spec().attach_type != SCAN_UPDATE:
             raise ScheduleError(f"Output must be attached at root: {stage.name}")
         return result
-    if stage.layout is not None and not in_scan(stage):
-        _check_order(b, stage, readers)
+    if stage.layout is not None and point is None and not in_scan(stage):
         return result
     regions: Regions = {t: [[] for _ in t.shape] for t in op.outputs}
     for reader in {r.id: r for t in op.outputs for r in readers.get(t, ())}.values():

@@ -1,4 +1,5 @@
-"""A change of layout as data: what the trace keeps of the function given to transform_layout."""
+"""A change of layout: as data, which is what the trace keeps of the function given to
+transform_layout (`LayoutMap`), and what follows from it for a shape (`Layout`)."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..base.errors import ScheduleError
-from ..loopir.expr import Call, PrimExpr, Var, convert
+from ..arith import Analyzer, IntervalSet, eval_set, inverse_index_map
+from ..base.errors import ScheduleError, TilewrightError
+from ..loopir.expr import Call, IntImm, PrimExpr, Var, const, convert
+from ..loopir.iter import Range
 from ..loopir.serial import load_json, save_json
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
+from .state import Illegal
 
 AXIS_SEPARATOR = "axis_separator"
 _CONSTANT = re.compile(r"\bT\.(u?int\d+|float\d+|bool)\(([^()]*)\)")
@@ -100,3 +104,65 @@ class LayoutMap:
         for place in reversed(separators):
             items.insert(place, AXIS_SEPARATOR)
         return cls(args[:rank], items)
+
+
+class Layout:
+    """A map over a shape: `forward` are the indices in memory, in terms of `variables`; `inverse`
+    those of the tensor, in terms of `new_variables`; `extents` the sizes of memory. `filled` are
+    conditions on the new variables: where they do not hold lies no element.
+
+    Illegal if the map is not invertible over the shape.
+    """
+
+    __slots__ = (
+        "_parts", "extents", "filled", "forward", "inverse", "mapping", "new_variables", "shape",
+        "variables",
+    )  # fmt: skip
+
+    def __init__(self, mapping: LayoutMap, shape: Sequence[PrimExpr]) -> None:
+        self.mapping, self.shape = mapping, tuple(shape)
+        self.variables = mapping.variables
+        self._parts: dict[tuple[int | PrimExpr, ...], Layout] = {}
+        analyzer = Analyzer()
+        ranges = {
+            v: Range.from_min_extent(const(0, e.dtype), e) for v, e in zip(self.variables, shape)
+        }
+        for v, r in ranges.items():
+            analyzer.bind(v, r)
+        sets = {v: IntervalSet.from_range(r) for v, r in ranges.items()}
+        self.forward, self.extents = [], []
+        for e in mapping.indices:
+            cover = eval_set(e, sets, analyzer).cover_range(Range(0, 1), analyzer)
+            assert cover is not None
+            low = const(0, e.dtype) if analyzer.can_prove(cover.min >= 0) else cover.min
+            self.forward.append(analyzer.simplify(e - low))
+            self.extents.append(analyzer.simplify(cover.min - low + cover.extent))
+        self.new_variables = [Var(f"axis{k}", e.dtype) for k, e in enumerate(self.forward)]
+        try:
+            self.inverse = inverse_index_map(
+                self.variables, ranges, self.forward, self.new_variables, self.extents
+            )
+        except TilewrightError as problem:
+            raise Illegal(f"the layout map is not invertible digit by digit: {problem}") from None
+        self.filled = self._conditions()
+
+    def _conditions(self) -> list[PrimExpr]:
+        """That new indices stand for an element, besides the upper ends of its indices."""
+        analyzer = Analyzer()
+        for v, extent in zip(self.new_variables, self.extents):
+            analyzer.bind(v, Range.from_min_extent(const(0, v.dtype), extent))
+        table = dict(zip(self.variables, self.inverse))
+        conditions = [e >= 0 for e in self.inverse]
+        pairs = zip(self.forward, self.new_variables)
+        conditions += [substitute(e, table).equal(v) for e, v in pairs]
+        return [analyzer.simplify(c) for c in conditions if not analyzer.can_prove(c)]
+
+    def of_part(self, extents: Sequence[PrimExpr]) -> Layout:
+        """The same map over a part of the tensor, laid out as if it were the whole: the map is
+        taken of indices that count from the part's first element."""
+        sizes = tuple(e.value if isinstance(e, IntImm) else e for e in extents)
+        if sizes not in self._parts:
+            own = tuple(e.value if isinstance(e, IntImm) else e for e in self.shape)
+            same = all(a is b or (type(a) is int and a == b) for a, b in zip(sizes, own))
+            self._parts[sizes] = self if same else Layout(self.mapping, extents)
+        return self._parts[sizes]

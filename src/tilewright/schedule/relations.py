@@ -15,12 +15,15 @@ intervals: there is no separate rule per relation for sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
-from ..loopir.expr import IntImm, PrimExpr, Var, const
+from ..loopir.expr import IntImm, PrimExpr, const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
+
+if TYPE_CHECKING:
+    from .layout_map import Layout
 
 Values = dict[IterVar, PrimExpr]
 
@@ -167,41 +170,13 @@ class Singleton(Relation):
 
 
 class Transform(Relation):
-    """New axes computed from old ones by an invertible map.
+    """New axes computed from old ones by an invertible map: that of the layout, over the part of
+    the tensor that the parents' extents say."""
 
-    `forward[k]` is the value of children[k] in terms of `variables` (one per parent); `inverse[i]`
-    the value of parents[i] in terms of `new_variables`; `extents[k]` the extent of children[k] for
-    the parents' extents at the time of the call; `filled` what must hold for an element to lie
-    there.
-    """
+    __slots__ = ("old", "new", "layout")
 
-    __slots__ = (
-        "old",
-        "new",
-        "variables",
-        "forward",
-        "new_variables",
-        "inverse",
-        "extents",
-        "filled",
-    )
-
-    def __init__(
-        self,
-        old: Sequence[IterVar],
-        new: Sequence[IterVar],
-        variables: Sequence[Var],
-        forward: Sequence[PrimExpr],
-        new_variables: Sequence[Var],
-        inverse: Sequence[PrimExpr],
-        extents: Sequence[PrimExpr],
-        filled: Sequence[PrimExpr],
-    ) -> None:
-        self.old, self.new = tuple(old), tuple(new)
-        self.variables, self.forward = tuple(variables), tuple(forward)
-        self.new_variables, self.inverse = tuple(new_variables), tuple(inverse)
-        self.extents = tuple(extents)
-        self.filled = tuple(filled)
+    def __init__(self, old: Sequence[IterVar], new: Sequence[IterVar], layout: Layout) -> None:
+        self.old, self.new, self.layout = tuple(old), tuple(new), layout
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
@@ -211,36 +186,36 @@ class Transform(Relation):
     def children(self) -> tuple[IterVar, ...]:
         return self.new
 
+    def over(self, extent: Mapping[IterVar, PrimExpr]) -> Layout:
+        """The layout of the part that is at work."""
+        return self.layout.of_part([extent[axis] for axis in self.old])
+
     def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
-        for axis, e in zip(self.new, self.extents):
-            extent[axis] = e
+        extent.update(zip(self.new, self.over(extent).extents))
 
     def up(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
-        table = {v: offset[axis] for v, axis in zip(self.new_variables, self.new)}
-        for axis, e in zip(self.old, self.inverse):
+        part = self.over(extent)
+        table = {v: offset[axis] for v, axis in zip(part.new_variables, self.new)}
+        for axis, e in zip(self.old, part.inverse):
             offset[axis] = substitute(e, table)
 
     def down(self, offset: Values, extent: Mapping[IterVar, PrimExpr]) -> None:
-        table = {v: offset[axis] for v, axis in zip(self.variables, self.old)}
-        for axis, e in zip(self.new, self.forward):
+        part = self.over(extent)
+        table = {v: offset[axis] for v, axis in zip(part.variables, self.old)}
+        for axis, e in zip(self.new, part.forward):
             offset[axis] = substitute(e, table)
 
     def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
-        return Transform(
-            [axes.get(a, a) for a in self.old],
-            [axes.get(a, a) for a in self.new],
-            self.variables,
-            self.forward,
-            self.new_variables,
-            self.inverse,
-            self.extents,
-            self.filled,
-        )
+        old, new = ([axes.get(a, a) for a in some] for some in (self.old, self.new))
+        return Transform(old, new, self.layout)
 
-    def holes(self, offset: Mapping[IterVar, PrimExpr]) -> list[PrimExpr]:
-        """`filled` at the children's offsets."""
-        table = {v: offset[axis] for v, axis in zip(self.new_variables, self.new)}
-        return [substitute(e, table) for e in self.filled]
+    def holes(
+        self, offset: Mapping[IterVar, PrimExpr], extent: Mapping[IterVar, PrimExpr]
+    ) -> list[PrimExpr]:
+        """What must hold, at the children's offsets, for an element to lie there."""
+        part = self.over(extent)
+        table = {v: offset[axis] for v, axis in zip(part.new_variables, self.new)}
+        return [substitute(e, table) for e in part.filled]
 
 
 def _at_most(size: PrimExpr, whole: PrimExpr) -> PrimExpr:

@@ -13,40 +13,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...arith import Analyzer, IntervalSet, eval_set, inverse_index_map
 from ...base.dtype import parse
-from ...base.errors import OperandError, TilewrightError
-from ...loopir.expr import PrimExpr, Var, const, convert
-from ...loopir.iter import IterVar, Range
-from ...loopir.subst import substitute
+from ...base.errors import OperandError
+from ...loopir.expr import PrimExpr, Var, convert
+from ...loopir.iter import IterVar
 from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp, domain
-from ..layout_map import AXIS_SEPARATOR, LayoutMap
+from ..layout_map import AXIS_SEPARATOR, Layout, LayoutMap
 from ..relations import Transform
 from ..state import Illegal, StageState
-
-
-class Layout:
-    """A map from the indices of a tensor to those of its memory, with the extents there. `filled`
-    are conditions on the new variables: where they do not hold lies no element.
-    """
-
-    __slots__ = ("extents", "filled", "forward", "inverse", "new_variables", "variables")
-
-    def __init__(
-        self,
-        variables: Sequence[Var],
-        forward: Sequence[PrimExpr],
-        new_variables: Sequence[Var],
-        inverse: Sequence[PrimExpr],
-        extents: Sequence[PrimExpr],
-        filled: Sequence[PrimExpr],
-    ) -> None:
-        self.variables = tuple(variables)
-        self.forward = tuple(forward)
-        self.new_variables = tuple(new_variables)
-        self.inverse = tuple(inverse)
-        self.extents = tuple(extents)
-        self.filled = tuple(filled)
 
 
 def read_map(stage: StageState, mapping: Callable[..., Any]) -> LayoutMap:
@@ -95,11 +69,13 @@ def transform_layout(stage: StageState, mapping: LayoutMap) -> list[IterVar]:
     `mapping` (a user's function, through `read_map`) takes one variable a dimension and gives the
     new indices; with te.AXIS_SEPARATOR between them, memory has several dimensions. The map must be
     invertible over the tensor's shape; new extents that are not filled (padding) are left
-    unwritten. Indices below zero, as in lambda i: [-i], are counted from the lowest of them.
+    unwritten. Indices below zero, as in lambda i: [-i], are counted from the lowest of them. A
+    stage that is computed in a loop of its reader holds only what the loop needs, laid out as if
+    that were the whole tensor.
     Returns the new loop axes, for an input none.
     """
     op = stage.op
-    layout = make_layout(_shape_of(stage), mapping)
+    layout = Layout(mapping, _shape_of(stage))
     stage.layout = layout
     stage.axis_separators = mapping.separators
     if isinstance(op, PlaceholderOp):
@@ -108,18 +84,7 @@ def transform_layout(stage: StageState, mapping: LayoutMap) -> list[IterVar]:
         IterVar(None, Var(f"axis{k}", e.dtype), IterVar.DataPar)
         for k, e in enumerate(layout.forward)
     ]
-    stage.relations.append(
-        Transform(
-            op.axis,
-            new,
-            layout.variables,
-            layout.forward,
-            layout.new_variables,
-            layout.inverse,
-            layout.extents,
-            layout.filled,
-        )
-    )
+    stage.relations.append(Transform(op.axis, new, layout))
     stage.leaf_iter_vars[: len(op.axis)] = new
     for axis in new:
         stage.add_axis(axis)
@@ -131,48 +96,6 @@ def _is_state(stage: StageState, other: StageState) -> bool:
     if not isinstance(other.op, ScanOp):
         return False
     return any(t.op is stage.op for t in (*other.op.init, *other.op.update))
-
-
-def make_layout(shape: Sequence[PrimExpr], mapping: LayoutMap) -> Layout:
-    """The Layout of a map over a shape; Illegal if it is not invertible."""
-    variables = mapping.variables
-    analyzer = Analyzer()
-    ranges = {}
-    for v, extent in zip(variables, shape):
-        ranges[v] = Range.from_min_extent(const(0, extent.dtype), extent)
-        analyzer.bind(v, ranges[v])
-    sets = {v: IntervalSet.from_range(r) for v, r in ranges.items()}
-    forward, extents = [], []
-    for e in mapping.indices:
-        cover = eval_set(e, sets, analyzer).cover_range(Range(0, 1), analyzer)
-        assert cover is not None
-        low = const(0, e.dtype) if analyzer.can_prove(cover.min >= 0) else cover.min
-        forward.append(analyzer.simplify(e - low))
-        extents.append(analyzer.simplify(cover.min - low + cover.extent))
-    new_variables = [Var(f"axis{k}", e.dtype) for k, e in enumerate(forward)]
-    try:
-        inverse = inverse_index_map(variables, ranges, forward, new_variables, extents)
-    except TilewrightError as problem:
-        raise Illegal(f"the layout map is not invertible digit by digit: {problem}") from None
-    filled = _filled(variables, forward, new_variables, inverse, extents)
-    return Layout(variables, forward, new_variables, inverse, extents, filled)
-
-
-def _filled(
-    variables: Sequence[Var],
-    forward: Sequence[PrimExpr],
-    new_variables: Sequence[Var],
-    inverse: Sequence[PrimExpr],
-    extents: Sequence[PrimExpr],
-) -> list[PrimExpr]:
-    """Conditions that new indices stand for an element, besides the upper ends of its indices."""
-    analyzer = Analyzer()
-    for v, extent in zip(new_variables, extents):
-        analyzer.bind(v, Range.from_min_extent(const(0, v.dtype), extent))
-    table = dict(zip(variables, inverse))
-    conditions = [e >= 0 for e in inverse]
-    conditions += [substitute(e, table).equal(v) for e, v in zip(forward, new_variables)]
-    return [analyzer.simplify(c) for c in conditions if not analyzer.can_prove(c)]
 
 
 def _index(item: Any, number: int) -> PrimExpr:
