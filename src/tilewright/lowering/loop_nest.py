@@ -47,10 +47,11 @@ from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComput
 from ..tensor.tensor import Tensor
 from .skip_zeros import PRAGMA as SKIP_ZEROS
 from .skip_zeros import skip_conditions
-from .stage_body import compute_body, extern_body, reader_of
+from .stage_body import compute_body, extern_body, reader_of, zero_body
 from .stage_cross_thread import cross_thread_body, reduces_across_threads
-from .stage_guards import stage_guards
+from .stage_guards import region_guards
 from .stage_memory import Memory, plan_memory
+from .stage_overrun import Overrun
 from .stage_scan import shared_launches
 from .stage_tensorize import tensor_compute_body, tensorized_body
 
@@ -82,6 +83,7 @@ class NestBuilder:
         self.uniform: set[int] = set()  # stages without branches on threads around them
         self.thread_vars = thread_variables(sch, bounds)
         self.launched_by = shared_launches(sch, bounds)
+        self.overrun = Overrun(sch, bounds, memory)
         self.initial: dict[int, list[Any]] = {}
         self.at_root: list[Any] = []
         self.attached: dict[tuple[int, int], list[Any]] = {}
@@ -145,6 +147,9 @@ class NestBuilder:
     def _plain(self, stage: StageState, make_body: Any) -> Stmt:
         values = self.values(stage)
         body = make_body(stage, self.bounds, self.memory, values)
+        if stage.id in self.overrun.filled:
+            for condition in self.overrun.edges(stage, values):
+                body = IfThenElse(condition, body, zero_body(stage, self.memory, values))
         body = self.guarded(stage, values, body)
         return self.nest(stage, stage.leaf_iter_vars, body)
 
@@ -230,7 +235,10 @@ class NestBuilder:
         predicate = self.store_predicate(stage, values)
         if predicate is not None:
             body = IfThenElse(predicate, body)
-        for condition in reversed(stage_guards(self.bounds, stage, values, skip, leaves)):
+        guards = region_guards(self.bounds, stage, values, skip, leaves)
+        if stage.id not in self.overrun.filled:
+            guards += self.overrun.edges(stage, values, skip)
+        for condition in reversed(guards):
             body = IfThenElse(condition, body)
         if isinstance(stage.op, ComputeOp) and stage.op.reduce_axis:
             for condition in idle_threads(stage, self.bounds, self._around(stage)):

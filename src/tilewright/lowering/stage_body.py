@@ -16,6 +16,7 @@ from ..loopir.expr import (
     SizeVar,
     Var,
     cast,
+    const,
     convert,
     is_const,
     match_types,
@@ -96,6 +97,13 @@ def compute_body(
         initial = first.init if first.init else first.combiner.identity_element
         return seq([_initial_store(b, read.expr(e), i) for (b, i), e in zip(targets, initial)])
     return update_body(first, targets, read)
+
+
+def zero_body(stage: StageState, memory: Memory, values: Mapping[IterVar, PrimExpr]) -> Stmt:
+    """Stores of 0 in one element of each output."""
+    point = [values[a] for a in stage.op.axis]
+    places = [(t.dtype, memory.locate(t, point)) for t in stage.op.outputs]
+    return seq([BufferStore(b, const(0, dtype), i) for dtype, (b, i) in places])
 
 
 def _initial_store(buffer: Buffer, value: Any, indices: list[PrimExpr]) -> Stmt:

@@ -24,10 +24,49 @@ def stage_guards(
     """`likely(...)` conditions on the values of the root axes that are not proved.
 
     First that a value lies in the region that is computed (a tile that does not divide runs over
-    its end) and may be computed (in a step of a scan), then that it lies in the tensor at all (a
-    region may reach over the edge), last that no part of a reduction is done twice. Axes in `skip`
-    do not run. `leaves` are the values of the loops, where they are not the stage's own.
+    its end) and may be computed (in a step of a scan), then that no part of a reduction is done
+    twice, last (`edge_guards`) that it lies in the tensor at all. Axes in `skip` do not run.
+    `leaves` are the values of the loops, where they are not the stage's own.
     """
+    inside = [c for _, c in edge_guards(bounds, stage, values, skip)]
+    return region_guards(bounds, stage, values, skip, leaves) + inside
+
+
+def edge_guards(
+    bounds: Bounds,
+    stage: StageState,
+    values: Mapping[IterVar, PrimExpr],
+    skip: frozenset[IterVar],
+) -> list[tuple[IterVar, PrimExpr]]:
+    """(root axis, condition): what is not proved of values lying in the tensor, which a region may
+    reach over."""
+    mine, prove = bounds[stage], bounds.analyzer.can_prove
+    trusted = _unpredicated(stage)
+    found: list[tuple[IterVar, PrimExpr]] = []
+    for axis in stage.op.root_iter_vars():
+        if axis not in values or axis in skip or (axis in trusted and axis not in mine.needed):
+            continue
+        value, dom = values[axis], bounds.schedule.domain(axis)
+        low, extent = mine.needed.get(axis, (mine.min[axis], mine.extent[axis]))
+        if low is dom.min and extent is dom.extent:
+            continue
+        if not prove(low >= dom.min) and not prove(value >= dom.min):
+            found.append((axis, value >= dom.min))
+        end = dom.min + dom.extent
+        if not prove(low + extent <= end) and not prove(value < end):
+            found.append((axis, value < end))
+    simplify = bounds.analyzer.simplify
+    return [(axis, ops.likely(simplify(c))) for axis, c in found]
+
+
+def region_guards(
+    bounds: Bounds,
+    stage: StageState,
+    values: Mapping[IterVar, PrimExpr],
+    skip: frozenset[IterVar],
+    leaves: Mapping[IterVar, PrimExpr] | None = None,
+) -> list[PrimExpr]:
+    """The conditions that a value lies in the stage's region, and that nothing is done twice."""
     mine, analyzer = bounds[stage], bounds.analyzer
     trusted = _unpredicated(stage)
     result: list[PrimExpr] = []
@@ -40,7 +79,6 @@ def stage_guards(
         if axis not in values or axis in skip:
             continue
         value = values[axis]
-        dom = bounds.schedule.domain(axis)
         if axis in mine.needed:
             low, extent = mine.needed[axis]
             need(value >= low)
@@ -49,12 +87,6 @@ def stage_guards(
         else:
             low, extent = mine.min[axis], mine.extent[axis]
         need(value - low < extent)
-        if low is dom.min and extent is dom.extent:
-            continue
-        if not analyzer.can_prove(low >= dom.min):
-            need(value >= dom.min)
-        if not analyzer.can_prove(low + extent <= dom.min + dom.extent):
-            need(value < dom.min + dom.extent)
     for offset, extent in _double_work(bounds, stage, skip, leaves):
         need(offset < extent)
     offsets = root_offsets(bounds, stage, leaves)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arith import Analyzer, IntervalSet, eval_set, inverse_index_map
+from ..base.dtype import parse
 from ..base.errors import ScheduleError, TilewrightError
 from ..loopir.expr import Call, IntImm, PrimExpr, Var, const, convert
 from ..loopir.iter import Range
@@ -17,6 +18,7 @@ from ..loopir.visit import free_vars
 from .state import Illegal
 
 AXIS_SEPARATOR = "axis_separator"
+UNKNOWN = 1 << 62  # bounds beyond come from sizes that are not known
 _CONSTANT = re.compile(r"\bT\.(u?int\d+|float\d+|bool)\(([^()]*)\)")
 
 
@@ -132,6 +134,7 @@ class Layout:
         sets = {v: IntervalSet.from_range(r) for v, r in ranges.items()}
         self.forward, self.extents = [], []
         for e in mapping.indices:
+            _check_size(e, analyzer)
             cover = eval_set(e, sets, analyzer).cover_range(Range(0, 1), analyzer)
             assert cover is not None
             low = const(0, e.dtype) if analyzer.can_prove(cover.min >= 0) else cover.min
@@ -166,3 +169,16 @@ class Layout:
             same = all(a is b or (type(a) is int and a == b) for a, b in zip(sizes, own))
             self._parts[sizes] = self if same else Layout(self.mapping, extents)
         return self._parts[sizes]
+
+
+def _check_size(index: PrimExpr, analyzer: Analyzer) -> None:
+    """Illegal where a new index is known to need more bits than its type has."""
+    bound, kind = analyzer.const_int_bound(index), parse(index.dtype)
+    if kind.bits == 64 or max(-bound.min_value, bound.max_value) > UNKNOWN:
+        return  # what calls may pass is checked when they do
+    if bound.min_value <= int(kind.min_value) or bound.max_value >= int(kind.max_value):
+        raise Illegal(
+            f"the index {index} of the layout map reaches from {bound.min_value} to "
+            f"{bound.max_value}, which {index.dtype} does not hold",
+            legal="declare the tensor with int64 extents: te.compute((tir.const(n, 'int64'), ...))",
+        )

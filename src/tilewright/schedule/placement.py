@@ -49,6 +49,16 @@ def in_scan(stage: StageState) -> bool:
     return any(isinstance(holder.op, ScanOp) for holder, _ in attach_path(stage))
 
 
+def is_tile(stage: StageState) -> bool:
+    """Whether a stage computes what a loop of its reader needs, one element after the other, into
+    memory of its own."""
+    if attach_point(stage) is None or type(stage.op) is not ComputeOp or in_scan(stage):
+        return False
+    if stage.rolling or stage.store_predicate is not None:
+        return False
+    return all(stage.attr(leaf).tensor_intrin is None for leaf in stage.leaf_iter_vars)
+
+
 def threads_around(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:
     """Loops of other stages that run around a stage on threads: those of `attach_path`, and where a
     reduction is shared out among threads all of these, which stand around its serial loops."""

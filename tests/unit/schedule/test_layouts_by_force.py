@@ -12,8 +12,7 @@ from tilewright import tir
 from tilewright.arith import Analyzer
 from tilewright.loopir.expr import Var, const, const_int, convert
 from tilewright.loopir.subst import substitute
-from tilewright.schedule.layout_map import LayoutMap
-from tilewright.schedule.primitives.layout import make_layout
+from tilewright.schedule.layout_map import Layout, LayoutMap
 from tilewright.schedule.state import Illegal
 
 
@@ -53,7 +52,7 @@ def test_random_maps(seed: int) -> None:
     for _ in range(40):
         sizes, mapping = draw(rng)
         try:
-            layout = make_layout([const(s) for s in sizes], mapping)
+            layout = Layout(mapping, [const(s) for s in sizes])
         except Illegal:
             continue
         taken += 1

@@ -1,0 +1,125 @@
+"""Tiles in the loops of their readers: what they hold, in other layouts and at the edge."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te
+from tilewright.base.errors import ScheduleError
+
+LAYOUTS = {
+    "turned": lambda i, j: [j, i],
+    "blocks": lambda i, j: [i // 4, j, i % 4],
+    "flat": lambda i, j: [i * 100 + j],
+    "backwards": lambda i, j: [-i, j],
+    "skewed": lambda i, j: [i + j, j],
+}
+
+
+def run(s: Any, tensors: list[Any], arrays: list[Any]) -> Any:
+    given = [tvm.nd.array(x) for x in arrays]
+    tvm.build(s, tensors, "llvm")(*given)
+    return given[-1].numpy()
+
+
+def allocated(text: str, name: str) -> int:
+    line = next(x for x in text.splitlines() if f"{name} = T.allocate([" in x)
+    return int(line.split("[")[1].split("]")[0])
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize("n,m", [(16, 24), (17, 23), (5, 3)])
+def test_a_layout_is_of_the_part_that_the_loop_needs(layout: str, n: int, m: int) -> None:
+    a = te.placeholder((n, m), name="a")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="b")
+    c = te.compute((n, m), lambda i, j: b[i, j] + 1.0, name="c")
+    s = te.create_schedule(c.op)
+    i, _ = s[c].split(c.op.axis[0], 6)
+    s[b].transform_layout(LAYOUTS[layout])
+    s[b].compute_at(s[c], i)
+    x = np.arange(n * m, dtype="float32").reshape(n, m)
+    np.testing.assert_array_equal(run(s, [a, c], [x, np.zeros_like(x)]), x * 2 + 1)
+    if layout == "turned" and n > 6:
+        assert allocated(str(tvm.lower(s, [a, c])), "b") == 6 * m
+
+
+def test_the_part_is_counted_from_its_first_element() -> None:
+    a = te.placeholder((40,), name="a")
+    b = te.compute((40,), lambda i: a[i] * 2.0, name="b")
+    c = te.compute((37,), lambda i: b[i] + b[i + 3], name="c")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 5)
+    s[b].transform_layout(lambda i: [i // 3, i % 3])
+    s[b].compute_at(s[c], outer)
+    x = np.arange(40, dtype="float32")
+    want = 2 * x[:37] + 2 * x[3:]
+    np.testing.assert_array_equal(run(s, [a, c], [x, np.zeros(37, "float32")]), want)
+
+
+@pytest.mark.parametrize("kind", ["vectorize", "unroll"])
+@pytest.mark.parametrize("n,m,k", list(itertools.product((3, 13, 16, 29), (5, 16, 19), (1, 7))))
+def test_tiles_that_reach_over_the_edge(n: int, m: int, k: int, kind: str) -> None:
+    a, b = te.placeholder((n, k), "int32", name="a"), te.placeholder((k, m), "int32", name="b")
+    r = te.reduce_axis((0, k))
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
+    d = te.compute((n, m), lambda i, j: c[i, j] - i * 100 - j, name="d")
+    s = te.create_schedule(d.op)
+    _, j, _, _ = s[d].tile(*d.op.axis, 6, 12)
+    s[c].compute_at(s[d], j)
+    for t, axes in ((c, 2), (s.cache_read(b, "local", [c]), 2), (s.cache_read(a, "local", [c]), 1)):
+        if t is not c:
+            s[t].compute_at(s[d], j)
+        for axis, size in zip(t.op.axis[:axes], (4, 8)):
+            getattr(s[t], kind if axis is t.op.axis[-1] else "unroll")(s[t].split(axis, size)[1])
+    rng = np.random.default_rng(n)
+    x, y = (rng.integers(-9, 9, shape).astype("int32") for shape in ((n, k), (k, m)))
+    want = x @ y - np.arange(n)[:, None] * 100 - np.arange(m)
+    got = run(s, [a, b, d], [x, y, np.full((n, m), 77, "int32")])
+    np.testing.assert_array_equal(got, want)
+
+
+def test_a_stage_that_reads_arguments_keeps_its_guard() -> None:
+    a = te.placeholder((13,), name="a")
+    b = te.compute((13,), lambda i: a[i] * 2.0, name="b")
+    c = te.compute((13,), lambda i: b[i] + 1.0, name="c")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], 8)
+    s[c].vectorize(inner)
+    s[b].compute_at(s[c], outer)
+    s[b].vectorize(b.op.axis[0])
+    text = str(tvm.lower(s, [a, c]))
+    assert "a[8:13]" in text
+    x = np.arange(13, dtype="float32")
+    np.testing.assert_array_equal(run(s, [a, c], [x, np.zeros_like(x)]), x * 2 + 1)
+
+
+@pytest.mark.parametrize(
+    "shape,mapping",
+    [
+        ((50000, 50000), lambda i, j: [i * 50000 + j]),
+        ((2**16, 2**16), lambda i, j: [-i * 2**16 - j]),
+        ((10, 8), lambda i, j: [i * 2**30, j]),
+    ],
+)
+def test_layouts_whose_indices_their_type_does_not_hold(shape: Any, mapping: Any) -> None:
+    a = te.placeholder((8,), "int8", name="a")
+    b = te.compute(shape, lambda i, j: a[j % 8], name="b")
+    s = te.create_schedule(te.compute((8,), lambda i: b[0, i], name="c").op)
+    with pytest.raises(ScheduleError, match="which int32 does not hold"):
+        s[b].transform_layout(mapping)
+
+
+@pytest.mark.parametrize("kind", ["uint32", "int32", "int64", "uint64"])
+def test_indices_of_any_value_reach_over_the_dimension(kind: str) -> None:
+    n, m, count = te.var("n"), te.var("m"), te.var("count")
+    a, where = te.placeholder((n, m), name="a"), te.placeholder((count,), kind, name="where")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="b")
+    c = te.compute((n, count), lambda i, k: b[i, where[k].astype("int32")], name="c")
+    f = tvm.build(te.create_schedule(c.op), [a, where, c], "llvm")
+    x, w = np.arange(12, dtype="float32").reshape(3, 4), np.array([3, 0, 1, 1, 2], kind)
+    arrays = [tvm.nd.array(z) for z in (x, w, np.zeros((3, 5), "float32"))]
+    f(*arrays)
+    np.testing.assert_array_equal(arrays[-1].numpy(), x[:, w] + 1)
