@@ -67,7 +67,8 @@ def test_tiles_that_reach_over_the_edge(n: int, m: int, k: int, kind: str) -> No
     c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
     d = te.compute((n, m), lambda i, j: c[i, j] - i * 100 - j, name="d")
     s = te.create_schedule(d.op)
-    _, j, _, _ = s[d].tile(*d.op.axis, 6, 12)
+    rows, columns = d.op.axis
+    _, j, _, _ = s[d].tile(rows, columns, 6, 12)
     s[c].compute_at(s[d], j)
     for t, axes in ((c, 2), (s.cache_read(b, "local", [c]), 2), (s.cache_read(a, "local", [c]), 1)):
         if t is not c:
