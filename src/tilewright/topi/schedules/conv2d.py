@@ -22,6 +22,7 @@ from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
 from .injective import arrange
 from .machine import (
+    FMA_CHAINS,
     PARALLEL_PRODUCTS,
     Machine,
     extent_of,
@@ -30,7 +31,6 @@ from .machine import (
     work_of,
 )
 
-FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 MOST_WEIGHTS = 96 << 10  # bytes of a tile's weights above which the reduction is cut
 PART_BYTES = 40 << 10  # of weights that a part of the reduction reads
 LEAST_PIECES = 8  # of the output, for threads to share evenly

@@ -15,10 +15,14 @@ from ...tensor.tensor import Tensor
 
 @dataclass(frozen=True)
 class Machine:
-    """Vector width in bytes and number of vector registers of one core."""
+    """Vector width in bytes, number of vector registers and bytes of the caches of one core, and
+    the number of cores."""
 
     vector_bytes: int
     registers: int
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 256 << 10
+    cores: int = 4
 
     def lanes(self, dtype: str) -> int:
         """Elements of a full vector."""
@@ -28,7 +32,13 @@ class Machine:
     def of(target: Target | None) -> Machine:
         if target is None or target.kind.name not in ("llvm", "c"):
             return Machine(16, 16)
-        return Machine(target.vector_bytes, target.num_vector_registers)
+        return Machine(
+            target.vector_bytes,
+            target.num_vector_registers,
+            target.l1_cache_bytes,
+            target.l2_cache_bytes,
+            target.num_cores,
+        )
 
 
 def extent_of(axis: Any) -> int:
@@ -36,6 +46,7 @@ def extent_of(axis: Any) -> int:
     return const_int(axis.dom.extent) or 0
 
 
+FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
 PARALLEL_STEPS = 1 << 15  # elements read
 
