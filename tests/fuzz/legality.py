@@ -26,7 +26,8 @@ Whole schedules:
 - On devices: a stage is run by threads, its own or those around it; what threads keep for
   themselves ("local", "warp") they compute alone; what a block shares is read in that kernel;
   memory within kernels is not "global". One launch has one number of threads, and of a scan those
-  in `env_threads`.
+  in `env_threads` (one, where it does not say). Blocks do not wait for each other between the steps
+  of a scan's kernel: each has the same elements in all of them.
 
 Not decided here, and counted apart: whether an intrinsic fits a stage that was changed after
 `tensorize`, what fits the registers of a warp, and sizes of symbolic extents in device memory.
@@ -328,24 +329,83 @@ def _launches(s: Any) -> str | None:
             continue
         path = _path(stage) or []
         root = path[-1][0] if path else stage
-        scan = stage.attach_stage if stage.attach_type == SCAN_UPDATE else None
+        scan = next((x for x in s.stages if _updates(x, stage)), None)
         for axis in stage.leaf_iter_vars:
             tag = _bound(stage, axis)
             if tag is None or tag == "vthread":
                 continue
-            if (
-                scan is not None
-                and scan.threads
-                and tag not in {t.thread_tag for t in scan.threads}
-            ):
-                return "a thread that env_threads does not name"
+            if scan is not None and scan.threads:
+                broken = _of_env_threads(scan, stage, axis, tag)
+                if broken is not None:
+                    return broken
             count = _count(stage, axis) if stage is root else None
             key = (root.id if scan is None else scan.id, tag)
             counts.setdefault(key, []).append(-1 if count is None else count)
+    for scan in s.stages:
+        if isinstance(scan.op, ScanOp) and scan.threads and not _blocks_apart(s, scan):
+            return "blocks of a scan's kernel do not wait for each other"
     if any(len(set(c) - {-1}) > 1 for c in counts.values()):
         return "one launch has one number of threads"
     unknown = [c for c in counts.values() if len(c) > 1 and -1 in c]
     return UNDECIDED + "numbers of threads" if unknown else None
+
+
+def _of_env_threads(scan: Any, stage: Any, axis: Any, tag: str) -> str | None:
+    """Whether a step of a scan is bound to threads that its kernel does not have."""
+    named = [t for t in scan.threads if t.thread_tag == tag]
+    if not named:
+        return "a thread that env_threads does not name"
+    steps, dom = _steps(stage, axis), named[0].dom
+    launched = 1 if dom is None else getattr(dom.extent, "value", None)
+    if steps is None or launched is None:
+        return UNDECIDED + "numbers of threads"
+    return "more threads than env_threads says" if steps > launched else None
+
+
+def _updates(scan: Any, stage: Any) -> bool:
+    """Whether a stage computes the steps of a scan."""
+    return isinstance(scan.op, ScanOp) and any(t.op is stage.op for t in scan.op.update)
+
+
+def _blocks_apart(s: Any, scan: Any) -> bool:
+    """Whether in all that is computed from a scan's states, each block has the same elements."""
+    states = {id(t) for t in scan.op.state_placeholder}
+    readers = [x for x in s.stages if x.op and any(id(t) in states for t in x.op.input_tensors)]
+    body = [x for x in readers if x.attach_type not in (INLINE, SCOPE)]
+    body += [x for x in s.stages if _updates(scan, x)]
+    for thread in scan.threads:
+        tag = thread.thread_tag
+        if tag.startswith("blockIdx"):
+            bound = [[a for a in x.leaf_iter_vars if _bound(x, a) == tag] for x in body]
+            if len({str([_made(x, a) for a in axes]) for x, axes in zip(body, bound)}) > 1:
+                return False
+    return True
+
+
+def _made(stage: Any, axis: Any) -> Any:
+    """How a loop was made of the axes of its operation, which have numbers."""
+    for relation in stage.relations:
+        for part in ("outer", "inner"):
+            if hasattr(relation, "parent") and getattr(relation, part, None) is axis:
+                how = str(relation.factor), str(relation.nparts)
+                return part, *how, _made(stage, relation.parent)
+        if getattr(relation, "fused", None) is axis:
+            return _made(stage, relation.outer), _made(stage, relation.inner)
+    return next((n for n, a in enumerate(stage.op.axis) if a is axis), None)
+
+
+def _steps(stage: Any, axis: Any) -> int | None:
+    """The number of steps of a loop over all of its operation's elements; None if symbolic."""
+    for relation in stage.relations:
+        if getattr(relation, "fused", None) is axis:
+            outer, inner = _steps(stage, relation.outer), _steps(stage, relation.inner)
+            return None if outer is None or inner is None else outer * inner
+        if hasattr(relation, "parent") and any(axis is x for x in (relation.outer, relation.inner)):
+            own = _count(stage, axis)
+            other = relation.inner if axis is relation.outer else relation.outer
+            whole, by = _steps(stage, relation.parent), _count(stage, other)
+            return own or (None if whole is None or by is None else -(-whole // by))
+    return getattr(getattr(axis.dom, "extent", None), "value", None)
 
 
 def _count(stage: Any, axis: Any) -> int | None:
