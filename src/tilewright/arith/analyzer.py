@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..base.deep import deep_call
+from ..base.deep import Recursive, deep_call
 from ..loopir import expr as E
 from ..loopir.effects import is_pure
 from ..loopir.iter import IterVar, Range
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     from .int_set import IntervalSet
 
 
-class Analyzer:
+class Analyzer(Recursive):
     """Simplifies and proves with what it is told; see the module's head."""
 
     def __init__(self) -> None:
         self.context = Context(LIN_RULES, EXPR_RULES)
+
+    def go_deep(self) -> None:
+        self.context.go_deep()
 
     def bind(self, var: Any, value: Any, allow_override: bool = True) -> None:
         """Say what a variable stands for: an expression (it is replaced by it) or a Range.
@@ -132,11 +135,11 @@ class Analyzer:
             return self.can_prove(E.LT(b, a) if margin else E.LE(b, a))
         ctx = self.context
 
-        def work() -> bool:
+        def work(ctx: Context) -> bool:
             gap = combined(ctx.lin(a), -1, ctx.lin(b))
             return proves(ctx, Lin(gap.terms, gap.const - margin), PROOF_STEPS)
 
-        return deep_call(work)
+        return deep_call(work, ctx)
 
     def const_int_bound(self, e: Any) -> ConstIntBound:
         """Constants between which an integer expression lies."""
@@ -163,7 +166,7 @@ class Analyzer:
         e, ctx = E.convert(e), self.context
         if e.dtype not in LINEAR_TYPES:
             return ModularSet(1, 0)
-        return ModularSet(*deep_call(lambda: lin_residue(ctx, ctx.lin(e))))
+        return ModularSet(*deep_call(lambda ctx: lin_residue(ctx, ctx.lin(e)), ctx))
 
     def int_set(self, e: Any, dom_map: Mapping[Any, Any] | None = None) -> IntervalSet:
         """The interval of `e` as the variables in `dom_map` range over their sets."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.data import is_data
 from ..loopir.effects import is_pure
@@ -101,6 +102,7 @@ def _learn_disjunction(ctx: Context, e: Any) -> None:
         ctx.learned(ctx.disjunctions.pop)
 
 
+@recursive
 def learn(ctx: Context, x: Lin) -> None:
     """Learn that x >= 0."""
     g = math.gcd(*x.terms.values()) if x.terms else 1

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..base.deep import deep_call
+from ..base.deep import deep_call, recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
@@ -27,6 +27,7 @@ def index_in_range(index: Any, extent: Any, analyzer: Analyzer) -> bool:
     return True
 
 
+@recursive
 def _lane_ends(index: E.PrimExpr) -> list[E.PrimExpr]:
     """Scalars between which all lanes of an index lie, the index itself if it is one."""
     if isinstance(index, E.Broadcast):

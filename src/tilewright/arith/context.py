@@ -14,9 +14,10 @@ Kinds of facts:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..base.deep import Recursive, is_on
 from ..loopir import expr as E
 from .emit import OutOfRange, emit
 from .forms import INF, LIMITS, LINEAR_TYPES, Atom, Bound, Lin, MulAtom, SumAtom, VarAtom, atom_lin
@@ -29,12 +30,15 @@ Handler = Callable[..., Any]
 _LEAVES = frozenset((E.IntImm, E.FloatImm, E.StringImm))
 
 
-class Context:
+class Context(Recursive):
     """Facts and memory of one Analyzer; see the module's head."""
+
+    recursive = ("lin_table", "simp_table", "bound_table")
 
     __slots__ = (
         "_layers",
         "_undo",
+        "bound_table",
         "bounds",
         "disjunctions",
         "facts",
@@ -62,6 +66,7 @@ class Context:
         # proofs look into opaque atoms through a context without facts: what they find there
         # cannot depend on the fact that is being used
         self.plain = self if space else Context(lin_table, simp_table, self.space)
+        self.bound_table: Mapping[type, Callable[..., Bound]] = ATOM_BOUNDS
         self.lin_table = lin_table
         self.simp_table = simp_table
         self.known: dict[Atom, Bound] = {}
@@ -74,6 +79,13 @@ class Context:
         self._undo: list[Callable[[], Any]] = []
         self._layers: list[tuple[Any, ...]] = []
         self.clear()
+        if is_on():
+            self.go_deep()
+
+    def go_deep(self) -> None:
+        super().go_deep()
+        if self.plain is not self:
+            self.plain.go_deep()
 
     def clear(self) -> None:
         """Forget results (not facts), in this layer and those below."""
@@ -134,7 +146,7 @@ class Context:
                 result = e
         else:
             result = self.simp_table[t](self, e)
-        if result is not e and same_expr(result, e):
+        if result is not e and same_expr(result, e, self.simps):
             result = e
         self.simps[id(e)] = (e, result)
         return result
@@ -160,7 +172,7 @@ class Context:
                 (0, INF) if type(atom.var) is E.SizeVar else (-INF, INF)
             )
         else:
-            low, high = ATOM_BOUNDS[type(atom)](self, atom)
+            low, high = self.bound_table[type(atom)](self, atom)
         if atom.data and type(atom) is not MulAtom and type(atom) is not SumAtom:
             least, most = LIMITS[atom.dtype]
             if low < least or high > most:

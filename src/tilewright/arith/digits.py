@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.iter import Range
 from ..loopir.subst import substitute
@@ -169,6 +170,7 @@ class Reader:
             self.marks.append(mark)
             self.of_var[var] = mark
 
+    @recursive
     def sum(self, e: Any) -> IterSum:
         """The sum of digits that an expression is; IterMapError if it is none."""
         t = type(e)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.fold import wrap_int
 from .forms import (
@@ -78,11 +79,17 @@ _MAKE: dict[type, Any] = {
 }
 
 
+@recursive
+def _made(atom: Atom) -> E.PrimExpr:
+    made: E.PrimExpr = _MAKE[type(atom)](atom)
+    return made
+
+
 def emit_atom(atom: Atom, dtype: str) -> E.PrimExpr:
     """The expression of an atom, as a value of type `dtype`."""
     e = atom.expr
     if e is None:
-        e = atom.expr = _MAKE[type(atom)](atom)
+        e = atom.expr = _made(atom)
     if e.dtype != dtype:
         e = E.Cast(dtype, e)
     return e

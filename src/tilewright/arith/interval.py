@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..base.deep import recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.fold import round_float
@@ -122,6 +123,7 @@ def expr_bound(ctx: Context, e: Any) -> Bound:
     return low, high
 
 
+@recursive
 def float_bound(ctx: Context, e: Any) -> Bound:
     """Constant bounds of a simplified float expression, unless it is NaN; sums and products, which
     may be computed with one rounding or several, have none."""
@@ -137,6 +139,7 @@ def any_bound(ctx: Context, e: Any) -> Bound:
     return (float_bound if parse(e.dtype).is_float else expr_bound)(ctx, e)
 
 
+@recursive
 def opaque_bound(ctx: Context, e: Any) -> Bound:
     """Bounds of a node by its kind, from those of its operands, before any wrapping."""
     rule = _EXPR.get(type(e))

@@ -44,7 +44,7 @@ def detect_iter_map(
     for var, r in ranges.items():
         analyzer.bind(var, r)
 
-    def work() -> IterMapResult:
+    def work(analyzer: Analyzer) -> IterMapResult:
         errors: list[str] = []
         with analyzer.enter_constraint(predicate):
             # simplified first: this takes apart what moves on its own. As written where that fails,
@@ -63,7 +63,7 @@ def detect_iter_map(
                     errors.append(str(error))
         return IterMapResult([], errors, False)
 
-    return deep_call(work)
+    return deep_call(work, analyzer)
 
 
 def iter_map_simplify(

@@ -64,12 +64,12 @@ def detect_linear_equation(
         return []
     ctx = (analyzer or Analyzer()).context
 
-    def work() -> list[E.PrimExpr]:
+    def work(ctx: Context) -> list[E.PrimExpr]:
         atoms = [ctx.space.var(v) for v in _vars(variables)]
         parts = coefficients(ctx, ctx.lin(e), atoms)
         return [emit(p, e.dtype) for p in parts or ()]
 
-    return deep_call(work)
+    return deep_call(work, ctx)
 
 
 def detect_clip_bound(

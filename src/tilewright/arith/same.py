@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..loopir import expr as E
@@ -34,8 +35,11 @@ def _attrs(e: Any) -> Any:
     return None
 
 
-def same_expr(a: Any, b: Any) -> bool:
-    """Cheap structural comparison; reductions and lets are the same only if they are one object."""
+def same_expr(a: Any, b: Any, known: Mapping[int, tuple[Any, Any]] | None = None) -> bool:
+    """Cheap structural comparison; reductions and lets are the same only if they are one object.
+
+    `known` has, by identity, what takes the place of parts of `b`: themselves if it is the same.
+    """
     stack = [(a, b)]
     while stack:
         a, b = stack.pop()
@@ -43,6 +47,8 @@ def same_expr(a: Any, b: Any) -> bool:
             continue
         t = type(a)
         if t is not type(b):
+            return False
+        if known is not None and id(b) in known and known[id(b)][1] is a:
             return False
         if t in _PAIRS:
             stack.append((a.b, b.b))

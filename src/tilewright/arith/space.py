@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.data import is_data
 from ..loopir.effects import CallEffectKind, effect_of
@@ -142,8 +143,12 @@ class Space:
         """The variables in an atom, each once."""
         hit = self._vars_of.get(atom)
         if hit is None:
-            hit = self._vars_of[atom] = tuple(dict.fromkeys(self._collect(atom)))
+            hit = self._vars_of[atom] = self._all_vars(atom)
         return hit
+
+    @recursive
+    def _all_vars(self, atom: Any) -> tuple[Atom, ...]:
+        return tuple(dict.fromkeys(self._collect(atom)))
 
     def _collect(self, atom: Any) -> Iterator[Atom]:
         t = type(atom)
@@ -174,6 +179,7 @@ class Space:
         self._ids[id(e)] = (e, number)
         return number
 
+    @recursive
     def _expr_key(self, e: Any) -> Any:
         t = type(e)
         if t in (E.Var, E.SizeVar, Reduce, E.Let):

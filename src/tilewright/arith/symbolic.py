@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.visit import CHILDREN
 from .forms import (
@@ -58,6 +59,7 @@ class Evaluation:
             hit = self._moving[atom] = self._depends(atom)
         return hit
 
+    @recursive
     def _depends(self, atom: Any) -> bool:
         t = type(atom)
         if t is VarAtom:
@@ -116,13 +118,17 @@ class Evaluation:
         ends = self.dom.get(atom)
         if ends is None:
             try:
-                ends = _RULES[type(atom)](self, atom)
+                ends = self._by_rule(atom)
             except Unfit:
                 ends = UNLIMITED
             if None in ends:
                 ends = self._limited(atom, ends)
         self._atoms[atom] = ends
         return ends
+
+    @recursive
+    def _by_rule(self, atom: Atom) -> Ends:
+        return _RULES[type(atom)](self, atom)
 
     def _limited(self, atom: Atom, ends: Ends) -> Ends:
         """Missing ends from constant bounds, with those of the domain's variables known."""

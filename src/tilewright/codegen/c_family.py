@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from ..base.deep import Recursive
 from ..base.dtype import DType, parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
@@ -48,9 +49,10 @@ def bare(text: str) -> str:
     return text[1:-1]
 
 
-class Printer:
+class Printer(Recursive):
     """Writes one function; see the module's head."""
 
+    recursive = ("divisor",)
     expr_table: ClassVar[dict[type, ExprRule]] = {}
     stmt_table: ClassVar[dict[type, StmtRule]] = {}
     call_table: ClassVar[dict[str, ExprRule]] = {}

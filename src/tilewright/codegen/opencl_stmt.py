@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.deep import Recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.calls import call_pure_extern
@@ -16,8 +17,10 @@ LOOP_END = "TW_LOOP_END"
 OWN = "TW_OWN"
 
 
-class Regions:
+class Regions(Recursive):
     """Which statements of a kernel have barriers or loops in them, and what differs by thread."""
+
+    recursive = ("inside",)
 
     def __init__(self, body: S.Stmt) -> None:
         self.known: dict[int, tuple[Any, bool, bool]] = {}

@@ -47,7 +47,7 @@ def build_device(module: IRModule, target: Target) -> Module:
     Its functions check arguments and launch; `imported_modules[0]` has the kernels, and its
     `get_source()` is their CUDA or OpenCL text.
     """
-    built = [deep_call(_build_one, func, key, target) for key, func in module.functions.items()]
+    built = [_build_one(func, key, target) for key, func in module.functions.items()]
     plain = {name: k for b in built for name, k in b.kernels.items()}
     source = postprocess(_source(plain, target), target)
     first = built[0].info.name
@@ -100,7 +100,7 @@ def _build_one(func: PrimFunc, name: str, target: Target) -> _Built:
     )
     program = run_device_pipeline(named, target, bool(config.get("verify")))
     require_limits(program.kernels, target)
-    host = generate_host(program.host, program.kernels)
+    host = deep_call(generate_host, program.host, program.kernels)
     info = function_info(named, name, host.symbols, (), str(target), wide=False)
     info = replace(info, attrs={**info.attrs, "device_type": target.kind.device_type})
     return _Built(info, host, program.kernels)

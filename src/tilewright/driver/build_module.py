@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from ..base import config
+from ..base.deep import roomy
 from ..base.errors import CompileError
 from ..codegen.llvm import backend
 from ..codegen.llvm.module import GeneratedModule, generate
@@ -38,6 +39,7 @@ BACKENDS = {
 }
 
 
+@roomy
 def build(
     inputs: Any,
     args: Sequence[Any] | None = None,
@@ -113,6 +115,7 @@ def _target(target: Any, host: Any) -> Target:
     return Target(target, host)
 
 
+@roomy
 def build_lowered(module: IRModule, target: Target) -> Module:
     """Compile functions that `lower` has made, without lowering them again."""
     if not module.functions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.deep import deep_call
+from ..base.deep import deep_call, roomy
 from ..base.errors import CompileError, InternalError
 from ..loopir.buffer import Buffer
 from ..loopir.expr import StringImm
@@ -41,6 +41,7 @@ def schedule_to_func(
     return func.with_body(body)
 
 
+@roomy
 def lower(
     inp: Any,
     args: Sequence[Any] | None = None,
@@ -53,17 +54,6 @@ def lower(
 
     `simple_mode` leaves out loop partitioning, for text that is easier to read.
     """
-    return deep_call(_lower, inp, args, name, binds, simple_mode, options)
-
-
-def _lower(
-    inp: Any,
-    args: Sequence[Any] | None,
-    name: str,
-    binds: Mapping[Any, Buffer] | None,
-    simple_mode: bool,
-    options: LowerOptions | None,
-) -> IRModule:
     if options is None:
         options = LowerOptions.current(Target.current(allow_none=True), simple_mode, user_passes())
     if not isinstance(name, str):
@@ -75,7 +65,8 @@ def _lower(
             )
         if binds is not None and not isinstance(binds, Mapping):
             raise CompileError(f"binds is a dictionary of buffers by tensor, got {binds!r}")
-        funcs = {name: require_values(schedule_to_func(inp, args, name, binds))}
+        func = deep_call(schedule_to_func, inp, args, name, binds)
+        funcs = {name: require_values(func)}
     elif isinstance(inp, PrimFunc):
         funcs = {inp.attrs.get("global_symbol", name): _verified(inp)}
     elif isinstance(inp, IRModule):

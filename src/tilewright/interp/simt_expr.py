@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
@@ -27,9 +28,10 @@ Fn = Callable[[State], Any]
 _PURE = (*np_ops.BINARY, *np_ops.COMPARE)
 
 
-class Code:
+class Code(Recursive):
     """Makes functions of expressions; `slots` has the place of each variable's value."""
 
+    recursive = ("invariant",)
     table: ClassVar[dict[type, Callable[[Any, Any], Fn]]] = {}
     calls: ClassVar[dict[str, Callable[[Any, E.Call], Fn]]] = {}
     shuffle_sources: ClassVar[dict[str, Callable[[Any, E.Call], Fn]]] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from . import np_ops
@@ -39,8 +40,10 @@ class Shape(NamedTuple):
     weight: int
 
 
-class Keeper:
+class Keeper(Recursive):
     """Decides what to keep. `inner` is the variable of the loop around the present place."""
+
+    recursive = ("shape",)
 
     def __init__(self, code: Code) -> None:
         self.code = code

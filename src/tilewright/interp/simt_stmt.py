@@ -37,6 +37,8 @@ class KernelCode(CallCode):
     `threads` the slots of thread axes, `fragments` the sizes of matrices.
     """
 
+    recursive = ("block",)
+
     statements: ClassVar[dict[type, Callable[[Any, Any, list[Step]], Any]]] = {}
     attributes: ClassVar[dict[str, Callable[[Any, Any, list[Step]], Any]]] = {}
     effects: ClassVar[dict[str, Callable[[Any, E.Call], Fn]]] = {}

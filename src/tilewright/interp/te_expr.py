@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
@@ -33,12 +34,14 @@ class Reads(Protocol):
 BLOCK = 1 << 22  # elements of a grid evaluated at once
 
 
-class Walker:
+class Walker(Recursive):
     """Evaluates expressions with variables from `env`; tensors are read through `reads`.
 
     `grid` says which variables run along which of `ndim` dimensions, and over what range: reads at
     such places become views.
     """
+
+    recursive = ("expr",)
 
     def __init__(
         self,

@@ -21,6 +21,8 @@ class MemoryCode(Writer):
     buffer that the memory was made for, `ranges` what is known of loop variables.
     """
 
+    recursive = ("bounds",)
+
     def __init__(self) -> None:
         super().__init__()
         self.memories: dict[E.Var, dict[str, str]] = {}

@@ -27,6 +27,8 @@ class FunctionCode(CallCode):
     An array argument comes as (flat memory, shape, strides in elements), a scalar as its value.
     """
 
+    recursive = ("stmt",)
+
     statements: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {}
 
     def __init__(self, func: S.PrimFunc) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
+from ..base.deep import Recursive
 from ..base.dtype import DType
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
@@ -36,7 +37,7 @@ class Line(NamedTuple):
     owner: Any  # the statement of the IR that it belongs to
 
 
-class Writer:
+class Writer(Recursive):
     """Writes values and what they rest on; `lines` is what has been emitted."""
 
     table: ClassVar[dict[type, Callable[[Any, Any], Text]]] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from ..base.deep import deep_call
+from ..base.deep import Recursive, deep_call
 from . import expr as E
 from . import iter as I
 from . import stmt as S
@@ -30,7 +30,9 @@ def _kind(kind: type) -> int:
     return _text(kind.__name__)
 
 
-class _Hasher:
+class _Hasher(Recursive):
+    recursive = ("any",)
+
     def __init__(self, map_free_vars: bool) -> None:
         self.map_free = map_free_vars
         self.number: dict[Any, int] = {}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from . import expr as E
 from . import iter as I
@@ -68,7 +69,7 @@ def quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-class ExprPrinter:
+class ExprPrinter(Recursive):
     """Appends the text of expressions to `out`."""
 
     table: ClassVar[dict[type, Callable[[Any, Any, int], None]]] = {}

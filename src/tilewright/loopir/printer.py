@@ -45,6 +45,8 @@ _IR_HEAD = "# from tvm.script import ir as I\n"
 class Printer(ExprPrinter):
     """Prints one statement, function or module; `marks` puts comments beside statements."""
 
+    recursive = ("block",)
+
     statements: ClassVar[dict[type, Callable[[Any, Any, bool], None]]] = {}
 
     def __init__(self, marks: Mapping[Any, str]) -> None:

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from ..base.deep import Recursive
 from . import expr as E
 from . import iter as I
 from . import stmt as S
@@ -72,7 +73,7 @@ def derived(kind: Any) -> Handler:
     return handler
 
 
-class _Dispatch:
+class _Dispatch(Recursive):
     table: ClassVar[dict[type, Handler]] = {}
 
     def __init_subclass__(cls) -> None:

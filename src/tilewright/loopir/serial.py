@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..base.deep import deep_call
+from ..base.deep import Recursive, deep_call
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from . import expr as E
@@ -58,7 +58,9 @@ _NODES: dict[str, type] = {
 _PLAIN: dict[str, type | tuple[type, ...]] = {"int": int, "str": str, "type": str}
 
 
-class _Encoder:
+class _Encoder(Recursive):
+    recursive = ("node",)
+
     def __init__(self, hook: SaveHook | None) -> None:
         self.hook = hook
         self.nodes: list[Any] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..base.deep import set_children
 from . import expr as E
 from . import iter as I
 from . import stmt as S
@@ -20,6 +21,14 @@ CHILDREN: dict[type, Children] = {
     for root in (E.PrimExpr, S.Stmt)
     for kind in classes(root)
 }
+
+
+def _below(item: Any) -> tuple[Any, ...]:
+    getter = CHILDREN.get(type(item))
+    return () if getter is None else getter(item)
+
+
+set_children(_below)
 
 
 def children(node: Any) -> tuple[Any, ...]:

@@ -32,6 +32,8 @@ def check_bounds(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
 
 class _Checker(BoundedRewriter):
+    recursive = ("_collect",)
+
     def expr(self, e: Any) -> Any:
         return e
 

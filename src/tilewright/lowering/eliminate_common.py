@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -82,8 +83,10 @@ class _Eliminator(Rewriter):
         return result
 
 
-class _Graph:
+class _Graph(Recursive):
     """The distinct subexpressions of a function: equal ones share an index, children first."""
+
+    recursive = ("add",)
 
     def __init__(self, scope: set[E.Var]) -> None:
         self.scope = scope

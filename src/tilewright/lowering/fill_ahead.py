@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..base.deep import recursive
 from ..base.dtype import parse
 from ..base.errors import InternalError
 from ..loopir import expr as E
@@ -46,6 +47,7 @@ def fills_of(loop: S.For) -> list[Fill]:
     return [f for f in found if _fixed_size(f, loop) and _independent(f, loop)]
 
 
+@recursive
 def _find(s: S.Stmt, allocated: dict[E.Var, S.Allocate], found: list[Fill]) -> None:
     if type(s) is S.SeqStmt:
         for part in s.seq:

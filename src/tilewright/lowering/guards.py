@@ -11,6 +11,7 @@ from typing import Any
 from ..arith.deduce import deduce_bound
 from ..arith.int_set import eval_set
 from ..arith.same import same_expr
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.effects import is_pure
@@ -46,6 +47,7 @@ def find_guards(
     found: list[Guard] = []
     hidden: set[E.Var] = set()
 
+    @recursive
     def visit(s: Any, relaxed: dict[E.Var, Range]) -> None:
         kind = type(s)
         if kind is S.For:

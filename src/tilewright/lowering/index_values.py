@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.visit import nodes
 
@@ -18,6 +19,7 @@ class Unknown(Exception):
     """The expression has a variable without values, or reads memory."""
 
 
+@recursive
 def values_of(e: Any, env: Env) -> Values:
     """What an expression evaluates to where each variable has the (broadcast) values of `env`.
 

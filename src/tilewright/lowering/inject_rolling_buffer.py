@@ -6,6 +6,7 @@ from typing import Any
 
 from ..arith.analyzer import Analyzer
 from ..arith.linear import detect_linear_equation
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
@@ -82,6 +83,7 @@ class _RollingBuffers(Rewriter):
         return self.stmt(s.body) if s.attr_key == SCOPE else super()._attr(s)
 
 
+@recursive
 def _find(s: S.Stmt, allocated: dict[E.Var, S.Allocate]) -> list[tuple[S.Allocate, S.AttrStmt]]:
     """Rolling buffers filled in each step of the loop whose body `s` is."""
     if type(s) is S.SeqStmt:

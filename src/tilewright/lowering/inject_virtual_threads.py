@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.deep import Recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
@@ -63,9 +64,11 @@ def _dependent_buffers(var: E.Var, body: S.Stmt) -> set[E.Var]:
     return {data for data in scan.allocated if data in dependent}
 
 
-class _Scan:
+class _Scan(Recursive):
     """Which variables and buffers each buffer, let and loop variable of a statement is made
     from."""
+
+    recursive = ("statement",)
 
     def __init__(self) -> None:
         self.flows: list[tuple[E.Var, frozenset[E.Var]]] = []

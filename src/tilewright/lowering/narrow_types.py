@@ -32,6 +32,8 @@ def narrow_types(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
 
 class _Narrower(BoundedRewriter):
+    recursive = ("_short",)
+
     def __init__(self, func: S.PrimFunc) -> None:
         super().__init__(func)
         self.values: dict[E.Var, Any] = {}

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..arith.analyzer import Analyzer
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -105,8 +106,10 @@ class _Access:
         return (zero if self.lanes == 1 else E.Ramp(zero, const(1), self.lanes),)
 
 
-class _Survey:
+class _Survey(Recursive):
     """All accesses of a loop to buffers it stores to, and what decides whether they are made."""
+
+    recursive = ("_visit",)
 
     def __init__(self, loop: S.For, facts: _Facts) -> None:
         self.facts = facts

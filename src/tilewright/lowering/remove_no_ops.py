@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.effects import CallEffectKind, side_effect
@@ -155,6 +156,7 @@ def _same(s: S.BufferStore, load: E.BufferLoad) -> bool:
     return all(_equal_index(a, b) for a, b in zip(s.indices, load.indices, strict=True))
 
 
+@recursive
 def _equal_index(a: Any, b: Any) -> bool:
     if a is b:
         return True

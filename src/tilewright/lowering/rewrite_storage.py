@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -106,8 +107,10 @@ class _Loop:
         self.used: set[_Life] = set()
 
 
-class _Plan:
+class _Plan(Recursive):
     """Lifetimes of a region's allocations on one clock, and the slots they get."""
+
+    recursive = ("_scan",)
 
     def __init__(self, body: S.Stmt) -> None:
         self.clock = 0

@@ -33,12 +33,23 @@ def rewrite_unsafe_select(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc
 
 
 class _Safe(BoundedRewriter):
+    """`safe` holds the Selects of the present statement whose sides were found to be safe."""
+
+    def __init__(self, func: S.PrimFunc) -> None:
+        super().__init__(func)
+        self.safe: dict[int, Any] = {}
+
+    def stmt(self, s: Any) -> Any:
+        self.safe.clear()  # other conditions hold
+        return super().stmt(s)
+
     @handles(E.Select)
     def _select(self, e: E.Select) -> Any:
         new = super()._select(e)
         if parse(new.condition.dtype).lanes > 1:
             return new
         if self._safe(new.true_value) and self._safe(new.false_value):
+            self.safe[id(new)] = new
             return new
         parts = (new.condition, new.true_value, new.false_value)
         return E.Call(new.dtype, "tir.if_then_else", parts)
@@ -62,6 +73,9 @@ class _Safe(BoundedRewriter):
         while stack:
             x = stack.pop()
             kind = type(x)
+            if id(x) in self.safe:
+                stack.append(x.condition)
+                continue
             if kind is E.BufferLoad and not self._in_bounds(x):
                 return False
             if kind in _DIVISIONS and not parse(x.dtype).is_float:

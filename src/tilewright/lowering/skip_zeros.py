@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..arith.linear import conjuncts
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int, is_const
@@ -57,6 +58,7 @@ def skip_conditions(
     return found
 
 
+@recursive
 def zero_unless(e: Any, depth: int = _DEPTH) -> list[E.PrimExpr]:
     """Conditions on the variables of `e`, without any one of which `e` is zero."""
     kind = type(e)

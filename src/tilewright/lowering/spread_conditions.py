@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ..arith.int_set import IntervalSet, eval_set
+from ..base.deep import recursive
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -100,6 +101,7 @@ class Spreader:
         body = S.seq(parts)
         return body if keep is None else S.LetStmt(keep, s.condition, body)
 
+    @recursive
     def under(self, c: Any, s: Any) -> S.Stmt:
         """`if c: s`, such that all threads reach the barriers in s."""
         if not self.synced(s):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..arith.analyzer import Analyzer
+from ..base.deep import Recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.calls import storage_sync
@@ -128,7 +129,9 @@ class Flow(NamedTuple):
     barrier: bool = False
 
 
-class _Sync:
+class _Sync(Recursive):
+    recursive = ("flow",)
+
     def __init__(
         self,
         body: S.Stmt,

@@ -18,11 +18,12 @@ from ..loopir.effects import CallEffectKind, effect_of, is_pure
 from ..loopir.expr import cast, const
 from ..loopir.operators import logical_and, logical_not
 from ..loopir.rewrite import ARITH, COMPARE, LOGIC, Rewriter, handles
-from ..loopir.visit import walk
+from ..loopir.visit import tree_size, walk
 from .copies import Copier, conjuncts, fold_pair
 from .vector_ramps import RAMP_RULES, broadcast, lanes_of
 
 _DIVISIONS = (E.FloorDiv, E.FloorMod, E.Div, E.Mod)
+_LARGEST_MASK = 1000  # nodes: conditions that read memory under masks have these in them, twice
 
 
 class ScalarStatement(Exception):
@@ -30,7 +31,7 @@ class ScalarStatement(Exception):
 
 
 class SerialLoop(Exception):
-    """Lanes depend on each other: run the whole loop serially."""
+    """Lanes depend on each other, or on too many conditions: run the whole loop serially."""
 
 
 class LaneCopier(Copier):
@@ -249,13 +250,20 @@ class VectorExprs(Rewriter):
     def _masked(self, mask: Any, guard: Any, e: Any) -> Any:
         """`e` for the lanes of `mask` only, as part of an expression."""
         kept = self.mask, self.gather_uniform
-        self.mask = mask if self.mask is None else E.And(self.mask, mask)
+        self.mask = self.narrowed(mask)
         self.gather_uniform = True
         self.guards.append(guard)
         result = self.expr(e)
         self.guards.pop()
         self.mask, self.gather_uniform = kept
         return result
+
+    def narrowed(self, mask: Any) -> Any:
+        """The active lanes of `mask`."""
+        both = mask if self.mask is None else E.And(self.mask, mask)
+        if tree_size(both) > _LARGEST_MASK:
+            raise SerialLoop
+        return both
 
     def split_condition(self, condition: Any) -> tuple[Any, Any]:
         """The conjuncts that are the same in all lanes, and the others as a vector."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import Any
 
+from ..base.deep import recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.expr import const
@@ -22,6 +23,7 @@ def broadcast(e: Any, lanes: int) -> Any:
     return e if parse(e.dtype).lanes == lanes else E.Broadcast(e, lanes)
 
 
+@recursive
 def divisibility(e: Any) -> tuple[int, int]:
     """(m, r) such that e = r modulo m; (0, r) for the constant r, (1, 0) where nothing is known."""
     kind = type(e)

@@ -230,7 +230,7 @@ class VectorStmts(VectorExprs):
     def _under(self, mask: Any, guard: Any, s: S.Stmt) -> S.Stmt:
         """`s` for the lanes of `mask` only."""
         kept = self.mask, self.needs_any
-        self.mask = mask if self.mask is None else E.And(self.mask, mask)
+        self.mask = self.narrowed(mask)
         self.needs_any = False
         self.guards.append(guard)
         body: S.Stmt = self.stmt(s)

@@ -59,6 +59,8 @@ def widen_indices(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
 
 class _Widener(BoundedRewriter):
+    recursive = ("judge", "wide")
+
     def __init__(self, func: S.PrimFunc) -> None:
         super().__init__(func)
         self.known: dict[E.Var, Bounds] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from ..arith import Analyzer, ConstIntBound, IntervalSet, union
@@ -26,11 +27,28 @@ from .op import ComputeOp, Operation, ScanOp, domain, post_order
 from .regions import finite, read_by, reads_of
 from .tensor import Tensor
 
-Guards = tuple[PrimExpr, ...]
 Domains = Mapping[IterVar, Range]
 _CORNERS = 6  # variables of an index whose corners are all tried
 _LARGE = 64  # symbolic extents are taken to be as large at least, where a guard depends on them
 _POINTS = 256  # places of its variables that are all tried
+
+
+class Guard:
+    """A condition under which something is evaluated, with those around it."""
+
+    def __init__(self, condition: PrimExpr, outer: Guard | None) -> None:
+        self.condition = condition
+        self.outer = outer
+        self.depth: int = 1 if outer is None else outer.depth + 1
+
+    def conditions(self) -> list[PrimExpr]:
+        """The outermost first."""
+        found = []
+        guard: Guard | None = self
+        while guard is not None:
+            found.append(guard.condition)
+            guard = guard.outer
+        return found[::-1]
 
 
 def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
@@ -96,8 +114,11 @@ def reads(
     analyzer: Analyzer,
     doms: Mapping[Var, Range],
     kinds: Container[type] = (ProducerLoad,),
-) -> Iterator[tuple[Any, Guards]]:
-    """The reads (or other nodes) of an operation, for an analyzer that is told the domains."""
+) -> Iterator[tuple[Any, Guard | None]]:
+    """The reads (or other nodes) of an operation, and what guards each.
+
+    The analyzer is told the domains, and knows what guards a read while that is looked at.
+    """
     if not isinstance(op, ComputeOp) or (op.axis and not doms):
         return
     for v, d in doms.items():
@@ -108,20 +129,17 @@ def reads(
                 analyzer.const_int_bound_update(e, ConstIntBound(0, ConstIntBound.POS_INF))
     bodies = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
     for body in bodies:
-        yield from guarded(body, kinds)
+        yield from guarded(body, analyzer, kinds)
 
 
 def _doubtful(op: Operation, doms: Mapping[Var, Range], narrowed: Domains) -> bool:
     """Whether some read is not proved to be of an element that is computed."""
     analyzer = Analyzer()
-    for load, guards in reads(op, analyzer, doms):
-        with assumed(analyzer, guards):
-            if not all(
-                inside(analyzer, index, valid)
-                for index, valid in zip(load.indices, _valid(load.producer, narrowed))
-            ):
-                return True
-    return False
+    return not all(
+        inside(analyzer, index, valid)
+        for load, _ in reads(op, analyzer, doms)
+        for index, valid in zip(load.indices, _valid(load.producer, narrowed))
+    )
 
 
 def _valid(t: Tensor, narrowed: Domains) -> list[Range]:
@@ -132,8 +150,22 @@ def _valid(t: Tensor, narrowed: Domains) -> list[Range]:
 
 
 def _check_domains(op: Operation, analyzer: Analyzer, doms: Mapping[Var, Range]) -> None:
-    for load, guards in reads(op, analyzer, doms):
-        _check(op, analyzer, doms, load, guards)
+    found = []
+    for load, guard in reads(op, analyzer, doms):
+        doubtful = [
+            k
+            for k, (index, valid) in enumerate(zip(load.indices, _valid(load.producer, {})))
+            if not inside(analyzer, index, valid)
+        ]
+        if doubtful:
+            ends = {v: _ends(analyzer, v, d) for v, d in doms.items()}
+            found += [(load, guard, k, ends) for k in doubtful]
+    for load, guard, k, ends in found:  # judged where no guard is assumed: at places of the domain
+        index, extent = load.indices[k], load.producer.shape[k]
+        conditions = [] if guard is None else guard.conditions()
+        for place in _places(doms, ends, index):
+            if _outside(analyzer, place, conditions, index, extent):
+                _refuse(op, load, k, ends, place)
 
 
 def needed_domains(
@@ -157,10 +189,9 @@ def needed_domains(
                 less = _less(axis, union(sets, analyzer), analyzer) if sets else None
                 if less is not None:
                     doms[axis.var] = found[axis] = less
-        for load, guards in reads(op, analyzer, doms):
-            with assumed(analyzer, guards):
-                ends = {v: IntervalSet(*_ends(analyzer, v, d)) for v, d in doms.items()}
-                _add(regions, load.producer, read_by(load, ends, analyzer))
+        for load, _ in reads(op, analyzer, doms):
+            ends = {v: IntervalSet(*_ends(analyzer, v, d)) for v, d in doms.items()}
+            _add(regions, load.producer, read_by(load, ends, analyzer))
         if not isinstance(op, ComputeOp):
             own = getattr(op, "axis", ())
             ends = {a.var: IntervalSet.from_range(domain(a)) for a in own}
@@ -186,30 +217,52 @@ def _less(axis: IterVar, needed: IntervalSet, analyzer: Analyzer) -> Range | Non
     return Range.from_min_extent(low, analyzer.simplify(last - low + 1)) if inside else None
 
 
-def guarded(e: PrimExpr, kinds: Container[type] = (ProducerLoad,)) -> Iterator[tuple[Any, Guards]]:
+def guarded(
+    e: PrimExpr, analyzer: Analyzer, kinds: Container[type] = (ProducerLoad,)
+) -> Iterator[tuple[Any, Guard | None]]:
     """The reads (or other nodes) in an expression, each with the conditions under which it is
-    evaluated."""
-    stack: list[tuple[Any, Guards]] = [(e, ())]
-    seen: set[tuple[int, Guards]] = set()
+    evaluated, which the analyzer knows while it is looked at."""
+    stack: list[tuple[Any, Guard | None]] = [(e, None)]
+    seen: set[tuple[int, Guard | None]] = set()
+    entered: list[tuple[Guard, ExitStack]] = []
     while stack:
-        node, guards = stack.pop()
-        if (id(node), guards) in seen:
+        node, guard = stack.pop()
+        if (id(node), guard) in seen:
             continue
-        seen.add((id(node), guards))
+        seen.add((id(node), guard))
         if type(node) in kinds:
-            yield node, guards
+            _enter(analyzer, guard, entered)
+            yield node, guard
         if type(node) is Reduce:
-            inner = guards if E.is_const(node.condition, 1) else (*guards, node.condition)
+            inner = guard if E.is_const(node.condition, 1) else Guard(node.condition, guard)
             stack += [(s, inner) for s in node.source]
-            stack += [(x, guards) for x in (*node.init, node.condition)]
+            stack += [(x, guard) for x in (*node.init, node.condition)]
             continue
         parts = _branches(node)
         if parts is None:
-            stack += [(c, guards) for c in children(node)]
+            stack += [(c, guard) for c in children(node)]
         else:
             condition, a, b = parts
-            stack += [(condition, guards), (a, (*guards, condition))]
-            stack.append((b, (*guards, logical_not(condition))))
+            stack += [(condition, guard), (a, Guard(condition, guard))]
+            stack.append((b, Guard(logical_not(condition), guard)))
+    _enter(analyzer, None, entered)
+
+
+def _enter(analyzer: Analyzer, guard: Guard | None, entered: list[tuple[Guard, ExitStack]]) -> None:
+    """Let the analyzer know what guards a read. What guarded the read before too stays known: so
+    nests of conditions take time in proportion to their depth."""
+    new: list[Guard] = []
+    while guard is not None:
+        if guard.depth <= len(entered) and entered[guard.depth - 1][0] is guard:
+            break
+        new.append(guard)
+        guard = guard.outer
+    while len(entered) > (0 if guard is None else guard.depth):
+        entered.pop()[1].close()
+    for inner in reversed(new):
+        scope = ExitStack()
+        scope.enter_context(analyzer.enter_constraint(inner.condition))
+        entered.append((inner, scope))
 
 
 def _branches(node: Any) -> tuple[Any, Any, Any] | None:
@@ -220,40 +273,9 @@ def _branches(node: Any) -> tuple[Any, Any, Any] | None:
     return None
 
 
-def _check(
-    op: Operation,
-    analyzer: Analyzer,
-    doms: Mapping[Var, Range],
-    load: ProducerLoad,
-    guards: Guards,
-) -> None:
-    tensor = load.producer
-    with assumed(analyzer, guards):
-        doubtful = [
-            k
-            for k, (index, valid) in enumerate(zip(load.indices, _valid(tensor, {})))
-            if not inside(analyzer, index, valid)
-        ]
-        if not doubtful:
-            return
-        ends = {v: _ends(analyzer, v, d) for v, d in doms.items()}
-    for k in doubtful:
-        index, extent = load.indices[k], tensor.shape[k]
-        for place in _places(doms, ends, index):
-            if _outside(analyzer, place, guards, index, extent):
-                _refuse(op, load, k, ends, place)
-
-
 def inside(analyzer: Analyzer, index: PrimExpr, valid: Range) -> bool:
     past = index - valid.min
     return analyzer.can_prove_greater_equal(past, 0) and analyzer.can_prove_less(past, valid.extent)
-
-
-def assumed(analyzer: Analyzer, guards: Guards) -> Any:
-    condition: PrimExpr = E.const(True)
-    for g in guards:
-        condition = g if E.is_const(condition, 1) else E.And(condition, g)
-    return analyzer.enter_constraint(condition)
 
 
 def _ends(analyzer: Analyzer, v: Var, dom: Range) -> tuple[PrimExpr, PrimExpr]:
@@ -309,7 +331,10 @@ def _outside(
         return False
     holds = [substitute(g, place) for g in guards]
     sizes = {v for g in holds for v in free_vars(g)}
-    with assumed(analyzer, tuple(v >= _LARGE for v in sizes if v.dtype.startswith("int"))):
+    with ExitStack() as large:
+        for v in sizes:
+            if v.dtype.startswith("int"):
+                large.enter_context(analyzer.enter_constraint(v >= _LARGE))
         return all(analyzer.can_prove(g) for g in holds)
 
 

@@ -47,9 +47,23 @@ def substitute(e: Any, values: Mapping[Any, Any]) -> Any:
 
 
 class _InlineLets(SharedRewriter):
+    """`values` has what takes the place of variables met so far: themselves, or of lets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[E.Var, Any] = {}
+
+    @handles(E.Var, E.SizeVar)
+    def _var(self, e: E.Var) -> Any:
+        return self.values.setdefault(e, e)
+
     @handles(E.Let)
     def _inline(self, e: E.Let) -> Any:
-        return self.expr(substitute(e.body, {e.var: e.value}))
+        value = self.expr(e.value)
+        if e.var in self.values:  # another let has given it a value, or it is free elsewhere
+            return self.expr(substitute(e.body, {e.var: value}))
+        self.values[e.var] = value
+        return self.expr(e.body)
 
 
 def inline_lets(e: Any) -> Any:

@@ -8,7 +8,7 @@ conditions that are no limits of single axes, and what has choices in its indice
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..arith import Analyzer, IntervalSet, detect_clip_bound, eval_set
@@ -20,7 +20,7 @@ from ..loopir.iter import ProducerLoad, Range
 from ..loopir.operators import logical_and, logical_not, logical_or
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import children, free_vars, nodes
-from .bounds import Guards, assumed, check_program, domains_of, first_rows_of, inside, reads
+from .bounds import Guard, check_program, domains_of, first_rows_of, inside, reads
 from .op import ComputeOp, Operation, post_order
 from .regions import finite
 from .tensor import Tensor
@@ -46,42 +46,59 @@ def size_checks(
         if isinstance(op, ComputeOp) and doms:
             doms.update({a.var: narrowed[a] for a in op.axis if a in narrowed})
         analyzer = Analyzer()
-        for node, guards in reads(op, analyzer, doms, _CHECKED):
-            check = _read_checks if type(node) is ProducerLoad else _divisor_checks
-            for text, condition in check(analyzer, doms, node, guards):
+        doubtful = []
+        for node, guard in reads(op, analyzer, doms, _CHECKED):
+            if type(node) is ProducerLoad:
+                left = _doubtful_indices(analyzer, node)
+                if left:
+                    doubtful.append(_read_checks(analyzer, doms, node, left, _all_of(guard)))
+            elif _doubtful_divisor(analyzer, doms, node.b):
+                doubtful.append(_divisor_checks(analyzer, doms, node.b, _all_of(guard)))
+        for checks in doubtful:  # where no guard is assumed
+            for text, condition in checks:
                 if set(given).issuperset(free_vars(condition)):
                     found[f"{op.name} {text} with the sizes of this call"] = condition
     return found
 
 
-def _divisor_checks(
-    analyzer: Analyzer, doms: Mapping[Var, Range], e: Any, guards: Guards
-) -> Iterator[Check]:
-    """The condition on which a divisor that depends on sizes alone is not zero."""
-    b = e.b
+def _all_of(guard: Guard | None) -> list[PrimExpr]:
+    return [] if guard is None else guard.conditions()
+
+
+def _doubtful_divisor(analyzer: Analyzer, doms: Mapping[Var, Range], b: Any) -> bool:
+    """Whether a divisor depends on sizes alone, and may be zero."""
     if isinstance(b, IntImm) or is_data(b) or any(v in doms for v in free_vars(b)):
-        return
-    with assumed(analyzer, guards):
-        if analyzer.can_prove(b != 0):
-            return
+        return False
+    return not analyzer.can_prove(b != 0)
+
+
+def _divisor_checks(
+    analyzer: Analyzer, doms: Mapping[Var, Range], b: Any, guards: Sequence[PrimExpr]
+) -> Iterator[Check]:
+    """The condition on which a divisor is not zero."""
     idle = _narrow(analyzer, _ends(analyzer, doms), guards)
     if idle is not None:
         yield f"makes a division by zero, by {b},", _any([*idle, b != 0])
 
 
+def _doubtful_indices(analyzer: Analyzer, load: ProducerLoad) -> list[int]:
+    """The dimensions that a read may leave."""
+    return [
+        k
+        for k, (index, extent) in enumerate(zip(load.indices, load.producer.shape))
+        if not inside(analyzer, index, Range.from_min_extent(E.const(0, extent.dtype), extent))
+    ]
+
+
 def _read_checks(
-    analyzer: Analyzer, doms: Mapping[Var, Range], load: ProducerLoad, guards: Guards
+    analyzer: Analyzer,
+    doms: Mapping[Var, Range],
+    load: ProducerLoad,
+    doubtful: Sequence[int],
+    guards: Sequence[PrimExpr],
 ) -> Iterator[Check]:
     """For each dimension that a read may leave the condition on which it does not."""
     shape = load.producer.shape
-    with assumed(analyzer, guards):
-        doubtful = [
-            k
-            for k, (index, extent) in enumerate(zip(load.indices, shape))
-            if not inside(analyzer, index, Range.from_min_extent(E.const(0, extent.dtype), extent))
-        ]
-    if not doubtful:
-        return
     ends = _ends(analyzer, doms)
     idle = _narrow(analyzer, ends, guards)
     if idle is None:
@@ -128,7 +145,7 @@ def _has_exact_ends(index: PrimExpr, ends: Ends) -> bool:
     return len(axes) == len(set(axes))
 
 
-def _narrow(analyzer: Analyzer, ends: Ends, guards: Guards) -> list[PrimExpr] | None:
+def _narrow(analyzer: Analyzer, ends: Ends, guards: Sequence[PrimExpr]) -> list[PrimExpr] | None:
     """Move the ends of axes to where the guards hold; the conditions on sizes alone under which
     there is no such place. None where the guards say something else."""
     never: list[PrimExpr] = []

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arith import Analyzer
+from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir.expr import IntImm, PrimExpr, Var, const
 from ..loopir.iter import IterVar, Range
@@ -76,6 +77,7 @@ class _System:
 
     # --- affine forms
 
+    @recursive
     def affine(self, e: Any) -> Affine | None:
         """`e` as an affine form of the axes, or None."""
         kind = type(e)

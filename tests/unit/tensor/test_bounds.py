@@ -137,8 +137,15 @@ def test_guards_of_reads():
     t = te.compute(
         (9,), lambda i: te.sum(te.if_then_else(i > 2, B[i + k], B[0]), axis=k, where=k < i)
     )
-    found = {str(load): [str(g) for g in guards] for load, guards in guarded(t.op.body[0])}
+    analyzer, i = Analyzer(), t.op.axis[0].var
+    found, ends = {}, {}
+    for load, guard in guarded(t.op.body[0], analyzer):
+        assert guard is not None
+        found[str(load)] = [str(c) for c in guard.conditions()]
+        ends[str(load)] = analyzer.can_prove(i > 2), analyzer.can_prove(i <= 2)
     assert found == {"B[i + k]": ["k < i", "i > 2"], "B[0]": ["k < i", "not i > 2"]}
+    assert ends == {"B[i + k]": (True, False), "B[0]": (False, True)}
+    assert not analyzer.can_prove(i > 2)
 
 
 def test_other_operations_are_left_alone():

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ...base.deep import recursive
 from ..forms import (
     LIMITS,
     ZERO,
@@ -161,6 +162,7 @@ def _known_residue(ctx: Context, x: Lin, c: int) -> int | None:
     return b % c if m % c == 0 else None
 
 
+@recursive
 def _rest_quotient(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
     period = _one_period(ctx, x, c)
     if period is not None:
@@ -186,6 +188,7 @@ def _rest_quotient(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
     return _digits(ctx, x, c, 0, dtype)
 
 
+@recursive
 def _rest_remainder(ctx: Context, x: Lin, c: int, dtype: str) -> Lin:
     period = _one_period(ctx, x, c)
     if period is not None:

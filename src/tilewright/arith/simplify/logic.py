@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...base.deep import recursive
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ..assume import assume
@@ -123,6 +124,7 @@ def not_form(ctx: Context, e: Any) -> Any:
     return ctx.simp(negated)
 
 
+@recursive
 def negate(e: Any) -> Any:
     """`not e`, pushed inwards. A comparison of floats keeps its Not: NaN compares false."""
     t = type(e)

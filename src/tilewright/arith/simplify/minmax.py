@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ...base.deep import recursive
 from ..forms import Lin, MaxAtom, MinAtom, combined, scaled
 from ..prove import proves
 from ..wrap import fits, fitting
@@ -21,6 +22,7 @@ def max_form(ctx: Context, e: Any) -> Lin:
     return extreme(ctx, MaxAtom, ctx.lin(e.a), ctx.lin(e.b), e.dtype)
 
 
+@recursive
 def extreme(ctx: Context, cls: Any, a: Lin, b: Lin, dtype: str) -> Lin:
     """min(a, b) or max(a, b), by class of atom; terms and factors in common go out."""
     winner = _decided(ctx, cls, a, b)

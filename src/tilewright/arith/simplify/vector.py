@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...base.deep import recursive
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ..emit import OutOfRange, emit
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Vector = tuple[Lin, Lin]  # base, stride
 
 
+@recursive
 def as_vector(ctx: Context, e: Any, lanes: int, element: str) -> Vector | None:
     """Base and stride of an index vector, or None if it has no constant step."""
     t = type(e)

@@ -44,6 +44,7 @@ class Emitter:
         "expr_table",
         "head",
         "in_parallel",
+        "index_table",
         "lines",
         "live_heap",
         "loads",
@@ -67,6 +68,7 @@ class Emitter:
         self.native_half = module.native_half
         self.expr_table: Mapping[type, Callable[..., str]] = module.expr_table
         self.stmt_table: Mapping[type, Callable[..., None]] = module.stmt_table
+        self.index_table: Mapping[type, Callable[..., str]] = module.index_table
         self.head: list[str] = []
         self.lines: list[str] = []
         self.count = 0

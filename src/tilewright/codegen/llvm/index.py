@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...base.deep import recursive
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.data import is_data
@@ -69,7 +70,7 @@ def index(f: Emitter, e: E.PrimExpr) -> str:
 
 def _plain(f: Emitter, e: E.PrimExpr) -> str:
     if parse(e.dtype).bits >= 32 and not e.dtype.startswith("u"):
-        rule = _INDEX.get(type(e))
+        rule = f.index_table.get(type(e))
         if rule is not None:
             return rule(f, e)
     return f.extend(f.expr(e), e.dtype)
@@ -127,7 +128,7 @@ def _call(f: Emitter, e: E.Call) -> str:
 _BITS = {"tir.shift_right": "ashr", "tir.bitwise_and": "and", "tir.shift_left": "shl nsw"}
 
 _LEAVES = frozenset((E.IntImm, E.Var, E.SizeVar))
-_INDEX: dict[type, Callable[[Emitter, Any], str]] = {
+INDEX: dict[type, Callable[[Emitter, Any], str]] = {
     E.Var: _var,
     E.SizeVar: _var,
     E.IntImm: lambda f, e: str(e.value),
@@ -166,6 +167,7 @@ def index_like(f: Emitter, e: E.PrimExpr) -> bool:
 _PAIRS = {E.Add, E.Sub, E.Mul, E.Min, E.Max, E.FloorDiv, E.FloorMod, E.Div, E.Mod}
 
 
+@recursive
 def ramp_of(f: Emitter, e: Any) -> Ramp | None:
     """Base and stride (i64 operands) of a vector index in arithmetic progression, else None."""
     kind = type(e)
@@ -225,6 +227,7 @@ def split_gather(f: Emitter, e: E.PrimExpr) -> tuple[str, str, str]:
     return scalars, operand, kind
 
 
+@recursive
 def divisor(e: Any) -> int:
     """A number that divides an index expression for certain (0: the expression is 0)."""
     kind = type(e)

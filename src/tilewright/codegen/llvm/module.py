@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.deep import deep_call
+from ...base.deep import Recursive, deep_call
 from ...base.dtype import parse
 from ...base.errors import CompileError
 from ...loopir import expr as E
@@ -22,6 +22,7 @@ from .calls import call, quoted
 from .emitter import Emitter
 from .expr import EXPRS
 from .imports import import_text
+from .index import INDEX
 from .parallel import outline, used_variables
 from .slots import innermost_strides, read_slots
 from .stmt import STMTS
@@ -60,11 +61,12 @@ def _generate(functions: Mapping[str, S.PrimFunc], target: Target) -> GeneratedM
     return GeneratedModule(module.text(), tuple(generated), tuple(module.imports))
 
 
-class ModuleBuilder:
+class ModuleBuilder(Recursive):
     """A module while it is being written."""
 
     expr_table = {**EXPRS, E.Call: call}
     stmt_table = STMTS
+    index_table = INDEX
 
     def __init__(self, target: Target) -> None:
         self.target = target
