@@ -186,7 +186,14 @@ def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> expr.PrimExpr:
 
 def factors(e: Any) -> list[Any]:
     """What is multiplied in a product, from left to right; an expression that is none, alone."""
-    return [*factors(e.a), *factors(e.b)] if type(e) is expr.Mul else [e]
+    found, stack = [], [e]
+    while stack:
+        x = stack.pop()
+        if type(x) is expr.Mul:
+            stack += (x.b, x.a)
+        else:
+            found.append(x)
+    return found
 
 
 def constants_last(e: Any) -> Any:
