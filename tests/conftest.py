@@ -1,5 +1,6 @@
 """For every test: programs are verified after each pass, the user's cache is left alone."""
 
+import atexit
 import os
 import tempfile
 
@@ -7,6 +8,5 @@ _scratch = tempfile.TemporaryDirectory(prefix="tilewright-tests-")
 os.environ["TILEWRIGHT_CACHE_DIR"] = _scratch.name
 os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
 
-
-def pytest_unconfigure() -> None:
-    _scratch.cleanup()
+# not a hook of pytest: workers may end without being asked to tidy up
+atexit.register(_scratch.cleanup)
