@@ -196,15 +196,43 @@ def test_graphs_that_do_not_hang_together() -> None:
         (node("MaxPool", "x", "y z", kernel_shape=[2]), (1, 1, 4), "output 1 (z) is not supp"),
         (node("Conv", "x", "y"), (1, 1, 4, 4), "input 1 is missing"),
         (node("Cast", "x", "y", to=17), (2,), "cast to ONNX type 17 is not supported"),
+        (node("Reshape", "x i", "y"), (2, 3), "copies a dimension that x: float32[2, 3] does not"),
+        (node("Unsqueeze", "x i", "y"), (2, 3), "axes [0, 0, 0] name a dimension of 5 twice"),
+        (node("Squeeze", "x i", "y"), (1, 1), "axes [0, 0, 0] name a dimension of 2 twice"),
+        (node("ReduceSum", "x i", "y"), (2, 3), "axes [0, 0, 0] name a dimension of 2 twice"),
+        (node("ReduceSum", "x b", "y"), (2, 3), "axis 2 of 2 dimensions"),
+        (node("Slice", "x i i i", "y"), (2, 3), "axes [0, 0, 0] name a dimension of 2 twice"),
+        (node("Slice", "x i b", "y"), (2, 3), "input 2 must be a list of 3, got [1, 2, 3, 4, 5]"),
+        (node("Pad", "x i", "y"), (2, 3), "input 1 must be a list of 4, got [0, 0, 0]"),
+        (node("Gather", "x i", "y", axis=2), (2, 3), "axis 2 of 2 dimensions"),
+        (node("MaxPool", "x", "y", kernel_shape=[2], pads=[1]), (1, 1, 4), "list of 2, got [1]"),
+        (node("MaxPool", "x", "y", kernel_shape=[2], strides=[0]), (1, 1, 4), "must be 1 or more"),
+        (node("ConstantOfShape", "n", "y"), (2,), "input 0 must be a list of numbers, got 0"),
     ],
 )
 def test_nodes_that_cannot_be_imported(made: Any, shape: Any, text: str) -> None:
     weight = numpy_helper.from_array(np.arange(1, 6), "b")
     if made.op_type == "Add":
         weight = numpy_helper.from_array(np.ones(5, np.float32), "b")
+    zeros = numpy_helper.from_array(np.zeros(3, np.int64), "i")
+    zero = numpy_helper.from_array(np.int64(0), "n")
     outputs = [tensor(name, None) for name in made.output]
-    message = refuse(model([made], [tensor("x", shape)], outputs, [weight]), text)
+    weights = [weight, zeros, zero]
+    message = refuse(model([made], [tensor("x", shape)], outputs, weights), text)
     assert f"{made.op_type} node {made.name!r}" in message
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("opset", [7, 11, 22])
+def test_windows_in_the_padding(kind: str, opset: int) -> None:
+    x, y = tensor("x", (1, 1, 6, 6)), tensor("y", None)
+    for pads in ([2, 0, 0, 0], [0, 0, 0, 2]):
+        for ceil in [{}, {"ceil_mode": 1}] if opset > 10 else [{}]:
+            made = node(kind, "x", "y", kernel_shape=[2, 2], pads=pads, **ceil)
+            refuse(model([made], [x], [y], opset=opset), f"pads {pads} must be less than")
+    if opset > 20:  # as far as a window with holes reaches
+        made = node(kind, "x", "y", kernel_shape=[2, 2], dilations=[2, 2], pads=[2] * 4)
+        graph.load_onnx(model([made], [x], [y], opset=opset))
 
 
 SHAPES = "the model is not valid ONNX: [ShapeInferenceError]"
@@ -215,19 +243,19 @@ SEVEN = numpy_helper.from_array(np.ones(7, np.float32), "b")
 @pytest.mark.parametrize(
     "made, weights, text",
     [
-        (node("Conv", "x w", "y", dilations=[0, 0]), WEIGHT, "not valid ONNX"),
+        (node("Conv", "x w", "y", dilations=[0, 0]), WEIGHT, "must be 1 or more"),
         (node("Conv", "x w", "y", kernel_shape=[5, 5]), WEIGHT, "not valid ONNX"),
         (node("Conv", "x w", "y", strides=[0, 0]), WEIGHT, "Conv node 'y_node'"),
         (node("Conv", "x w", "y", group=1.5), WEIGHT, "Conv node 'y_node'"),
         (node("Conv", "x w b", "y"), [*WEIGHT, SEVEN], "the bias"),
         (node("BatchNormalization", "x b b b b", "y"), [SEVEN], "does not fit the channels of"),
         (node("Clip", "x b", "y"), [SEVEN], "a limit is one number, got 7"),
-        (node("MaxPool", "x", "y", kernel_shape=[0, 0]), [], "not valid ONNX"),
-        (node("Concat", "x x", "y", axis=9), [], "not valid ONNX"),
+        (node("MaxPool", "x", "y", kernel_shape=[0, 0]), [], "must be 1 or more"),
+        (node("Concat", "x x", "y", axis=9), [], "axis 9 of 4 dimensions"),
         (node("Concat", "x x", "y"), [], "Required attribute 'axis' is missing"),
-        (node("Softmax", "x", "y", axis=7), [], SHAPES),
+        (node("Softmax", "x", "y", axis=7), [], "axis 7 of 4 dimensions"),
         (node("Flatten", "x", "y", axis=9), [], SHAPES),
-        (node("ReduceMean", "x", "y", axes=[9]), [], SHAPES),
+        (node("ReduceMean", "x", "y", axes=[9]), [], "axis 9 of 4 dimensions"),
         (node("Relu", "x", "y", slope=2.0), [], "Unrecognized attribute: slope"),
         (node("Relu", "x x", "y"), [], "Relu node 'y_node'"),
         (node("Transpose", "x", "y", perm=[0, 0, 1, 2]), [], "Transpose node 'y_node'"),

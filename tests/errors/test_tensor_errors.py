@@ -152,6 +152,9 @@ def test_scan():
         lambda: te.scan(*scan_parts(dtypes=("float32", "int32", "float32")))
     )
     assert "must be made by te.placeholder" in message(lambda: te.scan(i, u, u))
+    early, r = te.compute((1, 3), lambda t, j: s[t, j]), scan_parts()[2]
+    assert "must not read it" in message(lambda: te.scan(early, u, s))
+    assert "must not read it" in message(lambda: te.scan([i, early], [u, u], [r, s]))
     assert "scan works on tensors" in message(lambda: te.scan(i, u, 3))
     assert "needs a dimension" in message(lambda: te.scan(*scan_parts((), (), ())))
 

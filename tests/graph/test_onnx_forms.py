@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from tests.graph.ort import compare, model_of
 from tilewright import graph
@@ -94,6 +95,30 @@ def test_pooling_up_to_the_last_element(kind: str, opset: int, size: int, window
     whole = model([made, node("Flatten", "p", "y")], [value("x", (1, 2, size, size))],
                   [value("y", None)], opset)  # fmt: skip
     compare(whole, x)
+
+
+def gemm(kind: int, **attrs: Any) -> Any:
+    ins = [value("a", (2, 4), kind), value("b", (4, 3), kind), value("c", (3,), kind)]
+    return model([node("Gemm", "a b c", "y", **attrs)], ins, [value("y", None, kind)])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize(
+    "alpha, beta", [(0.5, 1.0), (1.0, 0.5), (0.3, 1.7), (2.0, 0.0), (1.0, 3.0)]
+)
+def test_factors_of_products_of_integers(dtype: str, alpha: float, beta: float) -> None:
+    """As ONNX's reference: in float64, rounded towards zero at the end."""
+    draw = np.random.default_rng(3)
+    x = {k: draw.integers(0, 50, s).astype(dtype) for k, s in zip("abc", [(2, 4), (4, 3), (3,)])}
+    made = gemm(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), alpha=alpha, beta=beta)
+    expected: Any = ReferenceEvaluator(made).run(None, x)
+    np.testing.assert_array_equal(run(made, **x), expected[0])
+
+
+def test_what_nothing_comes_of_is_not_added() -> None:
+    x = {"a": floats(2, 4), "b": floats(4, 3), "c": np.full(3, np.nan, np.float32)}
+    assert np.isfinite(run(gemm(FLOAT, beta=0.0), **x)).all()
+    assert np.isnan(run(gemm(FLOAT, beta=0.5), **x)).all()
 
 
 def function(name: str, ins: str, outs: str, nodes: Any, attrs: Any = (), opset: int = 17) -> Any:

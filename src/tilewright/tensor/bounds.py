@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from ..arith import Analyzer, ConstIntBound, IntervalSet, union
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
-from ..loopir.expr import IntImm, PrimExpr, Var, const
+from ..loopir.expr import IntImm, PrimExpr, Var, const, const_int
 from ..loopir.iter import IterVar, ProducerLoad, Range, Reduce
 from ..loopir.operators import logical_not
 from ..loopir.subst import substitute
 from ..loopir.visit import children, free_vars
-from .analysis import scan_body
+from .analysis import scan_body, scan_get_body
 from .op import ComputeOp, Operation, ScanOp, domain, post_order
 from .regions import finite, read_by, reads_of
 from .tensor import Tensor
 
 Domains = Mapping[IterVar, Range]
+Ends = Mapping[Var, tuple[PrimExpr, PrimExpr]]  # the first and last value of axes
 _CORNERS = 6  # variables of an index whose corners are all tried
 _LARGE = 64  # symbolic extents are taken to be as large at least, where a guard depends on them
 _POINTS = 256  # places of its variables that are all tried
@@ -78,6 +80,9 @@ def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
             narrowed.update(less)
             doms.update({a.var: r for a, r in less.items()})
         _check_domains(op, Analyzer(), doms)
+    for op in ops:
+        if isinstance(op, ScanOp):
+            _check_steps(op)
     ops[-1]._checked = (ops, narrowed)
     return dict(narrowed)
 
@@ -95,6 +100,31 @@ def check_reads(op: Operation, analyzer: Analyzer | None = None) -> None:
     reductions count as guards.
     """
     _check_domains(op, analyzer or Analyzer(), domains_of(op, None))
+
+
+def _check_steps(scan: ScanOp) -> None:
+    """Raise TilewrightError if a step of a scan provably reads rows of a state that are not yet
+    computed: its own, or later ones."""
+    first = domain(scan.scan_axis)
+    body = scan_get_body(scan)
+    ahead: dict[Operation, set[int]] = {step: set() for step in body}  # of the step computed
+    for update in scan.update:
+        ahead[update.op].add(0)
+    for op, lead in ((step, k) for step in reversed(body) for k in sorted(ahead[step])):
+        doms = domains_of(op, Range.from_min_extent(first.min + lead, first.extent))
+        if not doms:
+            continue
+        own, analyzer = next(iter(doms)), Analyzer()
+        before = [Range.from_min_extent(const(0, own.dtype), own - lead)]
+        valid = defaultdict[Tensor, list[Range]](
+            list, dict.fromkeys(scan.state_placeholder, before)
+        )
+        for load, _, _, place in _outside_reads(op, analyzer, doms, valid.__getitem__):
+            _refuse_step(op, load, place, place[own] - lead)
+        for load, _ in reads(op, analyzer, doms):
+            if load.indices and load.producer.op in ahead:
+                further = const_int(analyzer.simplify(load.indices[0] - own))
+                ahead[load.producer.op] |= set() if further is None else {lead + further}
 
 
 def domains_of(op: Operation, first_axis: Range | None) -> dict[Var, Range]:
@@ -150,22 +180,36 @@ def _valid(t: Tensor, narrowed: Domains) -> list[Range]:
 
 
 def _check_domains(op: Operation, analyzer: Analyzer, doms: Mapping[Var, Range]) -> None:
+    for load, k, ends, place in _outside_reads(op, analyzer, doms, lambda t: _valid(t, {})):
+        _refuse(op, load, k, ends, place)
+
+
+def _outside_reads(
+    op: Operation,
+    analyzer: Analyzer,
+    doms: Mapping[Var, Range],
+    valid_of: Callable[[Tensor], Sequence[Range]],
+) -> Iterator[tuple[ProducerLoad, int, Ends, Mapping[Var, PrimExpr]]]:
+    """Indices of reads that lie outside of the valid ones: the read, the index's number, the ends
+    of the axes under the guards, and a place there."""
     found = []
     for load, guard in reads(op, analyzer, doms):
+        valid = valid_of(load.producer)
         doubtful = [
             k
-            for k, (index, valid) in enumerate(zip(load.indices, _valid(load.producer, {})))
-            if not inside(analyzer, index, valid)
+            for k, (index, r) in enumerate(zip(load.indices, valid))
+            if not inside(analyzer, index, r)
         ]
         if doubtful:
             ends = {v: _ends(analyzer, v, d) for v, d in doms.items()}
-            found += [(load, guard, k, ends) for k in doubtful]
-    for load, guard, k, ends in found:  # judged where no guard is assumed: at places of the domain
-        index, extent = load.indices[k], load.producer.shape[k]
+            found += [(load, guard, k, ends, valid[k].extent) for k in doubtful]
+    for load, guard, k, ends, extent in found:  # where no guard is assumed: at places of the domain
+        index = load.indices[k]
         conditions = [] if guard is None else guard.conditions()
-        for place in _places(doms, ends, index):
+        for place in _places(doms, ends, index - extent):
             if _outside(analyzer, place, conditions, index, extent):
-                _refuse(op, load, k, ends, place)
+                yield load, k, ends, place
+                break
 
 
 def needed_domains(
@@ -291,7 +335,7 @@ def _ends(analyzer: Analyzer, v: Var, dom: Range) -> tuple[PrimExpr, PrimExpr]:
 
 def _places(
     doms: Mapping[Var, Range],
-    ends: Mapping[Var, tuple[PrimExpr, PrimExpr]],
+    ends: Ends,
     index: PrimExpr,
 ) -> Iterator[dict[Var, PrimExpr]]:
     """Corners of the domain in the axes of `index`, then all places where these are few.
@@ -326,7 +370,7 @@ def _outside(
     index: PrimExpr,
     extent: PrimExpr,
 ) -> bool:
-    at = substitute(index, place)
+    at, extent = substitute(index, place), substitute(extent, place)
     if not (analyzer.can_prove(at < 0) or analyzer.can_prove(at >= extent)):
         return False
     holds = [substitute(g, place) for g in guards]
@@ -342,7 +386,7 @@ def _refuse(
     op: Operation,
     load: ProducerLoad,
     k: int,
-    ends: Mapping[Var, tuple[PrimExpr, PrimExpr]],
+    ends: Ends,
     place: Mapping[Var, PrimExpr],
 ) -> None:
     tensor, index = load.producer, load.indices[k]
@@ -356,4 +400,16 @@ def _refuse(
         + (f" at {where} (with {ranges})" if own else "")
         + f"; dimension {k} of {tensor.name} has the range [0, {tensor.shape[k]}). "
         "Guard the read with te.if_then_else, or correct the shape"
+    )
+
+
+def _refuse_step(
+    op: Operation, load: ProducerLoad, place: Mapping[Var, PrimExpr], step: PrimExpr
+) -> None:
+    state, analyzer = load.producer, Analyzer()
+    row = analyzer.simplify(substitute(load.indices[0], place))
+    raise TilewrightError(
+        f"out of bounds: {op.name} reads {state.name}[{', '.join(str(i) for i in load.indices)}] "
+        f"in a scan, which is row {row} at step {analyzer.simplify(step)}. A step computes its row "
+        "of the state from those before it: read these"
     )

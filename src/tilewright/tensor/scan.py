@@ -9,7 +9,7 @@ from ..base.errors import UsageError
 from ..loopir.iter import IterVar, Range
 from .axes import scoped_tag
 from .extents import same_extent
-from .op import PlaceholderOp, ScanOp
+from .op import PlaceholderOp, ScanOp, post_order
 from .tensor import Tensor
 
 
@@ -28,7 +28,8 @@ def scan(
     the first k rows, `update` (shape (T, ...)) computes row t from rows of `state_placeholder`
     (shape (T, ...)) before t, for t = k ... T - 1. `inputs` may name the tensors that it reads.
 
-    Raises TilewrightError where lengths, dtypes or shapes do not agree.
+    Raises TilewrightError where lengths, dtypes or shapes do not agree, or `init` reads a state. A
+    step that provably reads other rows than those before it is refused when a schedule is lowered.
     """
     tag = scoped_tag(tag)
     inits, updates, states = _several(init), _several(update), _several(state_placeholder)
@@ -39,6 +40,9 @@ def scan(
         )
     for triple in zip(inits, updates, states):
         _check(*triple)
+    early = next((s for s in states if s.op in post_order(inits)), None)
+    if early is not None:
+        raise UsageError(f"init holds the first rows of {early.name}, and must not read it")
     for i, u in zip(inits[1:], updates[1:]):
         _same("init.shape[0] of all states", inits[0], 0, i, 0)
         _same("update.shape[0] of all states", updates[0], 0, u, 0)

@@ -133,6 +133,43 @@ def test_rows_of_scans_start_after_the_first():
         check_program([recurrence(2)])
 
 
+def steps(read, ahead=0, length=6):
+    """A scan of two states, whose second reads one of them through a stage."""
+    x = te.placeholder((length, n), name="x")
+    a, b = (te.placeholder((length, n), name=name) for name in "ab")
+    init = te.compute((1, n), lambda _, i: x[0, i])
+    half = te.compute((length, n), lambda t, i: read(a, b, t, i) * 0.5, name="half")
+    updates = [
+        te.compute((length, n), lambda t, i: b[t - 1, i] + x[t, i]),
+        te.compute(
+            (length, n), lambda t, i: te.if_then_else(t < length - 1, half[t + ahead, i], 0)
+        ),
+    ]
+    return te.scan([init, init], updates, [a, b])
+
+
+def test_steps_of_scans_read_rows_before_their_own():
+    late = [
+        (lambda a, b, t, i: b[t, i], 0, 6, r"half reads b\[t, i\] in a scan, which is row"),
+        (lambda a, b, t, i: a[t, i], 0, 6, r"half reads a\[t, i\]"),
+        (lambda a, b, t, i: a[t, n - 1 - i], 0, te.var("m"), r"half reads a\[t, n - 1 - i\]"),
+        (lambda a, b, t, i: b[5 - t, i], 0, 6, r"which is row 4 at step 1\."),
+        (lambda a, b, t, i: b[te.if_then_else(t > 3, t, 0), i], 0, 6, "which is row 5 at step 5"),
+        (lambda a, b, t, i: te.if_then_else(t < 5, b[t + 1, i], 0.0), 0, 6, "which is row"),
+        (lambda a, b, t, i: b[t - 1, i], 1, 6, r"half reads b\[t - 1, i\]"),
+    ]
+    for read, ahead, length, text in late:
+        with pytest.raises(TilewrightError, match=text):
+            check_program(steps(read, ahead, length))
+    for read, ahead in [
+        (lambda a, b, t, i: b[t - 1, i] + a[t // 2, i], 0),
+        (lambda a, b, t, i: b[t, i], -1),
+        (lambda a, b, t, i: te.if_then_else(t > 1, b[t - 2, i], 0.0), 1),
+        (lambda a, b, t, i: te.if_then_else(t > 6, b[t, i], 0.0), 0),
+    ]:
+        check_program(steps(read, ahead))
+
+
 def test_guards_of_reads():
     t = te.compute(
         (9,), lambda i: te.sum(te.if_then_else(i > 2, B[i + k], B[0]), axis=k, where=k < i)

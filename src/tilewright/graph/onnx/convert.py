@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,32 @@ class OnnxNode:
 
     def get(self, name: str, default: Any = None) -> Any:
         return self.attrs.get(name, default)
+
+    def numbers(self, source: int | str, count: int | None = None) -> list[int] | None:
+        """A list of whole numbers, `count` of them if given: an attribute by its name, or an input
+        that has to be known, by its index. None where it is left out."""
+        data = self.get(source) if isinstance(source, str) else self.array(source)
+        if data is None:
+            return None
+        listed = np.asarray(data)
+        if listed.ndim != 1 or (count is not None and listed.size != count):
+            what = source if isinstance(source, str) else f"input {source}"
+            wanted = "a list of numbers" if count is None else f"a list of {count}"
+            raise self.error(f"{what} must be {wanted}, got {listed.tolist()}")
+        return [int(n) for n in listed]
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A dimension of `rank`; negative ones count from behind."""
+        if not -rank <= axis < rank:
+            raise self.error(f"axis {axis} of {rank} dimensions")
+        return axis % rank
+
+    def axes(self, axes: Iterable[int], rank: int) -> list[int]:
+        """Dimensions of `rank`, each once."""
+        found = [self.axis(int(a), rank) for a in axes]
+        if len({*found}) != len(found):
+            raise self.error(f"axes {[int(a) for a in axes]} name a dimension of {rank} twice")
+        return found
 
     def error(self, text: str) -> ImportModelError:
         return ImportModelError(f"{self.kind} node {self.name!r}: {text}")

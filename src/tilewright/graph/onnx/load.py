@@ -267,8 +267,9 @@ def _convert(
     except (ImportModelError, InternalError):
         raise
     except Exception as error:
+        kind = "" if isinstance(error, TilewrightError) else f"{type(error).__name__}: "
         raise ImportModelError(
-            f"{node.op_type} node {name!r} cannot be imported: {error}"
+            f"{node.op_type} node {name!r} cannot be imported: {kind}{error}"
         ) from error
     results = result if isinstance(result, list) else [result]
     for out, value in zip(node.output, results):

@@ -120,10 +120,8 @@ def cast(b: Builder, node: OnnxNode) -> Value:
 def _reduce(kind: str) -> Converter:
     def convert(b: Builder, node: OnnxNode) -> Value:
         x = node.input(0)
-        axes = node.get("axes")
-        if axes is None:
-            axes = node.array(1)
-        listed = [int(a) for a in axes] if axes is not None else []
+        axes = node.numbers("axes" if "axes" in node.attrs else 1) or []
+        listed = node.axes(axes, len(x.shape))
         if not listed and node.get("noop_with_empty_axes", 0):
             return x
         keep = bool(node.get("keepdims", 1))

@@ -17,7 +17,7 @@ def _pads(node: OnnxNode, spatial: Any, kernel: Any, strides: Any, dilation: Any
     auto = node.get("auto_pad", "NOTSET")
     rank = len(spatial)
     if auto in ("NOTSET", ""):
-        pads = list(node.get("pads", [0] * (2 * rank)))
+        pads = node.numbers("pads", 2 * rank) or [0] * (2 * rank)
         if min(pads) < 0:
             raise node.error("negative padding is not supported")
         return pads
@@ -49,13 +49,18 @@ def _window(node: OnnxNode, data: Value, kernel: Any, what: str) -> _Window:
     rank = len(spatial)
     if rank not in (1, 2) or kernel is None or len(kernel) != rank:
         raise node.error(f"only 1-D and 2-D {what} is supported, the data is {data!r}")
-    strides = node.get("strides", [1] * rank)
-    dilation = node.get("dilations", [1] * rank)
+    strides = node.numbers("strides", rank) or [1] * rank
+    dilation = node.numbers("dilations", rank) or [1] * rank
+    if min(*kernel, *strides, *dilation) < 1:
+        raise node.error(
+            f"kernel {list(kernel)}, strides {strides} and dilations {dilation} must be 1 or more"
+        )
     pads = _pads(node, spatial, kernel, strides, dilation)
-    if rank == 1:
-        return _Window((1, kernel[0]), (1, strides[0]), (0, pads[0], 0, pads[1]), (1, dilation[0]))
-    top, left, bottom, right = pads
-    return _Window(tuple(kernel), tuple(strides), (top, left, bottom, right), tuple(dilation))
+    whole, sides = [1] * (2 - rank), [0] * (2 - rank)
+    before, behind = pads[:rank], pads[rank:]
+    (kh, kw), (sh, sw), (dh, dw) = ([*whole, *v] for v in (kernel, strides, dilation))
+    (top, left), (bottom, right) = ([*sides, *v] for v in (before, behind))
+    return _Window((kh, kw), (sh, sw), (top, left, bottom, right), (dh, dw))
 
 
 def _plane(b: Builder, v: Value) -> Value:
@@ -124,6 +129,12 @@ def _pool(kind: str) -> Converter:
     def convert(b: Builder, node: OnnxNode) -> Value:
         data = node.input(0)
         w = _window(node, data, node.get("kernel_shape"), "pooling")
+        reach = [d * (k - 1) + 1 for k, d in zip(w.kernel, w.dilation)]
+        if any(p >= r for p, r in zip(w.padding, reach * 2)):
+            raise node.error(
+                f"pads {list(w.padding)} must be less than the extent of a window, {reach}: "
+                "some windows would lie in the padding, and have no elements"
+            )
         out = b.add(
             "pool2d",
             [_plane(b, data)],
@@ -159,14 +170,21 @@ def gemm(b: Builder, node: OnnxNode) -> Value:
         w = b.add("transpose", [w], node.name + ".b", axes=(1, 0))
     out = b.add("dense", [x, w], node.name)
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
-    if alpha != 1.0:
-        factor = b.constant(np.asarray(alpha, out.dtype), node.name + ".alpha")
-        out = b.add("multiply", [out, factor])
-    if c is None:
-        return out
-    if beta != 1.0:
-        c = b.add("multiply", [c, b.constant(np.asarray(beta, out.dtype), node.name + ".beta")])
-    return b.add("add", [out, c], node.name + ".c")
+    whole = alpha == 1.0 and beta in (0.0, 1.0)
+    wide = out.dtype if "float" in out.dtype or whole else "float64"
+    result = _times(b, out, alpha, wide, node.name + ".alpha")
+    if c is not None and beta != 0.0:  # C that nothing comes of is not read: it may hold NaN
+        c = _times(b, c, beta, wide, node.name + ".beta")
+        result = b.add("add", [result, c], node.name + ".c")
+    return result if wide == out.dtype else b.add("cast", [result], dtype=out.dtype)
+
+
+def _times(b: Builder, v: Value, factor: float, dtype: str, name: str) -> Value:
+    """A multiple of a value, in the given type."""
+    v = v if v.dtype == dtype else b.add("cast", [v], dtype=dtype)
+    if factor == 1.0:
+        return v
+    return b.add("multiply", [v, b.constant(np.asarray(factor, dtype), name)])
 
 
 def matmul(b: Builder, node: OnnxNode) -> Value:
@@ -211,7 +229,7 @@ def _product(b: Builder, node: OnnxNode, x: Value, y: Value) -> Value:
 def _softmax(op: str) -> Converter:
     def convert(b: Builder, node: OnnxNode) -> Value:
         x = node.input(0)
-        axis = node.get("axis", 1 if b.opset < 13 else -1) % len(x.shape)
+        axis = node.axis(node.get("axis", 1 if b.opset < 13 else -1), len(x.shape))
         if b.opset >= 13 or axis == len(x.shape) - 1:
             return b.add(op, [x], node.name, axis=axis)
         rows = prod(x.shape[:axis])  # before opset 13: over all dimensions from axis on

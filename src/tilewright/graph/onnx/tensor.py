@@ -15,9 +15,10 @@ _WIDEST = 16
 
 def reshape(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    wanted = node.get("shape") if b.opset < 5 else node.array(1)
-    shape = [int(d) for d in wanted]
+    shape = node.numbers("shape" if b.opset < 5 else 1) or []
     if not node.get("allowzero", 0):
+        if 0 in shape[len(x.shape) :]:
+            raise node.error(f"shape {shape} copies a dimension that {x!r} does not have")
         shape = [x.shape[k] if d == 0 else d for k, d in enumerate(shape)]
     if -1 in shape:
         known = prod(d for d in shape if d != -1)
@@ -41,7 +42,7 @@ def transpose(b: Builder, node: OnnxNode) -> Value:
 
 def concat(b: Builder, node: OnnxNode) -> Value:
     values = [node.input(i) for i in range(len(node.inputs))]
-    axis = node.get("axis", 1) % len(values[0].shape)
+    axis = node.axis(node.get("axis", 1), len(values[0].shape))
 
     def joined(part: list[Value]) -> Value:
         return part[0] if len(part) == 1 else b.add("concat", part, node.name, axis=axis)
@@ -51,19 +52,12 @@ def concat(b: Builder, node: OnnxNode) -> Value:
     return joined(values)
 
 
-def _axes(b: Builder, node: OnnxNode) -> list[int] | None:
-    axes = node.get("axes") if b.opset < 13 else node.array(1)
-    return None if axes is None else [int(a) for a in axes]
-
-
 def squeeze(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    axes = _axes(b, node)
+    axes = node.numbers("axes" if b.opset < 13 else 1)
     rank = len(x.shape)
     gone = (
-        {a % rank for a in axes}
-        if axes is not None
-        else {k for k, d in enumerate(x.shape) if d == 1}
+        node.axes(axes, rank) if axes is not None else [k for k, d in enumerate(x.shape) if d == 1]
     )
     shape = tuple(d for k, d in enumerate(x.shape) if k not in gone)
     return b.add("reshape", [x], node.name, shape=shape)
@@ -71,9 +65,9 @@ def squeeze(b: Builder, node: OnnxNode) -> Value:
 
 def unsqueeze(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    axes = _axes(b, node) or []
+    axes = node.numbers("axes" if b.opset < 13 else 1) or []
     rank = len(x.shape) + len(axes)
-    new = {a % rank for a in axes}
+    new = node.axes(axes, rank)
     old = iter(x.shape)
     shape = tuple(1 if k in new else next(old) for k in range(rank))
     return b.add("reshape", [x], node.name, shape=shape)
@@ -84,16 +78,18 @@ def pad(b: Builder, node: OnnxNode) -> Value:
     mode = node.get("mode", "constant")
     if mode != "constant":
         raise node.error(f"mode {mode!r} is not supported, only 'constant'")
-    pads = node.get("pads") if b.opset < 11 else node.array(1)
     value = node.get("value", 0.0) if b.opset < 11 else node.array(2, 0.0)
     rank = len(x.shape)
-    listed = node.array(3)
-    axes = list(range(rank)) if listed is None else [int(a) % rank for a in listed]
+    listed = node.numbers(3)
+    axes = list(range(rank)) if listed is None else node.axes(listed, rank)
+    pads = node.numbers("pads" if b.opset < 11 else 1, 2 * len(axes)) or []
     before, after = [0] * rank, [0] * rank
     for k, a in enumerate(axes):
-        before[a], after[a] = int(pads[k]), int(pads[k + len(axes)])
+        before[a], after[a] = pads[k], pads[k + len(axes)]
     if min(before + after, default=0) < 0:
         raise node.error("negative padding is not supported")
+    if np.size(value) != 1:
+        raise node.error(f"the value is one number, got {np.size(value)}")
     number = np.asarray(value).reshape(-1)[0].item()
     return b.add("pad", [x], node.name, before=before, after=after, value=number)
 
@@ -110,18 +106,18 @@ def _places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int
 def slice_(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
     rank = len(x.shape)
-    if b.opset < 10:
-        starts, ends = node.get("starts"), node.get("ends")
-        axes, steps = node.get("axes"), None
-    else:
-        starts, ends, axes, steps = (node.array(i) for i in range(1, 5))
-    axes = list(range(len(starts))) if axes is None else [int(a) % rank for a in axes]
-    steps = [1] * len(axes) if steps is None else [int(s) for s in steps]
+    old = b.opset < 10
+    starts = node.numbers("starts" if old else 1) or []
+    ends = node.numbers("ends" if old else 2, len(starts)) or []
+    axes = node.numbers("axes" if old else 3, len(starts))
+    axes = node.axes(range(len(starts)) if axes is None else axes, rank)
+    steps = None if old else node.numbers(4, len(starts))
+    steps = [1] * len(axes) if steps is None else steps
     begin, end, strides = [0] * rank, list(x.shape), [1] * rank
     for a, s, e, step in zip(axes, starts, ends, steps):
         if step == 0:
             raise node.error("steps must not be zero")
-        begin[a], end[a], strides[a] = _places(int(s), int(e), step, x.shape[a])
+        begin[a], end[a], strides[a] = _places(s, e, step, x.shape[a])
     return b.add("slice", [x], node.name, begin=begin, end=end, strides=strides)
 
 
@@ -149,13 +145,13 @@ def constant(b: Builder, node: OnnxNode) -> Value:
 
 def constant_of_shape(b: Builder, node: OnnxNode) -> Value:
     value = np.asarray(node.get("value", np.zeros(1, np.float32))).reshape(-1)
-    shape = tuple(int(d) for d in node.array(0))
+    shape = node.numbers(0) or []
     return b.full(shape, value[0], value.dtype, node.name)
 
 
 def gather(b: Builder, node: OnnxNode) -> Value:
     x, indices = node.input(0), node.input(1)
-    axis = node.get("axis", 0) % len(x.shape)
+    axis = node.axis(node.get("axis", 0), len(x.shape))
     if indices.data is not None:
         least, most = -x.shape[axis], x.shape[axis] - 1
         if np.any(indices.data < least) or np.any(indices.data > most):
@@ -165,8 +161,7 @@ def gather(b: Builder, node: OnnxNode) -> Value:
 
 def expand(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    wanted = [int(d) for d in node.array(1)]
-    shape = np.broadcast_shapes(x.shape, tuple(wanted))
+    shape = np.broadcast_shapes(x.shape, tuple(node.numbers(1) or []))
     return b.add("broadcast_to", [x], node.name, shape=shape)
 
 
