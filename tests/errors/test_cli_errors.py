@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,13 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
+from tilewright.auto_scheduler.boosting import Forest
+from tilewright.base.errors import TilewrightError
 from tilewright.cli.main import main
 from tilewright.cli.run import compare
+from tilewright.graph import load_onnx
+from tilewright.graph.onnx.load import load_tensor
+from tilewright.runtime import load_module
 
 
 @pytest.fixture
@@ -42,6 +48,34 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "junk.pb").write_bytes(b"\xff\xfe no tensor")
     (tmp_path / "cut.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-5])
     return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_files_without_an_end(folder: Path, kind: str) -> None:
+    """A device may never end, and a pipe never begin."""
+    place = Path("/dev/zero")
+    if kind == "pipe":
+        place = folder / "pipe"
+        os.mkfifo(place)
+    model = str(folder / "m.onnx")
+    for words in (
+        ["run", str(place)],
+        ["run", model, "--input", f"x={place}"],
+        ["run", model, "--check", str(place)],
+        ["run", model, "--records", str(place)],
+        ["records", "show", str(place)],
+        ["inspect", str(place)],
+    ):
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 2, result.output
+        assert result.stderr.startswith("error: ") and str(place) in result.stderr
+        assert result.stderr.count("\n") == 1
+    for load in (load_module, load_onnx, load_tensor, Forest.load):
+        with pytest.raises(TilewrightError, match=f"{place}: .*it is not a regular file"):
+            load(place)
+    for load in (load_onnx, load_module):
+        with pytest.raises(TilewrightError, match="Is a directory"):
+            load(folder)
 
 
 CASES: list[tuple[tuple[str, ...], str]] = [

@@ -97,6 +97,33 @@ def test_pooling_up_to_the_last_element(kind: str, opset: int, size: int, window
     compare(whole, x)
 
 
+@pytest.mark.parametrize("base", ["int32", "int64"])
+@pytest.mark.parametrize("exponent", ["int8", "uint8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("known", [False, True])
+def test_powers_of_integers(base: str, exponent: str, known: bool) -> None:
+    """Exact in the bits of the base, whatever the exponent's type."""
+    x = np.array([2**31 - 1, 3037000500, 3, -7, 0, -1, 2**62 - 1]).astype(base)
+    z = np.array([3, 3, 35, 77, 0, 127, 1]).astype(exponent)
+    ins = [value("x", x.shape, helper.np_dtype_to_tensor_dtype(np.dtype(base)))]
+    exponents = value("z", z.shape, helper.np_dtype_to_tensor_dtype(np.dtype(exponent)))
+    out = value("y", None, helper.np_dtype_to_tensor_dtype(np.dtype(base)))
+    more: Any = {"weights": [numpy_helper.from_array(z, "z")]} if known else {}
+    made = model([node("Pow", "x z", "y")], ins if known else [*ins, exponents], [out], **more)
+    bits = 8 * x.itemsize
+    exact = np.array([pow(int(a), int(b), 2**bits) for a, b in zip(x, z)], f"uint{bits}")
+    np.testing.assert_array_equal(run(made, x=x, **({} if known else {"z": z})), exact.astype(base))
+
+
+def test_powers_to_exponents_that_the_base_cannot_hold() -> None:
+    x, z = np.array([-1, -1, 1.5], np.float32), np.array([2**24 + 1, 2**24, 3])
+    ins = [value("x", (3,)), value("z", (3,), TensorProto.INT64)]
+    made = model([node("Pow", "x z", "y")], ins, [value("y", None)])
+    np.testing.assert_array_equal(run(made, x=x, z=z), np.array([-1, 1, 3.375], np.float32))
+    weights = [numpy_helper.from_array(z, "z")]
+    made = model([node("Pow", "x z", "y")], ins[:1], [value("y", None)], weights=weights)
+    np.testing.assert_array_equal(run(made, x=x), np.array([-1, 1, 3.375], np.float32))
+
+
 def gemm(kind: int, **attrs: Any) -> Any:
     ins = [value("a", (2, 4), kind), value("b", (4, 3), kind), value("c", (3,), kind)]
     return model([node("Gemm", "a b c", "y", **attrs)], ins, [value("y", None, kind)])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError, UsageError
+from ..base.files import read_file
 from .model_file import checked
 
 Array = np.ndarray[Any, Any]
@@ -177,7 +178,7 @@ class Forest:
     def load(cls, file: str | Path) -> Forest:
         """Read what `save` wrote. TilewrightError where there is no such file, or another one."""
         try:
-            data = Path(file).read_bytes()
+            data = read_file(file)
         except OSError as err:
             raise TilewrightError(f"cannot read the cost model {file}: {err.strerror}") from err
         return cls.from_bytes(data, str(file), _DATA in Path(file).resolve().parents)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import TargetError, TilewrightError
+from ..base.files import open_file
 from ..measure.records import Store, append_line, is_store, read_lines
 from ..measure.result import MeasureErrorNo, Measurement
 from ..measure.target_text import read_target
@@ -36,7 +37,7 @@ def holds_lines(path: str | os.PathLike[str]) -> bool:
     if file.suffix in LINE_SUFFIXES:
         return True
     try:
-        with open(file, "rb") as stream:
+        with open_file(file) as stream:
             return stream.read(1) in (b"{", b"#")
     except OSError:
         return False

@@ -15,6 +15,7 @@ import numpy as np
 from ..base.config import MAX_THREADS
 from ..base.dtype import parse
 from ..base.errors import ImportModelError, TilewrightError
+from ..base.files import open_file
 from ..driver.peak import fma_peak
 from ..graph.build import compile as compile_graph
 from ..graph.build import flops
@@ -155,6 +156,7 @@ def load_array(path: str) -> Array:
     if Path(path).suffix == ".pb":
         return load_tensor(path)
     try:
+        open_file(path).close()
         # mapped, so that no memory is taken for elements that the file does not have
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(array, np.ndarray):

@@ -48,6 +48,23 @@ def _unsigned(x: Array) -> Array:
     return x.astype(np.dtype(f"uint{x.dtype.itemsize * 8}"))
 
 
+def int_pow(x: Any, n: Any) -> Array:
+    """x^n of integers; see SEMANTICS.md."""
+    x, n = np.asarray(x), np.asarray(n)
+    square, left = _unsigned(x), _unsigned(n)
+    result = np.ones_like(square)
+    with np.errstate(over="ignore"):
+        while left.any():
+            result = np.where(left & left.dtype.type(1) != 0, result * square, result)
+            square, left = np.asarray(square * square), left >> left.dtype.type(1)
+    result = result.astype(x.dtype)
+    if x.dtype.kind == "u":
+        return np.asarray(result)
+    sign = np.where(n % 2 == 0, 1, -1)
+    inverse = np.where(x == 1, 1, np.where(x == -1, sign, 0)).astype(x.dtype)
+    return np.asarray(np.where(n < 0, inverse, result))
+
+
 def q_multiply_shift(x: Array, y: Array, q: Array, s: Array) -> Array:
     shift = (q - s).astype(np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), np.int64(0))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dtype import parse
 from . import numpy_forms as forms
 from . import op_build as make
 from .expr import (
@@ -27,7 +28,7 @@ from .op_table import (
     Bound,
     Unary,
 )
-from .operators import ExprLike
+from .operators import ExprLike, bitwise
 
 
 def _hypot_bound(call: Any, x: Bound, y: Bound) -> Bound:
@@ -184,11 +185,15 @@ make.row("pow", 2, numpy=np.power, slope=_pow_slope, c="pow")
 
 
 def power(x: ExprLike, y: ExprLike) -> PrimExpr:
-    """x to the power of y, for floats.
+    """x to the power of y.
 
-    x, y: float expressions (or numbers), brought to the wider of their types, which the result has.
+    x, y: expressions (or numbers), brought to the wider of their types, which the result has.
+    Powers of integers are exact but for the bits that their type lacks; those with a negative
+    exponent are rounded towards zero.
     """
     a, b = match_types(x, y)
+    if parse(a.dtype).is_integer:
+        return bitwise("tir.int_pow", a, b)
     make.as_float("pow", a)
     if isinstance(b, FloatImm) and b.value == 1.0:
         return a

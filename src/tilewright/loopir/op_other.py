@@ -11,13 +11,20 @@ import numpy as np
 from ..base.dtype import parse
 from . import numpy_forms as forms
 from .expr import BufferLoad, StringImm, const
-from .op_table import CHEAP, FREE, Bound, CallEffectKind, add_row, bits, count
+from .op_table import CHEAP, FREE, Bound, CallEffectKind, add_row, bits, count, integers
 
 Kind = CallEffectKind
 
 
 def _floor_div(x: float, by: float) -> float:
     return x if math.isinf(x) else int(x) // int(by)
+
+
+def _int_pow(x: int, n: int) -> int:
+    """The lowest 64 bits of x^n."""
+    if n < 0:
+        return {1: 1, -1: -1 if n % 2 else 1}.get(x, 0)
+    return pow(x, n, 1 << 64)
 
 
 # -- bounds
@@ -129,6 +136,10 @@ add_row(
 add_row(
     "q_multiply_shift", effect=Kind.Pure, lanewise=True, numpy=forms.q_multiply_shift, wide=False,
     cost=CHEAP,
+)  # fmt: skip
+add_row(
+    "int_pow", effect=Kind.Pure, check=integers(2), lanewise=True, fold=_int_pow,
+    numpy=forms.int_pow, wide=False,
 )  # fmt: skip
 add_row("q_multiply_shift_per_axis", effect=Kind.Pure)
 

@@ -150,6 +150,17 @@ def bits(wanted: int) -> Check:
     return check
 
 
+def integers(wanted: int) -> Check:
+    """So many integers of the type of the result."""
+
+    def check(call: Any) -> str | None:
+        if not all(parse(a.dtype).is_integer for a in call.args):
+            return f"{call.op.name} takes integers"
+        return bits(wanted)(call)
+
+    return check
+
+
 def predicate(call: Any) -> str | None:
     """One float; the result is bool."""
     if len(call.args) != 1 or not parse(call.args[0].dtype).is_float:

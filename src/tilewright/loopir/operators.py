@@ -269,7 +269,7 @@ def as_bool(a: Any) -> expr.PrimExpr:
 
 
 def bitwise(name: str, a: Any, b: Any) -> expr.PrimExpr:
-    """A bit operation on integers (on bools: the logical one)."""
+    """A bit operation on integers (on bools: the logical one), or another that is exact."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented
     a, b = expr.match_types(a, b)

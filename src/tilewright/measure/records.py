@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..base.files import open_file
 from .result import MeasureErrorNo, Measurement
 
 VERSION = 1
@@ -228,6 +229,8 @@ def _finite(value: Any) -> float:
 def _connect(path: Path, create: bool) -> sqlite3.Connection:
     where = path.absolute().as_uri()
     mode = "rwc" if create else "rw"
+    if path.exists() and not path.is_file():
+        raise sqlite3.OperationalError(f"{path} is not a regular file")
     try:
         db = sqlite3.connect(f"{where}?mode={mode}", 60.0, isolation_level=None, uri=True)
         if not create:
@@ -243,7 +246,7 @@ def _connect(path: Path, create: bool) -> sqlite3.Connection:
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a SQLite database."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return file.read(len(_HEADER)) == _HEADER
     except OSError:
         return False
@@ -283,7 +286,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
     one warning that says which; blank ones and those that begin with # without a warning."""
     damaged: list[int] = []
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             for number, line in enumerate(file, 1):
                 text = line.strip()
                 if not text or text.startswith(b"#"):

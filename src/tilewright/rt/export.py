@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..base.files import read_file
 from . import native, pool, seal, threads
 from .files import replacing, write_atomically
 
@@ -81,7 +82,7 @@ def write_archive(path: str | os.PathLike[str], members: Mapping[str, bytes]) ->
 
 def read_archive(path: Path) -> dict[str, bytes]:
     """The members of an archive that is as it was written."""
-    data = path.read_bytes()
+    data = read_file(path)
     why = "it does not end in its checksum" if seal.is_sealed(data) else "it has no checksum"
     if seal.is_whole(data):
         try:
@@ -193,16 +194,13 @@ class SharedLibrary:
 def _require_whole(path: Path) -> None:
     """The loader would map a file that was cut short, and the process die when it touches it."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            head = file.read(64)
+        data = read_file(path)
     except OSError as error:
         raise TilewrightError(f"cannot read {path}: {error.strerror}") from None
-    whole = len(head) == 64 and head[:5] == b"\x7fELF\x02"
+    whole = len(data) >= 64 and data[:5] == b"\x7fELF\x02"
     if whole:
-        offset, entry, count = struct.unpack_from("<40xQ10xHH", head)
-        whole = offset + entry * count <= size
-        data = path.read_bytes()
+        offset, entry, count = struct.unpack_from("<40xQ10xHH", data)
+        whole = offset + entry * count <= len(data)
         whole = whole and (seal.is_whole(data) or SEALED not in data)
     if not whole:
         raise TilewrightError(f"{path} is not a shared library, or was cut short or damaged")

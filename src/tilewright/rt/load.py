@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..base.files import open_file
 from ..target import Target
 from . import export, objects
 from .drivers.base import DeviceCode
@@ -26,7 +27,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     """
     place = as_path(path)
     try:
-        with place.open("rb") as file:
+        with open_file(place) as file:
             magic = file.read(4)
     except OSError as error:
         raise TilewrightError(f"cannot read {place}: {error.strerror}") from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..base.files import open_file, read_file
 from . import export, seal
 from .files import write_atomically
 
@@ -33,14 +34,14 @@ def write_object(path: str | os.PathLike[str], obj: bytes, metadata: dict[str, A
 
 def is_relocatable(path: Path) -> bool:
     """Whether a file is ELF object code that is not linked yet."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         head = file.read(18)
     return head[:4] == b"\x7fELF" and head[16:18] == b"\x01\x00"
 
 
 def read_object(path: Path) -> dict[str, bytes] | None:
     """Members of a module's archive (code.o, metadata.json); None for object code of others."""
-    return _members(path.read_bytes())
+    return _members(read_file(path))
 
 
 def _members(data: bytes) -> dict[str, bytes] | None:
@@ -56,7 +57,7 @@ def _members(data: bytes) -> dict[str, bytes] | None:
 
 def require_object(path: Path) -> dict[str, bytes]:
     """As `read_object`; TilewrightError for object code of others."""
-    return _require(path, path.read_bytes())
+    return _require(path, read_file(path))
 
 
 def _require(path: Path, data: bytes) -> dict[str, bytes]:

@@ -77,6 +77,33 @@ def test_bits(run_elementwise: Any, dtype: str) -> None:
         np.testing.assert_array_equal(run(op.clz, [x], "int32", lanes), zeros)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "uint64"])
+def test_powers_of_integers(run_elementwise: Any, dtype: str) -> None:
+    t = parse(dtype)
+    low, high = int(t.min_value), int(t.max_value)
+    ends = [
+        (x, n) for x in (0, 1, 2, 3, -1, -2, low, high) for n in (0, 1, 2, 35, -1, -2, low, high)
+    ]
+    draw = np.random.default_rng(8).integers(low, high, (64, 2), dtype=t.numpy, endpoint=True)
+    pairs = [(a, b) for a, b in [*ends, *draw.tolist()] if low <= min(a, b) and max(a, b) <= high]
+    pairs = pairs[: len(pairs) // 8 * 8]
+    x, n = np.array(pairs, t.numpy).T.copy()
+    inverse = {1: 1, -1: -1}
+    exact = [pow(a, b, 1 << 64) if b >= 0 else inverse.get(a, 0) ** -b for a, b in pairs]
+    want = np.array([v % (1 << t.bits) for v in exact], f"uint{t.bits}").astype(dtype)
+    for lanes in (1, 8):
+        np.testing.assert_array_equal(run_elementwise(op.power, [x, n], dtype, lanes), want)
+        for known in (0, 1, 2, 5, 64, high):
+            got = run_elementwise(
+                lambda v, k=known: op.power(v, E.const(k, v.dtype)), [x], dtype, lanes
+            )
+            want_known = [pow(a, known, 1 << 64) % (1 << t.bits) for a, _ in pairs]
+            np.testing.assert_array_equal(got, np.array(want_known, f"uint{t.bits}").astype(dtype))
+    if low < 0:
+        got = run_elementwise(lambda v: op.power(v, E.const(-3, v.dtype)), [x], dtype, 1)
+        np.testing.assert_array_equal(got, [inverse.get(a, 0) for a, _ in pairs])
+
+
 def test_float_classes(run_elementwise: Any) -> None:
     for dtype in ("float16", "bfloat16", "float32", "float64"):
         x = values(dtype)

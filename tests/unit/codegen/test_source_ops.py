@@ -70,6 +70,8 @@ def integer_cases(lanes: Sequence[int]) -> list[Case]:
         c.add(f"not_{d}", lambda x: ~x, [a], d)
         c.add(f"popcount_{d}", tir.popcount, [a], d)
         c.add(f"clz_{d}", tir.clz, [a], "int32")
+        if d in ("int8", "uint16", "int64"):
+            c.add(f"power_{d}", tir.power, [a, b], d)
         c.add(f"select_{d}", lambda x, y: E.Select(x < y, x + y, y), [a, b], d)
     return c.all
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.narrow import as_a, value_of
 from tilewright import tir
+from tilewright.arith import Analyzer
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
@@ -61,8 +62,24 @@ def test_math_of_two(name: str) -> None:
     f = getattr(op, name)
     assert f(x, 2).args[1].dtype == "float32"
     assert f(x, E.Var("d", "float64")).dtype == "float64"
+    if name != "power":
+        with pytest.raises(TilewrightError, match="takes a float"):
+            f(i, j)
+
+
+def test_powers_of_integers() -> None:
+    call: Any = op.power(i, E.Var("wide", "int64"))
+    assert (call.op.name, call.dtype) == ("tir.int_pow", "int64")
+    small = E.const(-3, "int8")
+    assert value_of(op.power(small, E.const(5, "int8"))) == -243 + 256
+    assert value_of(op.power(E.const(2**62 - 1, "int64"), 1)) == 2**62 - 1
+    below_zero = {(0, -1): 0, (1, -4): 1, (-1, -3): -1, (-1, -2): 1, (2, -1): 0}
+    for (base, exponent), value in below_zero.items():
+        assert value_of(op.power(base, exponent)) == value
+    assert value_of(Analyzer().simplify(op.power(i, 0))) == 1
+    assert value_of(op.power(3, E.const(2**62, "int64"))) == pow(3, 2**62, 2**64)
     with pytest.raises(TilewrightError, match="takes a float"):
-        f(i, j)
+        op.power(i > 0, j > 0)
 
 
 def test_rounding_folds_only_what_is_exact() -> None:

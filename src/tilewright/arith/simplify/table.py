@@ -121,7 +121,8 @@ def _folded_bits(op: E.Op, dtype: str, args: tuple[Any, ...]) -> Any | None:
     if type(args[0]) is E.IntImm:
         return E.IntImm(dtype, wrap_int(dtype, rule(args[0].value, right)))
     if right == 0:
-        return args[1] if op.name == "tir.bitwise_and" else args[0]
+        zero = {"tir.bitwise_and": args[1], "tir.int_pow": E.const(1, dtype)}
+        return zero.get(op.name, args[0])
     return None
 
 

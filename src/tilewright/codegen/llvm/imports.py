@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from ...base.errors import CompileError
+from ...base.files import open_file, read_file
 from ...target.target import Target
 from .guard import Checked, check_code
 
@@ -21,8 +22,8 @@ def import_text(key: str, value: str, target: Target) -> Checked:
     path = Path(value)
     try:
         if path.suffix == ".ll":
-            return _checked({"text": path.read_text(encoding="utf-8")}, target)
-        path.open("rb").close()
+            return _checked({"text": read_file(path).decode()}, target)
+        open_file(path).close()
     except (OSError, ValueError) as error:
         raise CompileError(f"pragma import_llvm: cannot read {path}: {error}") from None
     return _checked({"bitcode": str(path.resolve())}, target)

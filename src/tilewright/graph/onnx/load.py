@@ -16,6 +16,7 @@ import numpy as np
 
 from ...base.dtype import canonical
 from ...base.errors import ImportModelError, InternalError, TilewrightError
+from ...base.files import read_file
 from ..ir import Graph, Value, constant
 from ..limits import Budget
 from . import math, nn, tensor
@@ -90,7 +91,7 @@ def load_tensor(path: str | os.PathLike[str]) -> np.ndarray[Any, Any]:
 
     proto = onnx.TensorProto()
     try:
-        proto.ParseFromString(Path(path).read_bytes())
+        proto.ParseFromString(read_file(path))
     except (OSError, DecodeError) as error:
         raise ImportModelError(f"cannot read an ONNX tensor from {path}: {error}") from None
     if not proto.data_type:
@@ -108,7 +109,7 @@ def _read(onnx: Any, model: Any) -> tuple[Any, Path | None]:
         path = Path(model)
         what = str(path)
         try:
-            data = path.read_bytes()
+            data = read_file(path)
         except OSError as error:
             raise ImportModelError(f"cannot read {path}: {error.strerror}") from None
         folder = path.resolve().parent

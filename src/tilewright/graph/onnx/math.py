@@ -78,14 +78,25 @@ def clip(b: Builder, node: OnnxNode) -> Value:
 
 
 def power(b: Builder, node: OnnxNode) -> Value:
-    """The result has the base's type; powers of integers go through float64."""
+    """The result has the base's type. Powers of integers are exact; other pairs of types go through
+    float64."""
     x, y = operands(b, node)
-    if x.dtype == y.dtype and "float" in x.dtype:
-        return b.add("power", [x, y], node.name)
-    wide = x.dtype if "float" in x.dtype else "float64"
+    if "int" in x.dtype and "int" in y.dtype:
+        wide = x.dtype if x.dtype == y.dtype else "uint64" if y.dtype == "uint64" else "int64"
+    elif x.dtype == y.dtype or ("float" in x.dtype and _fits(y, x.dtype)):
+        wide = x.dtype
+    else:
+        wide = "float64"
     terms = [v if v.dtype == wide else b.add("cast", [v], dtype=wide) for v in (x, y)]
     out = b.add("power", terms, node.name)
     return out if out.dtype == x.dtype else b.add("cast", [out], dtype=x.dtype)
+
+
+def _fits(v: Value, dtype: str) -> bool:
+    """Whether a value is known, and the same in another type."""
+    if v.data is None:
+        return False
+    return np.array_equal(v.data.astype(parse(dtype).numpy).astype(v.data.dtype), v.data)
 
 
 def dropout(b: Builder, node: OnnxNode) -> list[Value]:

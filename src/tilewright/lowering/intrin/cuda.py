@@ -12,7 +12,8 @@ from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
 from ...loopir.op_table import TABLE, Operation
-from .default import MathRule, as_unsigned, extern, float_of, widened
+from .default import MathRule, extern, float_of, widened
+from .integer_power import as_unsigned
 
 
 def _math(row: Operation) -> MathRule:

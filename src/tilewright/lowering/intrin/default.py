@@ -13,6 +13,7 @@ from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
 from ...loopir.op_table import TABLE
+from .integer_power import as_unsigned, int_pow
 from .llvm import q_multiply_shift, q_multiply_shift_per_axis
 
 
@@ -95,13 +96,6 @@ def nextafter(call: E.Call) -> E.PrimExpr:
     return E.Select(unordered, nan, E.Select(E.EQ(x, y), b, result))
 
 
-def as_unsigned(x: E.PrimExpr) -> E.PrimExpr:
-    """An integer as the unsigned one of the same bits, at least 32 wide."""
-    t = parse(x.dtype)
-    unsigned = cast(parse(f"uint{t.bits}").with_lanes(t.lanes), x)
-    return cast(parse(f"uint{max(t.bits, 32)}").with_lanes(t.lanes), unsigned)
-
-
 def _bit_count(x: E.PrimExpr) -> E.PrimExpr:
     """The bits set in a uint32 or uint64: Warren, "Hacker's Delight", section 5-1."""
     t = parse(x.dtype)
@@ -146,6 +140,7 @@ DEFAULT: dict[str, Rule] = {
     "tir.nextafter": nextafter,
     "tir.popcount": popcount,
     "tir.clz": clz,
+    "tir.int_pow": int_pow,
     "tir.q_multiply_shift": q_multiply_shift,
     "tir.q_multiply_shift_per_axis": q_multiply_shift_per_axis,
 }

@@ -11,6 +11,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.expr import cast, const
 from ...loopir.intrin_rules import Rule
+from .integer_power import int_pow
 
 
 @cache
@@ -18,6 +19,7 @@ def llvm_rules() -> Mapping[tuple[str, str], Rule]:
     """The compiler's own rules by (target kind, operation), for `find_rule`."""
     return MappingProxyType(
         {
+            ("llvm", "tir.int_pow"): int_pow,
             ("llvm", "tir.q_multiply_shift"): q_multiply_shift,
             ("llvm", "tir.q_multiply_shift_per_axis"): q_multiply_shift_per_axis,
         }
