@@ -9,7 +9,7 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import op as ops
 from tilewright.loopir import stmt as S
 from tilewright.loopir.subst import substitute
-from tilewright.lowering import loop_nest, stage_body, stage_memory
+from tilewright.lowering import loop_nest, stage_body, stage_memory, stage_overrun
 from tilewright.schedule import bounds, relations
 from tilewright.schedule.primitives import rfactor
 
@@ -128,6 +128,11 @@ def minima_ignored() -> Any:
     return replaced(stage_memory.Memory, "locate", make)
 
 
+def tiles_taken_for_endless() -> Any:
+    """Stages run over the edge of their tensor whether or not what they read reaches as far."""
+    return replaced(stage_overrun.Overrun, "_held", lambda old: lambda self, *where: True)
+
+
 def combined_in_place() -> Any:
     """A reduction to several values stores the first before it computes the second."""
 
@@ -200,6 +205,7 @@ def start_value_forgotten() -> Any:
 
 NEST = catalogue(
     dropped_predicate, region_too_small, region_shifted, split_by_outer_extent, fuse_by_outer,
-    swapped_strides, missing_initialisation, minima_ignored, combined_in_place,
+    swapped_strides, missing_initialisation, minima_ignored, tiles_taken_for_endless,
+    combined_in_place,
     factored_without_guard, layout_not_applied, start_value_forgotten,
 )  # fmt: skip

@@ -37,6 +37,7 @@ from ..loopir.rewrite import ARITH, COMPARE, handles
 from ..loopir.visit import children, free_vars, walk
 from .bounded import THREAD_KEYS, BoundedRewriter
 from .options import LowerOptions
+from .small_indices import all_small
 
 Bounds = tuple[float, float]
 _LEAST, _LAST = -(1 << 31), (1 << 31) - 1
@@ -51,6 +52,8 @@ def widen_indices(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     Needs nothing. Stands last: all passes before it may rely on exact arithmetic, and make
     indices for it to judge.
     """
+    if all_small(func):
+        return func
     widener = _Widener(func)
     body = widener.stmt(func.body)
     for most in reversed(widener.limits):

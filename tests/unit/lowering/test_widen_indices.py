@@ -13,6 +13,7 @@ from tilewright import te
 from tilewright.base.dtype import MOST_SIZE
 from tilewright.loopir import stmt as S
 from tilewright.loopir.visit import walk
+from tilewright.lowering.small_indices import all_small
 
 
 def _program(n: Any, m: Any) -> tuple[Any, Any, Any]:
@@ -93,16 +94,6 @@ def test_data_is_not_widened() -> None:
     assert "int64" not in str(tvm.lower(te.create_schedule(B.op), [A, B]))
 
 
-def test_a_layout_past_31_bits() -> None:
-    A = te.placeholder((50000, 50000), "int8", name="A")
-    B = te.compute((50000, 50000), lambda i, j: A[i, j], name="B")
-    C = te.compute((50000, 50000), lambda i, j: B[i, j], name="C")
-    s = te.create_schedule(C.op)
-    s[B].transform_layout(lambda i, j: [i * 50000 + j])
-    text = str(tvm.lower(s, [A, C]))
-    assert "-" not in text.split("allocate")[1].splitlines()[0]
-
-
 def test_sizes_close_to_31_bits_are_refused() -> None:
     n = te.var("n")
     A = te.placeholder((n,), "int8", name="A")
@@ -111,3 +102,18 @@ def test_sizes_close_to_31_bits_are_refused() -> None:
     big = np.lib.stride_tricks.as_strided(np.zeros(1, "int8"), (MOST_SIZE + 1,), (0,))
     with pytest.raises(tvm.TVMError, match=f"n = {MOST_SIZE + 1}, but code built for int32"):
         f(big, np.zeros(1, "int8"))
+
+
+@pytest.mark.parametrize("extent,small", [(1 << 15, True), (1 << 16, False), (3, True)])
+def test_what_is_small_is_not_looked_at(extent: int, small: bool) -> None:
+    A = te.placeholder((extent, extent), "int8", name="A")
+    B = te.compute((extent, extent), lambda i, j: A[i, extent - 1 - j] + A[j, i // 2], name="B")
+    func = tvm.lower(te.create_schedule(B.op), [A, B])["main"]
+    assert all_small(func) == small
+
+
+def test_sizes_that_calls_give_are_not_small() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1, name="B")
+    assert not all_small(tvm.lower(te.create_schedule(B.op), [A, B])["main"])
