@@ -33,6 +33,7 @@ from .values import HALVES, INTEGERS, Array, differs
 LEGAL = "legal, and refused"
 DEVICE_ELEMENTS = 1200
 DATA_SETS = 2  # that each program runs on
+CHECKED = 5  # one in so many programs checks each access that is not proved to be in bounds
 OPTIMISED = 4  # one in so many programs is built with LLVM's optimiser, which takes half the time
 SECONDS, WAIT = 40, 6
 OURS = 0.1  # of the time that the device's compiler takes for a slow kernel, our passes may take
@@ -283,7 +284,8 @@ class Run:
         self.strided = [views and not all(map(is_constant, t.shape)) for t in built.used()]
         start = time.process_time()
         level = 2 if built.program.data_seed % OPTIMISED == 0 else 0
-        with config.scoped(opt_level=level):
+        checks = device == "llvm" and built.program.data_seed % CHECKED == 0
+        with config.scoped(opt_level=level, bound_checks=checks):
             self.function = tvm.build(s, self.args, target_of(built, device), name="fuzz")
         self.ours = time.process_time() - start
 

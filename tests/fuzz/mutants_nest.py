@@ -11,14 +11,20 @@ from tilewright.loopir import stmt as S
 from tilewright.loopir.subst import substitute
 from tilewright.lowering import loop_nest, stage_body, stage_memory, stage_overrun
 from tilewright.schedule import bounds, relations
+from tilewright.schedule.placement import is_tile
 from tilewright.schedule.primitives import rfactor
 
 from .mutant_kit import catalogue, replaced
 
 
 def dropped_predicate() -> Any:
-    """The last guard of a stage is forgotten."""
-    return replaced(loop_nest, "stage_guards", lambda old: lambda *a: old(*a)[:-1])
+    """The last guard of a stage's region is forgotten."""
+    return replaced(loop_nest, "region_guards", lambda old: lambda *a: old(*a)[:-1])
+
+
+def forgotten_edge() -> Any:
+    """The last guard at the edge of a stage's tensor is forgotten."""
+    return replaced(stage_overrun.Overrun, "edges", lambda old: lambda *a: old(*a)[:-1])
 
 
 def region_too_small() -> Any:
@@ -129,8 +135,10 @@ def minima_ignored() -> Any:
 
 
 def tiles_taken_for_endless() -> Any:
-    """Stages run over the edge of their tensor whether or not what they read reaches as far."""
-    return replaced(stage_overrun.Overrun, "_held", lambda old: lambda self, *where: True)
+    """Tiles run over the edge of their tensor whether or not what they read reaches as far."""
+    return replaced(
+        stage_overrun.Overrun, "_harmless", lambda old: lambda self, stage, *a: is_tile(stage)
+    )
 
 
 def combined_in_place() -> Any:
@@ -204,7 +212,8 @@ def start_value_forgotten() -> Any:
 
 
 NEST = catalogue(
-    dropped_predicate, region_too_small, region_shifted, split_by_outer_extent, fuse_by_outer,
+    dropped_predicate, forgotten_edge, region_too_small, region_shifted, split_by_outer_extent,
+    fuse_by_outer,
     swapped_strides, missing_initialisation, minima_ignored, tiles_taken_for_endless,
     combined_in_place,
     factored_without_guard, layout_not_applied, start_value_forgotten,
