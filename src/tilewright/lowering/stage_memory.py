@@ -13,7 +13,7 @@ from typing import Any
 from ..arith import IntervalSet, eval_set
 from ..base.errors import CompileError
 from ..loopir.buffer import Buffer
-from ..loopir.expr import IntImm, PrimExpr, Var, const
+from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
@@ -175,7 +175,9 @@ def _plan_internal(memory: Memory, bounds: Bounds, stage: StageState, t: Tensor)
     if stage.layout is not None:
         part = stage.layout.of_part([mine.extent[a] for a in axes])
         buffer = Buffer(part.extents, t.dtype, name, scope=scope)
-        memory.places[t] = Place(buffer, [mine.min[a] for a in axes], part)
+        minima = [mine.min[a] for a in axes]
+        whole = all(is_const(low, 0) for low in minima)
+        memory.places[t] = Place(buffer, None if whole else minima, part)
         return
     extents = [_largest(bounds, mine.extent[a]) for a in axes]
     strides = _aligned_strides(stage, axes, extents)

@@ -215,7 +215,7 @@ def _whole_vectors(stage: StageState, roots: Values) -> Values:
 def _stored_in_part(stage: StageState, roots: Values) -> bool:
     """Whether a stage of another layout holds only what a loop of its reader needs: where that has
     one size, since a layout is one of constant extents."""
-    if attach_point(stage) is None or in_scan(stage):
+    if attach_point(stage) is None or in_scan(stage) or stage.rolling:
         return False
     return all(isinstance(roots[a], IntImm) for a in stage.op.axis)
 

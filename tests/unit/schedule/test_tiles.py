@@ -124,3 +124,16 @@ def test_indices_of_any_value_reach_over_the_dimension(kind: str) -> None:
     arrays = [tvm.nd.array(z) for z in (x, w, np.zeros((3, 5), "float32"))]
     f(*arrays)
     np.testing.assert_array_equal(arrays[-1].numpy(), x[:, w] + 1)
+
+
+def test_a_rolling_buffer_of_another_layout_is_whole() -> None:
+    a = te.placeholder((9, 12), name="a")
+    b = te.compute((9, 12), lambda i, j: a[i, j] * 2.0, name="b")
+    c = te.compute((9, 11), lambda i, j: b[i, j] + b[i, j + 1], name="c")
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], c.op.axis[1])
+    s[b].rolling_buffer()
+    s[b].transform_layout(lambda i, j: [j, i])
+    x = np.arange(108, dtype="float32").reshape(9, 12)
+    want = 2 * x[:, :-1] + 2 * x[:, 1:]
+    np.testing.assert_array_equal(run(s, [a, c], [x, np.zeros_like(want)]), want)
