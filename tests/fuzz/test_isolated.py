@@ -35,7 +35,7 @@ def test_a_hang_is_a_failure():
 
 
 def test_a_failure_is_reported_even_if_its_process_dies():
-    failure = isolated.made_again(7, "the process died: SIGSEGV", "opencl")
+    failure = isolated.made_again(7, "the process died: SIGSEGV", "llvm")
     assert "seed 7: the process died: SIGSEGV" in isolated.report(failure, 1)
 
 

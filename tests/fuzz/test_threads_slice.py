@@ -5,6 +5,10 @@ from .threads import run
 
 
 def test_eight_threads_build_call_and_drop():
-    counts, findings = run(10, fresh_seed(), quiet=True)
-    assert not findings, "\n".join(findings)
+    seed = fresh_seed()
+    for seconds in (10, 60):  # on a busy machine little is done in ten
+        counts, findings = run(seconds, seed, quiet=True)
+        assert not findings, "\n".join(findings)
+        if all(counts[name] for name in ("build", "call", "callbacks")):
+            break
     assert counts["build"] and counts["call"] and counts["callbacks"]

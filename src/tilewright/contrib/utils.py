@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
+from typing import Any
 
 
 class TempDirectory:
@@ -14,10 +17,10 @@ class TempDirectory:
     """
 
     def __init__(self, custom_path: str | os.PathLike[str] | None = None) -> None:
-        self._owned: tempfile.TemporaryDirectory[str] | None = None
+        self._end: weakref.finalize[Any, TempDirectory] | None = None
         if custom_path is None:
-            self._owned = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-            self.path = self._owned.name
+            self.path = tempfile.mkdtemp()
+            self._end = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
         else:
             self.path = os.fspath(custom_path)
             os.makedirs(self.path, exist_ok=True)
@@ -35,16 +38,10 @@ class TempDirectory:
     def __truediv__(self, name: str) -> str:
         return self.relpath(name)
 
-    def __del__(self) -> None:
-        # TemporaryDirectory warns when it is collected without an explicit cleanup
-        if getattr(self, "_owned", None) is not None:
-            self.remove()
-
     def remove(self) -> None:
         """Remove the folder; again is no error. A folder named by the caller is kept."""
-        owned, self._owned = self._owned, None
-        if owned is not None:
-            owned.cleanup()
+        if self._end is not None:
+            self._end()
 
     def relpath(self, name: str) -> str:
         """The path of `name` inside the folder."""
