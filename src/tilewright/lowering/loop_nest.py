@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..base.deep import Recursive
 from ..base.errors import CompileError, ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_tuple
@@ -73,8 +74,10 @@ def make_loop_nest(
     return PrimFunc(params, body, buffer_map, attrs)
 
 
-class NestBuilder:
+class NestBuilder(Recursive):
     """Emits stages, each with the stages attached in it."""
+
+    recursive = ("pipeline",)
 
     def __init__(self, sch: Any, bounds: Bounds, memory: Memory) -> None:
         self.bounds = bounds

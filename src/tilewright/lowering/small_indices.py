@@ -12,7 +12,7 @@ from typing import Any
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.visit import nodes
+from ..loopir.visit import children, post_order_visit
 from .bounded import THREAD_KEYS
 
 _LAST = (1 << 31) - 1
@@ -22,17 +22,25 @@ _UNKNOWN = float(1 << 62)
 def all_small(func: S.PrimFunc) -> bool:
     """Whether no node of arithmetic on loop variables, threads and constants can reach 2^31."""
     sizes = _Sizes()
-    for node in nodes(func.body):  # parents first: variables before they are used
-        kind = type(node)
+    todo: list[Any] = [func.body]
+    while todo:  # statements, outer ones first: variables before they are used
+        s = todo.pop()
+        below = children(s)
+        for e in below:
+            if isinstance(e, S.Stmt):
+                todo.append(e)
+            else:
+                post_order_visit(e, sizes.judge)
+        kind = type(s)
         if kind is S.For:
-            sizes.known[node.loop_var] = sizes.of(node.min) + sizes.of(node.extent)
+            sizes.define(s.loop_var, sizes.of[id(s.min)] + sizes.of[id(s.extent)])
         elif kind is S.LetStmt:
-            sizes.known[node.var] = sizes.of(node.value)
-        elif kind is S.AttrStmt and node.attr_key in THREAD_KEYS:
-            sizes.known[node.node.var] = sizes.of(node.value)
-        elif kind in _RULES and sizes.of(node) > _LAST:
+            sizes.define(s.var, sizes.of[id(s.value)])
+        elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
+            sizes.define(s.node.var, sizes.of[id(s.value)])
+        if sizes.largest > _LAST:
             return False
-    return all(size <= _LAST for size in sizes.known.values())
+    return True
 
 
 class _Sizes:
@@ -40,14 +48,19 @@ class _Sizes:
 
     def __init__(self) -> None:
         self.known: dict[E.Var, float] = {}
-        self.memo: dict[int, float] = {}
+        self.of: dict[int, float] = {}  # by identity of the expression
+        self.largest = 0.0
 
-    def of(self, e: Any) -> float:
-        size = self.memo.get(id(e))
-        if size is None:
-            rule = _RULES.get(type(e))
-            size = self.memo[id(e)] = 0.0 if rule is None else rule(self, e)
-        return size
+    def define(self, var: E.Var, size: float) -> None:
+        self.known[var] = size
+        self.largest = max(self.largest, size)
+
+    def judge(self, e: Any) -> None:
+        """Of an expression whose parts are known."""
+        rule = _RULES.get(type(e))
+        size = self.of[id(e)] = 0.0 if rule is None else rule(self, e)
+        if size > self.largest:
+            self.largest = size
 
 
 def _of_var(s: _Sizes, e: E.Var) -> float:
@@ -55,23 +68,23 @@ def _of_var(s: _Sizes, e: E.Var) -> float:
 
 
 def _sum(s: _Sizes, e: Any) -> float:
-    return s.of(e.a) + s.of(e.b)
+    return s.of[id(e.a)] + s.of[id(e.b)]
 
 
 def _first(s: _Sizes, e: Any) -> float:
-    return s.of(e.a)  # a divisor of 0 gives 0, any other no more
+    return s.of[id(e.a)]  # a divisor of 0 gives 0, any other no more
 
 
 _RULES: dict[type, Any] = {
     E.IntImm: lambda s, e: abs(e.value),
     **dict.fromkeys((E.Var, E.SizeVar), _of_var),
     **dict.fromkeys((E.Add, E.Sub), _sum),
-    E.Mul: lambda s, e: s.of(e.a) * s.of(e.b),
+    E.Mul: lambda s, e: s.of[id(e.a)] * s.of[id(e.b)],
     **dict.fromkeys((E.FloorDiv, E.Div), _first),
-    **dict.fromkeys((E.FloorMod, E.Mod), lambda s, e: max(s.of(e.a), s.of(e.b))),
-    **dict.fromkeys((E.Min, E.Max), lambda s, e: max(s.of(e.a), s.of(e.b))),
-    E.Ramp: lambda s, e: s.of(e.base) + s.of(e.stride) * e.lanes,
-    E.Broadcast: lambda s, e: s.of(e.value),
-    E.Select: lambda s, e: max(s.of(e.true_value), s.of(e.false_value)),
-    E.Cast: lambda s, e: s.of(e.value),
+    **dict.fromkeys((E.FloorMod, E.Mod), lambda s, e: max(s.of[id(e.a)], s.of[id(e.b)])),
+    **dict.fromkeys((E.Min, E.Max), lambda s, e: max(s.of[id(e.a)], s.of[id(e.b)])),
+    E.Ramp: lambda s, e: s.of[id(e.base)] + s.of[id(e.stride)] * e.lanes,
+    E.Broadcast: lambda s, e: s.of[id(e.value)],
+    E.Select: lambda s, e: max(s.of[id(e.true_value)], s.of[id(e.false_value)]),
+    E.Cast: lambda s, e: s.of[id(e.value)],
 }

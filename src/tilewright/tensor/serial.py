@@ -16,7 +16,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from ..base.deep import deep_call
+from ..base.deep import Recursive, deep_call
 from ..base.errors import TilewrightError
 from ..loopir import buffer as _buffer
 from ..loopir import expr as _expr
@@ -92,7 +92,9 @@ def program_key(outputs: Tensor | Iterable[Tensor]) -> str:
     return hashlib.sha256(save_json(outputs).encode()).hexdigest()
 
 
-class _Encoder:
+class _Encoder(Recursive):
+    recursive = ("node",)
+
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.places: dict[int, int] = {}
