@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.deep import Recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.visit import children
@@ -24,8 +25,10 @@ from .simt_state import State
 _OPAQUE = ("tir.tvm_access_ptr", "tir.address_of", "tir.tvm_warp_activemask")
 
 
-class Undefined:
+class Undefined(Recursive):
     """Makes functions for the undefinedness of expressions; `code` makes those for values."""
+
+    recursive = ("of",)
 
     def __init__(self, code: Any) -> None:
         self.code = code

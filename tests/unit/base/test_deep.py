@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import _thread
 import ast
+import itertools
 import sys
 import threading
 import time
@@ -280,6 +281,17 @@ def test_time_grows_with_the_depth_only() -> None:
         assert cost(kind, 1600) < 8 * cost(kind, 400), kind
 
 
+def test_stages_in_the_loops_of_others() -> None:
+    stages = [te.placeholder((8,), name="A")]
+    for k in range(250):
+        stages.append(te.compute((8,), lambda i, t=stages[-1]: t[i] + 1, name=f"S{k}"))
+    s = te.create_schedule(stages[-1].op)
+    for t, reader in itertools.pairwise(stages[1:]):
+        s[t].compute_at(s[reader], reader.op.axis[0])
+    text = str(tvm.lower(s, [stages[0], stages[-1]]))
+    assert text.count("allocate") == 249
+
+
 def test_options_hold_for_deep_programs() -> None:
     calls: list[str] = []
 
@@ -298,31 +310,39 @@ def test_options_hold_for_deep_programs() -> None:
     assert "T.Ramp" not in str(func) and "0:64" not in str(func)
 
 
-# Functions that call themselves, but no oftener than is said here
+# Functions that call themselves, or each other, but no oftener than is said here
 BOUNDED = {
+    "arith.context._with_parts": "over parts, by way of marked tables",
+    "arith.decide._by_cases": "as often as its steps",
     "arith.decide._for_values": "once for each of few variables",
+    "arith.deduce._both": "as often as its steps",
     "arith.int_set.eval_set": "for the ends of a vector",
     "arith.linear.gaps_of": "for what a negation is pushed into",
-    "arith.prove.proves": "as often as its steps",
+    "arith.prove._by_branches": "as often as its steps",
     "arith.prove.lowest": "as often as its steps",
     "codegen.llvm.convert.cast": "from type to type",
     "codegen.c_preamble.add": "over helpers that need helpers",
     "codegen.cuda_preamble.add": "over helpers that need helpers",
     "codegen.opencl_preamble.add": "over helpers that need helpers",
     "codegen.cuda.cast": "from type to type",
+    "codegen.opencl._convert": "from type to type",
     "codegen.llvm.index.index": "for the lanes of a vector",
     "interp.simt_calls.pointer": "for the address of a load",
     "loopir.construct.cast": "from type to type",
     "loopir.containers.convert": "over what the user nests",
+    "loopir.print_expr.any": "over lists and maps of an attribute",
     "loopir.schema.variables_in": "over a tuple",
     "loopir.schema.classes": "over subclasses",
     "loopir.serial.field": "over a field's tuples; nodes are numbered",
     "loopir.serial.any": "over attributes, not nodes",
     "loopir.stmt.add": "over lists of statements",
     "tensor.serial.value": "over attributes, not nodes",
+    "loopir.verify.buffer": "for the sizes of a buffer; expressions are walked without recursion",
     "loopir.verify.verify": "over the functions of a module",
     "loopir.visit.free_vars": "for the extents of an allocation",
     "lowering.flatten_buffers.buffer": "for the owner of a memory",
+    "lowering.loop_nest._scan": "for the initial values of a scan",
+    "lowering.partition_loops._branch": "for the parts of a loop",
     "lowering.lower_thread_allreduce._launched": "over thread axes",
     "lowering.software_pipeline.pipelined": "over pragmas",
     "lowering.split_host_device._with_code": "over thread axes",
@@ -340,22 +360,39 @@ def test_functions_that_call_themselves_are_walkers() -> None:
     assert found == set(BOUNDED), "mark new ones `recursive`: see base/deep.py"
 
 
-def _unmarked(tree: Any, marked: tuple[str, ...] = ()) -> Iterator[str]:
-    """Names of functions that call themselves by name, or as methods of self."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ClassDef):
-            names = [
-                ast.literal_eval(x.value)
-                for x in node.body
-                if isinstance(x, ast.Assign) and ast.unparse(x.targets[0]) == "recursive"
-            ]
-            yield from _unmarked(node, (node.name, *(n for group in names for n in group)))
-        elif isinstance(node, ast.FunctionDef):
-            own = f"self.{node.name}" if marked else node.name
-            calls = {ast.unparse(x.func) for x in ast.walk(node) if isinstance(x, ast.Call)}
-            decorated = any(ast.unparse(d) == "recursive" for d in node.decorator_list)
-            if own in calls and not decorated and node.name not in marked:
-                yield node.name
-            yield from _unmarked(node)
-        else:
-            yield from _unmarked(node, marked)
+def _unmarked(tree: Any) -> Iterator[str]:
+    """Names of functions of a module, or methods of a class, that call themselves, by way of others
+    too; of those that call each other the first."""
+    scopes = [
+        n for n in ast.walk(tree) if isinstance(n, (ast.Module, ast.ClassDef, ast.FunctionDef))
+    ]
+    for scope in scopes:
+        prefix, marked = "", set()
+        if isinstance(scope, ast.ClassDef):
+            prefix, marked = "self.", {scope.name}
+            for x in scope.body:
+                if isinstance(x, ast.Assign) and ast.unparse(x.targets[0]) == "recursive":
+                    marked |= set(ast.literal_eval(x.value))
+        calls: dict[str, set[str]] = {}
+        for f in scope.body:
+            if not isinstance(f, ast.FunctionDef) or f.name in marked:
+                continue
+            if not any(ast.unparse(d) == "recursive" for d in f.decorator_list):
+                texts = {ast.unparse(x.func) for x in ast.walk(f) if isinstance(x, ast.Call)}
+                calls[f.name] = {c.removeprefix(prefix) for c in texts if c.startswith(prefix)}
+        below = {name: _reached(name, calls) for name in calls}
+        for name in calls:
+            circle = {other for other in below[name] if name in below[other]}
+            if name in circle and name == min(circle):
+                yield name
+
+
+def _reached(name: str, calls: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    todo = list(calls[name])
+    while todo:
+        other = todo.pop()
+        if other in calls and other not in found:
+            found.add(other)
+            todo.extend(calls[other])
+    return found
