@@ -24,6 +24,7 @@ scale = te.placeholder((), name="scale")
 scaled: te.Tensor = te.compute((n,), lambda i: A[i, 0] * scale)
 extent: int = len(A) + A.ndim
 shape = [int(d) for d in A.shape if isinstance(d, tir.IntImm)]
+sizes = [int(d) for d in A.shape]
 
 s = te.create_schedule(C.op)
 i, j = s[C].op.axis

@@ -157,7 +157,7 @@ def prefetch(p: Any, e: E.Call) -> str:
 
 
 def large_uint(p: Any, e: E.Call) -> str:
-    low, high = (int(a) for a in e.args)  # type: ignore[call-overload]
+    low, high = (int(a) for a in e.args)
     return str(p.expr(const((high << 32) | low, e.dtype)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .operators import ExprOps
 from .schema import fields_of
@@ -35,6 +35,10 @@ class PrimExpr(ExprOps, Node):
 
     __slots__ = ("dtype",)
     dtype: str
+
+    if TYPE_CHECKING:  # shapes hold constants as a rule; of others int() raises a TypeError
+
+        def __int__(self) -> int: ...
 
     def asexpr(self) -> PrimExpr:
         """The expression itself."""

@@ -159,7 +159,7 @@ def _access_ptr(f: Emitter, e: E.Call) -> str:
 
 def _prefetch(f: Emitter, e: E.Call) -> str:
     address = f.expr(e.args[0])
-    flags = ", ".join(f"i32 {int(a)}" for a in e.args[1:4])  # type: ignore[call-overload]
+    flags = ", ".join(f"i32 {int(a)}" for a in e.args[1:4])
     f.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     f.line(f"call void @llvm.prefetch.p0(ptr {address}, {flags})")
     return "0"

@@ -71,7 +71,7 @@ def _extent_note(buffer: Buffer) -> str:
     if buffer.strides or not all(isinstance(d, E.IntImm) for d in buffer.shape):
         return note
     for extent in buffer.shape:
-        size *= int(extent)  # type: ignore[call-overload]
+        size *= int(extent)
     return f"{note} dereferenceable({size})" if size > 0 else note
 
 
