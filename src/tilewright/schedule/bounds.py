@@ -11,9 +11,9 @@ fixed loop variables) and `extent` (constant wherever that can be proved) a root
 rule per relation for values and none for sets.
 
 A region may reach over the edge of the tensor, or over what is needed, where a tile does not
-divide: loop generation guards what cannot be proved. Vectors and unrolled parts inside the tiles of
-CPUs are whole, so that what they read is too. A thread axis is relaxed if the storage scope
-is shared by those threads (rank of the scope <= rank of the thread axis), wherever it stands.
+divide: loop generation guards what cannot be proved. Vectors inside the tiles of CPUs are whole
+(tile_bounds.py). A thread axis is relaxed if the storage scope is shared by those threads (rank of
+the scope <= rank of the thread axis), wherever it stands.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ from .placement import (
     attach_point,
     check_initial,
     in_scan,
-    is_tile,
     is_virtual,
     runs_on,
     same_thread,
     threads_around,
 )
-from .relations import Split, Values, pass_down_extents, pass_up_values
+from .relations import Values, pass_down_extents, pass_up_values
 from .scan_memory import check_scans
 from .state import SCAN_UPDATE, StageState
 from .thread_memory import (
@@ -52,6 +51,7 @@ from .thread_memory import (
     parts_in_scan,
     sees_all,
 )
+from .tile_bounds import may_overrun, reaches_over, stored_in_part, whole_vectors
 
 REDUCTION = IterVar.CommReduce
 Regions = dict[Tensor, list[list[IntervalSet]]]
@@ -173,9 +173,9 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
     domains = _root_domains(b, stage, readers)
     mine = b[stage]
     roots = {a: even_extent(b, stage, extent) for a, (_, extent) in domains.items()}
-    if _may_overrun(b, stage):
-        roots.update(_whole_vectors(stage, roots))
-    if stage.layout is not None and not _stored_in_part(stage, roots):
+    if may_overrun(b, stage):
+        roots.update(whole_vectors(stage, roots))
+    if stage.layout is not None and not stored_in_part(stage, roots):
         mine.needed = parts_in_scan(stage, domains, b.threads)
         domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}
         roots = {a: extent for a, (_, extent) in domains.items()}
@@ -188,36 +188,6 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         if thread is not None and thread.dom is not None:
             mine.extent[leaf] = given_extent(b, stage, leaf, thread)
         b.bind(mine.var[leaf], mine.extent[leaf])
-
-
-def _may_overrun(b: Bounds, stage: StageState) -> bool:
-    """Whether a stage may compute more than is needed: a tile of its own, and no threads' part."""
-    return not (b.threads or b.virtual) and is_tile(stage)
-
-
-def _whole_vectors(stage: StageState, roots: Values) -> Values:
-    """Extents of data axes that are cut into vectors, or parts to be unrolled, that do not divide
-    them, rounded up: the last part costs as much as the others, but for the masks."""
-    found: Values = {}
-    for relation in stage.relations:
-        if not isinstance(relation, Split) or relation.parent not in stage.op.axis:
-            continue
-        extent = roots[relation.parent]
-        if not isinstance(extent, IntImm) or not isinstance(relation.factor, IntImm):
-            continue
-        size = relation.factor.value
-        kind = stage.kind_of(relation.inner)
-        if 0 < size < extent.value and kind in (IterVar.Vectorized, IterVar.Unrolled):
-            found[relation.parent] = const(-(-extent.value // size) * size, extent.dtype)
-    return found
-
-
-def _stored_in_part(stage: StageState, roots: Values) -> bool:
-    """Whether a stage of another layout holds only what a loop of its reader needs: where that has
-    one size, since a layout is one of constant extents."""
-    if attach_point(stage) is None or in_scan(stage) or stage.rolling:
-        return False
-    return all(isinstance(roots[a], IntImm) for a in stage.op.axis)
 
 
 def _gather_fixed(b: Bounds, stage: StageState) -> None:
@@ -258,7 +228,7 @@ def _root_domains(
         sets = [s for t, d in dims for s in regions[t][d]]
         dom = b.schedule.domain(axis)
         covered = any(_covers(b, s, dom) for s in sets)
-        if covered and not _reaches_over(b, stage, sets, dom):
+        if covered and not reaches_over(b, stage, sets, dom):
             result[axis] = (dom.min, dom.extent)
         elif sets:
             cover = union(sets, b.analyzer).cover_range(dom, b.analyzer)
@@ -273,19 +243,6 @@ def _covers(b: Bounds, interval: IntervalSet, dom: Range) -> bool:
     if not (finite(low) and finite(high)):
         return False
     return prove(low <= dom.min) and prove(high >= dom.min + (dom.extent - 1))
-
-
-def _reaches_over(b: Bounds, stage: StageState, sets: Sequence[IntervalSet], dom: Range) -> bool:
-    """Whether readers with whole vectors go on behind the end of a tile, from its start."""
-    if not _may_overrun(b, stage):
-        return False
-    whole = union(sets, b.analyzer)
-    if not (finite(whole.min_value) and finite(whole.max_value)):
-        return False
-    low, high = (b.analyzer.simplify(e) for e in (whole.min_value, whole.max_value))
-    end = dom.min + dom.extent
-    prove = b.analyzer.can_prove
-    return isinstance(high, IntImm) and prove(low >= dom.min) and prove(high >= end)
 
 
 def _positive(extent: PrimExpr) -> PrimExpr:
@@ -423,7 +380,7 @@ def _add_reads(
     domains: dict[Var, IntervalSet] = {}
     if isinstance(reader.op, BaseComputeOp):
         domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
-    tiles = {t for t in regions if _may_overrun(b, b.schedule.stage_of[t.op])}
+    tiles = {t for t in regions if may_overrun(b, b.schedule.stage_of[t.op])}
     for t, intervals in reads_of(reader.op, domains, b.analyzer, regions, tiles):
         for dim, interval in zip(regions[t], intervals):
             dim.append(interval)
