@@ -11,9 +11,8 @@ fixed loop variables) and `extent` (constant wherever that can be proved) a root
 rule per relation for values and none for sets.
 
 A region may reach over the edge of the tensor, or over what is needed, where a tile does not
-divide: loop generation guards what cannot be proved. Vectors inside the tiles of CPUs are whole
-(tile_bounds.py). A thread axis is relaxed if the storage scope is shared by those threads (rank of
-the scope <= rank of the thread axis), wherever it stands.
+divide: loop generation guards what cannot be proved. A thread axis is relaxed if the storage scope
+is shared by those threads (rank of the scope <= rank of the thread axis), wherever it stands.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ from .thread_memory import (
     parts_in_scan,
     sees_all,
 )
-from .tile_bounds import may_overrun, reaches_over, stored_in_part, whole_vectors
 
 REDUCTION = IterVar.CommReduce
 Regions = dict[Tensor, list[list[IntervalSet]]]
@@ -173,9 +171,7 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
     domains = _root_domains(b, stage, readers)
     mine = b[stage]
     roots = {a: even_extent(b, stage, extent) for a, (_, extent) in domains.items()}
-    if may_overrun(b, stage):
-        roots.update(whole_vectors(stage, roots))
-    if stage.layout is not None and not stored_in_part(stage, roots):
+    if stage.layout is not None and not _stored_in_part(stage, roots):
         mine.needed = parts_in_scan(stage, domains, b.threads)
         domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}
         roots = {a: extent for a, (_, extent) in domains.items()}
@@ -188,6 +184,14 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         if thread is not None and thread.dom is not None:
             mine.extent[leaf] = given_extent(b, stage, leaf, thread)
         b.bind(mine.var[leaf], mine.extent[leaf])
+
+
+def _stored_in_part(stage: StageState, roots: Values) -> bool:
+    """Whether a stage of another layout holds only what a loop of its reader needs: where that has
+    one size, since a layout is one of constant extents."""
+    if attach_point(stage) is None or in_scan(stage) or stage.rolling:
+        return False
+    return all(isinstance(roots[a], IntImm) for a in stage.op.axis)
 
 
 def _gather_fixed(b: Bounds, stage: StageState) -> None:
@@ -227,8 +231,7 @@ def _root_domains(
     for axis, dims in _dimension_axes(op).items():
         sets = [s for t, d in dims for s in regions[t][d]]
         dom = b.schedule.domain(axis)
-        covered = any(_covers(b, s, dom) for s in sets)
-        if covered and not reaches_over(b, stage, sets, dom):
+        if any(_covers(b, s, dom) for s in sets):
             result[axis] = (dom.min, dom.extent)
         elif sets:
             cover = union(sets, b.analyzer).cover_range(dom, b.analyzer)
@@ -380,8 +383,7 @@ def _add_reads(
     domains: dict[Var, IntervalSet] = {}
     if isinstance(reader.op, BaseComputeOp):
         domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
-    tiles = {t for t in regions if may_overrun(b, b.schedule.stage_of[t.op])}
-    for t, intervals in reads_of(reader.op, domains, b.analyzer, regions, tiles):
+    for t, intervals in reads_of(reader.op, domains, b.analyzer, regions):
         for dim, interval in zip(regions[t], intervals):
             dim.append(interval)
 

@@ -24,11 +24,9 @@ def reads_of(
     domains: Domains,
     analyzer: Analyzer,
     wanted: Container[Tensor],
-    open_ended: Container[Tensor] = (),
 ) -> Iterator[tuple[Tensor, list[IntervalSet]]]:
-    """For each read of a tensor in `wanted` an interval a dimension; of those in `open_ended` it
-    may go on behind the end. Scans have no reads of their own, and what a statement of the user's
-    reads is not known: all of it."""
+    """For each read of a tensor in `wanted` an interval a dimension. Scans have no reads of their
+    own, and what a statement of the user's reads is not known: all of it."""
     if isinstance(op, ComputeOp):
         bodies = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
         found: list[Any] = []
@@ -36,8 +34,7 @@ def reads_of(
             post_order_visit(body, found.append)
         for load in found:
             if type(load) is ProducerLoad and load.producer in wanted:
-                over = load.producer in open_ended
-                yield load.producer, read_by(load, domains, analyzer, over)
+                yield load.producer, read_by(load, domains, analyzer)
     elif isinstance(op, TensorComputeOp):
         for t, region in zip(op.tensors, op.regions):
             if t in wanted:
@@ -49,12 +46,10 @@ def reads_of(
                 yield t, [whole_of(extent) for extent in t.shape]
 
 
-def read_by(
-    load: ProducerLoad, domains: Domains, analyzer: Analyzer, open_ended: bool = False
-) -> list[IntervalSet]:
+def read_by(load: ProducerLoad, domains: Domains, analyzer: Analyzer) -> list[IntervalSet]:
     """What one read touches."""
     taken = [eval_set(i, domains, analyzer) for i in load.indices]
-    return _in_shape(analyzer, load.producer, taken, open_ended)
+    return _in_shape(analyzer, load.producer, taken)
 
 
 def whole_of(extent: PrimExpr) -> IntervalSet:
@@ -73,25 +68,15 @@ def finite(e: Any) -> bool:
     return isinstance(e, PrimExpr)
 
 
-def _in_shape(
-    analyzer: Analyzer, t: Tensor, taken: list[IntervalSet], open_ended: bool = False
-) -> list[IntervalSet]:
-    return [_in_dimension(analyzer, extent, i, open_ended) for extent, i in zip(t.shape, taken)]
+def _in_shape(analyzer: Analyzer, t: Tensor, taken: list[IntervalSet]) -> list[IntervalSet]:
+    return [_in_dimension(analyzer, extent, i) for extent, i in zip(t.shape, taken)]
 
 
-def _in_dimension(
-    analyzer: Analyzer, extent: PrimExpr, interval: IntervalSet, open_ended: bool
-) -> IntervalSet:
-    """The whole dimension where it is proved tighter at both ends, else the interval; with
-    `open_ended` also an interval that starts in the dimension and has a constant end behind it."""
+def _in_dimension(analyzer: Analyzer, extent: PrimExpr, interval: IntervalSet) -> IntervalSet:
+    """The whole dimension where it is proved tighter at both ends, else the interval."""
     last = extent - 1
     interval = interval.as_index(last.dtype)
     low, high = (_without_data(e) for e in (interval.min_value, interval.max_value))
-    if open_ended and finite(low) and finite(high):
-        end = analyzer.simplify(high)
-        starts = analyzer.can_prove(low >= 0)
-        if isinstance(end, IntImm) and starts and analyzer.can_prove(end >= last):
-            return IntervalSet(low, end)
     if (not finite(low) or analyzer.can_prove(low <= 0)) and (
         not finite(high) or analyzer.can_prove(high >= last)
     ):

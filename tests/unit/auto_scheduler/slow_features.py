@@ -18,6 +18,7 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.effects import CallEffectKind, effect_of
 from tilewright.loopir.iter import IterVar
+from tilewright.lowering.copies import is_likely
 
 OPS = [
     *(f"float_{k}" for k in ("mad", "addsub", "mul", "divmod", "cmp", "math_func", "other_func")),
@@ -104,7 +105,7 @@ class Walker:
             self.limits[c.a] = number(c.b)
         self.walk(s.then_case)
         self.limits = before
-        if s.else_case is not None:
+        if s.else_case is not None and not is_likely(s.condition):  # else zeros beyond an edge
             self.walk(s.else_case)
 
     def on_BufferStore(self, s: Any) -> None:

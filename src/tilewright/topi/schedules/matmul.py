@@ -22,6 +22,7 @@ from ...tensor.tensor import Tensor
 from .machine import FMA_CHAINS, PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, work_of
 
 SMALL_ROWS = 4
+NARROW = 4  # lanes of the shortest vectors
 FEW_ROWS = 20  # that many uses of each element of the right side pay for a copy of it
 SHORT_STEPS = 4  # vectors along the reduction that pay for adding the lanes of one
 PIECES = 2  # for each core, that threads share evenly
@@ -99,6 +100,8 @@ def _tiles(
     if product.op is out.op:
         product = s.cache_write(out, "local")
     *batch, i, j = s[out].op.axis
+    while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
+        lanes //= 2
     rows, panels = register_tile(m, n, lanes, machine.registers)
     jo, ji = s[out].split(j, factor=panels * lanes)
     outer = [*batch, jo]
@@ -243,7 +246,7 @@ def register_tile(m: int, n: int, lanes: int, registers: int) -> tuple[int, int]
     best, least = (1, 1), float("inf")
     for panels in range(1, 9):
         most = (registers - panels - 1) // panels
-        if most < 1 or (panels > 1 and n and n <= (panels - 1) * lanes):
+        if most < 1 or (panels > 1 and 0 < n < panels * lanes):
             continue
         rows = _even(m, most) if m else most
         waste = 1.0
