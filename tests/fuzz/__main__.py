@@ -99,7 +99,7 @@ def histogram(stats: Statistics) -> str:
     lines.append(shares(stats))
     lines += [f"  {n:6} {rule}" for rule, n in sorted(stats.verdicts.items())]
     lines += [f"  {LEGAL}: {text}" for text in stats.legal]
-    lines += [f"  right, but late: {text}" for text in stats.slow]
+    lines += [f"  late: {text}" for text in stats.slow]
     return "\n".join(lines)
 
 

@@ -65,7 +65,7 @@ class Statistics:
         self.reasons: Counter[str] = Counter()
         self.verdicts: Counter[str] = Counter()  # on what was refused: legality's rules, or LEGAL
         self.legal: list[str] = []  # legal schedules and calls that were refused
-        self.slow: list[str] = []  # right, but late for the device's compiler
+        self.slow: list[str] = []  # late: the device's compiler, or the interpreter of kernels
 
     def merge(self, other: Statistics) -> None:
         for mine, more in zip(self._counters(), other._counters()):
@@ -135,6 +135,10 @@ def run_case(seed: int, stats: Statistics, device: str = "llvm") -> Failure | No
         stats.describe(program, built)
         if problem is None:
             stats.slow += [f"seed {seed}: {text}" for text in late]
+    except Unfinished as error:
+        stats.rejected += 1
+        stats.slow.append(f"seed {seed}: {error}")
+        return None
     except REFUSALS as error:
         stats.rejected += 1
         stats.reasons[reason_of(error)] += 1
@@ -271,6 +275,10 @@ def target_of(built: Built, device: str) -> str:
     return "opencl" if built.program.data_seed % 4 == 0 else "cuda"
 
 
+class Unfinished(Exception):
+    """A kernel that is too much work to interpret: neither right nor wrong."""
+
+
 class Run:
     """A built program; called on inputs it gives the outputs."""
 
@@ -304,6 +312,13 @@ class Run:
         arrays = [tvm.nd.array(x, dev) for x in inputs]
         if self.device in COMPILED_BY_OTHERS and not self.compiled:
             self._timed_call([*arrays, *results])
+        elif self.device == "simt":
+            try:
+                self.function(*arrays, *results)
+            except TimeoutError:
+                if self.ours > SECONDS / WAIT:
+                    raise
+                raise Unfinished(f"not finished, {self.ours:.1f} s to build") from None
         else:
             self.function(*arrays, *results)
         self.compiled = True
