@@ -299,7 +299,8 @@ class _Widener(BoundedRewriter):
         self.running = outside
         # the host computes extents without limits; one that no device has is shown as a number
         too_many = bounds is not None and bounds[0] > _LAST
-        value = self.wide(s.value) if too_many else s.value
+        retyped = any(x in self.wide_vars for x in walk(s.value))
+        value = self.wide(s.value) if too_many else self.expr(s.value) if retyped else s.value
         if value is s.value and body is s.body:
             return s
         return S.AttrStmt(s.node, s.attr_key, value, body)

@@ -12,8 +12,11 @@ import tilewright as tvm
 from tilewright import te
 from tilewright.base.dtype import MOST_SIZE
 from tilewright.loopir import stmt as S
+from tilewright.loopir.verify import verify
 from tilewright.loopir.visit import walk
+from tilewright.lowering.options import LowerOptions
 from tilewright.lowering.small_indices import all_small
+from tilewright.lowering.widen_indices import widen_indices
 
 
 def _program(n: Any, m: Any) -> tuple[Any, Any, Any]:
@@ -117,3 +120,15 @@ def test_sizes_that_calls_give_are_not_small() -> None:
     A = te.placeholder((n,), name="A")
     B = te.compute((n,), lambda i: A[i] + 1, name="B")
     assert not all_small(tvm.lower(te.create_schedule(B.op), [A, B])["main"])
+
+
+def test_threads_launched_in_a_loop_that_is_widened() -> None:
+    n, i, block = te.var("n"), te.var("i"), te.thread_axis("blockIdx.x")
+    A = tvm.tir.decl_buffer((n,), "float32", "A")
+    store = S.BufferStore(A, tvm.tir.const(1.0, "float32"), [block.var])
+    launch = S.AttrStmt(block, "thread_extent", i % 3 + 1, store)
+    loop = S.For(i, tvm.tir.const(0), n * n, S.ForKind.SERIAL, launch)
+    handle = tvm.tir.Var("A", "handle")
+    func = widen_indices(S.PrimFunc([handle], loop, {handle: A}), LowerOptions())
+    assert next(x for x in walk(func.body) if type(x) is S.For).loop_var.dtype == "int64"
+    verify(func)
