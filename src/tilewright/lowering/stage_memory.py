@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
+from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir.buffer import Buffer
 from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
@@ -85,9 +86,16 @@ class Memory:
         if place.minima is not None:
             indices = [i - low for i, low in zip(indices, place.minima)]
         if place.layout is not None:
-            table = dict(zip(place.layout.variables, indices))
+            variables = place.layout.variables
+            table = {v: _as_wide(i, v.dtype) for v, i in zip(variables, indices)}
             indices = [substitute(e, table) for e in place.layout.forward]
         return place.buffer, list(indices)
+
+
+def _as_wide(index: PrimExpr, dtype: str) -> PrimExpr:
+    """An index at least as wide as the layout's variables: one read from memory may be narrow."""
+    own, wanted = parse(index.dtype), parse(dtype)
+    return index if own.bits >= wanted.bits and own.is_int else index.astype(dtype)
 
 
 def plan_memory(

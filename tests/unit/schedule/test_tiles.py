@@ -137,3 +137,15 @@ def test_a_rolling_buffer_of_another_layout_is_whole() -> None:
     x = np.arange(108, dtype="float32").reshape(9, 12)
     want = 2 * x[:, :-1] + 2 * x[:, 1:]
     np.testing.assert_array_equal(run(s, [a, c], [x, np.zeros_like(want)]), want)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint32", "int64"])
+def test_layouts_at_indices_of_any_type(kind: str) -> None:
+    a, where = te.placeholder((6, 5), name="a"), te.placeholder((9,), kind, name="where")
+    b = te.compute((6, 5), lambda i, j: a[i, j] + 1.0, name="b")
+    c = te.compute((6, 9), lambda i, k: b[i, where[k]], name="c")
+    s = te.create_schedule(c.op)
+    s[b].transform_layout(lambda i, j: [i + j, j])
+    x, w = np.arange(30, dtype="float32").reshape(6, 5), np.arange(9).astype(kind) % 5
+    got = run(s, [a, where, c], [x, w, np.zeros((6, 9), "float32")])
+    np.testing.assert_array_equal(got, x[:, w.astype(int)] + 1)
