@@ -134,6 +134,10 @@ class NumpyAlgebra:
         """Sum over the dimensions from `rank` on of the product of factors that broadcast."""
         return contract(factors, grid, rank)
 
+    def started(self, cls: type, x: Array, start: Array, count: int, dtype: str) -> Array:
+        """The result of a reduction that began with `start`."""
+        return x
+
     def can_contract(self, dtype: str) -> bool:
         """Whether `contract` serves values of this type."""
         return self.numpy_type(dtype) in (np.float32, np.float64, np.int32, np.int64)

@@ -115,7 +115,7 @@ class BoundAlgebra:
             if parse(source).is_float and _holds(dtype, source):
                 return Approx(value, x.error)
             exact = not parse(source).is_float and parse(source).bits <= 8
-            return Approx(value) if exact else self._rounded(value, x.error, dtype)
+            return Approx(value, x.error) if exact else self._rounded(value, x.error, dtype)
         if not np.any(x.error):
             return Approx(value)
         low, high = (self.plain.cast(x.value + s * x.error, source, dtype) for s in (-1, 1))
@@ -254,6 +254,13 @@ class BoundAlgebra:
         step = unit(dtype) + _REFERENCE
         whole = np.prod(size + error, axis=dims)
         return self._rounded(value, whole - np.prod(size, axis=dims) + count * step * whole, dtype)
+
+    def started(self, cls: type, x: Approx, start: Approx, count: int, dtype: str) -> Approx:
+        """A reduction that may have begun with `start`: all partial sums are as large as that."""
+        if cls is not E.Add or not parse(dtype).is_float:
+            return x
+        more = count * (unit(dtype) + _REFERENCE) * (np.abs(start.value) + start.error)
+        return Approx(x.value, np.where(np.isfinite(x.value), x.error + _zero_nan(more), x.error))
 
     def _summed(self, value: Array, error: Any, size: Any, count: int, dtype: str) -> Approx:
         step = unit(dtype) + _REFERENCE

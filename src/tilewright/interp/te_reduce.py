@@ -57,7 +57,7 @@ class Reducer:
                 dims = tuple(range(self.rank, len(grid)))
                 part = algebra.reduce(kind, algebra.expand(value, grid), dims, dtype)
             result = algebra.binary(kind, result, part, dtype)
-        return result
+        return algebra.started(kind, result, start, math.prod(self.extents), dtype)
 
     def _can_contract(self, algebra: Any, source: Any, dtype: str) -> bool:
         used = used_vars(source)
