@@ -20,10 +20,7 @@ _TYPES_END = {int(end) for t in _WIDE for end in (t.min_value, t.max_value) if e
 
 
 def reads_of(
-    op: Operation,
-    domains: Domains,
-    analyzer: Analyzer,
-    wanted: Container[Tensor],
+    op: Operation, domains: Domains, analyzer: Analyzer, wanted: Container[Tensor]
 ) -> Iterator[tuple[Tensor, list[IntervalSet]]]:
     """For each read of a tensor in `wanted` an interval a dimension. Scans have no reads of their
     own, and what a statement of the user's reads is not known: all of it."""

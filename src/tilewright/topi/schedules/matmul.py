@@ -72,10 +72,10 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: Machine)
     m = extent_of(s[out].op.axis[-2])
     steps = extent_of(product.op.reduce_axis[-1])
     right = _Right.of(product)
-    if right is None or not m or (m > FEW_ROWS and not (steps or right.by_rows)):
+    if right is None or not m:
         _tiles(s, product, out, machine, None)
     elif m > FEW_ROWS:
-        _tiles(s, product, out, machine, right)
+        _tiles(s, product, out, machine, right if steps or right.by_rows else None)
     elif right.by_rows and _bytes_of(right.tensor) > machine.l2_bytes // 2:
         _sums_of_rows(s, product, out, machine)
     elif not right.by_rows and steps >= SHORT_STEPS * machine.lanes(product.dtype):
