@@ -92,7 +92,9 @@ def along(d: Draws, kind: str) -> Inputs:
     x = d.data(kind, rank=(1, 4))
     if 0 in d.values[x].shape:
         raise NoDraw
-    return [x], {} if d.rng.random() < 0.3 else {"axis": d.axis(d.values[x].ndim)}
+    rank = d.values[x].ndim
+    default = rank > 1 or d.opset >= 13  # before, it is 1
+    return [x], {} if default and d.rng.random() < 0.3 else {"axis": d.axis(rank)}
 
 
 def matmul(d: Draws, kind: str) -> Inputs:

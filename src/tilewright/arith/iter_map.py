@@ -9,6 +9,7 @@ from ..base.deep import deep_call
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.iter import IterVar, Range
+from ..loopir.subst import substitute
 from .analyzer import Analyzer
 from .digits import IterMapError, IterMark, IterSum, Reader, check_digits, in_radix
 from .linear import detect_linear_equation
@@ -151,7 +152,7 @@ def inverse_index_map(
     """
     result = detect_iter_map(forward, ranges, check_level="injective")
     if result.errors:
-        linear = _inverse_linear(variables, forward, new_variables)
+        linear = _inverse_linear(variables, ranges, forward, new_variables)
         if linear is None:
             raise TilewrightError(result.errors[0])
         return linear
@@ -163,22 +164,33 @@ def inverse_index_map(
 
 
 def _inverse_linear(
-    variables: Sequence[E.Var], forward: Sequence[Any], new_variables: Sequence[E.Var]
+    variables: Sequence[E.Var],
+    ranges: Mapping[E.Var, Range],
+    forward: Sequence[Any],
+    new_variables: Sequence[E.Var],
 ) -> list[E.PrimExpr] | None:
     """The inverse of a linear map with constant coefficients, as skews are; None where `forward` is
-    none, or takes two points to one: with U M V = D in Smith normal form, x = V (U (y - b) / D)."""
+    none, or takes two points to one: with U M V = D in Smith normal form, x = V (U (y - b) / D).
+
+    A variable of one value is no unknown: `forward`, simplified, may not even mention it.
+    """
     analyzer = Analyzer()
-    rows = [detect_linear_equation(e, variables, analyzer) for e in forward]
+    known = {v: ranges[v].min for v in variables if E.const_int(ranges[v].extent) == 1}
+    unknown = [v for v in variables if v not in known]
+    if not unknown:
+        return [known[v] for v in variables]
+    rows = [detect_linear_equation(substitute(e, known), unknown, analyzer) for e in forward]
     matrix = [[E.const_int(c) for c in row[:-1]] for row in rows]
     if not matrix or any(not row or None in row for row in matrix):
         return None
     u, d, v = smith_normal_form([[c or 0 for c in row] for row in matrix])
-    count = len(variables)
+    count = len(unknown)
     if len(matrix) < count or any(d[k][k] == 0 for k in range(count)):
         return None
     moved = [y - row[-1] for y, row in zip(new_variables, rows)]
     digits = [_sum(u[k], moved) // d[k][k] for k in range(count)]
-    return [analyzer.simplify(_sum(v[k], digits)) for k in range(count)]
+    found = {x: analyzer.simplify(_sum(v[k], digits)) for k, x in enumerate(unknown)}
+    return [found[x] if x in found else known[x] for x in variables]
 
 
 def _sum(factors: Sequence[int], terms: Sequence[Any]) -> Any:

@@ -90,24 +90,18 @@ def region_guards(
     for offset, extent in _double_work(bounds, stage, skip, leaves):
         need(offset < extent)
     offsets = root_offsets(bounds, stage, leaves)
+    shared = _shares_memory(stage)
     for relation in stage.relations:
+        # axes that no root axis stands for alone: that more threads than they have steps, or tiles
+        # that do not divide, lead out of them would go unnoticed
+        if isinstance(relation, Transform) or (shared and isinstance(relation, Singleton)):
+            for axis in relation.children:
+                if axis in offsets:
+                    need(offsets[axis] < mine.extent[axis])
         if isinstance(relation, Transform) and all(a in offsets for a in relation.new):
             for condition in relation.holes(offsets, mine.extent):
                 need(condition)
-    if _shares_memory(stage):
-        for axis in _made_axes(stage):
-            if axis in offsets:
-                need(offsets[axis] < mine.extent[axis])
     return result
-
-
-def _made_axes(stage: StageState) -> list[IterVar]:
-    """Axes that no root axis stands for alone: more threads than they have steps go unnoticed."""
-    found: list[IterVar] = []
-    for relation in stage.relations:
-        if isinstance(relation, (Singleton, Transform)):
-            found.extend(relation.children)
-    return found
 
 
 def _shares_memory(stage: StageState) -> bool:

@@ -117,11 +117,13 @@ class Layout:
     """
 
     __slots__ = (
-        "_parts", "extents", "filled", "forward", "inverse", "mapping", "new_variables", "shape",
+        "_lows", "_parts", "extents", "filled", "forward", "inverse", "mapping", "new_variables", "shape",
         "variables",
     )  # fmt: skip
 
-    def __init__(self, mapping: LayoutMap, shape: Sequence[PrimExpr]) -> None:
+    def __init__(
+        self, mapping: LayoutMap, shape: Sequence[PrimExpr], of: Layout | None = None
+    ) -> None:
         self.mapping, self.shape = mapping, tuple(shape)
         self.variables = mapping.variables
         self._parts: dict[tuple[int | PrimExpr, ...], Layout] = {}
@@ -133,11 +135,13 @@ class Layout:
             analyzer.bind(v, r)
         sets = {v: IntervalSet.from_range(r) for v, r in ranges.items()}
         self.forward, self.extents = [], []
+        self._lows: list[PrimExpr] = []  # what the map gives at least: laid out at 0
         for e in mapping.indices:
             _check_size(e, analyzer)
             cover = eval_set(e, sets, analyzer).cover_range(Range(0, 1), analyzer)
             assert cover is not None
             low = const(0, e.dtype) if analyzer.can_prove(cover.min >= 0) else cover.min
+            self._lows.append(low)
             self.forward.append(analyzer.simplify(e - low))
             self.extents.append(analyzer.simplify(cover.min - low + cover.extent))
         self.new_variables = [Var(f"axis{k}", e.dtype) for k, e in enumerate(self.forward)]
@@ -146,8 +150,19 @@ class Layout:
                 self.variables, ranges, self.forward, self.new_variables, self.extents
             )
         except TilewrightError as problem:
-            raise Illegal(f"the layout map is not invertible digit by digit: {problem}") from None
+            if of is None:
+                raise Illegal(
+                    f"the layout map is not invertible digit by digit: {problem}"
+                ) from None
+            self.inverse = self._inverse_of_whole(of, analyzer)
         self.filled = self._conditions()
+
+    def _inverse_of_whole(self, whole: Layout, analyzer: Analyzer) -> list[PrimExpr]:
+        """Whatever has an inverse over the whole has it over a part, though a part may be harder to
+        read as digits. It holds for the elements of the whole: no other is ever needed."""
+        moved = zip(self.new_variables, self._lows, whole._lows)
+        table = dict(zip(whole.new_variables, [y + (low - first) for y, low, first in moved]))
+        return [analyzer.simplify(substitute(e, table)) for e in whole.inverse]
 
     def _conditions(self) -> list[PrimExpr]:
         """That new indices stand for an element, besides the upper ends of its indices."""
@@ -167,7 +182,7 @@ class Layout:
         if sizes not in self._parts:
             own = tuple(e.value if isinstance(e, IntImm) else e for e in self.shape)
             same = all(a is b or (type(a) is int and a == b) for a, b in zip(sizes, own))
-            self._parts[sizes] = self if same else Layout(self.mapping, extents)
+            self._parts[sizes] = self if same else Layout(self.mapping, extents, of=self)
         return self._parts[sizes]
 
 

@@ -79,6 +79,8 @@ def check_program(outputs: Iterable[Tensor | Operation]) -> Domains:
             less = {a: needed[a] for a in op.axis if a in needed}
             narrowed.update(less)
             doms.update({a.var: r for a, r in less.items()})
+            if _empty(doms):  # nothing of it is needed
+                continue
         _check_domains(op, Analyzer(), doms)
     for op in ops:
         if isinstance(op, ScanOp):
@@ -134,9 +136,11 @@ def domains_of(op: Operation, first_axis: Range | None) -> dict[Var, Range]:
     doms = {a.var: domain(a) for a in (*op.axis, *op.reduce_axis)}
     if first_axis is not None and op.axis:
         doms[op.axis[0].var] = first_axis
-    if any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in doms.values()):
-        return {}
-    return doms
+    return {} if _empty(doms) else doms
+
+
+def _empty(doms: Mapping[Var, Range]) -> bool:
+    return any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in doms.values())
 
 
 def reads(

@@ -64,6 +64,30 @@ def test_loops_in_any_order(name: str) -> None:
     check(s, [a, b])
 
 
+@pytest.mark.parametrize("factor", [3, 4, 7])
+@pytest.mark.parametrize("name", MAPS)
+def test_loops_that_tiles_do_not_divide(name: str, factor: int) -> None:
+    a, p, b, _ = program()
+    s = te.create_schedule(b.op)
+    axes = s[p].transform_layout(MAPS[name])
+    for axis in axes:
+        s[p].split(axis, factor=factor)
+    check(s, [a, b])
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("name", MAPS)
+def test_parts_of_one_row_or_column(name: str, place: int) -> None:
+    """Whatever has an inverse over the whole has one over the part that a loop needs."""
+    a, p, b, _ = program()
+    s = te.create_schedule(b.op)
+    copy = s.cache_write(b, "global")
+    for t in (p, copy):
+        s[t].transform_layout(MAPS[name])
+        s[t].compute_at(s[b], b.op.axis[place])
+    check(s, [a, b])
+
+
 @pytest.mark.parametrize("name", MAPS)
 def test_inside_of_loops_and_threads(name: str) -> None:
     a, p, b, _ = program()

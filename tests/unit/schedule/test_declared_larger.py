@@ -198,3 +198,13 @@ def test_packed_convolution_with_the_padded_images_tiles(target: str) -> None:
     f = tvm.build(s, [data, kernel, out], target)
     (f if target == "llvm" else f.run_simt)(x, w, y)
     np.testing.assert_array_equal(y, topi.testing.conv2d_nchw_python(x, w, 1, 1))
+
+
+def test_nothing_is_needed() -> None:
+    """Of P only rows that start beyond its end, and none of them."""
+    a = te.placeholder((1, 3), "int32", name="A")
+    p = te.compute((1, 3), lambda i, j: a[i, j] + 1, name="P")
+    b = te.compute((0, 2), lambda i, j: p[i + 1, j] + p[i + 1, j + 1], name="B")
+    c = te.compute((0, 1), lambda i, j: b[i, j] + b[i, j + 1], name="C")
+    f = tvm.build(te.create_schedule(c.op), [a, c], "llvm")
+    f(np.zeros((1, 3), "int32"), np.zeros((0, 1), "int32"))

@@ -56,19 +56,26 @@ def test_random_maps(seed: int) -> None:
         except Illegal:
             continue
         taken += 1
-        extents = [const_int(e) or 0 for e in layout.extents]
-        places: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for point in itertools.product(*map(range, sizes)):
-            table: dict[Any, int] = dict(zip(layout.variables, point))
-            place = tuple(value(e, table) for e in layout.forward)
-            assert all(0 <= p < n for p, n in zip(place, extents)) and place not in places
-            places[place] = point
-        if math.prod(extents) > 400:
-            continue
-        for place in itertools.product(*map(range, extents)):
-            table = dict(zip(layout.new_variables, place))
-            back = tuple(value(e, table) for e in layout.inverse)
-            filled = all(value(c, table) for c in layout.filled)
-            assert (filled and all(b < s for b, s in zip(back, sizes))) == (place in places)
-            assert places.get(place, back) == back
+        check_layout(layout, sizes)
+        for _ in range(2):  # whatever has an inverse over the whole has one over a part
+            part = [rng.choice([1, rng.randint(1, n)]) for n in sizes]
+            check_layout(layout.of_part([const(n) for n in part]), part)
     assert taken > 5
+
+
+def check_layout(layout: Layout, sizes: list[int]) -> None:
+    extents = [const_int(e) or 0 for e in layout.extents]
+    places: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for point in itertools.product(*map(range, sizes)):
+        table: dict[Any, int] = dict(zip(layout.variables, point))
+        place = tuple(value(e, table) for e in layout.forward)
+        assert all(0 <= p < n for p, n in zip(place, extents)) and place not in places
+        places[place] = point
+    if math.prod(extents) > 400:
+        return
+    for place in itertools.product(*map(range, extents)):
+        table = dict(zip(layout.new_variables, place))
+        back = tuple(value(e, table) for e in layout.inverse)
+        filled = all(value(c, table) for c in layout.filled)
+        assert (filled and all(b < s for b, s in zip(back, sizes))) == (place in places)
+        assert places.get(place, back) == back
