@@ -234,11 +234,13 @@ def needed_domains(
         if isinstance(op, ComputeOp) and op not in whole and doms:
             for d, axis in enumerate(op.axis):
                 sets = [s for t in op.outputs for s in regions[t][d]]
-                less = _less(axis, union(sets, analyzer), analyzer) if sets else None
+                less = _less(axis, union(sets, analyzer), analyzer) if sets else _none_of(axis)
                 if less is not None:
                     doms[axis.var] = found[axis] = less
-        for load, _ in reads(op, analyzer, doms):
+        for load, _ in reads(op, analyzer, {} if _empty(doms) else doms):
             ends = {v: IntervalSet(*_ends(analyzer, v, d)) for v, d in doms.items()}
+            if any(_never(e, analyzer) for e in ends.values()):
+                continue  # what guards the read does not hold anywhere
             _add(regions, load.producer, read_by(load, ends, analyzer))
         if not isinstance(op, ComputeOp):
             own = getattr(op, "axis", ())
@@ -251,6 +253,16 @@ def needed_domains(
 def _add(regions: Any, t: Tensor, intervals: Sequence[IntervalSet]) -> None:
     for dim, interval in zip(regions.get(t, ()), intervals):
         dim.append(interval)
+
+
+def _never(ends: IntervalSet, analyzer: Analyzer) -> bool:
+    """Whether an axis takes no value at all between its ends."""
+    known = finite(ends.min_value) and finite(ends.max_value)
+    return known and analyzer.can_prove(ends.min_value > ends.max_value)
+
+
+def _none_of(axis: IterVar) -> Range:
+    return Range.from_min_extent(domain(axis).min, const(0, axis.dtype))
 
 
 def _less(axis: IterVar, needed: IntervalSet, analyzer: Analyzer) -> Range | None:
@@ -269,18 +281,18 @@ def guarded(
     e: PrimExpr, analyzer: Analyzer, kinds: Container[type] = (ProducerLoad,)
 ) -> Iterator[tuple[Any, Guard | None]]:
     """The reads (or other nodes) in an expression, each with the conditions under which it is
-    evaluated, which the analyzer knows while it is looked at."""
+    evaluated, which the analyzer knows while it is looked at; none whose conditions never hold."""
     stack: list[tuple[Any, Guard | None]] = [(e, None)]
     seen: set[tuple[int, Guard | None]] = set()
-    entered: list[tuple[Guard, ExitStack]] = []
+    entered: list[tuple[Guard, ExitStack, bool]] = []
     while stack:
         node, guard = stack.pop()
         if (id(node), guard) in seen:
             continue
         seen.add((id(node), guard))
         if type(node) in kinds:
-            _enter(analyzer, guard, entered)
-            yield node, guard
+            if _enter(analyzer, guard, entered):
+                yield node, guard
         if type(node) is Reduce:
             inner = guard if E.is_const(node.condition, 1) else Guard(node.condition, guard)
             stack += [(s, inner) for s in node.source]
@@ -296,9 +308,11 @@ def guarded(
     _enter(analyzer, None, entered)
 
 
-def _enter(analyzer: Analyzer, guard: Guard | None, entered: list[tuple[Guard, ExitStack]]) -> None:
-    """Let the analyzer know what guards a read. What guarded the read before too stays known: so
-    nests of conditions take time in proportion to their depth."""
+def _enter(
+    analyzer: Analyzer, guard: Guard | None, entered: list[tuple[Guard, ExitStack, bool]]
+) -> bool:
+    """Let the analyzer know what guards a read; whether that may hold. What guarded the read before
+    too stays known: so nests of conditions take time in proportion to their depth."""
     new: list[Guard] = []
     while guard is not None:
         if guard.depth <= len(entered) and entered[guard.depth - 1][0] is guard:
@@ -308,9 +322,11 @@ def _enter(analyzer: Analyzer, guard: Guard | None, entered: list[tuple[Guard, E
     while len(entered) > (0 if guard is None else guard.depth):
         entered.pop()[1].close()
     for inner in reversed(new):
+        holds = not E.is_const(analyzer.simplify(inner.condition), 0)
         scope = ExitStack()
         scope.enter_context(analyzer.enter_constraint(inner.condition))
-        entered.append((inner, scope))
+        entered.append((inner, scope, holds and (not entered or entered[-1][2])))
+    return not entered or entered[-1][2]
 
 
 def _branches(node: Any) -> tuple[Any, Any, Any] | None:
@@ -327,13 +343,13 @@ def inside(analyzer: Analyzer, index: PrimExpr, valid: Range) -> bool:
 
 
 def _ends(analyzer: Analyzer, v: Var, dom: Range) -> tuple[PrimExpr, PrimExpr]:
-    """The first and last value of an axis, narrowed by the guards where these are constants."""
+    """The first and last value of an axis, narrowed by the guards where these are constants; the
+    last before the first where the guards hold nowhere."""
     last = dom.min + (dom.extent - 1)
     if isinstance(dom.min, IntImm) and isinstance(last, IntImm):
         bound = analyzer.const_int_bound(v)
         low, high = max(dom.min.value, bound.min_value), min(last.value, bound.max_value)
-        if low <= high:
-            return IntImm(v.dtype, low), IntImm(v.dtype, high)
+        return IntImm(v.dtype, low), IntImm(v.dtype, high)
     return dom.min, analyzer.simplify(last)
 
 
