@@ -7,12 +7,15 @@ transformed layout the dimensions of what is stored are mapped.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
 from ..base.dtype import parse
 from ..base.errors import CompileError
+from ..loopir import op as ops
 from ..loopir.buffer import Buffer
 from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar
@@ -22,9 +25,11 @@ from ..schedule.bounds import Bounds
 from ..schedule.placement import storage_scope
 from ..schedule.state import StageState
 from ..tensor.op import BaseComputeOp, PlaceholderOp, ScanOp
+from ..tensor.regions import finite
 from ..tensor.tensor import Tensor
 
 MAX_CONSTANT_EXTENT = 1 << 31
+MAX_VIRTUAL = 64  # virtual threads whose memory is compared one by one
 
 
 class Place:
@@ -204,11 +209,29 @@ def _largest(bounds: Bounds, extent: PrimExpr) -> PrimExpr:
     if virtual:
         spans = {v: IntervalSet(const(0, v.dtype), bounds.extents[v] - 1) for v in virtual}
         most = eval_set(extent, spans, bounds.analyzer).max_value
-        extent = bounds.analyzer.simplify(most) if isinstance(most, PrimExpr) else extent
+        if not finite(most):  # a form in which the threads' numbers cannot be told from the rest
+            most = _of_all_threads(bounds, extent, virtual)
+        extent = bounds.analyzer.simplify(most)
     bound = bounds.analyzer.const_int_bound(extent)
     if 0 < bound.max_value < MAX_CONSTANT_EXTENT:
         return const(bound.max_value, extent.dtype)
     return extent
+
+
+def _of_all_threads(bounds: Bounds, extent: PrimExpr, virtual: Sequence[Var]) -> PrimExpr:
+    """The largest of the extents that virtual threads have, one by one."""
+    counts = [bounds.extents[v] for v in virtual]
+    known = [n.value for n in counts if isinstance(n, IntImm)]
+    if len(known) < len(counts) or math.prod(known) > MAX_VIRTUAL:
+        raise CompileError(
+            f"virtual threads need memory of {extent} elements in a dimension, which differs from "
+            f"one to the other, and they are too many to compare ({MAX_VIRTUAL} at most)"
+        )
+    most: PrimExpr = const(0, extent.dtype)
+    for place in itertools.product(*map(range, known)):
+        of_one = substitute(extent, {v: const(k, v.dtype) for v, k in zip(virtual, place)})
+        most = ops.max(most, of_one)
+    return most
 
 
 def _aligned_strides(

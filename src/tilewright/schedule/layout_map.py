@@ -117,8 +117,8 @@ class Layout:
     """
 
     __slots__ = (
-        "_lows", "_parts", "extents", "filled", "forward", "inverse", "mapping", "new_variables", "shape",
-        "variables",
+        "_lows", "_parts", "extents", "filled", "forward", "inverse", "mapping", "new_variables",
+        "shape", "variables",
     )  # fmt: skip
 
     def __init__(

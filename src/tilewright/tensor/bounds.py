@@ -290,9 +290,8 @@ def guarded(
         if (id(node), guard) in seen:
             continue
         seen.add((id(node), guard))
-        if type(node) in kinds:
-            if _enter(analyzer, guard, entered):
-                yield node, guard
+        if type(node) in kinds and _enter(analyzer, guard, entered):
+            yield node, guard
         if type(node) is Reduce:
             inner = guard if E.is_const(node.condition, 1) else Guard(node.condition, guard)
             stack += [(s, inner) for s in node.source]

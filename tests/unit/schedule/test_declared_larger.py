@@ -205,9 +205,7 @@ def test_nothing_is_needed() -> None:
     a = te.placeholder((1,), "int32", name="A")
     p = te.compute((2,), lambda i: a[i] + 1, name="P")
     q = te.compute((1,), lambda i: p[i + 0] * 2, name="Q")
-    c = te.compute(
-        (1,), lambda i: te.if_then_else(i + 1 < 1, q[i + 1] + p[i + 1], 7), name="C"
-    )
+    c = te.compute((1,), lambda i: te.if_then_else(i + 1 < 1, q[i + 1] + p[i + 1], 7), name="C")
     out = np.zeros(1, "int32")
     tvm.build(te.create_schedule(c.op), [a, c], "llvm")(np.zeros(1, "int32"), out)
     assert out[0] == 7

@@ -65,3 +65,20 @@ def test_layouts_beside_buffers_filled_ahead(kind: str, depth: int, which: str) 
     out = np.zeros(7, "int32")
     tvm.build(s, [a, s2], "llvm")(x, out)
     np.testing.assert_array_equal(out, np.minimum(x.sum(1), x[:, 0]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 13])
+def test_virtual_threads_with_parts_of_unlike_sizes(n: int) -> None:
+    """Rows that a part touches: more or fewer, by where it starts."""
+    size = te.var("n")
+    a = te.placeholder((size, 7), "int32", name="A")
+    b = te.compute((size * 7,), lambda i: a[i // 7, i % 7], name="B")
+    s = te.create_schedule(b.op)
+    copy = s.cache_read(a, "local", [b])
+    outer, _ = s[b].split(b.op.axis[0], nparts=3)
+    s[b].bind(outer, te.thread_axis("vthread"))
+    s[copy].compute_at(s[b], outer)
+    x, out = np.arange(7 * n, dtype="int32").reshape(n, 7), np.zeros(7 * n, "int32")
+    with tvm.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        tvm.build(s, [a, b], "llvm")(x, out)
+    np.testing.assert_array_equal(out, x.ravel())
