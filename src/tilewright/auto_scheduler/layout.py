@@ -166,7 +166,7 @@ def free_layouts(state: Any) -> list[tuple[Any, Any]]:
 
     None under the default schedule, which is made for inputs as they are.
     """
-    if any(row[0] == "DS" for row in state.rows):
+    if state.is_default:
         return []
     found = []
     consumers = state.schedule.consumers()

@@ -6,6 +6,7 @@ the same seed and the same measurements a policy makes the same search.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from .params import DEFAULTS, checked
 from .population import Candidate, Estimate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
+from .rows import is_default
 from .sketch.custom import PreloadCustomSketchRule
 from .sketch.generate import CPU_RULES, GPU_RULES, MALI_RULES, generate_sketches
 from .sketch.rule import SketchRule
@@ -28,6 +30,7 @@ from .space import Matrix, Space
 from .space_gpu import GpuSpace
 from .state import State
 
+_log = logging.getLogger("tilewright.auto_scheduler")
 MIN_PALETTE, MAX_SKELETONS = 4, 96
 CPU_UNROLL = (0, 16, 64, 512)
 GPU_UNROLL = (0, 16, 64, 512, 1024)
@@ -80,6 +83,7 @@ class SketchPolicy:
         self._custom: list[SketchRule] = []
         self._population: Population | None = None
         self._known_rows: dict[tuple[Any, ...], float] = {}
+        self._default_due = bool(self.params["default_schedule_first"])
         callbacks = list(init_search_callbacks or ())
         self._custom += [c for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
         for callback in callbacks:  # records are of candidates of all rules
@@ -236,28 +240,45 @@ class SketchPolicy:
         self, num_measure: int, measurer: Any
     ) -> tuple[list[Any], list[Any]]:
         """Measure the next candidates and learn from them; ([], []) where none are left."""
-        candidates = self.propose(num_measure)
-        if not candidates:
+        states = self._default()[:num_measure]
+        states += [self.state_of(c) for c in self.propose(num_measure - len(states))]
+        if not states:
             return [], []
         begin = time.perf_counter()
-        inputs = [MeasureInput(self.task, self.state_of(c)) for c in candidates]
+        inputs = [MeasureInput(self.task, state) for state in states]
         results = measurer.measure(self.task, self, inputs)
         self.seconds["measure"] += time.perf_counter() - begin
         self.learn(inputs, results)
         return inputs, results
 
+    def _default(self) -> list[State]:
+        """The operator library's schedule, once, where it has one: so no search ends above it."""
+        if not self._default_due:
+            return []
+        self._default_due = False
+        try:
+            return [State.default(self.task)]
+        except TilewrightError as problem:
+            _log.info("%s has no default schedule: %s", self.task, problem)
+            return []
+
     def learn(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Take measurements in: the best state, the measured set, the model."""
+        """Take measurements in: the best state, the measured set, the model (which knows features
+        of the search's own programs only)."""
         begin = time.perf_counter()
+        own = []
         for item, result in zip(inputs, results):
             cost = cost_of(result)
             candidate = getattr(item.state, "candidate", None)
             if candidate is not None:
                 self.measured[candidate.key] = cost
+                own.append((item, result))
+            self._default_due = self._default_due and not is_default(item.state.rows)
             self.trials += 1
             if cost < self.best_cost:
                 self.best_cost, self.best_state = cost, item.state
-        self.model.update(inputs, results)
+        if own:
+            self.model.update(*map(list, zip(*own)))
         self.seconds["train"] += time.perf_counter() - begin
 
     def _featurise(self, task: Any, states: Sequence[State]) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .measure import MeasureInput
 from .records import RecordReader
+from .rows import is_default
 from .state import State
 
 _log = logging.getLogger("tilewright.auto_scheduler")
@@ -33,7 +34,7 @@ class PreloadMeasuredStates:
                 continue
             rows = found.rows if hasattr(found, "rows") else found.state.rows
             candidate = policy.recognise(rows)
-            if candidate is None:
+            if candidate is None and not is_default(rows):
                 continue
             state = State.from_rows(policy.task.compute_dag, rows)
             state.candidate = candidate

@@ -29,6 +29,7 @@ from .layout import pack_order
 
 Row = tuple[Any, ...]
 
+DEFAULT_STEP = "DS"
 NONE, UNROLL, VECTORIZE, PARALLEL, VTHREAD = range(5)
 BLOCK_X, THREAD_X, BLOCK_Y, THREAD_Y, BLOCK_Z, THREAD_Z, TENSORIZE = range(5, 12)
 THREAD_TAGS = {
@@ -252,14 +253,19 @@ def _default(state: Any, target: str) -> None:
     state.order = [stage.id for stage in state.schedule.stages]
 
 
+def is_default(rows: Sequence[Row]) -> bool:
+    """Whether rows stand for the default schedule."""
+    return any(row[0] == DEFAULT_STEP for row in rows)
+
+
 _HANDLERS: dict[str, Callable[..., Any]] = {
     "SP": _split, "FSP": _follow_split, "FFSP": _follow_fused_split, "RE": _reorder, "FU": _fuse,
     "AN": _annotate, "PR": _pragma, "SA": _storage_align, "CA": _compute_at,
     "CI": _compute_inline, "CR": _compute_root, "CHR": _cache_read, "CHW": _cache_write,
-    "RF": _rfactor, "PK": _pack, "DS": _default,
+    "RF": _rfactor, "PK": _pack, DEFAULT_STEP: _default,
 }  # fmt: skip
 
 __all__ = [
-    "NONE", "PARALLEL", "THREAD_TAGS", "UNROLL", "UNROLL_PRAGMA", "VECTORIZE", "VTHREAD",
-    "Factor", "Row", "apply_row", "follow_lengths", "thread_axis",
+    "DEFAULT_STEP", "NONE", "PARALLEL", "THREAD_TAGS", "UNROLL", "UNROLL_PRAGMA", "VECTORIZE",
+    "VTHREAD", "Factor", "Row", "apply_row", "follow_lengths", "is_default", "thread_axis",
 ]  # fmt: skip

@@ -95,6 +95,15 @@ class State:
             apply_row(state, row)
         return state
 
+    @classmethod
+    def default(cls, task: Any) -> State:
+        """The schedule that the operator library has for a task, which no tiles were drawn for."""
+        return cls.from_rows(task.compute_dag, [(R.DEFAULT_STEP, str(task.target))])
+
+    @property
+    def is_default(self) -> bool:
+        return R.is_default(self.rows)
+
     def copy(self) -> State:
         """An independent state of the same rows."""
         return State.from_rows(self.dag, self.rows)

@@ -10,16 +10,15 @@ from typing import Any
 
 from ..base.errors import UsageError
 from .cost_model import XGBModel, cost_of
-from .measure import LocalRunner, MeasureInput, MeasureResult
+from .measure import LocalRunner, MeasureResult
 from .policy import SketchPolicy
 from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
 from .records import Pair, RecordToFile, load_records
-from .state import State
+from .rows import is_default
 from .task import SearchTask, TuningOptions
 from .task_scheduler import TaskScheduler
 
-DEFAULT_STEP = "DS"
 PER_ROUND = 64
 _LEAST_PER_ROUND = 4
 _ROUNDS = 2  # of each task at least, where there are trials for so many
@@ -56,39 +55,6 @@ class Outcome:
         """Weighted sum of the seconds of the fastest, where all are known."""
         found = [t.weight * t.best_s for t in self.tasks if t.best_s is not None]
         return sum(found) if len(found) == len(self.tasks) else None
-
-
-class DefaultFirst:
-    """A search whose first measurement is the default schedule: what it finds is never slower."""
-
-    def __init__(self, policy: SketchPolicy, known: bool) -> None:
-        self.policy, self.known = policy, known
-
-    def continue_search_one_round(
-        self, num_measure: int, measurer: Any
-    ) -> tuple[list[Any], list[Any]]:
-        """The default schedule, once, and candidates of the search."""
-        inputs: list[Any] = []
-        results: list[Any] = []
-        if not self.known:
-            self.known = True
-            inputs = [default_input(self.policy.task)]
-            results = list(measurer.measure(self.policy.task, self.policy, inputs))
-        if num_measure > len(inputs):
-            more = self.policy.continue_search_one_round(num_measure - len(inputs), measurer)
-            inputs, results = inputs + more[0], results + more[1]
-        return inputs, results
-
-
-def default_input(task: SearchTask) -> MeasureInput:
-    """The default schedule of a task as a candidate."""
-    rows = [(DEFAULT_STEP, str(task.target))]
-    return MeasureInput(task, State.from_rows(task.compute_dag, rows))
-
-
-def is_default(item: MeasureInput) -> bool:
-    """Whether a candidate is the default schedule."""
-    return any(row[0] == DEFAULT_STEP for row in item.state.rows)
 
 
 def tune_tasks(
@@ -162,18 +128,18 @@ def _policies(
     seed: int,
     defaults: bool,
     search: dict[str, Any],
-) -> list[DefaultFirst]:
+) -> list[SketchPolicy]:
     """A search of each task; they share a cost model, which begins with the shipped one."""
     model = XGBModel(
         num_warmup_sample=1, seed=seed, model_file=SHIPPED if SHIPPED.exists() else None
     )
     known = _by_task(pairs)
+    params = {**search, "default_schedule_first": int(defaults)}
     made = []
     for task in tasks:
         mine = known.get(task.workload_key, [])
         begin = [PreloadMeasuredStates(mine)] if mine else []
-        policy = SketchPolicy(task, model, search, seed, verbose=0, init_search_callbacks=begin)
-        made.append(DefaultFirst(policy, not defaults or any(is_default(p[0]) for p in mine)))
+        made.append(SketchPolicy(task, model, params, seed, verbose=0, init_search_callbacks=begin))
     return made
 
 
@@ -184,7 +150,7 @@ def _outcome(
     rows = []
     for task, weight in zip(tasks, weights):
         mine = by_task.get(task.workload_key, [])
-        default = _least([r for i, r in mine if is_default(i)])
+        default = _least([r for i, r in mine if is_default(i.state.rows)])
         rows.append(TaskOutcome(task, weight, default, _least([r for _, r in mine]), len(mine)))
     return Outcome(rows, len(pairs) - known, known)
 

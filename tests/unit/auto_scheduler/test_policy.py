@@ -189,13 +189,52 @@ def test_records_are_not_measured_again(tmp_path):
     again = policy_of(
         COMPUTATIONS["matmul_relu"](), callbacks=[A.PreloadMeasuredStates(path)], **SMALL
     )
-    assert len(again.measured) == 16
+    assert len(again.measured) == 15  # and the default schedule
     assert again.trials == 0
     assert again.best_cost == policy.best_cost
     second = Formula()
     again.search(16, None, 8, second)
     assert len(second.seen) == 16
     assert not set(second.seen) & set(measurer.seen)
+
+
+class Poor(Formula):
+    """The search's own candidates are slow, or all fail."""
+
+    def __init__(self, fails: bool) -> None:
+        super().__init__()
+        self.fails = fails
+
+    def measure(self, task, policy, inputs):
+        found = super().measure(task, policy, inputs)
+        slow = A.MeasureResult((), 4, "it fails", 0.1, 1.0) if self.fails else found[-1]
+        return [r if i.state.is_default else slow for i, r in zip(inputs, found)]
+
+    def cost(self, rows):
+        return 1e-5 if rows[0][0] == "DS" else 1e-4
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_search_ends_above_the_default_schedule(fails):
+    policy, measurer = policy_of(COMPUTATIONS["matmul_relu"](), **SMALL), Poor(fails)
+    best = policy.search(9, None, 4, measurer)
+    assert [rows[0][0] == "DS" for rows in measurer.seen] == [True] + [False] * 8
+    assert best.is_default and policy.best_cost == 1e-5 and len(policy.measured) == 8
+
+
+def test_the_default_schedule_may_be_left_out_or_known():
+    params = {**SMALL, "default_schedule_first": 0}
+    policy, measurer = policy_of(COMPUTATIONS["matmul_relu"](), **params), Formula()
+    policy.search(3, None, 3, measurer)
+    assert all(rows[0][0] != "DS" for rows in measurer.seen) and len(measurer.seen) == 3
+    first = policy_of(COMPUTATIONS["matmul_relu"](), **SMALL)
+    inputs, results = first.continue_search_one_round(1, Formula())
+    assert inputs[0].state.is_default
+    begin = A.PreloadMeasuredStates(list(zip(inputs, results)))
+    again = policy_of(COMPUTATIONS["matmul_relu"](), callbacks=[begin], **SMALL)
+    assert again.best_state.is_default and again.best_cost == results[0].costs[0]
+    inputs, _ = again.continue_search_one_round(1, Formula())
+    assert not inputs[0].state.is_default
 
 
 def test_records_of_other_tasks_teach_nothing(tmp_path):
@@ -220,10 +259,10 @@ def test_a_model_learns_from_the_records_of_several_tasks(tmp_path):
         A.save_records(path, inputs, measurer.measure(policy.task, policy, inputs))
     model = trees()
     model.update_from_file(str(path))
-    assert model.num_samples == 32 and model.trained
+    assert model.num_samples == 30 and model.trained  # default schedules have no features
     some = trees()
     some.update_from_file(path, n_lines=20)
-    assert some.num_samples == 20
+    assert some.num_samples == 18
     with pytest.raises(TilewrightError, match="nowhere"):
         some.update_from_file(tmp_path / "nowhere.json")
 
@@ -292,7 +331,7 @@ def test_candidates_of_a_rule_are_searched():
     policy, measurer = policy_of(C.chain(2, 64), callbacks=[rule], **SMALL), Formula()
     policy.search(10, None, 5, measurer)
     assert len(set(measurer.seen)) >= 5
-    assert all(rows[0][0] == "SP" for rows in measurer.seen)
+    assert all(rows[0][0] == "SP" for rows in measurer.seen[1:])
 
 
 def test_the_order_of_callbacks_does_not_matter(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright import auto_scheduler, te
 from tilewright.auto_scheduler import MeasureResult, State
-from tilewright.auto_scheduler.together import default_input, is_default, tune_tasks
+from tilewright.auto_scheduler.together import tune_tasks
 from tilewright.base.errors import ScheduleError, UsageError
 
 
@@ -18,6 +18,10 @@ def task(n: int) -> Any:
     c = te.compute((n, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
     dag = auto_scheduler.ComputeDAG([a, b, c])
     return auto_scheduler.SearchTask(compute_dag=dag, target="llvm", desc=f"c{n}")
+
+
+def is_default(item: Any) -> bool:
+    return bool(item.state.is_default)
 
 
 class Measurer:
@@ -40,7 +44,7 @@ class Measurer:
             if len(self.seen) >= self.lives:
                 raise KeyboardInterrupt
             self.seen.append(item)
-            cost = self.default if is_default(item) else 1e-3 / len(self.seen)
+            cost = self.default if item.state.is_default else 1e-3 / len(self.seen)
             results.append(MeasureResult((cost,), 0, "", 0.01, float(len(self.seen))))
             for callback in self.callbacks:
                 callback.callback(policy, [item], results[-1:])
@@ -148,7 +152,7 @@ def test_too_few_trials_are_refused(maker: Maker, tmp_path: Path) -> None:
 
 
 def test_the_default_schedule_is_a_state_of_one_step() -> None:
-    state = default_input(task(64)).state
+    state = State.default(task(64))
     assert state.rows == (("DS", "llvm"),) and not state.open
     assert state.copy().rows == state.rows
     with pytest.raises(ScheduleError, match="only step"):
