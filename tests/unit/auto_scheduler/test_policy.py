@@ -219,7 +219,12 @@ def test_no_search_ends_above_the_default_schedule(fails):
     policy, measurer = policy_of(COMPUTATIONS["matmul_relu"](), **SMALL), Poor(fails)
     best = policy.search(9, None, 4, measurer)
     assert [rows[0][0] == "DS" for rows in measurer.seen] == [True] + [False] * 8
-    assert best.is_default and policy.best_cost == 1e-5 and len(policy.measured) == 8
+    assert (
+        best is not None
+        and best.is_default
+        and policy.best_cost == 1e-5
+        and len(policy.measured) == 8
+    )
 
 
 def test_the_default_schedule_may_be_left_out_or_known():
@@ -232,7 +237,8 @@ def test_the_default_schedule_may_be_left_out_or_known():
     assert inputs[0].state.is_default
     begin = A.PreloadMeasuredStates(list(zip(inputs, results)))
     again = policy_of(COMPUTATIONS["matmul_relu"](), callbacks=[begin], **SMALL)
-    assert again.best_state.is_default and again.best_cost == results[0].costs[0]
+    assert again.best_state is not None and again.best_state.is_default
+    assert again.best_cost == results[0].costs[0]
     inputs, _ = again.continue_search_one_round(1, Formula())
     assert not inputs[0].state.is_default
 
