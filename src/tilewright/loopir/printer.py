@@ -19,6 +19,7 @@ from .operators import constants_last
 from .print_expr import ExprPrinter, quote
 from .print_scopes import place_buffers
 from .stmt import (
+    THREADS,
     Allocate,
     AssertStmt,
     AttrStmt,
@@ -195,7 +196,7 @@ class Printer(ExprPrinter):
 
     def _attr(self, s: AttrStmt, last: bool) -> None:
         node, at = s.node, len(self.out)
-        if isinstance(node, IterVar) and s.attr_key in ("thread_extent", "virtual_thread"):
+        if isinstance(node, IterVar) and s.attr_key in THREADS:
             known = self.names.get(node.var)
             if known is None:
                 tag = quote(node.thread_tag or node.var.name)

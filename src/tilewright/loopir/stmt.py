@@ -106,6 +106,9 @@ class LetStmt(Stmt):
         self.body = body
 
 
+THREADS = ("thread_extent", "virtual_thread")  # what stands around the body that threads run
+
+
 class AttrStmt(Stmt):
     """`body` with something said about it: "thread_extent" (node: IterVar), "pragma_*", ..."""
 

@@ -195,7 +195,7 @@ class _Verifier:
 
     def _attr(self, s: S.AttrStmt) -> None:
         self.expression(s.value)
-        if s.attr_key in ("thread_extent", "virtual_thread"):
+        if s.attr_key in S.THREADS:
             self.thread(s)
         self.push(s.body)
 

@@ -30,8 +30,8 @@ def inject_rolling_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc
         for i: compute rows [c*i, c*i + E); use them
         =>  for i: if i == 0 or row >= E - c: compute row c*i + row, at (c*i + row) % E; use them
 
-    Where the region moves in another way, or is filled from what the loop writes, each step
-    computes all of it.
+    Where the region moves in another way, is filled from what the loop writes, or belongs to one of
+    several threads that the loop starts, each step computes all of it.
 
     Needs buffers with all their dimensions. Guarantees that no "rolling_buffer_scope" is left.
     Stands before flatten_buffers.
@@ -90,6 +90,8 @@ def _find(s: S.Stmt, allocated: dict[E.Var, S.Allocate]) -> list[tuple[S.Allocat
         return [pair for part in s.seq for pair in _find(part, allocated)]
     if type(s) is S.Allocate:
         return _find(s.body, {**allocated, s.buffer.data: s})
+    if type(s) is S.AttrStmt and s.attr_key in S.THREADS:
+        return []  # each of the threads has a buffer of its own
     if type(s) is S.AttrStmt:
         below = _find(s.body, allocated)
         if s.attr_key == SCOPE and s.node.data in allocated:

@@ -17,7 +17,6 @@ from .options import LowerOptions
 
 SMALL_BYTES = 2048
 GROWTH = 16
-_THREADS = ("thread_extent", "virtual_thread")
 
 
 def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -54,7 +53,7 @@ def _owns_threads(s: Any) -> bool:
     """Whether the body of `s` runs once a thread, so that its allocations stay in it."""
     if type(s) is S.For:
         return s.kind in (S.ForKind.PARALLEL, S.ForKind.THREAD_BINDING)
-    if type(s) is not S.AttrStmt or s.attr_key not in _THREADS:
+    if type(s) is not S.AttrStmt or s.attr_key not in S.THREADS:
         return False
     return not (type(s.body) is S.AttrStmt and s.body.attr_key == "thread_extent")
 
@@ -152,7 +151,7 @@ class _Plan(Recursive):
                 self._touch(s.node.data)
             elif isinstance(s.node, E.Var):
                 self._touch(s.node)
-        if type(s) is S.AttrStmt and s.attr_key in _THREADS:
+        if type(s) is S.AttrStmt and s.attr_key in S.THREADS:
             self._scan_repeated(s, owned)  # one thread may have ended before another one starts
             return
         self._touch_exprs(CHILDREN[type(s)](s)[:-1])

@@ -149,3 +149,22 @@ def test_layouts_at_indices_of_any_type(kind: str) -> None:
     x, w = np.arange(30, dtype="float32").reshape(6, 5), np.arange(9).astype(kind) % 5
     got = run(s, [a, where, c], [x, w, np.zeros((6, 9), "float32")])
     np.testing.assert_array_equal(got, x[:, w.astype(int)] + 1)
+
+
+@pytest.mark.parametrize("kind", ["rolling_buffer", "double_buffer"])
+@pytest.mark.parametrize("first", [False, True])
+def test_virtual_threads_keep_buffers_of_their_own(kind: str, first: bool) -> None:
+    """Also those that roll in a loop around the threads."""
+    a = te.placeholder((6, 4), name="a")
+    p = te.compute((6, 4), lambda i, j: a[i, j] + 1, name="p")
+    k = te.reduce_axis((0, 2), "k")
+    b = te.compute((5, 4), lambda i, j: te.sum(p[i + k, j], axis=k), name="b")
+    s = te.create_schedule(b.op)
+    row, column = b.op.axis
+    outer, inner = s[b].split(column, nparts=2)
+    s[b].reorder(*((outer, row, inner) if first else (row, outer, inner)))
+    s[b].bind(outer, te.thread_axis("vthread"))
+    s[p].compute_at(s[b], row if first else outer)
+    getattr(s[p], kind)()
+    x = np.arange(24, dtype="float32").reshape(6, 4)
+    np.testing.assert_array_equal(run(s, [a, b], [x, np.zeros((5, 4), "f")]), x[:5] + x[1:] + 2)
