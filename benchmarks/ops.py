@@ -1,7 +1,9 @@
 """The operators of Ansor's benchmark: ours, tuned and untuned, beside the best libraries.
 
-    python -m benchmarks.ops [--trials N] [--batch B] [--cases SUBSTRING,...] [--json]
-        [--peers-only] [--records FILE] [--out FILE]
+    python -m benchmarks.ops [--set suite|layers|odd|small] [--seed S] [--trials N] [--batch B]
+        [--cases SUBSTRING,...] [--json] [--peers-only] [--records FILE] [--out FILE]
+
+`suite`: Ansor's operators; `layers`: layers of networks; `odd`: shapes drawn by the seed.
 
 Every competitor runs in a process of its own, on two threads, and all take turns in every round;
 a case's time is the median over all rounds. The limit of a case is what the machine allows:
@@ -26,15 +28,18 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import where
 from benchmarks.ops_channel import Competitor, Failure
-from benchmarks.ops_suite import Case, cases, small_cases
+from benchmarks.ops_suite import Case, cases_of
 from tilewright.rt.busy import watched
 
 Row = dict[str, Any]
 # Seconds of each repetition: by group, and the way within it.
 Times = dict[str, dict[str, list[float]]]
 PEERS = ("onnxruntime", "torch", "torch_last", "openvino")
-OURS = ("untuned", "tuned")
+OURS = ("default", "untuned", "tuned")
+SETS = ("suite", "layers", "odd", "small")
+USED = ("set", "trials", "batch", "rounds", "seconds", "threads")
 # Between turns: the pools of threads of other libraries stop to spin.
 PAUSE_S = 0.1
 CLIP = 2.0
@@ -67,7 +72,7 @@ class Comparison:
         o = self.options
         command = [sys.executable, *_module("ours", str(o.threads)), "--records"]
         command += [str(self.records), "--tune", case.name, "--trials", str(o.trials)]
-        command += ["--batch", str(o.batch), *(["--small"] if o.small else [])]
+        command += ["--batch", str(o.batch), "--set", o.set]
         start = time.perf_counter()
         done = subprocess.run(command, stdout=sys.stderr.fileno())
         if done.returncode:
@@ -128,7 +133,7 @@ class Comparison:
             o = self.options
             try:
                 told = one.ask(
-                    "load", case=case.name, batch=o.batch, small=o.small,
+                    "load", case=case.name, batch=o.batch, set=o.set,
                     reference=str(self.reference),
                 )  # fmt: skip
             except Failure as why:
@@ -182,8 +187,8 @@ def summary(rows: list[Row]) -> dict[str, float]:
 
 HEAD = f"{'GFLOP/s':32}{'limit':>7}" + "".join(
     f"{name:>{width}}" for name, width in (
-        ("ORT", 7), ("torch", 7), ("t.last", 7), ("OpenVINO", 9), ("untuned", 9), ("x best", 7),
-        ("tuned", 7), ("x best", 7), ("best us", 10),
+        ("ORT", 7), ("torch", 7), ("t.last", 7), ("OpenVINO", 9), ("default", 9), ("x best", 7),
+        ("untuned", 9), ("x best", 7), ("tuned", 7), ("x best", 7), ("best us", 10),
     )
 )  # fmt: skip
 
@@ -197,7 +202,7 @@ def line(row: Row) -> str:
     text = f"{row['case']:32}{rate(row['limit_s']):>7}"
     for name, width in zip(PEERS, (7, 7, 7, 9)):
         text += f"{rate(row['peers_s'].get(name)):>{width}}"
-    for kind, width in zip(OURS, (9, 7)):
+    for kind, width in zip(OURS, (9, 9, 7)):
         ratio = row.get(f"{kind}_ratio")
         text += f"{rate(row[f'{kind}_s']):>{width}}{'' if ratio is None else f'{ratio:.2f}':>7}"
     if "best_peer" in row:
@@ -231,10 +236,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.25, help="of a turn")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--small", action="store_true", help="small shapes, to check results")
+    parser.add_argument("--set", choices=SETS, default="suite")
+    parser.add_argument("--seed", type=int, default=0, help="of --set odd")
     options = parser.parse_args()
-    found = small_cases(options.batch) if options.small else cases(options.batch)
-    chosen = select(found, options.cases)
+    if options.set == "odd":
+        options.set = f"odd:{options.seed}"
+    chosen = select(cases_of(options.set, options.batch), options.cases)
     if not chosen:
         parser.error(f"no case's name contains {options.cases!r}")
     rows: list[Row] = []
@@ -257,8 +264,8 @@ def main() -> int:
 
 
 def _result(options: Any, rows: list[Row]) -> dict[str, Any]:
-    used = {k: getattr(options, k) for k in ("trials", "batch", "rounds", "seconds", "threads")}
-    return {"rows": rows, "summary": summary(rows), "options": used}
+    used = {k: getattr(options, k) for k in USED}
+    return {"rows": rows, "summary": summary(rows), "options": used, "where": where.facts()}
 
 
 def _write(options: Any, rows: list[Row]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ops_reference import Array
-from benchmarks.ops_suite import Case, cases, small_cases
+from benchmarks.ops_suite import Case, cases_of
 from tilewright.measure import protocol
 
 REPETITION_S = 0.02
@@ -69,15 +69,14 @@ class _Server:
 
     def __init__(self, prepare: Prepare) -> None:
         self.prepare = prepare
-        self.suites: dict[tuple[int, bool], dict[str, Case]] = {}
+        self.suites: dict[tuple[str, int], dict[str, Case]] = {}
         self.ways: dict[str, Way] = {}
         self.groups: dict[str, list[str]] = {}
 
     def case(self, request: protocol.Message) -> Case:
-        key = (int(request["batch"]), bool(request["small"]))
+        key = (str(request["set"]), int(request["batch"]))
         if key not in self.suites:
-            found = small_cases(key[0]) if key[1] else cases(key[0])
-            self.suites[key] = {c.name: c for c in found}
+            self.suites[key] = {c.name: c for c in cases_of(*key)}
         return self.suites[key][request["case"]]
 
     def load(self, request: protocol.Message) -> protocol.Message:

@@ -1,10 +1,11 @@
 """Our side of the operator benchmark: functions from the auto-scheduler, in a process of their own.
 
     python -m benchmarks.ops_ours --records FILE [--threads 2]
-    python -m benchmarks.ops_ours --records FILE --tune CASE --trials N [--batch B] [--small]
+    python -m benchmarks.ops_ours --records FILE --tune CASE --trials N [--batch B] [--set SET]
 
-The first form serves benchmarks.ops with two groups of each case: `untuned`, what the shipped model
-chooses without any measurement, and `tuned`, the best schedule in the records, if there is one.
+The first form serves benchmarks.ops with three groups of each case: `default`, the operator
+library's schedule, `untuned`, what the shipped model chooses without any measurement, and `tuned`,
+the best schedule in the records, if there is one.
 The second searches; measurements of the case that are in the file already count as trials done.
 Constant weights are laid out beforehand as a schedule wants them.
 """
@@ -21,7 +22,7 @@ import numpy as np
 
 from benchmarks.ops_channel import Way, serve_cases
 from benchmarks.ops_reference import Array
-from benchmarks.ops_suite import Case, cases, small_cases
+from benchmarks.ops_suite import Case, cases_of
 
 TARGET = "llvm"
 
@@ -51,6 +52,13 @@ def _way(case: Case, task: Any, inputs: list[Array], state: Any) -> Way:
     own = [tilewright.nd.array(x) for x in arrays]
     call = tilewright.build(sch, args, task.target, name="kernel").prepare(*own)
     return call, own[-1].numpy
+
+
+def _default(case: Case, inputs: list[Array]) -> Way:
+    from tilewright import auto_scheduler
+
+    task = task_of(case)
+    return _way(case, task, inputs, auto_scheduler.State.default(task))
 
 
 def _untuned(case: Case, inputs: list[Array]) -> Way:
@@ -103,7 +111,10 @@ def prepare(records: str) -> Callable[[Case, list[Array]], dict[str, Callable[[]
     """The ways of a case; `tuned` only where the records have its task."""
 
     def ways(case: Case, inputs: list[Array]) -> dict[str, Callable[[], Way]]:
-        made: dict[str, Callable[[], Way]] = {"untuned": partial(_untuned, case, inputs)}
+        made: dict[str, Callable[[], Way]] = {
+            "default": partial(_default, case, inputs),
+            "untuned": partial(_untuned, case, inputs),
+        }
         if measured(task_of(case), records):
             made["tuned"] = partial(_tuned, case, inputs, records)
         return made
@@ -118,7 +129,7 @@ def main() -> None:
     parser.add_argument("--tune", help="the name of a case")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--set", default="suite", help="suite, layers, small or odd:SEED")
     options = parser.parse_args()
     from tilewright.rt.threads import set_num_threads
 
@@ -126,8 +137,7 @@ def main() -> None:
     if not options.tune:
         serve_cases(prepare(options.records))
         return
-    found = small_cases(options.batch) if options.small else cases(options.batch)
-    case = next(c for c in found if c.name == options.tune)
+    case = next(c for c in cases_of(options.set, options.batch) if c.name == options.tune)
     search(case, options.trials, options.records)
 
 

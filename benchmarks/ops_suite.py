@@ -2,7 +2,8 @@
 
 `cases(batch)` has ten operators with four shapes each, matmul twice (B an input, B constant), and
 two subgraphs with four shapes each. `small_cases()` has every operator in a shape that an
-interpreter can run. Workloads stand in ops_workloads.py.
+interpreter can run. `cases_of` names these and the sets of ops_layers.py. Workloads stand in
+ops_workloads.py.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import ops_layers
 from benchmarks import ops_reference as reference
 from benchmarks import ops_workloads as workloads
 from benchmarks.ops_reference import Array, Conv
@@ -73,7 +75,11 @@ _OPERATORS: dict[str, tuple[Callable[..., list[Any]], Shape, Callable[..., Conv]
     "C2D": (workloads.conv2d, (1,), _stepped(2)),
     "C3D": (workloads.conv3d, (1,), _stepped(3)),
     "GMM": (workloads.matmul, (), None),
-    "GRP": (workloads.conv2d, (1,), _stepped(2, groups=GROUPS)),
+    "GRP": (
+        workloads.conv2d,
+        (1,),
+        lambda *shape: Conv(2, shape[5], shape[6], groups=shape[7] if shape[7:] else GROUPS),
+    ),
     "DIL": (workloads.conv2d, (1,), _stepped(2, dilation=2)),
     "DEP": (
         workloads.depthwise,
@@ -142,6 +148,8 @@ _SMALL: dict[str, tuple[Shape, ...]] = {
 def _case(op: str, shape: Shape, batch: int, note: str = "") -> Case:
     func, constants, steps = _OPERATORS[op]
     args = (batch, *shape, *_FURTHER.get(op, ()))
+    if shape[7:] and op == "GRP":
+        args = (batch, *shape[:7], 1, *shape[7:])
     if note:
         args, constants = (*args, 1), (1,)
     tensors = func(*args)
@@ -178,3 +186,19 @@ def cases(batch: int = 1) -> list[Case]:
 def small_cases(batch: int = 1) -> list[Case]:
     """Every operator in small, also odd, shapes, for checks of results."""
     return _all(_SMALL, batch)
+
+
+def cases_of(which: str, batch: int = 1) -> list[Case]:
+    """The cases of a set: "suite", "small", "layers" (constants are weights), "odd:SEED" (some
+    products with constant B). ValueError for another name."""
+    kind, _, seed = which.partition(":")
+    if kind in ("suite", "small"):
+        return cases(batch) if kind == "suite" else small_cases(batch)
+    if kind == "layers":
+        found = [(op, shape, op == "GMM") for _, op, shape in ops_layers.layers()]
+    elif kind == "odd" and seed.isdigit():
+        drawn = enumerate(ops_layers.odd(int(seed)))
+        found = [(op, shape, op == "GMM" and n % 4 == 0) for n, (op, shape) in drawn]
+    else:
+        raise ValueError(f"there is no set {which!r}: suite, small, layers, odd:SEED")
+    return [_case(op, shape, batch, CONSTANT_B if b else "") for op, shape, b in found]

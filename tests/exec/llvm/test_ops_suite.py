@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import tilewright
-from benchmarks import ops
+from benchmarks import ops, where
 from benchmarks.ops_channel import Competitor, Failure
-from benchmarks.ops_suite import Case, cases, small_cases
+from benchmarks.ops_layers import LAYERS
+from benchmarks.ops_suite import Case, cases, cases_of, small_cases
 from tilewright import te
 from tilewright.measure.flop import count_flop
 
@@ -33,6 +34,28 @@ def test_the_suite_has_every_operator_and_shape() -> None:
     batched = cases(16)
     assert all(b.flop == 16 * c.flop for b, c in zip(batched, found))
     assert len({(c.func, c.args) for c in [*found, *batched]}) == 2 * len(found)
+
+
+def test_sets_of_layers_and_of_odd_shapes() -> None:
+    layers, odd = cases_of("layers"), [cases_of(f"odd:{seed}") for seed in (0, 0, 1)]
+    assert len(LAYERS) >= 15 and len({c.name for c in layers}) == len(layers) >= 100
+    assert len({c.name for c in odd[0]}) == len(odd[0]) >= 40
+    assert [c.name for c in odd[0]] == [c.name for c in odd[1]] != [c.name for c in odd[2]]
+    for case in [*layers, *odd[0], *odd[2]]:
+        assert case.flop > 0 and all(n > 0 for shape in case.shapes() for n in shape), case.name
+    with pytest.raises(ValueError, match="there is no set"):
+        cases_of("odd")
+
+
+@pytest.mark.parametrize("which", ["layers", "odd:3", "odd:4"])
+def test_layers_and_odd_shapes_compute_their_references(which: str) -> None:
+    """The least of each operator."""
+    least: dict[str, Case] = {}
+    for case in sorted(cases_of(which), key=lambda c: c.flop):
+        least.setdefault(case.op, case)
+    for case in least.values():
+        if case.flop < 5e7:
+            test_a_workload_computes_its_reference(case)
 
 
 def test_operations_are_those_of_the_plain_formula() -> None:
@@ -67,7 +90,7 @@ def test_a_peer_prepares_checks_and_times(tmp_path: Path) -> None:
     try:
         for case in (c for c in small_cases() if c.op in ("T2D", "CAP", "NRM")):
             np.save(path, case.reference(*case.inputs()))
-            asked = {"case": case.name, "batch": 1, "small": True, "reference": str(path)}
+            asked = {"case": case.name, "batch": 1, "set": "small", "reference": str(path)}
             told = peer.ask("load", **asked)
             assert list(told["groups"]) == ["onnxruntime"]
             assert told["failed"] == {}
@@ -99,6 +122,12 @@ def test_ratios_are_clipped_and_small_cases_left_out() -> None:
     assert found["tuned_geomean_50us"] == pytest.approx(1.0)
     assert (found["tuned_worst_all"], found["tuned_worst_50us"]) == (0.25, 0.5)
     assert found["untuned_geomean_all"] == 0.5
+
+
+def test_a_figure_says_where_it_comes_from() -> None:
+    found = where.facts()
+    assert {"date", "commit", "processor", "target", "packages"} <= set(found)
+    assert found["processor"] and found["packages"]["numpy"] == np.__version__
 
 
 def test_cases_are_chosen_by_parts_of_their_names() -> None:
