@@ -71,7 +71,7 @@ def _tiny(dtype: str) -> float:
     t = parse(dtype)
     if t.code == "bfloat":
         return 2.0**-133
-    return {16: 2.0**-24, 32: 2.0**-149, 64: 0.0}[t.bits]
+    return {16: 2.0**-24, 32: 2.0**-149, 64: 2.0**-1074}[t.bits]
 
 
 def _holds(dtype: str, source: str) -> bool:
@@ -253,18 +253,30 @@ class BoundAlgebra:
             return self._summed(value, total, np.sum(size, axis=dims), count, dtype)
         step = unit(dtype) + _REFERENCE
         whole = np.prod(size + error, axis=dims)
-        return self._rounded(value, whole - np.prod(size, axis=dims) + count * step * whole, dtype)
+        total = whole - np.prod(size, axis=dims) + count * step * whole
+        # in some order the large factors come first, or the small ones
+        most = np.prod(np.maximum(size + error, 1), axis=dims)
+        least = np.prod(np.minimum(size, 1), axis=dims)
+        lost = (most >= parse(dtype).max_value) | (least < _tiny(dtype) / unit(dtype))
+        return self._rounded(value, np.where(lost & (whole > 0), np.inf, total), dtype)
 
     def started(self, cls: type, x: Approx, start: Approx, count: int, dtype: str) -> Approx:
         """A reduction that may have begun with `start`: all partial sums are as large as that."""
-        if cls is not E.Add or not parse(dtype).is_float:
+        if cls is not E.Add or not parse(dtype).is_float or not count:
             return x
-        more = count * (unit(dtype) + _REFERENCE) * (np.abs(start.value) + start.error)
-        return Approx(x.value, np.where(np.isfinite(x.value), x.error + _zero_nan(more), x.error))
+        step = unit(dtype) + _REFERENCE
+        first = np.abs(start.value) + start.error
+        error = x.error + _zero_nan(count * step * first)
+        # of the sum of magnitudes the error holds so many roundings
+        beyond = first + x.error / (count * step) >= parse(dtype).max_value
+        error = np.where(beyond, np.inf, error)
+        return Approx(x.value, np.where(np.isfinite(x.value), error, x.error))
 
     def _summed(self, value: Array, error: Any, size: Any, count: int, dtype: str) -> Approx:
         step = unit(dtype) + _REFERENCE
         total = error + count * (step * (size + error) + _tiny(dtype))
+        # in some order those of one sign come first
+        total = np.where(size + total >= parse(dtype).max_value, np.inf, total)
         return self._rounded(value, total, dtype)
 
     def can_contract(self, dtype: str) -> bool:

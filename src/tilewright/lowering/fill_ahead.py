@@ -6,6 +6,7 @@ later step of a loop does not depend on what steps before it do, the buffer can 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,10 +42,13 @@ class Fill:
 
 
 def fills_of(loop: S.For) -> list[Fill]:
-    """The fillings that run in each step of a loop and may run ahead of it."""
+    """The fillings that run in each step of a loop and may run ahead of it. A buffer that is filled
+    piece by piece, as a rolling one is in loops that were written out, is none of them."""
     found: list[Fill] = []
     _find(loop.body, {}, found)
-    return [f for f in found if _fixed_size(f, loop) and _independent(f, loop)]
+    times = Counter(b.data for f in found for b in f.buffers)
+    whole = [f for f in found if all(times[b.data] == 1 for b in f.buffers)]
+    return [f for f in whole if _fixed_size(f, loop) and _independent(f, loop)]
 
 
 @recursive

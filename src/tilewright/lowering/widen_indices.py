@@ -30,6 +30,7 @@ from ..arith.interval import div_bound, hull, mod_bound, product_bound
 from ..base.dtype import MOST_SIZE, parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.buffer import Buffer
 from ..loopir.expr import cast, const
 from ..loopir.iter import Range
 from ..loopir.operators import binary
@@ -79,6 +80,7 @@ class _Widener(BoundedRewriter):
         self.known.update((v, _ANY) for v in self.given - set(self.known))
         self.constant: set[E.Var] = set()  # variables whose bounds do not come from sizes
         self.wide_vars: dict[E.Var, E.Var] = {}
+        self.resized: dict[int, tuple[Buffer, Buffer]] = {}
         self.judged: dict[int, tuple[Any, Bounds | None, bool]] = {}
         self.running: dict[E.Var, IntervalSet] | None = None  # in a kernel: its threads and loops
         self.limits: list[Any] = []  # what the host checks to be within 31 bits
@@ -222,23 +224,37 @@ class _Widener(BoundedRewriter):
         amount = cast(_wide(e.dtype), self.expr(e.args[1]))
         return cast(e.dtype, E.Call(_wide(e.dtype), e.op, (self.wide(e.args[0]), amount)))
 
+    # -- memory
+
+    def buffer(self, b: Buffer) -> Buffer:
+        """A buffer whose size is said in variables that were retyped gets it anew."""
+        if id(b) not in self.resized:
+            parts = (*b.shape, *b.strides, b.elem_offset)
+            if not any(x in self.wide_vars for e in parts for x in walk(e)):
+                return b
+            shape, strides = [[self.wide(e) for e in es] for es in (b.shape, b.strides)]
+            new = b.with_(shape=shape, strides=strides, elem_offset=self.wide(b.elem_offset))
+            self.resized[id(b)] = b, new
+        return self.resized[id(b)][1]
+
     @handles(E.BufferLoad)
     def _load(self, e: E.BufferLoad) -> Any:
-        indices = tuple(self.index(i) for i in e.indices)
+        buffer, indices = self.buffer(e.buffer), tuple(self.index(i) for i in e.indices)
         predicate = None if e.predicate is None else self.expr(e.predicate)
-        if predicate is e.predicate and all(a is b for a, b in zip(indices, e.indices)):
+        same = buffer is e.buffer and predicate is e.predicate
+        if same and all(a is b for a, b in zip(indices, e.indices)):
             return e
-        return E.BufferLoad(e.buffer, indices, predicate)
+        return E.BufferLoad(buffer, indices, predicate)
 
     @handles(S.BufferStore)
     def _store(self, s: S.BufferStore) -> Any:
-        indices = tuple(self.index(i) for i in s.indices)
+        buffer, indices = self.buffer(s.buffer), tuple(self.index(i) for i in s.indices)
         value = self.expr(s.value)
         predicate = None if s.predicate is None else self.expr(s.predicate)
-        same = value is s.value and predicate is s.predicate
+        same = buffer is s.buffer and value is s.value and predicate is s.predicate
         if same and all(a is b for a, b in zip(indices, s.indices)):
             return s
-        return S.BufferStore(s.buffer, value, indices, predicate)
+        return S.BufferStore(buffer, value, indices, predicate)
 
     # -- variables
 

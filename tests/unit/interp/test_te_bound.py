@@ -187,3 +187,29 @@ def test_the_reference_itself_is_rounded():
     fused = (wide * wide + y).astype(np.float64)
     assert (np.abs(fused - value) <= tolerance).all()
     assert (tolerance <= 4 * 2.0**-53 * (x * x + np.abs(y))).all()
+
+
+def test_partial_results_beyond_the_range_leave_all_open() -> None:
+    """65504 + 65504 - 65504 is 65504 or infinite in float16, by the order; so are products."""
+    for values, op in (([65504, 65504, -65504], te.sum), ([300, 300, 0.001], te.prod)):
+        a, k = te.placeholder((3,), "float16", name="A"), te.reduce_axis((0, 3), "k")
+        b = te.compute((), lambda: op(a[k], axis=k), name="B")  # noqa: B023
+        ((value, limit),) = te_eval_bound(b, {a: np.array(values, "float16")})
+        assert np.isfinite(value) and np.isinf(limit)
+
+
+def test_a_start_beyond_the_range_leaves_all_open() -> None:
+    a, k = te.placeholder((4,), "float16", name="A"), te.reduce_axis((1, 4), "k")
+    b = te.compute((1,), lambda i: te.sum(a[k], axis=k, init=a[i]), name="B")
+    for numbers, known in (([-65504, -3e4, 3e4, 6e4], False), ([-300, 2, 200, 100], True)):
+        ((_, limit),) = te_eval_bound(b, {a: np.array(numbers, "float16")})
+        assert np.isfinite(limit).all() == known
+
+
+def test_subnormal_numbers_round_too() -> None:
+    """x / 2 + x: of three units 5 with two roundings (1.5 is 2), 4 with a fused multiply-add."""
+    a = te.placeholder((1,), "float64", name="A")
+    b = te.compute((1,), lambda i: a[i] * 0.5 + a[i], name="B")
+    tiny = np.array([1], "int64").view("float64")[0]
+    ((value, limit),) = te_eval_bound(b, {a: np.array([3 * tiny])})
+    assert abs(value[0] - 4 * tiny) <= limit[0] <= 8 * tiny

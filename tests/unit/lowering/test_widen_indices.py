@@ -132,3 +132,19 @@ def test_threads_launched_in_a_loop_that_is_widened() -> None:
     func = widen_indices(S.PrimFunc([handle], loop, {handle: A}), LowerOptions())
     assert next(x for x in walk(func.body) if type(x) is S.For).loop_var.dtype == "int64"
     verify(func)
+
+
+def test_memory_allocated_in_a_loop_that_is_widened() -> None:
+    """Its size is said in the loop's variable, which is another one then."""
+    n, i = te.var("n"), te.var("i")
+    A = tvm.tir.decl_buffer((n,), "float32", "A")
+    T = tvm.tir.decl_buffer((i + 1,), "float32", "T")
+    one = tvm.tir.const(1.0, "float32")
+    body = S.seq(S.BufferStore(T, one, [i]), S.BufferStore(A, T[i], [i]))
+    loop = S.For(i, tvm.tir.const(0), n * n, S.ForKind.SERIAL, S.Allocate(T, body))
+    handle = tvm.tir.Var("A", "handle")
+    func = widen_indices(S.PrimFunc([handle], loop, {handle: A}), LowerOptions())
+    made = next(x for x in walk(func.body) if type(x) is S.Allocate).buffer
+    assert made.shape[0].dtype == "int64"
+    assert all(x.buffer in (made, A) for x in walk(func.body) if type(x) is S.BufferStore)
+    verify(func)

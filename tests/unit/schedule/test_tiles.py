@@ -168,3 +168,23 @@ def test_virtual_threads_keep_buffers_of_their_own(kind: str, first: bool) -> No
     getattr(s[p], kind)()
     x = np.arange(24, dtype="float32").reshape(6, 4)
     np.testing.assert_array_equal(run(s, [a, b], [x, np.zeros((5, 4), "f")]), x[:5] + x[1:] + 2)
+
+
+def test_a_buffer_that_rolls_in_a_loop_and_is_doubled_around_it() -> None:
+    """The loop it rolls in is written out: it is filled piece by piece."""
+    a = te.placeholder((3, 4), "int32", name="a")
+    p = te.compute((3, 4), lambda i, j: a[i, j] + 1, name="p")
+
+    def around(i: Any, j: Any) -> Any:
+        left = te.if_then_else(j >= 1, p[i, j - 1], 0)
+        return left + te.if_then_else(j + 1 < 4, p[i, j + 1], 0)
+
+    b = te.compute((3, 4), around, name="b")
+    s = te.create_schedule(b.op)
+    s[p].rolling_buffer()
+    s[p].double_buffer()
+    s[p].compute_at(s[b], b.op.axis[1])
+    x = np.arange(12, dtype="int32").reshape(3, 4)
+    wide = np.pad(x + 1, ((0, 0), (1, 1)))
+    out = run(s, [a, b], [x, np.zeros_like(x)])
+    np.testing.assert_array_equal(out, wide[:, :-2] + wide[:, 2:])
