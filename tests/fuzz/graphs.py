@@ -43,6 +43,7 @@ SUMS = frozenset(
 )  # fmt: skip
 
 LEAST_NOISE = 2.0**-51  # what is smaller rounds away in the reference, which computes in float64
+UNSOUND = 1e-3  # of the largest: what lies further off, and as far as it is large, is not known
 
 
 def epsilon(a: Array) -> float:
@@ -159,7 +160,11 @@ def bounds_of(drawn: Drawn) -> dict[str, tuple[Array, Array | None]]:
             off = 16 * off + roundings * epsilon(middle) * np.abs(far)
             off += 8 * float(ml_dtypes.finfo(middle.dtype).smallest_subnormal)
             same = [np.isnan(run[n].astype(np.float64)) == np.isnan(far) for run in runs]
-            known = np.all([*same, np.isfinite(off) | ~np.isfinite(far)], axis=0)
+            size = np.abs(far)
+            largest = np.max(size, initial=0.0, where=np.isfinite(size))
+            # a quotient by what may be 0: as uncertain as it is large, it may be anything
+            sound = (off <= np.maximum(size, UNSOUND * largest)) | ~np.isfinite(far)
+            known = np.all([*same, sound, np.isfinite(off) | ~np.isfinite(far)], axis=0)
         found[n] = (middle, np.where(known, off, np.inf))
     return found
 
