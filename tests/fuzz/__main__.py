@@ -18,6 +18,7 @@ from .check import LEGAL, Failure, Statistics, run_case, run_chunk
 from .legality import UNDECIDED
 from .mutant_kit import only_touched
 from .mutants import MUTANTS, device_of
+from .progress import Progress
 from .schedules import ACTIONS
 from .shrink import text_of
 
@@ -38,43 +39,34 @@ def run_cases(
     total = Statistics()
     failures: list[Failure] = []
     chunks = [(seed + k, min(CHUNK, cases - k), device) for k in range(0, cases, CHUNK)]
-    start = time.monotonic()
+    progress = Progress(cases, quiet)
     if device in isolated.DEVICES:
         results = isolated.run_chunks(chunks, jobs)
-        _collect(results, total, failures, cases, start, stop_after, quiet, device)
+        _collect(results, total, failures, progress, stop_after, device)
         results.close()
         return total, failures
     if jobs <= 1:
         mine = (run_chunk(*c) for c in chunks)
-        _collect(mine, total, failures, cases, start, stop_after, quiet, device)
+        _collect(mine, total, failures, progress, stop_after, device)
         return total, failures
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         jobs_running = [pool.submit(run_chunk, *c) for c in chunks]
         theirs = (j.result() for j in jobs_running)
-        _collect(theirs, total, failures, cases, start, stop_after, quiet, device)
+        _collect(theirs, total, failures, progress, stop_after, device)
         for j in jobs_running:
             j.cancel()
     return total, failures
 
 
-def _collect(results, total, failures, cases, start, stop_after, quiet, device) -> None:
+def _collect(results, total, failures, progress, stop_after, device) -> None:
     for stats, bad in results:
         total.merge(stats)
         failures.extend(isolated.made_again(seed, problem, device) for seed, problem in bad)
-        for seed, problem in bad if not quiet else ():
+        for seed, problem in bad if not progress.quiet else ():
             print(f"\rfailed: seed {seed}: {problem.splitlines()[0][:150]}", flush=True)
-        if not quiet:
-            rate = total.cases / max(time.monotonic() - start, 1e-9)
-            print(
-                f"\r{total.cases}/{cases} cases, {len(failures)} failures, {rate:.0f}/s",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+        progress.tell(total.cases, len(failures))
         if len(failures) >= stop_after:
             break
-    if not quiet:
-        print(file=sys.stderr)
 
 
 def histogram(stats: Statistics) -> str:

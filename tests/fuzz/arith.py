@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.fuzz.arith_exprs import Drawn, draw, points, text
 from tests.fuzz.arith_values import Values, evaluate
+from tests.fuzz.progress import Progress
 from tilewright.arith import Analyzer, emit
 from tilewright.arith.bound import unlimited
 from tilewright.arith.forms import LIMITS
@@ -213,10 +214,14 @@ def one(seed: int, shrink: bool = True) -> str | None:
             return f"seed {seed} ({width}): {kind} {error}\n  {text(small)}  {known} {limits}"
 
 
-def run(cases: int, seed: int, stop: int = 5, shrink: bool = True) -> tuple[int, list[str]]:
+def run(
+    cases: int, seed: int, stop: int = 5, shrink: bool = True, quiet: bool = True
+) -> tuple[int, list[str]]:
     """How many cases were run, and the reports of those that failed (at most `stop`)."""
     failures: list[str] = []
+    progress = Progress(cases, quiet)
     for i in range(cases):
+        progress.tell(i, len(failures))
         report = one(seed * 1_000_003 + i, shrink)
         if report is not None:
             failures.append(report)
@@ -243,7 +248,7 @@ def main() -> int:
         return 0
     seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
     start = time.perf_counter()
-    done, failures = run(args.cases, seed)
+    done, failures = run(args.cases, seed, quiet=False)
     print("\n".join(failures))
     print(f"seed {seed}: {done} expressions, {len(failures)} failures, "
           f"{time.perf_counter() - start:.0f} s")  # fmt: skip

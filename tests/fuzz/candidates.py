@@ -13,7 +13,6 @@ import faulthandler
 import os
 import random
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +30,7 @@ from tilewright.base.dtype import parse
 from tilewright.interp.te_bound import te_eval_bound
 from tilewright.interp.te_eval import te_eval
 
+from .progress import Progress
 from .search_workloads import Workload, workloads
 
 CORES = 2
@@ -169,12 +169,8 @@ def run_cases(cases: int, seed: int, stop_after: int, quiet: bool = False) -> li
     """Cases seed, seed + 1, ...; a text for each failure."""
     failures: list[str] = []
     kinds: Counter[str] = Counter()
-    start = time.monotonic()
+    progress = Progress(cases, quiet)
     for n in range(cases):
-        if not quiet and n % 20 == 0:
-            rate = n / max(time.monotonic() - start, 1e-9)
-            line = f"\r{n}/{cases} cases, from seed {seed + n}, {len(failures)} failures"
-            print(f"{line}, {rate:.1f}/s", end="  ", file=sys.stderr, flush=True)
         case = draw(seed + n)
         problem = problem_of(case)
         kinds[case.computation.workload.name] += 1
@@ -182,10 +178,10 @@ def run_cases(cases: int, seed: int, stop_after: int, quiet: bool = False) -> li
             failures.append(f"{case.title()}: {problem}")
             if not quiet:
                 print(f"\nfailed: {failures[-1][:1500]}", flush=True)
+        progress.tell(n + 1, len(failures))
         if len(failures) >= stop_after:
             break
     if not quiet:
-        print(file=sys.stderr)
         print(", ".join(f"{k} {v}" for k, v in sorted(kinds.items())))
     return failures
 

@@ -28,6 +28,7 @@ from tests.fuzz.graph_draws import NEWEST, Array, Drawn, Draws, NoDraw, is_float
 from tests.fuzz.graph_operators import OPERATORS
 from tests.fuzz.graph_reference import reference
 from tests.fuzz.isolated import Dead, Worker
+from tests.fuzz.progress import Progress
 from tilewright import graph
 from tilewright.base.errors import TilewrightError
 
@@ -331,7 +332,7 @@ def main() -> int:
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--stop-after", type=int, default=10)
     args = parser.parse_args()
-    fuzzer, failures = Fuzzer(args.target), 0
+    fuzzer, failures, progress = Fuzzer(args.target), 0, Progress(args.cases)
     for seed in range(args.seed, args.seed + args.cases):
         found = fuzzer.run(seed)
         if found is not None:
@@ -339,6 +340,7 @@ def main() -> int:
             print(f"seed {seed}: {found[1][:600]}\n{text_of(found[0])}", flush=True)
             if failures >= args.stop_after:
                 break
+        progress.tell(seed + 1 - args.seed, failures)
     fuzzer.close()
     for what, n in [*sorted(fuzzer.counts.items()), *fuzzer.refusals.most_common(30)]:
         print(f"{n:7}  {what}")
