@@ -331,3 +331,15 @@ def test_tensor_files(tmp_path: Path) -> None:
             load_tensor(path)
     with pytest.raises(ImportModelError, match="cannot read an ONNX tensor from"):
         load_tensor(tmp_path / "none.pb")
+
+
+@pytest.mark.parametrize("where", ["attribute", "operator", "name", "value"])
+def test_text_that_is_none(where: str) -> None:
+    """Every string of a file may be damaged."""
+    pool = node("MaxPool", "x", "y", kernel_shape=[2, 2], auto_pad="VALIDVALID")
+    data = model([pool], [tensor("x", (1, 1, 4, 4))], [tensor("y", None)]).SerializeToString()
+    word = {"attribute": b"VALIDVALID", "operator": b"MaxPool", "name": b"y_node", "value": b"x"}
+    broken = data.replace(word[where], b"\xd9" * len(word[where]))
+    assert broken != data
+    with pytest.raises(ImportModelError):
+        graph.load_onnx(broken)

@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import te, tir, topi
+from tilewright.topi.schedules.matmul import is_product
 
 SIZES = [
     (1, 1, 1), (1, 37, 64), (1, 1000, 300), (2, 3, 5), (3, 509, 1021), (5, 130, 7), (7, 100, 33),
@@ -116,3 +117,52 @@ def test_a_tile_at_the_edge_is_computed_as_others_are() -> None:
     text = str(tvm.lower(s, [a, b, out]))
     sums = [line for line in text.splitlines() if "b_global_1[k" in line]
     assert sums and not [line for line in sums if "predicate" in line]
+
+
+@pytest.mark.parametrize("form", ["plain", "turned", "behind", "batched", "between"])
+@pytest.mark.parametrize("m", [3, 50])
+def test_products_that_no_operator_made(form: str, m: int) -> None:
+    """Known by their structure: their default schedules are those of topi's."""
+    n, k = 37, 45
+    rng = np.random.default_rng(m)
+    x, w = (rng.standard_normal(shape).astype("float32") for shape in ((2, m, k), (2, k, n)))
+    want: Any = np.matmul(x, w)
+    if form != "batched":
+        x, w, want = x[0], w[0], want[0]
+    a, b = te.placeholder(x.shape, name="a"), te.placeholder(w.shape, name="b")
+    r = te.reduce_axis((0, k), "r")
+    if form == "batched":
+        c = te.compute(want.shape, lambda z, i, j: te.sum(a[z, i, r] * b[z, r, j], axis=r))
+    elif form == "turned":
+        a, x = te.placeholder((k, m), name="a"), np.ascontiguousarray(x.T)
+        c = te.compute((m, n), lambda i, j: te.sum(b[r, j] * a[r, i], axis=r))
+    else:
+        c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r))
+    if form == "behind":
+        d = te.compute((m, n), lambda i, j: c[i, j] * 2.0 + b[0, j])
+        out = te.compute((m, n), lambda i, j: te.max(d[i, j], 0.0))
+        want = np.maximum(x @ w * 2 + w[0], 0)
+    elif form == "between":
+        out = topi.nn.softmax(c)
+        e = np.exp(x @ w - (x @ w).max(1, keepdims=True))
+        want = e / e.sum(1, keepdims=True)
+    else:
+        out = c
+    s = topi.schedules.default_schedule([out], "llvm")
+    assert is_product(c.op) and (form == "between" or len(s[c].leaf_iter_vars) != 3)
+    close(run(s, [a, b, out], [x, w, np.zeros_like(want)]), want, k)
+
+
+def test_what_is_no_product() -> None:
+    a, b = te.placeholder((9, 9), name="a"), te.placeholder((9, 9), name="b")
+    k = te.reduce_axis((0, 9), "k")
+    bodies = {
+        "one factor": lambda i, j: te.sum(a[i, k] + b[k, j], axis=k),
+        "largest": lambda i, j: te.max(a[i, k] * b[k, j], axis=k),
+        "same axis": lambda i, j: te.sum(a[i, k] * b[k, i], axis=k),
+        "both": lambda i, j: te.sum(a[i, k] * b[i, j], axis=k),
+        "three": lambda i, j: te.sum(a[i, k] * b[k, j] * a[i, j], axis=k),
+        "begun": lambda i, j: te.sum(a[i, k] * b[k, j], axis=k, init=a[i, j]),
+    }
+    for name, body in bodies.items():
+        assert not is_product(te.compute((9, 9), body, name="c").op), name

@@ -37,6 +37,15 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
     """
     import onnx
 
+    try:
+        return _load(onnx, model, shapes)
+    except UnicodeDecodeError as error:  # names and attributes are decoded where they are asked for
+        raise ImportModelError(
+            f"the model holds text that is not UTF-8: {bytes(error.object)!r:.60}"
+        ) from None
+
+
+def _load(onnx: Any, model: Any, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
     proto, folder = _read(onnx, model)
     graph = proto.graph
     for item in (*proto.opset_import, *(o for f in proto.functions for o in f.opset_import)):

@@ -3,7 +3,8 @@
 The group's *anchor* is its one expensive operation (a convolution, product, pooling or other
 reduction). Element-wise operations before it are inlined, those behind it are computed on its
 tiles. What does not fit that pattern falls back to stages one after another, each with its own
-default.
+default. The operators of topi say by tags what they are; of others, products and element-wise
+operations are known by their structure.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...loopir.iter import ProducerLoad
+from ...loopir.visit import walk
 from ...schedule.api import Schedule, create_schedule
 from ...target.target import Target
 from ...tensor.op import ComputeOp, PlaceholderOp
@@ -20,7 +23,7 @@ from .gpu import GPU_RULES
 from .gpu.machine import GpuMachine
 from .injective import arrange
 from .machine import Machine
-from .matmul import schedule_dense_packed, schedule_matmul
+from .matmul import is_product, schedule_dense_packed, schedule_matmul
 from .reduce import schedule_pool, schedule_reduce, schedule_softmax
 from .rules import M, Rules
 from .winograd import (
@@ -68,20 +71,27 @@ def default_schedule(
 
 
 def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: M) -> None:
-    heavy = [x for x in s.stages if getattr(x.op, "reduce_axis", ()) or x.op.tag in rules.anchors]
+    heavy = [x for x in s.stages if getattr(x.op, "reduce_axis", ()) or _kind(x.op, rules)]
     out = outputs[0]
     whole = rules.softmax
     if len(outputs) == 1 and out.op.tag == "softmax_output" and whole and _all_computed(s):
         whole(s, out, machine)
         return
-    if len(outputs) == 1 and len(heavy) == 1 and heavy[0].op.tag in rules.anchors:
+    if len(outputs) == 1 and len(heavy) == 1 and _kind(heavy[0].op, rules):
         anchor = heavy[0]
         if _follows(s, anchor, out):
             _inline_others(s, anchor, out)
             end = s[out].op.output(0)
-            rules.anchors[anchor.op.tag](s, anchor.op.output(0), end, machine)
+            rules.anchors[_kind(anchor.op, rules)](s, anchor.op.output(0), end, machine)
             return
     _stage_by_stage(s, rules, machine)
+
+
+def _kind(op: Any, rules: Rules[M]) -> str:
+    """What an operation is, by its tag or by what it computes; empty for what no anchor is."""
+    if op.tag in rules.anchors:
+        return str(op.tag)
+    return "matmul" if "matmul" in rules.anchors and is_product(op) else ""
 
 
 def _all_computed(s: Schedule) -> bool:
@@ -103,10 +113,24 @@ def _follows(s: Schedule, anchor: Any, out: Tensor) -> bool:
     behind = {id(anchor)}
     for stage in s.stages:
         if any(id(s[t]) in behind for t in stage.op.input_tensors):
-            if stage.op.tag.split(",")[0] not in ("elemwise", "broadcast"):
+            tagged = stage.op.tag.split(",")[0] in ("elemwise", "broadcast")
+            if not tagged and not _element_wise(s, stage, behind):
                 return False
             behind.add(id(stage))
     return True
+
+
+def _element_wise(s: Schedule, stage: Any, behind: set[int]) -> bool:
+    """Whether an element of a stage reads the same element, and no other, of stages before."""
+    if not isinstance(stage.op, ComputeOp) or stage.op.reduce_axis:
+        return False
+    axes = [a.var for a in stage.op.axis]
+    loads = [e for b in stage.op.body for e in walk(b) if type(e) is ProducerLoad]
+    return all(
+        len(e.indices) == len(axes) and all(x is v for x, v in zip(e.indices, axes))
+        for e in loads
+        if id(s[e.producer]) in behind
+    )
 
 
 def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
@@ -131,7 +155,8 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
             continue
         if op.reduce_axis:
             if op.num_outputs == 1 and op.axis:
-                rules.reduction(s, op.output(0), op.output(0), machine)
+                of_kind = rules.anchors["matmul"] if is_product(op) else rules.reduction
+                of_kind(s, op.output(0), op.output(0), machine)
             continue
         count = sum(len(readers.get(t, ())) for t in op.outputs)
         if not stage.is_output and count == 1 and op.num_outputs == 1:

@@ -13,11 +13,12 @@ from math import prod
 from typing import Any
 
 from ...base.dtype import parse
-from ...loopir.expr import const_int
-from ...loopir.iter import ProducerLoad
+from ...loopir.expr import Add, Cast, Mul, const_int, is_const
+from ...loopir.iter import ProducerLoad, Reduce
 from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
-from ...tensor.op import domain
+from ...tensor.op import ComputeOp, domain
+from ...tensor.reduce import builtin_kind
 from ...tensor.tensor import Tensor
 from .machine import FMA_CHAINS, PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, work_of
 
@@ -59,6 +60,35 @@ class _Right:
         if len(columns) != 1 or len(steps) != 1 or i in used or used.count(j) + used.count(k) != 2:
             return None
         return _Right(load.producer, columns[0], steps[0])
+
+
+def is_product(op: Any) -> bool:
+    """Whether an operation is a sum over k of a[.., i, .., k, ..] * b[.., j, .., k, ..] (casts
+    aside), i and j its last two axes: each in one factor alone, k in both."""
+    if not isinstance(op, ComputeOp) or op.num_outputs != 1 or len(op.axis) < 2:
+        return False
+    body = op.body[0]
+    if type(body) is not Reduce or len(op.reduce_axis) != 1 or body.init:
+        return False
+    if builtin_kind(body.combiner) is not Add or not is_const(body.condition, 1):
+        return False
+    product = _uncast(body.source[0])
+    if type(product) is not Mul:
+        return False
+    factors = [_uncast(e) for e in (product.a, product.b)]
+    if any(type(e) is not ProducerLoad for e in factors):
+        return False
+    used = [{v for index in e.indices for v in free_vars(index)} for e in factors]
+    i, j, k = (a.var for a in (*op.axis[-2:], *op.reduce_axis))
+    return all(k in u for u in used) and any(
+        i in a and j not in a and j in b and i not in b for a, b in (used, used[::-1])
+    )
+
+
+def _uncast(e: Any) -> Any:
+    while type(e) is Cast:
+        e = e.value
+    return e
 
 
 def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
