@@ -95,14 +95,19 @@ def _same(what: str, before: Values, env: Any, old: Any, new: Any) -> None:
         return
     if new.dtype != old.dtype:
         raise Failure(f"{what}: {text(new)} is a {new.dtype}")
-    # what turns out not to depend on data is an index from then on
-    after = evaluate(new, env, indices="wrap" if is_data(old) else "wide")
-    wrong = before.defined & ~(after.defined & (before.values == after.values).astype(bool))
+    after = evaluate(new, env, indices="wide")
+    wrong = before.defined & ~_equal(before, after)
+    if is_data(old):  # what turns out not to depend on data is an index from then on
+        wrong &= ~_equal(before, evaluate(new, env, indices="wrap"))
     if wrong.any():
         at = int(wrong.argmax())
         point = {getattr(k, "name", k): v[at] for k, v in env.items()}
         got = after.values[at] if after.defined[at] else "undefined"
         raise Failure(f"{what}: {text(new)} is {got}, not {before.values[at]}, at {point}")
+
+
+def _equal(before: Values, after: Values) -> Any:
+    return after.defined & (before.values == after.values).astype(bool)
 
 
 def _facts(analyzer: Analyzer, e: Any, before: Values) -> None:
