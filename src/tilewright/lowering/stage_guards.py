@@ -120,14 +120,17 @@ def _double_work(
 
     Data done twice is harmless, unless its loop is inside one of the reduction: then the value is
     not initialised anew each time, and must not be initialised again once it has been updated.
-    Nor may two threads add to one value in memory that they share.
+    Virtual threads are such loops, wherever they stand: they take turns at each statement. Nor may
+    two threads add to one value in memory that they share.
     """
     reduction = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
     if not stage.relations or not reduction:
         return []
     order = [leaf in reduction for leaf in stage.leaf_iter_vars]
     family = reduction
-    if False in order[order.index(True) :] or _shares_memory(stage):
+    threads = [stage.attr(leaf).bind_thread for leaf in stage.leaf_iter_vars]
+    turns = any(t is not None and is_virtual(t) for t in threads)
+    if turns or False in order[order.index(True) :] or _shares_memory(stage):
         family = derived_from(stage.relations, stage.op.root_iter_vars())
     if skip:
         family = family - reduction

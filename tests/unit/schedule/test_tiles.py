@@ -188,3 +188,18 @@ def test_a_buffer_that_rolls_in_a_loop_and_is_doubled_around_it() -> None:
     wide = np.pad(x + 1, ((0, 0), (1, 1)))
     out = run(s, [a, b], [x, np.zeros_like(x)])
     np.testing.assert_array_equal(out, wide[:, :-2] + wide[:, 2:])
+
+
+@pytest.mark.parametrize("parts", [(2, 3), (3, 2), (4, 3), (2, 5)])
+def test_virtual_threads_that_reach_into_each_others_part(parts: tuple[int, int]) -> None:
+    """What tiles that do not divide leave over may be done twice, but not be added twice."""
+    a = te.placeholder((10, 3), name="a")
+    k = te.reduce_axis((0, 3), "k")
+    b = te.compute((10,), lambda i: te.sum(a[i, k], axis=k), name="b")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(b.op.axis[0], factor=7)
+    for count in parts:
+        thread, inner = s[b].split(inner, nparts=count)
+        s[b].bind(thread, te.thread_axis("vthread"))
+    x = np.arange(30, dtype="float32").reshape(10, 3)
+    np.testing.assert_array_equal(run(s, [a, b], [x, np.zeros(10, "f")]), x.sum(1))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...loopir.iter import IterVar
 from .annotations import Annotator, Batch
 from .columns import COUNT, FLOAT_OPERATIONS, OPERATIONS, PLACE
 from .intensity import write_intensity
@@ -71,26 +70,12 @@ class Skeleton:
         return found
 
     def fused(self, batch: Batch) -> dict[int, npt.NDArray[np.int64]]:
-        """By statement, how many of the outer loops around it run as one: what the batch says, else
-        those of a parallel loop that the schedule itself fused."""
+        """By statement, how many of the outer loops around it run as one."""
         found = {}
         for k, s in enumerate(self.statements):
-            if not s.path:
-                continue
-            outer = s.path[0]
-            if outer.stage.id in batch.parallel:
-                found[k] = np.asarray(batch.parallel[outer.stage.id])
-            elif outer.stage.kind_of(outer.leaf) == IterVar.Parallelized:
-                count = sum(x.stage is outer.stage and x.leaf is outer.leaf for x in s.path)
-                found[k] = np.full(len(batch.factors), count, np.int64)
+            if s.path and s.path[0].stage.id in batch.parallel:
+                found[k] = np.asarray(batch.parallel[s.path[0].stage.id])
         return found
-
-
-def features_of(state: Any) -> npt.NDArray[np.float32]:
-    """Feature rows (S, 164) float32 of a state that leaves nothing open, whose schedule says how
-    each loop runs. ScheduleError for schedules that a Skeleton does not read."""
-    rows, _ = features(Skeleton(state), Batch(np.zeros((1, 0), np.int64)))
-    return rows.reshape(-1, COUNT)
 
 
 def features(skeleton: Skeleton, batch: Batch) -> tuple[npt.NDArray[np.float32], list[str]]:
