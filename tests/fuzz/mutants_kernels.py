@@ -222,15 +222,15 @@ def last_block_forgotten() -> Any:
 
 
 def neighbouring_lane() -> Any:
-    """An element of a warp's memory is looked for in the next lane."""
+    """An element of a warp's memory is read from the lane next to its own."""
 
     def make(old: Any) -> Any:
-        def lane(self: Any, index: Any) -> Any:
-            return (index // self.run + 1) % self.width
+        def shuffle(mask: Any, value: Any, lane: Any, width: Any, warp: Any) -> Any:
+            return old(mask, value, (lane + 1) % width, width, warp)
 
-        return lane
+        return shuffle
 
-    return replaced(lower_warp_memory._Spread, "lane", make)
+    return replaced(lower_warp_memory, "tvm_warp_shuffle", make)
 
 
 KERNELS = catalogue(
