@@ -24,6 +24,7 @@ from .result import MeasureErrorNo, Measurement
 VERSION = 1
 _HEADER = b"SQLite format 3\0"
 _FULL = 13  # SQLITE_FULL
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # what SQLite says of a damaged file may quote it
 _TABLE = """
 CREATE TABLE IF NOT EXISTS measurement (
   id INTEGER PRIMARY KEY,
@@ -70,7 +71,7 @@ class Store:
                 self._db.executescript(f"BEGIN IMMEDIATE; {_TABLE} COMMIT;")
                 self._db.execute(f"PRAGMA user_version = {VERSION}")
             self._db.execute("PRAGMA synchronous = FULL")
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             self.close()
             raise self._broken(error) from None
         except TilewrightError:
@@ -151,7 +152,7 @@ class Store:
     def _errors(self) -> _Translate:
         return _Translate(self)
 
-    def _broken(self, error: sqlite3.Error) -> TilewrightError:
+    def _broken(self, error: Exception) -> TilewrightError:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == _FULL or "is full" in str(error):
             return TilewrightError(
                 f"no space left for {self.path}: the measurement was not kept, those before it were"
@@ -185,7 +186,7 @@ class _Translate:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, _ERRORS):
             raise self.store._broken(error) from None
 
 
@@ -240,7 +241,12 @@ def _connect(path: Path, create: bool) -> sqlite3.Connection:
             raise
         # a folder that cannot be written, so nobody else writes there either
         db = sqlite3.connect(f"{where}?immutable=1", 60.0, isolation_level=None, uri=True)
+    db.text_factory = _text  # a damaged text costs its row, not the store
     return db
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:

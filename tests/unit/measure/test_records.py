@@ -125,3 +125,18 @@ def test_all_measurements_are_read_in_order(tmp_path: Path) -> None:
         rows = [(n + 1, f"t{n % 2}", "llvm", str(n), results[n]) for n in range(5)]
         assert list(store.read()) == rows
         assert [c for _, _, _, c, _ in store.read("t1")] == ["1", "3"]
+
+
+def test_damaged_text_costs_its_row_or_names_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with Store(path) as store:
+        for n in range(3):
+            store.add(f"task{n}", "llvm", f"candidate{n}", Measurement((float(n + 1),)))
+    data = path.read_bytes()
+    assert data.count(b"candidate1") == 1 and data.count(b"CREATE TABLE measurement")
+    path.write_bytes(data.replace(b"candidate1", b"\xff\xfe\xfd" + b"idate1x"))
+    with Store(path) as store:
+        assert [row[3] for row in store.read()][::2] == ["candidate0", "candidate2"]
+    path.write_bytes(data.replace(b"CREATE TABLE measurement", b"\xff\xfeEATE TABLE measurement"))
+    with pytest.raises(TilewrightError, match="as a store"), Store(path) as store:
+        list(store.read())
