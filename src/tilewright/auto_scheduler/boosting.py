@@ -154,17 +154,19 @@ class Forest:
         booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
         try:
             booster.load_model(bytearray(data))
+            features = booster.num_features()  # where xgboost sets up what it has read
+            scale = float(booster.attr("scale") or 1.0)
         except (xgboost.core.XGBoostError, ValueError) as err:
             raise TilewrightError(
-                f"{name} is not a cost model: xgboost reads neither JSON nor UBJ from it; "
+                f"{name} is not a cost model that xgboost reads as JSON or UBJ, or was damaged; "
                 "write it with XGBModel.save"
             ) from err
-        if booster.num_features() != FEATURES:
+        if features != FEATURES:
             raise TilewrightError(
-                f"{name} was trained on {booster.num_features()} features; "
+                f"{name} was trained on {features} features; "
                 f"the auto-scheduler's statements have {FEATURES}"
             )
-        return cls(booster, float(booster.attr("scale") or 1.0))
+        return cls(booster, scale)
 
     def save(self, file: str | Path) -> None:
         """Write a file: JSON where its name ends in .json, else UBJ; compressed with .gz behind."""

@@ -1,6 +1,7 @@
 """Boosted trees over statements: what they learn, and that they keep it."""
 
 import gzip
+import re
 import json
 import math
 from itertools import pairwise
@@ -189,6 +190,16 @@ def test_files_that_are_no_models(model, tmp_path):
     (tmp_path / "half.ubj").write_bytes(plain[: len(plain) // 2])
     with pytest.raises(TilewrightError, match="is not a cost model"):
         XGBModel(model_file=tmp_path / "half.ubj")
+
+
+@pytest.mark.parametrize("key, value", [("base_score", "[]"), ("scale", "wide")])
+def test_values_that_xgboost_looks_at_later(model, tmp_path, key, value):
+    path = tmp_path / "model.json"
+    model.save(path)
+    text = re.sub(rf'"{key}":\s*"[^"]*"', f'"{key}":"{value}"', path.read_text())
+    path.write_text(text)
+    with pytest.raises(TilewrightError, match="model.json is not a cost model"):
+        XGBModel(model_file=path)
 
 
 def test_a_model_of_other_features_is_refused(tmp_path):
