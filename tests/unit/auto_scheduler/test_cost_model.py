@@ -1,9 +1,9 @@
 """Boosted trees over statements: what they learn, and that they keep it."""
 
 import gzip
-import re
 import json
 import math
+import re
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -198,7 +198,7 @@ def test_values_that_xgboost_looks_at_later(model, tmp_path, key, value):
     model.save(path)
     text = re.sub(rf'"{key}":\s*"[^"]*"', f'"{key}":"{value}"', path.read_text())
     path.write_text(text)
-    with pytest.raises(TilewrightError, match="model.json is not a cost model"):
+    with pytest.raises(TilewrightError, match=r"model\.json is not a cost model"):
         XGBModel(model_file=path)
 
 
