@@ -9,6 +9,8 @@ from . import node
 from .expr import IntImm, Node, PrimExpr, Var, const, convert
 from .operators import ExprOps
 
+THREAD_KEYS = ("thread_extent", "virtual_thread")  # of AttrStmt: threads run its body
+
 
 class ProducerLoad(PrimExpr):
     """A read of a tensor, before it is decided where its values are kept."""

@@ -14,12 +14,11 @@ from ..base.deep import deep_call
 from . import expr, stmt
 from .buffer import Buffer
 from .expr import IntImm, Var, is_const
-from .iter import IterVar
+from .iter import THREAD_KEYS, IterVar
 from .operators import constants_last
 from .print_expr import ExprPrinter, quote
 from .print_scopes import place_buffers
 from .stmt import (
-    THREADS,
     Allocate,
     AssertStmt,
     AttrStmt,
@@ -196,7 +195,7 @@ class Printer(ExprPrinter):
 
     def _attr(self, s: AttrStmt, last: bool) -> None:
         node, at = s.node, len(self.out)
-        if isinstance(node, IterVar) and s.attr_key in THREADS:
+        if isinstance(node, IterVar) and s.attr_key in THREAD_KEYS:
             known = self.names.get(node.var)
             if known is None:
                 tag = quote(node.thread_tag or node.var.name)

@@ -106,9 +106,6 @@ class LetStmt(Stmt):
         self.body = body
 
 
-THREADS = ("thread_extent", "virtual_thread")  # what stands around the body that threads run
-
-
 class AttrStmt(Stmt):
     """`body` with something said about it: "thread_extent" (node: IterVar), "pragma_*", ..."""
 

@@ -15,7 +15,7 @@ from . import expr as E
 from . import stmt as S
 from .buffer import Buffer
 from .equal import structural_equal
-from .iter import IterVar
+from .iter import THREAD_KEYS, IterVar
 from .printer import script
 from .verify_expr import CHECKS, access, accessed
 from .visit import children, tree_size
@@ -195,7 +195,7 @@ class _Verifier:
 
     def _attr(self, s: S.AttrStmt) -> None:
         self.expression(s.value)
-        if s.attr_key in S.THREADS:
+        if s.attr_key in THREAD_KEYS:
             self.thread(s)
         self.push(s.body)
 

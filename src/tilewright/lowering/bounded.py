@@ -8,11 +8,9 @@ from ..arith.analyzer import Analyzer
 from ..arith.bound import ConstIntBound
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.iter import Range
+from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import logical_not
 from ..loopir.rewrite import Rewriter, handles
-
-THREAD_KEYS = ("thread_extent", "virtual_thread")
 
 
 def learn_shapes(analyzer: Analyzer, func: S.PrimFunc) -> None:

@@ -17,9 +17,9 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
+from ..loopir.iter import THREAD_KEYS
 from ..loopir.rewrite import handles
 from ..loopir.visit import children, uses_var, walk
-from .bounded import THREAD_KEYS
 from .copies import Folder, fold_pair, fresh_copy
 
 SCOPE = "double_buffer_scope"

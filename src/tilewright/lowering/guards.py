@@ -16,9 +16,8 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int
-from ..loopir.iter import Range
+from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.visit import CHILDREN, walk
-from .bounded import THREAD_KEYS
 from .copies import is_likely, strip_likely
 
 

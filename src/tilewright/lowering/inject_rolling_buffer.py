@@ -11,6 +11,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
+from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import logical_or
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
@@ -90,7 +91,7 @@ def _find(s: S.Stmt, allocated: dict[E.Var, S.Allocate]) -> list[tuple[S.Allocat
         return [pair for part in s.seq for pair in _find(part, allocated)]
     if type(s) is S.Allocate:
         return _find(s.body, {**allocated, s.buffer.data: s})
-    if type(s) is S.AttrStmt and s.attr_key in S.THREADS:
+    if type(s) is S.AttrStmt and s.attr_key in THREAD_KEYS:
         return []  # each of the threads has a buffer of its own
     if type(s) is S.AttrStmt:
         below = _find(s.body, allocated)

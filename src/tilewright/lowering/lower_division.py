@@ -19,9 +19,8 @@ from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.data import data_lets, is_data
-from ..loopir.iter import Range
+from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.rewrite import Rewriter, handles
-from .bounded import THREAD_KEYS
 
 Fact = tuple[E.Var, Range] | E.PrimExpr  # the values of a variable, or a condition
 

@@ -10,6 +10,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
+from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import factors
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, walk
@@ -53,7 +54,7 @@ def _owns_threads(s: Any) -> bool:
     """Whether the body of `s` runs once a thread, so that its allocations stay in it."""
     if type(s) is S.For:
         return s.kind in (S.ForKind.PARALLEL, S.ForKind.THREAD_BINDING)
-    if type(s) is not S.AttrStmt or s.attr_key not in S.THREADS:
+    if type(s) is not S.AttrStmt or s.attr_key not in THREAD_KEYS:
         return False
     return not (type(s.body) is S.AttrStmt and s.body.attr_key == "thread_extent")
 
@@ -151,7 +152,7 @@ class _Plan(Recursive):
                 self._touch(s.node.data)
             elif isinstance(s.node, E.Var):
                 self._touch(s.node)
-        if type(s) is S.AttrStmt and s.attr_key in S.THREADS:
+        if type(s) is S.AttrStmt and s.attr_key in THREAD_KEYS:
             self._scan_repeated(s, owned)  # one thread may have ended before another one starts
             return
         self._touch_exprs(CHILDREN[type(s)](s)[:-1])

@@ -8,11 +8,11 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
-from ..loopir.iter import Range
+from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import logical_not
 from ..loopir.rewrite import handles
 from ..loopir.visit import uses_var
-from .bounded import THREAD_KEYS, BoundedRewriter
+from .bounded import BoundedRewriter
 from .copies import const_condition, fresh_copy, walk_stmts
 from .options import LowerOptions
 

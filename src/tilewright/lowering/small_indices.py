@@ -12,8 +12,8 @@ from typing import Any
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.iter import THREAD_KEYS
 from ..loopir.visit import children, post_order_visit
-from .bounded import THREAD_KEYS
 
 _LAST = (1 << 31) - 1
 _UNKNOWN = float(1 << 62)

@@ -7,9 +7,9 @@ from typing import Any
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.expr import const
+from ..loopir.iter import THREAD_KEYS
 from ..loopir.op import likely
 from ..loopir.operators import logical_and
-from .bounded import THREAD_KEYS
 from .copies import fresh_copy, walk_stmts
 from .options import LowerOptions
 

@@ -32,11 +32,11 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import cast, const
-from ..loopir.iter import Range
+from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import binary
 from ..loopir.rewrite import ARITH, COMPARE, handles
 from ..loopir.visit import children, free_vars, walk
-from .bounded import THREAD_KEYS, BoundedRewriter
+from .bounded import BoundedRewriter
 from .options import LowerOptions
 from .small_indices import all_small
 
