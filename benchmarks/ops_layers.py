@@ -128,7 +128,7 @@ LAYERS: dict[str, dict[str, tuple[Shape, ...]]] = {
     },
 }  # fmt: skip
 
-ODD_CASES = 44  # as many of each operator as of another, in turns
+ODD_CASES = 44  # four turns
 PRIMES = (3, 5, 7, 11, 13, 17, 23, 31, 53, 67, 97, 101, 131, 197, 251, 331, 509, 691, 997)
 EVERYDAY = (1, 2, 10, 30, 50, 100, 120, 200, 300, 500, 768, 1000)
 

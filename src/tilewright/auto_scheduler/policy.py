@@ -241,7 +241,8 @@ class SketchPolicy:
     ) -> tuple[list[Any], list[Any]]:
         """Measure the next candidates and learn from them; ([], []) where none are left."""
         states = self._default()[:num_measure]
-        states += [self.state_of(c) for c in self.propose(num_measure - len(states))]
+        if len(states) < num_measure:
+            states += [self.state_of(c) for c in self.propose(num_measure - len(states))]
         if not states:
             return [], []
         begin = time.perf_counter()

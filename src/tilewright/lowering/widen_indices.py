@@ -149,6 +149,10 @@ class _Widener(BoundedRewriter):
         takes long; what it would leave out, the host compares."""
         return bool(self.analyzer.const_int_bound(b - a).min_value >= 0)
 
+    def _retyped(self, *parts: Any) -> bool:
+        """Whether expressions hold a variable that another one took the place of."""
+        return bool(self.wide_vars) and any(x in self.wide_vars for e in parts for x in walk(e))
+
     def _parts_fit(self, e: Any) -> bool:
         return all(self.judge(x)[1] for x in children(e))
 
@@ -189,8 +193,7 @@ class _Widener(BoundedRewriter):
         if not _is_int32(e.dtype) or fits or bounds is None:
             return self.expr(e)
         lanes = "x" in e.dtype and type(e) is not E.Ramp  # LLVM computes these as they are
-        retyped = any(x in self.wide_vars for x in walk(e))
-        return self.wide(e) if lanes or retyped or not self.symbolic(e) else self.expr(e)
+        return self.wide(e) if lanes or self._retyped(e) or not self.symbolic(e) else self.expr(e)
 
     # -- expressions
 
@@ -234,8 +237,7 @@ class _Widener(BoundedRewriter):
     def buffer(self, b: Buffer) -> Buffer:
         """A buffer whose size is said in variables that were retyped gets it anew."""
         if id(b) not in self.resized:
-            parts = (*b.shape, *b.strides, b.elem_offset)
-            if not any(x in self.wide_vars for e in parts for x in walk(e)):
+            if not self._retyped(*b.shape, *b.strides, b.elem_offset):
                 return b
             shape, strides = [[self.wide(e) for e in es] for es in (b.shape, b.strides)]
             new = b.with_(shape=shape, strides=strides, elem_offset=self.wide(b.elem_offset))
@@ -320,8 +322,9 @@ class _Widener(BoundedRewriter):
         self.running = outside
         # the host computes extents without limits; one that no device has is shown as a number
         too_many = bounds is not None and bounds[0] > _LAST
-        retyped = any(x in self.wide_vars for x in walk(s.value))
-        value = self.wide(s.value) if too_many else self.expr(s.value) if retyped else s.value
+        value = s.value
+        if too_many or self._retyped(value):
+            value = self.wide(value) if too_many else self.expr(value)
         if value is s.value and body is s.body:
             return s
         return S.AttrStmt(s.node, s.attr_key, value, body)
