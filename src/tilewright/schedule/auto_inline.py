@@ -14,7 +14,8 @@ from .api import Schedule
 from .bounds import infer_bounds
 
 
-def _reads(op: ComputeOp) -> list[ProducerLoad]:
+def loads_of(op: ComputeOp) -> list[ProducerLoad]:
+    """All reads of an operation's body."""
     return [e for body in op.body for e in walk(body) if isinstance(e, ProducerLoad)]
 
 
@@ -28,7 +29,7 @@ def is_broadcast(op: Any) -> bool:
     if not is_injective(op):
         return False
     places = {id(a.var): k for k, a in enumerate(op.axis)}
-    for load in _reads(op):
+    for load in loads_of(op):
         order = [places.get(id(i), -1) for i in load.indices]
         if -1 in order or order != sorted(set(order)):
             return False
@@ -37,7 +38,7 @@ def is_broadcast(op: Any) -> bool:
 
 def is_elemwise(op: Any) -> bool:
     """Element (i, j, ...) reads its inputs at (i, j, ...)."""
-    return is_broadcast(op) and all(len(x.indices) == len(op.axis) for x in _reads(op))
+    return is_broadcast(op) and all(len(x.indices) == len(op.axis) for x in loads_of(op))
 
 
 def _inline(s: Schedule, chosen: Any) -> None:

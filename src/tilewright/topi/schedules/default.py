@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...loopir.iter import ProducerLoad
-from ...loopir.visit import walk
 from ...schedule.api import Schedule, create_schedule
+from ...schedule.auto_inline import is_injective, loads_of
 from ...target.target import Target
 from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
@@ -122,13 +121,12 @@ def _follows(s: Schedule, anchor: Any, out: Tensor) -> bool:
 
 def _element_wise(s: Schedule, stage: Any, behind: set[int]) -> bool:
     """Whether an element of a stage reads the same element, and no other, of stages before."""
-    if not isinstance(stage.op, ComputeOp) or stage.op.reduce_axis:
+    if not is_injective(stage.op):
         return False
     axes = [a.var for a in stage.op.axis]
-    loads = [e for b in stage.op.body for e in walk(b) if type(e) is ProducerLoad]
     return all(
         len(e.indices) == len(axes) and all(x is v for x, v in zip(e.indices, axes))
-        for e in loads
+        for e in loads_of(stage.op)
         if id(s[e.producer]) in behind
     )
 
