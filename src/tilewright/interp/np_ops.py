@@ -28,10 +28,20 @@ def cast(x: Array, dtype: str) -> Array:
     if t.is_bool:
         return np.asarray(x != 0)
     if t.is_float and t.bits == 16:
-        return round_to(np.asarray(x, dtype=np.float64), dtype)
+        return round_to(_as_double(x), dtype)
     if t.is_integer and x.dtype.kind not in "iub":
         return _float_to_int(np.asarray(x, dtype=np.float64), t.numpy)
     return x.astype(t.numpy)
+
+
+def _as_double(x: Array) -> Array:
+    """The float64 that still rounds to the right 16-bit float: 53 bits, the last of which tells of
+    those that were cut off."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        low = x & x.dtype.type(0x7FF)
+        odd = (x & ~x.dtype.type(0x7FF)) | ((low != 0).astype(x.dtype) << x.dtype.type(11))
+        x = np.where(abs(x.astype(np.float64)) < 2.0**53, x, odd)
+    return np.asarray(x, dtype=np.float64)
 
 
 def _float_to_int(x: Array, to: np.dtype[Any]) -> Array:

@@ -105,13 +105,13 @@ def to_float(dtype: str) -> Callable[[Any], Any]:
     """What rounds any scalar to a float type once."""
     t = parse(dtype)
     number: Any = t.numpy.type
-    if t.code == "bfloat" or t.bits == 16:
-        return lambda x: np_ops.cast(np.asarray(np.float64(x)), dtype)[()]
+    short = t.bits == 16
 
     def convert(x: Any) -> Any:
         if type(x) is int and not -(2**53) <= x <= 2**53:
-            return (np.int64 if x < 2**63 else np.uint64)(x).astype(number)
-        return number(x)
+            whole = np.asarray(x, dtype=np.int64 if x < 2**63 else np.uint64)
+            return np_ops.cast(whole, dtype)[()]
+        return np_ops.cast(np.asarray(np.float64(x)), dtype)[()] if short else number(x)
 
     return convert
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright.base.dtype import parse
+from tilewright.interp import np_ops
+from tilewright.interp.tir_eval_rt import to_float
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 
@@ -144,10 +146,38 @@ def nearest(values: np.ndarray, points: np.ndarray, kind: Any) -> np.ndarray:
     return np.copysign(result, values.astype(np.float64)).astype(kind)
 
 
-def test_integers_become_bfloat16_as_ml_dtypes_does(run_elementwise: Any) -> None:
-    values = np.array([16777217, 2**31 - 1, -12345678, 257, 258, 259, 65537, 98303], np.int32)
-    got = run_elementwise(cast_to("bfloat16"), [values], "bfloat16", 8)
-    same_bits(got, values.astype(ml_dtypes.bfloat16))
+def nearest_bfloat16(x: int) -> float:
+    """Rounded once, to nearest even, in Python's integers."""
+    size = abs(x)
+    shift = max(size.bit_length() - 8, 0)
+    kept, rest = size >> shift, size & ((1 << shift) - 1)
+    half = 1 << shift >> 1
+    up = rest > half or (rest == half and shift and kept & 1)
+    return float((kept + bool(up)) << shift) * (1 if x >= 0 else -1)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("source", ["int32", "uint32", "int64", "uint64"])
+def test_integers_become_bfloat16_by_one_rounding(
+    run_elementwise: Any, source: str, lanes: int
+) -> None:
+    """By way of float32 (or of float64, from 64 bits) they would be rounded twice."""
+    t = parse(source)
+    low, high = int(t.min_value), int(t.max_value)
+    rng = np.random.default_rng(3)
+    found = {0, low, high, low + 1, high - 1}
+    for bits in range(8, t.bits + 1):
+        for top in rng.integers(128, 256, 4).tolist():
+            tie = ((int(top) << 1 | 1) << bits) >> 9
+            found.update(s * (tie + d) for s in (1, -1) for d in (-(1 << bits // 2), -1, 0, 1, 2))
+    exact = sorted(x for x in found if low <= x <= high)
+    exact += [0] * (-len(exact) % lanes)
+    values = np.array(exact, t.numpy)
+    want = np.array([nearest_bfloat16(x) for x in exact]).astype(ml_dtypes.bfloat16)
+    same_bits(run_elementwise(cast_to("bfloat16"), [values], "bfloat16", lanes), want)
+    same_bits(np_ops.cast(values, "bfloat16"), want)
+    scalar = to_float("bfloat16")
+    same_bits(np.array([scalar(x) for x in exact]), want)
 
 
 def test_reinterpret(run_elementwise: Any) -> None:

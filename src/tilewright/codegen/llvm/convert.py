@@ -32,11 +32,40 @@ def cast(f: Emitter, value: str, source: DType, target: DType) -> str:
         if source.text != target.text and source.bits == 64 and source.is_float:
             value = _round_to_odd(f, value, source.lanes)
         elif not source.is_float:
-            value = cast(f, value, source, _like("float32", source))
+            value = _small_float(f, value, source, target)
         return from_float32(f, value, target)
     if source.is_float and target.is_integer:
         return _float_to_int(f, value, source, target)
     return _plain(f, value, source, target)
+
+
+def _small_float(f: Emitter, value: str, source: DType, target: DType) -> str:
+    """An integer as the float32 that rounds to the right 16-bit float.
+
+    What float32 has not enough bits for is beyond a float16, but not beyond a bfloat16: it comes by
+    way of float64, with those bits of an int64 that do not fit there gathered in the last that does.
+    """
+    if source.bits < 32 or target.code != "bfloat":
+        return cast(f, value, source, _like("float32", source))
+    double = _like("float64", source)
+    if source.bits == 64:
+        value = _gather_low_bits(f, value, source)
+    return _round_to_odd(f, cast(f, value, source, double), source.lanes)
+
+
+def _gather_low_bits(f: Emitter, value: str, source: DType) -> str:
+    """A 64-bit integer, rounded to odd multiples of 2^11 where it has more than 53 bits."""
+    ints, flags = f.type(source.text), vector("i1", source.lanes)
+
+    def c(number: int) -> str:
+        return f.splat(str(number), "i64", source.lanes)
+
+    low = f.op(f"and {ints} {value}, {c(0x7FF)}")
+    carry = f.op(f"and {ints} {f.op(f'add {ints} {low}, {c(0x7FF)}')}, {c(0x800)}")
+    odd = f.op(f"and {ints} {f.op(f'or {ints} {value}, {carry}')}, {c(-0x800)}")
+    shifted = f.op(f"add {ints} {value}, {c(2**53)}") if source.is_int else value
+    short = f.op(f"icmp ult {ints} {shifted}, {c(2**54 if source.is_int else 2**53)}")
+    return f.op(f"select {flags} {short}, {ints} {value}, {ints} {odd}")
 
 
 def _like(element: str, t: DType) -> DType:
