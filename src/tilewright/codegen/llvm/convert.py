@@ -43,7 +43,7 @@ def _small_float(f: Emitter, value: str, source: DType, target: DType) -> str:
     """An integer as the float32 that rounds to the right 16-bit float.
 
     What float32 has not enough bits for is beyond a float16, but not beyond a bfloat16: it comes by
-    way of float64, with those bits of an int64 that do not fit there gathered in the last that does.
+    way of float64, with those bits of an int64 that do not fit there gathered in one that does.
     """
     if source.bits < 32 or target.code != "bfloat":
         return cast(f, value, source, _like("float32", source))
