@@ -118,6 +118,8 @@ class BoundAlgebra:
             return Approx(value, x.error) if exact else self._rounded(value, x.error, dtype)
         if not np.any(x.error):
             return Approx(value)
+        if parse(dtype).is_bool:
+            return Approx(value, (x.error > 0) & (np.abs(_f64(x.value)) <= x.error))
         low, high = (self.plain.cast(x.value + s * x.error, source, dtype) for s in (-1, 1))
         return Approx(value, np.abs(_f64(high) - _f64(low)))
 
