@@ -26,18 +26,19 @@ from .vector_exprs import (
 from .vector_ramps import broadcast, lanes_of
 
 MAX_LANES = 64
+REGISTER_BYTES = 32  # of a vector, where no target says
 
 
 def vectorize_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """Loops of kind VECTORIZED become vector loads, stores and arithmetic.
 
     The loop variable becomes a ramp; whatever depends on it a vector of as many lanes as the loop
-    has steps (any number; more than 64 are taken in strips). Guards become predicates of loads and
-    stores, so that a tail is one masked vector. Buffers allocated in the loop get one slot a lane,
-    interleaved; inner loops with uniform bounds stay loops around vector code. A pure call without
-    a vector form is made once a lane, a statement without one runs lane by lane; the loop as a
-    whole is run serially only where lanes depend on each other. A loop of symbolic extent runs in
-    strips, its rest serially.
+    has steps (any number; what does not fill registers evenly, or has more than 64, is taken in
+    strips). Guards become predicates of loads and stores, so that a tail is one masked vector.
+    Buffers allocated in the loop get one slot a lane, interleaved; inner loops with uniform bounds
+    stay loops around vector code. A pure call without a vector form is made once a lane, a
+    statement without one runs lane by lane; the loop as a whole is run serially only where lanes
+    depend on each other. A loop of symbolic extent runs in strips, its rest serially.
 
     Needs flat buffers (the last index only may vary). Guarantees that no VECTORIZED loop is left.
     Stands after partition_loops, whose main part has no guard, and before the passes that count
@@ -71,7 +72,16 @@ class _Loops(Folder):
             return S.no_op()
         if extent == 1:
             return fresh_copy(body, {s.loop_var: s.min})
-        return _strips(s.loop_var, s.min, extent, body)
+        return _strips(s.loop_var, s.min, extent, body, self._register_lanes(body))
+
+    def _register_lanes(self, body: S.Stmt) -> int:
+        """Lanes that a vector register has for the widest elements of a loop's body."""
+        target = self.options.target
+        if target is not None and "gpu" in target.keys:
+            return MAX_LANES
+        accesses = (x.buffer for x in walk(body) if type(x) in (E.BufferLoad, S.BufferStore))
+        widest = max((parse(b.dtype).nbytes for b in accesses), default=4)
+        return max(1, (target.vector_bytes if target is not None else REGISTER_BYTES) // widest)
 
 
 def _serial(var: E.Var, low: Any, extent: Any, body: S.Stmt) -> S.Stmt:
@@ -83,20 +93,29 @@ def _has_vectors(body: S.Stmt) -> bool:
     return any(type(x) in vector_nodes for x in walk(body))
 
 
-def _strips(var: E.Var, low: Any, extent: int, body: S.Stmt) -> S.Stmt:
-    """A loop of constant extent, as vectors of at most MAX_LANES lanes."""
+def _strips(var: E.Var, low: Any, extent: int, body: S.Stmt, register: int) -> S.Stmt:
+    """A loop of constant extent, as vectors of at most MAX_LANES lanes.
+
+    One that fills more than a register (of so many lanes) has a power of two of them, and the rest
+    is one of its own: LLVM takes other vectors apart into scalars between blocks.
+    """
     if extent <= MAX_LANES:
-        return _vector_loop(var, low, extent, body)
+        first = extent if extent <= register else 1 << (extent.bit_length() - 1)
+        main = _vector_loop(var, low, first, body)
+        if first == extent:
+            return main
+        rest_low = fold_pair(E.Add, low, const(first, var.dtype))
+        return S.seq(main, _strips(var, rest_low, extent - first, fresh_copy(body), register))
     lanes = next((n for n in range(MAX_LANES, 15, -1) if extent % n == 0), MAX_LANES)
     outer = E.Var(f"{var.name}_strip", var.dtype)
     start = fold_pair(E.Add, low, outer * lanes)
-    main = _vector_loop(var, start, lanes, body)
+    main = _strips(var, start, lanes, body, register)
     loop = _serial(outer, const(0, var.dtype), const(extent // lanes, var.dtype), main)
     rest = extent % lanes
     if not rest:
         return loop
     tail_low = fold_pair(E.Add, low, const(extent - rest, var.dtype))
-    return S.seq(loop, _strips(var, tail_low, rest, fresh_copy(body)))
+    return S.seq(loop, _strips(var, tail_low, rest, fresh_copy(body), register))
 
 
 def _symbolic(s: S.For, body: S.Stmt) -> S.Stmt:

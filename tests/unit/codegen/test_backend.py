@@ -136,6 +136,13 @@ def test_multiply_and_add_are_fused_only_where_there_is_an_instruction() -> None
     assert "call" not in plain.split("f.body:")[1].split("f:")[0]
 
 
+def test_loops_of_very_long_functions_stay_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM unrolled the short loops of 2,500 blocks, and its passes took minutes for the result."""
+    assert assembly(saxpy(6), AVX2).count("vfmadd") == 6
+    monkeypatch.setattr(backend, "MOST_BLOCKS", 0)
+    assert assembly(saxpy(6), AVX2).count("vfmadd") == 1
+
+
 def test_llvms_vectorisers_are_an_option() -> None:
     assert "ymm" not in assembly(saxpy(1000), AVX2)
     assert "ymm" in assembly(saxpy(1000), AVX2, vectorize=True)

@@ -221,6 +221,6 @@ def test_whether_a_number_is_zero_is_open_where_it_may_be() -> None:
     a = te.placeholder((2,), name="a")
     square = te.compute((2,), lambda i: a[i] * a[i])
     t = te.compute((2,), lambda i: square[i].astype("bool"))
-    value, tolerance = te_eval_bound(t, {a: np.float32([1e-30, 0.5])})[0]
+    value, tolerance = te_eval_bound(t, {a: np.array([1e-30, 0.5], np.float32)})[0]
     assert value.tolist() == [1, 1]  # 1e-60 is 0 in float32
     assert (tolerance > 0).tolist() == [True, False]

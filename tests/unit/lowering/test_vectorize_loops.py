@@ -189,6 +189,23 @@ def test_long_loops_run_in_strips(extent: int) -> None:
     assert ramps and all(i.lanes <= 64 for i in ramps)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.parametrize("extent", [5, 11, 17, 24, 34, 53])
+def test_a_vector_fills_registers_evenly_or_fits_in_one(extent: int, dtype: str) -> None:
+    """LLVM holds others as scalars from one block to the next: a tile of 11 columns ran at a fifth
+    of the speed of one of 8."""
+    k, v = E.Var("k"), E.Var("v")
+    big, out = Buffer((4, extent), dtype, "A"), Buffer((extent,), dtype, "B")
+    flat = Buffer((4 * extent,), dtype, "A", data=big.data)
+    add = S.BufferStore(out, out[v] + flat[k * extent + v], [v])
+    body = S.For(k, 0, 4, SERIAL, S.For(v, 0, extent, V, add))
+    data = {"A": (np.arange(4 * extent) % 7).astype(dtype), "B": np.zeros(extent, dtype)}
+    new = check(function(body, flat, out), data)
+    register = 32 // np.dtype(dtype).itemsize
+    lanes = [s.indices[0].lanes for s in nodes(new, S.BufferStore) if type(s.indices[0]) is E.Ramp]
+    assert lanes and all(n < register or n.bit_count() == 1 for n in lanes)
+
+
 def test_division_of_a_ramp_within_a_block() -> None:
     o, v = E.Var("o"), E.Var("v")
     at = o * 8 + v

@@ -112,6 +112,11 @@ def _definitions(module: Any) -> list[Any]:
     return [x for x in every if not x.is_declaration and x.linkage.name in _EXTERNAL]
 
 
+MOST_BLOCKS = 1000
+"""Functions with more keep their loops: where LLVM unrolls the short ones of a body that was written
+out by the hundred, its passes take the time of the cube of their number."""
+
+
 def _run_passes(llvm: Any, module: Any, machine: Any, opt_level: int, vectorize: bool) -> None:
     """Inline what asks for it, then simplify each function; at level 3, or with LLVM's vectorisers,
     run LLVM's whole pipeline, which takes about twice as long for the same inner loops."""
@@ -129,11 +134,21 @@ def _run_passes(llvm: Any, module: Any, machine: Any, opt_level: int, vectorize:
             first.add_global_dead_code_eliminate_pass()
             first.run(module, builder)
         if opt_level > 0:
-            with _closing(builder.getFunctionPassManager()) as simplify:
-                for function in module.functions:
-                    if not function.is_declaration:
-                        simplify.run(function, builder)
+            own = [f for f in module.functions if not f.is_declaration]
+            long = [f for f in own if sum(1 for _ in f.blocks) > MOST_BLOCKS]
+            _simplify(builder, [f for f in own if f not in long])
+            if long:
+                builder.close()
+                options.loop_unrolling = False
+                builder = llvm.create_pass_builder(machine, options)
+                _simplify(builder, long)
     builder.close()
+
+
+def _simplify(builder: Any, functions: Sequence[Any]) -> None:
+    with _closing(builder.getFunctionPassManager()) as manager:
+        for function in functions:
+            manager.run(function, builder)
 
 
 @contextmanager

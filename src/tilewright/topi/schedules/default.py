@@ -3,8 +3,8 @@
 The group's *anchor* is its one expensive operation (a convolution, product, pooling or other
 reduction). Element-wise operations before it are inlined, those behind it are computed on its
 tiles. What does not fit that pattern falls back to stages one after another, each with its own
-default. The operators of topi say by tags what they are; of others, products and element-wise
-operations are known by their structure.
+default. The operators of topi say by tags what they are; of others, sums of products and
+element-wise operations are known by their structure.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ...schedule.auto_inline import is_injective, loads_of
 from ...target.target import Target
 from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
+from .contraction import contraction_of, kept_inputs, schedule_contraction
 from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
 from .gpu import GPU_RULES
 from .gpu.machine import GpuMachine
@@ -38,6 +39,7 @@ CPU_RULES: Rules[Machine] = Rules(
         "conv2d_nchw": schedule_conv2d_nchw,
         "matmul": schedule_matmul,
         "batch_matmul": schedule_matmul,
+        "contraction": schedule_contraction,
         "dense_packed": schedule_dense_packed,
         "pool_max": schedule_pool,
         "pool_avg": schedule_pool,
@@ -90,7 +92,9 @@ def _kind(op: Any, rules: Rules[M]) -> str:
     """What an operation is, by its tag or by what it computes; empty for what no anchor is."""
     if op.tag in rules.anchors:
         return str(op.tag)
-    return "matmul" if "matmul" in rules.anchors and is_product(op) else ""
+    if "matmul" in rules.anchors and is_product(op):
+        return "matmul"
+    return "contraction" if "contraction" in rules.anchors and contraction_of(op) else ""
 
 
 def _all_computed(s: Schedule) -> bool:
@@ -133,8 +137,11 @@ def _element_wise(s: Schedule, stage: Any, behind: set[int]) -> bool:
 
 def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
     """Inline all element-wise stages but the output and a convolution's padding."""
+    kept = [] if anchor.op.tag else kept_inputs(s, anchor.op)
     for stage in s.stages:
         op = stage.op
+        if stage in kept:
+            continue
         if stage is anchor or stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
             continue
         if op.tag in ("winograd_rows", "winograd_columns"):
@@ -147,14 +154,20 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
 def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
     """Cheap stages inlined, the others one after another."""
     readers = s.consumers()
+    kinds = {id(x): _kind(x.op, rules) for x in s.stages if getattr(x.op, "reduce_axis", ())}
+    by_structure = [x for x in s.stages if kinds.get(id(x)) in ("matmul", "contraction")]
+    kept = [x for stage in by_structure for x in kept_inputs(s, stage.op)]
     for stage in list(s.stages):  # rules may add stages of their own
         op = stage.op
         if not isinstance(op, ComputeOp):
             continue
         if op.reduce_axis:
             if op.num_outputs == 1 and op.axis:
-                of_kind = rules.anchors["matmul"] if is_product(op) else rules.reduction
+                known = stage in by_structure
+                of_kind = rules.anchors[kinds[id(stage)]] if known else rules.reduction
                 of_kind(s, op.output(0), op.output(0), machine)
+            continue
+        if stage in kept:
             continue
         count = sum(len(readers.get(t, ())) for t in op.outputs)
         if not stage.is_output and count == 1 and op.num_outputs == 1:
