@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import TilewrightError
+from ..base.errors import ScheduleError, TilewrightError
 from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
+from .features import features_of
 from .hardware import CPUS
 from .measure import MeasureInput
 from .params import DEFAULTS, checked
@@ -257,15 +258,19 @@ class SketchPolicy:
         if not self._default_due:
             return []
         self._default_due = False
+        state = self._default_state()
+        return [] if state is None else [state]
+
+    def _default_state(self) -> State | None:
         try:
-            return [State.default(self.task)]
+            return State.default(self.task)
         except TilewrightError as problem:
             _log.info("%s has no default schedule: %s", self.task, problem)
-            return []
+            return None
 
     def learn(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Take measurements in: the best state, the measured set, the model (which knows features
-        of the search's own programs only)."""
+        """Take measurements in: the best state, the measured set, and the model (of programs that
+        have features)."""
         begin = time.perf_counter()
         own = []
         for item, result in zip(inputs, results):
@@ -274,7 +279,10 @@ class SketchPolicy:
             if candidate is not None:
                 self.measured[candidate.key] = cost
                 own.append((item, result))
-            self._default_due = self._default_due and not is_default(item.state.rows)
+            elif is_default(item.state.rows):
+                self._default_due = False
+                if _features_of(item.state) is not None:
+                    own.append((item, result))
             self.trials += 1
             if cost < self.best_cost:
                 self.best_cost, self.best_state = cost, item.state
@@ -285,9 +293,11 @@ class SketchPolicy:
     def _featurise(self, task: Any, states: Sequence[State]) -> tuple[Any, Any]:
         """Features of states of this policy, in their order."""
         candidates = [state.candidate for state in states]
-        parts: list[Any] = [None] * len(candidates)
-        for sketch in {c.sketch for c in candidates}:
-            places = [n for n, c in enumerate(candidates) if c.sketch == sketch]
+        parts: list[Any] = [
+            None if c is not None else features_of(state)[0] for c, state in zip(candidates, states)
+        ]
+        for sketch in {c.sketch for c in candidates if c is not None}:
+            places = [n for n, c in enumerate(candidates) if c is not None and c.sketch == sketch]
             rows = np.stack([candidates[n].row for n in places])
             values, starts = self.population.features(sketch, rows)
             for n, one in zip(places, np.split(values, starts[1:-1])):
@@ -330,9 +340,26 @@ class SketchPolicy:
         return self.best_state
 
     def best_unmeasured(self) -> State | None:
-        """The program that the model likes best; on GPUs, until something was measured, the one
-        that a rough estimate does."""
-        estimated = self.is_gpu and not getattr(self.model, "trained", False)
-        scorer = Estimate(self.population) if estimated else None
+        """The program that the model likes best, the operator library's schedule among them. On
+        GPUs, until something was measured, a rough estimate takes the model's place."""
+        trained = getattr(self.model, "trained", False)
+        scorer = Estimate(self.population) if self.is_gpu and not trained else None
         found = self._evolve(self._start(), 1, scorer)
-        return self.state_of(found[0]) if found else None
+        best = self.state_of(found[0]) if found else None
+        default = self._default_state() if trained and self._default_due else None
+        known = None if default is None else _features_of(default)
+        if best is None or known is None:
+            return best or default
+        own = self.population.features(best.candidate.sketch, best.candidate.row[None, :])
+        scores = [float(self.model.predict_programs(*x)[0]) for x in (own, known)]
+        return default if scores[1] >= scores[0] else best
+
+
+def _features_of(state: State) -> tuple[Any, Any] | None:
+    """Features of a state that the search did not make; None where it has loops that they do not
+    speak of."""
+    try:
+        return features_of(state)
+    except ScheduleError as problem:
+        _log.info("no features: %s", problem)
+        return None

@@ -265,10 +265,10 @@ def test_a_model_learns_from_the_records_of_several_tasks(tmp_path):
         A.save_records(path, inputs, measurer.measure(policy.task, policy, inputs))
     model = trees()
     model.update_from_file(str(path))
-    assert model.num_samples == 30 and model.trained  # default schedules have no features
+    assert model.num_samples == 32 and model.trained  # two are the default schedules
     some = trees()
     some.update_from_file(path, n_lines=20)
-    assert some.num_samples == 18
+    assert some.num_samples == 20
     with pytest.raises(TilewrightError, match="nowhere"):
         some.update_from_file(tmp_path / "nowhere.json")
 

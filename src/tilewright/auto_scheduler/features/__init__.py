@@ -5,3 +5,4 @@ from .columns import COUNT as COUNT
 from .columns import NAMES as NAMES
 from .skeleton import Skeleton as Skeleton
 from .skeleton import features as features
+from .skeleton import features_of as features_of

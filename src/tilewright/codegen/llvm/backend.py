@@ -113,7 +113,7 @@ def _definitions(module: Any) -> list[Any]:
 
 
 MOST_BLOCKS = 1000
-"""Functions with more keep their loops: where LLVM unrolls the short ones of a body that was written
+"""Functions with more keep their loops: where LLVM unrolls the short ones of a body that is written
 out by the hundred, its passes take the time of the cube of their number."""
 
 

@@ -27,13 +27,12 @@ from ...tensor.op import ComputeOp, domain
 from ...tensor.reduce import builtin_kind
 from ...tensor.tensor import Tensor
 from .injective import arrange
-from .machine import FMA_CHAINS, PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, work_of
+from .machine import FMA_CHAINS, PARALLEL_PRODUCTS, PIECES, Machine, extent_of, parallel_if, work_of
 from .reduce import schedule_reduce
 
 NARROW = 4  # lanes of the shortest vectors
 MOST_GROUP = 64  # lanes of one that is a group
 FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
-PIECES = 2  # for each core, that threads share evenly
 MOST_PANELS = 8
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
@@ -164,8 +163,11 @@ def kept_inputs(s: Schedule, op: Any) -> list[Stage]:
     return found
 
 
-def schedule_contraction(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
-    """Schedule a sum of products and the element-wise stage `out` that ends its group.
+def schedule_contraction(
+    s: Schedule, product: Tensor, out: Tensor, machine: Machine, alone: bool = True
+) -> None:
+    """Schedule a sum of products and the element-wise stage `out` that ends its group, on threads
+    where it runs `alone`.
 
     Where nothing of the vector side is used often enough to be copied and its neighbours do not lie
     in order, it is a reduction like any other.
@@ -179,7 +181,7 @@ def schedule_contraction(s: Schedule, product: Tensor, out: Tensor, machine: Mac
     if not packed and not _along_last(form.vector_side, s[product].op.axis[-1].var):
         schedule_reduce(s, product, out, machine)
         return
-    tiles(s, product, out, machine, form, packed)
+    tiles(s, product, out, machine, form, packed, alone)
 
 
 def _along_last(side: ProducerLoad | None, j: Any) -> bool:
@@ -190,7 +192,13 @@ def _along_last(side: ProducerLoad | None, j: Any) -> bool:
 
 
 def tiles(
-    s: Schedule, product: Tensor, out: Tensor, machine: Machine, form: Contraction, packed: bool
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    machine: Machine,
+    form: Contraction,
+    packed: bool,
+    on_threads: bool = True,
 ) -> None:
     """Panels of columns, a register tile of rows at a time; `packed`: copied together first."""
     work = work_of(product)
@@ -236,13 +244,14 @@ def tiles(
         s[out].unroll(axis)
     head = outer[: len(batch) + len(chunk)] if cut.rows_first else outer
     piece = s[out].fuse(*head) if len(head) > 1 else head[0]
-    parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
+    if on_threads:
+        parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
     _accumulate(s, product, out, rows[-1] if rows else piece, lanes, form)
-    alone = form.both or cut.rows_first or pieces == prod(extents[i] for i in form.batch)
+    own = form.both or cut.rows_first or pieces == prod(extents[i] for i in form.batch)
     for pad in pads:
-        if alone and chunk and form.row_side is not None and pad is s[form.row_side.producer]:
+        if own and chunk and form.row_side is not None and pad is s[form.row_side.producer]:
             pad.compute_at(s[out], piece)
-            _vectors(pad, machine)
+            vectors(pad, machine)
         else:
             arrange(pad, list(pad.op.axis), machine)
     if packed:
@@ -274,10 +283,12 @@ def _accumulate(
         most //= max(size, 1)
 
 
-def _vectors(stage: Stage, machine: Machine) -> None:
+def vectors(stage: Stage, machine: Machine) -> None:
+    """Cut the last axis of a stage into vectors, where it is that long."""
     lanes = machine.lanes(stage.op.output_dtype(0))
-    if lanes > 1 and extent_of(stage.op.axis[-1]) >= lanes:
-        _, lane = stage.split(stage.op.axis[-1], factor=lanes)
+    last = stage.op.axis[-1] if stage.op.axis else None
+    if last is not None and lanes > 1 and extent_of(last) >= lanes:
+        _, lane = stage.split(last, factor=lanes)
         stage.vectorize(lane)
 
 

@@ -24,8 +24,9 @@ from .gpu.machine import GpuMachine
 from .injective import arrange
 from .machine import Machine
 from .matmul import is_product, schedule_dense_packed, schedule_matmul
-from .reduce import schedule_pool, schedule_reduce, schedule_softmax
+from .reduce import schedule_pool, schedule_reduce
 from .rules import M, Rules
+from .softmax import schedule_softmax
 from .winograd import (
     schedule_winograd_input,
     schedule_winograd_output,

@@ -47,6 +47,7 @@ def extent_of(axis: Any) -> int:
 
 
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
+PIECES = 2  # for each core, that threads share evenly
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
 PARALLEL_STEPS = 1 << 15  # elements read
 

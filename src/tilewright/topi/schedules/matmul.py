@@ -12,8 +12,8 @@ from ...loopir.visit import free_vars
 from ...schedule.api import Schedule
 from ...tensor.op import domain
 from ...tensor.tensor import Tensor
-from .contraction import FEW_ROWS, PIECES, Contraction, contraction_of, even, tiles
-from .machine import PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, work_of
+from .contraction import FEW_ROWS, Contraction, contraction_of, even, tiles
+from .machine import PARALLEL_PRODUCTS, PIECES, Machine, extent_of, parallel_if, work_of
 
 SMALL_ROWS = 4
 SHORT_STEPS = 4  # vectors along the reduction that pay for adding the lanes of one

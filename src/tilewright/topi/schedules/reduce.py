@@ -1,13 +1,17 @@
-"""Reductions, pooling and softmax."""
+"""Reductions and pooling."""
 
 from __future__ import annotations
 
-from ...loopir.expr import Cast
-from ...schedule.api import Schedule
-from ...tensor.tensor import Tensor
-from .machine import PARALLEL_STEPS, Machine, extent_of, parallel_if, work_of
+from math import prod
 
-PARALLEL_EXPONENTIALS = 1 << 13
+from ...loopir.expr import const_int
+from ...loopir.iter import IterVar, ProducerLoad
+from ...loopir.visit import free_vars, walk
+from ...schedule.api import Schedule, Stage
+from ...tensor.tensor import Tensor
+from .machine import PARALLEL_STEPS, PIECES, Machine, extent_of, parallel_if, work_of
+
+CHAINS = 4  # vectors that are added to in turns
 
 
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
@@ -37,63 +41,137 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
 
 
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
-    """Reductions over trailing dimensions run in lanes of partial results (rfactor), others in
-    vectors along the last data dimension."""
-    stage = s[red]
-    op = stage.op
-    lanes = machine.lanes(red.dtype)
-    last_k = op.reduce_axis[-1]
-    work = work_of(red)
-    factored = None
-    if _runs_along_rows(red) and extent_of(last_k) >= 4 * lanes and op.num_outputs == 1:
-        _, ki = stage.split(last_k, factor=lanes)
-        factored = s.rfactor(red, ki)
+    """Reductions along rows in memory run in lanes of partial results, those down columns in
+    vectors of columns. Where the output has too few elements for the cores, each of them reduces a
+    part first."""
+    op = red.op
+    run = row_run(red)
+    if op.num_outputs > 1 or not (run or _runs_down_columns(red)):
+        _plain(s, red, out, machine)
+        return
+    work, least = work_of(red), PIECES * machine.cores
+    axes = op.reduce_axis[-run:] if run else [max(op.reduce_axis, key=extent_of)]
+    k = s[red].fuse(*axes) if len(axes) > 1 else axes[0]
+    size = prod(map(extent_of, axes))
+    tiles = prod(map(extent_of, op.axis))
+    if not run:
+        tiles = -(-tiles // (CHAINS * machine.lanes(red.dtype)))
+    if work >= 2 * PARALLEL_STEPS and 0 < tiles < least and size > least:
+        whole = CHAINS * machine.lanes(red.dtype) if run else 1  # only the last part has a rest
+        steps = -(-size // (least * whole)) * whole
+        part, _ = s[red].split(k, factor=steps)
+        parts = s.rfactor(red, part)
+        if run:
+            _rows(s, parts, parts.op.reduce_axis[-1], steps, parts, machine, work)
+        else:
+            _columns(s, parts, parts, machine, work)
+        if red.op is not out.op and s[out].op.axis:
+            s[red].compute_at(s[out], s[out].op.axis[-1])
+    elif run:
+        _rows(s, red, k, size, out, machine, work)
+    else:
+        _columns(s, red, out, machine, work)
+
+
+def _plain(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
     axes = list(s[out].op.axis)
     if not axes:
-        if factored is not None:
-            s[factored].vectorize(s[factored].op.axis[0])
-            s[factored].reorder(*s[factored].op.reduce_axis, s[factored].op.axis[0])
         return
     head = s[out].fuse(*axes[:-1]) if len(axes) > 2 else axes[0]
-    parallel_if(s[out], head, work, PARALLEL_STEPS)
-    at = head
+    parallel_if(s[out], head, work_of(red), PARALLEL_STEPS)
     if red.op is not out.op:
-        s[red].compute_at(s[out], at)
-    if factored is not None:
-        f = s[factored]
-        f.compute_at(s[red] if red.op is out.op else s[out], at)
-        lane, *data = f.op.axis
-        f.reorder(*data, *f.op.reduce_axis, lane)
-        f.vectorize(lane)
+        s[red].compute_at(s[out], head)
 
 
-def _runs_along_rows(red: Tensor) -> bool:
-    """Whether the last reduction axis is the last index of what is read: a run in memory."""
-    for t in red.op.input_tensors:
-        body = red.op.body[0].source[0]
-        body = body.value if isinstance(body, Cast) else body
-        indices = getattr(body, "indices", ())
-        if indices and getattr(body, "producer", None) is t:
-            return indices[-1] is red.op.reduce_axis[-1].var
-    return False
-
-
-def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
-    """All stages of a row are computed together, rows in parallel."""
+def _rows(
+    s: Schedule, red: Tensor, k: IterVar, size: int, out: Tensor, machine: Machine, work: int
+) -> None:
+    """Along axis `k` of `size` steps: partial results in the lanes of some vectors, added up as a
+    tree."""
+    partial = in_lanes(s, red, k, size, machine)
     axes = list(s[out].op.axis)
-    if len(axes) == 1:
+    head = s[out].fuse(*axes) if len(axes) > 1 else axes[0] if axes else None
+    if head is None:
         return
-    rows = s[out].fuse(*axes[:-1]) if len(axes) > 2 else axes[0]
-    parallel_if(s[out], rows, work_of(out), PARALLEL_EXPONENTIALS)
-    lanes = machine.lanes(out.dtype)
-    if extent_of(axes[-1]) >= lanes:
-        _, lane = s[out].split(axes[-1], factor=lanes)
-        s[out].vectorize(lane)
-    for stage in s.stages:
-        if stage.op is s[out].op or not hasattr(stage.op, "body"):
+    parallel_if(s[out], head, work, PARALLEL_STEPS)
+    for stage in (partial, s[red] if red.op is not out.op else None):
+        if stage is not None:
+            stage.compute_at(s[out], head)
+
+
+def in_lanes(s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine) -> Stage | None:
+    """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first;
+    their stage, None where the run is too short for it."""
+    lanes = machine.lanes(red.dtype)
+    if size < 4 * lanes:
+        return None
+    width = lanes * (CHAINS if size >= 4 * CHAINS * lanes else 1)
+    _, lane = s[red].split(k, factor=width)
+    stage = s[s.rfactor(red, lane, len(red.op.axis))]
+    s[red].pragma(s[red].op.reduce_axis[0], "tree_reduce")
+    *data, lane = stage.op.axis
+    several, one = stage.split(lane, factor=lanes)
+    stage.reorder(*data, *stage.op.reduce_axis, several, one)
+    stage.vectorize(one)
+    stage.unroll(several)
+    return stage
+
+
+def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int) -> None:
+    """Some vectors of neighbouring columns at a time, over all of the reduction."""
+    lanes = machine.lanes(red.dtype)
+    if red.op is out.op:
+        red = s.cache_write(out, "local")
+    *outer, j = s[out].op.axis
+    n = extent_of(j)
+    width = lanes * (CHAINS if not n or n >= CHAINS * lanes else 1)
+    jo, ji = s[out].split(j, factor=width)
+    jp, jv = s[out].split(ji, factor=lanes)
+    s[out].vectorize(jv)
+    piece = s[out].fuse(*outer, jo) if outer else jo
+    parallel_if(s[out], piece, work, PARALLEL_STEPS)
+    stage = s[red]
+    stage.compute_at(s[out], piece)
+    *outer, j = stage.op.axis
+    jp, jv = stage.split(j, factor=lanes)
+    stage.reorder(*outer, *stage.op.reduce_axis, jp, jv)
+    stage.vectorize(jv)
+    stage.unroll(jp)
+
+
+def _reads(red: Tensor) -> list[ProducerLoad]:
+    return [e for e in walk(red.op.body[0].source[0]) if isinstance(e, ProducerLoad)]
+
+
+def row_run(red: Tensor) -> int:
+    """How many of the last reduction axes are together a run in the memory of all that is read
+    along them; 0 where the last is none."""
+    axes = red.op.reduce_axis
+    variables = {a.var for a in axes}
+    found = 0
+    for e in _reads(red):
+        if not variables.intersection(v for x in e.indices for v in free_vars(x)):
             continue
-        stage.compute_at(s[out], rows)
-        last = stage.op.axis[-1] if stage.op.axis else None
-        if last is not None and not stage.op.reduce_axis and extent_of(last) >= lanes:
-            _, lane = stage.split(last, factor=lanes)
-            stage.vectorize(lane)
+        run = 0
+        for a, x, d in zip(axes[::-1], e.indices[::-1], e.producer.shape[::-1]):
+            if x is not a.var:
+                break
+            run += 1
+            if extent_of(a) != (const_int(d) or -1):
+                break
+        found = min(found or run, run)
+        if not run:
+            return 0
+    return found
+
+
+def _runs_down_columns(red: Tensor) -> bool:
+    """Whether all that is read has the last data axis as its last index, and only there."""
+    reads = _reads(red)
+    last = red.op.axis[-1].var if red.op.axis else None
+    return bool(reads) and all(
+        e.indices
+        and e.indices[-1] is last
+        and not any(last in free_vars(x) for x in e.indices[:-1])
+        for e in reads
+    )

@@ -1,0 +1,80 @@
+"""Softmax, alone or of a product (the scores of an attention)."""
+
+from __future__ import annotations
+
+from ...base.dtype import parse
+from ...loopir.iter import IterVar
+from ...schedule.api import Schedule, Stage
+from ...schedule.auto_inline import is_injective
+from ...tensor.tensor import Tensor
+from .contraction import contraction_of, kept_inputs, schedule_contraction, vectors
+from .machine import PIECES, Machine, extent_of, parallel_if, work_of
+from .reduce import in_lanes, row_run
+
+PARALLEL_EXPONENTIALS = 1 << 13
+LEAST_ROWS = 16  # of a product, that pay for packing its other side
+
+
+def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
+    """All stages of a row are computed together, rows in parallel. Of a product, as many rows as
+    the second-level cache has room for are computed at once."""
+    axes = list(s[out].op.axis)
+    if len(axes) == 1:
+        return
+    work = work_of(out)
+    products = [x for x in s.stages if not x.is_output and contraction_of(x.op) is not None]
+    product = products[0] if len(products) == 1 and len(products[0].op.axis) == len(axes) else None
+    before = _ancestors(s, product) if product is not None else []
+    *outer, rows = axes[:-1]
+    piece: IterVar | None = None
+    if product is not None:
+        piece, rows = s[out].split(rows, factor=_rows_at_once(axes, out, machine))
+        outer = [*outer, piece]
+        piece = s[out].fuse(*outer) if len(outer) > 1 else piece
+        parallel_if(s[out], piece, work, PARALLEL_EXPONENTIALS)
+    else:
+        rows = s[out].fuse(*outer, rows) if outer else rows
+        parallel_if(s[out], rows, work, PARALLEL_EXPONENTIALS)
+    vectors(s[out], machine)
+    for stage in list(s.stages):
+        if stage.op is s[out].op or not hasattr(stage.op, "body"):
+            continue
+        if stage is product or stage in before:
+            continue
+        if stage.op.reduce_axis and row_run(stage.op.output(0)) == 1:
+            k = stage.op.reduce_axis[-1]
+            lanes = in_lanes(s, stage.op.output(0), k, extent_of(k), machine)
+            if lanes is not None:
+                lanes.compute_at(s[out], rows)
+        stage.compute_at(s[out], rows)
+        if not stage.op.reduce_axis:
+            vectors(stage, machine)
+    if product is not None and piece is not None:
+        kept = kept_inputs(s, product.op)
+        for stage in before:
+            if is_injective(stage.op) and stage not in kept:
+                stage.compute_inline()
+        result = product.op.output(0)
+        schedule_contraction(s, result, result, machine, alone=False)
+        product.compute_at(s[out], piece)
+
+
+def _ancestors(s: Schedule, stage: Stage) -> list[Stage]:
+    found: list[Stage] = []
+    for t in stage.op.input_tensors:
+        if s[t] not in found and hasattr(s[t].op, "body"):
+            found += [*(x for x in _ancestors(s, s[t]) if x not in found), s[t]]
+    return found
+
+
+def _rows_at_once(axes: list[IterVar], out: Tensor, machine: Machine) -> int:
+    """Rows of which a quarter of the second-level cache holds the scores, fewer where there would
+    not be enough pieces for the cores."""
+    *outer, rows, last = map(extent_of, axes)
+    most = machine.l2_bytes // 4 // max(1, last * parse(out.dtype).nbytes)
+    pieces = 1
+    for n in outer:
+        pieces *= max(n, 1)
+    least = -(-PIECES * machine.cores // pieces)
+    size = min(max(most, LEAST_ROWS), max(LEAST_ROWS, -(-rows // least)), max(rows, 1))
+    return -(-rows // -(-rows // size)) if rows else size

@@ -1,0 +1,257 @@
+"""Default schedules of sums of products and of reductions, known by their structure: every form, at
+sizes that divide nothing, against te_eval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te, tir, topi
+from tilewright.interp.te_eval import te_eval
+from tilewright.topi.schedules.contraction import Tile, contraction_of, register_tile
+
+TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
+
+
+def agree(out: Any, *inputs: Any, target: str = "llvm", steps: int = 100) -> Any:
+    """The schedule, which computes what te_eval says."""
+    rng = np.random.default_rng(5)
+    arrays = []
+    for t in inputs:
+        shape = tuple(map(int, t.shape))
+        drawn = rng.integers(-4, 5, shape) if t.dtype == "int32" else rng.standard_normal(shape)
+        arrays.append(drawn.astype(t.dtype))
+    (want,) = te_eval(out, dict(zip(inputs, arrays)))
+    s = topi.schedules.default_schedule([out], target)
+    given = [tvm.nd.array(x) for x in (*arrays, np.full_like(want, 7))]
+    tvm.build(s, [*inputs, out], target)(*given)
+    got = given[-1].numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6 * steps)
+    return s
+
+
+def conv(
+    n: int, h: int, w: int, ci: int, co: int, k: int, stride: int = 1, pad: int = 0,
+    dilation: int = 1, groups: int = 1,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Channels last; a padded copy where there is padding."""
+    x = te.placeholder((n, h, w, ci), name="x")
+    f = te.placeholder((k, k, ci // groups, co), name="f")
+    padded = topi.nn.pad(x, (0, pad, pad, 0), (0, pad, pad, 0)) if pad else x
+    ry, rx = te.reduce_axis((0, k), "ry"), te.reduce_axis((0, k), "rx")
+    rc = te.reduce_axis((0, ci // groups), "rc")
+    per, size = co // groups, ci // groups
+    oh, ow = ((d + 2 * pad - dilation * (k - 1) - 1) // stride + 1 for d in (h, w))
+    y = te.compute(
+        (n, oh, ow, co),
+        lambda b, i, j, c: te.sum(
+            padded[
+                b, i * stride + ry * dilation, j * stride + rx * dilation,
+                (c // per * size + rc) if groups > 1 else rc,
+            ] * f[ry, rx, rc, c],
+            axis=[ry, rx, rc],
+        ),
+        name="y",
+    )  # fmt: skip
+    return x, f, y
+
+
+CONVS = {
+    "3x3": (1, 13, 11, 5, 13, 3, 1, 1),
+    "many images": (3, 7, 9, 4, 17, 3, 2, 1),
+    "1x1": (1, 9, 23, 31, 30, 1),
+    "one column of channels": (1, 9, 9, 7, 1, 3, 1, 1),
+    "dilated": (1, 15, 14, 6, 19, 3, 1, 2, 2),
+    "few rows": (1, 3, 3, 40, 33, 3),
+    "groups of 4": (1, 8, 8, 12, 12, 3, 1, 1, 1, 3),
+    "groups of 7": (1, 9, 8, 6, 21, 3, 1, 1, 1, 3),
+    "groups of 11": (1, 9, 8, 6, 22, 3, 2, 1, 1, 2),
+    "groups of 16": (1, 9, 8, 8, 64, 3, 1, 1, 1, 4),
+    "groups of 53": (1, 5, 6, 4, 106, 3, 1, 1, 1, 2),
+    "groups of 2": (1, 8, 8, 6, 6, 3, 1, 1, 1, 3),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CONVS)
+def test_convolutions(name: str, target: str) -> None:
+    x, f, y = conv(*CONVS[name])
+    agree(y, x, f, target=target)
+    bias = te.placeholder((int(y.shape[-1]),), name="bias")
+    z = te.compute(y.shape, lambda b, i, j, c: te.max(y[b, i, j, c] + bias[c], 0.0), name="z")
+    agree(z, x, f, bias, target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [(1, 9, 13, 30, 3, 1), (2, 8, 7, 5, 5, 2), (1, 31, 7, 50, 3, 2)])
+def test_depthwise(size: tuple[int, ...], target: str) -> None:
+    n, h, w, c, k, stride = size
+    x, f = te.placeholder((n, h, w, c), name="x"), te.placeholder((k, k, c), name="f")
+    p = k // 2
+    padded = topi.nn.pad(x, (0, p, p, 0), (0, p, p, 0))
+    ry, rx = te.reduce_axis((0, k), "ry"), te.reduce_axis((0, k), "rx")
+    y = te.compute(
+        (n, (h - 1) // stride + 1, (w - 1) // stride + 1, c),
+        lambda b, i, j, q: te.sum(
+            padded[b, i * stride + ry, j * stride + rx, q] * f[ry, rx, q], axis=[ry, rx]
+        ),
+    )
+    form = contraction_of(y.op)
+    assert form is not None and form.both and form.rows == (0, 1, 2)
+    agree(y, x, f, target=target)
+
+
+def matrices() -> dict[str, Callable[[], tuple[Any, ...]]]:
+    k, q = te.reduce_axis((0, 29), "k"), te.reduce_axis((0, 5), "q")
+
+    def tensors(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
+        return [te.placeholder(s, dtype, f"t{n}") for n, s in enumerate(shapes)]
+
+    def of(shape: Any, body: Any, *given: Any) -> tuple[Any, ...]:
+        return te.compute(shape, lambda *i: body(*given, *i)), *given
+
+    return {
+        "vector": lambda: of(
+            (37,), lambda a, x, i: te.sum(a[i, k] * x[k], axis=k), *tensors((37, 29), (29,))
+        ),
+        "vector from the left": lambda: of(
+            (37,), lambda a, x, j: te.sum(a[k, j] * x[k], axis=k), *tensors((29, 37), (29,))
+        ),
+        "two steps": lambda: of(
+            (31, 23), lambda a, b, i, j: te.sum(a[i, k, q] * b[q, k, j], axis=[k, q]),
+            *tensors((31, 29, 5), (5, 29, 23)),
+        ),
+        "weights by columns": lambda: of(
+            (31, 23), lambda a, b, i, j: te.sum(a[i, q, k] * b[j, q, k], axis=[q, k]),
+            *tensors((31, 5, 29), (23, 5, 29)),
+        ),
+        "many rows and columns": lambda: of(
+            (3, 5, 7, 11), lambda a, b, i, j, m, n: te.sum(a[i, m, k] * b[k, j, n], axis=k),
+            *tensors((3, 7, 29), (29, 5, 11)),
+        ),
+        "batches in the middle": lambda: of(
+            (30, 4, 19), lambda a, b, i, z, j: te.sum(a[i, z, k] * b[z, k, j], axis=k),
+            *tensors((30, 4, 29), (4, 29, 19)),
+        ),
+        "an axis of neither": lambda: of(
+            (30, 4, 19), lambda a, b, i, z, j: te.sum(a[i, k] * b[k, j], axis=k),
+            *tensors((30, 29), (29, 19)),
+        ),
+        "channels first": lambda: of(
+            (2, 9, 8, 13),
+            lambda a, b, n, f, i, j: te.sum(a[n, k, i + q, j] * b[f, k, q], axis=[k, q]),
+            *tensors((2, 29, 12, 13), (9, 29, 5)),
+        ),
+        "capsules": lambda: of(
+            (6, 4, 4, 9),
+            lambda a, b, w, i, j, c: te.sum(a[w + q, i, k] * b[q, k, j, c], axis=[q, k]),
+            *tensors((10, 4, 29), (5, 29, 4, 9)),
+        ),
+        "integers": lambda: of(
+            (31, 23), lambda a, b, i, j: te.sum(a[i, k] * b[k, j], axis=k),
+            *tensors((31, 29), (29, 23), dtype="int32"),
+        ),
+        "diagonal": lambda: of(
+            (29,), lambda a, b, i: te.sum(a[i, k] * b[k, i], axis=k), *tensors((29, 29), (29, 29))
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", matrices())
+def test_products_of_all_forms(name: str, target: str) -> None:
+    out, *given = matrices()[name]()
+    agree(out, *given, target=target)
+
+
+def test_sides() -> None:
+    _, _, y = conv(1, 9, 9, 4, 8, 3, 1, 1)
+    form = contraction_of(y.op)
+    assert form is not None and form.vector_side is not None and form.row_side is not None
+    assert form.vector_side.producer.op.name == "f" and form.in_order
+    assert (form.batch, form.rows, form.columns) == ((), (0, 1, 2), ())
+    _, _, y = conv(1, 9, 9, 8, 32, 3, groups=2)
+    form = contraction_of(y.op)
+    assert form is not None and form.group == 16
+    a, b = te.placeholder((9, 9), name="a"), te.placeholder((9, 9), name="b")
+    k = te.reduce_axis((0, 9), "k")
+    for body in (
+        lambda i, j: te.sum(a[i, k] + b[k, j], axis=k),
+        lambda i, j: te.max(a[i, k] * b[k, j], axis=k),
+        lambda i, j: te.sum(a[i, k] * b[i, k], axis=k),
+        lambda i, j: te.sum(a[i, k] * b[k, j], axis=k, where=k < i),
+    ):
+        assert contraction_of(te.compute((9, 9), body).op) is None
+
+
+def test_edges_are_computed_whole() -> None:
+    """13 channels and 11 columns divide nothing: the reduction reads under no condition."""
+    x, f, y = conv(1, 13, 11, 5, 13, 3, 1, 1)
+    s = topi.schedules.default_schedule([y], "llvm")
+    body = tvm.lower(s, [x, f, y])["main"].body
+    masked = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferStore) and "local" in node.buffer.name:
+            masked.append(node.predicate is not None)
+
+    tir.stmt_functor.post_order_visit(body, visit)
+    assert masked and not any(masked)
+
+
+def test_register_tiles_follow_the_target() -> None:
+    assert register_tile([196], 256, 8, 16) in (Tile(6, 1, 2), Tile(4, 1, 3))
+    wide = register_tile([196], 256, 16, 32)
+    assert wide.rows * wide.panels > 16
+    assert register_tile([7, 7], 64, 8, 16).rows in (4, 7)
+    for size in ((1,), (3, 5), (1000, 1), (7,)):
+        tile = register_tile(size, 509, 8, 16)
+        assert tile.rows * tile.lines * tile.panels + tile.panels + 1 <= 16
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((509, 251), (0, 1)), ((509, 251), (1,)), ((509, 251), (0,)), ((3, 997), (1,)),
+        ((3, 21101), (1,)), ((70001, 5), (0,)), ((70001, 65), (0,)), ((7, 11, 13), (0, 2)),
+        ((2, 61, 53, 31), (1, 2, 3)), ((40000,), (0,)), ((5, 300, 200), (2,)), ((3,), (0,)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["sum", "max", "squares"])
+def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], kind: str, target: str) -> None:
+    x = te.placeholder(shape, name="x")
+    if kind == "squares":
+        ks = [te.reduce_axis((0, shape[d]), f"k{d}") for d in axes]
+        kept = [d for d in range(len(shape)) if d not in axes]
+
+        def element(*data: Any) -> Any:
+            at: list[Any] = [None] * len(shape)
+            for d, v in (*zip(kept, data), *zip(axes, ks)):
+                at[d] = v
+            return te.sum(x[tuple(at)] * x[tuple(at)], axis=ks)
+
+        total = te.compute([shape[d] for d in kept], element)
+        y = te.compute(total.shape, lambda *i: te.sqrt(total[i]) if i else te.sqrt(total()))
+    else:
+        y = getattr(topi, kind)(x, axis=axes)
+    agree(y, x, target=target, steps=int(np.prod([shape[d] for d in axes])))
+
+
+@pytest.mark.parametrize("size", [(2, 17, 3, 10), (1, 97, 2, 50), (3, 5, 1, 64), (1, 64, 2, 8)])
+def test_scores_of_an_attention(size: tuple[int, ...]) -> None:
+    n, seq, heads, dim = size
+    q, k = (te.placeholder((n, seq, heads, dim), name=name) for name in "qk")
+    qt = te.compute((n, heads, seq, dim), lambda b, h, i, d: q[b, i, h, d] * 0.25, name="qt")
+    kt = te.compute((n, heads, dim, seq), lambda b, h, d, i: k[b, i, h, d], name="kt")
+    d = te.reduce_axis((0, dim), "d")
+    product = te.compute(
+        (n, heads, seq, seq),
+        lambda b, h, i, j: te.sum(qt[b, h, i, d] * kt[b, h, d, j], axis=d),
+        name="product",
+    )
+    agree(topi.nn.softmax(product, axis=-1), q, k)
