@@ -37,6 +37,10 @@ CPU_UNROLL = (0, 16, 64, 512)
 GPU_UNROLL = (0, 16, 64, 512, 1024)
 GPU_UNROLL_WEIGHT = 0.10
 EVENLY, SHARPNESS = 0.5, 4.0
+LEAD = 0.6
+"""How much better than a default schedule the shipped model must think a program of the search, to
+take it unmeasured: it was trained without default schedules, on one kind of CPU, and on layers of
+networks and operators it was wrong about smaller leads more often than right."""
 
 
 class SketchPolicy:
@@ -352,7 +356,7 @@ class SketchPolicy:
             return best or default
         own = self.population.features(best.candidate.sketch, best.candidate.row[None, :])
         scores = [float(self.model.predict_programs(*x)[0]) for x in (own, known)]
-        return default if scores[1] >= scores[0] else best
+        return best if scores[0] > scores[1] + LEAD else default
 
 
 def _features_of(state: State) -> tuple[Any, Any] | None:
