@@ -12,7 +12,8 @@ import pytest
 import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.interp.te_eval import te_eval
-from tilewright.topi.schedules.contraction import Tile, contraction_of, register_tile
+from tilewright.topi.schedules.contraction import contraction_of
+from tilewright.topi.schedules.tiles import Tile, register_tile
 
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
 

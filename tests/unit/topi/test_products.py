@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import te, tir, topi
-from tilewright.topi.schedules.matmul import is_product
+from tilewright.topi.schedules.contraction import is_product
 
 SIZES = [
     (1, 1, 1), (1, 37, 64), (1, 1000, 300), (2, 3, 5), (3, 509, 1021), (5, 130, 7), (7, 100, 33),

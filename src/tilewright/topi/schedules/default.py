@@ -17,13 +17,13 @@ from ...schedule.auto_inline import is_injective, loads_of
 from ...target.target import Target
 from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
-from .contraction import contraction_of, kept_inputs, schedule_contraction
+from .contraction import contraction_of, is_product, kept_inputs
 from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
 from .gpu import GPU_RULES
 from .gpu.machine import GpuMachine
 from .injective import arrange
 from .machine import Machine
-from .matmul import is_product, schedule_dense_packed, schedule_matmul
+from .matmul import schedule_contraction, schedule_dense_packed, schedule_matmul
 from .reduce import schedule_pool, schedule_reduce
 from .rules import M, Rules
 from .softmax import schedule_softmax

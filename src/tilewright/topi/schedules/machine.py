@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ...base.dtype import parse
@@ -64,6 +65,16 @@ def parallel_if(stage: Stage, axis: IterVar, work: int, least: int) -> None:
     """Run a loop on all threads where there is work for them, or where it is not known."""
     if not work or work >= least:
         stage.parallel(axis)
+
+
+def bytes_of(t: Tensor) -> int:
+    """The bytes of a tensor; 0 where a size is not known."""
+    return prod(const_int(d) or 0 for d in t.shape) * parse(t.dtype).nbytes
+
+
+def even(n: int, most: int) -> int:
+    """The size of equal parts (but for the last) of n, at most `most`."""
+    return -(-n // -(-n // most))
 
 
 def largest_divisor(n: int, limit: int) -> int:

@@ -7,9 +7,11 @@ from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective
 from ...tensor.tensor import Tensor
-from .contraction import contraction_of, kept_inputs, schedule_contraction, vectors
+from .contraction import contraction_of, kept_inputs
 from .machine import PIECES, Machine, extent_of, parallel_if, work_of
+from .matmul import schedule_contraction
 from .reduce import in_lanes, row_run
+from .tiles import FEW_ROWS, vectors
 
 PARALLEL_EXPONENTIALS = 1 << 13
 LEAST_ROWS = 16  # of a product, that pay for packing its other side
@@ -24,6 +26,8 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     work = work_of(out)
     products = [x for x in s.stages if not x.is_output and contraction_of(x.op) is not None]
     product = products[0] if len(products) == 1 and len(products[0].op.axis) == len(axes) else None
+    if extent_of(axes[-2]) <= FEW_ROWS:
+        product = None
     before = _ancestors(s, product) if product is not None else []
     *outer, rows = axes[:-1]
     piece: IterVar | None = None

@@ -1,0 +1,97 @@
+"""Sums of products with few rows: nothing of the vector side is used often enough to be copied."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...base.dtype import parse
+from ...loopir.iter import IterVar
+from ...schedule.api import Schedule
+from ...tensor.tensor import Tensor
+from .contraction import Contraction
+from .machine import PARALLEL_PRODUCTS, PIECES, Machine, even, extent_of, parallel_if, work_of
+
+WIDEST = 512  # elements of a row of output at work at once
+ROWS_AT_ONCE = 8  # of the vector side, added while an element of the output is in a register
+
+
+def sums_of_rows(
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    machine: Machine,
+    form: Contraction,
+    on_threads: bool = True,
+) -> None:
+    """A wide piece of a few rows of the output, to which some rows of the right side are added at
+    once."""
+    lanes = machine.lanes(product.dtype)
+    work = work_of(product)
+    if product.op is out.op:
+        product = s.cache_write(out, "local")
+    axes = list(s[out].op.axis)
+    rows = [axes[i] for i in form.rows]
+    outer = [axes[i] for i in (*form.batch, *form.columns)]
+    n = extent_of(axes[-1])
+    width = machine.l1_bytes // 2 // parse(product.dtype).nbytes // prod(map(extent_of, rows))
+    width = min(WIDEST, width)
+    if n:
+        pieces = max(1, prod(map(extent_of, outer)))
+        width = min(width, -(-n // -(-PIECES * machine.cores // pieces)))
+    width = max(4, width // lanes) * lanes
+    jo, ji = s[out].split(axes[-1], factor=width)
+    jp, jv = s[out].split(ji, factor=lanes)
+    s[out].reorder(*outer, jo, *rows, jp, jv)
+    s[out].vectorize(jv)
+    piece = s[out].fuse(*outer, jo) if outer else jo
+    if on_threads:
+        parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
+    stage = s[product]
+    stage.compute_at(s[out], piece)
+    axes = list(stage.op.axis)
+    rows = [axes[i] for i in form.rows]
+    outer = [axes[i] for i in (*form.batch, *form.columns)]
+    inner: list[IterVar] = []
+    if rows:
+        rows[-1], ii = stage.split(rows[-1], factor=even(extent_of(rows[-1]), 4))
+        inner = [ii]
+    jp, jv = stage.split(axes[-1], factor=lanes)
+    *before, k = stage.op.reduce_axis
+    ko, ki = stage.split(k, factor=ROWS_AT_ONCE)
+    stage.reorder(*outer, *before, ko, *rows, jp, *inner, ki, jv)
+    stage.vectorize(jv)
+    for axis in (ki, *inner):
+        stage.unroll(axis)
+
+
+def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
+    """Tiles of dot products, each in the lanes of a vector that are added at the end."""
+    lanes = machine.lanes(product.dtype)
+    work = work_of(product)
+    m = extent_of(s[out].op.axis[-2])
+    _, lane = s[product].split(s[product].op.reduce_axis[0], factor=lanes)
+    parts = s.rfactor(product, lane, len(product.op.axis))
+    *batch, i, j = s[out].op.axis
+    rows = even(m, 4)
+    columns = max(1, min(8, (machine.registers - 1) // (rows + 1)))
+    jo, ji = s[out].split(j, factor=columns)
+    io, ii = s[out].split(i, factor=rows)
+    s[out].reorder(*batch, jo, io, ii, ji)
+    s[out].unroll(ii)
+    s[out].unroll(ji)
+    piece = s[out].fuse(*batch, jo) if batch else jo
+    parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
+    total = s[product]
+    if product.op is not out.op:
+        total.compute_at(s[out], io)
+        for axis in total.op.axis[-2:]:
+            total.unroll(axis)
+    total.unroll(total.op.reduce_axis[0])
+    stage = s[parts]
+    stage.compute_at(s[out], io)
+    *batch, i, j, lane = stage.op.axis
+    (k,) = stage.op.reduce_axis
+    stage.reorder(*batch, k, i, j, lane)
+    stage.vectorize(lane)
+    stage.unroll(i)
+    stage.unroll(j)

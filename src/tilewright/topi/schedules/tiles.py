@@ -1,0 +1,281 @@
+"""Sums of products with many rows: a register tile of rows, the vector side packed into panels.
+
+A panel is copied together once for the rows that it serves: in memory its pieces may lie a multiple
+of the cache's ways apart, and at the edge the copy has zeros, so that the innermost loops are the
+same there. Goto and van de Geijn: Anatomy of high-performance matrix multiplication, TOMS 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ...loopir.expr import const_int
+from ...loopir.iter import IterVar
+from ...loopir.visit import free_vars
+from ...schedule.api import Schedule, Stage
+from ...tensor.op import domain
+from ...tensor.tensor import Tensor
+from .contraction import NARROW, Contraction, kept_inputs
+from .injective import arrange
+from .machine import (
+    FMA_CHAINS,
+    PARALLEL_PRODUCTS,
+    PIECES,
+    Machine,
+    bytes_of,
+    even,
+    extent_of,
+    parallel_if,
+    work_of,
+)  # fmt: skip
+
+FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
+COPY_ROWS = 8  # rows that cost as much as the copy of a panel for them
+LATE = 0.1  # of its share, that a thread may miss
+PANELS_APART = 1.1  # threads at different columns write to the same lines, and each reads all rows
+MANY_PIECES = 32  # for each core: they are shared evenly
+MOST_PANELS = 8
+FEW_STEPS = 4  # of the innermost loop of a reduction: written out
+WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
+
+
+def tiles(
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    machine: Machine,
+    form: Contraction,
+    packed: bool,
+    on_threads: bool = True,
+) -> None:
+    """Panels of columns, a register tile of rows at a time; `packed`: copied together first."""
+    work = work_of(product)
+    pads = kept_inputs(s, s[product].op)
+    if product.op is out.op:
+        product = s.cache_write(out, "local")
+    axes = list(s[out].op.axis)
+    extents = [extent_of(a) for a in axes]
+    batch = [axes[i] for i in form.batch]
+    columns = [axes[i] for i in form.columns]
+    j, n = axes[-1], extents[-1]
+    if form.group:
+        g, j = s[out].split(j, factor=form.group)
+        batch, n = [*batch, g], form.group
+    lanes = machine.lanes(product.dtype)
+    while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
+        lanes //= 2
+    registers = machine.registers
+    if form.group % lanes:  # a vector would reach into the next group
+        lanes, registers = form.group, max(4, registers // -(-form.group // lanes))
+    sizes = [extents[i] for i in form.rows]
+    tile = register_tile(sizes, n, lanes, registers)
+    width = tile.panels * lanes
+    jo, ji = s[out].split(j, factor=width)
+    jp, jv = s[out].split(ji, factor=lanes)
+    batches = prod(extents[i] for i in form.batch) * (-(-extents[-1] // n) if form.group else 1)
+    panels = prod(extents[i] for i in form.columns) * -(-n // width)
+    cut = _cut(form, sizes, tile, batches, panels, packed, machine) if on_threads else _Cut()
+    rows = [axes[i] for i in form.rows]
+    inner: list[IterVar] = []
+    chunk: list[IterVar] = []
+    if cut.size:
+        piece_of, rows[cut.axis] = s[out].split(rows[cut.axis], factor=cut.size)
+        chunk = [piece_of]
+    for at, size in zip(range(len(rows) - 1, -1, -1), (tile.rows, tile.lines)):
+        if size > 1 or at == len(rows) - 1:
+            rows[at], ii = s[out].split(rows[at], factor=size)
+            inner.insert(0, ii)
+    across = [*columns, jo]
+    outer = [*batch, *chunk, *across] if cut.rows_first else [*batch, *across, *chunk]
+    s[out].reorder(*outer, *rows, *inner, jp, jv)
+    s[out].vectorize(jv)
+    for axis in (jp, *inner):
+        s[out].unroll(axis)
+    head = outer[: len(batch) + len(chunk)] if cut.rows_first else outer
+    piece = s[out].fuse(*head) if len(head) > 1 else head[0]
+    if on_threads:
+        parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
+    _accumulate(s, product, out, rows[-1] if rows else piece, lanes, form)
+    own = (cut.rows_first or form.both or panels == 1) and _apart(form, product)
+    for pad in pads:
+        if own and chunk and pad is s[form.row_side.producer]:  # type: ignore[union-attr]
+            pad.compute_at(s[out], piece)
+            vectors(pad, machine)
+        else:
+            arrange(pad, list(pad.op.axis), machine)
+    if packed:
+        copy = _pack(s, form, product, lanes)
+        copy.compute_at(s[out], jo if cut.rows_first else piece)
+
+
+def _apart(form: Contraction, product: Tensor) -> bool:
+    """Whether each batch reads elements of the row side that no other does."""
+    side = form.row_side
+    axes = product.op.axis
+    return side is not None and all(
+        extent_of(axes[i]) == 1 or any(x is axes[i].var for x in side.indices) for i in form.batch
+    )
+
+
+def _accumulate(
+    s: Schedule, product: Tensor, out: Tensor, at: IterVar, lanes: int, form: Contraction
+) -> None:
+    """A register tile: all steps of the reduction, the tile's elements innermost."""
+    stage = s[product]
+    stage.compute_at(s[out], at)
+    axes = list(stage.op.axis)
+    steps = list(stage.op.reduce_axis)
+    jp, jv = stage.split(axes[-1], factor=lanes)
+    rows = [axes[i] for i in form.rows]
+    others = [axes[i] for i in (*form.batch, *form.columns)]
+    stage.reorder(*others, *rows[:-2], *steps, *rows[-2:], jp, jv)
+    stage.vectorize(jv)
+    for axis in (jp, *rows[-2:]):
+        stage.unroll(axis)
+    most = WRITTEN_OUT if form.both else FEW_STEPS
+    for k in reversed(steps):
+        size = const_int(domain(k).extent) or most + 1
+        if size > most:
+            break
+        stage.unroll(k)
+        most //= max(size, 1)
+
+
+def vectors(stage: Stage, machine: Machine) -> None:
+    """Cut the last axis of a stage into vectors, where it is that long."""
+    lanes = machine.lanes(stage.op.output_dtype(0))
+    last = stage.op.axis[-1] if stage.op.axis else None
+    if last is not None and lanes > 1 and extent_of(last) >= lanes:
+        _, lane = stage.split(last, factor=lanes)
+        stage.vectorize(lane)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """How the rows are shared out: `size` steps of row axis number `axis` at a time (0: all).
+    `rows_first`: threads share these pieces, and each does all columns of its own."""
+
+    axis: int = 0
+    size: int = 0
+    rows_first: bool = False
+
+
+def _cut(
+    form: Contraction,
+    sizes: Sequence[int],
+    tile: Tile,
+    batches: int,
+    panels: int,
+    packed: bool,
+    machine: Machine,
+) -> _Cut:
+    """The pieces that cost least: threads that wait for the last one, and each piece's copies of
+    panels, which are worth so many rows. The second-level cache holds the row side of a piece.
+
+    `batches`, `panels`: pieces for all rows (0: not known), of which the latter share rows.
+    """
+    if not form.rows or not all(sizes):
+        return _Cut()
+    axis = next((i for i, size in enumerate(sizes) if size > 1), 0)
+    step = {len(sizes) - 1: tile.rows, len(sizes) - 2: tile.lines}.get(axis, 1)
+    size, m, cores = sizes[axis], prod(sizes), machine.cores
+    nbytes = bytes_of(form.row_side.producer) if form.row_side is not None else 0
+    least = min(-(-nbytes // max(1, machine.l2_bytes // 2)), -(-size // step), m // (2 * FEW_ROWS))
+    best, cheapest = _Cut(), float("inf")
+    for count in range(max(1, least), max(1, least) + 2 * PIECES * cores + 1):
+        steps = -(-size // count)
+        whole = -(-steps // step) * step
+        chunks = -(-size // whole)
+        for rows_first in (True, False):
+            times = batches * (1 if rows_first else panels)
+            waiting = _unevenness(
+                [whole] * (chunks - 1) + [size - (chunks - 1) * whole], times, cores
+            )
+            copies = 1 + (COPY_ROWS if packed else 1) * chunks / m
+            apart = 1.0 if rows_first else PANELS_APART
+            cost = waiting * copies * apart
+            if cost < cheapest:
+                best, cheapest = _Cut(axis, whole, rows_first), cost
+    return best
+
+
+def _unevenness(sizes: Sequence[int], times: int, cores: int) -> float:
+    """How much longer the busiest thread works than all on average, on pieces of these sizes that
+    come so many times each (0: not known). What a thread that comes late leaves to do is less the
+    more pieces there are."""
+    total = len(sizes) * times
+    if not total or total > MANY_PIECES * cores:
+        return 1.0
+    busy = [0] * cores
+    for size in sorted([*sizes] * times, reverse=True):
+        busy[busy.index(min(busy))] += size
+    return max(busy) * cores / sum(busy) * (1 + LATE * cores / total)
+
+
+def _pack(s: Schedule, form: Contraction, product: Tensor, lanes: int) -> Stage:
+    """A copy of a panel, one step of the reduction after the other."""
+    side, column = form.vector_side, form.column
+    assert side is not None, "what is packed is read"
+    copy = s[s.cache_read(side.producer, "global", [product])]
+    if form.in_order:
+        *_, j = copy.op.axis
+        jp, jv = copy.split(j, factor=lanes)
+        copy.vectorize(jv)
+        copy.unroll(jp)
+        return copy
+    steps = {a.var for a in product.op.reduce_axis}
+    along = [d for d, x in enumerate(side.indices) if steps.intersection(free_vars(x))]
+    others = [d for d in range(len(side.indices)) if d != column and d not in along]
+
+    def panel(*indices: Any) -> list[Any]:
+        return [indices[d] for d in (*others, *along, column)]
+
+    *outer, k, j = copy.transform_layout(panel)
+    # a vector of each column at a time: its line of memory is read once
+    ko, ki = copy.split(k, factor=lanes)
+    copy.reorder(*outer, ko, j, ki)
+    copy.unroll(ki)
+    return copy
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Vectors that accumulate: `rows` of the last row axis times `lines` of the one before it,
+    `panels` in each row."""
+
+    rows: int
+    lines: int
+    panels: int
+
+
+def register_tile(sizes: Sequence[int], n: int, lanes: int, registers: int) -> Tile:
+    """The tile for rows of `sizes` (0: not known) and n columns whose accumulators fit the
+    registers beside their operands.
+
+    The cost of a tile is its loads an FMA, times the share of it that lies outside; with too few
+    chains FMAs wait for each other.
+    """
+    *_, before, last = (1, 1, *sizes)
+    best, least = Tile(1, 1, 1), float("inf")
+    for panels in range(1, MOST_PANELS + 1):
+        most = (registers - panels - 1) // panels
+        if most < 1 or (panels > 1 and 0 < n < panels * lanes):
+            continue
+        for rows in range(1, (min(most, last) if last else most) + 1):
+            lines = 1
+            if rows == last and before > 1:
+                lines = even(before, max(1, most // rows))
+            waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
+            height = rows * lines
+            loads = 1 / height + 1 / panels
+            cost = waste * max(1.0, FMA_CHAINS / (height * panels)) * (1 + loads / 4)
+            if cost < least:
+                best, least = Tile(rows, lines, panels), cost
+    return best
+
+
+def _waste(n: int, step: int) -> float:
+    return -(-n // step) * step / n if n else 1.0
