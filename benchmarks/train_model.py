@@ -1,14 +1,15 @@
 """Train the cost model that ships with the package, on measurements made here.
 
     python -m benchmarks.train_model measure DIR [--minutes 30] [--programs 96] [--seed 0] [--large]
+        [--target "llvm -mcpu=haswell"]
     python -m benchmarks.train_model fit DIR [--out FILE]
 
-`measure` searches random workloads (operators of the suite in random shapes, none of which is one
-of the suite's own) for a while and writes the features and seconds of every program to DIR, a file
-for each workload; `--large` those of 1 to 12 GFLOP, which are measured for longer. `fit` trains on
-all files but some, prints how well the left-out ones are ranked, then trains on all and writes the
-model. The measurements stay out of the repository; the summary that `fit` prints is in
-benchmarks/results.
+`measure` searches random workloads for a while (operators of the suite in random shapes, half of
+whose sizes are round and half any number; none is one of the suite's own) and writes the features
+and seconds of every program to DIR, a file for each workload; `--large` those of 1 to 12 GFLOP,
+which are measured for longer. `fit` trains on all files but some, prints how well the left-out ones
+are ranked, then trains on all and writes the model. The measurements stay out of the repository;
+the summary that `fit` prints is in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -33,16 +34,22 @@ from tilewright.auto_scheduler.pretrained import SHIPPED
 
 CHANNELS = (3, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768)
 SIZES = (5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
+MATRICES = (1, 10, 32, 64, 96, 128, 197, 256, 384, 512, 768, 1000)
 IMAGES = (96, 128, 160, 192, 256)
 FLOP = (2e5, 2e9)
 LARGE_FLOP = (1e9, 12e9)
 ROUNDS = 3
+FEW, ANY = 9, 0.5
 # Half of a search's programs are never so much slower than its best, but where others disturbed it.
 DISTURBED = 10.0
 Draw = tuple[Any, tuple[int, ...]]
 
 
 def _one(rng: np.random.Generator, values: tuple[int, ...]) -> int:
+    """One of some values; of sizes, as often any number between the least and the greatest, small
+    ones as likely as large ones."""
+    if len(values) > FEW and rng.random() < ANY:
+        return int(np.exp(rng.uniform(np.log(min(values)), np.log(max(values) + 1))))
     return int(rng.choice(values))
 
 
@@ -57,7 +64,7 @@ def draws(rng: np.random.Generator) -> Iterator[Draw]:
     while True:
         batch = one((1, 1, 1, 2, 4, 16))
         ci, co, h, w = one(CHANNELS), one(CHANNELS), one(SIZES), one(SIZES)
-        kind = one(tuple(range(16)))
+        kind = int(rng.integers(16))
         if kind == 0:
             yield workloads.conv1d, (batch, one(SIZES) * 4, ci, co, *window())
         elif kind in (1, 2):
@@ -77,7 +84,7 @@ def draws(rng: np.random.Generator) -> Iterator[Draw]:
         elif kind == 8:
             yield workloads.capsule, (batch, h // 3, w // 3, one((4, 8, 16)), one((8, 16)), 3, 1, 1)
         elif kind in (9, 10, 11):
-            n, m, k = (one((32, 48, 64, 96, 128, 192, 256, 384, 512, 768)) for _ in range(3))
+            n, m, k = (one(MATRICES) for _ in range(3))
             yield workloads.matmul, (one((1, 1, 1, 8)), n, m, k, one((0, 1)))
         elif kind == 12:
             yield workloads.norm, (batch, one(SIZES) * 8, one(SIZES) * 8)
@@ -124,7 +131,9 @@ def key_of(func: Any, args: tuple[int, ...]) -> str:
     return auto_scheduler.ComputeDAG(func(*args)).workload_key()
 
 
-def measure(folder: Path, minutes: float, programs: int, seed: int, large: bool) -> None:
+def measure(
+    folder: Path, minutes: float, programs: int, seed: int, large: bool, target: str
+) -> None:
     """Measure random workloads until the time is over."""
     drawn, (least, most) = (large_draws, LARGE_FLOP) if large else (draws, FLOP)
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,17 +155,23 @@ def measure(folder: Path, minutes: float, programs: int, seed: int, large: bool)
             if key in forbidden:
                 print(f"skipped {func.__name__}{args}: a workload of the suite")
                 continue
-            file = folder / (hashlib.sha256(key.encode()).hexdigest()[:16] + ".npz")
+            there = (
+                "" if target == "llvm" else f"-{hashlib.sha256(target.encode()).hexdigest()[:6]}"
+            )
+            file = folder / (hashlib.sha256(key.encode()).hexdigest()[:16] + there + ".npz")
             if not least <= dag.flop_ct <= most or file.exists():
                 continue
-            _measure_one(dag, f"{func.__name__}{args}", file, programs, measurer)
+            _measure_one(dag, target, f"{func.__name__}{args}", file, programs, measurer)
 
 
-def _measure_one(dag: Any, name: str, file: Path, programs: int, measurer: Any) -> None:
-    """The first programs at random or by the last shipped model, the others as a search would."""
+def _measure_one(
+    dag: Any, target: str, name: str, file: Path, programs: int, measurer: Any
+) -> None:
+    """The default schedule, some programs at random or by the last shipped model, the others as a
+    search would."""
     option = auto_scheduler.LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
     task = auto_scheduler.SearchTask(
-        compute_dag=dag, target="llvm", layout_rewrite_option=option, desc=name
+        compute_dag=dag, target=target, layout_rewrite_option=option, desc=name
     )
     model = XGBModel(num_warmup_sample=1, verbose_warmup=0, model_file=_earlier())
     policy = auto_scheduler.SketchPolicy(task, model, verbose=0, params={"eps_greedy": 0.4})
@@ -165,9 +180,9 @@ def _measure_one(dag: Any, name: str, file: Path, programs: int, measurer: Any) 
     for _ in range(ROUNDS):
         inputs, results = policy.continue_search_one_round(programs // ROUNDS, measurer)
         for item, result in zip(inputs, results):
-            values, _ = policy.population.features(
-                item.state.candidate.sketch, item.state.candidate.row[None, :]
-            )
+            values = policy.features(item.state)
+            if values is None:
+                continue
             rows.append(values)
             counts.append(len(values))
             costs.append(cost_of(result))
@@ -194,7 +209,7 @@ def fit(folder: Path, out: Path, boosting: Boosting) -> None:
     files = sorted(folder.glob("*.npz"))
     data = [d for d in map(np.load, files) if undisturbed(d["costs"])]
     forbidden = {hashlib.sha256(key.encode()).hexdigest()[:16] for key in known()}
-    assert not forbidden & {f.stem for f in files}, "a workload of the suite was trained on"
+    assert not forbidden & {f.stem[:16] for f in files}, "a workload of the suite was trained on"
     left_out = set(range(0, len(data), 8))
     model = _trained([d for n, d in enumerate(data) if n not in left_out], boosting)
     summary: dict[str, Any] = {"workloads": len(data), "disturbed": len(files) - len(data)}
@@ -244,6 +259,7 @@ def main() -> None:
     one.add_argument("--programs", type=int, default=96)
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--large", action="store_true")
+    one.add_argument("--target", default="llvm")
     two = commands.add_parser("fit")
     two.add_argument("folder", type=Path)
     two.add_argument("--out", type=Path, default=SHIPPED)
@@ -251,7 +267,7 @@ def main() -> None:
     two.add_argument("--depth", type=int, default=6)
     given = parser.parse_args()
     if given.command == "measure":
-        measure(given.folder, given.minutes, given.programs, given.seed, given.large)
+        measure(given.folder, given.minutes, given.programs, given.seed, given.large, given.target)
     else:
         fit(given.folder, given.out, Boosting(rounds=given.trees, max_depth=given.depth))
 

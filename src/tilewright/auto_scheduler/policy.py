@@ -285,7 +285,7 @@ class SketchPolicy:
                 own.append((item, result))
             elif is_default(item.state.rows):
                 self._default_due = False
-                if _features_of(item.state) is not None:
+                if self.features(item.state) is not None:
                     own.append((item, result))
             self.trials += 1
             if cost < self.best_cost:
@@ -294,12 +294,28 @@ class SketchPolicy:
             self.model.update(*map(list, zip(*own)))
         self.seconds["train"] += time.perf_counter() - begin
 
+    def features(self, state: State) -> Any:
+        """The feature rows (statements, 164) of a finished state; None where it has loops that
+        features do not speak of."""
+        candidate = state.candidate
+        if candidate is not None:
+            return self.population.features(candidate.sketch, candidate.row[None, :])[0]
+        try:
+            return features_of(state)
+        except ScheduleError as problem:
+            _log.info("no features: %s", problem)
+            return None
+
+    def _score(self, state: State) -> float | None:
+        rows = self.features(state)
+        if rows is None:
+            return None
+        return float(self.model.predict_programs(rows, np.array([0, len(rows)]))[0])
+
     def _featurise(self, task: Any, states: Sequence[State]) -> tuple[Any, Any]:
         """Features of states of this policy, in their order."""
         candidates = [state.candidate for state in states]
-        parts: list[Any] = [
-            None if c is not None else features_of(state)[0] for c, state in zip(candidates, states)
-        ]
+        parts: list[Any] = [None if s.candidate is not None else self.features(s) for s in states]
         for sketch in {c.sketch for c in candidates if c is not None}:
             places = [n for n, c in enumerate(candidates) if c is not None and c.sketch == sketch]
             rows = np.stack([candidates[n].row for n in places])
@@ -351,19 +367,7 @@ class SketchPolicy:
         found = self._evolve(self._start(), 1, scorer)
         best = self.state_of(found[0]) if found else None
         default = self._default_state() if trained and self._default_due else None
-        known = None if default is None else _features_of(default)
+        known = None if default is None else self._score(default)
         if best is None or known is None:
             return best or default
-        own = self.population.features(best.candidate.sketch, best.candidate.row[None, :])
-        scores = [float(self.model.predict_programs(*x)[0]) for x in (own, known)]
-        return best if scores[0] > scores[1] + LEAD else default
-
-
-def _features_of(state: State) -> tuple[Any, Any] | None:
-    """Features of a state that the search did not make; None where it has loops that they do not
-    speak of."""
-    try:
-        return features_of(state)
-    except ScheduleError as problem:
-        _log.info("no features: %s", problem)
-        return None
+        return best if (self._score(best) or 0.0) > known + LEAD else default

@@ -1,5 +1,7 @@
 """The search: the same seed and measurements give the same search; what it asks for and keeps."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,11 @@ from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.searches import COMPUTATIONS, Formula, policy_of
 from tilewright import auto_scheduler as A
 from tilewright import te
+from tilewright.auto_scheduler.features.columns import PLACE
 from tilewright.auto_scheduler.measure import MeasureInput
 from tilewright.auto_scheduler.sketch.rule import Condition
 from tilewright.base.errors import TilewrightError
+from tilewright.schedule.bounds import infer_bounds
 
 SMALL = {"evolutionary_search_population": 64, "evolutionary_search_num_iters": 2}
 
@@ -241,6 +245,48 @@ def test_the_default_schedule_may_be_left_out_or_known():
     assert again.best_cost == results[0].costs[0]
     inputs, _ = again.continue_search_one_round(1, Formula())
     assert not inputs[0].state.is_default
+
+
+class Weighing(A.XGBModel):
+    """Scores by the number of vectors, those of default schedules by a given number."""
+
+    trained = True
+
+    def __init__(self, own: float, default: float) -> None:
+        super().__init__(verbose_warmup=0)
+        self.scores: tuple[float, float] = (own, default)
+        self.known: set[bytes] = set()
+
+    def predict_programs(self, rows, offsets):
+        mine = [rows[a:b].tobytes() in self.known for a, b in itertools.pairwise(offsets)]
+        return np.where(mine, self.scores[1], self.scores[0])
+
+
+@pytest.mark.parametrize(("own", "default", "chosen"), [(0.9, 0.8, True), (1.5, 0.5, False)])
+def test_unmeasured_the_default_schedule_stands_unless_the_model_is_far_ahead(own, default, chosen):
+    model = Weighing(own, default)
+    policy = policy_of(COMPUTATIONS["matmul_relu"](), model=model, **SMALL)
+    model.known.add(policy.features(A.State.default(policy.task)).tobytes())
+    assert some(policy.best_unmeasured()).is_default is chosen
+    alone = policy_of(COMPUTATIONS["matmul_relu"](), model=model, default_schedule_first=0, **SMALL)
+    assert not some(alone.best_unmeasured()).is_default
+
+
+def test_a_default_schedule_has_features():
+    """All pieces that run in parallel count, also where loops of several axes were fused."""
+    a, b = te.placeholder((6, 30, 64), name="a"), te.placeholder((6, 64, 70), name="b")
+    k = te.reduce_axis((0, 64), "k")
+    c = te.compute((6, 30, 70), lambda z, i, j: te.sum(a[z, i, k] * b[z, k, j], axis=k), name="c")
+    policy = policy_of([a, b, c], **SMALL)
+    state = A.State.default(policy.task)
+    rows = policy.features(state)
+    pieces = np.exp2(rows[:, PLACE["parallel_prod"]]) - 1
+    assert len(rows) and pieces.max() > 1
+    sch, _, _ = A.apply_state(state, 0)
+    (out,) = [x for x in sch.stages if x.is_output]
+    bounds = infer_bounds(sch.normalize())
+    leaf = out.leaf_iter_vars[0]
+    assert int(bounds[out].extent[leaf]) == round(float(pieces.max()))
 
 
 def test_records_of_other_tasks_teach_nothing(tmp_path):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...loopir.iter import IterVar
 from .annotations import Annotator, Batch
 from .columns import COUNT, FLOAT_OPERATIONS, OPERATIONS, PLACE
 from .intensity import write_intensity
@@ -75,22 +73,15 @@ class Skeleton:
         """By statement, how many of the outer loops around it run as one."""
         found = {}
         for k, s in enumerate(self.statements):
-            if not s.path:
-                continue
-            first = s.path[0]
-            if first.stage.id in batch.parallel:
-                found[k] = np.asarray(batch.parallel[first.stage.id])
-            elif first.stage.kind_of(first.leaf) == IterVar.Parallelized:
-                parts = next(groupby(s.path, key=lambda loop: id(loop.leaf)))[1]
-                found[k] = np.full(len(batch.factors), len(list(parts)))
+            if s.path and s.path[0].stage.id in batch.parallel:
+                found[k] = np.asarray(batch.parallel[s.path[0].stage.id])
         return found
 
 
-def features_of(state: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Feature rows (S, 164) of one closed state, and their offsets [0, S]: as the cost model takes
-    them."""
-    rows, names = features(Skeleton(state), Batch(np.zeros((1, 0), np.int64)))
-    return rows[0], np.array([0, len(names)], np.int64)
+def features_of(state: Any) -> npt.NDArray[np.float32]:
+    """Feature rows (S, 164) of the statements of one closed state."""
+    rows, _ = features(Skeleton(state), Batch(np.zeros((1, 0), np.int64)))
+    return rows.reshape(-1, COUNT)
 
 
 def features(skeleton: Skeleton, batch: Batch) -> tuple[npt.NDArray[np.float32], list[str]]:

@@ -134,22 +134,12 @@ def is_product(op: Any) -> bool:
     """Whether an operation is a sum over k of a[.., i, .., k, ..] * b[.., j, .., k, ..] (casts
     aside), i and j its last two axes: each in one factor alone, k in both."""
     form = contraction_of(op)
-    return form is not None and _is_product(op, form)
-
-
-def _is_product(op: Any, form: Contraction) -> bool:
-    steps = {a.var for a in op.reduce_axis}
-    return (
-        len(op.reduce_axis) == 1
-        and len(op.axis) > 1
-        and len(op.axis) - 2 in form.rows
-        and not form.both
-        and not form.group
-        and all(
-            e is not None and any(steps.intersection(free_vars(x)) for x in e.indices)
-            for e in (form.row_side, form.vector_side)
-        )
-    )
+    if form is None or form.both or form.group or len(op.reduce_axis) != 1:
+        return False
+    (k,) = (a.var for a in op.reduce_axis)
+    sides = (form.row_side, form.vector_side)
+    along = all(e is not None and k in _variables(e) for e in sides)
+    return along and len(op.axis) - 2 in form.rows
 
 
 def along_last(side: ProducerLoad | None, j: Any) -> bool:

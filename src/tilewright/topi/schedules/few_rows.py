@@ -23,7 +23,7 @@ def sums_of_rows(
     form: Contraction,
     on_threads: bool = True,
 ) -> None:
-    """A wide piece of a few rows of the output, to which some rows of the right side are added at
+    """A wide piece of a few rows of the output, to which some rows of the vector side are added at
     once."""
     lanes = machine.lanes(product.dtype)
     work = work_of(product)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapreplace
 from math import prod
 from typing import Any
 
@@ -36,7 +37,8 @@ FEW_ROWS = 20  # that many uses of each element of the vector side pay for a cop
 COPY_ROWS = 8  # rows that cost as much as the copy of a panel for them
 LATE = 0.1  # of its share, that a thread may miss
 PANELS_APART = 1.1  # threads at different columns write to the same lines, and each reads all rows
-MANY_PIECES = 32  # for each core: they are shared evenly
+MANY_PIECES = 8  # for each core: they are shared evenly
+MOST_TRIED = 16  # numbers of pieces
 MOST_PANELS = 8
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
@@ -64,13 +66,8 @@ def tiles(
     if form.group:
         g, j = s[out].split(j, factor=form.group)
         batch, n = [*batch, g], form.group
-    lanes = machine.lanes(product.dtype)
-    while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
-        lanes //= 2
-    registers = machine.registers
-    if form.group % lanes:  # a vector would reach into the next group
-        lanes, registers = form.group, max(4, registers // -(-form.group // lanes))
     sizes = [extents[i] for i in form.rows]
+    lanes, registers = _vector_of(n, form.group, product.dtype, machine)
     tile = register_tile(sizes, n, lanes, registers)
     width = tile.panels * lanes
     jo, ji = s[out].split(j, factor=width)
@@ -109,6 +106,16 @@ def tiles(
     if packed:
         copy = _pack(s, form, product, lanes)
         copy.compute_at(s[out], jo if cut.rows_first else piece)
+
+
+def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
+    """(lanes, registers that hold so many): of n columns, or of those of a group."""
+    lanes = machine.lanes(dtype)
+    while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
+        lanes //= 2
+    if group % lanes:  # a vector would reach into the next group
+        return group, max(4, machine.registers // -(-group // lanes))
+    return lanes, machine.registers
 
 
 def _apart(form: Contraction, product: Tensor) -> bool:
@@ -185,18 +192,16 @@ def _cut(
     nbytes = bytes_of(form.row_side.producer) if form.row_side is not None else 0
     least = min(-(-nbytes // max(1, machine.l2_bytes // 2)), -(-size // step), m // (2 * FEW_ROWS))
     best, cheapest = _Cut(), float("inf")
-    for count in range(max(1, least), max(1, least) + 2 * PIECES * cores + 1):
+    first, more = max(1, least), 2 * PIECES * cores
+    for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
         steps = -(-size // count)
         whole = -(-steps // step) * step
         chunks = -(-size // whole)
         for rows_first in (True, False):
             times = batches * (1 if rows_first else panels)
-            waiting = _unevenness(
-                [whole] * (chunks - 1) + [size - (chunks - 1) * whole], times, cores
-            )
-            copies = 1 + (COPY_ROWS if packed else 1) * chunks / m
-            apart = 1.0 if rows_first else PANELS_APART
-            cost = waiting * copies * apart
+            pieces = [whole] * (chunks - 1) + [size - (chunks - 1) * whole]
+            cost = _unevenness(pieces, times, cores) * (1.0 if rows_first else PANELS_APART)
+            cost *= 1 + (COPY_ROWS if packed else 1) * chunks / m
             if cost < cheapest:
                 best, cheapest = _Cut(axis, whole, rows_first), cost
     return best
@@ -211,7 +216,7 @@ def _unevenness(sizes: Sequence[int], times: int, cores: int) -> float:
         return 1.0
     busy = [0] * cores
     for size in sorted([*sizes] * times, reverse=True):
-        busy[busy.index(min(busy))] += size
+        heapreplace(busy, busy[0] + size)  # the one that has least to do
     return max(busy) * cores / sum(busy) * (1 + LATE * cores / total)
 
 
