@@ -111,6 +111,10 @@ def _uses(body: S.Stmt, filled: set[E.Var]) -> Iterator[Any]:
         stack.extend(below)
 
 
+def _times(size: Any, count: int) -> Any:
+    return fold_pair(E.Mul, size, const(count, size.dtype))
+
+
 class Ahead:
     """Fillings of one loop, and their buffers with `count` slots each.
 
@@ -124,10 +128,7 @@ class Ahead:
         self.of_attr = {id(f.attr): f for f in fills}
         buffers = [b for f in fills for b in f.buffers]
         self.sizes: dict[Any, Any] = {b.data: _pitch(b, aligned) for b in buffers}
-        many = const(count)
-        self.grown = {
-            b: b.with_(shape=(fold_pair(E.Mul, self.sizes[b.data], many),)) for b in buffers
-        }
+        self.grown = {b: b.with_(shape=(_times(self.sizes[b.data], count),)) for b in buffers}
 
     def allocated(self, body: S.Stmt) -> S.Stmt:
         """`body` within the allocations of all slots."""

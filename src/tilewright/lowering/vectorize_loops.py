@@ -335,7 +335,8 @@ class VectorStmts(VectorExprs):
             raise ScalarStatement
         if len(shape) != 1:
             raise CompileError(f"buffer {s.buffer.name} is not flat in a vectorised loop")
-        wide = s.buffer.with_(shape=(fold_pair(E.Mul, shape[0], const(self.lanes, "int32")),))
+        size = fold_pair(E.Mul, shape[0], const(self.lanes, shape[0].dtype))
+        wide = s.buffer.with_(shape=(size,))
         self.expanded[s.buffer] = wide
         self.expanded_data.add(s.buffer.data)
         return S.Allocate(wide, self.stmt(s.body), s.annotations)

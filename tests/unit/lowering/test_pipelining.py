@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.narrow import as_a, int_of
 from tests.unit.lowering.builders import K, checked, function, lines, loop, nodes
+from tilewright import te
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
@@ -212,3 +214,16 @@ def test_no_rolling_where_nothing_is_shared_or_known() -> None:
         assert not nodes(new, S.IfThenElse) and not nodes(new, S.AttrStmt)
     new = inject_rolling_buffer(function(bodies[2], IN, OUT), LowerOptions())
     assert not nodes(new, S.IfThenElse)
+
+
+def test_two_slots_of_a_64_bit_size_have_a_size_of_its_type() -> None:
+    n = te.var("n", "int64")
+    a = te.placeholder((9, n), name="a")
+    b = te.compute((9, n), lambda i, j: a[i, j] + 1.0, name="b")
+    s = te.create_schedule(b.op)
+    copy = s[s.cache_read(a, "global", [b])]
+    copy.compute_at(s[b], b.op.axis[0])
+    copy.double_buffer()
+    func = tvm.lower(s, [a, b])["main"]  # verified after each pass
+    sizes = [x.buffer.shape[0] for x in nodes(func, S.Allocate)]
+    assert sizes and all(size.dtype == "int64" for size in sizes)

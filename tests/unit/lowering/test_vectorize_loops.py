@@ -12,6 +12,7 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
+from tilewright.loopir.verify import verify
 from tilewright.loopir.visit import walk
 from tilewright.lowering.options import LowerOptions
 from tilewright.lowering.vectorize_loops import vectorize_loops
@@ -127,6 +128,17 @@ def test_allocation_is_expanded_and_inner_loops_stay() -> None:
     (allocation,) = nodes(new, S.Allocate)
     assert int(allocation.buffer.shape[0]) == 32
     assert len(nodes(new, S.For)) == 2
+
+
+def test_an_allocation_of_a_64_bit_size_is_expanded_in_its_type() -> None:
+    v, n = E.Var("v"), E.Var("n", "int64")
+    tmp = Buffer((n,), "float32", "T")
+    body = S.seq(S.BufferStore(tmp, A[v], [0]), S.BufferStore(B, tmp[0], [v]))
+    func = function(S.For(v, 0, 8, V, S.Allocate(tmp, body)), A, B, scalars=(n,))
+    new = check(func, DATA, n=1)
+    (allocation,) = nodes(new, S.Allocate)
+    assert allocation.buffer.shape[0].dtype == "int64"
+    verify(new)
 
 
 def test_inner_loop_with_varying_bounds_runs_lane_by_lane() -> None:

@@ -68,6 +68,7 @@ CONVS = {
     "one column of channels": (1, 9, 9, 7, 1, 3, 1, 1),
     "dilated": (1, 15, 14, 6, 19, 3, 1, 2, 2),
     "few rows": (1, 3, 3, 40, 33, 3),
+    "a long reduction": (1, 7, 6, 256, 17, 3, 1, 1),
     "groups of 4": (1, 8, 8, 12, 12, 3, 1, 1, 1, 3),
     "groups of 7": (1, 9, 8, 6, 21, 3, 1, 1, 1, 3),
     "groups of 11": (1, 9, 8, 6, 22, 3, 2, 1, 1, 2),
@@ -108,6 +109,7 @@ def test_depthwise(size: tuple[int, ...], target: str) -> None:
 
 def matrices() -> dict[str, Callable[[], tuple[Any, ...]]]:
     k, q = te.reduce_axis((0, 29), "k"), te.reduce_axis((0, 5), "q")
+    p = te.reduce_axis((0, 3001), "p")
 
     def tensors(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
         return [te.placeholder(s, dtype, f"t{n}") for n, s in enumerate(shapes)]
@@ -129,6 +131,10 @@ def matrices() -> dict[str, Callable[[], tuple[Any, ...]]]:
         "weights by columns": lambda: of(
             (31, 23), lambda a, b, i, j: te.sum(a[i, q, k] * b[j, q, k], axis=[q, k]),
             *tensors((31, 5, 29), (23, 5, 29)),
+        ),
+        "a very long prime sum": lambda: of(
+            (41, 19), lambda a, b, i, j: te.sum(a[i, p] * b[p, j], axis=p),
+            *tensors((41, 3001), (3001, 19)),
         ),
         "many rows and columns": lambda: of(
             (3, 5, 7, 11), lambda a, b, i, j, m, n: te.sum(a[i, m, k] * b[k, j, n], axis=k),
@@ -167,6 +173,16 @@ def matrices() -> dict[str, Callable[[], tuple[Any, ...]]]:
 def test_products_of_all_forms(name: str, target: str) -> None:
     out, *given = matrices()[name]()
     agree(out, *given, target=target)
+
+
+def test_of_a_long_reduction_a_part_serves_all_rows() -> None:
+    """A panel of 2,304 steps is not read whole for each register tile."""
+    x, f, y = conv(1, 9, 8, 256, 32, 3, 1, 1)
+    s = topi.schedules.default_schedule([y], "llvm -mcpu=haswell")
+    (inner,) = [stage for stage in s.stages if getattr(stage.op, "reduce_axis", ())]
+    names = [leaf.var.name for leaf in inner.leaf_iter_vars]
+    assert names.index("rx") < names.index("j.c.outer") < names.index("rc")
+    agree(y, x, f)
 
 
 def test_sides() -> None:

@@ -46,11 +46,11 @@ def _small_float(f: Emitter, value: str, source: DType, target: DType) -> str:
     way of float64, with those bits of an int64 that do not fit there gathered in one that does.
     """
     if source.bits < 32 or target.code != "bfloat":
-        return cast(f, value, source, _like("float32", source))
+        return _plain(f, value, source, _like("float32", source))
     double = _like("float64", source)
     if source.bits == 64:
         value = _gather_low_bits(f, value, source)
-    return _round_to_odd(f, cast(f, value, source, double), source.lanes)
+    return _round_to_odd(f, _plain(f, value, source, double), source.lanes)
 
 
 def _gather_low_bits(f: Emitter, value: str, source: DType) -> str:

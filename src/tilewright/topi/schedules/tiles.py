@@ -13,6 +13,7 @@ from heapq import heapreplace
 from math import prod
 from typing import Any
 
+from ...base.dtype import parse
 from ...loopir.expr import const_int
 from ...loopir.iter import IterVar
 from ...loopir.visit import free_vars
@@ -39,6 +40,7 @@ LATE = 0.1  # of its share, that a thread may miss
 PANELS_APART = 1.1  # threads at different columns write to the same lines, and each reads all rows
 MANY_PIECES = 8  # for each core: they are shared evenly
 MOST_TRIED = 16  # numbers of pieces
+LONG_PANEL = 3  # times the first-level cache
 MOST_PANELS = 8
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
@@ -76,15 +78,11 @@ def tiles(
     panels = prod(extents[i] for i in form.columns) * -(-n // width)
     cut = _cut(form, sizes, tile, batches, panels, packed, machine) if on_threads else _Cut()
     rows = [axes[i] for i in form.rows]
-    inner: list[IterVar] = []
     chunk: list[IterVar] = []
     if cut.size:
         piece_of, rows[cut.axis] = s[out].split(rows[cut.axis], factor=cut.size)
         chunk = [piece_of]
-    for at, size in zip(range(len(rows) - 1, -1, -1), (tile.rows, tile.lines)):
-        if size > 1 or at == len(rows) - 1:
-            rows[at], ii = s[out].split(rows[at], factor=size)
-            inner.insert(0, ii)
+    inner = _split_rows(s[out], rows, tile)
     across = [*columns, jo]
     outer = [*batch, *chunk, *across] if cut.rows_first else [*batch, *across, *chunk]
     s[out].reorder(*outer, *rows, *inner, jp, jv)
@@ -95,7 +93,11 @@ def tiles(
     piece = s[out].fuse(*head) if len(head) > 1 else head[0]
     if on_threads:
         parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
-    _accumulate(s, product, out, rows[-1] if rows else piece, lanes, form)
+    panel = jo if cut.rows_first else piece
+    size = prod(sizes) // max(sizes[cut.axis], 1) * cut.size if cut.size else prod(sizes)
+    parts = packed and _in_parts(product, size, width, machine)
+    at = panel if parts else rows[-1] if rows else piece
+    _accumulate(s, product, out, at, lanes, form, tile if parts else None, machine)
     own = (cut.rows_first or form.both or panels == 1) and _apart(form, product)
     for pad in pads:
         if own and chunk and pad is s[form.row_side.producer]:  # type: ignore[union-attr]
@@ -105,7 +107,7 @@ def tiles(
             arrange(pad, list(pad.op.axis), machine)
     if packed:
         copy = _pack(s, form, product, lanes)
-        copy.compute_at(s[out], jo if cut.rows_first else piece)
+        copy.compute_at(s[out], panel)
 
 
 def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
@@ -127,28 +129,75 @@ def _apart(form: Contraction, product: Tensor) -> bool:
     )
 
 
+def _in_parts(product: Tensor, rows: int, width: int, machine: Machine) -> bool:
+    """Whether a panel is so long that it does not stay near the core from one tile to the next,
+    while the sums of all rows do."""
+    nbytes = width * parse(product.dtype).nbytes
+    steps = prod(extent_of(k) for k in product.op.reduce_axis)
+    return steps * nbytes > LONG_PANEL * machine.l1_bytes and rows * nbytes <= machine.l2_bytes // 4
+
+
 def _accumulate(
-    s: Schedule, product: Tensor, out: Tensor, at: IterVar, lanes: int, form: Contraction
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    at: IterVar,
+    lanes: int,
+    form: Contraction,
+    tile: Tile | None,
+    machine: Machine,
 ) -> None:
-    """A register tile: all steps of the reduction, the tile's elements innermost."""
+    """The sums: of one register tile over all steps of the reduction, its elements innermost. With
+    `tile`, of all rows at once, part after part of the reduction: a part of the panel stays in the
+    first-level cache, and the sums are kept in memory in between."""
     stage = s[product]
     stage.compute_at(s[out], at)
-    axes = list(stage.op.axis)
-    steps = list(stage.op.reduce_axis)
-    jp, jv = stage.split(axes[-1], factor=lanes)
+    axes, steps = list(stage.op.axis), list(stage.op.reduce_axis)
     rows = [axes[i] for i in form.rows]
     others = [axes[i] for i in (*form.batch, *form.columns)]
-    stage.reorder(*others, *rows[:-2], *steps, *rows[-2:], jp, jv)
+    jp, jv = stage.split(axes[-1], factor=lanes)
+    if tile is None:
+        before: list[IterVar] = []
+        rows, inner = rows[:-2], rows[-2:]
+    else:
+        room = machine.l1_bytes // (tile.panels * lanes * parse(product.dtype).nbytes)
+        before, steps = _last_part(stage, steps, room)
+        inner = _split_rows(stage, rows, tile)
+    stage.reorder(*others, *before, *rows, *steps, *inner, jp, jv)
     stage.vectorize(jv)
-    for axis in (jp, *rows[-2:]):
+    for axis in (jp, *inner):
         stage.unroll(axis)
     most = WRITTEN_OUT if form.both else FEW_STEPS
-    for k in reversed(steps):
+    for k in reversed(steps if tile is None else ()):
         size = const_int(domain(k).extent) or most + 1
         if size > most:
             break
         stage.unroll(k)
         most //= max(size, 1)
+
+
+def _split_rows(stage: Stage, rows: list[IterVar], tile: Tile) -> list[IterVar]:
+    """Cut the last rows into those of a register tile, which are returned, and what is around."""
+    inner: list[IterVar] = []
+    for at, size in zip(range(len(rows) - 1, -1, -1), (tile.rows, tile.lines)):
+        if size > 1 or at == len(rows) - 1:
+            rows[at], ii = stage.split(rows[at], factor=size)
+            inner.insert(0, ii)
+    return inner
+
+
+def _last_part(
+    stage: Stage, steps: list[IterVar], room: int
+) -> tuple[list[IterVar], list[IterVar]]:
+    """The axes of a reduction, cut into those around and those within a part of `room` steps."""
+    before, within = list(steps), list[IterVar]()
+    while before and extent_of(before[-1]) <= room:
+        room //= max(extent_of(before[-1]), 1)
+        within.insert(0, before.pop())
+    if before and not within:
+        before[-1], ki = stage.split(before[-1], factor=even(extent_of(before[-1]), room))
+        within = [ki]
+    return before, within
 
 
 def vectors(stage: Stage, machine: Machine) -> None:
