@@ -39,7 +39,7 @@ IMAGES = (96, 128, 160, 192, 256)
 FLOP = (2e5, 2e9)
 LARGE_FLOP = (1e9, 12e9)
 ROUNDS = 3
-FEW, ANY = 9, 0.5
+FEW, ANY = 9, 0.5  # longer lists than FEW are of sizes; how often one is any number
 # Half of a search's programs are never so much slower than its best, but where others disturbed it.
 DISTURBED = 10.0
 Draw = tuple[Any, tuple[int, ...]]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ...base.dtype import parse
 from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of, kept_inputs
-from .machine import PIECES, Machine, extent_of, parallel_if, work_of
+from .machine import PIECES, Machine, even, extent_of, parallel_if, work_of
 from .matmul import schedule_contraction
 from .reduce import in_lanes, row_run
 from .tiles import FEW_ROWS, vectors
@@ -76,9 +78,6 @@ def _rows_at_once(axes: list[IterVar], out: Tensor, machine: Machine) -> int:
     not be enough pieces for the cores."""
     *outer, rows, last = map(extent_of, axes)
     most = machine.l2_bytes // 4 // max(1, last * parse(out.dtype).nbytes)
-    pieces = 1
-    for n in outer:
-        pieces *= max(n, 1)
-    least = -(-PIECES * machine.cores // pieces)
+    least = -(-PIECES * machine.cores // prod(max(n, 1) for n in outer))
     size = min(max(most, LEAST_ROWS), max(LEAST_ROWS, -(-rows // least)), max(rows, 1))
-    return -(-rows // -(-rows // size)) if rows else size
+    return even(rows, size) if rows else size

@@ -32,7 +32,7 @@ from .machine import (
     extent_of,
     parallel_if,
     work_of,
-)  # fmt: skip
+)
 
 FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
 COPY_ROWS = 8  # rows that cost as much as the copy of a panel for them
@@ -98,9 +98,10 @@ def tiles(
     parts = packed and _in_parts(product, size, width, machine)
     at = panel if parts else rows[-1] if rows else piece
     _accumulate(s, product, out, at, lanes, form, tile if parts else None, machine)
-    own = (cut.rows_first or form.both or panels == 1) and _apart(form, product)
+    own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
+    of_piece = s[form.row_side.producer] if own and form.row_side is not None else None
     for pad in pads:
-        if own and chunk and pad is s[form.row_side.producer]:  # type: ignore[union-attr]
+        if pad is of_piece:
             pad.compute_at(s[out], piece)
             vectors(pad, machine)
         else:
