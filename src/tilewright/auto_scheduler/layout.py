@@ -12,38 +12,47 @@ from collections.abc import Callable
 from typing import Any
 
 from ..arith import Analyzer
-from ..loopir.expr import IntImm, PrimExpr, Var, const_int
+from ..loopir.expr import IntImm, PrimExpr, Var, const, const_int
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.visit import post_order_visit
 from ..schedule.relations import Fuse, Split, pass_down_extents
+from ..target.target import Target
 from ..tensor.op import ComputeOp
 from ..tensor.tensor import Tensor
+from ..topi.schedules.machine import Machine
+from ..topi.schedules.panels import panels_of
 
 
 class Digit:
-    """Part of a dimension: index // `below` % `extent` (the outermost without %)."""
+    """Part of a dimension: index // `below` % `extent` (the outermost without %). `axis`: the
+    reader's part of an axis that walks it, where loops were asked."""
 
     __slots__ = ("axis", "below", "dim", "extent", "outermost", "place")
 
     def __init__(
-        self, dim: int, axis: IterVar, extent: Any, below: Any, outermost: bool, place: Any
+        self, dim: int, axis: IterVar | None, extent: Any, below: Any, outermost: bool, place: Any
     ) -> None:
         self.dim, self.axis, self.extent, self.below = dim, axis, extent, below
         self.outermost, self.place = outermost, place
 
 
 class PackOrder:
-    """Digits of all dimensions in the order of the reader's loops."""
+    """Digits of all dimensions in the order of the reader's loops; `every`: those of one value
+    too."""
 
-    __slots__ = ("digits", "rank", "signs")
+    __slots__ = ("digits", "every", "rank", "signs")
 
-    def __init__(self, digits: list[Digit], signs: list[tuple[int, int]]) -> None:
+    def __init__(
+        self, digits: list[Digit], signs: list[tuple[int, int]], every: bool = False
+    ) -> None:
         self.digits = sorted(digits, key=lambda d: d.place)
-        self.signs = signs
+        self.signs, self.every = signs, every
         self.rank = len(signs)
 
     def kept(self) -> list[Digit]:
         """The digits of more than one value: the new dimensions."""
+        if self.every:
+            return self.digits
         return [d for d in self.digits if const_int(d.extent) != 1] or self.digits[:1]
 
     def is_identity(self) -> bool:
@@ -164,7 +173,7 @@ def _place(reader: Any, axis: IterVar) -> tuple[int, ...]:
 def free_layouts(state: Any) -> list[tuple[Any, Any]]:
     """(stage, reader) of the inputs whose layout is free and that one stage reads loop by loop.
 
-    None under the default schedule, which is made for inputs as they are.
+    None under the default schedule, which copies what it wants in another order.
     """
     if state.is_default:
         return []
@@ -175,3 +184,36 @@ def free_layouts(state: Any) -> list[tuple[Any, Any]]:
         if len(readers) == 1 and pack_order(readers[0], op.output(0)) is not None:
             found.append((state.schedule.find(op), readers[0]))
     return found
+
+
+def free_orders(state: Any) -> dict[Tensor, PackOrder]:
+    """How the inputs of free layout are laid out ahead of time; those that stay as they are not
+    among them."""
+    if state.is_default:
+        return _panel_orders(state)
+    orders: dict[Tensor, PackOrder] = {}
+    for source, reader in free_layouts(state):
+        tensor = source.op.output(0)
+        order = pack_order(reader, tensor)
+        if order is not None and not order.is_identity():
+            orders[tensor] = order
+    return orders
+
+
+def _panel_orders(state: Any) -> dict[Tensor, PackOrder]:
+    """The panels into which the default schedule would copy the vector side of sums of products."""
+    target = Target(state.rows[0][1])
+    orders: dict[Tensor, PackOrder] = {}
+    if "gpu" in target.keys:
+        return orders
+    constants = {op.output(0) for op in state.dag.layout_free}
+    for op in state.dag.ops:
+        panels = panels_of(op, constants, Machine.of(target))
+        if panels is None or len(state.dag.access.get_direct_consumers(panels.tensor.op)) != 1:
+            continue
+        digits = [
+            Digit(dim, None, const(extent), const(below), dim != panels.column or below > 1, place)
+            for place, (dim, extent, below) in enumerate(panels.parts)
+        ]
+        orders[panels.tensor] = PackOrder(digits, [(1, 0)] * len(panels.tensor.shape), every=True)
+    return orders

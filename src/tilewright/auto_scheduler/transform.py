@@ -24,7 +24,7 @@ from ..tensor.graph import replace_inputs, rewrite_body
 from ..tensor.op import ComputeOp, Operation, PlaceholderOp
 from ..tensor.tensor import Tensor
 from . import rows as R
-from .layout import PackOrder, free_layouts, pack_order
+from .layout import PackOrder, free_layouts, free_orders
 from .rows import Row, apply_row
 from .state import State
 
@@ -122,23 +122,25 @@ def copy_rows(state: State, place: int) -> list[Row]:
 
 
 def _pre_transformed(state: State) -> tuple[Schedule, list[Tensor], list[Rearranged]]:
-    orders: dict[Tensor, PackOrder] = {}
-    for source, reader in free_layouts(state):
-        tensor = source.op.output(0)
-        order = pack_order(reader, tensor)
-        if order is not None and not order.is_identity():
-            orders[tensor] = order
+    orders = free_orders(state)
+    moved = laid_out(state, orders)
+    tensors = state.dag.tensors
+    rearranged = [
+        Rearranged(tensors.index(t), tuple(const_int(e) or 0 for e in t.shape), order)
+        for t, order in orders.items()
+        if t in tensors
+    ]
+    return moved.schedule, list(moved.dag.tensors), rearranged
+
+
+def laid_out(state: State, orders: Mapping[Tensor, PackOrder]) -> State:
+    """The same steps on a computation whose inputs lie in these orders."""
     if not orders:
-        return state.schedule, list(state.dag.tensors), []
+        return state
     fresh, table = _rewritten(state.dag.ops, orders)
     tensors = [table.get(t, t) for t in state.dag.tensors]
-    dag = RewrittenDag(fresh, tensors, [table[o.output(0)].op for o in state.dag.outputs])
-    rearranged = [
-        Rearranged(state.dag.tensors.index(t), tuple(const_int(e) or 0 for e in t.shape), o)
-        for t, o in orders.items()
-        if t in state.dag.tensors
-    ]
-    return State.from_rows(dag, state.rows).schedule, tensors, rearranged
+    outputs = [table[o.output(0)].op for o in state.dag.outputs]
+    return State.from_rows(RewrittenDag(fresh, tensors, outputs), state.rows)
 
 
 class RewrittenDag:

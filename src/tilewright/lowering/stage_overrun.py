@@ -21,6 +21,7 @@ from ..loopir.visit import free_vars, walk
 from ..schedule.bounds import Bounds
 from ..schedule.placement import is_tile
 from ..schedule.state import StageState
+from ..tensor.op import PlaceholderOp
 from ..tensor.tensor import Tensor
 from .stage_guards import edge_guards
 from .stage_memory import Memory
@@ -71,6 +72,8 @@ class Overrun:
                 along = [d for d, i in enumerate(load.indices) if axis.var in free_vars(i)]
                 if not along:
                     continue
+                if all(self._there(load, d, table) for d in along):
+                    continue
                 producer = self.stage_of[load.producer.op]
                 if not self._is_tile(producer) or producer.op.reduce_axis:
                     return False
@@ -86,6 +89,15 @@ class Overrun:
             return False
         owner, known = self.memory.owner, self.memory.arguments
         return all(owner(t) is t and t not in known for t in stage.op.outputs)
+
+    def _there(self, load: ProducerLoad, d: int, table: Mapping[Any, PrimExpr]) -> bool:
+        """Whether what is read is an argument that has a dimension's index, wherever the reader's
+        loops are: operands that were packed ahead of time are filled up to whole tiles."""
+        if not isinstance(load.producer.op, PlaceholderOp):
+            return False
+        place, size = substitute(load.indices[d], table), load.producer.shape[d]
+        prove = self.bounds.analyzer.can_prove
+        return bool(prove(place >= const(0, place.dtype)) and prove(place < size))
 
     def _held(self, t: Tensor, d: int, index: PrimExpr, table: Mapping[Any, PrimExpr]) -> bool:
         """Whether a dimension of a tile holds an index, wherever the reader's loops are."""

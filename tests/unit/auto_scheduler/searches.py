@@ -17,10 +17,10 @@ from tilewright.auto_scheduler.space import Space
 CORES = 2
 
 
-def task_of(tensors: list[Any], **more: Any) -> A.SearchTask:
+def task_of(tensors: list[Any], target: str = "llvm", **more: Any) -> A.SearchTask:
     """A task for two cores, whatever the machine has."""
     hardware = A.HardwareParams(CORES, 64, 64)
-    return A.SearchTask(compute_dag=tensors, target="llvm", hardware_params=hardware, **more)
+    return A.SearchTask(compute_dag=tensors, target=target, hardware_params=hardware, **more)
 
 
 def policy_of(

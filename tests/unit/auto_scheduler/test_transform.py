@@ -8,7 +8,7 @@ from benchmarks.ops_suite import small_cases
 from tests.narrow import int_of
 from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.searches import policy_of, task_of
-from tilewright import te
+from tilewright import te, topi
 from tilewright.auto_scheduler import ComputeDAG, LayoutRewriteOption, Rearranged, apply_state
 from tilewright.auto_scheduler.state import State
 from tilewright.base.errors import TilewrightError
@@ -164,3 +164,81 @@ def test_a_task_tells_how_its_arguments_lie():
     state = tiled(dense(), 4, 3)
     assert [r.index for r in task.rearranged(state)] == [1]
     assert task_of(dense(), layout_rewrite_option=0).rearranged(state) == []
+
+
+def product(m, n, k, transposed=False):
+    """A product with a constant right side, as (K, N) or as (N, K)."""
+    x = te.placeholder((m, k), name="x")
+    w = te.placeholder((n, k) if transposed else (k, n), name="w")
+    r = te.reduce_axis((0, k), "r")
+    y = te.compute(
+        (m, n),
+        lambda i, j: te.sum(x[i, r] * (w[j, r] if transposed else w[r, j]), axis=r),
+        name="y",
+        attrs={"layout_free_placeholders": [w]},
+    )
+    return [x, w, y]
+
+
+def conv(size, ci, co, k, stride=1, pad=0, groups=1):
+    """Channels last, constant filters."""
+    x = te.placeholder((2, size, size, ci), name="x")
+    w = te.placeholder((k, k, ci // groups, co), name="w")
+    padded = topi.nn.pad(x, (0, pad, pad, 0), (0, pad, pad, 0)) if pad else x
+    ry, rx = te.reduce_axis((0, k), "ry"), te.reduce_axis((0, k), "rx")
+    rc = te.reduce_axis((0, ci // groups), "rc")
+    side, per = (size + 2 * pad - k) // stride + 1, co // groups
+
+    def element(b, i, j, c):
+        depth = c // per * (ci // groups) + rc if groups > 1 else rc
+        return te.sum(
+            padded[b, i * stride + ry, j * stride + rx, depth] * w[ry, rx, rc, c],
+            axis=[ry, rx, rc],
+        )
+
+    attrs = {"layout_free_placeholders": [w]}
+    return [x, w, te.compute((2, side, side, co), element, name="y", attrs=attrs)]
+
+
+PANELS = {
+    "whole panels": (product, 64, 64, 64),
+    "columns in memory": (product, 31, 197, 33, True),
+    "one row": (product, 1, 1000, 61),
+    "one column": (product, 9, 1, 7),
+    "fewer columns than a vector": (product, 17, 3, 5),
+    "3x3": (conv, 9, 5, 13, 3, 1, 1),
+    "stride 2": (conv, 10, 8, 64, 3, 2, 1),
+    "groups of 16": (conv, 7, 8, 64, 3, 1, 1, 4),
+    "groups of 4": (conv, 7, 12, 12, 3, 1, 1, 3),
+    "three channels out": (conv, 7, 8, 3, 5, 1, 2),
+}
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize("case", PANELS.values(), ids=PANELS)
+def test_constants_of_default_schedules_lie_in_panels(case, target):
+    """Laid out once, they are not copied at each call, and the inner loops are the same at the
+    edge."""
+    make, *sizes = case
+    tensors = make(*sizes)
+    state = State.default(task_of(tensors, target=target))
+    rng = np.random.default_rng(3)
+    given = [rng.standard_normal(tuple(map(int_of, t.shape))).astype("f4") for t in tensors[:2]]
+    (wanted,) = te_eval(tensors[-1], dict(zip(tensors, given)))
+    schedule, args, (change,) = apply_state(state, LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED)
+    moved = change.apply(given[1])
+    assert moved.shape == tuple(map(int_of, args[1].shape))
+    assert [s.op.name for s in schedule.stages if s.op.name.startswith("w")] == ["w"]
+    out = tvm.nd.array(np.full_like(wanted, 7))
+    tvm.build(schedule, args, target)(tvm.nd.array(given[0]), tvm.nd.array(moved), out)
+    np.testing.assert_allclose(out.numpy(), wanted, rtol=1e-5, atol=1e-4)
+    sums = [x for x in str(tvm.lower(schedule, args)).splitlines() if " * w_1[" in x]
+    assert sums
+    assert not [x for x in sums if "predicate" in x or "if_then_else" in x]
+
+
+def test_a_constant_that_two_stages_read_stays():
+    x, w, y = product(32, 32, 32)
+    z = te.compute((32, 32), lambda i, j: y[i, j] + w[i, j], name="z")
+    _, args, changed = apply_state(State.default(task_of([x, w, z])), 2)
+    assert (args[1], changed) == (w, [])

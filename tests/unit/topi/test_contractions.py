@@ -272,3 +272,32 @@ def test_scores_of_an_attention(size: tuple[int, ...]) -> None:
         name="product",
     )
     agree(topi.nn.softmax(product, axis=-1), q, k)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(40, 64, 24, 16), (7, 197, 33, 32), (1, 50, 9, 12)], ids=str)
+def test_a_side_in_panels_is_read_as_it_lies(sizes: tuple[int, ...], target: str) -> None:
+    """(N / w, K, w), as programs pack it themselves, the last panel filled up: nothing is copied,
+    and products at the edge are computed whole."""
+    m, n, k, w = sizes
+    a = te.placeholder((m, k), name="a")
+    b = te.placeholder((-(-n // w), k, w), name="b")
+    r = te.reduce_axis((0, k), "r")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[j // w, r, j % w], axis=r), name="c")
+    form = contraction_of(c.op)
+    assert form is not None
+    assert form.panel == w
+    s = agree(c, a, b, target=target, steps=k)
+    assert sorted(x.op.name for x in s.stages) == ["a", "b", "c", "c.local"]
+
+
+def test_what_lies_in_no_panels() -> None:
+    """Parts of unlike sizes, or with the place within a panel first."""
+    a, b = te.placeholder((8, 9), name="a"), te.placeholder((8, 9, 8), name="b")
+    r = te.reduce_axis((0, 9), "r")
+    for place in (lambda j: (j // 4, r, j % 8), lambda j: (j % 8, r, j // 8)):
+        c = te.compute((8, 32), lambda i, j, p=place: te.sum(a[i, r] * b[p(j)], axis=r), name="c")
+        form = contraction_of(c.op)
+        assert form is not None
+        assert form.panel == 0
+        agree(c, a, b)

@@ -68,7 +68,7 @@ def packable(state: State, stage_id: int) -> list[int]:
         order = pack_order(stage, tensor)
         if order is None:
             continue
-        own = {d.axis.var for d in order.digits}
+        own = {d.axis.var for d in order.digits if d.axis is not None}
         uses = total
         for var, extent in extents.items():
             if var in own and extent:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...loopir.expr import Add, Cast, FloorDiv, Mul, const_int, is_const
+from ...loopir.expr import Add, Cast, FloorDiv, FloorMod, Mul, const_int, is_const
 from ...loopir.iter import ProducerLoad, Reduce
 from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
@@ -29,8 +29,9 @@ class Contraction:
     `rows` are those of the row side alone, `columns` those of the vector side alone, `batch` the
     others. `group`: so many neighbours on the last axis read the same elements of the row side
     (0: all do). `column`: the dimension of the vector side of which the last axis is the index,
-    -1 where it is a part of one. `both`: both sides are read along the last axis. A side that is
-    no read but computed from some is None."""
+    -1 where it is a part of one. `both`: both sides are read along the last axis. `panel`: the
+    vector side lies in panels of so many columns, one dimension counts them and the last one is the
+    place within (0: it does not). A side that is no read but computed from some is None."""
 
     row_side: ProducerLoad | None
     vector_side: ProducerLoad | None
@@ -40,6 +41,7 @@ class Contraction:
     column: int
     group: int = 0
     both: bool = False
+    panel: int = 0
 
     @property
     def in_order(self) -> bool:
@@ -86,6 +88,7 @@ def contraction_of(op: Any, plain: bool = True) -> Contraction | None:
         -1 if vector is None else _own_dimension(vector, j),
         group,
         both,
+        0 if vector is None else _panel_of(vector, j),
     )
 
 
@@ -128,6 +131,19 @@ def _group_size(load: ProducerLoad, j: Any) -> int:
 def _own_dimension(load: ProducerLoad, j: Any) -> int:
     places = [d for d, x in enumerate(load.indices) if j in free_vars(x)]
     return places[0] if len(places) == 1 and load.indices[places[0]] is j else -1
+
+
+def _panel_of(load: ProducerLoad, j: Any) -> int:
+    """w where the last axis is in the indices as one j // w, and as j % w in the last; 0 where it
+    is elsewhere."""
+    *before, last = load.indices
+    if type(last) is not FloorMod or last.a is not j:
+        return 0
+    width = const_int(last.b) or 0
+    outer = [x for x in before if j in free_vars(x)]
+    if len(outer) != 1 or type(outer[0]) is not FloorDiv or outer[0].a is not j:
+        return 0
+    return width if const_int(outer[0].b) == width else 0
 
 
 def is_product(op: Any) -> bool:

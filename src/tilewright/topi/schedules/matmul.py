@@ -36,9 +36,10 @@ def schedule_contraction(
     """Schedule a sum of products and the element-wise stage `out` that ends its group, on threads
     where it runs `alone`.
 
-    With few rows nothing of the vector side is used often enough to be copied: where its columns
-    lie in memory, vectors run along the reduction; where its rows do, and they come from far away,
-    they are added up into a wide piece of the output. Otherwise panels of it are packed.
+    A vector side that lies in panels is read as it is. Of others, with few rows, nothing is used
+    often enough to be copied: where its columns lie in memory, vectors run along the reduction;
+    where its rows do, and they come from far away, they are added up into a wide piece of the
+    output. Otherwise panels of it are packed.
     """
     op = s[product].op
     form = contraction_of(op)
@@ -48,7 +49,9 @@ def schedule_contraction(
         return
     m = prod(extent_of(op.axis[i]) for i in form.rows)
     steps = prod(map(extent_of, op.reduce_axis))
-    if form.column >= 0 and m > FEW_ROWS and (steps or form.in_order):
+    if form.panel:
+        tiles(s, product, out, machine, form, False, alone)
+    elif form.column >= 0 and m > FEW_ROWS and (steps or form.in_order):
         tiles(s, product, out, machine, form, True, alone)
     elif 0 < m <= FEW_ROWS and form.in_order and bytes_of(side.producer) > machine.l2_bytes // 2:
         sums_of_rows(s, product, out, machine, form, alone)

@@ -70,7 +70,7 @@ def tiles(
         batch, n = [*batch, g], form.group
     sizes = [extents[i] for i in form.rows]
     lanes, registers = _vector_of(n, form.group, product.dtype, machine)
-    tile = register_tile(sizes, n, lanes, registers)
+    tile = register_tile(sizes, n, lanes, registers, form.panel)
     width = tile.panels * lanes
     jo, ji = s[out].split(j, factor=width)
     jp, jv = s[out].split(ji, factor=lanes)
@@ -95,7 +95,7 @@ def tiles(
         parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
     panel = jo if cut.rows_first else piece
     size = prod(sizes) // max(sizes[cut.axis], 1) * cut.size if cut.size else prod(sizes)
-    parts = packed and _in_parts(product, size, width, machine)
+    parts = (packed or form.panel > 0) and _in_parts(product, size, width, machine)
     at = panel if parts else rows[-1] if rows else piece
     _accumulate(s, product, out, at, lanes, form, tile if parts else None, machine)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
@@ -109,6 +109,14 @@ def tiles(
     if packed:
         copy = _pack(s, form, product, lanes)
         copy.compute_at(s[out], panel)
+
+
+def panel_width(op: Any, form: Contraction, machine: Machine) -> int:
+    """How many columns of the vector side `tiles` takes together."""
+    n = form.group or extent_of(op.axis[-1])
+    lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
+    sizes = [extent_of(op.axis[i]) for i in form.rows]
+    return register_tile(sizes, n, lanes, registers).panels * lanes
 
 
 def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
@@ -306,9 +314,9 @@ class Tile:
     panels: int
 
 
-def register_tile(sizes: Sequence[int], n: int, lanes: int, registers: int) -> Tile:
+def register_tile(sizes: Sequence[int], n: int, lanes: int, registers: int, panel: int = 0) -> Tile:
     """The tile for rows of `sizes` (0: not known) and n columns whose accumulators fit the
-    registers beside their operands.
+    registers beside their operands. It divides a `panel` (0: there are none).
 
     The cost of a tile is its loads an FMA, times the share of it that lies outside; with too few
     chains FMAs wait for each other.
@@ -317,7 +325,7 @@ def register_tile(sizes: Sequence[int], n: int, lanes: int, registers: int) -> T
     best, least = Tile(1, 1, 1), float("inf")
     for panels in range(1, MOST_PANELS + 1):
         most = (registers - panels - 1) // panels
-        if most < 1 or (panels > 1 and 0 < n < panels * lanes):
+        if most < 1 or (panels > 1 and (0 < n < panels * lanes or panel % (panels * lanes))):
             continue
         for rows in range(1, (min(most, last) if last else most) + 1):
             lines = 1

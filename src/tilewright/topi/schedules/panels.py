@@ -1,0 +1,49 @@
+"""Constant operands of sums of products in the panels that a default schedule would copy them into
+at each call: laid out once, ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+from ...loopir.expr import const_int
+from ...loopir.visit import free_vars
+from ...tensor.tensor import Tensor
+from .contraction import contraction_of
+from .machine import Machine
+from .tiles import panel_width
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The dimensions of a tensor in panels, outermost first: (dimension, extent, below) stands for
+    index // `below` % `extent` of that one. `column` is cut, the last part may be filled up."""
+
+    tensor: Tensor
+    column: int
+    parts: tuple[tuple[int, int, int], ...]
+
+
+def panels_of(op: Any, constants: Container[Tensor], machine: Machine) -> Panels | None:
+    """How the vector side of a sum of products should lie, where it is one of the `constants`:
+    panels of columns, in each one step of the reduction after the other. None where it stays."""
+    form = contraction_of(op)
+    side = None if form is None else form.vector_side
+    if form is None or side is None or form.both or form.column < 0:
+        return None
+    tensor = side.producer
+    sizes = [const_int(d) for d in tensor.shape]
+    width = panel_width(op, form, machine)
+    if tensor not in constants or None in sizes or (form.group and form.group % width):
+        return None
+    steps = {a.var: n for n, a in enumerate(op.reduce_axis)}
+    used = [[steps[v] for v in free_vars(x) if v in steps] for x in side.indices]
+    others = [d for d in range(len(sizes)) if d != form.column]
+    order = sorted(others, key=lambda d: max(used[d], default=-1))
+    outer = [d for d in order if not used[d]]
+    count = -(-(sizes[form.column] or 0) // width)
+    parts = [(d, sizes[d] or 0, 1) for d in outer]
+    parts.append((form.column, count, width))
+    parts += [(d, sizes[d] or 0, 1) for d in order if used[d]]
+    return Panels(tensor, form.column, (*parts, (form.column, width, 1)))
