@@ -21,6 +21,7 @@ from typing import Any
 from ..arith.linear import conjuncts
 from ..base.deep import recursive
 from ..loopir import expr as E
+from ..loopir.construct import cast
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
@@ -81,7 +82,7 @@ def _of_read(e: ProducerLoad, depth: int) -> list[E.PrimExpr]:
     op = e.producer.op
     if not isinstance(op, ComputeOp) or op.reduce_axis or depth == 0:
         return []
-    table = {a.var: i for a, i in zip(op.axis, e.indices)}
+    table = {a.var: cast(a.var.dtype, i) for a, i in zip(op.axis, e.indices)}
     found = zero_unless(op.body[e.producer.value_index], depth - 1)
     return [substitute(c, table) for c in found]
 

@@ -160,7 +160,8 @@ class _Widener(BoundedRewriter):
         """The largest value of an expression in a kernel as an expression of sizes, or None."""
         assert self.running is not None
         for _ in range(len(self.running) + 1):  # extents of loops may hold variables of others
-            e = eval_set(e, self.running, self.sizes).max_value
+            own = {v: self.running[v] for v in free_vars(e) if v in self.running}
+            e = eval_set(e, own, self.sizes).max_value
             if not isinstance(e, E.PrimExpr):
                 return None
             if self.given.issuperset(free_vars(e)):

@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from ..base.errors import ScheduleError
+from ..loopir.construct import cast
 from ..loopir.expr import PrimExpr
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.rewrite import Rewriter, handles
@@ -70,7 +71,8 @@ class _InlineReads(Rewriter):
         if found is None:
             return e if indices is e.indices else ProducerLoad(e.producer, indices)
         variables, body = found
-        return substitute(body, dict(zip(variables, indices)))
+        # what is an index in int32 is computed in int32, whatever type the table of indices has
+        return substitute(body, {v: cast(v.dtype, i) for v, i in zip(variables, indices)})
 
 
 def inline_stages(sch: ScheduleState) -> None:
