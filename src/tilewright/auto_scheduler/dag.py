@@ -8,13 +8,14 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
-from ..base.errors import TilewrightError
+from ..base.errors import ScheduleError, TilewrightError
 from ..loopir.expr import Add, Max, Min, Mul, PrimExpr, const_int
 from ..loopir.iter import Reduce
 from ..measure.flop import op_flop
 from ..schedule.api import Schedule
 from ..tensor.op import BaseComputeOp, Operation, PlaceholderOp, ScanOp, domain, post_order
 from ..tensor.tensor import Tensor
+from ..topi.algorithms import Algorithm, algorithms_of, apply_algorithm
 from .access import Access
 from .state import State
 from .structure import structure_hash
@@ -50,6 +51,7 @@ class ComputeDAG:
         self._check()
         self.flop_ct = float(sum(map(_flop, self.ops)))
         self.layout_free = _layout_free(self.ops)
+        self._other: dict[Algorithm, ComputeDAG] = {}
 
     def _check(self) -> None:
         if not self.outputs:
@@ -83,6 +85,22 @@ class ComputeDAG:
         """JSON of the hash and the shapes of the arguments: `["0f3d...", [128, 64], ...]`."""
         shapes = [[const_int(n) for n in t.shape] for t in self.tensors]
         return json.dumps([self.hash_key(), *shapes])
+
+    def algorithms(self, max_error: float) -> list[Algorithm]:
+        """Other ways to these results, none of which adds a larger error, over the largest output
+        of the operation it computes."""
+        return algorithms_of(self.ops, max_error) if max_error > 0 else []
+
+    def by_algorithm(self, name: str, place: int, parameter: int) -> ComputeDAG:
+        """The computation with operation number `place` done another way; ScheduleError where it
+        cannot be."""
+        known = {(a.name, a.place, a.parameter): a for a in self.algorithms(1.0)}
+        found = known.get((name, place, parameter))
+        if found is None:
+            raise ScheduleError(f"operation {place} of {self!r} cannot be done by {name!r}")
+        if found not in self._other:
+            self._other[found] = ComputeDAG(apply_algorithm(self.ops, self.tensors, found))
+        return self._other[found]
 
     # -- states
 

@@ -202,7 +202,7 @@ def free_orders(state: Any) -> dict[Tensor, PackOrder]:
 
 def _panel_orders(state: Any) -> dict[Tensor, PackOrder]:
     """The panels into which the default schedule would copy the vector side of sums of products."""
-    target = Target(state.rows[0][1])
+    target = Target(state.rows[-1][1])
     orders: dict[Tensor, PackOrder] = {}
     if "gpu" in target.keys:
         return orders

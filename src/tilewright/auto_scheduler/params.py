@@ -9,6 +9,7 @@ from ..base.errors import TilewrightError
 from .sketch.tiling import CPU_STRUCTURE, GPU_STRUCTURE, check_structure
 
 DEFAULTS: dict[str, Any] = {
+    "algorithm_error": 0.0,
     "default_schedule_first": 1,
     "eps_greedy": 0.05,
     "retry_search_one_round_on_empty": 1,

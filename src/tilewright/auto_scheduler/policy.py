@@ -18,7 +18,6 @@ from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
 from .features import features_of
 from .hardware import CPUS
-from .layout import free_orders
 from .measure import MeasureInput
 from .params import DEFAULTS, checked
 from .population import Candidate, Estimate, Population, Scorer
@@ -31,7 +30,7 @@ from .sketch.rule import SketchRule
 from .space import Matrix, Space
 from .space_gpu import GpuSpace
 from .state import State
-from .transform import LayoutRewriteOption, laid_out
+from .transform import LayoutRewriteOption, as_laid_out
 
 _log = logging.getLogger("tilewright.auto_scheduler")
 MIN_PALETTE, MAX_SKELETONS = 4, 96
@@ -303,7 +302,7 @@ class SketchPolicy:
         if candidate is not None:
             return self.population.features(candidate.sketch, candidate.row[None, :])[0]
         if self.task.layout_rewrite_option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
-            state = laid_out(state, free_orders(state))
+            state = as_laid_out(state)
         try:
             return features_of(state)
         except ScheduleError as problem:

@@ -30,6 +30,7 @@ from .layout import pack_order
 Row = tuple[Any, ...]
 
 DEFAULT_STEP = "DS"
+ALGORITHM_STEP = "AL"
 NONE, UNROLL, VECTORIZE, PARALLEL, VTHREAD = range(5)
 BLOCK_X, THREAD_X, BLOCK_Y, THREAD_Y, BLOCK_Z, THREAD_Z, TENSORIZE = range(5, 12)
 THREAD_TAGS = {
@@ -244,10 +245,17 @@ def _pack(state: Any, stage_id: int, reader_id: int) -> Any:
     return copy
 
 
+def _algorithm(state: Any, name: str, place: int, parameter: int) -> None:
+    """Another way to the same results takes the place of the computation."""
+    if state.rows:
+        raise ScheduleError("AL, the choice of an algorithm, is the first step of a state")
+    state.begin(state.dag.by_algorithm(name, place, parameter))
+
+
 def _default(state: Any, target: str) -> None:
     """The schedule that the operator library has for these results takes the state's place."""
-    if state.rows:
-        raise ScheduleError("DS, the default schedule, is the only step of a state")
+    if any(row[0] != ALGORITHM_STEP for row in state.rows):
+        raise ScheduleError("DS, the default schedule, is the only step of a state but AL")
     results = [op.output(i) for op in state.dag.outputs for i in range(op.num_outputs)]
     state.schedule = default_schedule(results, Target(target))
     state.order = [stage.id for stage in state.schedule.stages]
@@ -262,10 +270,11 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     "SP": _split, "FSP": _follow_split, "FFSP": _follow_fused_split, "RE": _reorder, "FU": _fuse,
     "AN": _annotate, "PR": _pragma, "SA": _storage_align, "CA": _compute_at,
     "CI": _compute_inline, "CR": _compute_root, "CHR": _cache_read, "CHW": _cache_write,
-    "RF": _rfactor, "PK": _pack, DEFAULT_STEP: _default,
+    "RF": _rfactor, "PK": _pack, DEFAULT_STEP: _default, ALGORITHM_STEP: _algorithm,
 }  # fmt: skip
 
 __all__ = [
-    "DEFAULT_STEP", "NONE", "PARALLEL", "THREAD_TAGS", "UNROLL", "UNROLL_PRAGMA", "VECTORIZE",
-    "VTHREAD", "Factor", "Row", "apply_row", "follow_lengths", "is_default", "thread_axis",
+    "ALGORITHM_STEP", "DEFAULT_STEP", "NONE", "PARALLEL", "THREAD_TAGS", "UNROLL", "UNROLL_PRAGMA",
+    "VECTORIZE", "VTHREAD", "Factor", "Row", "apply_row", "follow_lengths", "is_default",
+    "thread_axis",
 ]  # fmt: skip

@@ -75,7 +75,7 @@ class Skeleton:
     def __init__(self, space: Space, choices: Sequence[int], cores: int) -> None:
         self.space, self.choices, self.cores = space, tuple(int(c) for c in choices), cores
         self.rows = space.place_rows(self.choices)
-        self.state = State.from_rows(space.sketch.dag, space.sketch.rows)
+        self.state = State.from_rows(space.sketch.origin, space.sketch.rows)
         for row in self.rows:
             apply_row(self.state, row)
         for row in lane_rows(self.state):

@@ -75,10 +75,9 @@ class State:
     """Rows and the live schedule they lead to."""
 
     def __init__(self, dag: Any) -> None:
-        self.dag = dag
+        self.origin = dag
         self.rows: tuple[Row, ...] = ()
-        self.schedule: Schedule = create_schedule(dag.outputs)
-        self.order: list[int] = [self.schedule.find(op).id for op in dag.ops]
+        self.begin(dag)
         self.open: list[Factor] = []
         self.lengths: dict[int, list[Any]] = {}
         self.packed: dict[int, int] = {}
@@ -86,6 +85,13 @@ class State:
         self._access: Any = None
         self._bounds: tuple[int, Mapping[int, Mapping[IterVar, PrimExpr]]] = (-1, {})
         self.candidate: Any = None
+
+    def begin(self, dag: Any) -> None:
+        """Start from a computation, before any step but the one that chose it; `origin` is the one
+        that was given."""
+        self.dag = dag
+        self.schedule: Schedule = create_schedule(dag.outputs)
+        self.order: list[int] = [self.schedule.find(op).id for op in dag.ops]
 
     @classmethod
     def from_rows(cls, dag: Any, rows: Sequence[Row]) -> State:
@@ -96,9 +102,16 @@ class State:
         return state
 
     @classmethod
-    def default(cls, task: Any) -> State:
-        """The schedule that the operator library has for a task, which no tiles were drawn for."""
-        return cls.from_rows(task.compute_dag, [(R.DEFAULT_STEP, str(task.target))])
+    def default(cls, task: Any, algorithm: Row | None = None) -> State:
+        """The schedule that the operator library has for a task, which no tiles were drawn for;
+        `algorithm`: the step that chooses another than the one written."""
+        chosen = [] if algorithm is None else [algorithm]
+        return cls.from_rows(task.compute_dag, [*chosen, (R.DEFAULT_STEP, str(task.target))])
+
+    @property
+    def steps(self) -> tuple[Row, ...]:
+        """The rows behind the choice of an algorithm: those on `dag`."""
+        return tuple(row for row in self.rows if row[0] != R.ALGORITHM_STEP)
 
     @property
     def is_default(self) -> bool:
@@ -106,7 +119,7 @@ class State:
 
     def copy(self) -> State:
         """An independent state of the same rows."""
-        return State.from_rows(self.dag, self.rows)
+        return State.from_rows(self.origin, self.rows)
 
     def close(self, lengths: Sequence[int], extra: Sequence[Row] = ()) -> State:
         """The state with its open lengths given, in the order of `open`, and further rows."""
@@ -119,7 +132,7 @@ class State:
                 sizes = tuple(values.get((n, k), size) for k, size in enumerate(row[4]))
                 row = (*row[:4], sizes, row[5])
             closed.append(row)
-        return State.from_rows(self.dag, [*closed, *extra])
+        return State.from_rows(self.origin, [*closed, *extra])
 
     # -- reading
 

@@ -22,8 +22,10 @@ from ..loopir.rewrite import Rewriter, handles
 from ..schedule.api import Schedule
 from ..tensor.graph import replace_inputs, rewrite_body
 from ..tensor.op import ComputeOp, Operation, PlaceholderOp
+from ..tensor.serial import program_key
 from ..tensor.tensor import Tensor
 from . import rows as R
+from .ahead import RewrittenDag, computed_ahead, evaluated
 from .layout import PackOrder, free_layouts, free_orders
 from .rows import Row, apply_row
 from .state import State
@@ -50,19 +52,39 @@ class LayoutRewriteOption(IntEnum):
 
 
 class Rearranged:
-    """How an argument's elements are laid out anew: `apply` to an array of the original shape."""
+    """What an argument is made into ahead of a call: `apply` to an array of the original shape.
 
-    __slots__ = ("dims", "index", "shape")
+    `computed`: the argument, and the tensor of it that takes its place. Its elements, or those of
+    the argument itself, are laid out anew by `dims`.
+    """
 
-    def __init__(self, index: int, shape: tuple[int, ...], order: PackOrder) -> None:
-        self.index, self.shape = index, shape
-        self.dims = [(d.dim, const_int(d.extent) or 1) for d in order.kept()]
-        signs = order.signs
-        if any(s < 0 for s, _ in signs):
-            self.dims = [(d if signs[d][0] > 0 else ~d, n) for d, n in self.dims]
+    __slots__ = ("computed", "dims", "index", "shape")
+
+    def __init__(
+        self,
+        index: int,
+        shape: tuple[int, ...],
+        order: PackOrder | None,
+        computed: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        self.index, self.shape, self.computed = index, shape, computed
+        self.dims = [(n, size) for n, size in enumerate(shape)]
+        if order is not None:
+            self.dims = [(d.dim, const_int(d.extent) or 1) for d in order.kept()]
+            signs = order.signs
+            if any(s < 0 for s, _ in signs):
+                self.dims = [(d if signs[d][0] > 0 else ~d, n) for d, n in self.dims]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for what makes the same of an array."""
+        how = None if self.computed is None else program_key(self.computed)
+        return (tuple(self.dims), how)
 
     def apply(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The array as the function takes it (a copy)."""
+        if self.computed is not None:
+            array = evaluated(array, *self.computed)
         if array.shape != self.shape:
             raise TilewrightError(f"expected an array of shape {self.shape}, got {array.shape}")
         flipped = {~d for d, _ in self.dims if d < 0}
@@ -122,37 +144,33 @@ def copy_rows(state: State, place: int) -> list[Row]:
 
 
 def _pre_transformed(state: State) -> tuple[Schedule, list[Tensor], list[Rearranged]]:
-    orders = free_orders(state)
-    moved = laid_out(state, orders)
-    tensors = state.dag.tensors
-    rearranged = [
-        Rearranged(tensors.index(t), tuple(const_int(e) or 0 for e in t.shape), order)
-        for t, order in orders.items()
-        if t in tensors
-    ]
+    known, made = computed_ahead(state)
+    orders = free_orders(known)
+    moved = _laid_out(known, orders)
+    rearranged: list[Rearranged] = []
+    for n, (given, t) in enumerate(zip(state.dag.tensors, known.dag.tensors)):
+        if t in orders or t in made:
+            shape = tuple(const_int(e) or 0 for e in t.shape)
+            source = (given, made[t]) if t in made else None
+            rearranged.append(Rearranged(n, shape, orders.get(t), source))
     return moved.schedule, list(moved.dag.tensors), rearranged
 
 
-def laid_out(state: State, orders: Mapping[Tensor, PackOrder]) -> State:
+def as_laid_out(state: State) -> State:
+    """The same steps on the computation that is left where all is computed and laid out ahead of
+    time that can be."""
+    known, _ = computed_ahead(state)
+    return _laid_out(known, free_orders(known))
+
+
+def _laid_out(state: State, orders: Mapping[Tensor, PackOrder]) -> State:
     """The same steps on a computation whose inputs lie in these orders."""
     if not orders:
         return state
     fresh, table = _rewritten(state.dag.ops, orders)
     tensors = [table.get(t, t) for t in state.dag.tensors]
     outputs = [table[o.output(0)].op for o in state.dag.outputs]
-    return State.from_rows(RewrittenDag(fresh, tensors, outputs), state.rows)
-
-
-class RewrittenDag:
-    """What a State needs of a computation whose inputs are laid out anew."""
-
-    __slots__ = ("layout_free", "ops", "outputs", "tensors")
-
-    def __init__(
-        self, ops: list[Operation], tensors: list[Tensor], outputs: list[Operation]
-    ) -> None:
-        self.ops, self.tensors, self.outputs = ops, tensors, outputs
-        self.layout_free: list[Operation] = []
+    return State.from_rows(RewrittenDag(fresh, tensors, outputs), state.steps)
 
 
 def _rewritten(

@@ -105,7 +105,7 @@ class Layouts:
         for one in tuned.rearranged if tuned is not None else ():
             old = values[one.index]
             assert old.data is not None
-            key = (old, tuple(one.dims))
+            key = (old, one.key)
             if key not in self._made:
                 self._made[key] = constant(old.name + ".laid", np.asarray(one.apply(old.data)))
             values[one.index] = self._made[key]

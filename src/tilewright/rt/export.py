@@ -11,6 +11,7 @@ Python does so, and lets all libraries share the pool of the process.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import json
@@ -27,7 +28,7 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..base.files import read_file
-from . import native, pool, seal, threads
+from . import native, pool, seal, threads, workspace
 from .files import replacing, write_atomically
 
 FORMAT = "tilewright-module"
@@ -50,6 +51,9 @@ target triple = "{triple}"
 @tw_num_threads = hidden global i32 1
 @tw_table = hidden global [4 x ptr] [ptr @tw_own_parallel, ptr @tw_refuse, ptr @tw_num_threads,
                                      ptr @tw_own_reset]
+@tw_own_workspace = internal global ptr null
+@tilewright_workspace = global ptr @tw_own_workspace
+@tw_workspace = hidden alias ptr, ptr @tilewright_workspace
 @tilewright_runtime = alias [4 x ptr], ptr @tw_table
 @tilewright_metadata = constant [{size} x i8] c"{text}"
 @tilewright_metadata_size = constant i64 {size}
@@ -169,6 +173,9 @@ class SharedLibrary:
         for index, name in enumerate(_TABLE):
             table[index] = symbols.get(name, table[index])
         threads.follow(table[2])
+        with contextlib.suppress(ValueError):  # older ones have none
+            cell = ctypes.c_void_p.in_dll(self._library, "tilewright_workspace")
+            cell.value = workspace.cell()
 
     def _variable(self, kind: Any, name: str) -> Any:
         try:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..base.errors import TilewrightError
-from . import cache, packed, pool, threads
+from . import cache, packed, pool, threads, workspace
 
 _LIBRARIES_OF_A_JIT = 32
 
@@ -64,6 +64,7 @@ def runtime_symbols(parallel: bool = True) -> dict[str, int]:
         **({"tw_parallel": _pool_symbols()["tw_parallel"]} if parallel else {}),
         "tw_num_threads": threads.num_threads_address(),
         "tw_call_packed": packed.call_packed_address(),
+        "tw_workspace": workspace.address(),
     }
 
 

@@ -32,6 +32,8 @@ MAIN = """
 #include <stdlib.h>
 int f(void **slots);
 int tw_num_threads = 3;
+void *tw_kept;
+void **tw_workspace = &tw_kept;
 int tw_parallel(int (*task)(void *, long, long, int), void *context, long steps, int threads,
                 int homes, double *site) {
   int code = 0;

@@ -34,8 +34,9 @@ def test_names_may_be_looked_up_at_once_or_later():
 def test_libc_libm_and_the_runtime_are_there():
     declared = ["malloc", "free", "aligned_alloc", "memcpy", "memset", "expf", "tanh", "fmodf"]
     declared += list(runtime_symbols())
-    lines = [f"declare void @{name}()" for name in declared if name != "tw_num_threads"]
-    lines.append("@tw_num_threads = external global i32")
+    data = ("tw_num_threads", "tw_workspace")
+    lines = [f"declare void @{name}()" for name in declared if name not in data]
+    lines += [f"@{name} = external global ptr" for name in data]
     table = ", ".join(f"ptr @{name}" for name in declared)
     lines.append(f"@table = constant [{len(declared)} x ptr] [{table}]")
     library = load_object(compile_ir("\n".join(lines)))

@@ -197,11 +197,16 @@ class Emitter:
 
     def free(self, block: str, code: str = "0") -> None:
         """Free a block; not where the code to return says that a Python function keeps a view."""
-        if code[0] == "%" and CALL_PACKED in self.module.declarations:
-            kept = self.op(f"icmp slt i32 {code}, {MEMORY_IS_KEPT}")
-            block = self.op(f"select i1 {kept}, ptr null, ptr {block}")
+        block = self.unless_kept(block, code)
         self.module.declare("declare void @free(ptr)")
         self.line(f"call void @free(ptr {block})")
+
+    def unless_kept(self, block: str, code: str) -> str:
+        """A block, or null where the code to return says that a Python function keeps a view."""
+        if code[0] != "%" or CALL_PACKED not in self.module.declarations:
+            return block
+        kept = self.op(f"icmp slt i32 {code}, {MEMORY_IS_KEPT}")
+        return self.op(f"select i1 {kept}, ptr null, ptr {block}")
 
     # -- expressions
 

@@ -27,7 +27,7 @@ from .parallel import outline, used_variables
 from .slots import innermost_strides, read_slots
 from .stmt import STMTS
 from .types import register_type, suffix
-from .workspace import THREADS, make_plan, take_workspace
+from .workspace import THREADS, give, make_plan, take_workspace
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class ModuleBuilder(Recursive):
         else:
             code = f.effect(code)
         if block:
-            f.free(block, code)
+            give(f, block, plan.bytes, code)
         f.line(f"ret i32 {code}")
         self.add(f.text(f"i32 @{quoted(name)}(ptr noalias %slots)", "#0"))
         return GeneratedFunction(name, tuple(symbols), tuple(self.messages))

@@ -4,6 +4,11 @@ Small ones of constant size are stack slots, which LLVM turns into registers whe
 whose size is known at entry share one block of memory, taken there; those inside a parallel loop
 have a slice of it for each thread. What depends on a loop variable is taken and freed where it
 stands.
+
+The C library gives the memory of large blocks back to the system when they are freed, and each call
+would touch every page of its workspace for the first time, which takes longer than many a kernel:
+one large block is kept in the process (`tw_workspace`, see rt/workspace.py), with its size in front
+of it. Whoever takes it leaves nothing there, so that calls at the same time have their own.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from .emitter import Emitter
 from .index import add64, index, mul64
 
 STACK_BYTES = 64 << 10
+KEPT_FROM, KEPT_TO = 4 << 20, 512 << 20
 ALIGN = 64
 WORKSPACE, SLICE, THREADS = (
     E.Var("workspace", "handle"),
@@ -28,13 +34,15 @@ WORKSPACE, SLICE, THREADS = (
 
 @dataclass
 class Plan:
-    """The allocations of one function by place; `regions` by the id of the parallel loop."""
+    """The allocations of one function by place; `regions` by the id of the parallel loop. `bytes`:
+    the operand that says how large the workspace is."""
 
     stack: set[E.Var] = field(default_factory=set)
     serial: dict[E.Var, S.Allocate] = field(default_factory=dict)
     regions: dict[int, dict[E.Var, S.Allocate]] = field(default_factory=dict)
     offsets: dict[tuple[int, E.Var], str | E.Var] = field(default_factory=dict)
     has_parallel: bool = False
+    bytes: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -132,20 +140,101 @@ def take_workspace(f: Emitter, plan: Plan) -> str:
     whole = total
     if slice_bytes != "0":
         whole = add64(f, total, mul64(f, slice_bytes, f.extend(f.env[THREADS], "int32")))
-    block = take(f, whole)
+    block = _take_kept(f, whole)
     for data, offset in serial:
         f.env[data] = f.op(f"getelementptr inbounds i8, ptr {block}, i64 {offset}")
         f.align[data] = ALIGN
     if slice_bytes != "0":
         f.env[WORKSPACE] = f.op(f"getelementptr inbounds i8, ptr {block}, i64 {total}")
         f.wide[SLICE] = slice_bytes
+    plan.bytes = whole
     return block
+
+
+_TAKE = f"""define internal noalias ptr @tw.take(i64 %size) noinline nounwind {{
+  %above = icmp ugt i64 %size, {KEPT_FROM}
+  %below = icmp ule i64 %size, {KEPT_TO}
+  %large = and i1 %above, %below
+  br i1 %large, label %kept, label %plain
+plain:
+  %small = call ptr @aligned_alloc(i64 {ALIGN}, i64 %size)
+  ret ptr %small
+kept:
+  %cell = load ptr, ptr @tw_workspace
+  %old = atomicrmw xchg ptr %cell, ptr null acquire
+  %none = icmp eq ptr %old, null
+  br i1 %none, label %new, label %look
+look:
+  %room = load i64, ptr %old
+  %fits = icmp uge i64 %room, %size
+  br i1 %fits, label %found, label %drop
+drop:
+  call void @free(ptr %old)
+  br label %new
+new:
+  %whole = add i64 %size, {ALIGN}
+  %made = call ptr @aligned_alloc(i64 {ALIGN}, i64 %whole)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %nothing, label %note
+nothing:
+  ret ptr null
+note:
+  store i64 %size, ptr %made
+  br label %found
+found:
+  %block = phi ptr [ %old, %look ], [ %made, %note ]
+  %start = getelementptr inbounds i8, ptr %block, i64 {ALIGN}
+  ret ptr %start
+}}"""
+_GIVE = f"""define internal void @tw.give(ptr %start, i64 %size) noinline nounwind {{
+  %none = icmp eq ptr %start, null
+  br i1 %none, label %end, label %given
+given:
+  %above = icmp ugt i64 %size, {KEPT_FROM}
+  %below = icmp ule i64 %size, {KEPT_TO}
+  %large = and i1 %above, %below
+  br i1 %large, label %kept, label %plain
+plain:
+  call void @free(ptr %start)
+  ret void
+kept:
+  %cell = load ptr, ptr @tw_workspace
+  %block = getelementptr inbounds i8, ptr %start, i64 -{ALIGN}
+  %old = atomicrmw xchg ptr %cell, ptr %block acq_rel
+  call void @free(ptr %old)
+  br label %end
+end:
+  ret void
+}}"""
+
+
+def _take_kept(f: Emitter, size: str) -> str:
+    """A block of `size` bytes, perhaps the one that is kept; the function fails without."""
+    for text in (
+        "declare noalias ptr @aligned_alloc(i64 allocalign, i64)",
+        "declare void @free(ptr)",
+        "@tw_workspace = external global ptr",
+    ):
+        f.module.declarations[text] = None
+    f.module.definitions += [x for x in (_TAKE, _GIVE) if x not in f.module.definitions]
+    return _checked(f, f"call noalias align {ALIGN} ptr @tw.take(i64 {size})")
+
+
+def give(f: Emitter, block: str, size: str, code: str) -> None:
+    """What `take_workspace` took goes back, unless the code to return says that a Python function
+    keeps a view of it."""
+    block = f.unless_kept(block, code)
+    f.line(f"call void @tw.give(ptr {block}, i64 {size})")
 
 
 def take(f: Emitter, size: str) -> str:
     """A new block of `size` bytes (a multiple of the alignment); the function fails without."""
     f.module.declare("declare noalias ptr @aligned_alloc(i64 allocalign, i64)")
-    block = f.effect(f"call noalias align {ALIGN} ptr @aligned_alloc(i64 {ALIGN}, i64 {size})")
+    return _checked(f, f"call noalias align {ALIGN} ptr @aligned_alloc(i64 {ALIGN}, i64 {size})")
+
+
+def _checked(f: Emitter, call: str) -> str:
+    block = f.effect(call)
     failed, fine = f.label("nomem"), f.label("taken")
     f.branch_if(f.op(f"icmp eq ptr {block}, null"), failed, fine)
     f.block(failed)

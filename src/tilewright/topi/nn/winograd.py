@@ -16,7 +16,7 @@ Lavin, Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,10 @@ from ...tensor.tensor import Tensor
 from ..transform import pad
 
 TAPS = 3
-TILES = (2, 4)
-"""Outputs along a side of a tile."""
+ERRORS = {2: 2e-6, 4: 3e-5}
+"""By the outputs along a side of a tile, a bound of the error over the largest output."""
+TILES = tuple(ERRORS)
+WINDOW = "winograd_window"
 
 Rows = Sequence[Sequence[float]]
 
@@ -83,31 +85,61 @@ def winograd_input(data: Tensor, tile: int, padding: Sequence[int]) -> Tensor:
     """Transformed tiles (a * a, C / b, N * TH * TW, b) of data (N, C / b, H, W, b).
 
     `padding`: (top, left, bottom, right), of a convolution with (H + top + bottom - 2) rows and as
-    many columns of outputs; `tile`: 2 or 4.
+    many columns of outputs; `tile`: one of TILES.
     """
     n, blocks, h, w, b = (_known(d) for d in data.shape)
     top, left, bottom, right = padding
     oh, ow = h + top + bottom - TAPS + 1, w + left + right - TAPS + 1
     th, tw = tiles_of(oh, tile), tiles_of(ow, tile)
-    side = tile + TAPS - 1
     after = (th * tile + TAPS - 1 - h - top, tw * tile + TAPS - 1 - w - left)
     padded = pad(data, (0, 0, top, left, 0), (0, 0, *after, 0), 0.0, "winograd_pad")
-    rows = _INPUT[tile]
 
-    def element(t: Any, i: Any, y: Any, x: Any) -> Any:
-        return padded(t // (th * tw), i, t // tw % th * tile + y, t % tw * tile + x[0], x[1])
+    def element(outer: Any, t: Any, y: Any, x: Any, lane: Any) -> Any:
+        row, column = t // tw % th * tile + y, t % tw * tile + x
+        return padded(t // (th * tw), *outer, row, column, lane)
 
+    return transformed_input(element, tile, (blocks,), n * th * tw, b)
+
+
+def transformed_input(
+    element: Callable[..., Any], tile: int, outer: Sequence[int], tiles: int, lanes: int
+) -> Tensor:
+    """(a * a, *outer, tiles, lanes): the transforms of tiles that `element(outer, t, y, x, lane)`
+    gives, a x a elements each."""
+    rows, side = _INPUT[tile], tile + TAPS - 1
     half = compute(
-        (blocks, n * th * tw, side, side, b),
-        lambda c, t, p, x, v: _combined(rows, p, lambda y: element(t, c, y, (x, v))),
+        (*outer, tiles, side, side, lanes),
+        lambda *i: _combined(rows, i[-3], lambda y: element(i[:-4], i[-4], y, i[-2], i[-1])),
         "winograd_rows",
         "winograd_rows",
     )
     result: Tensor = compute(
-        (side * side, blocks, n * th * tw, b),
-        lambda p, c, t, v: _combined(rows, p % side, lambda x: half(c, t, p // side, x, v)),
+        (side * side, *outer, tiles, lanes),
+        lambda p, *i: _combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
         "winograd_input",
         "winograd_input",
+    )
+    return result
+
+
+def transformed_filter(
+    element: Callable[..., Any], tile: int, outer: Sequence[int], lanes: int, attrs: Any
+) -> Tensor:
+    """(a * a, *outer, lanes): the transforms of filters of which `element(outer, y, x, lane)` gives
+    3 x 3 elements."""
+    rows, side = _FILTER[tile], tile + TAPS - 1
+    half = compute(
+        (*outer, side, TAPS, lanes),
+        lambda *i: _combined(rows, i[-3], lambda y: element(i[:-3], y, i[-2], i[-1])),
+        "winograd_rows",
+        "winograd_rows",
+        attrs,
+    )
+    result: Tensor = compute(
+        (side * side, *outer, lanes),
+        lambda p, *i: _combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
+        "winograd_filter",
+        "winograd_filter",
     )
     return result
 
@@ -138,21 +170,40 @@ def winograd_output(product: Tensor, tile: int, batch: int, size: Sequence[int])
         raise TilewrightError(
             f"winograd: {product.shape} is not the product for {batch} images of {oh} x {ow}"
         )
-    rows = _OUTPUT[tile]
+
+    def place(b: Any, k: Any, y: Any, x: Any, v: Any) -> Any:
+        return (k,), (b * th + y // tile) * tw + x // tile, y, x, v
+
+    shape = (batch, filters, oh, ow, f)
+    return transformed_output(product, tile, shape, (2, 3), place, "winograd_output")
+
+
+def transformed_output(
+    product: Tensor,
+    tile: int,
+    shape: Sequence[int],
+    window: tuple[int, int],
+    place: Callable[..., Any],
+    name: str,
+    attrs: Mapping[str, Any] | None = None,
+) -> Tensor:
+    """Outputs of products (a * a, *outer, tiles, lanes). `place(*indices)` gives (outer, tile, y,
+    x, lane) of an output; `window`: which of its axes are y and x."""
+    _, *outer, tiles, lanes = (_known(d) for d in product.shape)
+    rows, side = _OUTPUT[tile], tile + TAPS - 1
     half = compute(
-        (filters, tiles, tile, side, f),
-        lambda k, t, y, q, v: _combined(rows, y, lambda p: product(p * side + q, k, t, v)),
+        (*outer, tiles, tile, side, lanes),
+        lambda *i: _combined(rows, i[-3], lambda p: product(p * side + i[-2], *i[:-3], i[-1])),
         "winograd_columns",
         "winograd_columns",
     )
 
-    def element(b: Any, k: Any, y: Any, x: Any, v: Any) -> Any:
-        t = (b * th + y // tile) * tw + x // tile
-        return _combined(rows, x % tile, lambda q: half(k, t, y % tile, q, v))
+    def element(*indices: Any) -> Any:
+        k, t, y, x, lane = place(*indices)
+        return _combined(rows, x % tile, lambda q: half(*k, t, y % tile, q, lane))
 
-    result: Tensor = compute(
-        (batch, filters, oh, ow, f), element, "winograd_output", "winograd_output"
-    )
+    own = {**(attrs or {}), WINDOW: window}
+    result: Tensor = compute(shape, element, name, "winograd_output", own)
     return result
 
 

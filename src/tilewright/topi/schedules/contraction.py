@@ -167,12 +167,13 @@ def along_last(side: ProducerLoad | None, j: Any) -> bool:
 
 def kept_inputs(s: Schedule, op: Any) -> list[Stage]:
     """The inputs of a sum of products that are worth a memory of their own: those computed from
-    others, not just moved."""
+    others, not just moved, and by no rule of their own."""
     form = contraction_of(op)
     found = []
     for side in (form.row_side, form.vector_side) if form else ():
         if side is not None and is_injective(s[side.producer].op):
             stage = s[side.producer]
-            if type(_uncast(stage.op.body[0])) is not ProducerLoad and not stage.is_output:
+            moved = type(_uncast(stage.op.body[0])) is ProducerLoad
+            if not moved and not stage.is_output and not stage.op.tag.startswith("winograd_"):
                 found.append(stage)
     return found

@@ -22,12 +22,13 @@ from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthw
 from .gpu import GPU_RULES
 from .gpu.machine import GpuMachine
 from .injective import arrange
-from .machine import Machine
+from .machine import Machine, extent_of
 from .matmul import schedule_contraction, schedule_dense_packed, schedule_matmul
 from .reduce import schedule_pool, schedule_reduce
 from .rules import M, Rules
 from .softmax import schedule_softmax
 from .winograd import (
+    HALVES,
     schedule_winograd_input,
     schedule_winograd_output,
     schedule_winograd_product,
@@ -48,6 +49,7 @@ CPU_RULES: Rules[Machine] = Rules(
         "global_pool_max": schedule_pool,
         "comm_reduce": schedule_reduce,
         "winograd_input": schedule_winograd_input,
+        "winograd_filter": schedule_winograd_input,
         "winograd_product": schedule_winograd_product,
         "winograd_output": schedule_winograd_output,
     },
@@ -145,7 +147,7 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
             continue
         if stage is anchor or stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
             continue
-        if op.tag in ("winograd_rows", "winograd_columns"):
+        if op.tag in HALVES:
             continue
         if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv2d", "depthwise")):
             continue
@@ -153,25 +155,47 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
 
 
 def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
-    """Cheap stages inlined, the others one after another."""
+    """Cheap stages inlined, the others one after another, each with the element-wise stages that
+    follow it alone."""
     readers = s.consumers()
-    kinds = {id(x): _kind(x.op, rules) for x in s.stages if getattr(x.op, "reduce_axis", ())}
-    by_structure = [x for x in s.stages if kinds.get(id(x)) in ("matmul", "contraction")]
+    kinds = {id(x): _kind(x.op, rules) for x in s.stages}
+    by_structure = [x for x in s.stages if kinds[id(x)] in ("matmul", "contraction")]
     kept = [x for stage in by_structure for x in kept_inputs(s, stage.op)]
+    done: set[int] = set()
     for stage in list(s.stages):  # rules may add stages of their own
         op = stage.op
-        if not isinstance(op, ComputeOp):
+        if not isinstance(op, ComputeOp) or id(stage) in done or op.tag in HALVES:
             continue
-        if op.reduce_axis:
-            if op.num_outputs == 1 and op.axis:
-                known = stage in by_structure
-                of_kind = rules.anchors[kinds[id(stage)]] if known else rules.reduction
-                of_kind(s, op.output(0), op.output(0), machine)
-            continue
-        if stage in kept:
-            continue
-        count = sum(len(readers.get(t, ())) for t in op.outputs)
-        if not stage.is_output and count == 1 and op.num_outputs == 1:
-            stage.compute_inline()
-        else:
-            rules.arrange(stage, list(op.axis), machine)
+        whole = op.num_outputs == 1 and op.axis
+        if kinds[id(stage)] and whole and rules.anchors:
+            end = _end_of(s, stage, kinds, readers)
+            done.update(id(x) for x in end)
+            for between in end[:-1]:
+                if between is not stage:
+                    between.compute_inline()
+            out = end[-1].op.output(0)
+            rules.anchors[kinds[id(stage)]](s, op.output(0), out, machine)
+        elif op.reduce_axis:
+            if whole:
+                rules.reduction(s, op.output(0), op.output(0), machine)
+        elif stage not in kept:
+            count = sum(len(readers.get(t, ())) for t in op.outputs)
+            if not stage.is_output and count == 1 and op.num_outputs == 1:
+                stage.compute_inline()
+            else:
+                rules.arrange(stage, list(op.axis), machine)
+
+
+def _end_of(s: Schedule, anchor: Any, kinds: Any, readers: Any) -> list[Any]:
+    """An anchor and the element-wise stages behind it, each the only reader of the one before."""
+    found = [anchor]
+    while not found[-1].is_output:
+        (reader, *more) = readers.get(found[-1].op.output(0), ()) or (None,)
+        behind = {id(x) for x in found}
+        if more or reader is None or not isinstance(reader.op, ComputeOp) or kinds[id(reader)]:
+            break
+        same = [extent_of(a) for a in reader.op.axis] == [extent_of(a) for a in anchor.op.axis]
+        if not same or not _element_wise(s, reader, behind) or reader.op.num_outputs != 1:
+            break
+        found.append(reader)
+    return found

@@ -8,19 +8,24 @@ from typing import Any
 from ...schedule.api import Schedule
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
+from ..nn.winograd import WINDOW
 from .conv2d import choose_tile
 from .machine import PARALLEL_PRODUCTS, PARALLEL_STEPS, Machine, extent_of, parallel_if, work_of
 
+HALVES = ("winograd_rows", "winograd_columns")
+MOST_VECTORS = 2  # of a row of channels that are transformed together
+
 
 def schedule_winograd_input(s: Schedule, moved: Tensor, out: Tensor, machine: Machine) -> None:
-    """Threads take blocks of channels and rows of tiles; the places of a tile are written out."""
+    """Threads take tiles of an image, or filters; the places of a tile are written out."""
     stage = s[out]
-    places, channels, tiles, lane = stage.op.axis
-    stage.reorder(channels, tiles, places, lane)
+    places, *outer, lane = stage.op.axis
+    head, lane = _lanes(stage, lane, machine)
+    stage.reorder(*outer, *head, places, lane)
     stage.unroll(places)
     stage.vectorize(lane)
-    _first_half_at(s, moved, stage, tiles)
-    parallel_if(stage, stage.fuse(channels, tiles), work_of(moved), PARALLEL_STEPS)
+    _first_half_at(s, moved, stage, (*outer, *head)[-1], lane)
+    parallel_if(stage, stage.fuse(*outer), work_of(moved), PARALLEL_STEPS)
 
 
 def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
@@ -52,32 +57,44 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
 
 
 def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: Machine) -> None:
-    """Threads take blocks of filters and rows of tiles; what follows is computed on a tile."""
-    tile = extent_of(s[_half_of(image)].op.axis[2])
+    """Threads take filters and rows of tiles; what follows is computed on a tile."""
+    tile = extent_of(s[_half_of(image)].op.axis[-3])
     stage = s[out]
-    batch, filters, y, x, lane = stage.op.axis
-    y_outer, y_inner = stage.split(y, factor=tile)
-    x_outer, x_inner = stage.split(x, factor=tile)
-    stage.reorder(batch, filters, y_outer, x_outer, y_inner, x_inner, lane)
+    axes = list(stage.op.axis)
+    window = s[image].op.attrs[WINDOW]
+    others = [a for n, a in enumerate(axes[:-1]) if n not in window]
+    y_outer, y_inner = stage.split(axes[window[0]], factor=tile)
+    x_outer, x_inner = stage.split(axes[window[1]], factor=tile)
+    head, lane = _lanes(stage, axes[-1], machine)
+    stage.reorder(*others, y_outer, x_outer, *head, y_inner, x_inner, lane)
     stage.unroll(y_inner)
     stage.unroll(x_inner)
     stage.vectorize(lane)
     if image.op is not out.op:
         s[image].compute_inline()
-    _first_half_at(s, image, stage, x_outer)
-    parallel_if(stage, stage.fuse(batch, filters, y_outer), work_of(image), PARALLEL_STEPS)
+    _first_half_at(s, image, stage, (x_outer, *head)[-1], lane)
+    parallel_if(stage, stage.fuse(*others, y_outer), work_of(image), PARALLEL_STEPS)
+
+
+def _lanes(stage: Any, axis: Any, machine: Machine) -> tuple[list[Any], Any]:
+    """A vector of an axis, and the loop over its vectors where it has more than a few."""
+    lanes = machine.lanes(stage.op.output_dtype(0))
+    if extent_of(axis) <= MOST_VECTORS * lanes:
+        return [], axis
+    outer, lane = stage.split(axis, factor=lanes)
+    return [outer], lane
 
 
 def _half_of(whole: Tensor) -> Tensor:
     """The transform along the other side, which `whole` reads."""
-    return next(t for t in whole.op.input_tensors if t.op.tag.startswith("winograd_"))
+    return next(t for t in whole.op.input_tensors if t.op.tag in HALVES)
 
 
-def _first_half_at(s: Schedule, whole: Tensor, stage: Any, axis: Any) -> None:
+def _first_half_at(s: Schedule, whole: Tensor, stage: Any, axis: Any, lane: Any) -> None:
     half = _half_of(whole)
     assert isinstance(half.op, ComputeOp)
     inner = s[half]
     inner.compute_at(stage, axis)
-    for side in inner.op.axis[2:4]:
+    for side in inner.op.axis[-3:-1]:
         inner.unroll(side)
     inner.vectorize(inner.op.axis[-1])
