@@ -61,6 +61,7 @@ class Comparison:
         }
         if not options.peers_only:
             command = [*_module("ours", threads), "--records", str(self.records)]
+            command += ["--algorithm-error", str(options.algorithm_error)]
             self.competitors["ours"] = Competitor("ours", command, {})
 
     def close(self) -> None:
@@ -73,6 +74,7 @@ class Comparison:
         command = [sys.executable, *_module("ours", str(o.threads)), "--records"]
         command += [str(self.records), "--tune", case.name, "--trials", str(o.trials)]
         command += ["--batch", str(o.batch), "--set", o.set]
+        command += ["--algorithm-error", str(o.algorithm_error)]
         start = time.perf_counter()
         done = subprocess.run(command, stdout=sys.stderr.fileno())
         if done.returncode:
@@ -236,6 +238,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.25, help="of a turn")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--algorithm-error",
+        type=float,
+        default=1e-4,
+        help="what algorithms other than the one written may add to the error, over the largest "
+        "output (0: there are none)",
+    )
     parser.add_argument("--set", choices=SETS, default="suite")
     parser.add_argument("--seed", type=int, default=0, help="of --set odd")
     options = parser.parse_args()

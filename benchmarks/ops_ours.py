@@ -7,7 +7,8 @@ The first form serves benchmarks.ops with three groups of each case: `default`, 
 library's schedule, `untuned`, what the shipped model chooses without any measurement, and `tuned`,
 the best schedule in the records, if there is one.
 The second searches; measurements of the case that are in the file already count as trials done.
-Constant weights are laid out beforehand as a schedule wants them.
+Constant weights are laid out beforehand as a schedule wants them. `--algorithm-error`: what another
+algorithm than the one written (Winograd's) may add to the error, over the largest output.
 """
 
 from __future__ import annotations
@@ -61,13 +62,12 @@ def _default(case: Case, inputs: list[Array]) -> Way:
     return _way(case, task, inputs, auto_scheduler.State.default(task))
 
 
-def _untuned(case: Case, inputs: list[Array]) -> Way:
+def _untuned(case: Case, inputs: list[Array], error: float = 0.0) -> Way:
     from tilewright import auto_scheduler
-    from tilewright.auto_scheduler.search import tune
 
     task = task_of(case)
-    state = tune(task, auto_scheduler.TuningOptions(num_measure_trials=0, verbose=0))
-    return _way(case, task, inputs, state)
+    policy = auto_scheduler.SketchPolicy(task, params={"algorithm_error": error}, verbose=0)
+    return _way(case, task, inputs, policy.best_unmeasured())
 
 
 def _tuned(case: Case, inputs: list[Array], records: str) -> Way:
@@ -86,7 +86,7 @@ def measured(task: Any, records: str) -> int:
     return sum(given.task.workload_key == key for given, _ in found)
 
 
-def search(case: Case, trials: int, records: str) -> None:
+def search(case: Case, trials: int, records: str, error: float = 0.0) -> None:
     """Measure up to `trials` candidates of a case, with those already recorded."""
     from tilewright import auto_scheduler
 
@@ -96,7 +96,10 @@ def search(case: Case, trials: int, records: str) -> None:
         return
     given = auto_scheduler.PreloadMeasuredStates(records) if done else None
     policy = auto_scheduler.SketchPolicy(
-        task, init_search_callbacks=[given] if given else None, verbose=0
+        task,
+        params={"algorithm_error": error},
+        init_search_callbacks=[given] if given else None,
+        verbose=0,
     )
     options = auto_scheduler.TuningOptions(
         num_measure_trials=trials - done,
@@ -107,13 +110,16 @@ def search(case: Case, trials: int, records: str) -> None:
     task.tune(options, search_policy=policy)
 
 
-def prepare(records: str) -> Callable[[Case, list[Array]], dict[str, Callable[[], Way]]]:
+Ways = dict[str, Callable[[], Way]]
+
+
+def prepare(records: str, error: float) -> Callable[[Case, list[Array]], Ways]:
     """The ways of a case; `tuned` only where the records have its task."""
 
-    def ways(case: Case, inputs: list[Array]) -> dict[str, Callable[[], Way]]:
-        made: dict[str, Callable[[], Way]] = {
+    def ways(case: Case, inputs: list[Array]) -> Ways:
+        made: Ways = {
             "default": partial(_default, case, inputs),
-            "untuned": partial(_untuned, case, inputs),
+            "untuned": partial(_untuned, case, inputs, error),
         }
         if measured(task_of(case), records):
             made["tuned"] = partial(_tuned, case, inputs, records)
@@ -129,16 +135,17 @@ def main() -> None:
     parser.add_argument("--tune", help="the name of a case")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--algorithm-error", type=float, default=0.0)
     parser.add_argument("--set", default="suite", help="suite, layers, small or odd:SEED")
     options = parser.parse_args()
     from tilewright.rt.threads import set_num_threads
 
     set_num_threads(options.threads)
     if not options.tune:
-        serve_cases(prepare(options.records))
+        serve_cases(prepare(options.records, options.algorithm_error))
         return
     case = next(c for c in cases_of(options.set, options.batch) if c.name == options.tune)
-    search(case, options.trials, options.records)
+    search(case, options.trials, options.records, options.algorithm_error)
 
 
 if __name__ == "__main__":

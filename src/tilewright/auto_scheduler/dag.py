@@ -91,16 +91,16 @@ class ComputeDAG:
         of the operation it computes."""
         return algorithms_of(self.ops, max_error) if max_error > 0 else []
 
-    def by_algorithm(self, name: str, place: int, parameter: int) -> ComputeDAG:
-        """The computation with operation number `place` done another way; ScheduleError where it
-        cannot be."""
+    def by_algorithm(self, name: str, place: int, parameter: int) -> tuple[ComputeDAG, Algorithm]:
+        """The computation with operation number `place` done another way, and that way;
+        ScheduleError where it cannot be."""
         known = {(a.name, a.place, a.parameter): a for a in self.algorithms(1.0)}
         found = known.get((name, place, parameter))
         if found is None:
             raise ScheduleError(f"operation {place} of {self!r} cannot be done by {name!r}")
         if found not in self._other:
             self._other[found] = ComputeDAG(apply_algorithm(self.ops, self.tensors, found))
-        return self._other[found]
+        return self._other[found], found
 
     # -- states
 

@@ -178,12 +178,15 @@ def describe_input(item: MeasureInput, check: bool = False, in_network: bool = F
     if in_network:
         free = {op.output(0) for op in task.compute_dag.layout_free}
         program["constants"] = [n for n, t in enumerate(task.compute_dag.tensors) if t in free]
-    if check and rearranged:  # the computation as it was before its inputs were laid out anew
+    error = item.state.algorithm_error
+    if check and (rearranged or error):  # the computation as it was written
         dag = task.compute_dag
         data = tensors_as_data(dag.tensors, [op.output(0) for op in dag.outputs])
         if data is not None:
             layouts = {str(r.index): [list(r.shape), [list(d) for d in r.dims]] for r in rearranged}
-            program["reference"] = {**data, "layouts": layouts}
+            made = {str(r.index): r.computed for r in rearranged if r.computed is not None}
+            ahead = {n: tensors_as_data([t], [end]) for n, (t, end) in made.items()}
+            program["reference"] = {**data, "layouts": layouts, "ahead": ahead, "error": error}
     return program
 
 

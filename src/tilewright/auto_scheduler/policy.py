@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ScheduleError, TilewrightError
+from ..topi.algorithms import Algorithm, best_algorithm
 from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
 from .features import features_of
@@ -89,7 +90,7 @@ class SketchPolicy:
         self._custom: list[SketchRule] = []
         self._population: Population | None = None
         self._known_rows: dict[tuple[Any, ...], float] = {}
-        self._default_due = bool(self.params["default_schedule_first"])
+        self._defaults_known: set[tuple[Any, ...]] = set()
         callbacks = list(init_search_callbacks or ())
         self._custom += [c for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
         for callback in callbacks:  # records are of candidates of all rules
@@ -246,7 +247,7 @@ class SketchPolicy:
         self, num_measure: int, measurer: Any
     ) -> tuple[list[Any], list[Any]]:
         """Measure the next candidates and learn from them; ([], []) where none are left."""
-        states = self._default()[:num_measure]
+        states = self._defaults_due()[:num_measure]
         if len(states) < num_measure:
             states += [self.state_of(c) for c in self.propose(num_measure - len(states))]
         if not states:
@@ -258,17 +259,24 @@ class SketchPolicy:
         self.learn(inputs, results)
         return inputs, results
 
-    def _default(self) -> list[State]:
-        """The operator library's schedule, once, where it has one: so no search ends above it."""
-        if not self._default_due:
+    def _defaults_due(self) -> list[State]:
+        """The operator library's schedules that were not measured, of the computation as written
+        and by other algorithms: so no search ends above them."""
+        if not self.params["default_schedule_first"]:
             return []
-        self._default_due = False
-        state = self._default_state()
-        return [] if state is None else [state]
+        chosen = [None, *(a.row for a in self._algorithms())]
+        found = [s for row in chosen if (s := self._default_state(row)) is not None]
+        due = [s for s in found if s.rows not in self._defaults_known]
+        self._defaults_known.update(s.rows for s in due)
+        return due
 
-    def _default_state(self) -> State | None:
+    def _algorithms(self) -> list[Algorithm]:
+        error = float(self.params["algorithm_error"])
+        return [] if self.is_gpu else self.task.compute_dag.algorithms(error)
+
+    def _default_state(self, algorithm: Any = None) -> State | None:
         try:
-            return State.default(self.task)
+            return State.default(self.task, algorithm)
         except TilewrightError as problem:
             _log.info("%s has no default schedule: %s", self.task, problem)
             return None
@@ -285,7 +293,7 @@ class SketchPolicy:
                 self.measured[candidate.key] = cost
                 own.append((item, result))
             elif is_default(item.state.rows):
-                self._default_due = False
+                self._defaults_known.add(tuple(item.state.rows))
                 if self.features(item.state) is not None:
                     own.append((item, result))
             self.trials += 1
@@ -363,13 +371,20 @@ class SketchPolicy:
         return self.best_state
 
     def best_unmeasured(self) -> State | None:
-        """The program that the model likes best, the operator library's schedule among them. On
-        GPUs, until something was measured, a rough estimate takes the model's place."""
+        """The program that the model likes best, the operator library's schedule among them; where
+        an algorithm other than the one written may do and should be faster, its. On GPUs, until
+        something was measured, a rough estimate takes the model's place."""
+        error = float(self.params["algorithm_error"])
+        algorithm = None if self.is_gpu else best_algorithm(self.task.compute_dag.ops, error)
+        if algorithm is not None and not self.measured:
+            other = self._default_state(algorithm.row)
+            if other is not None:
+                return other
         trained = getattr(self.model, "trained", False)
         scorer = Estimate(self.population) if self.is_gpu and not trained else None
         found = self._evolve(self._start(), 1, scorer)
         best = self.state_of(found[0]) if found else None
-        default = self._default_state() if trained and self._default_due else None
+        default = self._default_state() if trained and not self._defaults_known else None
         known = None if default is None else self._score(default)
         if best is None or known is None:
             return best or default

@@ -249,7 +249,9 @@ def _algorithm(state: Any, name: str, place: int, parameter: int) -> None:
     """Another way to the same results takes the place of the computation."""
     if state.rows:
         raise ScheduleError("AL, the choice of an algorithm, is the first step of a state")
-    state.begin(state.dag.by_algorithm(name, place, parameter))
+    dag, chosen = state.dag.by_algorithm(name, place, parameter)
+    state.begin(dag)
+    state.algorithm_error = chosen.error
 
 
 def _default(state: Any, target: str) -> None:

@@ -77,6 +77,7 @@ class State:
     def __init__(self, dag: Any) -> None:
         self.origin = dag
         self.rows: tuple[Row, ...] = ()
+        self.algorithm_error = 0.0
         self.begin(dag)
         self.open: list[Factor] = []
         self.lengths: dict[int, list[Any]] = {}

@@ -199,7 +199,7 @@ class NestBuilder(Recursive):
             leaves[leaf] = value
         values = self.values(stage, leaves)
         body = compute_body(stage, self.bounds, self.memory, values, init=True)
-        body = self.guarded(stage, values, body, reduction, leaves)
+        body = self.guarded(stage, values, body, reduction, leaves, starts=True)
         for leaf, var in reversed(loops):
             body = self.wrap(stage, leaf, body, var)
         return body
@@ -233,13 +233,16 @@ class NestBuilder(Recursive):
         body: Stmt,
         skip: frozenset[IterVar] = frozenset(),
         leaves: Mapping[IterVar, PrimExpr] | None = None,
+        starts: bool = False,
     ) -> Stmt:
-        """`body` under the conditions that bound inference could not prove."""
+        """`body` under the conditions that bound inference could not prove. `starts`: it stores
+        where a reduction starts."""
         predicate = self.store_predicate(stage, values)
         if predicate is not None:
             body = IfThenElse(predicate, body)
         guards = region_guards(self.bounds, stage, values, skip, leaves)
-        if stage.id not in self.overrun.filled:
+        whole = stage.id in self.overrun.filled or (starts and self.overrun.starts_whole(stage))
+        if not whole:
             guards += self.overrun.edges(stage, values, skip)
         for condition in reversed(guards):
             body = IfThenElse(condition, body)

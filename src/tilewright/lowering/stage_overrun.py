@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..loopir.expr import PrimExpr, const
-from ..loopir.iter import IterVar, ProducerLoad
+from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, walk
 from ..schedule.bounds import Bounds
@@ -55,6 +55,13 @@ class Overrun:
             wanted = dict.fromkeys(axis for axis, _ in found)
             self.free[stage.id] = {a for a in wanted if self._harmless(stage, a, values)}
         return [condition for axis, condition in found if axis not in self.free[stage.id]]
+
+    def starts_whole(self, stage: StageState) -> bool:
+        """Whether a reduction may be initialised beyond the edge too: in memory of its own, with
+        constants. Under a condition, the sums of the last iteration would seem to stay, and take
+        the registers that those of this one need."""
+        body = stage.op.body[0]
+        return self._is_tile(stage) and type(body) is Reduce and not body.init
 
     def _harmless(
         self, stage: StageState, axis: IterVar, values: Mapping[IterVar, PrimExpr]

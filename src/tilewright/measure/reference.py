@@ -57,6 +57,21 @@ class Problem:
         return self._expected
 
 
+def given(program: Mapping[str, Any], problem: Problem) -> list[Array]:
+    """The data of the arguments as the candidate takes them, but for their order: what it has
+    computed ahead of calls takes the place of what it is computed from."""
+    data = list(problem.data)
+    for n, made in program.get("reference", {}).get("ahead", {}).items():
+        source, end = serial.load_json(made["tensors"])
+        data[int(n)] = te_eval(end, {source: data[int(n)]})[0]
+    return data
+
+
+def slack(program: Mapping[str, Any]) -> float:
+    """What the candidate's algorithm may add to the error, over the largest output."""
+    return float(program.get("reference", {}).get("error", 0.0))
+
+
 def require_close(name: str, got: Array, expected: Array, tolerance: Array) -> None:
     """Wrong where an output is not within its tolerance."""
     got = np.asarray(got, dtype=np.float64)

@@ -17,7 +17,16 @@ from ..rt.signature import ArgInfo
 from ..rt.timing import stopwatch
 from .cold import ColdConstants, network_clock
 from .protocol import Message
-from .reference import Problem, Wrong, places, random_array, require_close, text_of
+from .reference import (
+    Problem,
+    Wrong,
+    given,
+    places,
+    random_array,
+    require_close,
+    slack,
+    text_of,
+)
 from .repeats import Best, repetitions
 
 SLOW = 2.5
@@ -47,12 +56,12 @@ class Bench:
         where: list[Any] = []
         if how["check"]:
             problem, where = self._problem_of(program), places(program)
-            args = _placed(problem, function, where, dev)
+            args = _placed(given(program, problem), function, where, dev)
         else:
             args = self._arguments(function, dev)
         once = _first_runs(module, function, args, dev, best)
         if how["check"]:
-            _check(self._problem_of(program), function, where, args)
+            _check(self._problem_of(program), function, where, args, slack(program))
         if once is not None:
             return {"costs": [once], "early": True}
         if not how.get("adaptive"):
@@ -102,10 +111,10 @@ def _fixed(
     return list(timer(*args).results)
 
 
-def _placed(problem: Problem, function: Function, where: list[Any], dev: Device) -> list[Any]:
+def _placed(arrays: list[Any], function: Function, where: list[Any], dev: Device) -> list[Any]:
     """The data of a computation in arrays such as the candidate expects."""
     args = []
-    for info, data, place in zip(function.info.args, problem.data, where):
+    for info, data, place in zip(function.info.args, arrays, where):
         if place is not None:
             laid = np.zeros(_constant_shape(info), data.dtype)
             laid.reshape(-1)[place] = data
@@ -114,8 +123,11 @@ def _placed(problem: Problem, function: Function, where: list[Any], dev: Device)
     return args
 
 
-def _check(problem: Problem, function: Function, where: list[Any], args: list[Any]) -> None:
+def _check(
+    problem: Problem, function: Function, where: list[Any], args: list[Any], error: float
+) -> None:
     for place, value, tolerance in problem.expected():
+        tolerance = tolerance + error * np.max(np.abs(value), initial=0.0)
         got = args[place].numpy()
         if where[place] is not None:
             got = got.reshape(-1)[where[place]]

@@ -25,6 +25,7 @@ from ..tensor.tensor import Tensor
 from .nn.winograd import (
     ERRORS,
     TAPS,
+    best_tile,
     tiles_of,
     transformed_filter,
     transformed_input,
@@ -44,6 +45,11 @@ class Algorithm:
     place: int
     parameter: int
     error: float
+
+    @property
+    def row(self) -> tuple[str, str, int, int]:
+        """The step of a search's state that chooses it."""
+        return ("AL", self.name, self.place, self.parameter)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,29 @@ def algorithms_of(ops: Sequence[Operation], max_error: float) -> list[Algorithm]
         for tile, error in ERRORS.items()
         if error <= max_error
     ]
+
+
+def best_algorithm(ops: Sequence[Operation], max_error: float) -> Algorithm | None:
+    """The algorithm that should make the computation faster by most, among those that add no larger
+    error; None where none should."""
+    possible = algorithms_of(ops, max_error)
+    for place in sorted({a.place for a in possible}, key=lambda n: -op_work(ops[n])):
+        own = {a.parameter: a for a in possible if a.place == place}
+        w = window_of(ops[place])
+        assert w is not None, "algorithms_of asked before"
+        op: Any = ops[place]
+        size, depth = [[_extent(a) for a in axes] for axes in (op.axis, op.reduce_axis)]
+        images, filters = (prod(size[n] for n in axes) for axes in (w.batch, w.filters))
+        channels = prod(depth[n] for n in w.channels)
+        tile = best_tile(images, (size[w.y], size[w.x]), channels, filters, sorted(own))
+        if tile:
+            return own[tile]
+    return None
+
+
+def op_work(op: Any) -> int:
+    """Elements of a stage times steps of its reduction."""
+    return prod(_extent(a) for a in (*op.axis, *op.reduce_axis))
 
 
 def window_of(op: Any) -> Window | None:

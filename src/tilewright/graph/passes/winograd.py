@@ -1,25 +1,13 @@
-"""Winograd's minimal filtering (topi/nn/winograd.py) for convolutions that it makes faster.
-
-Products become fewer, transforms and larger filters are added. Filters come from memory in each
-run of a network, so deep layers with small images stay as they are. A rough model of a CPU chooses,
-in products: what they cost at the rate of each kernel, a byte that transforms move, a byte of
-filters. Its numbers were measured on two cores with AVX-512 and 48 GB/s from memory.
-"""
+"""Winograd's minimal filtering (topi/nn/winograd.py) for convolutions that it makes faster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...topi.nn.winograd import TAPS, TILES, tiles_of, winograd_kernel
+from ...topi.nn.winograd import TAPS, best_tile, winograd_kernel
 from ..ir import Graph, Node, Value, constant
 from ..ops import infer
-
-DIRECT_RATE, RATE = 0.95, 0.8  # of the peak
-MOVED_BYTE = 3.0
-FILTER_BYTE = 5.2
-WORTHWHILE = 0.85  # of the estimate for the direct convolution; the rest is for kernels' starts
-LEAST = 1 << 20  # products of a convolution; of fewer, starting three kernels takes too long
 
 
 def winograd(graph: Graph) -> Graph:
@@ -45,23 +33,8 @@ def _is_eligible(node: Node) -> bool:
 
 def choose_tile(node: Node) -> int:
     """Outputs along a side of a tile, 0 for the direct convolution."""
-    out, channels = node.output.shape, _channels(node)
-    n, (oh, ow) = out[0], out[2:4]
-    product = channels[0] * channels[1]
-    taps = TAPS * TAPS
-    direct = n * oh * ow * product * taps
-    if direct < LEAST:
-        return 0
-    least, chosen = WORTHWHILE * (direct / DIRECT_RATE + FILTER_BYTE * 4 * taps * product), 0
-    for tile in TILES:
-        places = (tile + TAPS - 1) ** 2
-        columns = n * tiles_of(oh, tile) * tiles_of(ow, tile)
-        moved = 4 * places * columns * sum(channels)
-        cost = places * columns * product / RATE + MOVED_BYTE * moved
-        cost += FILTER_BYTE * 4 * places * product
-        if cost < least:
-            least, chosen = cost, tile
-    return chosen
+    out = node.output.shape
+    return best_tile(out[0], (out[2], out[3]), *_channels(node))
 
 
 def _channels(node: Node) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.dtype import parse
 from ...schedule.api import Schedule
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
@@ -13,6 +14,7 @@ from .conv2d import choose_tile
 from .machine import PARALLEL_PRODUCTS, PARALLEL_STEPS, Machine, extent_of, parallel_if, work_of
 
 HALVES = ("winograd_rows", "winograd_columns")
+WAY, LINE, LINES_APART = 4096, 64, 5  # bytes, bytes, of which no multiple is near a way's 64
 MOST_VECTORS = 2  # of a row of channels that are transformed together
 
 
@@ -25,6 +27,7 @@ def schedule_winograd_input(s: Schedule, moved: Tensor, out: Tensor, machine: Ma
     stage.unroll(places)
     stage.vectorize(lane)
     _first_half_at(s, moved, stage, (*outer, *head)[-1], lane)
+    _apart(stage, machine)
     parallel_if(stage, stage.fuse(*outer), work_of(moved), PARALLEL_STEPS)
 
 
@@ -73,7 +76,17 @@ def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: M
     if image.op is not out.op:
         s[image].compute_inline()
     _first_half_at(s, image, stage, (x_outer, *head)[-1], lane)
+    for product in _half_of(image).op.input_tensors:
+        _apart(s[product], machine)
     parallel_if(stage, stage.fuse(*others, y_outer), work_of(image), PARALLEL_STEPS)
+
+
+def _apart(stage: Any, machine: Machine) -> None:
+    """Keep the places of a tile in different sets of the first-level cache: it is written to, or
+    read from, all of them at once, and they may lie a multiple of a way apart."""
+    if isinstance(stage.op, ComputeOp) and not stage.is_output:
+        size = parse(stage.op.output_dtype(0)).nbytes
+        stage.storage_align(stage.op.axis[0], WAY // size, LINES_APART * LINE // size)
 
 
 def _lanes(stage: Any, axis: Any, machine: Machine) -> tuple[list[Any], Any]:
