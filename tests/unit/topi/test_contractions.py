@@ -13,7 +13,8 @@ import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.interp.te_eval import te_eval
 from tilewright.topi.schedules.contraction import contraction_of
-from tilewright.topi.schedules.tiles import Tile, register_tile
+from tilewright.topi.schedules.machine import Machine
+from tilewright.topi.schedules.tiles import Tile, crowded_rows, register_tile
 
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
 
@@ -223,7 +224,7 @@ def test_edges_are_computed_whole() -> None:
 def test_register_tiles_follow_the_target() -> None:
     assert register_tile([196], 256, 8, 16) in (Tile(6, 1, 2), Tile(4, 1, 3))
     wide = register_tile([196], 256, 16, 32)
-    assert wide.rows * wide.panels > 16
+    assert 16 <= wide.rows * wide.panels <= 28
     assert register_tile([7, 7], 64, 8, 16).rows in (4, 7)
     for size in ((1,), (3, 5), (1000, 1), (7,)):
         tile = register_tile(size, 509, 8, 16)
@@ -301,3 +302,17 @@ def test_what_lies_in_no_panels() -> None:
         assert form is not None
         assert form.panel == 0
         agree(c, a, b)
+
+
+def test_rows_a_way_of_the_cache_apart_are_taken_few_at_a_time() -> None:
+    """13 rows of 1024 floats share one set of the first-level cache, which holds 8 lines."""
+    machine = Machine.of(tvm.target.Target("llvm -mcpu=haswell"))
+    for depth, most in ((1024, 6), (2048, 6), (512, 12), (1000, 99)):
+        a, b = te.placeholder((13, depth), name="a"), te.placeholder((depth, 255), name="b")
+        r = te.reduce_axis((0, depth), "r")
+        c = te.compute((13, 255), lambda i, j, a=a, b=b, r=r: te.sum(a[i, r] * b[r, j], axis=r))
+        form = contraction_of(c.op)
+        assert form is not None
+        crowded = crowded_rows(form, c, machine)
+        assert [n for n in range(1, 14) if crowded(n, 1)] == list(range(most + 1, 14))
+        assert register_tile([13], 255, 8, 16, 0, crowded).rows <= most

@@ -47,7 +47,8 @@ def extent_of(axis: Any) -> int:
     return const_int(axis.dom.extent) or 0
 
 
-FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
+FMA_CHAINS = 11  # latency (4) times FMAs a cycle (2), and some more, since operands come late
+WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
 PIECES = 2  # for each core, that threads share evenly
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
 PARALLEL_STEPS = 1 << 15  # elements read

@@ -7,15 +7,16 @@ same there. Goto and van de Geijn: Anatomy of high-performance matrix multiplica
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapreplace
 from math import prod
 from typing import Any
 
+from ...arith import detect_linear_equation
 from ...base.dtype import parse
 from ...loopir.expr import const_int
-from ...loopir.iter import IterVar
+from ...loopir.iter import IterVar, ProducerLoad
 from ...loopir.visit import free_vars
 from ...schedule.api import Schedule, Stage
 from ...tensor.op import domain
@@ -24,8 +25,10 @@ from .contraction import NARROW, Contraction, kept_inputs
 from .injective import arrange
 from .machine import (
     FMA_CHAINS,
+    LINE,
     PARALLEL_PRODUCTS,
     PIECES,
+    WAY,
     Machine,
     bytes_of,
     even,
@@ -42,6 +45,8 @@ MANY_PIECES = 8  # for each core: they are shared evenly
 MOST_TRIED = 16  # numbers of pieces
 LONG_PANEL = 3  # times the first-level cache
 MOST_PANELS = 8
+BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
+SPARE_WAYS = 2  # for the vector side
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
 
@@ -70,7 +75,9 @@ def tiles(
         batch, n = [*batch, g], form.group
     sizes = [extents[i] for i in form.rows]
     lanes, registers = _vector_of(n, form.group, product.dtype, machine)
-    tile = register_tile(sizes, n, lanes, registers, form.panel)
+    tile = register_tile(
+        sizes, n, lanes, registers, form.panel, crowded_rows(form, product, machine)
+    )
     width = tile.panels * lanes
     jo, ji = s[out].split(j, factor=width)
     jp, jv = s[out].split(ji, factor=lanes)
@@ -116,7 +123,38 @@ def panel_width(op: Any, form: Contraction, machine: Machine) -> int:
     n = form.group or extent_of(op.axis[-1])
     lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
-    return register_tile(sizes, n, lanes, registers).panels * lanes
+    crowded = crowded_rows(form, op.output(0), machine)
+    return register_tile(sizes, n, lanes, registers, 0, crowded).panels * lanes
+
+
+def crowded_rows(
+    form: Contraction, product: Tensor, machine: Machine
+) -> Callable[[int, int], bool]:
+    """Whether a tile of so many rows and lines reads more lines of the row side that share a set of
+    the first-level cache than there are ways: rows may lie a multiple of a way apart, as those of
+    1024 floats do."""
+    side, axes = form.row_side, product.op.axis
+    if side is None:
+        return lambda rows, lines: False
+    last, before = [*(axes[i].var for i in reversed(form.rows[-2:])), None, None][:2]
+    strides = [_step(side, v) * parse(side.dtype).nbytes for v in (last, before)]
+
+    def crowded(rows: int, lines: int) -> bool:
+        starts = {i * strides[0] + j * strides[1] for i in range(rows) for j in range(lines)}
+        sets = [line % (WAY // LINE) for line in {start // LINE for start in starts}]
+        return max(map(sets.count, sets)) > machine.l1_bytes // WAY - SPARE_WAYS
+
+    return crowded
+
+
+def _step(load: ProducerLoad, v: Any) -> int:
+    """Elements between what neighbours along an axis read; 0 where that is not known."""
+    step, below = 0, 1
+    for index, size in zip(reversed(load.indices), reversed(load.producer.shape)):
+        factors = detect_linear_equation(index, [v]) if v is not None else []
+        step += below * (const_int(factors[0]) or 0 if factors else 0)
+        below *= const_int(size) or 0
+    return step
 
 
 def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
@@ -314,12 +352,20 @@ class Tile:
     panels: int
 
 
-def register_tile(sizes: Sequence[int], n: int, lanes: int, registers: int, panel: int = 0) -> Tile:
+def register_tile(
+    sizes: Sequence[int],
+    n: int,
+    lanes: int,
+    registers: int,
+    panel: int = 0,
+    crowded: Callable[[int, int], bool] = lambda rows, lines: False,
+) -> Tile:
     """The tile for rows of `sizes` (0: not known) and n columns whose accumulators fit the
-    registers beside their operands. It divides a `panel` (0: there are none).
+    registers beside their operands. It divides a `panel` (0: there are none), and none is `crowded`
+    unless it has one row.
 
-    The cost of a tile is its loads an FMA, times the share of it that lies outside; with too few
-    chains FMAs wait for each other.
+    With few chains FMAs wait for each other, with many loads for these; what of the tile lies
+    outside is computed for nothing.
     """
     *_, before, last = (1, 1, *sizes)
     best, least = Tile(1, 1, 1), float("inf")
@@ -331,10 +377,12 @@ def register_tile(sizes: Sequence[int], n: int, lanes: int, registers: int, pane
             lines = 1
             if rows == last and before > 1:
                 lines = even(before, max(1, most // rows))
+            if rows * lines > 1 and crowded(rows, lines):
+                continue
             waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
             height = rows * lines
-            loads = 1 / height + 1 / panels
-            cost = waste * max(1.0, FMA_CHAINS / (height * panels)) * (1 + loads / 4)
+            loads = 1 / height + BROADCAST / panels
+            cost = waste * (max(1.0, FMA_CHAINS / (height * panels), loads) + loads / 8)
             if cost < least:
                 best, least = Tile(rows, lines, panels), cost
     return best

@@ -11,10 +11,19 @@ from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from ..nn.winograd import WINDOW
 from .conv2d import choose_tile
-from .machine import PARALLEL_PRODUCTS, PARALLEL_STEPS, Machine, extent_of, parallel_if, work_of
+from .machine import (
+    LINE,
+    PARALLEL_PRODUCTS,
+    PARALLEL_STEPS,
+    WAY,
+    Machine,
+    extent_of,
+    parallel_if,
+    work_of,
+)
 
 HALVES = ("winograd_rows", "winograd_columns")
-WAY, LINE, LINES_APART = 4096, 64, 5  # bytes, bytes, of which no multiple is near a way's 64
+LINES_APART = 5  # no small multiple is near the lines of a way
 MOST_VECTORS = 2  # of a row of channels that are transformed together
 
 
