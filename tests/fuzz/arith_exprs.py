@@ -185,6 +185,17 @@ class Maker:
         large = E.IntImm(dtype, rng.choice((half, half + 1, 1 - half)))
         return cls(a, rng.choice((self.constant(dtype), large, b, x)))
 
+    def shared(self, dtype: str) -> list[Any]:
+        """Two sums with the same number, added to the one and taken from the other: both fit, what
+        stands on one side when they meet need not."""
+        rng, bits = self.rng, parse(dtype).bits
+        x, y, z = (E.Cast(dtype, self.leaf(rng.choice(("int8", "uint8")))) for _ in range(3))
+        if bits > 2 * parse("int8").bits:
+            x = E.Mul(x, E.IntImm(dtype, 1 << bits - 1 - parse("int8").bits))
+        sides = [rng.choice((x, E.Add(x, y))), E.Sub(rng.choice((z, self.constant(dtype))), x)]
+        rng.shuffle(sides)
+        return sides
+
     def condition(self, depth: int) -> Any:
         rng = self.rng
         if depth > 0 and rng.random() < 0.25:
@@ -208,7 +219,9 @@ class Maker:
             sides = [small, rng.choice((self.leaf(dtype), a, self.small(dtype, a, small)))]
             rng.shuffle(sides)
             return cls(*sides)
-        if kind < 0.7:
+        if kind < 0.67:
+            return cls(*self.shared(dtype))
+        if kind < 0.75:
             return cls(a, self.constant(dtype))
         return cls(a, self.number(dtype, depth))
 
