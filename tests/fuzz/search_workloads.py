@@ -151,6 +151,10 @@ def _extern() -> list[Any]:
 def _odd() -> list[tuple[str, Callable[[], list[Any]]]]:
     return [
         ("matmul long", lambda: _matmul(3, 4, 600)),
+        ("matmul of primes", lambda: _matmul(37, 53, 29)),
+        ("matmul of primes, free", lambda: _matmul(23, 67, 31, free=True)),
+        ("primes of int32", lambda: _matmul(41, 19, 17, "int32")),
+        ("sums of primes", lambda: _row_sums(13, 211)),
         ("matmul int32", lambda: _matmul(12, 18, 30, "int32", free=True)),
         ("matmul float64", lambda: _matmul(10, 24, 16, "float64")),
         ("matvec", lambda: _matmul(1, 64, 48)),

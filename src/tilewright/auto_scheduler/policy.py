@@ -374,17 +374,18 @@ class SketchPolicy:
         """The program that the model likes best, the operator library's schedule among them; where
         an algorithm other than the one written may do and should be faster, its. On GPUs, until
         something was measured, a rough estimate takes the model's place."""
-        error = float(self.params["algorithm_error"])
-        algorithm = None if self.is_gpu else best_algorithm(self.task.compute_dag.ops, error)
-        if algorithm is not None and not self.measured:
-            other = self._default_state(algorithm.row)
+        wanted = self.params["default_schedule_first"] and not self._defaults_known
+        if wanted and not self.is_gpu:
+            error = float(self.params["algorithm_error"])
+            algorithm = best_algorithm(self.task.compute_dag.ops, error)
+            other = None if algorithm is None else self._default_state(algorithm.row)
             if other is not None:
                 return other
         trained = getattr(self.model, "trained", False)
         scorer = Estimate(self.population) if self.is_gpu and not trained else None
         found = self._evolve(self._start(), 1, scorer)
         best = self.state_of(found[0]) if found else None
-        default = self._default_state() if trained and not self._defaults_known else None
+        default = self._default_state() if trained and wanted else None
         known = None if default is None else self._score(default)
         if best is None or known is None:
             return best or default
