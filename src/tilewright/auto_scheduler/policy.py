@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ScheduleError, TilewrightError
-from ..topi.algorithms import Algorithm, best_algorithm
+from ..topi.algorithms import best_algorithm
 from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
 from .features import features_of
@@ -90,6 +90,7 @@ class SketchPolicy:
         self._custom: list[SketchRule] = []
         self._population: Population | None = None
         self._known_rows: dict[tuple[Any, ...], float] = {}
+        self.algorithm_error = float(self.params["algorithm_error"])
         self._defaults_known: set[tuple[Any, ...]] = set()
         callbacks = list(init_search_callbacks or ())
         self._custom += [c for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
@@ -264,15 +265,17 @@ class SketchPolicy:
         and by other algorithms: so no search ends above them."""
         if not self.params["default_schedule_first"]:
             return []
-        chosen = [None, *(a.row for a in self._algorithms())]
-        found = [s for row in chosen if (s := self._default_state(row)) is not None]
-        due = [s for s in found if s.rows not in self._defaults_known]
-        self._defaults_known.update(s.rows for s in due)
+        error = 0.0 if self.is_gpu else self.algorithm_error
+        due: list[State] = []
+        for algorithm in (None, *(a.row for a in self.task.compute_dag.algorithms(error))):
+            rows = State.default_rows(self.task, algorithm)
+            if rows not in self._defaults_known:
+                state = self._default_state(algorithm)
+                if state is None:
+                    self._defaults_known.add(rows)
+                else:
+                    due.append(state)
         return due
-
-    def _algorithms(self) -> list[Algorithm]:
-        error = float(self.params["algorithm_error"])
-        return [] if self.is_gpu else self.task.compute_dag.algorithms(error)
 
     def _default_state(self, algorithm: Any = None) -> State | None:
         try:
@@ -297,7 +300,7 @@ class SketchPolicy:
                 if self.features(item.state) is not None:
                     own.append((item, result))
             self.trials += 1
-            if cost < self.best_cost:
+            if cost < self.best_cost and item.state.algorithm_error <= self.algorithm_error:
                 self.best_cost, self.best_state = cost, item.state
         if own:
             self.model.update(*map(list, zip(*own)))
@@ -376,8 +379,10 @@ class SketchPolicy:
         something was measured, a rough estimate takes the model's place."""
         wanted = self.params["default_schedule_first"] and not self._defaults_known
         if wanted and not self.is_gpu:
-            error = float(self.params["algorithm_error"])
-            algorithm = best_algorithm(self.task.compute_dag.ops, error)
+            dag, option = self.task.compute_dag, self.task.layout_rewrite_option
+            ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+            constants = [op.output(0) for op in dag.layout_free] if ahead else []
+            algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
             other = None if algorithm is None else self._default_state(algorithm.row)
             if other is not None:
                 return other

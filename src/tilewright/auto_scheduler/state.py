@@ -106,8 +106,13 @@ class State:
     def default(cls, task: Any, algorithm: Row | None = None) -> State:
         """The schedule that the operator library has for a task, which no tiles were drawn for;
         `algorithm`: the step that chooses another than the one written."""
-        chosen = [] if algorithm is None else [algorithm]
-        return cls.from_rows(task.compute_dag, [*chosen, (R.DEFAULT_STEP, str(task.target))])
+        return cls.from_rows(task.compute_dag, cls.default_rows(task, algorithm))
+
+    @staticmethod
+    def default_rows(task: Any, algorithm: Row | None = None) -> tuple[Row, ...]:
+        """The steps of `default`."""
+        chosen = () if algorithm is None else (algorithm,)
+        return (*chosen, (R.DEFAULT_STEP, str(task.target)))
 
     @property
     def steps(self) -> tuple[Row, ...]:

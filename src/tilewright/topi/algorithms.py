@@ -7,7 +7,7 @@ axes of the reduction. `ERRORS` bounds what an algorithm adds to the error of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -79,9 +79,12 @@ def algorithms_of(ops: Sequence[Operation], max_error: float) -> list[Algorithm]
     ]
 
 
-def best_algorithm(ops: Sequence[Operation], max_error: float) -> Algorithm | None:
+def best_algorithm(
+    ops: Sequence[Operation], max_error: float, constants: Container[Tensor] = ()
+) -> Algorithm | None:
     """The algorithm that should make the computation faster by most, among those that add no larger
-    error; None where none should."""
+    error; None where none should. Filters that are among the `constants` are transformed ahead of
+    time, others at each call."""
     possible = algorithms_of(ops, max_error)
     for place in sorted({a.place for a in possible}, key=lambda n: -op_work(ops[n])):
         own = {a.parameter: a for a in possible if a.place == place}
@@ -91,7 +94,8 @@ def best_algorithm(ops: Sequence[Operation], max_error: float) -> Algorithm | No
         size, depth = [[_extent(a) for a in axes] for axes in (op.axis, op.reduce_axis)]
         images, filters = (prod(size[n] for n in axes) for axes in (w.batch, w.filters))
         channels = prod(depth[n] for n in w.channels)
-        tile = best_tile(images, (size[w.y], size[w.x]), channels, filters, sorted(own))
+        ahead = w.kernel.producer in constants
+        tile = best_tile(images, (size[w.y], size[w.x]), channels, filters, sorted(own), ahead)
         if tile:
             return own[tile]
     return None

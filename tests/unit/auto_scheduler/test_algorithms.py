@@ -93,7 +93,7 @@ def test_a_step_that_does_not_fit_is_refused() -> None:
 
 
 def test_nothing_is_chosen_unless_an_error_is_allowed() -> None:
-    task = task_of(conv(56, 64, 64))
+    task = task_of(conv(56, 64, 64), layout_rewrite_option=AHEAD)
     plain = A.SketchPolicy(task, verbose=0).best_unmeasured()
     chosen = A.SketchPolicy(task, params=ALLOWED, verbose=0).best_unmeasured()
     assert plain is not None
@@ -122,6 +122,22 @@ def test_a_search_measures_every_algorithm_first(tmp_path: Path) -> None:
         init_search_callbacks=[A.PreloadMeasuredStates(str(file))],
     )  # fmt: skip
     assert again._defaults_due() == []
+    strict = A.SketchPolicy(
+        task, A.RandomModel(0), verbose=0,
+        init_search_callbacks=[A.PreloadMeasuredStates(str(file))],
+    )  # fmt: skip
+    assert strict.best_state is not None
+    assert strict.best_state.algorithm_error == 0, "records may hold what is not allowed now"
+
+
+def test_rounds_of_one_measure_every_default() -> None:
+    task = task_of(conv(), layout_rewrite_option=AHEAD)
+    policy = A.SketchPolicy(task, A.RandomModel(0), ALLOWED, seed=0, verbose=0)
+    runner = A.LocalRunner(number=1, repeat=1, min_repeat_ms=1)
+    with A.ProgramMeasurer("local", runner, [], 0) as measurer:
+        steps = [policy.continue_search_one_round(1, measurer)[0][0].state.rows for _ in range(4)]
+    assert [rows[0][0] for rows in steps[:3]] == ["DS", "AL", "AL"]
+    assert steps[3][0][0] not in ("DS", "AL")
 
 
 @pytest.mark.parametrize("tile", [2, 4])

@@ -167,11 +167,22 @@ def test_the_error_that_is_allowed_decides() -> None:
     ops = [s.op for s in te.create_schedule(channels_last(1, 56, 56, 64, 64)[-1].op).stages]
     assert algorithms_of(ops, 0.0) == []
     assert [a.parameter for a in algorithms_of(ops, ERRORS[2])] == [2]
-    small, large = best_algorithm(ops, ERRORS[2]), best_algorithm(ops, 1e-3)
+    constants = [op.output(0) for op in ops if op.name == "g"]
+    small, large = (best_algorithm(ops, error, constants) for error in (ERRORS[2], 1e-3))
     assert small is not None
     assert large is not None
     assert (small.parameter, large.parameter) == (2, 4)
     assert best_algorithm(ops, 1e-9) is None
+
+
+def test_filters_that_are_transformed_at_each_call_pay_with_many_pixels_only() -> None:
+    for size, chosen in ((12, 0), (112, 4)):
+        tensors = channels_last(1, size, size, 256, 256)
+        ops = [s.op for s in te.create_schedule(tensors[-1].op).stages]
+        constant = best_algorithm(ops, 1e-3, [tensors[1]])
+        each_call = best_algorithm(ops, 1e-3)
+        assert constant is not None
+        assert (each_call.parameter if each_call else 0) == chosen
 
 
 def test_few_products_and_few_channels_are_not_worth_it() -> None:

@@ -83,9 +83,15 @@ def winograd_kernel(kernel: np.ndarray[Any, Any], tile: int, block: int) -> np.n
 
 
 def best_tile(
-    images: int, size: tuple[int, int], channels: int, filters: int, tiles: Sequence[int] = TILES
+    images: int,
+    size: tuple[int, int],
+    channels: int,
+    filters: int,
+    tiles: Sequence[int] = TILES,
+    ahead: bool = True,
 ) -> int:
     """The side of the tiles that make a convolution with `size` outputs fastest, 0 for none.
+    `ahead`: whether filters are transformed ahead of time.
 
     Products become fewer, transforms and larger filters are added. A rough model of a CPU chooses,
     in products: what they cost at the rate of each kernel, a byte that transforms move, a byte of
@@ -101,6 +107,7 @@ def best_tile(
         places = (tile + TAPS - 1) ** 2
         columns = images * tiles_of(size[0], tile) * tiles_of(size[1], tile)
         moved = 4 * places * columns * (channels + filters)
+        moved += 0 if ahead else 4 * (places + taps) * product
         cost = places * columns * product / RATE + MOVED_BYTE * moved
         cost += FILTER_BYTE * 4 * places * product
         if cost < least:
