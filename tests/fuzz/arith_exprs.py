@@ -189,7 +189,8 @@ class Maker:
         """Two sums with the same number, added to the one and taken from the other: both fit, what
         stands on one side when they meet need not."""
         rng, bits = self.rng, parse(dtype).bits
-        x, y, z = (E.Cast(dtype, self.leaf(rng.choice(("int8", "uint8")))) for _ in range(3))
+        y, z = (E.Cast(dtype, self.leaf(rng.choice(("int8", "uint8")))) for _ in range(2))
+        x: Any = E.Cast(dtype, self.leaf(rng.choice(("int8", "uint8"))))
         if bits > 2 * parse("int8").bits:
             x = E.Mul(x, E.IntImm(dtype, 1 << bits - 1 - parse("int8").bits))
         sides = [rng.choice((x, E.Add(x, y))), E.Sub(rng.choice((z, self.constant(dtype))), x)]

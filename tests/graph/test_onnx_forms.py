@@ -97,6 +97,24 @@ def test_pooling_up_to_the_last_element(kind: str, opset: int, size: int, window
     compare(whole, x)
 
 
+@pytest.mark.parametrize(
+    ("kind", "attrs"),
+    [
+        ("GlobalAveragePool", {}),
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [1]}),
+        ("AveragePool", {"kernel_shape": [2], "dilations": [1, 1]}),
+        ("Relu", {"kernel_shape": [2, 2]}),
+        ("Conv", {}),
+    ],
+)
+def test_a_ceiling_where_there_are_no_such_windows(kind: str, attrs: Any) -> None:
+    """Damaged attributes are the importer's or the checker's to refuse, in the project's words."""
+    made = node(kind, "x x" if kind == "Conv" else "x", "y", ceil_mode=1, **attrs)
+    whole = model([made], [value("x", (2, 2, 5, 5))], [value("y", None)], 22)
+    with pytest.raises(ImportModelError):
+        graph.load_onnx(whole)
+
+
 @pytest.mark.parametrize("base", ["int32", "int64"])
 @pytest.mark.parametrize("exponent", ["int8", "uint8", "int32", "int64", "uint64"])
 @pytest.mark.parametrize("known", [False, True])

@@ -75,7 +75,7 @@ def test_a_state_with_an_algorithm_is_copied_and_recorded(tmp_path: Path) -> Non
     assert state.rows[0][:2] == ("AL", "winograd")
     assert state.copy().rows == state.rows
     assert state.copy().schedule.as_python() == state.schedule.as_python()
-    result = A.MeasureResult([1e-3], 0, "", 0.1, 1.0)
+    result = A.MeasureResult((1e-3,), 0, "", 0.1, 1.0)
     file = tmp_path / "records.json"
     A.save_records(str(file), [A.MeasureInput(task, state)], [result])
     assert task.best_state(str(file)).rows == state.rows

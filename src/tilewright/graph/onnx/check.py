@@ -46,12 +46,15 @@ def _without_ceiling(onnx: Any, node: Any, known: Mapping[str, Value]) -> None:
     if "ceil_mode" not in attrs or same:
         return
     data, result = known[node.input[0]].shape[2:], known[node.output[0]].shape[2:]
+    ones = [1] * len(data)
+    steps = [attrs[n].ints if n in attrs else ones for n in ("strides", "dilations")]
+    windows_of = attrs["kernel_shape"].ints if "kernel_shape" in attrs else ()
+    if any(len(x) != len(data) for x in (windows_of, *steps)):
+        return  # the checker says what is wrong
     pads = [0] * (2 * len(data))
     for k, (size, windows) in enumerate(zip(data, result)):
-        stride, dilation = (
-            attrs[name].ints[k] if name in attrs else 1 for name in ("strides", "dilations")
-        )
-        reach = (windows - 1) * stride + dilation * (attrs["kernel_shape"].ints[k] - 1) + 1
+        stride, dilation = (x[k] for x in steps)
+        reach = (windows - 1) * stride + dilation * (windows_of[k] - 1) + 1
         pads[len(data) + k] = max(reach - size, 0)
     kept = [a for a in node.attribute if a.name not in ("ceil_mode", "pads", "auto_pad")]
     kept = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
