@@ -47,7 +47,7 @@ def extent_of(axis: Any) -> int:
     return const_int(axis.dom.extent) or 0
 
 
-FMA_CHAINS = 11  # latency (4) times FMAs a cycle (2), and some more, since operands come late
+FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
 PIECES = 2  # for each core, that threads share evenly
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
