@@ -89,7 +89,11 @@ class ComputeDAG:
     def algorithms(self, max_error: float) -> list[Algorithm]:
         """Other ways to these results, none of which adds a larger error, over the largest output
         of the operation it computes."""
-        return algorithms_of(self.ops, max_error) if max_error > 0 else []
+        return [a for a in self._algorithms if a.error <= max_error] if max_error > 0 else []
+
+    @cached_property
+    def _algorithms(self) -> list[Algorithm]:
+        return algorithms_of(self.ops, 1.0)
 
     def by_algorithm(self, name: str, place: int, parameter: int) -> tuple[ComputeDAG, Algorithm]:
         """The computation with operation number `place` done another way, and that way;

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ScheduleError, TilewrightError
-from ..topi.algorithms import best_algorithm
+from ..topi.algorithms import Algorithm, best_algorithm
 from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
 from .features import features_of
@@ -267,7 +267,7 @@ class SketchPolicy:
             return []
         error = 0.0 if self.is_gpu else self.algorithm_error
         due: list[State] = []
-        for algorithm in (None, *(a.row for a in self.task.compute_dag.algorithms(error))):
+        for algorithm in (None, *self.task.compute_dag.algorithms(error)):
             rows = State.default_rows(self.task, algorithm)
             if rows not in self._defaults_known:
                 state = self._default_state(algorithm)
@@ -277,7 +277,7 @@ class SketchPolicy:
                     due.append(state)
         return due
 
-    def _default_state(self, algorithm: Any = None) -> State | None:
+    def _default_state(self, algorithm: Algorithm | None = None) -> State | None:
         try:
             return State.default(self.task, algorithm)
         except TilewrightError as problem:
@@ -383,7 +383,7 @@ class SketchPolicy:
             ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
             constants = [op.output(0) for op in dag.layout_free] if ahead else []
             algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
-            other = None if algorithm is None else self._default_state(algorithm.row)
+            other = None if algorithm is None else self._default_state(algorithm)
             if other is not None:
                 return other
         trained = getattr(self.model, "trained", False)

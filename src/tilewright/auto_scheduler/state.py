@@ -22,6 +22,7 @@ from ..schedule.relations import pass_down_extents
 from ..schedule.state import INLINE
 from ..tensor.axes import thread_axis
 from ..tensor.op import Operation, PlaceholderOp
+from ..topi.algorithms import Algorithm
 from . import rows as R
 from .access import Access
 from .describe import describe_state, inferred_extents
@@ -103,16 +104,17 @@ class State:
         return state
 
     @classmethod
-    def default(cls, task: Any, algorithm: Row | None = None) -> State:
+    def default(cls, task: Any, algorithm: Algorithm | None = None) -> State:
         """The schedule that the operator library has for a task, which no tiles were drawn for;
-        `algorithm`: the step that chooses another than the one written."""
+        `algorithm`: another than the one written."""
         return cls.from_rows(task.compute_dag, cls.default_rows(task, algorithm))
 
     @staticmethod
-    def default_rows(task: Any, algorithm: Row | None = None) -> tuple[Row, ...]:
+    def default_rows(task: Any, algorithm: Algorithm | None = None) -> tuple[Row, ...]:
         """The steps of `default`."""
-        chosen = () if algorithm is None else (algorithm,)
-        return (*chosen, (R.DEFAULT_STEP, str(task.target)))
+        last = (R.DEFAULT_STEP, str(task.target))
+        a = algorithm
+        return (last,) if a is None else ((R.ALGORITHM_STEP, a.name, a.place, a.parameter), last)
 
     @property
     def steps(self) -> tuple[Row, ...]:

@@ -18,6 +18,11 @@ from ..loopir.operators import _COMPARE
 from ..loopir.rewrite import ARITH, COMPARE, Rewriter, handles
 
 
+def times(size: Any, count: int) -> Any:
+    """`size * count`, in the type of the size."""
+    return fold_pair(E.Mul, size, E.IntImm(size.dtype, count))
+
+
 def fold_pair(kind: type, a: Any, b: Any) -> Any:
     """`kind(a, b)` for operands of one integer type, folded where constants allow."""
     if type(b) is E.IntImm:

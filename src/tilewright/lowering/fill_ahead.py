@@ -20,7 +20,7 @@ from ..loopir.expr import const, const_int
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.rewrite import handles
 from ..loopir.visit import children, uses_var, walk
-from .copies import Folder, fold_pair, fresh_copy
+from .copies import Folder, fresh_copy, times
 
 SCOPE = "double_buffer_scope"
 _POINTER = "tir.tvm_access_ptr"
@@ -111,10 +111,6 @@ def _uses(body: S.Stmt, filled: set[E.Var]) -> Iterator[Any]:
         stack.extend(below)
 
 
-def _times(size: Any, count: int) -> Any:
-    return fold_pair(E.Mul, size, const(count, size.dtype))
-
-
 class Ahead:
     """Fillings of one loop, and their buffers with `count` slots each.
 
@@ -128,7 +124,7 @@ class Ahead:
         self.of_attr = {id(f.attr): f for f in fills}
         buffers = [b for f in fills for b in f.buffers]
         self.sizes: dict[Any, Any] = {b.data: _pitch(b, aligned) for b in buffers}
-        self.grown = {b: b.with_(shape=(_times(self.sizes[b.data], count),)) for b in buffers}
+        self.grown = {b: b.with_(shape=(times(self.sizes[b.data], count),)) for b in buffers}
 
     def allocated(self, body: S.Stmt) -> S.Stmt:
         """`body` within the allocations of all slots."""

@@ -11,7 +11,7 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import Folder, fold_pair, fresh_copy
+from .copies import Folder, fresh_copy, times
 from .options import LowerOptions
 
 MAX_UNROLLED = 16
@@ -141,7 +141,7 @@ class _Injector(Folder):
             return b
         big = self.bigger.get(b)
         if big is None:
-            total = fold_pair(E.Mul, size, const(self.count, size.dtype))
+            total = times(size, self.count)
             big = b.with_(shape=(total,))
             self.bigger[b] = big
         return big

@@ -15,7 +15,7 @@ from ..loopir.op import likely
 from ..loopir.operators import logical_and, logical_not, logical_or
 from ..loopir.rewrite import handles
 from ..loopir.visit import walk
-from .copies import Folder, conjuncts, fold_pair, fresh_copy, strip_likely
+from .copies import Folder, conjuncts, fold_pair, fresh_copy, strip_likely, times
 from .options import LowerOptions
 from .vector_exprs import (
     ScalarStatement,
@@ -335,7 +335,7 @@ class VectorStmts(VectorExprs):
             raise ScalarStatement
         if len(shape) != 1:
             raise CompileError(f"buffer {s.buffer.name} is not flat in a vectorised loop")
-        size = fold_pair(E.Mul, shape[0], const(self.lanes, shape[0].dtype))
+        size = times(shape[0], self.lanes)
         wide = s.buffer.with_(shape=(size,))
         self.expanded[s.buffer] = wide
         self.expanded_data.add(s.buffer.data)

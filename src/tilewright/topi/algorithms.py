@@ -13,13 +13,13 @@ from math import prod
 from typing import Any
 
 from ..loopir import op as O
-from ..loopir.expr import Add, Var, const, const_int
+from ..loopir.expr import Add, Var, const
 from ..loopir.iter import ProducerLoad
 from ..loopir.subst import substitute
 from ..tensor.axes import reduce_axis
 from ..tensor.compute import compute
 from ..tensor.graph import replace_inputs
-from ..tensor.op import ComputeOp, Operation, PlaceholderOp, domain
+from ..tensor.op import ComputeOp, Operation, PlaceholderOp
 from ..tensor.reduce import sum as reduce_sum
 from ..tensor.tensor import Tensor
 from .nn.winograd import (
@@ -32,6 +32,8 @@ from .nn.winograd import (
     transformed_output,
 )
 from .schedules.contraction import contraction_of
+from .schedules.machine import extent_of, work_of
+from .utils import ravel_index, unravel_index
 
 WINOGRAD = "winograd"
 
@@ -45,11 +47,6 @@ class Algorithm:
     place: int
     parameter: int
     error: float
-
-    @property
-    def row(self) -> tuple[str, str, int, int]:
-        """The step of a search's state that chooses it."""
-        return ("AL", self.name, self.place, self.parameter)
 
 
 @dataclass(frozen=True)
@@ -86,12 +83,12 @@ def best_algorithm(
     error; None where none should. Filters that are among the `constants` are transformed ahead of
     time, others at each call."""
     possible = algorithms_of(ops, max_error)
-    for place in sorted({a.place for a in possible}, key=lambda n: -op_work(ops[n])):
+    for place in sorted({a.place for a in possible}, key=lambda n: -work_of(ops[n].output(0))):
         own = {a.parameter: a for a in possible if a.place == place}
         w = window_of(ops[place])
         assert w is not None, "algorithms_of asked before"
         op: Any = ops[place]
-        size, depth = [[_extent(a) for a in axes] for axes in (op.axis, op.reduce_axis)]
+        size, depth = [[extent_of(a) for a in axes] for axes in (op.axis, op.reduce_axis)]
         images, filters = (prod(size[n] for n in axes) for axes in (w.batch, w.filters))
         channels = prod(depth[n] for n in w.channels)
         ahead = w.kernel.producer in constants
@@ -99,11 +96,6 @@ def best_algorithm(
         if tile:
             return own[tile]
     return None
-
-
-def op_work(op: Any) -> int:
-    """Elements of a stage times steps of its reduction."""
-    return prod(_extent(a) for a in (*op.axis, *op.reduce_axis))
 
 
 def window_of(op: Any) -> Window | None:
@@ -134,7 +126,7 @@ def _window(op: ComputeOp, data: ProducerLoad, kernel: ProducerLoad) -> Window |
     if len(windows) != 2 or len(mine) + 2 != len(data.indices):
         return None
     (y, ry), (x, rx) = windows
-    taps = [_extent(op.reduce_axis[k]) for k in (ry, rx)]
+    taps = [extent_of(op.reduce_axis[k]) for k in (ry, rx)]
     moved = {op.axis[y].var, op.axis[x].var, op.reduce_axis[ry].var, op.reduce_axis[rx].var}
     if taps != [TAPS, TAPS] or len(theirs) != len(kernel.indices) or len(moved) != 4:
         return None
@@ -144,7 +136,7 @@ def _window(op: ComputeOp, data: ProducerLoad, kernel: ProducerLoad) -> Window |
     whole = len(batch) + len(filters) + 2 == len(axes) and len(channels) + 2 == len(steps)
     fits = mine == {op.axis[n].var for n in batch} | {op.reduce_axis[n].var for n in channels}
     last = channels and data.indices[-1] is op.reduce_axis[channels[-1]].var
-    known = all(_extent(a) for a in (*op.axis, *op.reduce_axis))
+    known = all(extent_of(a) for a in (*op.axis, *op.reduce_axis))
     if not (whole and fits and last and known and filters[-1:] == (len(axes) - 1,)):
         return None
     return Window(data, kernel, y, x, batch, filters, ry, rx, channels)
@@ -178,14 +170,14 @@ def _winograd(op: ComputeOp, tile: int) -> Tensor:
     found = window_of(op)
     assert found is not None, "algorithms_of asked before"
     w = found
-    size = [_extent(a) for a in op.axis]
-    depth = [_extent(op.reduce_axis[n]) for n in w.channels]
+    size = [extent_of(a) for a in op.axis]
+    depth = [extent_of(op.reduce_axis[n]) for n in w.channels]
     th, tw = tiles_of(size[w.y], tile), tiles_of(size[w.x], tile)
     images = [size[n] for n in w.batch]
     tiles = prod(images) * th * tw
 
     def data(outer: Sequence[Any], t: Any, y: Any, x: Any, lane: Any) -> Any:
-        places = _digits(t, [*images, th, tw])
+        places = unravel_index(t, [*images, th, tw])
         row, column = places[-2] * tile + y, places[-1] * tile + x
         values = dict(zip(w.batch, places)) | {w.y: row, w.x: column}
         table: dict[Any, Any] = {op.axis[n].var: i for n, i in values.items()}
@@ -220,8 +212,9 @@ def _winograd(op: ComputeOp, tile: int) -> Tensor:
 
     def place(*indices: Any) -> Any:
         y, x = indices[w.y], indices[w.x]
-        t = _number([*(indices[n] for n in w.batch), y // tile, x // tile], [*images, th, tw])
-        return [indices[n] for n in w.filters[:-1]], t, y, x, indices[w.filters[-1]]
+        places = [*(indices[n] for n in w.batch), y // tile, x // tile]
+        outer, lane = [indices[n] for n in w.filters[:-1]], indices[w.filters[-1]]
+        return outer, ravel_index(places, [*images, th, tw]), y, x, lane
 
     own = {k: v for k, v in op.attrs.items() if k not in free}
     return transformed_output(product, tile, size, (w.y, w.x), place, op.name, own)
@@ -229,25 +222,3 @@ def _winograd(op: ComputeOp, tile: int) -> Tensor:
 
 def _named(op: ComputeOp, places: Sequence[int], values: Sequence[Any]) -> dict[Any, Any]:
     return {op.reduce_axis[n].var: i for n, i in zip(places, values)}
-
-
-def _digits(number: Any, sizes: Sequence[int]) -> list[Any]:
-    """The indices that make a number in row-major order."""
-    found: list[Any] = []
-    below = 1
-    for n, size in reversed(list(enumerate(sizes))):
-        digit = number if below == 1 else number // below
-        found.insert(0, digit if n == 0 else digit % size)
-        below *= size
-    return found
-
-
-def _number(indices: Sequence[Any], sizes: Sequence[int]) -> Any:
-    number: Any = 0
-    for index, size in zip(indices, sizes):
-        number = number * size + index
-    return number
-
-
-def _extent(axis: Any) -> int:
-    return const_int(domain(axis).extent) or 0

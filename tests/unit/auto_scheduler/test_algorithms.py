@@ -36,7 +36,7 @@ def conv(size: int = 12, c: int = 16, f: int = 24, constant: bool = True) -> lis
 
 
 def winograd(task: A.SearchTask, tile: int = 4) -> State:
-    (step,) = [a.row for a in task.compute_dag.algorithms(1e-3) if a.parameter == tile]
+    (step,) = [a for a in task.compute_dag.algorithms(1e-3) if a.parameter == tile]
     return State.default(task, step)
 
 
