@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import resource
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tilewright as tvm
+from tests.unit.rt.test_module import SHARED
 from tilewright import te
 
 
@@ -73,9 +72,7 @@ def test_calls_at_the_same_time_have_their_own() -> None:
     assert not wrong
 
 
-@pytest.mark.skipif(
-    not any(map(shutil.which, ("cc", "gcc", "clang", "ld", "ld.lld"))), reason="no linker"
-)
+@SHARED
 def test_shared_libraries_keep_it_too(tmp_path: Path) -> None:
     f, expected = two_stages(20)
     f.export_library(tmp_path / "two.so")
