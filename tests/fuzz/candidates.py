@@ -1,9 +1,10 @@
 """`python -m tests.fuzz.candidates --cases N --seed S`: candidates of the search against te_eval.
 
 A case is one candidate: a random one of a random sketch, mutated some times, perhaps crossed with
-another, under one of the three ways with inputs of free layout. It is built for this CPU, run and
-compared: exactly, on small whole numbers, where those stay whole; else within the error bounds of
-te_eval_bound. `--seed S --cases 1` runs a failed case again; `--show` prints its program.
+another, or a relative of the operator library's schedule, under one of the three ways with inputs
+of free layout. It is built for this CPU, run and compared: exactly, on small whole numbers, where
+those stay whole; else within the error bounds of te_eval_bound. `--seed S --cases 1` runs a failed
+case again; `--show` prints its program.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import tilewright as tvm
 from tests.narrow import int_of
 from tilewright import auto_scheduler
 from tilewright.auto_scheduler.evolve import Evolution, crossed, mutate_parallel, mutated
+from tilewright.auto_scheduler.library import Family
 from tilewright.auto_scheduler.population import Candidate
+from tilewright.auto_scheduler.state import State
 from tilewright.auto_scheduler.transform import LayoutRewriteOption, apply_state
 from tilewright.base.dtype import parse
 from tilewright.interp.te_bound import te_eval_bound
@@ -35,6 +38,7 @@ from .search_workloads import Workload, workloads
 
 CORES = 2
 EVEN = Evolution(tile=0.4, unroll=0.2, location=0.2, parallel=0.2)
+RELATIVES = 0.4  # of the cases: those of the default schedule
 Array = np.ndarray[Any, Any]
 
 
@@ -95,17 +99,23 @@ class Drawn:
 
     seed: int
     computation: Searched
-    candidate: Candidate
+    candidate: Candidate | None
     option: int
     exact: bool
+    relative: tuple[Any, ...] = ()
 
     def title(self) -> str:
         name = self.computation.workload.name
-        row = self.candidate.row.tolist()
-        return (
-            f"seed {self.seed}: {name}, sketch {self.candidate.sketch}, "
-            f"{LayoutRewriteOption(self.option).name}, columns {row}"
-        )
+        what = f"{self.relative}"
+        if self.candidate is not None:
+            what = f"sketch {self.candidate.sketch}, columns {self.candidate.row.tolist()}"
+        return f"seed {self.seed}: {name}, {LayoutRewriteOption(self.option).name}, {what}"
+
+    def state(self) -> State:
+        """The finished state."""
+        if self.candidate is not None:
+            return self.computation.population.close(self.candidate)
+        return State.from_rows(self.computation.task.compute_dag, self.relative)
 
 
 def draw(seed: int) -> Drawn:
@@ -125,6 +135,16 @@ def draw(seed: int) -> Drawn:
         rows = crossed(space, rows, rows[::-1].copy(), rng)
     option = choose.randrange(3) if computation.task.compute_dag.layout_free else 0
     exact = computation.workload.exact and choose.random() < 0.7
+    if choose.random() < RELATIVES:
+        family = Family(computation.task, None)
+        family.ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+        family.begin()
+        answers = family.plain
+        for _ in range(choose.choice((1, 2, 4))):
+            answers = family.related(answers, answers, rng)
+        made = family.state(answers)
+        if made is not None and made[1]:
+            return Drawn(seed, computation, None, option, exact, made[0].rows)
     return Drawn(seed, computation, Candidate(number, rows[0]), option, exact)
 
 
@@ -138,8 +158,7 @@ def problem_of(case: Drawn) -> str | None:
 
 def _compare(case: Drawn) -> str | None:
     computation = case.computation
-    state = computation.population.close(case.candidate)
-    schedule, args, rearranged = apply_state(state, case.option)
+    schedule, args, rearranged = apply_state(case.state(), case.option)
     function = tvm.build(schedule, args, "llvm", name="candidate")
     inputs, wanted = computation.expected(case.exact)
     arrays = dict(zip(computation.inputs, inputs))
@@ -197,7 +216,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.show:
         case = draw(options.seed)
-        state = case.computation.population.close(case.candidate)
+        state = case.state()
         print(case.title(), state, state.rows, sep="\n")
     failures = run_cases(options.cases, options.seed, options.stop_after)
     print(f"{len(failures)} failures in {options.cases} cases from seed {options.seed}")

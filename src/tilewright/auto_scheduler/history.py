@@ -10,13 +10,14 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..target.target import Target
+from .fastest import Fastest
 from .records import Pair, load_records, workload_distance
 from .rows import Row
 
 _active: ContextVar[tuple[ApplyHistoryBest, ...]] = ContextVar("histories", default=())
 
-# (workload key, target's text): seconds and steps of the fastest
-_Found = dict[tuple[str, str], tuple[float, tuple[Row, ...]]]
+# by workload key and target's text: steps
+_Found = Fastest[tuple[str, str], tuple[Row, ...]]
 
 
 class ApplyHistoryBest:
@@ -36,7 +37,7 @@ class ApplyHistoryBest:
         include_compatible: bool = False,
     ) -> None:
         self.include_compatible = include_compatible
-        self._best: _Found = {}
+        self._best: _Found = Fastest()
         self._given: dict[tuple[str, str], tuple[Row, ...]] = {}
         self._tokens: list[Token[tuple[ApplyHistoryBest, ...]]] = []
         self.load(records, n_lines)
@@ -73,8 +74,8 @@ class ApplyHistoryBest:
             if not result.ok:
                 continue
             key = (item.task.workload_key, str(item.task.target))
-            if key not in self._best or result.cost < self._best[key][0]:
-                self._best[key] = (result.cost, tuple(item.state.rows))
+            rows = tuple(item.state.rows)
+            self._best.add(key, rows, result.cost, rows)
 
     def update(self, target: Any, workload_key: str, state: Any) -> None:
         """Use `state` (a State, or its steps) for a workload from here on."""
@@ -90,14 +91,15 @@ class ApplyHistoryBest:
         given = self._given.get((workload_key, str(wanted)))
         if given is not None:
             return given
-        exact = self._best.get((workload_key, str(wanted)))
+        exact = self._best.best((workload_key, str(wanted)))
         if exact is not None:
             return exact[1]
         least, rows = math.inf, None
-        for (key, text), (cost, steps) in self._best.items():
+        for key, text in self._best:
             factor = self._factor(workload_key, key)
-            if cost * factor < least and _same_kind(Target(text), wanted):
-                least, rows = cost * factor, steps
+            found = self._best.best((key, text)) if factor < math.inf else None
+            if found and found[0] * factor < least and _same_kind(Target(text), wanted):
+                least, rows = found[0] * factor, found[1]
         return rows
 
     def _factor(self, wanted: str, known: str) -> float:

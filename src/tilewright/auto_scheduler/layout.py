@@ -19,6 +19,7 @@ from ..schedule.relations import Fuse, Split, pass_down_extents
 from ..target.target import Target
 from ..tensor.op import ComputeOp
 from ..tensor.tensor import Tensor
+from ..topi.schedules.decisions import Decisions
 from ..topi.schedules.machine import Machine
 from ..topi.schedules.panels import panels_of
 
@@ -202,13 +203,13 @@ def free_orders(state: Any) -> dict[Tensor, PackOrder]:
 
 def _panel_orders(state: Any) -> dict[Tensor, PackOrder]:
     """The panels into which the default schedule would copy the vector side of sums of products."""
-    target = Target(state.rows[-1][1])
+    target, decisions = Target(state.rows[-1][1]), Decisions(state.decisions)
     orders: dict[Tensor, PackOrder] = {}
     if "gpu" in target.keys:
         return orders
     constants = {op.output(0) for op in state.dag.layout_free}
     for op in state.dag.ops:
-        panels = panels_of(op, constants, Machine.of(target))
+        panels = panels_of(op, constants, Machine.of(target, decisions))
         if panels is None or len(state.dag.access.get_direct_consumers(panels.tensor.op)) != 1:
             continue
         digits = [

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..measure.result import Measurement
-from .rows import ALGORITHM_STEP, DEFAULT_STEP, Row
+from .rows import ALGORITHM_STEP, DECISION_STEP, DEFAULT_STEP, Row
 
 VERSION = "v0.6"
 OWN_VERSION = "tw1"
@@ -28,9 +28,9 @@ FAILED_COST = 1e10  # stands where a cost would, as TVM has it
 _FIELDS = {
     "AN": "iii", "FU": "iI", "PR": "iis", "RE": "iI", "SP": "iioOi", "FSP": "iiii",
     "FFSP": "iiIii", "SA": "iiii", "CA": "iii", "CI": "i", "CR": "i", "CHR": "isI", "CHW": "is",
-    "RF": "iii", "PK": "ii", DEFAULT_STEP: "s", ALGORITHM_STEP: "sii",
+    "RF": "iii", "PK": "ii", DEFAULT_STEP: "s", ALGORITHM_STEP: "sii", DECISION_STEP: "sI",
 }  # fmt: skip
-_OWN_STEPS = frozenset(("PK", DEFAULT_STEP, ALGORITHM_STEP))
+_OWN_STEPS = frozenset(("PK", DEFAULT_STEP, ALGORITHM_STEP, DECISION_STEP))
 _MAX_TASK_FIELDS = 6
 _LAST_ERROR = 8
 

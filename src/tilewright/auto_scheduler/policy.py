@@ -7,6 +7,7 @@ the same seed and the same measurements a policy makes the same search.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,17 +15,19 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ScheduleError, TilewrightError
-from ..topi.algorithms import Algorithm, best_algorithm
+from ..topi.algorithms import best_algorithm
 from .cost_model import CostModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
+from .fastest import Fastest
 from .features import features_of
 from .hardware import CPUS
+from .library import Library
 from .measure import MeasureInput
 from .params import DEFAULTS, checked
 from .population import Candidate, Estimate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
-from .rows import is_default
+from .rows import is_default, is_plain_default
 from .sketch.custom import PreloadCustomSketchRule
 from .sketch.generate import CPU_RULES, GPU_RULES, MALI_RULES, generate_sketches
 from .sketch.rule import SketchRule
@@ -39,6 +42,10 @@ CPU_UNROLL = (0, 16, 64, 512)
 GPU_UNROLL = (0, 16, 64, 512, 1024)
 GPU_UNROLL_WEIGHT = 0.10
 EVENLY, SHARPNESS = 0.5, 4.0
+EXACT = "exact"  # enough, of what was measured
+TURNS = 2  # in which leaders are measured again
+CONFIRMED, CONFIRMED_OF = 8, 12  # measurements of a search that do so: one in 12, at most 8
+LEAST_CONFIRMED = 2 * TURNS  # the best and the default schedule
 LEAD = 0.6
 """How much better than a default schedule the shipped model must think a program of the search, to
 take it unmeasured: it was trained without default schedules, on one kind of CPU, and on layers of
@@ -83,15 +90,14 @@ class SketchPolicy:
         self.structure = str(self.params[f"{kind}_multi_level_tiling_structure"])
         self.unroll_options = GPU_UNROLL if self.is_gpu else CPU_UNROLL
         self.measured: dict[tuple[int, bytes], float] = {}
-        self.best_cost = float("inf")
-        self.best_state: State | None = None
+        self._fastest: Fastest[str, State] = Fastest()
         self.trials = 0
         self.seconds = {"search": 0.0, "measure": 0.0, "train": 0.0}
         self._custom: list[SketchRule] = []
         self._population: Population | None = None
         self._known_rows: dict[tuple[Any, ...], float] = {}
         self.algorithm_error = float(self.params["algorithm_error"])
-        self._defaults_known: set[tuple[Any, ...]] = set()
+        self.library = Library(task, 0.0 if self.is_gpu else self.algorithm_error)
         callbacks = list(init_search_callbacks or ())
         self._custom += [c for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
         for callback in callbacks:  # records are of candidates of all rules
@@ -248,7 +254,7 @@ class SketchPolicy:
         self, num_measure: int, measurer: Any
     ) -> tuple[list[Any], list[Any]]:
         """Measure the next candidates and learn from them; ([], []) where none are left."""
-        states = self._defaults_due()[:num_measure]
+        states = self._of_library(num_measure)
         if len(states) < num_measure:
             states += [self.state_of(c) for c in self.propose(num_measure - len(states))]
         if not states:
@@ -260,29 +266,55 @@ class SketchPolicy:
         self.learn(inputs, results)
         return inputs, results
 
-    def _defaults_due(self) -> list[State]:
-        """The operator library's schedules that were not measured, of the computation as written
-        and by other algorithms: so no search ends above them."""
+    def _of_library(self, count: int) -> list[State]:
+        """The operator library's part of a round of `count`: first its own schedules, then
+        relatives of these (no search ends above them)."""
         if not self.params["default_schedule_first"]:
             return []
-        error = 0.0 if self.is_gpu else self.algorithm_error
-        due: list[State] = []
-        for algorithm in (None, *self.task.compute_dag.algorithms(error)):
-            rows = State.default_rows(self.task, algorithm)
-            if rows not in self._defaults_known:
-                state = self._default_state(algorithm)
-                if state is None:
-                    self._defaults_known.add(rows)
-                else:
-                    due.append(state)
-        return due
+        begin = time.perf_counter()
+        found = self.library.due()[:count]
+        if not self.is_gpu:
+            other = min(self.measured.values(), default=np.inf)
+            wanted = self.library.part_of(count - len(found), other)
+            found += self.library.propose(wanted, self.rng, self._score)
+        self.seconds["search"] += time.perf_counter() - begin
+        return found
 
-    def _default_state(self, algorithm: Algorithm | None = None) -> State | None:
-        try:
-            return State.default(self.task, algorithm)
-        except TilewrightError as problem:
-            _log.info("%s has no default schedule: %s", self.task, problem)
-            return None
+    @property
+    def best_state(self) -> State | None:
+        """The fastest measured state that is exact enough; None before there is one."""
+        best = self._fastest.best(EXACT)
+        return None if best is None else best[1]
+
+    @property
+    def best_cost(self) -> float:
+        """Its seconds; infinite before there is one."""
+        best = self._fastest.best(EXACT)
+        return math.inf if best is None else best[0]
+
+    def confirm(self, measurer: Any, count: int) -> int:
+        """Measure the leaders again, in turns with the default schedule, with at most `count`
+        measurements; says how many were made."""
+        leaders = [state for _, state in self._fastest.leaders(EXACT)]
+        plain = next((s for s in leaders if is_plain_default(s.rows)), None)
+        chosen = leaders[: count // TURNS]
+        if len(chosen) < 2:
+            return 0
+        if plain is not None and plain not in chosen:
+            chosen[-1] = plain
+        inputs = [MeasureInput(self.task, state) for _ in range(TURNS) for state in chosen]
+        begin = time.perf_counter()
+        results = measurer.measure(self.task, self, inputs)
+        self.seconds["measure"] += time.perf_counter() - begin
+        for item, result in zip(inputs, results):
+            self._count(item, cost_of(result))
+        return len(inputs)
+
+    def _count(self, item: Any, cost: float) -> None:
+        """Take the seconds of a state in."""
+        self.trials += 1
+        if math.isfinite(cost) and item.state.algorithm_error <= self.algorithm_error:
+            self._fastest.add(EXACT, tuple(item.state.rows), cost, item.state)
 
     def learn(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Take measurements in: the best state, the measured set, and the model (of programs that
@@ -296,12 +328,10 @@ class SketchPolicy:
                 self.measured[candidate.key] = cost
                 own.append((item, result))
             elif is_default(item.state.rows):
-                self._defaults_known.add(tuple(item.state.rows))
+                self.library.learn(item.state.rows, cost)
                 if self.features(item.state) is not None:
                     own.append((item, result))
-            self.trials += 1
-            if cost < self.best_cost and item.state.algorithm_error <= self.algorithm_error:
-                self.best_cost, self.best_state = cost, item.state
+            self._count(item, cost)
         if own:
             self.model.update(*map(list, zip(*own)))
         self.seconds["train"] += time.perf_counter() - begin
@@ -356,8 +386,14 @@ class SketchPolicy:
         if num_measure_trials == 0:
             return self.best_unmeasured()
         done = stale = empty = 0
+        again = min(CONFIRMED, num_measure_trials // CONFIRMED_OF) // TURNS * TURNS
+        again = again if again >= LEAST_CONFIRMED else 0
         while done < num_measure_trials:
-            count = min(num_measures_per_round, num_measure_trials - done)
+            if again and done >= num_measure_trials - again:
+                done += self.confirm(measurer, again)
+                again = 0
+                continue
+            count = min(num_measures_per_round, num_measure_trials - again - done)
             before = self.best_cost
             inputs, _ = self.continue_search_one_round(count, measurer)
             if not inputs:
@@ -371,26 +407,28 @@ class SketchPolicy:
                 progress(self)
             if early_stopping is not None and stale >= early_stopping:
                 break
+        if again:
+            self.confirm(measurer, min(again, num_measure_trials - done))
         return self.best_state
 
     def best_unmeasured(self) -> State | None:
         """The program that the model likes best, the operator library's schedule among them; where
         an algorithm other than the one written may do and should be faster, its. On GPUs, until
         something was measured, a rough estimate takes the model's place."""
-        wanted = self.params["default_schedule_first"] and not self._defaults_known
+        wanted = self.params["default_schedule_first"] and not self.library.costs
         if wanted and not self.is_gpu:
             dag, option = self.task.compute_dag, self.task.layout_rewrite_option
             ahead = option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
             constants = [op.output(0) for op in dag.layout_free] if ahead else []
             algorithm = best_algorithm(dag.ops, self.algorithm_error, constants)
-            other = None if algorithm is None else self._default_state(algorithm)
+            other = None if algorithm is None else self.library.default(algorithm)
             if other is not None:
                 return other
         trained = getattr(self.model, "trained", False)
         scorer = Estimate(self.population) if self.is_gpu and not trained else None
         found = self._evolve(self._start(), 1, scorer)
         best = self.state_of(found[0]) if found else None
-        default = self._default_state() if trained and wanted else None
+        default = self.library.default() if trained and wanted else None
         known = None if default is None else self._score(default)
         if best is None or known is None:
             return best or default

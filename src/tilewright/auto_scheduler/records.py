@@ -14,6 +14,7 @@ from ..base.errors import TilewrightError
 from ..measure.target_text import read_target
 from ..rt.files import as_path, require_writable
 from ..target.target import Target
+from .fastest import Fastest
 from .hardware import HardwareParams
 from .lines import FAILED_COST, Record, decode, encode, version_of
 from .measure import MeasureCallback, MeasureInput, MeasureResult
@@ -203,15 +204,14 @@ def load_best_record(
     include_compatible: bool = False,
 ) -> Pair | tuple[None, None]:
     """The fastest record of a workload (None: of any) on targets of the same kind as `target`;
-    (None, None) where there is none.
+    (None, None) where there is none. Of steps measured several times the median counts.
 
     `include_compatible`: also of workloads with smaller sizes that divide these, whose cost counts
     as many times as they fit in.
     """
     only = None if include_compatible else workload_key
     wanted = None if target is None else _kind(Target(target))
-    best: Record | None = None
-    least = math.inf
+    found: Fastest[str, Record] = Fastest()
     fits: dict[str, bool] = {}
     for record in read_records(filename, only):
         if not record.ok:
@@ -223,10 +223,11 @@ def load_best_record(
         factor = 1.0
         if workload_key is not None and record.workload_key != workload_key:
             factor = workload_distance(workload_key, record.workload_key)
-        cost = as_pair(record)[1].cost * factor
-        if cost < least:
-            best, least = record, cost
-    return (None, None) if best is None else as_pair(best)
+        steps = (record.workload_key, record.target, record.rows)
+        if factor < math.inf:
+            found.add("", steps, as_pair(record)[1].cost * factor, record)
+    best = found.best("")
+    return (None, None) if best is None else as_pair(best[1])
 
 
 def distill_record_file(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str]) -> int:
@@ -235,13 +236,14 @@ def distill_record_file(in_file: str | os.PathLike[str], out_file: str | os.Path
 
 
 def best_records(records: Iterator[Record]) -> list[Record]:
-    """The fastest of each workload and target."""
-    best: dict[tuple[str, str], tuple[float, Record]] = {}
+    """The fastest of each workload and target: of steps measured several times, the median."""
+    found: Fastest[tuple[str, str], Record] = Fastest()
     for record in records:
-        key, cost = (record.workload_key, record.target), as_pair(record)[1].cost
-        if record.ok and (key not in best or cost < best[key][0]):
-            best[key] = (cost, record)
-    return [record for _, record in best.values()]
+        if record.ok:
+            key = (record.workload_key, record.target)
+            found.add(key, record.rows, as_pair(record)[1].cost, record)
+    best = [found.best(key) for key in found]
+    return [one[1] for one in best if one is not None]
 
 
 def workload_distance(wanted: str, known: str) -> float:

@@ -12,7 +12,9 @@ schedule, whose own trace stays the truth; nothing here changes loops by other m
     CA CI CR                                       compute_at, compute_inline, compute_root
     CHR CHW RF                                     cache_read, cache_write, rfactor
     PK stage reader                                a copy of an operand in the reader's tile order
-    DS target                                      the default schedule for a target; the only step
+    DS target                                      the default schedule for a target; the last step
+    DD question answer                             what the default schedule decides
+    AL name place parameter                        another algorithm; the first step
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from ..base.errors import ScheduleError
 from ..loopir.expr import PrimExpr, Var
 from ..target.target import Target
 from ..tensor.axes import thread_axis
+from ..topi.schedules.decisions import Decisions, NotOffered
 from ..topi.schedules.default import default_schedule
 from .layout import pack_order
 
 Row = tuple[Any, ...]
 
 DEFAULT_STEP = "DS"
+DECISION_STEP = "DD"
 ALGORITHM_STEP = "AL"
 NONE, UNROLL, VECTORIZE, PARALLEL, VTHREAD = range(5)
 BLOCK_X, THREAD_X, BLOCK_Y, THREAD_Y, BLOCK_Z, THREAD_Z, TENSORIZE = range(5, 12)
@@ -60,6 +64,8 @@ def apply_row(state: Any, row: Row) -> Any:
         raise ScheduleError(f"there is no step {name!r}; the steps are {', '.join(_HANDLERS)}")
     try:
         result = handler(state, *row[1:])
+    except NotOffered:
+        raise
     except (IndexError, TypeError, KeyError, AttributeError, ValueError) as problem:
         raise ScheduleError(
             f"step {len(state.rows)}, {list(row)}, does not fit this computation: {problem}"
@@ -254,18 +260,39 @@ def _algorithm(state: Any, name: str, place: int, parameter: int) -> None:
     state.algorithm_error = chosen.error
 
 
+def _decision(state: Any, question: str, answer: Sequence[int]) -> None:
+    """An answer that the default schedule, the next step but for such, takes to a question."""
+    if question in decisions_of(state.rows):
+        raise ScheduleError(f"DD, a decision of the default schedule, answers {question} twice")
+
+
 def _default(state: Any, target: str) -> None:
     """The schedule that the operator library has for these results takes the state's place."""
-    if any(row[0] != ALGORITHM_STEP for row in state.rows):
-        raise ScheduleError("DS, the default schedule, is the only step of a state but AL")
+    if any(row[0] not in (ALGORITHM_STEP, DECISION_STEP) for row in state.rows):
+        raise ScheduleError("DS, the default schedule, is the only step of a state but AL and DD")
     results = [op.output(i) for op in state.dag.outputs for i in range(op.num_outputs)]
-    state.schedule = default_schedule(results, Target(target))
+    state.chosen = Decisions(decisions_of(state.rows))
+    names = [op.name + "." for op in state.dag.ops]
+    for question in state.chosen.given:
+        if not question.startswith(tuple(names)):  # stages of their own are x.rf, x.local
+            raise ScheduleError(f"DD answers {question}, and there is no such operation")
+    state.schedule = default_schedule(results, Target(target), state.chosen)
     state.order = [stage.id for stage in state.schedule.stages]
 
 
 def is_default(rows: Sequence[Row]) -> bool:
-    """Whether rows stand for the default schedule."""
+    """Whether rows stand for a default schedule, whatever it decides."""
     return any(row[0] == DEFAULT_STEP for row in rows)
+
+
+def is_plain_default(rows: Sequence[Row]) -> bool:
+    """Whether rows stand for the default schedule that decides by itself."""
+    return len(rows) == 1 and is_default(rows)
+
+
+def decisions_of(rows: Sequence[Row]) -> dict[str, tuple[int, ...]]:
+    """What rows make a default schedule decide."""
+    return {row[1]: tuple(row[2]) for row in rows if row[0] == DECISION_STEP}
 
 
 _HANDLERS: dict[str, Callable[..., Any]] = {
@@ -273,10 +300,11 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     "AN": _annotate, "PR": _pragma, "SA": _storage_align, "CA": _compute_at,
     "CI": _compute_inline, "CR": _compute_root, "CHR": _cache_read, "CHW": _cache_write,
     "RF": _rfactor, "PK": _pack, DEFAULT_STEP: _default, ALGORITHM_STEP: _algorithm,
+    DECISION_STEP: _decision,
 }  # fmt: skip
 
 __all__ = [
-    "ALGORITHM_STEP", "DEFAULT_STEP", "NONE", "PARALLEL", "THREAD_TAGS", "UNROLL", "UNROLL_PRAGMA",
-    "VECTORIZE", "VTHREAD", "Factor", "Row", "apply_row", "follow_lengths", "is_default",
-    "thread_axis",
+    "ALGORITHM_STEP", "DECISION_STEP", "DEFAULT_STEP", "NONE", "PARALLEL", "THREAD_TAGS", "UNROLL",
+    "UNROLL_PRAGMA", "VECTORIZE", "VTHREAD", "Factor", "Row", "apply_row", "decisions_of",
+    "follow_lengths", "is_default", "is_plain_default", "thread_axis",
 ]  # fmt: skip

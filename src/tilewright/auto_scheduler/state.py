@@ -23,6 +23,7 @@ from ..schedule.state import INLINE
 from ..tensor.axes import thread_axis
 from ..tensor.op import Operation, PlaceholderOp
 from ..topi.algorithms import Algorithm
+from ..topi.schedules.decisions import Decisions
 from . import rows as R
 from .access import Access
 from .describe import describe_state, inferred_extents
@@ -87,6 +88,7 @@ class State:
         self._access: Any = None
         self._bounds: tuple[int, Mapping[int, Mapping[IterVar, PrimExpr]]] = (-1, {})
         self.candidate: Any = None
+        self.chosen = Decisions()
 
     def begin(self, dag: Any) -> None:
         """Start from a computation, before any step but the one that chose it; `origin` is the one
@@ -104,17 +106,28 @@ class State:
         return state
 
     @classmethod
-    def default(cls, task: Any, algorithm: Algorithm | None = None) -> State:
-        """The schedule that the operator library has for a task, which no tiles were drawn for;
-        `algorithm`: another than the one written."""
-        return cls.from_rows(task.compute_dag, cls.default_rows(task, algorithm))
+    def default(
+        cls,
+        task: Any,
+        algorithm: Algorithm | None = None,
+        decisions: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> State:
+        """The schedule that the operator library has for a task. `algorithm`: another than the one
+        written. `decisions`: answers to what it asks, where it is not to decide by itself;
+        `chosen` of the state says what it asked and what it took."""
+        return cls.from_rows(task.compute_dag, cls.default_rows(task, algorithm, decisions))
 
     @staticmethod
-    def default_rows(task: Any, algorithm: Algorithm | None = None) -> tuple[Row, ...]:
+    def default_rows(
+        task: Any,
+        algorithm: Algorithm | None = None,
+        decisions: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> tuple[Row, ...]:
         """The steps of `default`."""
-        last = (R.DEFAULT_STEP, str(task.target))
         a = algorithm
-        return (last,) if a is None else ((R.ALGORITHM_STEP, a.name, a.place, a.parameter), last)
+        first = [] if a is None else [(R.ALGORITHM_STEP, a.name, a.place, a.parameter)]
+        answers = [(R.DECISION_STEP, q, v) for q, v in sorted((decisions or {}).items())]
+        return (*first, *answers, (R.DEFAULT_STEP, str(task.target)))
 
     @property
     def steps(self) -> tuple[Row, ...]:
@@ -124,6 +137,11 @@ class State:
     @property
     def is_default(self) -> bool:
         return R.is_default(self.rows)
+
+    @property
+    def decisions(self) -> dict[str, tuple[int, ...]]:
+        """What the default schedule was told to decide."""
+        return R.decisions_of(self.rows)
 
     def copy(self) -> State:
         """An independent state of the same rows."""

@@ -10,12 +10,13 @@ from typing import Any
 
 from ..base.errors import UsageError
 from .cost_model import XGBModel, cost_of
-from .measure import LocalRunner, MeasureResult
+from .fastest import Fastest
+from .measure import LocalRunner
 from .policy import SketchPolicy
 from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
 from .records import Pair, RecordToFile, load_records
-from .rows import is_default
+from .rows import is_plain_default
 from .task import SearchTask, TuningOptions
 from .task_scheduler import TaskScheduler
 
@@ -150,11 +151,15 @@ def _outcome(
     rows = []
     for task, weight in zip(tasks, weights):
         mine = by_task.get(task.workload_key, [])
-        default = _least([r for i, r in mine if is_default(i.state.rows)])
-        rows.append(TaskOutcome(task, weight, default, _least([r for _, r in mine]), len(mine)))
+        default = _least([(i, r) for i, r in mine if is_plain_default(i.state.rows)])
+        rows.append(TaskOutcome(task, weight, default, _least(mine), len(mine)))
     return Outcome(rows, len(pairs) - known, known)
 
 
-def _least(results: Sequence[MeasureResult]) -> float | None:
-    costs = [cost_of(r) for r in results if r.ok]
-    return min(costs, default=None)
+def _least(pairs: Sequence[Pair]) -> float | None:
+    found: Fastest[str, None] = Fastest()
+    for item, result in pairs:
+        if result.ok:
+            found.add("", tuple(item.state.rows), cost_of(result), None)
+    best = found.best("")
+    return None if best is None else best[0]

@@ -18,7 +18,7 @@ from ..auto_scheduler.dag import ComputeDAG
 from ..auto_scheduler.hardware import HardwareParams
 from ..auto_scheduler.history import ApplyHistoryBest
 from ..auto_scheduler.lines import row_as_json
-from ..auto_scheduler.rows import is_default
+from ..auto_scheduler.rows import is_plain_default
 from ..auto_scheduler.state import State
 from ..auto_scheduler.task import SearchTask
 from ..auto_scheduler.transform import LayoutRewriteOption, Rearranged, apply_state
@@ -81,7 +81,7 @@ def find_tuned(group: Group, target: Target, history: ApplyHistoryBest) -> Tuned
     the default schedule. CompileError for steps that do not fit it."""
     task = task_of(group, target)
     rows = history.query(target, task.workload_key)
-    if rows is None or is_default(rows):
+    if rows is None or is_plain_default(rows):
         return None
     try:
         state = State.from_rows(task.compute_dag, rows)

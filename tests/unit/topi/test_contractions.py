@@ -14,7 +14,7 @@ from tilewright import te, tir, topi
 from tilewright.interp.te_eval import te_eval
 from tilewright.topi.schedules.contraction import contraction_of
 from tilewright.topi.schedules.machine import Machine
-from tilewright.topi.schedules.tiles import Tile, crowded_rows, register_tile
+from tilewright.topi.schedules.register_tile import Tile, crowded_rows, register_tiles
 
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
 
@@ -222,13 +222,13 @@ def test_edges_are_computed_whole() -> None:
 
 
 def test_register_tiles_follow_the_target() -> None:
-    assert register_tile([196], 256, 8, 16) in (Tile(6, 1, 2), Tile(4, 1, 3))
-    wide = register_tile([196], 256, 16, 32)
+    assert register_tiles([196], 256, 8, 16)[0] in (Tile(6, 1, 2), Tile(4, 1, 3))
+    wide = register_tiles([196], 256, 16, 32)[0]
     assert 16 <= wide.rows * wide.panels <= 28
-    assert register_tile([7, 7], 64, 8, 16).rows in (4, 7)
+    assert register_tiles([7, 7], 64, 8, 16)[0].rows in (4, 7)
     for size in ((1,), (3, 5), (1000, 1), (7,)):
-        tile = register_tile(size, 509, 8, 16)
-        assert tile.rows * tile.lines * tile.panels + tile.panels + 1 <= 16
+        for tile in register_tiles(size, 509, 8, 16):
+            assert tile.rows * tile.lines * tile.panels + tile.panels + 1 <= 16
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -313,6 +313,6 @@ def test_rows_a_way_of_the_cache_apart_are_taken_few_at_a_time() -> None:
         c = te.compute((13, 255), lambda i, j, a=a, b=b, r=r: te.sum(a[i, r] * b[r, j], axis=r))
         form = contraction_of(c.op)
         assert form is not None
-        crowded = crowded_rows(form, c, machine)
+        crowded = crowded_rows(form, c.op, machine)
         assert [n for n in range(1, 14) if crowded(n, 1)] == list(range(most + 1, 14))
-        assert register_tile([13], 255, 8, 16, 0, crowded).rows <= most
+        assert register_tiles([13], 255, 8, 16, 0, crowded)[0].rows <= most

@@ -84,7 +84,7 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
         oh, oh_inner = s[out].split(oh, factor=rows)
         s[out].reorder(oh, oh_inner)
     pieces = s[out].fuse(n, fo_outer, oh)
-    parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS)
+    parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine)
 
     stage = s[conv]
     stage.compute_at(s[out], pieces if part else ow_outer)
@@ -125,7 +125,7 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Ma
     ow_outer, ow_inner = s[out].split(ow, factor=columns)
     s[out].vectorize(ci)
     s[out].unroll(ow_inner)
-    parallel_if(s[out], s[out].fuse(n, co, oh), work, PARALLEL_PRODUCTS)
+    parallel_if(s[out], s[out].fuse(n, co, oh), work, PARALLEL_PRODUCTS, machine)
     stage = s[conv]
     stage.compute_at(s[out], ow_outer)
     n, co, oh, ow, ci = stage.op.axis
@@ -156,7 +156,7 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machin
     s[out].reorder(n, f_outer, oh, ow_outer, f_inner, ow_inner)
     s[out].vectorize(ow_inner)
     s[out].unroll(f_inner)
-    parallel_if(s[out], s[out].fuse(n, f_outer, oh), work, PARALLEL_PRODUCTS)
+    parallel_if(s[out], s[out].fuse(n, f_outer, oh), work, PARALLEL_PRODUCTS, machine)
     stage = s[conv]
     stage.compute_at(s[out], ow_outer)
     n, f, oh, ow = stage.op.axis

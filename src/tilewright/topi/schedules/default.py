@@ -19,6 +19,7 @@ from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of, is_product, kept_inputs
 from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
+from .decisions import Decisions
 from .gpu import GPU_RULES
 from .gpu.machine import GpuMachine
 from .injective import arrange
@@ -60,9 +61,13 @@ CPU_RULES: Rules[Machine] = Rules(
 
 
 def default_schedule(
-    outs: Tensor | Sequence[Tensor], target: Target | str | None = None
+    outs: Tensor | Sequence[Tensor],
+    target: Target | str | None = None,
+    decisions: Decisions | None = None,
 ) -> Schedule:
-    """A schedule for the computation of `outs` that needs no tuning."""
+    """A schedule for the computation of `outs` that needs no tuning. `decisions`: answers to what
+    the rules for CPUs leave open, which otherwise decide themselves; there stands then what they
+    asked."""
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
     chosen = Target(target) if isinstance(target, str) else target
     chosen = chosen if chosen is not None else Target.current(allow_none=True)
@@ -70,7 +75,7 @@ def default_schedule(
     if chosen is not None and "gpu" in chosen.keys:
         _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen))
     else:
-        _schedule(s, outputs, CPU_RULES, Machine.of(chosen))
+        _schedule(s, outputs, CPU_RULES, Machine.of(chosen, decisions))
     return s
 
 

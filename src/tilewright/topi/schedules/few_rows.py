@@ -9,7 +9,17 @@ from ...loopir.iter import IterVar
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
 from .contraction import Contraction
-from .machine import PARALLEL_PRODUCTS, PIECES, Machine, even, extent_of, parallel_if, work_of
+from .decisions import Value
+from .machine import (
+    PARALLEL_PRODUCTS,
+    PIECES,
+    Machine,
+    even,
+    extent_of,
+    nearby,
+    parallel_if,
+    work_of,
+)
 
 WIDEST = 512  # elements of a row of output at work at once
 ROWS_AT_ONCE = 8  # of the vector side, added while an element of the output is in a register
@@ -26,7 +36,7 @@ def sums_of_rows(
     """A wide piece of a few rows of the output, to which some rows of the vector side are added at
     once."""
     lanes = machine.lanes(product.dtype)
-    work = work_of(product)
+    work, name = work_of(product), s[product].op.name
     if product.op is out.op:
         product = s.cache_write(out, "local")
     axes = list(s[out].op.axis)
@@ -38,14 +48,16 @@ def sums_of_rows(
     if n:
         pieces = max(1, prod(map(extent_of, outer)))
         width = min(width, -(-n // -(-PIECES * machine.cores // pieces)))
-    width = max(4, width // lanes) * lanes
+    width = max(4, width // lanes)
+    sizes = nearby(width, width // 2, 2 * width, width // 4, 4 * width, 1)
+    width = machine.choose(name, "width", sizes)[0] * lanes
     jo, ji = s[out].split(axes[-1], factor=width)
     jp, jv = s[out].split(ji, factor=lanes)
     s[out].reorder(*outer, jo, *rows, jp, jv)
     s[out].vectorize(jv)
     piece = s[out].fuse(*outer, jo) if outer else jo
     if on_threads:
-        parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
+        parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
     stage = s[product]
     stage.compute_at(s[out], piece)
     axes = list(stage.op.axis)
@@ -57,7 +69,8 @@ def sums_of_rows(
         inner = [ii]
     jp, jv = stage.split(axes[-1], factor=lanes)
     *before, k = stage.op.reduce_axis
-    ko, ki = stage.split(k, factor=ROWS_AT_ONCE)
+    (at_once,) = machine.choose(name, "at_once", nearby(ROWS_AT_ONCE, 4, 16, 2))
+    ko, ki = stage.split(k, factor=at_once)
     stage.reorder(*outer, *before, ko, *rows, jp, *inner, ki, jv)
     stage.vectorize(jv)
     for axis in (ki, *inner):
@@ -67,20 +80,19 @@ def sums_of_rows(
 def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
     """Tiles of dot products, each in the lanes of a vector that are added at the end."""
     lanes = machine.lanes(product.dtype)
-    work = work_of(product)
+    work, name = work_of(product), s[product].op.name
     m = extent_of(s[out].op.axis[-2])
     _, lane = s[product].split(s[product].op.reduce_axis[0], factor=lanes)
     parts = s.rfactor(product, lane, len(product.op.axis))
     *batch, i, j = s[out].op.axis
-    rows = even(m, 4)
-    columns = max(1, min(8, (machine.registers - 1) // (rows + 1)))
+    rows, columns = machine.choose(name, "dots", dot_tiles(m, machine.registers))
     jo, ji = s[out].split(j, factor=columns)
     io, ii = s[out].split(i, factor=rows)
     s[out].reorder(*batch, jo, io, ii, ji)
     s[out].unroll(ii)
     s[out].unroll(ji)
     piece = s[out].fuse(*batch, jo) if batch else jo
-    parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
+    parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
     total = s[product]
     if product.op is not out.op:
         total.compute_at(s[out], io)
@@ -95,3 +107,11 @@ def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) ->
     stage.vectorize(lane)
     stage.unroll(i)
     stage.unroll(j)
+
+
+def dot_tiles(m: int, registers: int) -> list[Value]:
+    """(rows, columns) of tiles of dot products whose sums and one row's vectors are in registers,
+    for m rows; those of 4 rows first."""
+    heights = dict.fromkeys(even(m, most) for most in (4, 2, 1, 3, 6))
+    found = [(h, max(1, min(8, (registers - 1) // (h + 1)))) for h in heights]
+    return [*found, *((h, c // 2) for h, c in found if c > 1)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -12,33 +13,41 @@ from ...loopir.iter import IterVar
 from ...schedule.api import Stage
 from ...target.target import Target
 from ...tensor.tensor import Tensor
+from .decisions import Decisions, Value
 
 
 @dataclass(frozen=True)
 class Machine:
     """Vector width in bytes, number of vector registers and bytes of the caches of one core, and
-    the number of cores."""
+    the number of cores; and who decides what these leave open."""
 
     vector_bytes: int
     registers: int
     l1_bytes: int = 32 << 10
     l2_bytes: int = 256 << 10
     cores: int = 4
+    decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
+
+    def choose(self, operation: str, question: str, options: Iterable[Sequence[int]]) -> Value:
+        """One of some options, best first (see Decisions)."""
+        return self.decisions.choose(operation, question, options)
 
     def lanes(self, dtype: str) -> int:
         """Elements of a full vector."""
         return max(1, self.vector_bytes // parse(dtype).nbytes)
 
     @staticmethod
-    def of(target: Target | None) -> Machine:
+    def of(target: Target | None, decisions: Decisions | None = None) -> Machine:
+        decisions = Decisions() if decisions is None else decisions
         if target is None or target.kind.name not in ("llvm", "c"):
-            return Machine(16, 16)
+            return Machine(16, 16, decisions=decisions)
         return Machine(
             target.vector_bytes,
             target.num_vector_registers,
             target.l1_cache_bytes,
             target.l2_cache_bytes,
             target.num_cores,
+            decisions,
         )
 
 
@@ -52,6 +61,7 @@ WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
 PIECES = 2  # for each core, that threads share evenly
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
 PARALLEL_STEPS = 1 << 15  # elements read
+UNSURE = 8  # times as much or as little work: threads may pay, or not
 
 
 def work_of(t: Tensor) -> int:
@@ -62,10 +72,19 @@ def work_of(t: Tensor) -> int:
     return work
 
 
-def parallel_if(stage: Stage, axis: IterVar, work: int, least: int) -> None:
+def parallel_if(stage: Stage, axis: IterVar, work: int, least: int, machine: Machine) -> None:
     """Run a loop on all threads where there is work for them, or where it is not known."""
-    if not work or work >= least:
+    pays = not work or work >= least
+    if least // UNSURE <= work <= least * UNSURE:
+        (pays,) = map(bool, machine.choose(stage.op.name, "threads", [(pays,), (not pays,)]))
+    if pays:
         stage.parallel(axis)
+
+
+def nearby(first: int, *others: int, least: int = 1, most: int | None = None) -> list[Value]:
+    """Options of one number: the first, and what of the others lies within limits."""
+    fit = [n for n in others if n >= least and (most is None or n <= most)]
+    return [(n,) for n in (first, *fit)]
 
 
 def bytes_of(t: Tensor) -> int:

@@ -15,6 +15,7 @@ from .reduce import schedule_reduce
 from .tiles import FEW_ROWS, tiles
 
 SMALL_ROWS = 4
+PACKED, STRAIGHT, SUMS, DOTS, PLAIN = range(5)  # ways to a sum of products
 SHORT_STEPS = 4  # vectors along the reduction that pay for adding the lanes of one
 
 
@@ -51,13 +52,25 @@ def schedule_contraction(
     steps = prod(map(extent_of, op.reduce_axis))
     if form.panel:
         tiles(s, product, out, machine, form, False, alone)
-    elif form.column >= 0 and m > FEW_ROWS and (steps or form.in_order):
-        tiles(s, product, out, machine, form, True, alone)
-    elif 0 < m <= FEW_ROWS and form.in_order and bytes_of(side.producer) > machine.l2_bytes // 2:
+        return
+    few = 0 < m <= FEW_ROWS and form.in_order
+    far = bytes_of(side.producer) > machine.l2_bytes // 2
+    long = steps >= SHORT_STEPS * machine.lanes(product.dtype)
+    able = {
+        PACKED: m and form.column >= 0 and (steps or form.in_order),
+        SUMS: few,
+        STRAIGHT: along_last(side, op.axis[-1].var),
+        DOTS: alone and m and is_product(op) and long,
+        PLAIN: True,
+    }
+    likely = [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
+    likely += [w for w in (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if able[w]]
+    (way,) = machine.choose(op.name, "way", [(w,) for w in likely])
+    if way in (PACKED, STRAIGHT):
+        tiles(s, product, out, machine, form, way == PACKED, alone)
+    elif way == SUMS:
         sums_of_rows(s, product, out, machine, form, alone)
-    elif along_last(side, op.axis[-1].var):
-        tiles(s, product, out, machine, form, False, alone)
-    elif alone and m and is_product(op) and steps >= SHORT_STEPS * machine.lanes(product.dtype):
+    elif way == DOTS:
         dot_products(s, product, out, machine)
     else:
         schedule_reduce(s, product, out, machine)
@@ -74,7 +87,7 @@ def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Ma
     s[out].reorder(j, io, ii, v)
     s[out].vectorize(v)
     s[out].unroll(ii)
-    parallel_if(s[out], j, work, PARALLEL_PRODUCTS)
+    parallel_if(s[out], j, work, PARALLEL_PRODUCTS, machine)
     stage = s[product]
     stage.compute_at(s[out], io)
     i, j, v = stage.op.axis

@@ -12,7 +12,7 @@ from ...loopir.visit import free_vars
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of
 from .machine import Machine
-from .tiles import panel_width
+from .register_tile import panel_width
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,10 @@ def panels_of(op: Any, constants: Container[Tensor], machine: Machine) -> Panels
         return None
     tensor = side.producer
     sizes = [const_int(d) for d in tensor.shape]
+    if tensor not in constants or None in sizes:
+        return None
     width = panel_width(op, form, machine)
-    if tensor not in constants or None in sizes or (form.group and form.group % width):
+    if form.group and form.group % width:
         return None
     steps = {a.var: n for n, a in enumerate(op.reduce_axis)}
     used = [[steps[v] for v in free_vars(x) if v in steps] for x in side.indices]

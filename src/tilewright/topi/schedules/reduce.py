@@ -9,7 +9,7 @@ from ...loopir.iter import IterVar, ProducerLoad
 from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
-from .machine import PARALLEL_STEPS, PIECES, Machine, extent_of, parallel_if, work_of
+from .machine import PARALLEL_STEPS, PIECES, Machine, extent_of, nearby, parallel_if, work_of
 
 CHAINS = 4  # vectors that are added to in turns
 
@@ -29,7 +29,7 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
     if size > 1:
         stage.vectorize(inner)
     head = stage.fuse(*outer[:3]) if len(outer) >= 3 else stage.fuse(*outer)
-    parallel_if(stage, head, work_of(pool), PARALLEL_STEPS)
+    parallel_if(stage, head, work_of(pool), PARALLEL_STEPS, machine)
     if pool.op is not out.op:
         s[pool].compute_at(stage, outer[3] if len(outer) > 3 else head)
         *_, last = s[pool].op.axis
@@ -62,15 +62,15 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
         part, _ = s[red].split(k, factor=steps)
         parts = s.rfactor(red, part)
         if run:
-            _rows(s, parts, parts.op.reduce_axis[-1], steps, parts, machine, work)
+            _rows(s, parts, parts.op.reduce_axis[-1], steps, parts, machine, work, op.name)
         else:
-            _columns(s, parts, parts, machine, work)
+            _columns(s, parts, parts, machine, work, op.name)
         if red.op is not out.op and s[out].op.axis:
             s[red].compute_at(s[out], s[out].op.axis[-1])
     elif run:
-        _rows(s, red, k, size, out, machine, work)
+        _rows(s, red, k, size, out, machine, work, op.name)
     else:
-        _columns(s, red, out, machine, work)
+        _columns(s, red, out, machine, work, op.name)
 
 
 def _plain(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
@@ -78,34 +78,45 @@ def _plain(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
     if not axes:
         return
     head = s[out].fuse(*axes[:-1]) if len(axes) > 2 else axes[0]
-    parallel_if(s[out], head, work_of(red), PARALLEL_STEPS)
+    parallel_if(s[out], head, work_of(red), PARALLEL_STEPS, machine)
     if red.op is not out.op:
         s[red].compute_at(s[out], head)
 
 
 def _rows(
-    s: Schedule, red: Tensor, k: IterVar, size: int, out: Tensor, machine: Machine, work: int
+    s: Schedule,
+    red: Tensor,
+    k: IterVar,
+    size: int,
+    out: Tensor,
+    machine: Machine,
+    work: int,
+    name: str,
 ) -> None:
     """Along axis `k` of `size` steps: partial results in the lanes of some vectors, added up as a
-    tree."""
-    partial = in_lanes(s, red, k, size, machine)
+    tree. `name`: of the reduction as written."""
+    partial = in_lanes(s, red, k, size, machine, name)
     axes = list(s[out].op.axis)
     head = s[out].fuse(*axes) if len(axes) > 1 else axes[0] if axes else None
     if head is None:
         return
-    parallel_if(s[out], head, work, PARALLEL_STEPS)
+    parallel_if(s[out], head, work, PARALLEL_STEPS, machine)
     for stage in (partial, s[red] if red.op is not out.op else None):
         if stage is not None:
             stage.compute_at(s[out], head)
 
 
-def in_lanes(s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine) -> Stage | None:
+def in_lanes(
+    s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine, name: str
+) -> Stage | None:
     """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first;
     their stage, None where the run is too short for it."""
     lanes = machine.lanes(red.dtype)
     if size < 4 * lanes:
         return None
-    width = lanes * (CHAINS if size >= 4 * CHAINS * lanes else 1)
+    most = size // (4 * lanes)
+    chains = nearby(CHAINS if most >= CHAINS else 1, 1, 2, 4, 8, most=most)
+    width = lanes * machine.choose(name, "chains", chains)[0]
     _, lane = s[red].split(k, factor=width)
     stage = s[s.rfactor(red, lane, len(red.op.axis))]
     s[red].pragma(s[red].op.reduce_axis[0], "tree_reduce")
@@ -117,19 +128,20 @@ def in_lanes(s: Schedule, red: Tensor, k: IterVar, size: int, machine: Machine) 
     return stage
 
 
-def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int) -> None:
+def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int, name: str) -> None:
     """Some vectors of neighbouring columns at a time, over all of the reduction."""
     lanes = machine.lanes(red.dtype)
     if red.op is out.op:
         red = s.cache_write(out, "local")
     *outer, j = s[out].op.axis
     n = extent_of(j)
-    width = lanes * (CHAINS if not n or n >= CHAINS * lanes else 1)
+    chains = nearby(CHAINS if not n or n >= CHAINS * lanes else 1, 1, 2, 4, 8, 16)
+    width = lanes * machine.choose(name, "chains", chains)[0]
     jo, ji = s[out].split(j, factor=width)
     jp, jv = s[out].split(ji, factor=lanes)
     s[out].vectorize(jv)
     piece = s[out].fuse(*outer, jo) if outer else jo
-    parallel_if(s[out], piece, work, PARALLEL_STEPS)
+    parallel_if(s[out], piece, work, PARALLEL_STEPS, machine)
     stage = s[red]
     stage.compute_at(s[out], piece)
     *outer, j = stage.op.axis

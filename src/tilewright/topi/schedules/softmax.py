@@ -10,7 +10,7 @@ from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of, kept_inputs
-from .machine import PIECES, Machine, even, extent_of, parallel_if, work_of
+from .machine import PIECES, Machine, even, extent_of, nearby, parallel_if, work_of
 from .matmul import schedule_contraction
 from .reduce import in_lanes, row_run
 from .tiles import FEW_ROWS, vectors
@@ -34,13 +34,16 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     *outer, rows = axes[:-1]
     piece: IterVar | None = None
     if product is not None:
-        piece, rows = s[out].split(rows, factor=_rows_at_once(axes, out, machine))
+        at_once = _rows_at_once(axes, out, machine)
+        options = nearby(at_once, at_once // 2, 2 * at_once, at_once // 4)
+        (at_once,) = machine.choose(out.op.name, "at_once", options)
+        piece, rows = s[out].split(rows, factor=at_once)
         outer = [*outer, piece]
         piece = s[out].fuse(*outer) if len(outer) > 1 else piece
-        parallel_if(s[out], piece, work, PARALLEL_EXPONENTIALS)
+        parallel_if(s[out], piece, work, PARALLEL_EXPONENTIALS, machine)
     else:
         rows = s[out].fuse(*outer, rows) if outer else rows
-        parallel_if(s[out], rows, work, PARALLEL_EXPONENTIALS)
+        parallel_if(s[out], rows, work, PARALLEL_EXPONENTIALS, machine)
     vectors(s[out], machine)
     for stage in list(s.stages):
         if stage.op is s[out].op or not hasattr(stage.op, "body"):
@@ -49,7 +52,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
             continue
         if stage.op.reduce_axis and row_run(stage.op.output(0)) == 1:
             k = stage.op.reduce_axis[-1]
-            lanes = in_lanes(s, stage.op.output(0), k, extent_of(k), machine)
+            lanes = in_lanes(s, stage.op.output(0), k, extent_of(k), machine, stage.op.name)
             if lanes is not None:
                 lanes.compute_at(s[out], rows)
         stage.compute_at(s[out], rows)

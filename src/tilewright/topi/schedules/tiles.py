@@ -7,34 +7,33 @@ same there. Goto and van de Geijn: Anatomy of high-performance matrix multiplica
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from heapq import heapreplace
 from math import prod
 from typing import Any
 
-from ...arith import detect_linear_equation
 from ...base.dtype import parse
 from ...loopir.expr import const_int
-from ...loopir.iter import IterVar, ProducerLoad
+from ...loopir.iter import IterVar
 from ...loopir.visit import free_vars
 from ...schedule.api import Schedule, Stage
 from ...tensor.op import domain
 from ...tensor.tensor import Tensor
-from .contraction import NARROW, Contraction, kept_inputs
+from .contraction import Contraction, kept_inputs
 from .injective import arrange
 from .machine import (
-    LINE,
     PARALLEL_PRODUCTS,
     PIECES,
-    WAY,
     Machine,
     bytes_of,
     even,
     extent_of,
+    nearby,
     parallel_if,
     work_of,
 )
+from .register_tile import Tile, tile_of
 
 FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
 COPY_ROWS = 8  # rows that cost as much as the copy of a panel for them
@@ -43,10 +42,8 @@ PANELS_APART = 1.1  # threads at different columns write to the same lines, and 
 MANY_PIECES = 8  # for each core: they are shared evenly
 MOST_TRIED = 16  # numbers of pieces
 LONG_PANEL = 3  # times the first-level cache
-MOST_PANELS = 8
-CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
-BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
-SPARE_WAYS = 2  # for the vector side
+OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
+ROOM = 2  # halves of the first-level cache, that a part of a long panel has
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
 
@@ -61,8 +58,9 @@ def tiles(
     on_threads: bool = True,
 ) -> None:
     """Panels of columns, a register tile of rows at a time; `packed`: copied together first."""
-    work = work_of(product)
+    work, name = work_of(product), s[product].op.name
     pads = kept_inputs(s, s[product].op)
+    lanes, tile = tile_of(s[product].op, form, machine)
     if product.op is out.op:
         product = s.cache_write(out, "local")
     axes = list(s[out].op.axis)
@@ -74,16 +72,15 @@ def tiles(
         g, j = s[out].split(j, factor=form.group)
         batch, n = [*batch, g], form.group
     sizes = [extents[i] for i in form.rows]
-    lanes, registers = _vector_of(n, form.group, product.dtype, machine)
-    tile = register_tile(
-        sizes, n, lanes, registers, form.panel, crowded_rows(form, product, machine)
-    )
     width = tile.panels * lanes
     jo, ji = s[out].split(j, factor=width)
     jp, jv = s[out].split(ji, factor=lanes)
     batches = prod(extents[i] for i in form.batch) * (-(-extents[-1] // n) if form.group else 1)
     panels = prod(extents[i] for i in form.columns) * -(-n // width)
-    cut = _cut(form, sizes, tile, batches, panels, packed, machine) if on_threads else _Cut()
+    cuts = [_Cut()]
+    if on_threads:
+        cuts = _cuts(form, sizes, tile, batches, panels, packed, machine)
+    cut = _Cut(*machine.choose(name, "cut", map(astuple, cuts)))
     rows = [axes[i] for i in form.rows]
     chunk: list[IterVar] = []
     if cut.size:
@@ -99,72 +96,21 @@ def tiles(
     head = outer[: len(batch) + len(chunk)] if cut.rows_first else outer
     piece = s[out].fuse(*head) if len(head) > 1 else head[0]
     if on_threads:
-        parallel_if(s[out], piece, work, PARALLEL_PRODUCTS)
+        parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
     panel = jo if cut.rows_first else piece
     size = prod(sizes) // max(sizes[cut.axis], 1) * cut.size if cut.size else prod(sizes)
-    parts = (packed or form.panel > 0) and _in_parts(product, size, width, machine)
-    at = panel if parts else rows[-1] if rows else piece
-    _accumulate(s, product, out, at, lanes, form, tile if parts else None, machine)
+    room = _room(name, product, size, width, machine) if packed or form.panel else 0
+    at = panel if room else rows[-1] if rows else piece
+    few = nearby(WRITTEN_OUT if form.both else FEW_STEPS, 1, 4, 16)
+    most = 0 if room else machine.choose(name, "steps", few)[0]
+    _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
     of_piece = s[form.row_side.producer] if own and form.row_side is not None else None
     for pad in pads:
-        if pad is of_piece:
-            pad.compute_at(s[out], piece)
-            vectors(pad, machine)
-        else:
-            arrange(pad, list(pad.op.axis), machine)
+        _place_pad(s, pad, s[out], piece if pad is of_piece else None, machine)
     if packed:
         copy = _pack(s, form, product, lanes)
         copy.compute_at(s[out], panel)
-
-
-def panel_width(op: Any, form: Contraction, machine: Machine) -> int:
-    """How many columns of the vector side `tiles` takes together."""
-    n = form.group or extent_of(op.axis[-1])
-    lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
-    sizes = [extent_of(op.axis[i]) for i in form.rows]
-    crowded = crowded_rows(form, op.output(0), machine)
-    return register_tile(sizes, n, lanes, registers, 0, crowded).panels * lanes
-
-
-def crowded_rows(
-    form: Contraction, product: Tensor, machine: Machine
-) -> Callable[[int, int], bool]:
-    """Whether a tile of so many rows and lines reads more lines of the row side that share a set of
-    the first-level cache than there are ways: rows may lie a multiple of a way apart, as those of
-    1024 floats do."""
-    side, axes = form.row_side, product.op.axis
-    if side is None:
-        return lambda rows, lines: False
-    last, before = [*(axes[i].var for i in reversed(form.rows[-2:])), None, None][:2]
-    strides = [_step(side, v) * parse(side.dtype).nbytes for v in (last, before)]
-
-    def crowded(rows: int, lines: int) -> bool:
-        starts = {i * strides[0] + j * strides[1] for i in range(rows) for j in range(lines)}
-        sets = [line % (WAY // LINE) for line in {start // LINE for start in starts}]
-        return max(map(sets.count, sets)) > machine.l1_bytes // WAY - SPARE_WAYS
-
-    return crowded
-
-
-def _step(load: ProducerLoad, v: Any) -> int:
-    """Elements between what neighbours along an axis read; 0 where that is not known."""
-    step, below = 0, 1
-    for index, size in zip(reversed(load.indices), reversed(load.producer.shape)):
-        factors = detect_linear_equation(index, [v]) if v is not None else []
-        step += below * (const_int(factors[0]) or 0 if factors else 0)
-        below *= const_int(size) or 0
-    return step
-
-
-def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
-    """(lanes, registers that hold so many): of n columns, or of those of a group."""
-    lanes = machine.lanes(dtype)
-    while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
-        lanes //= 2
-    if group % lanes:  # a vector would reach into the next group
-        return group, max(4, machine.registers // -(-group // lanes))
-    return lanes, machine.registers
 
 
 def _apart(form: Contraction, product: Tensor) -> bool:
@@ -176,12 +122,33 @@ def _apart(form: Contraction, product: Tensor) -> bool:
     )
 
 
-def _in_parts(product: Tensor, rows: int, width: int, machine: Machine) -> bool:
-    """Whether a panel is so long that it does not stay near the core from one tile to the next,
-    while the sums of all rows do."""
+def _room(name: str, product: Tensor, rows: int, width: int, machine: Machine) -> int:
+    """Steps of a part of the reduction, of which the panel stays in the first-level cache; 0 where
+    it stays whole: it is so short that it stays near the core from one tile to the next, or the
+    sums of all rows do not."""
     nbytes = width * parse(product.dtype).nbytes
     steps = prod(extent_of(k) for k in product.op.reduce_axis)
-    return steps * nbytes > LONG_PANEL * machine.l1_bytes and rows * nbytes <= machine.l2_bytes // 4
+    pays = steps * nbytes > LONG_PANEL * machine.l1_bytes
+    pays = pays and rows * nbytes <= machine.l2_bytes // 4
+    halves = [h for h in (1, 2, 4) if steps > h * machine.l1_bytes // 2 // nbytes]
+    (half,) = machine.choose(name, "parts", nearby(ROOM if pays else 0, 0, *halves, least=0))
+    return half * machine.l1_bytes // 2 // nbytes
+
+
+def _place_pad(
+    s: Schedule, pad: Stage, out: Stage, piece: IterVar | None, machine: Machine
+) -> None:
+    """A padded copy, made by each piece for itself (`piece`) or of all beforehand; or none, with
+    its condition at each read."""
+    ways = ([OF_PIECE] if piece is not None else []) + [BEFORE, INLINE]
+    (way,) = machine.choose(pad.op.name, "pad", [(w,) for w in ways])
+    if way == INLINE:
+        pad.compute_inline()
+    elif way == OF_PIECE and piece is not None:
+        pad.compute_at(out, piece)
+        vectors(pad, machine)
+    else:
+        arrange(pad, list(pad.op.axis), machine)
 
 
 def _accumulate(
@@ -191,12 +158,13 @@ def _accumulate(
     at: IterVar,
     lanes: int,
     form: Contraction,
+    most: int,
     tile: Tile | None,
-    machine: Machine,
+    room: int,
 ) -> None:
     """The sums: of one register tile over all steps of the reduction, its elements innermost. With
-    `tile`, of all rows at once, part after part of the reduction: a part of the panel stays in the
-    first-level cache, and the sums are kept in memory in between."""
+    `tile`, of all rows at once, parts of `room` steps of the reduction one after the other, the
+    sums kept in memory in between. Up to `most` innermost steps are written out."""
     stage = s[product]
     stage.compute_at(s[out], at)
     axes, steps = list(stage.op.axis), list(stage.op.reduce_axis)
@@ -207,14 +175,12 @@ def _accumulate(
         before: list[IterVar] = []
         rows, inner = rows[:-2], rows[-2:]
     else:
-        room = machine.l1_bytes // (tile.panels * lanes * parse(product.dtype).nbytes)
         before, steps = _last_part(stage, steps, room)
         inner = _split_rows(stage, rows, tile)
     stage.reorder(*others, *before, *rows, *steps, *inner, jp, jv)
     stage.vectorize(jv)
     for axis in (jp, *inner):
         stage.unroll(axis)
-    most = WRITTEN_OUT if form.both else FEW_STEPS
     for k in reversed(steps if tile is None else ()):
         size = const_int(domain(k).extent) or most + 1
         if size > most:
@@ -263,10 +229,10 @@ class _Cut:
 
     axis: int = 0
     size: int = 0
-    rows_first: bool = False
+    rows_first: int = 0
 
 
-def _cut(
+def _cuts(
     form: Contraction,
     sizes: Sequence[int],
     tile: Tile,
@@ -274,20 +240,21 @@ def _cut(
     panels: int,
     packed: bool,
     machine: Machine,
-) -> _Cut:
-    """The pieces that cost least: threads that wait for the last one, and each piece's copies of
-    panels, which are worth so many rows. The second-level cache holds the row side of a piece.
+) -> list[_Cut]:
+    """Ways to cut rows into pieces, those that cost least first: threads that wait for the last
+    one, and each piece's copies of panels, which are worth so many rows. The second-level cache
+    holds the row side of a piece.
 
     `batches`, `panels`: pieces for all rows (0: not known), of which the latter share rows.
     """
     if not form.rows or not all(sizes):
-        return _Cut()
+        return [_Cut()]
     axis = next((i for i, size in enumerate(sizes) if size > 1), 0)
     step = {len(sizes) - 1: tile.rows, len(sizes) - 2: tile.lines}.get(axis, 1)
     size, m, cores = sizes[axis], prod(sizes), machine.cores
     nbytes = bytes_of(form.row_side.producer) if form.row_side is not None else 0
     least = min(-(-nbytes // max(1, machine.l2_bytes // 2)), -(-size // step), m // (2 * FEW_ROWS))
-    best, cheapest = _Cut(), float("inf")
+    found: list[tuple[float, _Cut]] = []
     first, more = max(1, least), 2 * PIECES * cores
     for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
         steps = -(-size // count)
@@ -298,9 +265,9 @@ def _cut(
             pieces = [whole] * (chunks - 1) + [size - (chunks - 1) * whole]
             cost = _unevenness(pieces, times, cores) * (1.0 if rows_first else PANELS_APART)
             cost *= 1 + (COPY_ROWS if packed else 1) * chunks / m
-            if cost < cheapest:
-                best, cheapest = _Cut(axis, whole, rows_first), cost
-    return best
+            found.append((cost, _Cut(axis, whole, rows_first)))
+    found.sort(key=lambda item: item[0])
+    return [cut for _, cut in found]
 
 
 def _unevenness(sizes: Sequence[int], times: int, cores: int) -> float:
@@ -340,53 +307,3 @@ def _pack(s: Schedule, form: Contraction, product: Tensor, lanes: int) -> Stage:
     copy.reorder(*outer, ko, j, ki)
     copy.unroll(ki)
     return copy
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Vectors that accumulate: `rows` of the last row axis times `lines` of the one before it,
-    `panels` in each row."""
-
-    rows: int
-    lines: int
-    panels: int
-
-
-def register_tile(
-    sizes: Sequence[int],
-    n: int,
-    lanes: int,
-    registers: int,
-    panel: int = 0,
-    crowded: Callable[[int, int], bool] = lambda rows, lines: False,
-) -> Tile:
-    """The tile for rows of `sizes` (0: not known) and n columns whose accumulators fit the
-    registers beside their operands. It divides a `panel` (0: there are none), and none is `crowded`
-    unless it has one row.
-
-    With few chains FMAs wait for each other, with many loads for these; what of the tile lies
-    outside is computed for nothing.
-    """
-    *_, before, last = (1, 1, *sizes)
-    best, least = Tile(1, 1, 1), float("inf")
-    for panels in range(1, MOST_PANELS + 1):
-        most = (registers - panels - 1) // panels
-        if most < 1 or (panels > 1 and (0 < n < panels * lanes or panel % (panels * lanes))):
-            continue
-        for rows in range(1, (min(most, last) if last else most) + 1):
-            lines = 1
-            if rows == last and before > 1:
-                lines = even(before, max(1, most // rows))
-            if rows * lines > 1 and crowded(rows, lines):
-                continue
-            waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
-            height = rows * lines
-            loads = 1 / height + BROADCAST / panels
-            cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
-            if cost < least:
-                best, least = Tile(rows, lines, panels), cost
-    return best
-
-
-def _waste(n: int, step: int) -> float:
-    return -(-n // step) * step / n if n else 1.0

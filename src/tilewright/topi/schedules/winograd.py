@@ -37,7 +37,7 @@ def schedule_winograd_input(s: Schedule, moved: Tensor, out: Tensor, machine: Ma
     stage.vectorize(lane)
     _first_half_at(s, moved, stage, (*outer, *head)[-1], lane)
     _apart(stage, machine)
-    parallel_if(stage, stage.fuse(*outer), work_of(moved), PARALLEL_STEPS)
+    parallel_if(stage, stage.fuse(*outer), work_of(moved), PARALLEL_STEPS, machine)
 
 
 def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
@@ -65,7 +65,7 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
     inner.unroll(filters_)
     inner.unroll(tiles_)
     inner.vectorize(lane_)
-    parallel_if(stage, stage.fuse(places, filters_outer), work, PARALLEL_PRODUCTS)
+    parallel_if(stage, stage.fuse(places, filters_outer), work, PARALLEL_PRODUCTS, machine)
 
 
 def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: Machine) -> None:
@@ -87,7 +87,7 @@ def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: M
     _first_half_at(s, image, stage, (x_outer, *head)[-1], lane)
     for product in _half_of(image).op.input_tensors:
         _apart(s[product], machine)
-    parallel_if(stage, stage.fuse(*others, y_outer), work_of(image), PARALLEL_STEPS)
+    parallel_if(stage, stage.fuse(*others, y_outer), work_of(image), PARALLEL_STEPS, machine)
 
 
 def _apart(stage: Any, machine: Machine) -> None:

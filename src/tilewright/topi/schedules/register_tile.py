@@ -1,0 +1,125 @@
+"""The register tile of a sum of products: rows times vectors of columns, whose sums stay in
+registers over all steps of a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from ...arith import detect_linear_equation
+from ...base.dtype import parse
+from ...loopir.expr import const_int
+from ...loopir.iter import ProducerLoad
+from .contraction import NARROW, Contraction
+from .machine import LINE, WAY, Machine, even, extent_of
+
+MOST_PANELS = 8
+CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
+BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
+SPARE_WAYS = 2  # for the vector side
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Vectors that accumulate: `rows` of the last row axis times `lines` of the one before it,
+    `panels` in each row."""
+
+    rows: int
+    lines: int
+    panels: int
+
+
+def tile_of(op: Any, form: Contraction, machine: Machine) -> tuple[int, Tile]:
+    """Lanes of the vectors of a sum of products, and its tile."""
+    n = form.group or extent_of(op.axis[-1])
+    lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
+    sizes = [extent_of(op.axis[i]) for i in form.rows]
+    crowded = crowded_rows(form, op, machine)
+    tiles = register_tiles(sizes, n, lanes, registers, form.panel, crowded)
+    return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
+
+
+def panel_width(op: Any, form: Contraction, machine: Machine) -> int:
+    """How many columns of the vector side a tile has."""
+    lanes, tile = tile_of(op, form, machine)
+    return tile.panels * lanes
+
+
+def crowded_rows(form: Contraction, op: Any, machine: Machine) -> Callable[[int, int], bool]:
+    """Whether a tile of so many rows and lines reads more lines of the row side that share a set of
+    the first-level cache than there are ways: rows may lie a multiple of a way apart, as those of
+    1024 floats do."""
+    side, axes = form.row_side, op.axis
+    if side is None:
+        return lambda rows, lines: False
+    last, before = [*(axes[i].var for i in reversed(form.rows[-2:])), None, None][:2]
+    strides = [_step(side, v) * parse(side.dtype).nbytes for v in (last, before)]
+
+    def crowded(rows: int, lines: int) -> bool:
+        starts = {i * strides[0] + j * strides[1] for i in range(rows) for j in range(lines)}
+        sets = [line % (WAY // LINE) for line in {start // LINE for start in starts}]
+        return max(map(sets.count, sets)) > machine.l1_bytes // WAY - SPARE_WAYS
+
+    return crowded
+
+
+def _step(load: ProducerLoad, v: Any) -> int:
+    """Elements between what neighbours along an axis read; 0 where that is not known."""
+    step, below = 0, 1
+    for index, size in zip(reversed(load.indices), reversed(load.producer.shape)):
+        factors = detect_linear_equation(index, [v]) if v is not None else []
+        step += below * (const_int(factors[0]) or 0 if factors else 0)
+        below *= const_int(size) or 0
+    return step
+
+
+def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
+    """(lanes, registers that hold so many): of n columns, or of those of a group."""
+    lanes = machine.lanes(dtype)
+    while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
+        lanes //= 2
+    if group % lanes:  # a vector would reach into the next group
+        return group, max(4, machine.registers // -(-group // lanes))
+    return lanes, machine.registers
+
+
+def register_tiles(
+    sizes: Sequence[int],
+    n: int,
+    lanes: int,
+    registers: int,
+    panel: int = 0,
+    crowded: Callable[[int, int], bool] = lambda rows, lines: False,
+) -> list[Tile]:
+    """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
+    registers beside their operands, best first. They divide a `panel` (0: there are none), and none
+    is `crowded` unless it has one row.
+
+    With few chains FMAs wait for each other, with many loads for these; what of the tile lies
+    outside is computed for nothing.
+    """
+    *_, before, last = (1, 1, *sizes)
+    found: list[tuple[float, Tile]] = []
+    for panels in range(1, MOST_PANELS + 1):
+        most = (registers - panels - 1) // panels
+        if most < 1 or (panels > 1 and (0 < n < panels * lanes or panel % (panels * lanes))):
+            continue
+        for rows in range(1, (min(most, last) if last else most) + 1):
+            lines = 1
+            if rows == last and before > 1:
+                lines = even(before, max(1, most // rows))
+            if rows * lines > 1 and crowded(rows, lines):
+                continue
+            waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
+            height = rows * lines
+            loads = 1 / height + BROADCAST / panels
+            cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
+            found.append((cost, Tile(rows, lines, panels)))
+    found.sort(key=lambda item: item[0])
+    return [tile for _, tile in found] or [Tile(1, 1, 1)]
+
+
+def _waste(n: int, step: int) -> float:
+    return -(-n // step) * step / n if n else 1.0
