@@ -20,6 +20,7 @@ from typing import Any
 from ...base.dtype import parse
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
+from .decisions import Value
 from .injective import arrange
 from .machine import (
     FMA_CHAINS,
@@ -27,6 +28,7 @@ from .machine import (
     Machine,
     extent_of,
     largest_divisor,
+    nearby,
     parallel_if,
     work_of,
 )
@@ -36,14 +38,14 @@ PART_BYTES = 40 << 10  # of weights that a part of the reduction reads
 LEAST_PIECES = 8  # of the output, for threads to share evenly
 
 
-def choose_tile(width: int, chunks: int, vectors: int, registers: int) -> tuple[int, int]:
-    """(columns, chunks) of a register tile; `vectors` registers hold one chunk.
+def blocked_tiles(width: int, chunks: int, vectors: int, registers: int) -> list[Value]:
+    """(columns, chunks) of register tiles, best first; `vectors` registers hold one chunk.
 
     Prefers tiles that divide the width; the cost of a tile is its loads an FMA, where a broadcast
     serves all chunks and a load of weights all columns; too few chains stall.
     """
     budget = max(1, registers - 2 - vectors)
-    best, best_cost = (1, 1), float("inf")
+    found: list[tuple[float, Value]] = []
     for c in (1, 2, 4):
         if chunks % c:
             continue
@@ -54,9 +56,9 @@ def choose_tile(width: int, chunks: int, vectors: int, registers: int) -> tuple[
             cost = (1 + waste) * max(1.0, FMA_CHAINS / chains) * (1 + loads)
             if width % w:
                 cost *= 1.15  # the tail is guarded
-            if cost < best_cost:
-                best, best_cost = (w, c), cost
-    return best
+            found.append((cost, (w, c)))
+    found.sort(key=lambda item: item[0])
+    return [tile for _, tile in found] or [(1, 1)]
 
 
 def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
@@ -64,11 +66,12 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     lanes = machine.lanes(conv.dtype)
     block = extent_of(s[conv].op.axis[-1])
     vectors = max(1, block // lanes)
-    work = work_of(conv)
+    work, name = work_of(conv), s[conv].op.name
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
     _, chunks, height, width, _ = (extent_of(a) for a in s[out].op.axis)
-    columns, group = choose_tile(width or 1, chunks or 1, vectors, machine.registers)
+    tiles = blocked_tiles(width or 1, chunks or 1, vectors, machine.registers)
+    columns, group = machine.choose(name, "tile", tiles)
 
     n, fo, oh, ow, fi = s[out].op.axis
     fo_outer, fo_inner = s[out].split(fo, factor=group)
@@ -77,7 +80,7 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     s[out].vectorize(fi)
     s[out].unroll(fo_inner)
     s[out].unroll(ow_inner)
-    part = _part_of_reduction(s[conv].op, group)
+    (part,) = machine.choose(name, "parts", _parts_of_reduction(s[conv].op, group))
     if part:
         least = -(-LEAST_PIECES // max(1, extent_of(n) * (chunks // group)))
         rows = largest_divisor(height, max(1, height // least))
@@ -104,24 +107,29 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     schedule_padding(s, conv, machine)
 
 
-def _part_of_reduction(conv: Any, group: int) -> int:
-    """Blocks of channels in a part of the reduction; 0 where it stays whole."""
+def _parts_of_reduction(conv: Any, group: int) -> list[Value]:
+    """Blocks of channels in a part of the reduction (0: it stays whole), what should be best
+    first."""
     blocks, *others = (extent_of(a) for a in conv.reduce_axis)
     nbytes = parse(conv.output_dtype(0)).nbytes
     block = prod(others) * group * extent_of(conv.axis[-1]) * nbytes
-    if blocks * block <= MOST_WEIGHTS:
-        return 0
-    return largest_divisor(blocks, max(1, PART_BYTES // block))
+    if not blocks * block:
+        return [(0,)]
+    parts = [largest_divisor(blocks, max(1, b // block)) for b in (PART_BYTES, PART_BYTES // 2)]
+    short = [p for p in parts if p < blocks]
+    return nearby(*([0, *short] if blocks * block <= MOST_WEIGHTS else [*parts, 0]), least=0)
 
 
 def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
     """Channels by themselves, in vectors: a run of columns of one block at a time."""
-    work = work_of(conv)
+    work, name = work_of(conv), s[conv].op.name
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
     n, co, oh, ow, ci = s[out].op.axis
     vectors = max(1, extent_of(ci) // machine.lanes(conv.dtype))
-    columns = largest_divisor(extent_of(ow), max(1, machine.registers // 2 // vectors))
+    most = max(1, machine.registers // 2 // vectors)
+    sizes = [largest_divisor(extent_of(ow), n) for n in (most, most // 2, most * 3 // 2)]
+    (columns,) = machine.choose(name, "columns", nearby(*sizes))
     ow_outer, ow_inner = s[out].split(ow, factor=columns)
     s[out].vectorize(ci)
     s[out].unroll(ow_inner)

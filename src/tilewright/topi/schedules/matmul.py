@@ -10,7 +10,16 @@ from ...tensor.op import domain
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, along_last, contraction_of, is_product
 from .few_rows import dot_products, sums_of_rows
-from .machine import PARALLEL_PRODUCTS, Machine, bytes_of, extent_of, parallel_if, work_of
+from .machine import (
+    PARALLEL_PRODUCTS,
+    Machine,
+    bytes_of,
+    even,
+    extent_of,
+    nearby,
+    parallel_if,
+    work_of,
+)
 from .reduce import schedule_reduce
 from .tiles import FEW_ROWS, tiles
 
@@ -78,11 +87,12 @@ def schedule_contraction(
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
     """Blocks of columns in parallel; for each, a few rows of accumulators over the reduction."""
-    work = work_of(product)
+    work, name = work_of(product), s[product].op.name
     if product.op is out.op:
         product = s.cache_write(out, "local")
     i, j, v = s[out].op.axis
-    rows = max(1, min(extent_of(i) or 1, machine.registers - 4))
+    most = max(1, min(extent_of(i) or 1, machine.registers - 4))
+    (rows,) = machine.choose(name, "rows", nearby(most, even(most, 8), even(most, 6), 4, 1))
     io, ii = s[out].split(i, factor=rows)
     s[out].reorder(j, io, ii, v)
     s[out].vectorize(v)

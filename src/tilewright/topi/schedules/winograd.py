@@ -10,7 +10,7 @@ from ...schedule.api import Schedule
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from ..nn.winograd import WINDOW
-from .conv2d import choose_tile
+from .conv2d import blocked_tiles
 from .machine import (
     LINE,
     PARALLEL_PRODUCTS,
@@ -44,11 +44,12 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
     """A register tile of columns (tiles of the image) times vectors of filters; threads take
     places."""
     vectors = max(1, extent_of(s[product].op.axis[-1]) // machine.lanes(product.dtype))
-    work = work_of(product)
+    work, name = work_of(product), s[product].op.name
     if product.op is out.op:
         product = s.cache_write(out, "local")
     _, chunks, columns, _ = (extent_of(a) for a in s[out].op.axis)
-    width, group = choose_tile(columns or 1, chunks or 1, vectors, machine.registers)
+    blocks = blocked_tiles(columns or 1, chunks or 1, vectors, machine.registers)
+    width, group = machine.choose(name, "tile", blocks)
     stage = s[out]
     places, filters, tiles, lane = stage.op.axis
     filters_outer, filters_inner = stage.split(filters, factor=group)
