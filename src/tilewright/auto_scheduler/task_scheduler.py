@@ -76,7 +76,7 @@ class TaskScheduler:
         backward_window_size: int = 3,
         callbacks: Sequence[TaskSchedulerCallback] | None = None,
         *,
-        optimism: float = 0.2,
+        optimism: float = 0.5,
         epsilon: float = 0.0,
         seed: int = 0,
     ) -> None:
