@@ -1,12 +1,15 @@
 """Does the gradient strategy spend measurements better than round robin?
 
-    python -m benchmarks.task_scheduler [--seeds 20] [--units 24] [--optimism 0.2] [--json]
+    python -m benchmarks.task_scheduler [--seeds 20] [--first-seed 0] [--units 24] [--optimism 0.5]
+        [--epsilon 0] [--recorded FILE] [--json]
 
 Tasks are synthetic: how fast their best program is after t rounds follows a curve drawn at random
 from families that searches show (and, in "plateaus", from random jumps), with speeds over two
 orders of magnitude and random weights. Round robin spends `--units` rounds on each task; the
 figure is the share of those rounds after which the gradient strategy is as far (infinite where it
-is not after as many). `--optimism 1` is Ansor's own formula.
+is not after as many). `--optimism 1` is Ansor's own formula, `--epsilon 0.05` its share of rounds
+at random. `--recorded`: tasks that get faster as those in a file of benchmarks.scheduler_curves
+did (and no more once it ends), instead of curves by families; `--units` below its rounds.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,26 +126,42 @@ def share(family: str, seed: int, units: int, **params: float) -> float:
     return math.inf if reached is None else reached / len(goal)
 
 
-def compare(seeds: int, units: int, **params: float) -> list[dict[str, Any]]:
+def compare(seeds: int, units: int, first: int = 0, **params: float) -> list[dict[str, Any]]:
     """A row for each family and one for all of them."""
     rows: list[dict[str, Any]] = []
     for family in FAMILIES:
-        found = [share(family, seed, units, **params) for seed in range(seeds)]
+        found = [share(family, seed, units, **params) for seed in range(first, first + seeds)]
         rows.append({"family": family, "median": statistics.median(found), "shares": found})
     every = [s for r in rows for s in r["shares"]]
     return [*rows, {"family": "all", "median": statistics.median(every), "shares": every}]
+
+
+def recorded(file: Path) -> tuple[Callable[[np.random.Generator, int], Curve], ...]:
+    """The curves in a file, as a family."""
+
+    def replayed(seconds: list[float]) -> Callable[[np.random.Generator, int], Curve]:
+        return lambda rng, units: lambda t: seconds[min(t, len(seconds)) - 1] / seconds[0]
+
+    return tuple(replayed(row["seconds"]) for row in json.loads(file.read_text())["tasks"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 1 where a family's median is above 70 %."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--units", type=int, default=24, help="rounds of each task in round robin")
     parser.add_argument("--optimism", type=float, help="of the gradient; default: the scheduler's")
+    parser.add_argument("--epsilon", type=float, help="share of rounds at random")
+    parser.add_argument("--recorded", type=Path, metavar="FILE", help="curves of real searches")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
-    params = {} if options.optimism is None else {"optimism": options.optimism}
-    rows = compare(options.seeds, options.units, **params)
+    given = {"optimism": options.optimism, "epsilon": options.epsilon}
+    params = {key: value for key, value in given.items() if value is not None}
+    if options.recorded is not None:
+        FAMILIES.clear()
+        FAMILIES["recorded"] = recorded(options.recorded)
+    rows = compare(options.seeds, options.units, options.first_seed, **params)
     if options.json:
         finite = [
             {
@@ -156,7 +176,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("units of the gradient strategy to reach round robin's end, over round robin's")
         for row in rows:
             low, high = min(row["shares"]), max(row["shares"])
-            print(f"  {row['family']:<12}median {row['median']:.2f}  ({low:.2f} to {high:.2f})")
+            never = sum(math.isinf(s) for s in row["shares"])
+            print(
+                f"  {row['family']:<12}median {row['median']:.2f}  ({low:.2f} to {high:.2f}; "
+                f"never {never} of {len(row['shares'])})"
+            )
     return int(any(row["median"] > LIMIT for row in rows))
 
 

@@ -13,6 +13,10 @@ from tilewright.auto_scheduler.measure import MeasureErrorNo as MeasureErrorNo
 from tilewright.auto_scheduler.measure import MeasureInput as MeasureInput
 from tilewright.auto_scheduler.measure import MeasureResult as MeasureResult
 from tilewright.auto_scheduler.measure import ProgramMeasurer as ProgramMeasurer
+from tilewright.auto_scheduler.objectives import EarlyStopping as EarlyStopping
+from tilewright.auto_scheduler.objectives import GeomeanSpeedup as GeomeanSpeedup
+from tilewright.auto_scheduler.objectives import LatencyRequirement as LatencyRequirement
+from tilewright.auto_scheduler.objectives import LatencySum as LatencySum
 from tilewright.auto_scheduler.policy import SketchPolicy as SketchPolicy
 from tilewright.auto_scheduler.preload import PreloadMeasuredStates as PreloadMeasuredStates
 from tilewright.auto_scheduler.records import RecordReader as RecordReader
@@ -33,6 +37,7 @@ from tilewright.auto_scheduler.task import SearchTask as SearchTask
 from tilewright.auto_scheduler.task import TuningOptions as TuningOptions
 from tilewright.auto_scheduler.task import create_task as create_task
 from tilewright.auto_scheduler.task_scheduler import TaskScheduler as TaskScheduler
+from tilewright.auto_scheduler.together import join_networks as join_networks
 from tilewright.auto_scheduler.together import tune_tasks as tune_tasks
 from tilewright.auto_scheduler.transform import LayoutRewriteOption as LayoutRewriteOption
 from tilewright.auto_scheduler.transform import Rearranged as Rearranged

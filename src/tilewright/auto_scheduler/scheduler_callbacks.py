@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import TilewrightError
+from .objectives import NetworkObjective
 from .slope import UNKNOWN_COST
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class PrintTableInfo(TaskSchedulerCallback):
             self._live = None
         else:
             print(plain_table(task_scheduler), file=sys.stderr, flush=True)
+        if task_scheduler.stopped:
+            print(f"stopped: {task_scheduler.stopped}", file=sys.stderr, flush=True)
 
     def _show(self, task_scheduler: TaskScheduler, task_id: int | None) -> None:
         from rich.console import Console
@@ -88,10 +91,10 @@ class LogEstimatedLatency(TaskSchedulerCallback):
         self._write("w", "")
 
     def post_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
-        """Log the objective after this round."""
+        """Log the latency after this round; of a user's function, its value."""
         latency = "N/A"
         if max(task_scheduler.best_costs) < UNKNOWN_COST:
-            latency = f"{1e3 * task_scheduler.cur_score:.3f}"
+            latency = f"{1e3 * _seconds(task_scheduler):.3f}"
         used = time.time() - task_scheduler.tic
         self._write(
             "a",
@@ -125,10 +128,20 @@ def task_row(scheduler: TaskScheduler, task: int) -> tuple[str, ...]:
 
 def summary(scheduler: TaskScheduler) -> str:
     """The objective, the trials and the time so far, on one line."""
-    known = max(scheduler.best_costs) < UNKNOWN_COST
-    total = f"{1e3 * scheduler.cur_score:.3f} ms" if known else "-"
+    if isinstance(scheduler.objective_func, NetworkObjective):
+        text = scheduler.objective_func.text(scheduler.best_costs)
+    else:
+        known = max(scheduler.best_costs) < UNKNOWN_COST
+        total = f"{1e3 * scheduler.cur_score:.3f} ms" if known else "-"
+        text = f"Estimated total latency: {total}"
     used = time.time() - scheduler.tic
-    return f"Estimated total latency: {total}  Trials: {scheduler.ct}  Used time: {used:.0f} s"
+    return f"{text}  Trials: {scheduler.ct}  Used time: {used:.0f} s"
+
+
+def _seconds(scheduler: TaskScheduler) -> float:
+    if isinstance(scheduler.objective_func, NetworkObjective):
+        return sum(scheduler.objective_func.latencies(scheduler.best_costs))
+    return scheduler.cur_score
 
 
 def plain_table(scheduler: TaskScheduler) -> str:

@@ -37,7 +37,7 @@ def unit_slope(
 
     `optimism` below 1 holds the first promise back: t more units bring what t units like those of
     the last half brought, and that share of the seconds besides. Else a task that takes long but
-    has converged is searched while others could gain (benchmarks/task_scheduler.py).
+    has converged is searched while others could gain (docs/auto_scheduler.md has figures).
     """
     units, now = len(history), history[-1]
     back = min(window, units - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 from ..base.errors import UsageError
 from .cost_model import CostModel, RandomModel, XGBModel, cost_of
 from .measure import ProgramMeasurer, resolve_runner
+from .objectives import NetworkObjective
 from .policy import SketchPolicy
 from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
@@ -38,22 +40,27 @@ class TaskScheduler:
     """Spends measurements on the tasks of a network where they lower its objective most.
 
     `task_weights`: how often each task appears (1 each if None). `objective_func`: what to make
-    small, of the tasks' seconds; the weighted sum if None. `strategy`: "gradient" (`slope.py`) or
-    "round-robin". `load_model_file`: a cost model to begin with, the shipped one if None;
-    `load_log_file`: records to go on from (a file, or pairs of `MeasureInput` and `MeasureResult`;
-    searches learn from files alone). `alpha`, `beta`,
-    `backward_window_size`: of the gradient; `gamma` has no effect, as in TVM. `callbacks`: a live
-    table if None. `optimism`: of the gradient, see `slope.unit_slope`; 1 is the paper's formula.
+    small, of the tasks' seconds; the weighted sum if None. Those of `objectives.py` know several
+    networks (instead of `task_weights`), and when nothing is left to gain. `strategy`: "gradient"
+    (`slope.py`) or "round-robin". `load_model_file`: a cost model to begin with, the shipped one if
+    None; `load_log_file`: records to go on from (a file, or pairs of `MeasureInput` and
+    `MeasureResult`; searches learn from files alone). `alpha`, `beta`, `backward_window_size`: of
+    the gradient; `gamma` has no effect, as in TVM. `callbacks`: a live table if None. `optimism`:
+    of the gradient, see `slope.unit_slope`; 1 is the paper's formula. `epsilon`: the share of
+    rounds that go to a task at random, drawn from `seed`; the paper names 0.05.
+    docs/auto_scheduler.md says why both defaults are others.
 
     While it works: `ct` measurements so far, `best_ct` of them when the objective was last lowered
     to `best_score`; by task `task_cts` units, `task_trials` measurements, `best_costs` in seconds
-    (`UNKNOWN_COST` before there is a valid one) and `task_costs_history`, one entry a unit.
+    (`UNKNOWN_COST` before there is a valid one), `task_idle` measurements without a better one, and
+    `task_costs_history`, one entry a unit. `stopped`: why it ended before all trials were spent.
     """
 
     ct: int
     best_ct: int
     best_score: float
     cur_score: float
+    stopped: str
 
     def __init__(
         self,
@@ -69,11 +76,14 @@ class TaskScheduler:
         backward_window_size: int = 3,
         callbacks: Sequence[TaskSchedulerCallback] | None = None,
         *,
-        optimism: float = 0.2,
+        optimism: float = 0.5,
+        epsilon: float = 0.0,
+        seed: int = 0,
     ) -> None:
         count = len(tasks)
         weights = [1.0] * count if task_weights is None else [float(w) for w in task_weights]
-        _check(count, weights, strategy, backward_window_size)
+        _check(count, weights, strategy, backward_window_size, epsilon)
+        _check_objective(objective_func, count)
         self.tasks = list(tasks)
         self.task_weights = weights
         self.objective_func: Objective = objective_func or self._weighted_sum
@@ -84,7 +94,7 @@ class TaskScheduler:
         self.load_log_file = load_log_file
         self.alpha, self.beta, self.gamma = alpha, beta, gamma
         self.backward_window_size = backward_window_size
-        self.optimism = optimism
+        self.optimism, self.epsilon, self.seed = optimism, epsilon, seed
         self.callbacks = callbacks
         self.num_measures_per_round = 0
         self.flop_cts = [float(t.compute_dag.flop_ct) for t in tasks]
@@ -105,14 +115,17 @@ class TaskScheduler:
 
         `search_policy`: "default" or "sketch.xgb", "sketch.random", or one policy a task.
         `per_task_early_stopping`: a task is done after so many of its measurements without a
-        better one; `tune_option.early_stopping`: all are, without a better objective.
+        better one, those in records among them (None: as the objective says);
+        `tune_option.early_stopping`: all are, without a better objective.
         """
         trials = tune_option.num_measure_trials
         if not trials:
             return
         self._reset()
         self.num_measures_per_round = tune_option.num_measures_per_round
-        self._restore()
+        if per_task_early_stopping is None and isinstance(self.objective_func, NetworkObjective):
+            per_task_early_stopping = self.objective_func.stop_after
+        self._restore(per_task_early_stopping)
         fresh = self.task_cts.count(0)
         if trials < fresh:
             raise UsageError(
@@ -152,14 +165,16 @@ class TaskScheduler:
     ) -> None:
         waiting = [i for i, units in enumerate(self.task_cts) if not units]
         last = -1
+        dice = random.Random(self.seed)
         while self.ct < trials:
             if waiting:
                 last = waiting.pop(0)
             else:
-                live = [i for i in range(len(self.tasks)) if i not in self.dead_tasks]
-                if not live or self._stopped(early_stopping):
+                live = self._live()
+                self.stopped = self._reason(live, early_stopping, per_task)
+                if self.stopped:
                     return
-                last = self._after(last) if self.strategy == "round-robin" else self._steepest(live)
+                last = self._next(live, last, dice)
             for callback in callbacks:
                 callback.pre_tune(self, last)
             number = min(self.num_measures_per_round, trials - self.ct)
@@ -176,10 +191,11 @@ class TaskScheduler:
         best = min(costs, default=UNKNOWN_COST)
         if best < self.best_costs[task]:
             self.best_costs[task] = best
-            self.task_best_trials[task] = self.task_trials[task]
+            self.task_idle[task] = 0
+        else:
+            self.task_idle[task] += len(costs)
         self.task_costs_history[task].append(self.best_costs[task])
-        idle = self.task_trials[task] - self.task_best_trials[task]
-        if not costs or (per_task is not None and idle >= per_task):
+        if not costs or (per_task is not None and self.task_idle[task] >= per_task):
             self.dead_tasks.add(task)
         self.groups.evict_if_slow(task, self.flop_cts, self.best_costs, self.task_cts, self.beta)
         self._score()
@@ -189,17 +205,39 @@ class TaskScheduler:
         if self.cur_score < self.best_score:
             self.best_score, self.best_ct = self.cur_score, self.ct
 
-    def _stopped(self, early_stopping: int | None) -> bool:
-        if early_stopping is None or early_stopping < 0 or max(self.best_costs) >= UNKNOWN_COST:
-            return False
-        return self.ct - self.best_ct >= early_stopping
+    def _live(self) -> list[int]:
+        """The tasks that may be worth another round."""
+        live = [i for i in range(len(self.tasks)) if i not in self.dead_tasks]
+        if isinstance(self.objective_func, NetworkObjective):
+            slopes = self.objective_func.slopes(self.best_costs)
+            live = [i for i in live if slopes[i] > 0]
+        return live
 
-    def _after(self, last: int) -> int:
-        """The next task that is not dead."""
-        count = len(self.tasks)
-        return next(
-            i % count for i in range(last + 1, last + 1 + count) if i % count not in self.dead_tasks
-        )
+    def _reason(self, live: Sequence[int], early_stopping: int | None, per_task: int | None) -> str:
+        """Why to end before all trials are spent; "" where there is no reason."""
+        if isinstance(self.objective_func, NetworkObjective):
+            reason = self.objective_func.satisfied(self.best_costs)
+            if reason:
+                return reason
+        if not live and len(self.dead_tasks) < len(self.tasks):
+            return "no task that is left to search could lower the objective"
+        if not live:
+            found = "no program left to measure"
+            if per_task is not None:
+                found += f", or found no better one in {per_task} measurements"
+            return f"every task has {found}"
+        if early_stopping is None or early_stopping < 0 or max(self.best_costs) >= UNKNOWN_COST:
+            return ""
+        if self.ct - self.best_ct < early_stopping:
+            return ""
+        return f"{early_stopping} measurements did not lower the objective"
+
+    def _next(self, live: Sequence[int], last: int, dice: random.Random) -> int:
+        if self.strategy == "round-robin":
+            return next((i for i in live if i > last), live[0])
+        if self.epsilon > 0 and dice.random() < self.epsilon:
+            return dice.choice(live)
+        return self._steepest(live)
 
     def _steepest(self, live: Sequence[int]) -> int:
         """The task whose next unit promises most; the one of fewest units where none promises
@@ -218,6 +256,8 @@ class TaskScheduler:
         costs = self.best_costs
         if self.objective_func == self._weighted_sum:
             outer = self.task_weights
+        elif isinstance(self.objective_func, NetworkObjective):
+            outer = self.objective_func.slopes(costs)
         else:
             outer = objective_slopes(self.objective_func, costs)
         found = []
@@ -244,12 +284,13 @@ class TaskScheduler:
         self.tic = time.time()
         self.task_cts = [0] * count
         self.task_trials = [0] * count
-        self.task_best_trials = [0] * count
+        self.task_idle = [0] * count
         self.best_costs = [UNKNOWN_COST] * count
         self.task_costs_history: list[list[float]] = [[] for _ in range(count)]
         self.dead_tasks: set[int] = set()
+        self.stopped = ""
 
-    def _restore(self) -> None:
+    def _restore(self, per_task: int | None) -> None:
         """Units and costs of earlier searches, from records; they count as units, not as trials."""
         if self.load_log_file is None:
             return
@@ -264,9 +305,13 @@ class TaskScheduler:
         for place, costs in enumerate(found):
             best = self.best_costs[place]
             for start in range(0, len(costs), self.num_measures_per_round):
-                best = min([best, *costs[start : start + self.num_measures_per_round]])
+                unit = costs[start : start + self.num_measures_per_round]
+                self.task_idle[place] = 0 if min(unit) < best else self.task_idle[place] + len(unit)
+                best = min(best, *unit)
                 self.task_costs_history[place].append(best)
             self.best_costs[place] = best
+            if per_task is not None and self.task_idle[place] >= per_task:
+                self.dead_tasks.add(place)
             self.task_cts[place] = len(self.task_costs_history[place])
         self._score()
 
@@ -322,7 +367,9 @@ def make_measurer(tune_option: Any) -> Any:
     )
 
 
-def _check(count: int, weights: Sequence[float], strategy: str, window: int) -> None:
+def _check(
+    count: int, weights: Sequence[float], strategy: str, window: int, epsilon: float
+) -> None:
     if not count:
         raise UsageError("TaskScheduler: there is no task to tune")
     if len(weights) != count:
@@ -331,3 +378,13 @@ def _check(count: int, weights: Sequence[float], strategy: str, window: int) -> 
         raise UsageError(f"Invalid strategy: {strategy!r}; there are {', '.join(_STRATEGIES)}")
     if window < 1:
         raise UsageError(f"backward_window_size is at least 1, got {window}")
+    if not 0 <= epsilon <= 1:
+        raise UsageError(f"epsilon is a share of the rounds, from 0 to 1, got {epsilon!r}")
+
+
+def _check_objective(objective: Objective | None, count: int) -> None:
+    if isinstance(objective, NetworkObjective) and len(objective.counts[0]) != count:
+        raise UsageError(
+            f"the objective {objective.name!r} was made for {len(objective.counts[0])} tasks, and "
+            f"there are {count}"
+        )

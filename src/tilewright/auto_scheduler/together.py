@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,27 @@ from ..base.errors import UsageError
 from .cost_model import XGBModel, cost_of
 from .fastest import Fastest
 from .measure import LocalRunner
+from .objectives import (
+    GeomeanSpeedup,
+    LatencyRequirement,
+    NetworkObjective,
+    Seconds,
+    objective_of,
+)
 from .policy import SketchPolicy
 from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
 from .records import Pair, RecordToFile, load_records
 from .rows import is_plain_default
+from .slope import UNKNOWN_COST, Objective
 from .task import SearchTask, TuningOptions
 from .task_scheduler import TaskScheduler
 
 PER_ROUND = 64
 _LEAST_PER_ROUND = 4
 _ROUNDS = 2  # of each task at least, where there are trials for so many
+# How often each task appears in a network, or in each of several by its name.
+Weights = Sequence[float] | Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -38,12 +48,42 @@ class TaskOutcome:
 
 
 @dataclass(frozen=True)
+class NetworkOutcome:
+    """A network after tuning: how many of the tasks it has, the sums of their seconds as often as
+    they appear (None where one is not known), and what its objective compares them with."""
+
+    name: str
+    tasks: int
+    default_s: float | None
+    best_s: float | None
+    requirement_s: float | None = None
+    reference_s: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it is as fast as required; None where nothing is."""
+        if self.requirement_s is None:
+            return None
+        return self.best_s is not None and self.best_s <= self.requirement_s
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times as fast as its reference."""
+        return self.reference_s / self.best_s if self.reference_s and self.best_s else None
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What tuning gave. `measured`: by this call; `known`: what the file had before."""
+    """What tuning gave. `measured`: by this call; `known`: what the file had before. `score`: the
+    objective's value (None where a task is not known). `stopped`: why it ended before all trials
+    were spent."""
 
     tasks: list[TaskOutcome]
     measured: int
     known: int
+    networks: list[NetworkOutcome] = field(default_factory=list)
+    score: float | None = None
+    stopped: str = ""
 
     @property
     def default_s(self) -> float | None:
@@ -58,12 +98,38 @@ class Outcome:
         return sum(found) if len(found) == len(self.tasks) else None
 
 
+def join_networks(
+    networks: Mapping[str, tuple[Sequence[SearchTask], Sequence[float]]],
+) -> tuple[list[SearchTask], dict[str, list[float]]]:
+    """The tasks of several networks, each once, and by network how often each task appears.
+
+    `networks`: by name what `extract_tasks` gives.
+    """
+    places: dict[tuple[str, str], int] = {}
+    tasks: list[SearchTask] = []
+    for found, weights in networks.values():
+        if len(found) != len(weights):
+            raise UsageError(f"{len(weights)} weights were given for {len(found)} tasks")
+        for task in found:
+            if places.setdefault(_key(task), len(tasks)) == len(tasks):
+                tasks.append(task)
+    counts: dict[str, list[float]] = {name: [0] * len(tasks) for name in networks}
+    for name, (found, weights) in networks.items():
+        for task, weight in zip(found, weights):
+            counts[name][places[_key(task)]] += weight
+    return tasks, counts
+
+
 def tune_tasks(
     tasks: Sequence[SearchTask],
-    weights: Sequence[float],
+    weights: Weights,
     trials: int,
     records: str | os.PathLike[str],
     *,
+    objective: str | Objective = "sum",
+    requirement: Seconds | None = None,
+    reference: Seconds | None = None,
+    stop_after: int | None = None,
     seed: int = 0,
     defaults: bool = True,
     verbose: int = 1,
@@ -75,35 +141,77 @@ def tune_tasks(
 
     Each measurement is in the file before the next is reported, and those that it had already are
     learnt from and not repeated: a search that was ended goes on when it is called again.
-    `defaults`: measure the default schedule of each task as well. `callbacks`: of the
+    `weights`: how often each task appears; of several networks, by name as `join_networks` gives
+    them. `objective`: "sum", "requirement", "geomean" or "early-stopping" with their parameters
+    (`objectives.py`), or a function of the tasks' seconds; once nothing is left to gain, no more is
+    measured. `defaults`: measure the default schedule of each task as well. `callbacks`: of the
     TaskScheduler; a live table if None and `verbose`. `search`: parameters of SketchPolicy.
     UsageError where there are fewer trials than tasks to begin with.
     """
     if trials < 1:
         raise UsageError(f"the number of trials is at least 1, got {trials}")
+    counts = _counts(tasks, weights)
+    given = {"requirement": requirement, "reference": reference, "stop_after": stop_after}
+    goal = _objective(objective, counts, given)
     writer = RecordToFile(records)
     try:
         pairs = _known(tasks, records)
-        known = len(pairs)
+        known, stopped = len(pairs), ""
         if known < trials:
             options = TuningOptions(
                 num_measure_trials=trials - known,
-                num_measures_per_round=_per_round(trials, len(tasks)),
+                num_measures_per_round=_per_round(trials, len(tasks), goal),
                 verbose=verbose,
                 runner=runner or LocalRunner(in_network=True),
                 measure_callbacks=[writer],
             )
-            scheduler = TaskScheduler(tasks, weights, load_log_file=pairs, callbacks=callbacks)
+            scheduler = TaskScheduler(
+                tasks, objective_func=goal, load_log_file=pairs, callbacks=callbacks, seed=seed
+            )
             policies = _policies(tasks, pairs, seed, defaults, search or {})
             scheduler.tune(options, policies)
+            stopped = scheduler.stopped
             pairs = _known(tasks, records)
-        return _outcome(tasks, weights, pairs, known)
+        return _outcome(tasks, counts, goal, pairs, known, stopped)
     finally:
         writer.close()
 
 
-def _per_round(trials: int, tasks: int) -> int:
-    return max(_LEAST_PER_ROUND, min(PER_ROUND, trials // (_ROUNDS * tasks)))
+def _counts(tasks: Sequence[SearchTask], weights: Weights) -> dict[str, Sequence[float]]:
+    """By network, how often each task appears."""
+    counts = dict(weights) if isinstance(weights, Mapping) else {"network": weights}
+    if not tasks or not counts:
+        raise UsageError("tune_tasks: there is no task to tune")
+    for row in counts.values():
+        if len(row) != len(tasks):
+            raise UsageError(f"{len(row)} weights were given for {len(tasks)} tasks")
+    return counts
+
+
+def _objective(
+    objective: str | Objective, counts: Mapping[str, Sequence[float]], given: dict[str, Any]
+) -> Objective:
+    if isinstance(objective, str):
+        return objective_of(objective, counts, **given)
+    if isinstance(objective, NetworkObjective):
+        rows = tuple(tuple(row) for row in counts.values())
+        if objective.counts != rows or objective.names != tuple(counts):
+            raise UsageError(
+                f"the objective {objective.name!r} was made for other networks or numbers of "
+                "appearances than the weights say"
+            )
+    wrong = [key for key, value in given.items() if value is not None]
+    if wrong:
+        raise UsageError(f"{wrong[0]} is for objectives by name, and {objective!r} is none")
+    return objective
+
+
+def _per_round(trials: int, tasks: int, objective: Objective) -> int:
+    """Measurements in a round; tasks are stopped between rounds, so none is longer than that."""
+    most = PER_ROUND
+    if isinstance(objective, NetworkObjective) and objective.stop_after is not None:
+        most = min(most, objective.stop_after)
+    return min(most, max(_LEAST_PER_ROUND, trials // (_ROUNDS * tasks)))
 
 
 def _known(tasks: Sequence[SearchTask], records: str | os.PathLike[str]) -> list[Pair]:
@@ -111,15 +219,19 @@ def _known(tasks: Sequence[SearchTask], records: str | os.PathLike[str]) -> list
     file = Path(records)
     if not file.exists() or not file.stat().st_size:
         return []
-    wanted = {(t.workload_key, str(t.target)) for t in tasks}
+    wanted = {_key(t) for t in tasks}
     found = load_records(file)
-    return [p for p in found if (p[0].task.workload_key, str(p[0].task.target)) in wanted]
+    return [p for p in found if _key(p[0].task) in wanted]
 
 
-def _by_task(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
-    found: dict[str, list[Pair]] = {}
+def _key(task: SearchTask) -> tuple[str, str]:
+    return task.workload_key, str(task.target)
+
+
+def _by_task(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[Pair]]:
+    found: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
-        found.setdefault(pair[0].task.workload_key, []).append(pair)
+        found.setdefault(_key(pair[0].task), []).append(pair)
     return found
 
 
@@ -138,22 +250,56 @@ def _policies(
     params = {**search, "default_schedule_first": int(defaults)}
     made = []
     for task in tasks:
-        mine = known.get(task.workload_key, [])
+        mine = known.get(_key(task), [])
         begin = [PreloadMeasuredStates(mine)] if mine else []
         made.append(SketchPolicy(task, model, params, seed, verbose=0, init_search_callbacks=begin))
     return made
 
 
 def _outcome(
-    tasks: Sequence[SearchTask], weights: Sequence[float], pairs: Sequence[Pair], known: int
+    tasks: Sequence[SearchTask],
+    counts: Mapping[str, Sequence[float]],
+    objective: Objective,
+    pairs: Sequence[Pair],
+    known: int,
+    stopped: str,
 ) -> Outcome:
     by_task = _by_task(pairs)
     rows = []
-    for task, weight in zip(tasks, weights):
-        mine = by_task.get(task.workload_key, [])
+    for task, *appearances in zip(tasks, *counts.values()):
+        mine = by_task.get(_key(task), [])
         default = _least([(i, r) for i, r in mine if is_plain_default(i.state.rows)])
-        rows.append(TaskOutcome(task, weight, default, _least(mine), len(mine)))
-    return Outcome(rows, len(pairs) - known, known)
+        best = _least(mine)
+        rows.append(TaskOutcome(task, sum(appearances), default, best, len(mine)))
+    networks = _networks(rows, counts, objective)
+    costs = [UNKNOWN_COST if r.best_s is None else r.best_s for r in rows]
+    score = None if UNKNOWN_COST in costs else float(objective(costs))
+    return Outcome(rows, len(pairs) - known, known, networks, score, stopped)
+
+
+def _networks(
+    rows: Sequence[TaskOutcome], counts: Mapping[str, Sequence[float]], objective: Objective
+) -> list[NetworkOutcome]:
+    required: dict[str, float] = {}
+    references: dict[str, float] = {}
+    if isinstance(objective, LatencyRequirement):
+        required = dict(zip(objective.names, objective.seconds))
+    if isinstance(objective, GeomeanSpeedup):
+        references = dict(zip(objective.names, objective.seconds))
+    found = []
+    for name, row in counts.items():
+        default = _latency(row, [r.default_s for r in rows])
+        best = _latency(row, [r.best_s for r in rows])
+        size = sum(1 for n in row if n)
+        goals = required.get(name), references.get(name)
+        found.append(NetworkOutcome(name, size, default, best, *goals))
+    return found
+
+
+def _latency(row: Sequence[float], costs: Sequence[float | None]) -> float | None:
+    found = [None if c is None else n * c for n, c in zip(row, costs) if n]
+    known = [c for c in found if c is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 def _least(pairs: Sequence[Pair]) -> float | None:

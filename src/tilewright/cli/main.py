@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..auto_scheduler.objectives import OBJECTIVES
 from ..base.errors import TilewrightError
 from . import doctor as doctor_command
 from . import inspect as inspect_command
@@ -91,7 +92,7 @@ def run(**options: Any) -> None:
 
 @main.command()
 @click.argument("what", metavar="MODEL.onnx|OP.py:FUNC")
-@click.argument("args", nargs=-1, metavar="[NUMBER]...")
+@click.argument("args", nargs=-1, metavar="[MODEL.onnx|NUMBER]...")
 @click.option("--target", default="llvm", show_default=True, help="What to tune for.")
 @click.option("--trials", type=int, required=True, help="Measurements in all.")
 @click.option("--records", required=True, metavar="FILE", help="Where measurements are kept.")
@@ -110,16 +111,49 @@ def run(**options: Any) -> None:
     help="Shape of an input whose dimensions the model leaves open.",
 )
 @click.option("--threads", type=int, help="Threads to use (default: all cores).")
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default="sum",
+    show_default=True,
+    help="What to make small. sum: of the networks' latencies. requirement: the same, where "
+    "nothing is gained below --requirement. geomean: minus the geometric mean of speed-ups over "
+    "--reference. early-stopping: the sum, where a task that gets no better is done.",
+)
+@click.option(
+    "--requirement",
+    "requirements",
+    multiple=True,
+    metavar="[MODEL.onnx=]SECONDS",
+    help="Of --objective requirement: the latency in seconds (0.005 is 5 ms) that a network has to "
+    "reach, of every network where none is named. The search ends once all are met.",
+)
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    metavar="[MODEL.onnx=]SECONDS",
+    help="Of --objective geomean: the latency in seconds to compare a network with.",
+)
+@click.option(
+    "--stop-after",
+    type=int,
+    metavar="N",
+    help="Of --objective early-stopping: a task is done after N measurements without a faster "
+    "program.",
+)
 @click.option("--seed", default=0, show_default=True, help="Of all choices of the search.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def tune(**options: Any) -> None:
     """Search for fast schedules, and keep every measurement in FILE.
 
-    Of a network, all kernels are tuned together, more often those that promise more; `tilewright
-    run MODEL.onnx --records FILE` uses what was found. Of a Python file, FUNC is called with the
-    numbers (or lists of numbers, as 1,1) and gives the tensors of one operator. Measurements that
-    FILE has already count as trials: a search that was stopped goes on with the same command.
+    Of one network or several, all kernels are tuned together, more often those that promise more;
+    what networks share is measured once. A network's latency is the sum of its tuned kernels.
+    `tilewright run MODEL.onnx --records FILE` uses what was found. Of a Python file, FUNC is called
+    with the numbers (or lists of numbers, as 1,1) and gives the tensors of one operator.
+    Measurements that FILE has already count as trials: a search that was stopped goes on with the
+    same command.
 
     Exits with 1 if no candidate of a task could be measured.
     """

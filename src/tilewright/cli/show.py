@@ -107,8 +107,8 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         console.print(table)
 
 
-def tuning(report: Mapping[str, Any], model: str | None) -> None:
-    """The report of `tilewright tune` as text; `model`: the network, if it was one."""
+def tuning(report: Mapping[str, Any], models: Sequence[str]) -> None:
+    """The report of `tilewright tune` as text; `models`: the networks, none of an operator."""
     from rich.console import Console
     from rich.table import Table
 
@@ -116,13 +116,13 @@ def tuning(report: Mapping[str, Any], model: str | None) -> None:
     right = {"justify": "right", "no_wrap": True}
     table = Table("task")
     columns = ("kernels", "default ms", "best ms", "faster", "GFLOP/s", "trials")
-    for name in columns if model else columns[2::2]:
+    for name in columns if models else columns[2::2]:
         table.add_column(name, **right)  # type: ignore[arg-type]
     for row in report["tasks"]:
         gain = _ratio(row["default_s"], row["best_s"])
         rate = "-" if row["gflops"] is None else f"{row['gflops']:.1f}"
         best, trials = _milliseconds(row["best_s"]), str(row["measurements"])
-        if model:
+        if models:
             default = _milliseconds(row["default_s"])
             table.add_row(row["task"], str(row["weight"]), default, best, gain, rate, trials)
         else:
@@ -133,12 +133,37 @@ def tuning(report: Mapping[str, Any], model: str | None) -> None:
     console.print(f"{measured}, kept in {report['records']}", soft_wrap=True)
     if "busy" in report:
         console.print(f"note: {report['busy']}", soft_wrap=True)
-    if model and report["default_s"] and report["best_s"]:
+    for line in _goals(report):
+        console.print(line, soft_wrap=True)
+    if models and report["default_s"] and report["best_s"]:
         gain = _ratio(report["default_s"], report["best_s"])
         sums = f"{_milliseconds(report['default_s'])} ms to {_milliseconds(report['best_s'])} ms"
         console.print(f"sum of these kernels: {sums}, {gain} as fast")
-        command = f"tilewright run {model} --records {report['records']}"
-        console.print(f"to use it: {command}", soft_wrap=True)
+        for model in models:
+            command = f"tilewright run {model} --records {report['records']}"
+            console.print(f"to use it: {command}", soft_wrap=True)
+
+
+def _goals(report: Mapping[str, Any]) -> Iterator[str]:
+    """What became of the objective, a line for each network."""
+    if report["stopped"]:
+        yield f"ended early: {report['stopped']}"
+    rows = report["networks"]
+    for row in rows:
+        best = _milliseconds(row["best_s"])
+        if row["requirement_s"] is not None:
+            word = "met" if row["met"] else "NOT met"
+            yield f"{row['network']}: {best} ms of {_milliseconds(row['requirement_s'])} ms: {word}"
+        elif row["reference_s"] is not None:
+            gain = _ratio(row["reference_s"], row["best_s"])
+            wanted = _milliseconds(row["reference_s"])
+            yield f"{row['network']}: {best} ms, {gain} as fast as the reference of {wanted} ms"
+        elif len(rows) > 1:
+            gain = _ratio(row["default_s"], row["best_s"])
+            before = _milliseconds(row["default_s"])
+            yield f"{row['network']}: {before} ms to {best} ms, {gain} as fast"
+    if report["objective"] == "geomean" and report["score"] is not None:
+        yield f"geometric mean of speed-ups: {-report['score']:.3f}x"
 
 
 def _ratio(before: float | None, after: float | None) -> str:

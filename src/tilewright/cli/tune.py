@@ -7,25 +7,29 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from ..auto_scheduler.objectives import objective_of
 from ..auto_scheduler.task import SearchTask
-from ..auto_scheduler.together import Outcome, TaskOutcome, tune_tasks
+from ..auto_scheduler.together import (
+    NetworkOutcome,
+    Outcome,
+    TaskOutcome,
+    tune_tasks,
+)
 from ..auto_scheduler.workload import make_workload_key, register_workload
 from ..base.config import MAX_THREADS
 from ..base.errors import TilewrightError, UsageError
-from ..graph.onnx.load import load_onnx
-from ..graph.tasks import extract_tasks
 from ..rt import threads
 from ..rt.busy import Watch
 from ..rt.device import Device
 from ..target.target import Target
 from . import show
-from .run import pairs_of, shape_of
+from .networks import models_of, seconds_of, tasks_of
 
 INTERRUPTED = 130  # the exit status of what Ctrl-C ends
 
@@ -43,6 +47,10 @@ class Options:
     shapes: Sequence[str]
     threads: int | None
     seed: int
+    objective: str
+    requirements: Sequence[str]
+    references: Sequence[str]
+    stop_after: int | None
     quiet: bool
     as_json: bool
 
@@ -62,9 +70,17 @@ def tune(options: Options) -> int:
     _require(target)
     file, colon, function = options.what.rpartition(":")
     is_operator = bool(colon) and file.endswith(".py")
-    tasks, weights = (
-        _operator(file, function, target, options) if is_operator else _network(target, options)
-    )
+    names = [options.what] if is_operator else models_of(options.what, options.args)
+    goal: dict[str, Any] = {
+        "requirement": seconds_of("--requirement", options.requirements, names),
+        "reference": seconds_of("--reference", options.references, names),
+        "stop_after": options.stop_after,
+    }
+    objective_of(options.objective, {name: [1] for name in names}, **goal)  # before networks load
+    if is_operator:
+        tasks, weights = _operator(file, function, target, options)
+    else:
+        tasks, weights = tasks_of(names, target, options.dtype, options.shapes)
     watch, start = Watch(), time.perf_counter()
     try:
         with show.warnings_as_notes():
@@ -73,6 +89,8 @@ def tune(options: Options) -> int:
                 weights,
                 options.trials,
                 options.records,
+                objective=options.objective,
+                **goal,
                 seed=options.seed,
                 defaults=not is_operator,
                 verbose=0 if options.quiet else 1,
@@ -82,13 +100,13 @@ def tune(options: Options) -> int:
         show.notes([f"stopped; {text}"])
         return INTERRUPTED
     busy = watch.note()
-    report = _report(options, target, outcome, time.perf_counter() - start)
+    report = _report(options, names, target, outcome, time.perf_counter() - start)
     if busy is not None:
         report["busy"] = busy
     if options.as_json:
         print(json.dumps(report))
     else:
-        show.tuning(report, None if is_operator else options.what)
+        show.tuning(report, [] if is_operator else names)
     return 0 if all(t.best_s is not None for t in outcome.tasks) else 1
 
 
@@ -107,27 +125,9 @@ def _require(target: Target) -> None:
         )
 
 
-def _network(target: Target, options: Options) -> tuple[list[SearchTask], list[int]]:
-    path = Path(options.what)
-    if path.suffix == ".py":
-        raise UsageError(f"{path} has to be followed by the name of a function: {path}:FUNC")
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}; give MODEL.onnx, or OP.py:FUNC and its numbers")
-    if options.args:
-        raise UsageError(
-            f"{path} is a network, which takes no arguments, got {' '.join(options.args)}; the "
-            "shape of an open input is given with --shape"
-        )
-    shapes = {name: shape_of(text) for name, text in pairs_of("--shape", options.shapes).items()}
-    tasks, weights = extract_tasks(load_onnx(path, shapes), target, dtype=options.dtype)
-    if not tasks:
-        raise UsageError(f"{path} has no convolution, product or reduction: nothing to tune")
-    return tasks, weights
-
-
 def _operator(
     file: str, name: str, target: Target, options: Options
-) -> tuple[list[SearchTask], list[int]]:
+) -> tuple[list[SearchTask], Mapping[str, Sequence[float]]]:
     if options.shapes or options.dtype != "float32":
         raise UsageError("--shape and --dtype are for networks; an operator's function has numbers")
     function = load_function(Path(file), name)
@@ -136,7 +136,8 @@ def _operator(
         make_workload_key(function, [])
     except TilewrightError:
         register_workload(name, function, override=True)
-    return [SearchTask(func=function, args=values, target=target, desc=options.what)], [1]
+    task = SearchTask(func=function, args=values, target=target, desc=options.what)
+    return [task], {options.what: [1]}
 
 
 def load_function(path: Path, name: str) -> Callable[..., Any]:
@@ -183,9 +184,11 @@ def _number(text: str, place: int) -> Any:
     return parts[0] if len(parts) == 1 else parts
 
 
-def _report(options: Options, target: Target, outcome: Outcome, seconds: float) -> dict[str, Any]:
+def _report(
+    options: Options, names: Sequence[str], target: Target, outcome: Outcome, seconds: float
+) -> dict[str, Any]:
     return {
-        "what": options.what,
+        "what": " ".join(names),
         "target": str(target),
         "records": options.records,
         "trials": options.trials,
@@ -194,7 +197,24 @@ def _report(options: Options, target: Target, outcome: Outcome, seconds: float) 
         "seconds": seconds,
         "default_s": outcome.default_s,
         "best_s": outcome.best_s,
+        "objective": options.objective,
+        "score": outcome.score,
+        "stopped": outcome.stopped or None,
+        "networks": [_network_row(n) for n in outcome.networks],
         "tasks": [_row(t) for t in outcome.tasks],
+    }
+
+
+def _network_row(row: NetworkOutcome) -> dict[str, Any]:
+    return {
+        "network": row.name,
+        "tasks": row.tasks,
+        "default_s": row.default_s,
+        "best_s": row.best_s,
+        "requirement_s": row.requirement_s,
+        "met": row.met,
+        "reference_s": row.reference_s,
+        "speedup": row.speedup,
     }
 
 

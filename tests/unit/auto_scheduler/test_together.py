@@ -74,7 +74,8 @@ def maker(monkeypatch: Any) -> Maker:
 
 
 def tune(tasks: Any, trials: int, file: Path, weights: Any = None, **more: Any) -> Any:
-    return tune_tasks(tasks, weights or [1] * len(tasks), trials, file, verbose=0, **more)
+    weights = [1] * len(tasks) if weights is None else weights
+    return tune_tasks(tasks, weights, trials, file, verbose=0, **more)
 
 
 def test_the_default_schedule_is_measured_first_and_once(maker: Maker, tmp_path: Path) -> None:
@@ -152,6 +153,88 @@ def test_too_few_trials_are_refused(maker: Maker, tmp_path: Path) -> None:
         tune([task(16)], 0, tmp_path / "a.db")
     with pytest.raises(UsageError, match="not even one for each of 2 tasks"):
         tune([task(16), task(32)], 1, tmp_path / "a.db")
+
+
+# -- several networks
+
+
+def two_networks() -> Any:
+    """The second task is of both, and is extracted anew for each, as `extract_tasks` does."""
+    return auto_scheduler.join_networks(
+        {"a": ([task(16), task(32)], [3, 1]), "b": ([task(32), task(48)], [2, 1])}
+    )
+
+
+def test_networks_share_tasks() -> None:
+    tasks, counts = two_networks()
+    assert [t.desc for t in tasks] == ["c16", "c32", "c48"]
+    assert counts == {"a": [3, 1, 0], "b": [0, 2, 1]}
+    with pytest.raises(UsageError, match="1 weights were given for 2 tasks"):
+        auto_scheduler.join_networks({"a": ([task(16), task(32)], [3])})
+
+
+def test_what_networks_share_is_measured_once(maker: Maker, tmp_path: Path) -> None:
+    tasks, counts = two_networks()
+    outcome = tune(tasks, 24, tmp_path / "a.db", counts)
+    seen = [(i.task.desc, i.state.rows) for i in maker.made[0].seen]
+    assert len(seen) == 24 and max(Counter(seen).values()) == 1
+    assert [t.weight for t in outcome.tasks] == [3, 3, 1]
+    best = [t.best_s for t in outcome.tasks]
+    assert [(n.name, n.tasks) for n in outcome.networks] == [("a", 2), ("b", 2)]
+    assert outcome.networks[0].best_s == pytest.approx(3 * best[0] + best[1])
+    assert outcome.networks[1].default_s == pytest.approx(3e-2)
+    assert outcome.score == outcome.best_s == pytest.approx(sum(n.best_s for n in outcome.networks))
+    assert outcome.networks[0].met is None and outcome.networks[0].speedup is None
+    again = tune(tasks, 24, tmp_path / "a.db", counts)
+    assert (again.measured, again.known, again.score) == (0, 24, outcome.score)
+
+
+def test_a_requirement_that_is_met_ends_the_search(maker: Maker, tmp_path: Path) -> None:
+    tasks, counts = two_networks()
+    goal = {"objective": "requirement", "requirement": {"a": 0.05, "b": 0.04}}
+    outcome = tune(tasks, 40, tmp_path / "a.db", counts, **goal)
+    assert outcome.measured == 18 and [n.met for n in outcome.networks] == [True, True]
+    assert outcome.stopped.startswith("every network is as fast as required: a ")
+    assert outcome.score == pytest.approx(0.09)
+    assert tune(tasks, 40, tmp_path / "a.db", counts, **goal).measured == 0
+    tight = {"objective": "requirement", "requirement": 1e-9}
+    more = tune(tasks, 22, tmp_path / "a.db", counts, **tight)
+    assert more.measured == 4 and [n.met for n in more.networks] == [False, False]
+
+
+def test_speed_ups_are_over_the_references(maker: Maker, tmp_path: Path) -> None:
+    tasks, counts = two_networks()
+    given = {"a": 0.04, "b": 0.03}  # what their default schedules take
+    outcome = tune(tasks, 24, tmp_path / "a.db", counts, objective="geomean", reference=given)
+    gains = [n.speedup for n in outcome.networks]
+    assert gains == [pytest.approx(n.default_s / n.best_s) for n in outcome.networks]
+    assert outcome.score == pytest.approx(-((gains[0] * gains[1]) ** 0.5))
+
+
+def test_early_stopping_goes_on_where_it_was(maker: Maker, tmp_path: Path) -> None:
+    maker.default = 1e-9  # no candidate is better
+    goal = {"objective": "early-stopping", "stop_after": 8}
+    first = tune([task(16), task(32)], 200, tmp_path / "a.db", **goal)
+    assert first.measured < 200 and "no better one in 8 measurements" in first.stopped
+    assert tune([task(16), task(32)], 200, tmp_path / "a.db", **goal).measured == 0
+
+
+def test_objectives_may_be_functions(maker: Maker, tmp_path: Path) -> None:
+    outcome = tune([task(16), task(32)], 12, tmp_path / "a.db", objective=max)
+    assert outcome.score == max(t.best_s for t in outcome.tasks)
+    tasks, counts = two_networks()
+    made = auto_scheduler.LatencyRequirement(list(counts.values()), [0.05, 0.04], list(counts))
+    outcome = tune(tasks, 24, tmp_path / "b.db", counts, objective=made)
+    assert [n.met for n in outcome.networks] == [True, True]
+    with pytest.raises(UsageError, match="was made for other networks"):
+        tune(tasks, 200, tmp_path / "c.db", [1, 1, 1], objective=made)
+    with pytest.raises(UsageError, match="stop_after is for objectives by name"):
+        tune(tasks, 200, tmp_path / "c.db", counts, objective=max, stop_after=3)
+    with pytest.raises(UsageError, match="2 weights were given for 3 tasks"):
+        tune(tasks, 200, tmp_path / "c.db", {"a": [1, 1]})
+    with pytest.raises(UsageError, match="there is no task to tune"):
+        tune(tasks, 200, tmp_path / "c.db", {})
+    assert not (tmp_path / "c.db").exists()
 
 
 def test_the_default_schedule_is_a_state_of_one_step() -> None:

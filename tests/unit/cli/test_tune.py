@@ -49,8 +49,18 @@ def operator(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
+    return made_network(tmp_path / "two.onnx", 10)
+
+
+@pytest.fixture
+def sibling(tmp_path: Path) -> Path:
+    """Its first layer is that of `network`."""
+    return made_network(tmp_path / "wide.onnx", 20)
+
+
+def made_network(path: Path, classes: int) -> Path:
     rng = np.random.default_rng(3)
-    weights = {"w1": rng.standard_normal((48, 32)), "w2": rng.standard_normal((10, 48))}
+    weights = {"w1": rng.standard_normal((48, 32)), "w2": rng.standard_normal((classes, 48))}
     nodes = [
         helper.make_node("Gemm", ["x", "w1"], ["h"], transB=1, name="h"),
         helper.make_node("Relu", ["h"], ["r"], name="r"),
@@ -58,11 +68,10 @@ def network(tmp_path: Path) -> Path:
     ]
     infos = [
         helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        for name, shape in (("x", (16, 32)), ("y", (16, 10)))
+        for name, shape in (("x", (16, 32)), ("y", (16, classes)))
     ]
     constants = [numpy_helper.from_array(a.astype(np.float32), k) for k, a in weights.items()]
     graph = helper.make_graph(nodes, "two", infos[:1], infos[1:], constants)
-    path = tmp_path / "two.onnx"
     onnx.save(helper.make_model(graph, ir_version=8), path)
     return path
 
@@ -134,6 +143,52 @@ def test_lists_of_numbers_are_arguments(operator: Path, tmp_path: Path) -> None:
     assert json.loads(task["workload_key"]) == ["pool", [64, 1], [4, 1]]
 
 
+def test_several_networks_are_tuned_at_once(network: Path, sibling: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    what = [network, sibling, "--records", file, "--trials", 6, "--threads", 1, "--quiet"]
+    goal = ["--objective", "geomean", "--reference", 1, "--reference", f"{sibling}=2"]
+    tuned = call(*what, *goal, "--json")
+    assert tuned.exit_code == 0, tuned.output
+    report = json.loads(tuned.stdout)
+    assert sorted(t["weight"] for t in report["tasks"]) == [1, 1, 2], "they share a layer"
+    assert report["measured"] == 6 and report["objective"] == "geomean"
+    gains = [row["speedup"] for row in report["networks"]]
+    for row, reference in zip(report["networks"], (1, 2)):
+        assert row["tasks"] == 2 and row["met"] is None
+        assert row["speedup"] == pytest.approx(reference / row["best_s"])
+    assert report["score"] == pytest.approx(-((gains[0] * gains[1]) ** 0.5))
+    text = call(*what, *goal).stdout
+    assert f"{sibling}: " in text and "as fast as the reference of 2000 ms" in text
+    assert "geometric mean of speed-ups: " in text
+    assert f"tilewright run {sibling} --records {file}" in text
+    for model in (network, sibling):
+        run = call(model, "--records", file, "--repeat", 1, "--json", command="run")
+        assert json.loads(run.stdout)["records"]["tuned"] <= 2, run.output
+
+
+def test_requirements_end_a_search(network: Path, sibling: Path, tmp_path: Path) -> None:
+    what = [network, sibling, "--records", tmp_path / "a.db", "--trials", 24, "--threads", 1]
+    goal = ["--objective", "requirement", "--requirement", 1]
+    done = call(*what, *goal)
+    assert done.exit_code == 0, done.output
+    assert "stopped: every network is as fast as required" in done.stderr
+    assert "ended early: every network is as fast as required" in done.stdout
+    assert f"{network}: " in done.stdout and " of 1000 ms: met" in done.stdout
+    report = json.loads(call(*what, *goal, "--json", "--quiet").stdout)
+    assert report["measured"] == 0 and report["known"] == 12
+    assert [row["met"] for row in report["networks"]] == [True, True]
+    assert report["stopped"] and report["score"] == pytest.approx(2)
+
+
+def test_help_names_the_units() -> None:
+    text = " ".join(call("--help").output.split())
+    for words in ("[sum|requirement|geomean|early-stopping]", "in seconds (0.005 is 5 ms)"):
+        assert words in text
+
+
+REQUIRED = ("two.onnx", "--objective", "requirement", "--requirement")
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -147,6 +202,32 @@ def test_lists_of_numbers_are_arguments(operator: Path, tmp_path: Path) -> None:
         (("two.onnx", 3), "a network, which takes no arguments"),
         (("op.py:product", 16, 16, 16, "--shape", "x=1,2"), "are for networks"),
         (("two.onnx", "--shape", "x"), "expected NAME=VALUE"),
+        (("two.onnx", "three.onnx"), "there is no file three.onnx; give MODEL.onnx"),
+        (("two.onnx", "op.py:product"), "op.py:product is an operator, which is tuned in a"),
+        (("two.onnx", "two.onnx"), "two.onnx is given twice"),
+        (("two.onnx", "wide.onnx", "--shape", "z=1,2"), "has an input 'z'; two.onnx has x; wide"),
+        (("two.onnx", "--objective", "geomean"), "geomean' needs a reference in seconds for each"),
+        (("two.onnx", "--requirement", "1"), "'sum' has no requirement; that is of"),
+        (
+            (*REQUIRED, "5ms"),
+            "expected SECONDS or two.onnx=SECONDS, where 5 ms are 0.005; got '5ms'",
+        ),
+        (
+            (*REQUIRED, "a.onnx=1"),
+            "--requirement: there is no network 'a.onnx'; there are two.onnx",
+        ),
+        ((*REQUIRED, "1", "--requirement", "2"), "seconds of every network is given twice"),
+        ((*REQUIRED, "two.onnx=1", "--requirement", "two.onnx=2"), "two.onnx is given twice"),
+        (
+            (*REQUIRED, "-1"),
+            "the requirement of two.onnx is in seconds, above 0 and finite, got -1",
+        ),
+        (
+            (*REQUIRED[:3], "wide.onnx", "--requirement", "two.onnx=1"),
+            "--requirement wide.onnx=0.005",
+        ),
+        (("two.onnx", "--objective", "early-stopping"), "stop_after=128, or --stop-after 128"),
+        (("two.onnx", "--objective", "early-stopping", "--stop-after", 0), "at least 1, got 0"),
         (("two.onnx", "--threads", 0), "--threads is from 1"),
         (("two.onnx", "--trials", 0), "--trials is at least 1"),
         (("two.onnx", "--trials", 1), "not even one for each of 2 tasks"),
@@ -162,6 +243,7 @@ def test_bad_input_is_refused(
     words: str,
     operator: Path,
     network: Path,
+    sibling: Path,
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:

@@ -93,6 +93,15 @@ def _load(onnx: Any, model: Any, shapes: Mapping[str, Sequence[int]] | None) -> 
     return Graph(graph.name or "network", inputs, outputs, builder.nodes)
 
 
+def input_names(path: str | os.PathLike[str]) -> list[str]:
+    """The inputs of a model that are no weights: what `shapes` of `load_onnx` may name."""
+    import onnx
+
+    graph = _read(onnx, path)[0].graph
+    known = {t.name for t in graph.initializer}
+    return [item.name for item in graph.input if item.name not in known]
+
+
 def load_tensor(path: str | os.PathLike[str]) -> np.ndarray[Any, Any]:
     """The array in a file that holds one ONNX TensorProto, as model zoos give expected outputs."""
     import onnx
