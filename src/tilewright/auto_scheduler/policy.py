@@ -386,8 +386,7 @@ class SketchPolicy:
         if num_measure_trials == 0:
             return self.best_unmeasured()
         done = stale = empty = 0
-        again = min(CONFIRMED, num_measure_trials // CONFIRMED_OF) // TURNS * TURNS
-        again = again if again >= LEAST_CONFIRMED else 0
+        again = confirmations(num_measure_trials)
         while done < num_measure_trials:
             if again and done >= num_measure_trials - again:
                 done += self.confirm(measurer, again)
@@ -433,3 +432,9 @@ class SketchPolicy:
         if best is None or known is None:
             return best or default
         return best if (self._score(best) or 0.0) > known + LEAD else default
+
+
+def confirmations(trials: int) -> int:
+    """How many of a task's measurements are of its leaders, again."""
+    count = min(CONFIRMED, trials // CONFIRMED_OF) // TURNS * TURNS
+    return count if count >= LEAST_CONFIRMED else 0

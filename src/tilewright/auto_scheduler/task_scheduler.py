@@ -13,7 +13,7 @@ from ..base.errors import UsageError
 from .cost_model import CostModel, RandomModel, XGBModel, cost_of
 from .measure import ProgramMeasurer, resolve_runner
 from .objectives import NetworkObjective
-from .policy import SketchPolicy
+from .policy import SketchPolicy, confirmations
 from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
 from .reachable import require_measurable
@@ -149,7 +149,11 @@ class TaskScheduler:
                 if measurer is None:
                     measurer = stack.enter_context(make_measurer(tune_option))
                 stops = (tune_option.early_stopping, per_task_early_stopping)
-                self._rounds(trials, *stops, policies, measurer, callbacks)
+                each = confirmations(trials // max(len(policies), 1))
+                sure = [(i, p) for i, p in enumerate(policies) if isinstance(p, SketchPolicy)]
+                self._rounds(trials - each * len(sure), *stops, policies, measurer, callbacks)
+                for task, policy in sure:
+                    self._confirm(task, policy, measurer, each)
         finally:
             for callback in callbacks:
                 callback.end_tune(self)
@@ -182,6 +186,15 @@ class TaskScheduler:
             self._account(last, [cost_of(r) for r in results], per_task)
             for callback in callbacks:
                 callback.post_tune(self, last)
+
+    def _confirm(self, task: int, policy: SketchPolicy, measurer: Any, count: int) -> None:
+        """Have the leaders of a task measured again, if it was searched at all."""
+        made = policy.confirm(measurer, count) if policy.trials else 0
+        self.ct += made
+        self.task_trials[task] += made
+        if made:
+            self.best_costs[task] = policy.best_cost
+            self._score()
 
     def _account(self, task: int, costs: Sequence[float], per_task: int | None) -> None:
         """Note a round of a task."""
