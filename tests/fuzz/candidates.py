@@ -1,9 +1,9 @@
 """`python -m tests.fuzz.candidates --cases N --seed S`: candidates of the search against te_eval.
 
 A case is one candidate: a random one of a random sketch, mutated some times, perhaps crossed with
-one of another, under one of the three ways with inputs of free layout. It is built for this CPU, run and
-compared: exactly, on small whole numbers, where those stay whole; else within the error bounds of
-te_eval_bound. `--seed S --cases 1` runs a failed case again; `--show` prints its program.
+one of another, under one of the three ways with inputs of free layout. It is built for this CPU,
+run and compared: exactly, on small whole numbers, where those stay whole; else within the error
+bounds of te_eval_bound. `--seed S --cases 1` runs a failed case again; `--show` prints its program.
 """
 
 from __future__ import annotations
@@ -125,8 +125,9 @@ def draw(seed: int) -> Drawn:
         rows = mutate_parallel(space, rows, rng)
     if choose.random() < 0.3:
         other = choose.randrange(len(spaces))
-        fathers = [(other, row) for row in spaces[other].sample(len(rows), rng)]
-        rows = Crossover(spaces).children(number, rows, fathers, rng)
+        fathers = np.full(len(rows), other), np.arange(len(rows))
+        population = [s.sample(len(rows), rng) for s in spaces]
+        rows = Crossover(spaces).children(number, rows, fathers, population, rng)
     option = choose.randrange(3) if computation.task.compute_dag.layout_free else 0
     exact = computation.workload.exact and choose.random() < 0.7
     return Drawn(seed, computation, Candidate(number, rows[0]), option, exact)

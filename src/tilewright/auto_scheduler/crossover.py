@@ -70,18 +70,20 @@ class Crossover:
         self,
         own: int,
         rows: Matrix,
-        fathers: list[tuple[int, Matrix]],
+        fathers: tuple[Matrix, Matrix],
+        population: list[Matrix],
         rng: np.random.Generator,
     ) -> Matrix:
-        """Children of `rows`; fathers: for each a sketch and its columns."""
-        sketches = np.array([k for k, _ in fathers], np.int64)
+        """Children of `rows`. fathers: for each its sketch, and its place in the matrix that the
+        population has for this."""
+        sketches, places = fathers
         translated = rows.copy()
-        for other in np.unique(sketches):
+        for other in np.unique(sketches).tolist():
             mine = np.flatnonzero(sketches == other)
-            given = np.stack([fathers[n][1] for n in mine])
-            translated[mine] = (
-                given if other == own else self.shared(own, int(other)).translate(rows[mine], given)
-            )
+            given = population[other][places[mine]]
+            if other != own:
+                given = self.shared(own, other).translate(rows[mine], given)
+            translated[mine] = given
         return crossed(self.spaces[own], rows, translated, rng)
 
 

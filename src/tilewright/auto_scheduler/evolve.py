@@ -120,8 +120,9 @@ def _next(
             mutate = mutates[mine]
             children[mutate] = mutated(space, children[mutate], how, rng)
             others = father[mine[~mutate]]
-            given = [(int(sketch[n]), population[sketch[n]][place[n]]) for n in others]
-            children[~mutate] = crossover.children(k, children[~mutate], given, rng)
+            fathers = sketch[others], place[others]
+            mothers = children[~mutate]
+            children[~mutate] = crossover.children(k, mothers, fathers, population, rng)
         result.append(unique(children))
     return result
 

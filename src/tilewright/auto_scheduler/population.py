@@ -112,16 +112,22 @@ class Population:
         rule, and the extents of those that may be (1 for a loop that is a vector)."""
         now = np.zeros(len(rows), np.int64)
         extents = np.ones((len(rows), choice.count - 1), np.int64)
+        lengths = rows[:, : len(self.spaces[sketch].sketch.open)]
+        tiled = any(level is not None for level in self.spaces[sketch].levels[choice.node])
+        whole: Any = None
         for choices, members in self._groups(sketch, rows):
             skeleton, nest = self.skeleton(sketch, choices)
             plan = next((p for p in skeleton.plans if p.parallel == choice.column), None)
-            if plan is None:
+            if plan is None or not len(members):
                 continue
-            mine = nest.loop_extents(rows[members, : len(skeleton.space.sketch.open)])[plan.ident]
+            if tiled:  # its loops are the same wherever others are computed
+                whole = nest.loop_extents(lengths)[plan.ident] if whole is None else whole
+                mine = whole[members]
+            else:
+                mine = nest.loop_extents(lengths[members])[plan.ident]
             now[members] = parallel_loops(rows[members, choice.column], mine, plan, self.cores)
-            vector = vectorizable(plan.data_last, mine[:, -1], mine.shape[1])
             able = mine.copy()
-            able[vector, -1] = 1
+            able[vectorizable(plan.data_last, mine[:, -1], mine.shape[1]), -1] = 1
             count = min(plan.limit, choice.count - 1)
             extents[members, :count] = able[:, :count]
         return now, extents

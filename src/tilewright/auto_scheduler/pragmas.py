@@ -1,8 +1,9 @@
 """Pragmas that a stage has by a rule, and that a search may leave out.
 
 `skip_zeros`, on a tiled sum that reads a padded input, and `tree_reduce`, on a short reduction
-along a row, save work nearly always, so candidates begin with them; a column of their own (0: by
-the rule, 1: without) lets mutations take them away. `auto_unroll_max_step` has a column of values.
+along a row, save work, but not always time. Candidates begin with them; a column of their own (0:
+by the rule, 1: without) lets mutations take them away. `auto_unroll_max_step` has a column of
+values.
 """
 
 from __future__ import annotations

@@ -134,13 +134,10 @@ def test_children_of_different_sketches_are_programs_that_replay(name):
     population = policy.population
     spaces = population.spaces
     crossover = Crossover(spaces)
-    for own, space in enumerate(spaces):
-        mothers = space.sample(4, rng(own))
-        fathers = []
-        for n in range(4):
-            other = (own + n) % len(spaces)
-            fathers.append((other, spaces[other].sample(1, rng(n))[0]))
-        for row in crossover.children(own, mothers, fathers, rng(5)):
+    everybody = [s.sample(4, rng(n)) for n, s in enumerate(spaces)]
+    for own, mothers in enumerate(everybody):
+        fathers = (own + np.arange(4)) % len(spaces), np.arange(4)
+        for row in crossover.children(own, mothers, fathers, everybody, rng(5)):
             chosen = population.canonical(Candidate(own, row))
             found = policy.recognise(population.close(chosen).rows)
             assert found is not None
@@ -153,11 +150,12 @@ def test_kernels_are_crossed_too():
     policy = A.SketchPolicy(task, A.RandomModel(), seed=0, verbose=0)
     spaces = policy.population.spaces
     crossover = Crossover(spaces)
-    for own, space in enumerate(spaces):
-        mothers = space.sample(20, rng(own))
+    everybody = [s.sample(20, rng(n)) for n, s in enumerate(spaces)]
+    for own, (space, mothers) in enumerate(zip(spaces, everybody)):
         other = (own + 1) % len(spaces)
-        fathers = [(other, row) for row in spaces[other].sample(len(mothers), rng(7))]
-        children = crossover.children(own, mothers[: len(fathers)], fathers, rng(1))
+        count = min(len(mothers), len(everybody[other]))
+        fathers = np.full(count, other), np.arange(count)
+        children = crossover.children(own, mothers[:count], fathers, everybody, rng(1))
         for g in space.groups:
             if not g.options:
                 assert (space.outer_lengths(children, g).prod(axis=1) == g.extent).all()

@@ -145,7 +145,8 @@ def test_nothing_to_mutate():
     empty = np.zeros((0, space.width), np.int64)
     assert E.mutated(space, empty, Evolution(), rng()).shape == empty.shape
     assert crossed(space, empty, empty, rng()).shape == empty.shape
-    assert Crossover([space]).children(0, empty, [], rng()).shape == empty.shape
+    nobody = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    assert Crossover([space]).children(0, empty, nobody, [empty], rng()).shape == empty.shape
 
 
 # -- selection
