@@ -24,7 +24,7 @@ def mutate_parallel(space: Space, rows: Matrix, rng: np.random.Generator) -> Mat
     which = rng.integers(len(space.parallel), size=len(rows))
     for n, choice in enumerate(space.parallel):
         mine = np.flatnonzero(which == n)
-        if len(mine):
+        if len(mine) and choice.count > 1:  # there are loops
             now, extents = space.parallel_loops_of(choice, rows[mine])
             result[mine] = _mutated(space, choice, rows[mine], now, extents, rng)
     return result
