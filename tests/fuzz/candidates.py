@@ -1,10 +1,10 @@
 """`python -m tests.fuzz.candidates --cases N --seed S`: candidates of the search against te_eval.
 
 A case is one candidate: a random one of a random sketch, mutated some times, perhaps crossed with
-another, or a relative of the operator library's schedule, under one of the three ways with inputs
-of free layout. It is built for this CPU, run and compared: exactly, on small whole numbers, where
-those stay whole; else within the error bounds of te_eval_bound. `--seed S --cases 1` runs a failed
-case again; `--show` prints its program.
+one of another, or a relative of the operator library's schedule, under one of the three ways with
+inputs of free layout. It is built for this CPU, run and compared: exactly, on small whole numbers,
+where those stay whole; else within the error bounds of te_eval_bound. `--seed S --cases 1` runs a
+failed case again; `--show` prints its program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ import numpy as np
 import tilewright as tvm
 from tests.narrow import int_of
 from tilewright import auto_scheduler
-from tilewright.auto_scheduler.evolve import Evolution, crossed, mutate_parallel, mutated
+from tilewright.auto_scheduler.crossover import Crossover
+from tilewright.auto_scheduler.evolve import Evolution, mutated
+from tilewright.auto_scheduler.granularity import mutate_parallel
 from tilewright.auto_scheduler.library import Family
 from tilewright.auto_scheduler.population import Candidate
 from tilewright.auto_scheduler.state import State
@@ -132,7 +134,10 @@ def draw(seed: int) -> Drawn:
     if space.parallel and choose.random() < 0.5:  # the rule leaves small work serial
         rows = mutate_parallel(space, rows, rng)
     if choose.random() < 0.3:
-        rows = crossed(space, rows, rows[::-1].copy(), rng)
+        other = choose.randrange(len(spaces))
+        fathers = np.full(len(rows), other), np.arange(len(rows))
+        population = [s.sample(len(rows), rng) for s in spaces]
+        rows = Crossover(spaces).children(number, rows, fathers, population, rng)
     option = choose.randrange(3) if computation.task.compute_dag.layout_free else 0
     exact = computation.workload.exact and choose.random() < 0.7
     if choose.random() < RELATIVES:

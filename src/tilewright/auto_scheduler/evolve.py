@@ -2,9 +2,8 @@
 
 Zheng et al., Ansor, OSDI 2020, section 5.1. A population holds, for each sketch, a matrix of
 columns (space.py); a generation is made of a few NumPy calls a sketch. Selection draws parents with
-a probability that grows with their score; mutation changes one decision; crossover takes each
-node's columns from one of two parents of the same sketch, which is always a valid program since a
-node's decisions do not depend on those of others.
+a probability that grows with their score; mutation changes one decision (granularity.py: that about
+parallel loops); crossover takes each node's decisions from one of two parents (crossover.py).
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .crossover import Crossover
+from .granularity import mutate_parallel
 from .space import Choice, Matrix, Space, divisors
 
 Scores = np.ndarray[Any, np.dtype[np.float64]]
@@ -23,7 +24,8 @@ Scorer = Callable[[int, Matrix], Scores]
 
 @dataclass(frozen=True)
 class Evolution:
-    """Parameters of the evolutionary search; weights of the mutations by kind."""
+    """Parameters of the evolutionary search; weights of the mutations by kind (`unroll`: of all
+    pragmas)."""
 
     population: int = 2048
     generations: int = 4
@@ -70,6 +72,7 @@ def evolve(
     that cannot run.
     """
     pool = Pool(keep + len(without))
+    crossover = Crossover(spaces)
     population = [unique(m) for m in start]
     scored = 0
     for generation in range(how.generations + 1):
@@ -79,7 +82,7 @@ def evolve(
             scored += len(m)
         if generation == how.generations:
             break
-        population = _next(spaces, population, scores, how, rng)
+        population = _next(crossover, population, scores, how, rng)
     return pool.best(without)[:keep], scored
 
 
@@ -93,7 +96,7 @@ def unique(rows: Matrix) -> Matrix:
 
 
 def _next(
-    spaces: list[Space],
+    crossover: Crossover,
     population: list[Matrix],
     scores: list[Scores],
     how: Evolution,
@@ -105,21 +108,22 @@ def _next(
     weight = selection_weights(merged)
     chosen = rng.choice(len(merged), size=how.population, p=weight)
     sketch_of = np.repeat(np.arange(len(sizes)), sizes)
-    first = np.concatenate([[0], np.cumsum(sizes)])
+    place = chosen - np.concatenate([[0], np.cumsum(sizes)])[sketch_of[chosen]]
+    sketch = sketch_of[chosen]
+    father = rng.permutation(how.population)
+    mutates = rng.random(how.population) < how.mutation_prob
     result: list[Matrix] = []
-    for k, space in enumerate(spaces):
-        picks = chosen[sketch_of[chosen] == k] - first[k]
-        parents = population[k][picks] if len(picks) else np.zeros((0, space.width), np.int64)
-        if len(parents):
-            others = population[k][rng.choice(len(population[k]), size=len(parents))]
-            if len(parents) > 1:
-                others = parents[rng.permutation(len(parents))]
-            mutate = rng.random(len(parents)) < how.mutation_prob
-            children = parents.copy()
-            children[mutate] = mutated(space, parents[mutate], how, rng)
-            children[~mutate] = crossed(space, parents[~mutate], others[~mutate], rng)
-            parents = unique(children)
-        result.append(parents)
+    for k, space in enumerate(crossover.spaces):
+        mine = np.flatnonzero(sketch == k)
+        children = population[k][place[mine]]
+        if len(mine):
+            mutate = mutates[mine]
+            children[mutate] = mutated(space, children[mutate], how, rng)
+            others = father[mine[~mutate]]
+            fathers = sketch[others], place[others]
+            mothers = children[~mutate]
+            children[~mutate] = crossover.children(k, mothers, fathers, population, rng)
+        result.append(unique(children))
     return result
 
 
@@ -141,8 +145,8 @@ def mutated(space: Space, rows: Matrix, how: Evolution, rng: np.random.Generator
     kinds: list[tuple[float, Callable[[Space, Matrix, np.random.Generator], Matrix]]] = []
     if space.groups:
         kinds.append((how.tile, mutate_tiles))
-    if space.unroll:
-        kinds.append((how.unroll, mutate_unroll))
+    if space.unroll or space.pragmas:
+        kinds.append((how.unroll, mutate_pragma))
     if space.locations:
         kinds.append((how.location, mutate_location))
     if space.parallel:
@@ -217,49 +221,18 @@ def _change_one(choices: list[Choice], rows: Matrix, rng: np.random.Generator) -
     return result
 
 
-def mutate_unroll(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:
-    """Another limit for unrolling."""
-    return _change_one(space.unroll, rows, rng)
+def mutate_pragma(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:
+    """Another limit for unrolling, or a pragma that a rule gave taken away, or given back."""
+    return _change_one([*space.unroll, *space.pragmas], rows, rng)
 
 
 def mutate_location(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:
-    """Other places for the flexible stages."""
+    """Another place for one flexible stage; others move along only where no combination of places
+    that is worked out differs in one stage alone."""
+    columns = [c.column for c in space.locations]
+    differs = rows[:, None, columns] != space.palette[None, :, :]
+    distance = differs.sum(axis=2)
+    order = np.where(distance > 0, distance + rng.random(distance.shape), np.inf)
     result = rows.copy()
-    result[:, [c.column for c in space.locations]] = space.places(len(rows), rng)
+    result[:, columns] = space.palette[order.argmin(axis=1)]
     return result
-
-
-def mutate_parallel(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:
-    """Coarser or finer pieces: one loop fewer or more in the parallel loop."""
-    result = rows.copy()
-    which = rng.integers(len(space.parallel), size=len(rows))
-    step = np.where(rng.random(len(rows)) < 0.5, -1, 1)
-    for n, choice in enumerate(space.parallel):
-        mine = which == n
-        now = rows[mine, choice.column]
-        now = np.where(now < 0, choice.count - 1, now)
-        result[mine, choice.column] = np.clip(now + step[mine], 0, choice.count - 1)
-    return result
-
-
-def crossed(space: Space, rows: Matrix, others: Matrix, rng: np.random.Generator) -> Matrix:
-    """Each node's columns from either parent."""
-    nodes = column_nodes(space)
-    names = np.unique(nodes)
-    if len(names) == 0 or not len(rows):
-        return rows
-    flips = rng.random((len(rows), len(names))) < 0.5
-    take = flips[:, np.searchsorted(names, nodes)]
-    result: Matrix = np.where(take, others, rows)
-    return result
-
-
-def column_nodes(space: Space) -> Matrix:
-    """The stage that each column decides about; -1 for places, which go together: a stage can be
-    computed in another only where that one has loops."""
-    nodes = np.full(space.width, -1, np.int64)
-    for g in space.groups:
-        nodes[g.start : g.stop] = g.node
-    for c in (*space.parallel, *space.unroll):
-        nodes[c.column] = c.node
-    return nodes

@@ -237,13 +237,17 @@ class SketchPolicy:
         return [c for key, c in different.items() if key not in self.measured]
 
     def propose(self, count: int) -> list[Candidate]:
-        """Candidates to measure: the best by the model, and a few at random (epsilon-greedy)."""
+        """Candidates to measure: the best by the model, and a share of `eps_greedy` at random, on
+        average over rounds that are too short for one; random ones too where evolution finds too
+        few."""
         begin = time.perf_counter()
         best = self._evolve(self._start(), 2 * count)
+        explored = int(float(self.params["eps_greedy"]) * count + self.rng.random())
         chosen: list[Candidate] = []
         taken = set(self.measured)
-        explored = int(np.ceil(float(self.params["eps_greedy"]) * count))
-        for candidate in [*best[: count - explored], *self._random(8 * explored), *best]:
+        greedy = best[: count - explored]
+        others = self._random(8 * (count - len(greedy)))
+        for candidate in [*greedy, *others, *best]:
             if len(chosen) < count and candidate.key not in taken:
                 taken.add(candidate.key)
                 chosen.append(candidate)

@@ -6,6 +6,7 @@ The evolution sees matrices (space.py); here they meet the features and the cost
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from .evolve import Scores
 from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
 from .layout import free_layouts
+from .pragmas import TREE_REDUCE, has_tree
 from .prior_gpu import estimate
 from .skeleton import Skeleton, parallel_loops, unrolled_loops, vectorizable
 from .skeleton_gpu import GpuSkeleton
-from .space import Matrix, Space
+from .space import Choice, Matrix, Space
 from .space_gpu import GpuSpace
 from .state import State
 
@@ -51,6 +53,8 @@ class Population:
         self.cores = cores
         self.vectors = vectors
         self._skeletons: dict[tuple[int, tuple[int, ...]], tuple[AnySkeleton, Nest]] = {}
+        for number, space in enumerate(self.spaces):
+            space.parallel_loops_of = partial(self.parallel_loops_of, number)
 
     def skeleton(self, sketch: int, choices: Sequence[int]) -> tuple[AnySkeleton, Nest]:
         """The skeleton of a sketch with its flexible stages placed, and its loops for features."""
@@ -82,22 +86,51 @@ class Population:
         return skeleton.close(candidate.row)
 
     def canonical(self, candidate: Candidate) -> Candidate:
-        """The candidate of the same program that leaves parallel loops to the rule where that makes
-        the same of them, so that one program has one key."""
+        """The candidate of the same program that leaves parallel loops and pragmas to the rules
+        where these make the same of them, so that one program has one key."""
         skeleton, nest = self.skeleton(candidate.sketch, self._choices(candidate))
         if isinstance(skeleton, GpuSkeleton):
             return candidate
-        plans = [p for p in skeleton.plans if p.parallel >= 0 and candidate.row[p.parallel] >= 0]
-        if not plans:
-            return candidate
         row = candidate.row.copy()
+        parallel = [p for p in skeleton.plans if p.parallel >= 0 and row[p.parallel] >= 0]
+        trees = [p for p in skeleton.plans if not p.keeps(TREE_REDUCE, row)]
+        if not parallel and not trees:
+            return candidate
         extents = nest.loop_extents(row[None, : len(skeleton.space.sketch.open)])
-        for plan in plans:
+        for plan in parallel:
             wanted = np.array([row[plan.parallel], -1])
             mine = np.repeat(extents[plan.ident][:1], 2, axis=0)
             own, rule = parallel_loops(wanted, mine, plan, self.cores)
             row[plan.parallel] = -1 if own == rule else own
+        for plan in trees:
+            if not has_tree(int(extents[plan.ident][0, -1])):
+                row[plan.without[TREE_REDUCE]] = 0
         return Candidate(candidate.sketch, row)
+
+    def parallel_loops_of(self, sketch: int, choice: Choice, rows: Matrix) -> tuple[Matrix, Matrix]:
+        """How many loops of a stage are fused in parallel in each row, by its column or by the
+        rule, and the extents of those that may be (1 for a loop that is a vector)."""
+        now = np.zeros(len(rows), np.int64)
+        extents = np.ones((len(rows), choice.count - 1), np.int64)
+        lengths = rows[:, : len(self.spaces[sketch].sketch.open)]
+        tiled = any(level is not None for level in self.spaces[sketch].levels[choice.node])
+        whole: Any = None
+        for choices, members in self._groups(sketch, rows):
+            skeleton, nest = self.skeleton(sketch, choices)
+            plan = next((p for p in skeleton.plans if p.parallel == choice.column), None)
+            if plan is None or not len(members):
+                continue
+            if tiled:  # its loops are the same wherever others are computed
+                whole = nest.loop_extents(lengths)[plan.ident] if whole is None else whole
+                mine = whole[members]
+            else:
+                mine = nest.loop_extents(lengths[members])[plan.ident]
+            now[members] = parallel_loops(rows[members, choice.column], mine, plan, self.cores)
+            able = mine.copy()
+            able[vectorizable(plan.data_last, mine[:, -1], mine.shape[1]), -1] = 1
+            count = min(plan.limit, choice.count - 1)
+            extents[members, :count] = able[:, :count]
+        return now, extents
 
     def _choices(self, candidate: Candidate) -> list[int]:
         return [int(candidate.row[c.column]) for c in self.spaces[candidate.sketch].locations]

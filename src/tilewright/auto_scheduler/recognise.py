@@ -101,11 +101,15 @@ def _read_annotations(skeleton: AnySkeleton, rows: Sequence[Row], candidate: Any
             candidate[plan.unroll] = 0
         if plan.parallel >= 0:
             candidate[plan.parallel] = 0
+        for column in plan.without.values():
+            candidate[column] = 1
         fused = 1
         for row in rows:
             if row[1] != place:
                 continue
-            if row[0] == "PR" and plan.unroll >= 0:
+            if row[0] == "PR" and row[3] in plan.without:
+                candidate[plan.without[row[3]]] = 0
+            elif row[0] == "PR" and plan.unroll >= 0:
                 key, _, step = str(row[3]).partition("$")
                 if key == R.UNROLL_PRAGMA and int(step or 0) in plan.options:
                     candidate[plan.unroll] = plan.options.index(int(step or 0))

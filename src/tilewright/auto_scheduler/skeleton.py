@@ -13,13 +13,14 @@ From the lengths of a candidate follow its annotations, by these rules for CPUs:
 - `skip_zeros` there too, where a tiled sum reads a padded input; where a whole row of the result is
   in the tile, the loop along the kernel's row is written out, so that each element of the tile has
   the steps of its own;
-- `tree_reduce` on a short reduction of what lies in a row, such as partial results.
+- `tree_reduce` on a short reduction of what lies in a row, such as partial results; of these two,
+  a column may take either away (pragmas.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,11 @@ import numpy as np
 from ..loopir.expr import const_int
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.visit import free_vars, walk
-from ..lowering.skip_zeros import PRAGMA as SKIP_ZEROS
-from ..lowering.skip_zeros import zero_unless
-from ..lowering.tree_reduce import MOST as MOST_OF_TREE
-from ..lowering.tree_reduce import PRAGMA as TREE_REDUCE
 from ..schedule.bounds import infer_bounds
 from ..schedule.relations import Split
 from ..schedule.state import GROUP_ROOT, INLINE, INLINED_ALREADY
 from . import rows as R
+from .pragmas import SKIP_ZEROS, TREE_REDUCE, has_tree, padding_of, reduces_a_row
 from .rows import Row, apply_row
 from .space import Matrix, Space, parallel_limit
 from .state import State
@@ -53,7 +51,8 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class StagePlan:
-    """How one stage of a skeleton is annotated."""
+    """How one stage of a skeleton is annotated. `parallel`, `unroll`, `without`: columns, the last
+    by pragma."""
 
     ident: int
     root: bool
@@ -67,6 +66,11 @@ class StagePlan:
     padded: bool = False
     borders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
     row_sum: bool = False
+    without: Mapping[str, int] = field(default_factory=dict)
+
+    def keeps(self, pragma: str, row: Matrix) -> bool:
+        """Whether a candidate has a pragma that the rules give the stage."""
+        return pragma not in self.without or not row[self.without[pragma]]
 
 
 class Skeleton:
@@ -97,7 +101,7 @@ class Skeleton:
         )
         data_last = bool(leaves) and leaves[-1].iter_type == IterVar.DataPar
         tiled = bool(stage.op.reduce_axis) and bool(stage.relations)
-        conditions = zero_unless(stage.op.body[0].source[0]) if tiled else []
+        conditions = padding_of(stage)
         return StagePlan(
             ident=stage.id,
             root=root,
@@ -111,6 +115,7 @@ class Skeleton:
             padded=bool(conditions),
             borders=border_loops(stage, conditions),
             row_sum=reduces_a_row(stage),
+            without={c.kind: c.column for c in self.space.pragmas if c.node == stage.id},
         )
 
     # -- annotations of one candidate
@@ -138,7 +143,7 @@ class Skeleton:
         for n, flags in zip(*unrolled_loops(plan, np.array([extents], np.int64))):
             if flags[0] and extents[n] > 1:
                 made.append(("AN", place, n, R.UNROLL))
-        if plan.row_sum and 2 <= extents[-1] <= MOST_OF_TREE:
+        if plan.row_sum and has_tree(extents[-1]) and plan.keeps(TREE_REDUCE, row):
             made.append(("PR", place, count - 1, TREE_REDUCE))
         if plan.root:
             wanted = int(row[plan.parallel]) if plan.parallel >= 0 else -1
@@ -152,7 +157,7 @@ class Skeleton:
             # last, since a loop that is fused with others leaves its pragmas behind
             step = plan.options[int(row[plan.unroll])]
             made.append(("PR", place, 0, f"{R.UNROLL_PRAGMA}${step}"))
-        if plan.padded:
+        if plan.padded and plan.keeps(SKIP_ZEROS, row):
             made.append(("PR", place, 0, SKIP_ZEROS))
         return made
 
@@ -178,15 +183,6 @@ def border_loops(
         if len(data) == 1 and len(kernel) == 1 and used <= loops.keys():
             pairs[data.pop(), kernel.pop()] = None
     return tuple((tuple(loops[d]), tuple(loops[k])) for d, k in pairs)
-
-
-def reduces_a_row(stage: Any) -> bool:
-    """Whether a stage adds up, or finds the largest of, elements of one tensor along its rows."""
-    op, leaves = stage.op, stage.leaf_iter_vars
-    if stage.relations or len(op.reduce_axis) != 1 or leaves[-1] is not op.reduce_axis[0]:
-        return False
-    read, last = op.body[0].source[0], op.reduce_axis[0].var
-    return len(op.body) == 1 and isinstance(read, ProducerLoad) and last in read.indices[-1:]
 
 
 def unrolled_loops(plan: StagePlan, extents: Matrix) -> tuple[tuple[int, ...], Flags]:

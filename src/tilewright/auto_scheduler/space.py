@@ -2,16 +2,17 @@
 
 Columns of a sketch, in this order: the open lengths of every split (`Group`, one for each split
 loop), the place where each flexible stage is computed (`Choice`: inlined, at the root, or at a loop
-of its reader), how many outer loops of the output run in parallel together, and for each reduction
-the limit for unrolling. Everything else follows from these: what is vectorised, and which loops
-make the tile that is held in registers and written out in full.
+of its reader), how many outer loops of the output run in parallel together, for each reduction the
+limit for unrolling, and whether it goes without a pragma that a rule gives it. Everything else
+follows from these: what is vectorised, and which loops make the tile that is held in registers and
+written out in full.
 
 All candidates with the same places share their loops: they are one *skeleton*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,9 @@ import numpy as np
 
 from ..loopir.iter import IterVar
 from ..schedule.state import GROUP_ROOT
+from .levels import Level, levels_of
 from .places import Places, flexible_stages
+from .pragmas import VALUES, pragmas_of
 from .rows import Row
 from .state import State
 
@@ -28,6 +31,7 @@ PALETTE = 24
 FROM_GOOD = 0.7
 
 Matrix = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @lru_cache(maxsize=4096)
@@ -83,7 +87,14 @@ class Choice:
 
 
 class Space:
-    """The columns of one sketch."""
+    """The columns of one sketch.
+
+    `parallel_loops_of`: for a choice of parallel loops and rows, how many of a stage's loops are
+    fused in each row, and the extents of those that may be; given by the population that the space
+    belongs to, which knows the rule for -1.
+    """
+
+    parallel_loops_of: Callable[[Choice, Matrix], tuple[Matrix, Matrix]]
 
     def __init__(self, sketch: State, number: int, policy: Any) -> None:
         self.sketch = sketch
@@ -99,17 +110,24 @@ class Space:
         self.places_of = Places(sketch, self.locations)
         flexible = {c.node for c in self.locations}
         self.parallel: list[Choice] = []
+        self.levels: dict[int, list[Level | None]] = {}
         self.unroll: list[Choice] = []
         for stage in sketch.live_stages:
             fixed = stage.id in flexible or stage.id in sketch.packed
             if is_parallel_root(sketch, stage) and not fixed:
                 count = parallel_limit(sketch, stage)
                 self.parallel.append(Choice(column, count + 1, stage.id, "parallel"))
+                self.levels[stage.id] = levels_of(self.groups, sketch.open, stage, count)
                 column += 1
         options = tuple(policy.unroll_options)
         for stage in sketch.live_stages:
             if getattr(stage.op, "reduce_axis", ()):
                 self.unroll.append(Choice(column, len(options), stage.id, "unroll", options))
+                column += 1
+        self.pragmas: list[Choice] = []
+        for stage in sketch.live_stages:
+            for kind in pragmas_of(stage) if getattr(stage.op, "reduce_axis", ()) else ():
+                self.pragmas.append(Choice(column, len(VALUES), stage.id, kind, VALUES))
                 column += 1
         self.width = column
         self.palette = np.zeros((1, len(self.locations)), np.int64)
@@ -117,7 +135,8 @@ class Space:
 
     def draw_palette(self, count: int, rng: np.random.Generator) -> None:
         """Choose the combinations of places that are searched: all, or `count` where there are
-        more, of which half put as much as they can inside one loop.
+        more, of which half put as much as they can inside one loop. The others differ from one of
+        the rest in one stage, so that mutations can change a place at a time.
 
         Each is a skeleton, whose structure has to be worked out once.
         """
@@ -129,9 +148,24 @@ class Space:
         else:
             nested = self.places_of.nested()
             picked = nested[rng.permutation(len(nested))[: count // 2]]
-            found = np.concatenate([picked, self._random_places(count - len(picked), rng)])
-            found[-1] = [n - 1 for n in sizes]
+            found = self._with_neighbours(picked, count, rng)
         self.palette = np.unique(self.places_of.legal(found.astype(np.int64)), axis=0)
+
+    def _with_neighbours(self, picked: Matrix, count: int, rng: np.random.Generator) -> Matrix:
+        """`count` combinations: some given ones, that of all at the root, and combinations that
+        differ from another one in one stage, as far as a few draws find them."""
+        root = np.array([[c.count - 1 for c in self.locations]], np.int64)
+        found = np.unique(np.concatenate([picked, root]), axis=0)
+        for _ in range(4 * count):
+            if len(found) >= count:
+                break
+            near = found[rng.integers(len(found))][None, :].copy()
+            column = rng.integers(near.shape[1])
+            near[0, column] = rng.integers(self.locations[column].count)
+            near = self.places_of.legal(near)
+            if ((near != found).sum(axis=1) == 1).any() and not (near == found).all(axis=1).any():
+                found = np.concatenate([found, near])
+        return found
 
     def renew_palette(self, good: Matrix, count: int, rng: np.random.Generator) -> None:
         """Put `count` other combinations in the place of those that none of the `good` candidates
@@ -154,6 +188,11 @@ class Space:
                 self.palette[poor.pop(rng.integers(len(poor)))] = fresh[0]
             elif len(self.palette) < PALETTE:
                 self.palette = np.concatenate([self.palette, fresh])
+
+    def in_palette(self, places: Matrix) -> Flags:
+        """Which combinations of places are some that are searched."""
+        found: Flags = (places[:, None, :] == self.palette[None, :, :]).all(axis=2).any(axis=1)
+        return found
 
     def _random_places(self, count: int, rng: np.random.Generator) -> Matrix:
         return np.stack([rng.integers(c.count, size=count) for c in self.locations], axis=1)

@@ -14,7 +14,7 @@ import numpy as np
 from ..schedule.state import SCOPE
 from .bind_threads import THREAD_LEVEL, Bound, Tiled, bind_threads
 from .features import Skeleton as Nest
-from .space import Choice, Group, Matrix, Space, factorizations
+from .space import Choice, Flags, Group, Matrix, Space, factorizations
 from .state import State
 
 REGISTERS = 255 * 4  # bytes of a thread's registers; more goes to slow memory
@@ -22,8 +22,6 @@ REGISTER_FILE = 64 * 1024 * 4  # bytes that the threads of a block share
 DRAWS = 24
 MOST_DRAWN = 1 << 14
 ENOUGH = 0.002
-
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class GpuSpace(Space):
@@ -40,6 +38,8 @@ class GpuSpace(Space):
         self.groups = _groups(self.bound)
         self.locations: list[Choice] = []
         self.parallel: list[Choice] = []
+        self.levels = {}
+        self.pragmas: list[Choice] = []
         self.unroll: list[Choice] = []
         column = len(self.sketch.open)
         options = tuple(policy.unroll_options)

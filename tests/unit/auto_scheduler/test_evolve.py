@@ -5,6 +5,7 @@ import pytest
 
 from tests.unit.auto_scheduler.searches import COMPUTATIONS, spaces_of
 from tilewright.auto_scheduler import evolve as E
+from tilewright.auto_scheduler.crossover import Crossover, crossed
 from tilewright.auto_scheduler.evolve import Evolution
 
 
@@ -22,7 +23,7 @@ def check(space, rows):
         assert (space.outer_lengths(rows, g).prod(axis=1) == g.extent).all()
         assert (rows[:, g.start : g.stop] >= 1).all()
         assert (rows[:, g.stop - 1] <= space.max_inner).all()
-    for c in (*space.unroll, *space.locations):
+    for c in (*space.unroll, *space.pragmas, *space.locations):
         assert (rows[:, c.column] >= 0).all()
         assert (rows[:, c.column] < c.count).all()
     for c in space.parallel:
@@ -42,7 +43,7 @@ def test_generations_stay_within_the_space(name):
         for _ in range(4):
             rows = E.mutated(space, rows, how, generator)
             check(space, rows)
-            rows = E.crossed(space, rows, rows[generator.permutation(len(rows))], generator)
+            rows = crossed(space, rows, rows[generator.permutation(len(rows))], generator)
             check(space, rows)
 
 
@@ -79,40 +80,52 @@ def test_a_tile_mutation_changes_one_loop():
     assert (rows[:, end:] == moved[:, end:]).all()
 
 
-def test_a_limit_for_unrolling_becomes_another():
+def test_a_pragma_becomes_another():
     space = space_of("softmax")
     rows = space.sample(200, rng(1))
-    moved = E.mutate_unroll(space, rows, rng(2))
+    moved = E.mutate_pragma(space, rows, rng(2))
     assert ((rows != moved).sum(axis=1) == 1).all()
     columns = {int(np.flatnonzero(a != b)[0]) for a, b in zip(rows, moved)}
-    assert columns == {c.column for c in space.unroll}
+    assert columns == {c.column for c in (*space.unroll, *space.pragmas)}
     (first, *_) = space.unroll
     mine = rows[:, first.column] != moved[:, first.column]
     assert {int(v) for v in moved[mine, first.column]} == {0, 1, 2, 3}
 
 
-def test_parallel_loops_become_fewer_and_more():
-    space = space_of("matmul")
-    (choice,) = [c for c in space.parallel if c.count > 3][:1]
-    rows = space.sample(400, rng(1))
-    rows[:, [c.column for c in space.parallel]] = 2
-    moved = E.mutate_parallel(space, rows, rng(2))
-    assert {int(v) for v in moved[:, choice.column]} >= {1, 3}
-    assert ((rows != moved).sum(axis=1) == 1).all()
-    rows[:, choice.column] = 0
-    assert E.mutate_parallel(space, rows, rng(2))[:, choice.column].min() == 0
-    rows[:, choice.column] = choice.count - 1
-    assert E.mutate_parallel(space, rows, rng(2))[:, choice.column].max() == choice.count - 1
-
-
-def test_places_become_others():
+def test_a_place_becomes_another():
     space = space_of("conv2d")
     rows = space.sample(300, rng(1))
     moved = E.mutate_location(space, rows, rng(2))
-    columns = [c.column for c in space.locations]
-    others = np.setdiff1d(np.arange(space.width), columns)
+    (column,) = [c.column for c in space.locations]
+    others = np.setdiff1d(np.arange(space.width), [column])
     assert (rows[:, others] == moved[:, others]).all()
-    assert len(np.unique(moved[:, columns], axis=0)) == len(space.palette)
+    assert (rows[:, column] != moved[:, column]).all()
+    assert len(np.unique(moved[:, column])) == len(space.palette)
+
+
+def test_one_stage_at_a_time_changes_its_place():
+    for space in spaces_of("softmax"):
+        rows = space.sample(200, rng(1))
+        moved = E.mutate_location(space, rows, rng(2))
+        columns = [c.column for c in space.locations]
+        changed = (rows[:, columns] != moved[:, columns]).sum(axis=1)
+        assert changed.min() == 1
+        nearest = (rows[:, None, columns] != space.palette[None]).sum(axis=2)
+        nearest = np.where(nearest > 0, nearest, space.width).min(axis=1)
+        assert (changed == nearest).all()
+        assert (changed == 1).mean() > 0.8
+
+
+def test_a_place_that_is_not_searched_any_more_becomes_the_nearest():
+    space = space_of("conv2d")
+    row = space.sample(1, rng(1))
+    kept = space.palette
+    try:
+        space.palette = kept[:1]
+        row[0, space.locations[0].column] = kept[1, 0]
+        assert E.mutate_location(space, row, rng(2))[0, space.locations[0].column] == kept[0, 0]
+    finally:
+        space.palette = kept
 
 
 def test_kinds_of_mutation_are_drawn_by_their_weights():
@@ -131,43 +144,9 @@ def test_nothing_to_mutate():
     space = space_of("matmul")
     empty = np.zeros((0, space.width), np.int64)
     assert E.mutated(space, empty, Evolution(), rng()).shape == empty.shape
-    assert E.crossed(space, empty, empty, rng()).shape == empty.shape
-
-
-# -- crossover
-
-
-@pytest.mark.parametrize("name", COMPUTATIONS)
-def test_children_take_whole_nodes_of_a_parent(name):
-    for space in spaces_of(name):
-        mothers, fathers = space.sample(200, rng(1)), space.sample(200, rng(2))
-        children = E.crossed(space, mothers, fathers, rng(3))
-        nodes = E.column_nodes(space)
-        for node in np.unique(nodes):
-            mine = nodes == node
-            of_mother = (children[:, mine] == mothers[:, mine]).all(axis=1)
-            of_father = (children[:, mine] == fathers[:, mine]).all(axis=1)
-            assert (of_mother | of_father).all()
-
-
-def test_children_mix_their_parents():
-    space = space_of("softmax")
-    mothers, fathers = space.sample(300, rng(1)), space.sample(300, rng(2))
-    children = E.crossed(space, mothers, fathers, rng(3))
-    nodes = E.column_nodes(space)
-    assert len(np.unique(nodes)) > 2
-    both = (children != mothers).any(axis=1) & (children != fathers).any(axis=1)
-    assert both.mean() > 0.2
-
-
-def test_columns_belong_to_nodes_and_places_together():
-    space = space_of("softmax")
-    nodes = E.column_nodes(space)
-    for g in space.groups:
-        assert set(nodes[g.start : g.stop]) == {g.node}
-    for c in (*space.unroll, *space.parallel):
-        assert nodes[c.column] == c.node
-    assert {int(nodes[c.column]) for c in space.locations} == {-1}
+    assert crossed(space, empty, empty, rng()).shape == empty.shape
+    nobody = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    assert Crossover([space]).children(0, empty, nobody, [empty], rng()).shape == empty.shape
 
 
 # -- selection

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.searches import COMPUTATIONS, policy_of, samples
-from tilewright.auto_scheduler.evolve import mutate_parallel
+from tilewright.auto_scheduler.granularity import mutate_parallel
 from tilewright.auto_scheduler.population import Candidate
 
 

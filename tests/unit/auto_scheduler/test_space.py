@@ -49,13 +49,16 @@ def test_samples_are_within_their_columns(name):
             assert (rows[:, c.column] < c.count).all()
         for c in space.parallel:
             assert (rows[:, c.column] == -1).all()
+        for c in space.pragmas:
+            assert (rows[:, c.column] == 0).all()
 
 
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_each_column_decides_about_one_thing(name):
     for space in spaces_of(name):
         columns = [n for g in space.groups for n in range(g.start, g.stop)]
-        columns += [c.column for c in (*space.locations, *space.parallel, *space.unroll)]
+        choices = (*space.locations, *space.parallel, *space.unroll, *space.pragmas)
+        columns += [c.column for c in choices]
         assert sorted(columns) == list(range(space.width))
 
 
@@ -69,6 +72,16 @@ def test_all_places_of_the_palette_can_be_taken(name):
             for row in space.place_rows(choices.tolist()):
                 apply_row(state, row)
             state.schedule.normalize()
+
+
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_most_places_of_the_palette_have_a_neighbour(name):
+    """One that differs in one stage, so that a mutation can change a place at a time."""
+    for space in spaces_of(name):
+        places = space.palette
+        if len(places) > 1:
+            apart = (places[:, None, :] != places[None, :, :]).sum(axis=2)
+            assert ((apart == 1).any(axis=1)).mean() > 0.6
 
 
 def test_no_stage_is_computed_in_one_that_is_inlined():
