@@ -234,6 +234,7 @@ def lane_rows(state: State) -> list[Row]:
         if extent is None or extent <= (LONG if along is None else LANES):
             continue
         lanes = max(d for d in range(1, LANES + 1) if extent % d == 0)
+        lanes = lanes if 2 * lanes >= LANES else LANES  # the last vector is masked
         if lanes > 1:
             rows.append(("SP", place, loop, extent, (lanes,), 1))
             rows += _transposing_rows(state, place, loop, along)

@@ -26,7 +26,10 @@ from .state import State
 
 PALETTE = 24
 FROM_GOOD = 0.7
+MOST_WASTE = 8  # the part of a loop that its tiles may reach over: an eighth
+ROUND_UP = (2, 4, 8, 16, 32, 64)
 
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Matrix = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -46,6 +49,24 @@ def factorizations(extent: int, parts: int, max_inner: int) -> Matrix:
 
     walk(extent, ())
     return np.array(found, dtype=np.int64).reshape(len(found), parts)
+
+
+@lru_cache(maxsize=4096)
+def tilings(extent: int, parts: int, max_inner: int) -> Matrix:
+    """The lengths that `parts` inner loops of a split may have: those that divide its extent, or
+    the extent rounded up to a length that has more divisors."""
+    rounded = {-(-extent // size) * size for size in ROUND_UP}
+    tables = [factorizations(e, parts, max_inner) for e in sorted({extent, *rounded})]
+    found = np.unique(np.concatenate(tables), axis=0)
+    fitting: Matrix = found[little_waste(extent, found)]
+    return fitting
+
+
+def little_waste(extent: int, inner: Matrix) -> Flags:
+    """Which tiles reach over the end of a loop by little, or not at all."""
+    size = np.maximum(inner.prod(axis=1), 1)
+    over: Flags = -(-extent // size) * size * MOST_WASTE <= extent * (MOST_WASTE + 1)
+    return over
 
 
 @lru_cache(maxsize=65536)
@@ -166,7 +187,7 @@ class Space:
         """Random candidates, as rows of the matrix."""
         result = np.zeros((count, self.width), np.int64)
         for g in self.groups:
-            table = factorizations(g.extent, g.stop - g.start, self.max_inner)
+            table = tilings(g.extent, g.stop - g.start, self.max_inner)
             result[:, g.start : g.stop] = table[rng.integers(len(table), size=count)]
         for c in self.unroll:
             result[:, c.column] = rng.integers(c.count, size=count)
@@ -179,7 +200,7 @@ class Space:
     def outer_lengths(self, matrix: Matrix, group: Group) -> Matrix:
         """All lengths of a split, the outermost (what the others leave) included."""
         inner = matrix[:, group.start : group.stop]
-        outer = group.extent // np.maximum(inner.prod(axis=1), 1)
+        outer = -(-group.extent // np.maximum(inner.prod(axis=1), 1))
         return np.concatenate([outer[:, None], inner], axis=1)
 
     def place_rows(self, choices: Sequence[int]) -> list[Row]:
