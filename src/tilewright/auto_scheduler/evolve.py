@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .space import Choice, Matrix, Space, divisors, little_waste
+from .space import REDRAWN, Choice, Matrix, Space, divisors
 
 Scores = np.ndarray[Any, np.dtype[np.float64]]
 Scorer = Callable[[int, Matrix], Scores]
@@ -160,7 +160,8 @@ def mutated(space: Space, rows: Matrix, how: Evolution, rng: np.random.Generator
 
 
 def mutate_tiles(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:
-    """Move a factor from one level of a random loop to another."""
+    """Move a factor from one level of a random loop to another; draw its lengths anew where those
+    do not fit, and now and then, since a factor alone does not lead to another rounding."""
     result = rows.copy()
     group_of = rng.integers(len(space.groups), size=len(rows))
     for n, group in enumerate(space.groups):
@@ -173,8 +174,10 @@ def mutate_tiles(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix
             continue
         lengths = space.outer_lengths(rows[mine], group)
         moved = move_factor(lengths, rng)
-        fits = (moved[:, -1] <= space.max_inner) & little_waste(group.extent, moved[:, 1:])
-        result[mine[fits], group.start : group.stop] = moved[fits, 1:]
+        inner = moved[:, 1:]
+        anew = ~group.fitting(inner, space.max_inner) | (rng.random(len(mine)) < REDRAWN)
+        inner[anew] = group.draw(int(anew.sum()), space.max_inner, rng)
+        result[mine, group.start : group.stop] = inner
     return result
 
 
