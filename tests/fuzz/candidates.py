@@ -49,7 +49,7 @@ class Searched:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        hardware = auto_scheduler.HardwareParams(CORES, 64, 64)
+        hardware = auto_scheduler.HardwareParams(CORES)
         self.task = auto_scheduler.SearchTask(
             compute_dag=workload.make(), target="llvm", hardware_params=hardware
         )

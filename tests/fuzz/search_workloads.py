@@ -148,12 +148,72 @@ def _extern() -> list[Any]:
     return [a, te.compute((6, 40), lambda i, j: e[i, j] + 1.0, name="c")]
 
 
+def _grouped() -> list[Any]:
+    """Tiles of the filters cross the borders of the groups."""
+    x, w = te.placeholder((5, 9, 12), name="x"), te.placeholder((3, 4, 18), name="w")
+    padded = topi.nn.pad(x, (0, 1, 0), (0, 1, 0), name="pad")
+    r, q = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 4), "q")
+    y = te.compute(
+        (5, 9, 18),
+        lambda n, i, f: te.sum(padded[n, i + r, f // 6 * 4 + q] * w[r, q, f], axis=[r, q]),
+        name="y",
+    )
+    return [x, w, y]
+
+
+def _conv(size: int, channels: int, filters: int, dtype: str, sums: str) -> list[Any]:
+    x = te.placeholder((size, size, channels), dtype, name="x")
+    w = te.placeholder((3, 3, channels, filters), dtype, name="w")
+    padded = topi.nn.pad(x, (1, 1, 0), (1, 1, 0), name="pad")
+    ry, rx, rc = (te.reduce_axis((0, n), s) for n, s in ((3, "ry"), (3, "rx"), (channels, "rc")))
+
+    def value(i: Any, j: Any, f: Any) -> Any:
+        read = padded[i + ry, j + rx, rc].astype(sums) * w[ry, rx, rc, f].astype(sums)
+        return te.sum(read, axis=[ry, rx, rc])
+
+    return [x, w, te.compute((size, size, filters), value, name="y")]
+
+
+def _depthwise(size: int, channels: int, dtype: str) -> list[Any]:
+    x = te.placeholder((size, size, channels), dtype, name="x")
+    w = te.placeholder((5, 5, channels), dtype, name="w")
+    padded = topi.nn.pad(x, (2, 2, 0), (2, 2, 0), name="pad")
+    ry, rx = te.reduce_axis((0, 5), "ry"), te.reduce_axis((0, 5), "rx")
+    y = te.compute(
+        x.shape,
+        lambda i, j, c: te.sum(padded[i + ry, j + rx, c] * w[ry, rx, c], axis=[ry, rx]),
+        name="y",
+    )
+    return [x, w, y]
+
+
+def _batched(batch: int, n: int, m: int, k: int, dtype: str, sums: str) -> list[Any]:
+    a = te.placeholder((batch, n, k), dtype, name="a")
+    b = te.placeholder((batch, k, m), dtype, name="b")
+    r = te.reduce_axis((0, k), "r")
+    c = te.compute(
+        (batch, n, m),
+        lambda p, i, j: te.sum(a[p, i, r].astype(sums) * b[p, r, j].astype(sums), axis=r),
+        name="c",
+    )
+    return [a, b, c]
+
+
 def _odd() -> list[tuple[str, Callable[[], list[Any]]]]:
     return [
         ("matmul long", lambda: _matmul(3, 4, 600)),
         ("matmul of primes", lambda: _matmul(37, 53, 29)),
         ("matmul of primes, free", lambda: _matmul(23, 67, 31, free=True)),
         ("primes of int32", lambda: _matmul(41, 19, 17, "int32")),
+        ("primes of float64", lambda: _matmul(29, 43, 13, "float64")),
+        ("batched, odd", lambda: _batched(3, 19, 11, 7, "float32", "float32")),
+        ("batched, odd, int8", lambda: _batched(2, 17, 37, 9, "int8", "int32")),
+        ("conv 7 5 23", lambda: _conv(7, 5, 23, "float32", "float32")),
+        ("conv 7 3 13 of float64", lambda: _conv(7, 3, 13, "float64", "float64")),
+        ("conv 5 6 29 of int8", lambda: _conv(5, 6, 29, "int8", "int32")),
+        ("depthwise 13 of 10", lambda: _depthwise(13, 10, "float32")),
+        ("depthwise 7 of 29", lambda: _depthwise(7, 29, "float64")),
+        ("grouped across", _grouped),
         ("sums of primes", lambda: _row_sums(13, 211)),
         ("matmul int32", lambda: _matmul(12, 18, 30, "int32", free=True)),
         ("matmul float64", lambda: _matmul(10, 24, 16, "float64")),

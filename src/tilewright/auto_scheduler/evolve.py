@@ -16,7 +16,7 @@ import numpy as np
 
 from .crossover import Crossover
 from .granularity import mutate_parallel
-from .space import Choice, Matrix, Space, divisors
+from .space import REDRAWN, Choice, Matrix, Space, divisors
 
 Scores = np.ndarray[Any, np.dtype[np.float64]]
 Scorer = Callable[[int, Matrix], Scores]
@@ -164,7 +164,8 @@ def mutated(space: Space, rows: Matrix, how: Evolution, rng: np.random.Generator
 
 
 def mutate_tiles(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix:
-    """Move a factor from one level of a random loop to another; the product stays."""
+    """Move a factor from one level of a random loop to another; draw its lengths anew where those
+    do not fit, and now and then, since a factor alone does not lead to another rounding."""
     result = rows.copy()
     group_of = rng.integers(len(space.groups), size=len(rows))
     for n, group in enumerate(space.groups):
@@ -177,8 +178,10 @@ def mutate_tiles(space: Space, rows: Matrix, rng: np.random.Generator) -> Matrix
             continue
         lengths = space.outer_lengths(rows[mine], group)
         moved = move_factor(lengths, rng)
-        fits = moved[:, -1] <= space.max_inner
-        result[mine[fits], group.start : group.stop] = moved[fits, 1:]
+        inner = moved[:, 1:]
+        anew = ~group.fitting(inner, space.max_inner) | (rng.random(len(mine)) < REDRAWN)
+        inner[anew] = group.draw(int(anew.sum()), space.max_inner, rng)
+        result[mine, group.start : group.stop] = inner
     return result
 
 

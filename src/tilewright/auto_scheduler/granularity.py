@@ -101,15 +101,14 @@ def _split(space: Space, rows: Matrix, places: Sequence[Level], rng: np.random.G
 def moved(
     space: Space, rows: Matrix, number: int, source: int, target: int, factor: Matrix
 ) -> Matrix:
-    """Rows with a factor moved between two levels of a group, where the innermost may be as
-    long."""
+    """Rows with a factor moved between two levels of a group, where the lengths then fit."""
     g = space.groups[number]
     result = rows.copy()
     if source > 0:  # the outermost is what the others leave
         result[:, g.start + source - 1] //= factor
     if target > 0:
         result[:, g.start + target - 1] *= factor
-    fits = result[:, g.stop - 1] <= np.maximum(space.max_inner, rows[:, g.stop - 1])
+    fits = g.fitting(result[:, g.start : g.stop], space.max_inner)
     return np.where(fits[:, None], result, rows)
 
 

@@ -11,7 +11,6 @@ from ..target.target import Target
 
 CPUS = ("llvm", "c")
 _ANY = 2**31 - 1
-_VECTOR_BYTES = 64
 _GPU_VECTOR_BYTES = 16
 _CACHE_LINE = 64
 
@@ -80,7 +79,7 @@ def _defaults(target: Target) -> tuple[int, ...]:
     kind = target.kind.name
     if kind in CPUS:
         cores = int(target.attrs.get("num-cores") or num_threads())
-        return (cores, _VECTOR_BYTES, _CACHE_LINE, 0, 0, 0, 0, 0)
+        return (cores, target.vector_bytes, _CACHE_LINE, 0, 0, 0, 0, 0)
     warp = target.thread_warp_size
     # Mali's threads are not in lock step: virtual threads hide nothing there
     vthreads = 1 if "mali" in target.keys else max(1, warp // 4)

@@ -69,7 +69,7 @@ class Population:
                 if self.rearranged:
                     for source, reader in free_layouts(skeleton.state):
                         skeleton.state.packed[source.id] = reader.id
-                found = skeleton, Nest(skeleton.state)
+                found = skeleton, Nest(skeleton.state, skeleton.vectors)
             self._skeletons[key] = found
         return found
 

@@ -86,8 +86,9 @@ def _lengths(space: Space, rows: Sequence[Row]) -> list[int] | None:
             elif open_length is None or open_length != value:
                 return None
     for g in space.groups:
-        divides = g.extent % prod(found[g.start : g.stop]) == 0
-        if not (divides or g.options):
+        inner = found[g.start : g.stop]
+        divides = g.extent % prod(inner) == 0
+        if not (divides or g.options or g.fitting(np.array([inner]), space.max_inner)[0]):
             return None
     return found
 

@@ -6,7 +6,8 @@ From the lengths of a candidate follow its annotations, by these rules for CPUs:
 - the outermost loops of each stage at the root are fused and run in parallel: as many as a column
   says, else until there are more than 16 pieces of work for each core; stages of little work stay
   serial;
-- the innermost loop of a stage is vectorised where it is a data loop of 2 to 256 iterations;
+- the innermost loop of a stage is vectorised where it is a data loop of 2 to 256 iterations; one
+  that no rule has tiled is cut into vectors of the target first, the last of them masked;
 - in a tiled reduction, the data loops behind the last reduction loop are written out in full while
   the tile is small: it then stays in registers;
 - `auto_unroll_max_step` on the outermost loop of each reduction;
@@ -28,20 +29,19 @@ import numpy as np
 from ..loopir.expr import const_int
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.visit import free_vars, walk
-from ..schedule.bounds import infer_bounds
+from ..schedule.bounds import MAX_VECTOR, infer_bounds
 from ..schedule.relations import Split
 from ..schedule.state import GROUP_ROOT, INLINE, INLINED_ALREADY
 from . import rows as R
 from .pragmas import SKIP_ZEROS, TREE_REDUCE, has_tree, padding_of, reduces_a_row
 from .rows import Row, apply_row
-from .space import Matrix, Space, parallel_limit
+from .space import Matrix, Space, parallel_limit, vector_lanes
 from .state import State
 
 PIECES_PER_CORE = 16
 SERIAL_BELOW = 8192
-MAX_LANES = 256
-LONG = 64  # a loop that no rule has tiled is cut for vectors
-LANES = 16
+MAX_LANES = MAX_VECTOR
+LONG = 4  # a loop of more vectors that no rule has tiled is cut
 LINES = 32  # as many elements of each of 16 rows fill the first cache less than half
 MAX_TILE = 64
 MAX_STEPS = 256  # of a tile, written out for each position in the kernel
@@ -82,9 +82,10 @@ class Skeleton:
         self.state = State.from_rows(space.sketch.origin, space.sketch.rows)
         for row in self.rows:
             apply_row(self.state, row)
-        for row in lane_rows(self.state):
+        for row in lane_rows(self.state, space.vector_bytes):
             apply_row(self.state, row)
             self.rows.append(row)
+        self.vectors = {s.id for s in self.state.live_stages if _ends_with_data(s)}
         self.plans = [p for s in self.state.live_stages if (p := self._plan(s)) is not None]
 
     def _plan(self, stage: Any) -> StagePlan | None:
@@ -99,7 +100,7 @@ class Skeleton:
         last_reduce = max(
             (n for n, a in enumerate(leaves) if a.iter_type == IterVar.CommReduce), default=-1
         )
-        data_last = bool(leaves) and leaves[-1].iter_type == IterVar.DataPar
+        data_last = stage.id in self.vectors
         tiled = bool(stage.op.reduce_axis) and bool(stage.relations)
         conditions = padding_of(stage)
         return StagePlan(
@@ -162,6 +163,11 @@ class Skeleton:
         return made
 
 
+def _ends_with_data(stage: Any) -> bool:
+    leaves = stage.leaf_iter_vars
+    return bool(leaves) and leaves[-1].iter_type == IterVar.DataPar
+
+
 def border_loops(
     stage: Any, conditions: Sequence[Any]
 ) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
@@ -206,7 +212,7 @@ def unrolled_loops(plan: StagePlan, extents: Matrix) -> tuple[tuple[int, ...], F
     return tuple(places), np.array(flags, bool).reshape(len(places), len(extents))
 
 
-def lane_rows(state: State) -> list[Row]:
+def lane_rows(state: State, vector_bytes: int) -> list[Row]:
     """Splits of long innermost loops of stages that no rule has tiled, so that they are vectors.
 
     Where such a stage transposes, shorter ones are split too, and the loop along which its input is
@@ -227,9 +233,11 @@ def lane_rows(state: State) -> list[Row]:
         loop = len(stage.leaf_iter_vars) - 1
         extent = state.extent_of(place, loop)
         along = contiguous_axis(op)
-        if extent is None or extent <= (LONG if along is None else LANES):
+        lanes = vector_lanes([t.dtype for t in op.outputs], vector_bytes)
+        if extent is None or extent <= (LONG * lanes if along is None else lanes):
             continue
-        lanes = max(d for d in range(1, LANES + 1) if extent % d == 0)
+        if extent % lanes and extent % (lanes // 2) == 0:
+            lanes //= 2  # else the last vector is masked
         if lanes > 1:
             rows.append(("SP", place, loop, extent, (lanes,), 1))
             rows += _transposing_rows(state, place, loop, along)
@@ -295,12 +303,16 @@ def parallel_loops(wanted: Any, extents: Matrix, plan: StagePlan, cores: int) ->
 
 
 def leaf_extents(state: State) -> dict[int, list[int]]:
-    """Extents of the leaf loops of each stage of a closed state (1 where not constant)."""
+    """Extents of the leaf loops of each stage of a closed state, where not constant 1, or, of the
+    innermost, the most that it is."""
     sch = state.schedule.normalize()
     bounds = infer_bounds(sch)
     found: dict[int, list[int]] = {}
     for stage in sch.stages:
         if stage.id in bounds.of:
-            extent = bounds[stage].extent
-            found[stage.id] = [const_int(extent[a]) or 1 for a in stage.leaf_iter_vars]
+            extent, leaves = bounds[stage].extent, stage.leaf_iter_vars
+            found[stage.id] = [const_int(extent[a]) or 1 for a in leaves]
+            if leaves and leaves[-1] in stage.op.root_iter_vars():  # one length, if it is a vector
+                most = bounds.analyzer.const_int_bound(extent[leaves[-1]]).max_value
+                found[stage.id][-1] = int(most) if most <= MAX_LANES else found[stage.id][-1]
     return found

@@ -12,14 +12,16 @@ All candidates with the same places share their loops: they are one *skeleton*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ..base.dtype import parse
 from ..loopir.iter import IterVar
+from ..schedule.relations import Split
 from ..schedule.state import GROUP_ROOT
 from .levels import Level, levels_of
 from .places import Places, flexible_stages
@@ -29,9 +31,12 @@ from .state import State
 
 PALETTE = 24
 FROM_GOOD = 0.7
+MOST_WASTE = 8  # the part of a loop that its tiles may reach over: an eighth
+ROUND_UP = (2, 4, 8, 16, 32, 64)
+REDRAWN = 0.1  # of the mutations of tiles
 
-Matrix = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Matrix = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @lru_cache(maxsize=4096)
@@ -52,6 +57,39 @@ def factorizations(extent: int, parts: int, max_inner: int) -> Matrix:
     return np.array(found, dtype=np.int64).reshape(len(found), parts)
 
 
+@lru_cache(maxsize=4096)
+def tilings(extent: int, parts: int, max_inner: int, lanes: int = 1) -> Matrix:
+    """The lengths that `parts` inner loops of a split may have: those that divide its extent, or
+    the extent rounded up to a length that has more divisors, as far as they fit."""
+    rounded = {-(-extent // size) * size for size in (*ROUND_UP, lanes)}
+    tables = [factorizations(e, parts, max_inner) for e in sorted({extent, *rounded})]
+    found = np.unique(np.concatenate(tables), axis=0)
+    fitting: Matrix = found[fitting_tiles(extent, found, max_inner, lanes)]
+    return fitting
+
+
+def fitting_tiles(extent: int, inner: Matrix, max_inner: int, lanes: int = 1) -> Flags:
+    """Which tiles, as lengths of inner loops, suit a loop.
+
+    They reach over its end by an eighth at most. Where the innermost loop is a vector of so many
+    `lanes`, it fills vectors, but for a rest that is a power of two and so needs one instruction;
+    tiles of whole vectors may reach over the end by less than a vector, whose mask costs no more
+    than the shorter vectors that would stand there. No loop is longer than what it is cut from.
+    """
+    size, last = np.maximum(inner.prod(axis=1), 1), inner[:, -1]
+    covered = -(-extent // size) * size
+    little = covered * MOST_WASTE <= extent * (MOST_WASTE + 1)
+    rest = last % lanes
+    whole = (rest == 0) & (covered - extent < lanes)
+    fitting: Flags = (little & (rest & (rest - 1) == 0)) | whole
+    return fitting & (last <= min(max_inner, extent))
+
+
+def vector_lanes(dtypes: Iterable[str], vector_bytes: int) -> int:
+    """How many elements of the widest of some types fill a vector."""
+    return max(1, vector_bytes // max(parse(t).nbytes for t in dtypes))
+
+
 @lru_cache(maxsize=65536)
 def divisors(n: int) -> tuple[int, ...]:
     """The divisors of n, ascending."""
@@ -63,7 +101,9 @@ def divisors(n: int) -> tuple[int, ...]:
 class Group:
     """The lengths of one split: columns [start, stop), of a loop of `extent`, of stage `node`.
 
-    `options`: where the only length is one of a list and need not divide the loop.
+    `options`: where the only length is one of a list and need not divide the loop. `lanes`: where
+    the innermost of the loops becomes a vector, how many elements fill it, or the largest power of
+    two that the loop has steps for.
     """
 
     start: int
@@ -72,6 +112,17 @@ class Group:
     node: int
     reduce: bool
     options: tuple[int, ...] = ()
+    lanes: int = 1
+
+    def fitting(self, inner: Matrix, max_inner: int) -> Flags:
+        """Which lengths suit the loop."""
+        return fitting_tiles(self.extent, inner, max_inner, self.lanes)
+
+    def draw(self, count: int, max_inner: int, rng: np.random.Generator) -> Matrix:
+        """Random lengths that suit the loop."""
+        table = tilings(self.extent, self.stop - self.start, max_inner, self.lanes)
+        drawn: Matrix = table[rng.integers(len(table), size=count)]
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -100,7 +151,8 @@ class Space:
         self.sketch = sketch
         self.number = number
         self.max_inner = int(policy.params["max_innermost_split_factor"])
-        self.groups = _groups(sketch)
+        self.vector_bytes = int(policy.hardware.vector_unit_bytes)
+        self.groups = _groups(sketch, self.vector_bytes)
         column = len(sketch.open)
         self.locations: list[Choice] = []
         if not policy.params["disable_change_compute_location"]:
@@ -205,8 +257,7 @@ class Space:
         """Random candidates, as rows of the matrix."""
         result = np.zeros((count, self.width), np.int64)
         for g in self.groups:
-            table = factorizations(g.extent, g.stop - g.start, self.max_inner)
-            result[:, g.start : g.stop] = table[rng.integers(len(table), size=count)]
+            result[:, g.start : g.stop] = g.draw(count, self.max_inner, rng)
         for c in self.unroll:
             result[:, c.column] = rng.integers(c.count, size=count)
         if self.locations:
@@ -218,7 +269,7 @@ class Space:
     def outer_lengths(self, matrix: Matrix, group: Group) -> Matrix:
         """All lengths of a split, the outermost (what the others leave) included."""
         inner = matrix[:, group.start : group.stop]
-        outer = group.extent // np.maximum(inner.prod(axis=1), 1)
+        outer = -(-group.extent // np.maximum(inner.prod(axis=1), 1))
         return np.concatenate([outer[:, None], inner], axis=1)
 
     def place_rows(self, choices: Sequence[int]) -> list[Row]:
@@ -236,17 +287,41 @@ class Space:
         return rows
 
 
-def _groups(sketch: State) -> list[Group]:
+def _groups(sketch: State, vector_bytes: int) -> list[Group]:
+    """The groups of a sketch's columns."""
+    vectors = _vectors(sketch, vector_bytes)
     groups: list[Group] = []
     for column, f in enumerate(sketch.open):
         row = sketch.rows[f.row]
         if groups and groups[-1].stop == column and sketch.open[column - 1].row == f.row:
             g = groups[-1]
-            groups[-1] = Group(g.start, column + 1, g.extent, g.node, g.reduce)
+            groups[-1] = replace(g, stop=column + 1, lanes=_lanes(vectors, f, g.extent))
             continue
         ident, reduce = _split_stage(sketch, f)
-        groups.append(Group(column, column + 1, int(row[3]), ident, reduce))
+        extent = int(row[3])
+        lanes = _lanes(vectors, f, extent)
+        groups.append(Group(column, column + 1, extent, ident, reduce, lanes=lanes))
     return groups
+
+
+def _vectors(sketch: State, vector_bytes: int) -> dict[Any, int]:
+    """For the variable that is the length of a stage's innermost loop, where that is a data loop,
+    how many elements fill a vector."""
+    found: dict[Any, int] = {}
+    for stage in sketch.live_stages:
+        leaves = stage.leaf_iter_vars
+        if not leaves or leaves[-1].iter_type != IterVar.DataPar:
+            continue
+        for relation in stage.relations:
+            if isinstance(relation, Split) and relation.inner is leaves[-1]:
+                types = [t.dtype for t in stage.op.outputs]
+                found[relation.factor] = vector_lanes(types, vector_bytes)
+    return found
+
+
+def _lanes(vectors: dict[Any, int], factor: Any, extent: int) -> int:
+    """The lanes of the group that ends with a factor."""
+    return min(vectors.get(factor.var, 1), 1 << (extent.bit_length() - 1))
 
 
 def _split_stage(sketch: State, factor: Any) -> tuple[int, bool]:

@@ -51,6 +51,7 @@ from .thread_memory import (
     sees_all,
 )
 
+MAX_VECTOR = 256  # steps of a loop that is made a vector of one length
 REDUCTION = IterVar.CommReduce
 Regions = dict[Tensor, list[list[IntervalSet]]]
 
@@ -170,7 +171,7 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         return
     domains = _root_domains(b, stage, readers)
     mine = b[stage]
-    roots = {a: even_extent(b, stage, extent) for a, (_, extent) in domains.items()}
+    roots = {a: _even(b, stage, a, extent) for a, (_, extent) in domains.items()}
     if stage.layout is not None and not _stored_in_part(stage, roots):
         mine.needed = parts_in_scan(stage, domains, b.threads)
         domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}
@@ -184,6 +185,19 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         if thread is not None and thread.dom is not None:
             mine.extent[leaf] = given_extent(b, stage, leaf, thread)
         b.bind(mine.var[leaf], mine.extent[leaf])
+
+
+def _even(b: Bounds, stage: StageState, axis: IterVar, extent: PrimExpr) -> PrimExpr:
+    """The extent of an axis; of one that is to be a vector the most that it is anywhere, since a
+    vector has one length. What is computed in excess nobody reads."""
+    extent = even_extent(b, stage, extent)
+    if isinstance(extent, IntImm) or axis not in stage.leaf_iter_vars:
+        return extent
+    fixed = stage.rolling or attach_point(stage) is None or in_scan(stage)
+    if fixed or stage.kind_of(axis) != IterVar.Vectorized:
+        return extent
+    most = b.analyzer.const_int_bound(extent).max_value
+    return const(most, extent.dtype) if most <= MAX_VECTOR else extent
 
 
 def _stored_in_part(stage: StageState, roots: Values) -> bool:

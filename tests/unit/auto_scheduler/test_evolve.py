@@ -18,9 +18,10 @@ def rng(seed=0):
 
 
 def check(space, rows):
-    """Rows are candidates: products are kept, places are some that were worked out."""
+    """Rows are candidates: tiles suit their loops, places are some that were worked out."""
     for g in space.groups:
-        assert (space.outer_lengths(rows, g).prod(axis=1) == g.extent).all()
+        assert (space.outer_lengths(rows, g).prod(axis=1) >= g.extent).all()
+        assert g.fitting(rows[:, g.start : g.stop], space.max_inner).all()
         assert (rows[:, g.start : g.stop] >= 1).all()
         assert (rows[:, g.stop - 1] <= space.max_inner).all()
     for c in (*space.unroll, *space.pragmas, *space.locations):

@@ -17,11 +17,21 @@ def test_cpus():
     before = num_threads()
     try:
         set_num_threads(3)
-        assert dataclasses.astuple(HardwareParams.of("llvm")) == (3, 64, 64, 0, 0, 0, 0, 0)
+        vector = Target("llvm").vector_bytes
+        assert dataclasses.astuple(HardwareParams.of("llvm")) == (3, vector, 64, 0, 0, 0, 0, 0)
         assert HardwareParams() == HardwareParams.of(Target("llvm")) == HardwareParams.of("c")
     finally:
         set_num_threads(before)
     assert HardwareParams.of("llvm -num-cores=36").num_cores == 36
+
+
+@pytest.mark.parametrize(
+    ("cpu", "size"), [("skylake-avx512", 64), ("haswell", 32), ("nehalem", 16)]
+)
+def test_vectors_are_those_of_the_target(cpu, size):
+    assert (
+        HardwareParams.of(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}").vector_unit_bytes == size
+    )
 
 
 def test_devices():

@@ -14,6 +14,11 @@ from tilewright.auto_scheduler.policy import SketchPolicy
 from tilewright.auto_scheduler.task import SearchTask
 from tilewright.target.target import Target
 
+ODD = {
+    "matmul of primes": lambda: C.matmul(37, 59, 29),
+    "conv2d of primes": lambda: C.conv2d(11, 5, 23),
+}
+
 CPU = ["matmul_relu", "gram", "conv2d_bn_relu", "depthwise", "group_conv", "transposed_conv"]
 CPU += ["softmax", "norm", "chain"]
 GPU = ["matmul", "gram", "depthwise", "softmax", "chain"]
@@ -21,10 +26,10 @@ GPU = ["matmul", "gram", "depthwise", "softmax", "chain"]
 
 @pytest.mark.parametrize(
     "target, name",
-    [*(("llvm", name) for name in CPU), *(("cuda -arch=sm_80", name) for name in GPU)],
+    [*(("llvm", name) for name in (*CPU, *ODD)), *(("cuda -arch=sm_80", name) for name in GPU)],
 )
 def test_candidates_of_a_search(target: str, name: str) -> None:
-    dag = ComputeDAG(getattr(C, name)())
+    dag = ComputeDAG((ODD.get(name) or getattr(C, name))())
     task = SearchTask(compute_dag=dag, workload_key=name, target=Target(target))
     policy = SketchPolicy(task, RandomModel(), seed=1, verbose=0)
     population = policy.population

@@ -146,12 +146,16 @@ def test_long_rows_of_stages_that_no_rule_tiles_become_vectors():
     (space,) = policy.population.spaces
     text = str(policy.population.close(Candidate(0, space.sample(1, np.random.default_rng(0))[0])))
     assert "vectorize j.1 (0,16)" in text
-    x = te.placeholder((4, 293), name="x")  # a prime: no vector divides it
-    y = te.compute((4, 293), lambda i, j: x[i, j] + 1.0, name="y")
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float64", 8), ("float32", 16), ("int8", 64)])
+def test_rows_that_no_vector_divides_end_in_a_masked_one(dtype, lanes):
+    x = te.placeholder((4, 293), dtype, name="x")
+    y = te.compute((4, 293), lambda i, j: x[i, j] + x[i, j], name="y")
     policy = policy_of([x, y])
     (space,) = policy.population.spaces
     text = str(policy.population.close(Candidate(0, space.sample(1, np.random.default_rng(0))[0])))
-    assert "vectorize" not in text
+    assert f"vectorize j.1 (0,{lanes})" in text
 
 
 @pytest.mark.parametrize("name", COMPUTATIONS)

@@ -41,7 +41,8 @@ def test_samples_are_within_their_columns(name):
         assert rows.shape == (200, space.width)
         for g in space.groups:
             lengths = space.outer_lengths(rows, g)
-            assert (lengths.prod(axis=1) == g.extent).all()
+            over = lengths.prod(axis=1) - g.extent
+            assert ((over >= 0) & (over < max(g.extent / 8 + 1, g.lanes))).all()
             assert (lengths >= 1).all()
             assert (rows[:, g.stop - 1] <= 64).all()
         for c in (*space.locations, *space.unroll):

@@ -7,7 +7,7 @@ formulas of the open lengths, so nothing is lowered when candidates come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ...base.errors import ScheduleError
@@ -17,7 +17,7 @@ from ...schedule.placement import attach_point, runs_on, same_thread
 from ...schedule.relations import Fuse, Singleton, Split
 from ...schedule.thread_memory import sees_all
 from ...tensor.op import ComputeOp, ExternOp, PlaceholderOp
-from ..layout import pack_order
+from ..layout import PackOrder, pack_order
 from .index import IndexParser, Sum
 from .program import ONE, ZERO, Program, Slot
 from .regions import Regions
@@ -29,10 +29,15 @@ class Nest:
     """All stages of a normalised schedule, by their number."""
 
     def __init__(
-        self, schedule: Any, lengths: Iterable[Var], packed: Mapping[int, int] | None = None
+        self,
+        schedule: Any,
+        lengths: Iterable[Var],
+        packed: Mapping[int, int] | None = None,
+        vectors: Collection[int] = (),
     ) -> None:
-        """packed: by stages that copy into the order of their readers' loops, these readers."""
-        self.schedule = schedule
+        """packed: by stages that copy into the order of their readers' loops, these readers.
+        vectors: stages whose innermost loop is to be a vector."""
+        self.schedule, self.vectors = schedule, vectors
         self.packed = packed or {}
         variables = list(lengths)
         self.program = Program(len(variables))
@@ -161,10 +166,7 @@ class Nest:
     def _add_packed_loops(self, nest: StageNest) -> bool:
         """The loops of a copy into the order of its reader's loops; False for other stages."""
         p, stage = self.program, nest.stage
-        reader = self.stages.get(self.packed.get(stage.id, -1))
-        if reader is None or stage.relations:
-            return False
-        order = pack_order(reader.stage, stage.op.output(0))
+        order = self._pack_order(stage)
         if order is None:
             return False
         for place, digit in enumerate(order.digits):
@@ -174,6 +176,24 @@ class Nest:
             own = nest.axes[stage.op.axis[digit.dim].var].own
             own.strides[loop] = p.add(own.strides.get(loop, ZERO), below)
         return True
+
+    def _pack_order(self, stage: Any) -> PackOrder | None:
+        """The order in which a stage's memory is, if that is one of its reader's loops."""
+        reader = self.stages.get(self.packed.get(stage.id, -1))
+        if reader is None or stage.relations:
+            return None
+        return pack_order(reader.stage, stage.op.output(0))
+
+    def packed_shape(self, stage: Any) -> list[Slot] | None:
+        """How long memory in the order of a reader's loops is in each dimension: tiles that do not
+        divide one are filled up."""
+        order = self._pack_order(stage)
+        if order is None:
+            return None
+        shape = [ONE] * order.rank
+        for digit in order.digits:
+            shape[digit.dim] = self.program.mul(shape[digit.dim], self.slot(convert(digit.extent)))
+        return shape
 
     def _add_loop(self, nest: StageNest, *about: Any) -> Loop:
         loop = Loop(len(self.loops), nest.stage, *about)

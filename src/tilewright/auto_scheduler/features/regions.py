@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...loopir.iter import ProducerLoad
 from ...loopir.visit import post_order_visit
+from ...schedule.bounds import MAX_VECTOR
 from ...tensor.op import ComputeOp, ExternOp
 from .index import Sum
 from .program import ONE, ZERO, Slot
@@ -61,7 +62,11 @@ class Regions:
                             found[d].append(self._needed(other, e, last, moving))
         for d, root in enumerate(stage.op.axis):
             if found[d]:
-                own.axes[root.var] = self._union(found[d])
+                own.axes[root.var] = axis = self._union(found[d])
+                if stage.id in self.nest.vectors and root is stage.leaf_iter_vars[-1]:
+                    # a vector has one length: the most that it is anywhere
+                    limit = p.const(MAX_VECTOR)
+                    axis.extent = p.choose(limit, axis.room, axis.room, axis.extent)
 
     def _union(self, needs: list[Need]) -> Axis:
         p = self.program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ class Skeleton:
     te.extern, which is passed over) and for shapes that are not constant.
     """
 
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: Any, vectors: Collection[int] = ()) -> None:
+        """vectors: stages whose innermost loop is to be a vector."""
         lengths = [factor.var for factor in state.open]
         packed = dict(getattr(state, "packed", {}))
-        nest = Nest(state.schedule.normalize(), lengths, packed)
+        nest = Nest(state.schedule.normalize(), lengths, packed, vectors)
         self.statements = Reader(nest, packed).statements()
         self.names = [s.name for s in self.statements]
         self.tables = Tables(nest, self.statements)

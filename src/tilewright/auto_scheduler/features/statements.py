@@ -139,7 +139,10 @@ class Reader:
             return known
         stage = self.nest.schedule.stage_of[t.op]
         own = self.nest.stages.get(stage.id)
-        if own is None or stage.is_output:
+        packed = self.nest.packed_shape(stage)
+        if packed is not None:
+            shape = packed
+        elif own is None or stage.is_output:
             shape = [self.nest.slot(d) for d in t.shape]
         else:
             shape = [own.axes[a.var].room for a in stage.op.axis]
