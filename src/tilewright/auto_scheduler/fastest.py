@@ -1,8 +1,9 @@
 """Which steps are the fastest, of each of many workloads, where some were measured more than once.
 
 What was measured once and is the least of many was lucky, as a rule: neighbours on the machine
-were quiet at that moment. So searches measure their leaders again, in turns, and steps that were
-measured several times count with the median.
+were quiet at that moment. So searches measure their leaders again, in turns. Steps that were
+measured several times count with the median; others with what they took times the most luck that
+those had: the ratio of their median to their first measurement.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ class Fastest(Generic[K, V]):
     def leaders(self, key: K) -> list[tuple[float, V]]:
         """The middle measurement of each of a key's steps, the fastest first; those measured first
         where equal."""
-        return sorted(map(_middle, self._known.get(key, {}).values()), key=_seconds)
+        known = list(self._known.get(key, {}).values())
+        luck = max([1.0, *(_middle(m)[0] / m[0][0] for m in known if len(m) > 1 and m[0][0] > 0)])
+        order = sorted(known, key=lambda m: _middle(m)[0] * (luck if len(m) == 1 else 1.0))
+        return [_middle(m) for m in order]
 
     def best(self, key: K) -> tuple[float, V] | None:
         """The middle measurement of the fastest steps of a key; None where nothing is known."""
-        return min(map(_middle, self._known.get(key, {}).values()), key=_seconds, default=None)
+        return next(iter(self.leaders(key)), None)
 
     def __iter__(self) -> Iterator[K]:
         """The keys, in the order in which they came."""

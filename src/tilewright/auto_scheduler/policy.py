@@ -43,8 +43,8 @@ GPU_UNROLL = (0, 16, 64, 512, 1024)
 GPU_UNROLL_WEIGHT = 0.10
 EVENLY, SHARPNESS = 0.5, 4.0
 EXACT = "exact"  # enough, of what was measured
-TURNS = 2  # in which leaders are measured again
-CONFIRMED, CONFIRMED_OF = 8, 12  # measurements of a search that do so: one in 12, at most 8
+TURNS = 3  # in which leaders are measured again
+CONFIRMED, CONFIRMED_OF = 12, 10  # measurements of a search that do so: one in 10, at most 12
 LEAST_CONFIRMED = 2 * TURNS  # the best and the default schedule
 LEAD = 0.6
 """How much better than a default schedule the shipped model must think a program of the search, to

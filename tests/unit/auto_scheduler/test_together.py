@@ -247,9 +247,9 @@ def test_the_default_schedule_is_a_state_of_one_step() -> None:
 
 def test_leaders_of_each_task_are_measured_again(maker: Maker, tmp_path: Path) -> None:
     tasks = [task(32), task(48)]
-    outcome = tune(tasks, 100, tmp_path / "a.json")
+    outcome = tune(tasks, 130, tmp_path / "a.json")
     (measurer,) = maker.made
-    assert outcome.measured == len(measurer.seen) == 100
-    last = [(i.task.desc, i.state.rows) for i in measurer.seen[-8:]]
-    assert last[:2] == last[2:4] and last[4:6] == last[6:]
-    assert last[1] == (tasks[0].desc, DEFAULT) and last[5] == (tasks[1].desc, DEFAULT)
+    assert outcome.measured == len(measurer.seen) == 130
+    last = [(i.task.desc, i.state.rows) for i in measurer.seen[-12:]]
+    assert last[:6] == last[:2] * 3 and last[6:] == last[6:8] * 3
+    assert last[1] == (tasks[0].desc, DEFAULT) and last[7] == (tasks[1].desc, DEFAULT)
