@@ -2,8 +2,9 @@
 
 What was measured once and is the least of many was lucky, as a rule: neighbours on the machine
 were quiet at that moment. So searches measure their leaders again, in turns. Steps that were
-measured several times count with the median; others with what they took times the most luck that
-those had: the ratio of their median to their first measurement.
+measured again count with the median of these measurements: the first one, by which they were
+chosen, says too little. Others count with what they took times the most luck that those had, the
+ratio of the two.
 """
 
 from __future__ import annotations
@@ -55,5 +56,6 @@ def _seconds(measured: tuple[float, V]) -> float:
 
 
 def _middle(measured: list[tuple[float, V]]) -> tuple[float, V]:
-    """The median; of an even number the lower one."""
-    return sorted(measured, key=_seconds)[(len(measured) - 1) // 2]
+    """The median of all but the first, if there are more; of an even number the lower one."""
+    again = sorted(measured[1:] or measured, key=_seconds)
+    return again[(len(again) - 1) // 2]

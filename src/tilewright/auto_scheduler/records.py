@@ -204,7 +204,7 @@ def load_best_record(
     include_compatible: bool = False,
 ) -> Pair | tuple[None, None]:
     """The fastest record of a workload (None: of any) on targets of the same kind as `target`;
-    (None, None) where there is none. Of steps measured several times the median counts.
+    (None, None) where there is none. Steps measured again count as `fastest.py` says.
 
     `include_compatible`: also of workloads with smaller sizes that divide these, whose cost counts
     as many times as they fit in.
@@ -236,7 +236,7 @@ def distill_record_file(in_file: str | os.PathLike[str], out_file: str | os.Path
 
 
 def best_records(records: Iterator[Record]) -> list[Record]:
-    """The fastest of each workload and target: of steps measured several times, the median."""
+    """The fastest of each workload and target, by what counts (see `fastest.py`)."""
     found: Fastest[tuple[str, str], Record] = Fastest()
     for record in records:
         if record.ok:
