@@ -61,7 +61,9 @@ class Family:
                 taken = self._look(state)
                 return (State.default(self.task, self.algorithm, taken) if taken else state), taken
             except NotOffered as problem:
-                del given[problem.question]  # that of another register tile, say
+                # that of another register tile, say; or of operands that are not laid out ahead
+                if given.pop(problem.question, None) is None:
+                    return None
             except TilewrightError as problem:
                 _log.info("%s: no schedule with %s: %s", self.task, answers, problem)
                 return None
