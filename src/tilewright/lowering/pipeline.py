@@ -16,6 +16,7 @@ from ..base.deep import deep_call
 from ..base.errors import CompileError
 from ..loopir.stmt import PrimFunc
 from ..loopir.verify import verify
+from .blend_stores import blend_stores
 from .check_bounds import check_bounds
 from .eliminate_common import eliminate_common
 from .flatten_buffers import flatten_buffers
@@ -64,6 +65,7 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
     (  # 2: expressions
         simplify_statements,  # the constants that unrolling and partitioning made
         remove_no_ops,  # what simplification emptied
+        blend_stores,  # vectors of register tiles at constant places
         promote_accumulators,  # register tiles are unrolled, indices comparable
     ),
     (  # 3: the form for printing and code generation

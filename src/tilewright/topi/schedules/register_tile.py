@@ -19,6 +19,7 @@ MOST_PANELS = 8
 CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
 BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
 SPARE_WAYS = 2  # for the vector side
+SUMS_OF_16 = 11  # registers for sums and weights where both sides are read in vectors
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ def tile_of(op: Any, form: Contraction, machine: Machine) -> tuple[int, Tile]:
     """Lanes of the vectors of a sum of products, and its tile."""
     n = form.group or extent_of(op.axis[-1])
     lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
+    if form.both:  # each element of the row side takes a register, and stays for its neighbours
+        registers = max(4, registers * SUMS_OF_16 // 16)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
     crowded = crowded_rows(form, op, machine)
     tiles = register_tiles(sizes, n, lanes, registers, form.panel, crowded)

@@ -42,6 +42,7 @@ PANELS_APART = 1.1  # threads at different columns write to the same lines, and 
 MANY_PIECES = 8  # for each core: they are shared evenly
 MOST_TRIED = 16  # numbers of pieces
 LONG_PANEL = 3  # times the first-level cache
+FEW_TAPS = 25  # with each element: a padded copy of all took as long as the sums
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
 ROOM = 2  # halves of the first-level cache, that a part of a long panel has
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
@@ -106,8 +107,9 @@ def tiles(
     _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
     of_piece = s[form.row_side.producer] if own and form.row_side is not None else None
+    little = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
     for pad in pads:
-        _place_pad(s, pad, s[out], piece if pad is of_piece else None, machine)
+        _place_pad(s, pad, s[out], piece if pad is of_piece else None, little, machine)
     if packed:
         copy = _pack(s, form, product, lanes)
         copy.compute_at(s[out], panel)
@@ -136,11 +138,17 @@ def _room(name: str, product: Tensor, rows: int, width: int, machine: Machine) -
 
 
 def _place_pad(
-    s: Schedule, pad: Stage, out: Stage, piece: IterVar | None, machine: Machine
+    s: Schedule,
+    pad: Stage,
+    out: Stage,
+    piece: IterVar | None,
+    little_work: bool,
+    machine: Machine,
 ) -> None:
     """A padded copy, made by each piece for itself (`piece`) or of all beforehand; or none, with
-    its condition at each read."""
-    ways = ([OF_PIECE] if piece is not None else []) + [BEFORE, INLINE]
+    its condition at each read, where there is `little_work` with each element."""
+    ways = ([OF_PIECE] if piece is not None else []) + [BEFORE]
+    ways = [INLINE, *ways] if little_work else [*ways, INLINE]
     (way,) = machine.choose(pad.op.name, "pad", [(w,) for w in ways])
     if way == INLINE:
         pad.compute_inline()
