@@ -116,11 +116,12 @@ def tune(path: str, threads: int, trials: int, records: str) -> None:
 
 
 def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """One row of the table."""
+    """One row of the table; the network is made unless its file is there."""
     path, cache = str(folder / f"{name}.onnx"), str(folder / f"cache-{name}")
     threads, runs, records = options.threads, options.runs, options.records
-    command = [sys.executable, "-m", "tools.make_networks", name, path, "--seed", str(SEED)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    if not Path(path).exists():
+        command = [sys.executable, "-m", "tools.make_networks", name, path, "--seed", str(SEED)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if options.trials:
         tune(path, threads, options.trials, records)
     systems = [who for who in CHILDREN if who != "tuned" or records is not None]

@@ -25,6 +25,8 @@ DEFAULTS: dict[str, Any] = {
     "disable_change_compute_location": 0,
     "pack_operands": 1,
     "split_reduction": 1,
+    "sketches": 1,
+    "rule_pragmas": 1,
 }
 _LEAST = {
     "sample_init_min_population": 1, "evolutionary_search_population": 1,
@@ -34,7 +36,7 @@ _LEAST = {
 
 def checked(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """DEFAULTS with changes; TilewrightError for names that there are not and for values that make
-    no sense: shares from 0 to 1, whole numbers, structures of S and R."""
+    no sense: shares from 0 to 1, whole numbers, structures of S and R; for nothing to search."""
     changes = dict(params or {})
     unknown = set(changes) - set(DEFAULTS)
     if unknown:
@@ -53,4 +55,10 @@ def checked(params: Mapping[str, Any] | None) -> dict[str, Any]:
             raise TilewrightError(
                 f"SketchPolicy: {name} is a whole number of at least {least}, got {value!r}"
             )
-    return {**DEFAULTS, **changes}
+    chosen = {**DEFAULTS, **changes}
+    if not chosen["sketches"] and not chosen["default_schedule_first"]:
+        raise TilewrightError(
+            "SketchPolicy: sketches=0 leaves the relatives of the default schedule, and "
+            "default_schedule_first=0 leaves those out: there is nothing to search"
+        )
+    return chosen

@@ -259,7 +259,7 @@ class SketchPolicy:
     ) -> tuple[list[Any], list[Any]]:
         """Measure the next candidates and learn from them; ([], []) where none are left."""
         states = self._of_library(num_measure)
-        if len(states) < num_measure:
+        if len(states) < num_measure and self.params["sketches"]:
             states += [self.state_of(c) for c in self.propose(num_measure - len(states))]
         if not states:
             return [], []
@@ -279,7 +279,8 @@ class SketchPolicy:
         found = self.library.due()[:count]
         if not self.is_gpu:
             other = min(self.measured.values(), default=np.inf)
-            wanted = self.library.part_of(count - len(found), other)
+            room = count - len(found)
+            wanted = self.library.part_of(room, other) if self.params["sketches"] else room
             found += self.library.propose(wanted, self.rng, self._score)
         self.seconds["search"] += time.perf_counter() - begin
         return found
@@ -427,6 +428,8 @@ class SketchPolicy:
             other = None if algorithm is None else self.library.default(algorithm)
             if other is not None:
                 return other
+        if not self.params["sketches"]:
+            return self.library.default()
         trained = getattr(self.model, "trained", False)
         scorer = Estimate(self.population) if self.is_gpu and not trained else None
         found = self._evolve(self._start(), 1, scorer)

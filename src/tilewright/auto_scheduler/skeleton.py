@@ -102,7 +102,7 @@ class Skeleton:
         )
         data_last = stage.id in self.vectors
         tiled = bool(stage.op.reduce_axis) and bool(stage.relations)
-        conditions = padding_of(stage)
+        conditions = padding_of(stage) if self.space.rule_pragmas else []
         return StagePlan(
             ident=stage.id,
             root=root,
@@ -115,7 +115,7 @@ class Skeleton:
             heavy=any(s.attach_stage is stage for s in state.live_stages),
             padded=bool(conditions),
             borders=border_loops(stage, conditions),
-            row_sum=reduces_a_row(stage),
+            row_sum=self.space.rule_pragmas and reduces_a_row(stage),
             without={c.kind: c.column for c in self.space.pragmas if c.node == stage.id},
         )
 

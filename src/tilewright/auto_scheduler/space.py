@@ -176,9 +176,11 @@ class Space:
             if getattr(stage.op, "reduce_axis", ()):
                 self.unroll.append(Choice(column, len(options), stage.id, "unroll", options))
                 column += 1
+        self.rule_pragmas = bool(policy.params["rule_pragmas"])
         self.pragmas: list[Choice] = []
         for stage in sketch.live_stages:
-            for kind in pragmas_of(stage) if getattr(stage.op, "reduce_axis", ()) else ():
+            reduces = bool(getattr(stage.op, "reduce_axis", ()))
+            for kind in pragmas_of(stage) if self.rule_pragmas and reduces else ():
                 self.pragmas.append(Choice(column, len(VALUES), stage.id, kind, VALUES))
                 column += 1
         self.width = column
