@@ -78,9 +78,7 @@ def tiles(
     jp, jv = s[out].split(ji, factor=lanes)
     batches = prod(extents[i] for i in form.batch) * (-(-extents[-1] // n) if form.group else 1)
     panels = prod(extents[i] for i in form.columns) * -(-n // width)
-    cuts = [_Cut()]
-    if on_threads:
-        cuts = _cuts(form, sizes, tile, batches, panels, packed, machine)
+    cuts = _cuts(form, sizes, tile, batches, panels, packed, machine) if on_threads else [_Cut()]
     cut = _Cut(*machine.choose(name, "cut", map(astuple, cuts)))
     rows = [axes[i] for i in form.rows]
     chunk: list[IterVar] = []
@@ -106,10 +104,10 @@ def tiles(
     most = 0 if room else machine.choose(name, "steps", few)[0]
     _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
-    of_piece = s[form.row_side.producer] if own and form.row_side is not None else None
-    little = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
+    side = s[form.row_side.producer] if own and form.row_side is not None else None
+    few = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
     for pad in pads:
-        _place_pad(s, pad, s[out], piece if pad is of_piece else None, little, machine)
+        _place_pad(pad, s[out], piece if pad is side else None, few, machine)
     if packed:
         copy = _pack(s, form, product, lanes)
         copy.compute_at(s[out], panel)
@@ -138,12 +136,7 @@ def _room(name: str, product: Tensor, rows: int, width: int, machine: Machine) -
 
 
 def _place_pad(
-    s: Schedule,
-    pad: Stage,
-    out: Stage,
-    piece: IterVar | None,
-    little_work: bool,
-    machine: Machine,
+    pad: Stage, out: Stage, piece: IterVar | None, little_work: bool, machine: Machine
 ) -> None:
     """A padded copy, made by each piece for itself (`piece`) or of all beforehand; or none, with
     its condition at each read, where there is `little_work` with each element."""
