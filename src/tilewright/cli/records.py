@@ -86,7 +86,7 @@ def _by_task(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
 def _summary(task: tuple[str, str], records: list[Record]) -> dict[str, Any]:
     results = [as_pair(r)[1] for r in records]
     good = [r for r in results if r.ok]
-    leader = min(good, key=lambda r: r.cost, default=None)
+    leader = next((as_pair(r)[1] for r in best_records(iter(records))), None)
     errors = Counter(MeasureErrorNo(r.error_no).name for r in results if not r.ok)
     last = next((r.message for r in reversed(records) if not r.ok and r.message), "")
     return {

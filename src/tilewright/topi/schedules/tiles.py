@@ -105,9 +105,9 @@ def tiles(
     _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
     side = s[form.row_side.producer] if own and form.row_side is not None else None
-    few = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
+    little = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
     for pad in pads:
-        _place_pad(pad, s[out], piece if pad is side else None, few, machine)
+        _place_pad(pad, s[out], piece if pad is side else None, little, machine)
     if packed:
         copy = _pack(s, form, product, lanes)
         copy.compute_at(s[out], panel)
