@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from .crossover import Crossover
-from .granularity import mutate_parallel
-from .space import REDRAWN, Choice, Matrix, Space, divisors
+from .granularity import mutate_parallel, random_divisors
+from .space import REDRAWN, Choice, Matrix, Space
 
 Scores = np.ndarray[Any, np.dtype[np.float64]]
 Scorer = Callable[[int, Matrix], Scores]
@@ -198,10 +198,7 @@ def move_factor(lengths: Matrix, rng: np.random.Generator) -> Matrix:
     sizes = lengths[everyone, source]
     draw = rng.random(count)
     factor = np.ones(count, np.int64)
-    for size in np.unique(sizes[able]):
-        choices = np.array(divisors(int(size))[1:])
-        same = able & (sizes == size)
-        factor[same] = choices[(draw[same] * len(choices)).astype(np.int64)]
+    factor[able] = random_divisors(sizes[able], draw[able])
     result = lengths.copy()
     result[everyone, source] //= factor
     result[everyone, target] *= factor

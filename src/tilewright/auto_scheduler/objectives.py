@@ -11,6 +11,7 @@ The latency L_j of a network is the sum of its tasks' seconds, each as often as 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Real
@@ -23,7 +24,7 @@ from .slope import UNKNOWN_COST
 Seconds = float | Mapping[str, float]
 
 
-class NetworkObjective:
+class NetworkObjective(ABC):
     """An `objective_func` of `TaskScheduler` that knows its networks, its slopes and its end.
 
     `counts`: a row for each network, how often each task appears in it. `names`: of the networks.
@@ -59,13 +60,13 @@ class NetworkObjective:
         """Whether every task that a network has was measured."""
         return all(_measured(row, costs) for row in self.counts)
 
+    @abstractmethod
     def __call__(self, costs: Sequence[float]) -> float:
         """The objective, of the tasks' seconds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pulls(self, costs: Sequence[float]) -> list[float]:
         """df/dL_j of each network, towards lower latencies: 0 where it gains nothing."""
-        raise NotImplementedError
 
     def slopes(self, costs: Sequence[float]) -> list[float]:
         """df/dg_i of each task, towards lower costs."""
@@ -115,13 +116,10 @@ class EarlyStopping(LatencySum):
         self.stop_after = stop_after
 
 
-class LatencyRequirement(NetworkObjective):
-    """The sum of latencies, where one below its requirement counts as the requirement.
+class _WithSeconds(NetworkObjective):
+    """With seconds for each network, which are called `what`."""
 
-    `seconds`: a requirement for each network. Once all are met, the search ends.
-    """
-
-    name = "requirement"
+    what: str
 
     def __init__(
         self,
@@ -130,7 +128,16 @@ class LatencyRequirement(NetworkObjective):
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(counts, names)
-        self.seconds = _checked("requirement", seconds, self.names)
+        self.seconds = _checked(self.what, seconds, self.names)
+
+
+class LatencyRequirement(_WithSeconds):
+    """The sum of latencies, where one below its requirement counts as the requirement.
+
+    `seconds`: a requirement for each network. Once all are met, the search ends.
+    """
+
+    name = what = "requirement"
 
     def __call__(self, costs: Sequence[float]) -> float:
         return sum(map(max, self.latencies(costs), self.seconds))
@@ -155,22 +162,14 @@ class LatencyRequirement(NetworkObjective):
         ]
 
 
-class GeomeanSpeedup(NetworkObjective):
+class GeomeanSpeedup(_WithSeconds):
     """Minus the geometric mean of speed-ups: a network counts by its share, not by its seconds.
 
     `seconds`: a latency for each network to compare with.
     """
 
     name = "geomean"
-
-    def __init__(
-        self,
-        counts: Sequence[Sequence[float]],
-        seconds: Sequence[float],
-        names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(counts, names)
-        self.seconds = _checked("reference", seconds, self.names)
+    what = "reference"
 
     def __call__(self, costs: Sequence[float]) -> float:
         return -self._mean(self.latencies(costs))
