@@ -23,6 +23,8 @@ __getattr__, __dir__ = face(
         "base.dtype": "DataType",
         "loopir.node": "Object",
         "rt.array": "NDArray",
+        "graph.compile_model": "compile",
+        "rt.network": "load_network",
         "base.errors": "TilewrightError ScheduleError CompileError",
         "error": "TVMError",
     },

@@ -7,6 +7,7 @@ from tilewright.base.errors import TilewrightError as TilewrightError
 from tilewright.driver.build_module import build as build
 from tilewright.driver.lower import lower as lower
 from tilewright.error import TVMError as TVMError
+from tilewright.graph.compile_model import compile as compile
 from tilewright.interp.simt import SimtError as SimtError
 from tilewright.interp.simt import register_simt as register_simt
 from tilewright.loopir.expr import const as const
@@ -23,6 +24,7 @@ from tilewright.rt.device import opencl as opencl
 from tilewright.rt.device import rocm as rocm
 from tilewright.rt.device import simt as simt
 from tilewright.rt.device import vulkan as vulkan
+from tilewright.rt.network import load_network as load_network
 from tilewright.rt.packed import get_global_func as get_global_func
 from tilewright.rt.packed import register_func as register_func
 from tilewright.schedule.api import create_schedule as create_schedule

@@ -80,13 +80,12 @@ def test_unsupported_operators_are_listed_at_once() -> None:
         node("Relu", "x", "a"),
         node("NonMaxSuppression", "a a", "b"),
         helper.make_node("Frobnicate", ["b"], ["c"], name="mine", domain="com.example"),
-        node("LSTM", "c c c", "d"),
-        helper.make_node("LSTM", ["d", "d", "d"], ["e"]),
+        node("Whirl", "c c c", "d"),
+        helper.make_node("Whirl", ["d", "d", "d"], ["e"]),
     ]
     message = refuse(model(nodes, [tensor("x", (1,))], [tensor("e", None)]), "not supported")
     assert message.splitlines()[1:] == [
-        "  LSTM: d_node, #4",
-        "  NonMaxSuppression: b_node",
+        "  Whirl: d_node, #4",
         "  com.example.Frobnicate: mine",
     ]
 
@@ -160,12 +159,16 @@ def test_damaged_weight() -> None:
 def test_element_types() -> None:
     proto = relu()
     proto.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
-    refuse(proto, "input 'x' has elements of type STRING, which is not supported")
+    refuse(proto, "X typestr: T, has unsupported type: tensor(string)")
     proto.graph.input[0].type.tensor_type.elem_type = TensorProto.COMPLEX64
-    refuse(proto, "input 'x' has elements of type COMPLEX64, which is not supported")
+    refuse(proto, "X typestr: T, has unsupported type: tensor(complex64)")
+    proto.graph.input[0].type.tensor_type.elem_type = 99
+    refuse(proto, "input 'x' has elements of type 99, which is not supported")
+    cast = model([node("Cast", "x", "y", to=17)], [tensor("x", (2,))], [tensor("y", (2,))])
+    refuse(cast, "output has unsupported type tensor(float8e4m3fn)")  # not in operator set 17
     sequence = helper.make_tensor_sequence_value_info("x", FLOAT, None)
     proto.graph.input[0].CopyFrom(sequence)
-    refuse(proto, "input 'x' is no tensor but of sequence_type")
+    refuse(proto, "not valid ONNX")
 
 
 def test_open_dimensions() -> None:
@@ -190,12 +193,11 @@ def test_graphs_that_do_not_hang_together() -> None:
     "made, shape, text",
     [
         (node("Add", "x b", "y"), (2, 3), "Incompatible broadcast dims"),
-        (node("Clip", "x x", "y"), (2, 3), "input 1 (x) must be a constant"),
+        (node("Clip", "x x", "y"), (2, 3), "a limit is one number, got 6"),
         (node("Reshape", "x b", "y"), (2, 3), "reshape of 6 elements to"),
-        (node("MaxPool", "x", "y", kernel_shape=[2] * 3), (1, 1, 4, 4, 4), "only 1-D and 2-D"),
-        (node("MaxPool", "x", "y z", kernel_shape=[2]), (1, 1, 4), "output 1 (z) is not supp"),
+        (node("MaxPool", "x", "y", kernel_shape=[2] * 3), (1, 1, 4, 4), "with a window of extents"),
+        (node("Softmax", "x", "y z"), (1, 1, 4), "output 1 (z) is not supp"),
         (node("Conv", "x", "y"), (1, 1, 4, 4), "input 1 is missing"),
-        (node("Cast", "x", "y", to=17), (2,), "cast to ONNX type 17 is not supported"),
         (node("Reshape", "x i", "y"), (2, 3), "copies a dimension that x: float32[2, 3] does not"),
         (node("Unsqueeze", "x i", "y"), (2, 3), "axes [0, 0, 0] name a dimension of 5 twice"),
         (node("Squeeze", "x i", "y"), (1, 1), "axes [0, 0, 0] name a dimension of 2 twice"),
@@ -274,7 +276,7 @@ def test_models_that_mean_nothing() -> None:
     refuse(model([node("Relu", "x", "y")], [x], [y], opset=0), "not valid ONNX")
     sparse = model([node("Relu", "x", "y")], [x], [y])
     sparse.graph.sparse_initializer.add()
-    refuse(sparse, "the model has sparse weights, which are not supported")
+    refuse(sparse, "weight '' has elements of type UNDEFINED, which is not supported")
     proto = with_weight()
     proto.graph.initializer[0].dims[0] = -3
     refuse(proto, "not valid ONNX")

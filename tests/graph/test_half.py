@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tvm
 import tools.make_networks as networks
-from tests.narrow import some
+from tests.narrow import as_a, some
 from tilewright import graph as tg
 from tilewright.base.dtype import parse
 from tilewright.base.errors import CompileError
@@ -31,7 +31,7 @@ def test_a_network_in_half_precision_is_near(tmp_path):
     graph = tg.load_onnx(path)
     image = {"input": RNG.standard_normal((1, 1, 28, 28)).astype("float32")}
     whole = tg.compile(graph).run(image)["logits"]
-    net = tg.compile(graph, dtype="float16")
+    net = as_a(tg.Executable, tg.compile(graph, dtype="float16"))
     half = net.run(image)["logits"]
     off = np.abs(half - whole).max() / np.abs(whole).max()
     assert half.dtype == np.float32 and 0 < off < 1e-2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from tests.narrow import as_a
 from tilewright import graph as tg
 from tilewright.graph.build import prepare
 from tilewright.graph.ir import Graph, Node, Value
@@ -39,7 +40,7 @@ def many(count: int) -> tuple[list[Any], list[str]]:
 
 
 def run(made: Any, kernels: int, distinct: int) -> Any:
-    net = tg.compile(tg.load_onnx(made))
+    net = as_a(tg.Executable, tg.compile(tg.load_onnx(made)))
     assert len(net.calls) <= kernels and net.distinct <= distinct
     assert all(len(names) <= MOST for names in net.nodes)
     return net.run({"x": X})["y"]
@@ -78,7 +79,7 @@ def test_diamonds() -> None:
 def test_groups_of_a_chain_have_one_kernel() -> None:
     _, groups = prepare(tg.load_onnx(chain("Exp", 1000)), Target("llvm"))
     assert len({len(g.nodes) for g in groups[:-1]}) == 1
-    assert all(g.size <= MOST for g in groups)
+    assert all(g.sizes[g.output] <= MOST for g in groups)
 
 
 def greedy(groups: list[Group], outputs: set[Value], align: int) -> tuple[dict[Value, int], int]:

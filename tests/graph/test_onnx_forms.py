@@ -211,7 +211,7 @@ def test_functions_that_cannot_be_called() -> None:
     for functions, name, inputs, text in [
         ([me], "Me", ["x"], "a call of function Me takes .*options model_growth"),
         (bombs, "F40", ["x"], "a call of function F.*options model_growth"),
-        ([old], "Old", ["x"], "has Softmax of operator set 11, the model has operator set 17"),
+        ([old], "Old", ["x"], "FunctionOp imports version 11 whereas model imports version 17"),
         ([one], "One", ["x", "x"], "has 2 inputs and 1 outputs, its function 'One' 1 and 1"),
     ]:
         made = call(functions, [helper.make_node(name, inputs, ["y"], domain="my")])
@@ -294,3 +294,23 @@ def test_empty_arrays_of_absurd_shapes() -> None:
                  [value("y", None)], weights=[shape("s", 0, 2**62)])  # fmt: skip
     with pytest.raises(ImportModelError, match="network_memory"):
         graph.load_onnx(fill)
+
+
+@pytest.mark.parametrize("places, shape", [([1, 5], [2]), ([0, 1, 1, 2], [2, 2])])
+def test_sparse_weights(places: Any, shape: Any) -> None:
+    """Indices count elements, or give one for each dimension."""
+    values = helper.make_tensor("s", FLOAT, [2], [5.0, 7.0])
+    indices = helper.make_tensor("i", TensorProto.INT64, shape, places)
+    sparse = helper.make_sparse_tensor(values, indices, [2, 3])
+    x, dense = floats(2, 3), np.array([[0, 5, 0], [0, 0, 7]], np.float32)
+    constant = helper.make_node("Constant", [], ["c"], sparse_value=sparse)
+    ins, outs = [value("x", (2, 3))], [value("y", (2, 3))]
+    made = model([constant, node("Add", "x c", "y")], ins, outs)
+    np.testing.assert_array_equal(run(made, x=x), x + dense)
+    made = model([node("Add", "x s", "y")], ins, outs)
+    made.graph.sparse_initializer.append(sparse)
+    np.testing.assert_array_equal(run(made, x=x), x + dense)
+    beyond = helper.make_tensor("i", TensorProto.INT64, shape, [9] * len(places))
+    made.graph.sparse_initializer[0].indices.CopyFrom(beyond)
+    with pytest.raises(ImportModelError, match=r"sparse tensor 's'"):
+        graph.load_onnx(made)

@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 
 from tests.graph.ort import model_of, reference
+from tests.narrow import as_a
 from tilewright import auto_scheduler, graph
 from tilewright.auto_scheduler import SketchPolicy, State
 from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
@@ -65,7 +66,7 @@ def test_equal_kernels_are_one_task() -> None:
     tasks, weights = graph.extract_tasks(model)
     kinds = [t.desc.split()[0] for t in tasks]
     assert dict(zip(kinds, weights)) == {
-        "conv2d+bias_add+relu": 2, "conv2d": 1, "pool2d": 1, "dense": 1, "softmax": 1,
+        "conv2d+bias_add+relu": 2, "conv2d": 1, "pool2d": 1, "dense+add": 1, "softmax": 1,
     }  # fmt: skip
     more, _ = graph.extract_tasks(model, include_simple_tasks=True)
     assert {t.workload_key for t in tasks} < {t.workload_key for t in more}
@@ -75,7 +76,7 @@ def test_constant_weights_have_a_free_layout_and_activations_none() -> None:
     tasks, _ = auto_scheduler.extract_tasks(graph.load_onnx(network()[0]), "llvm")
     free = {t.desc.split()[0]: [op.name for op in t.compute_dag.layout_free] for t in tasks}
     assert free == {
-        "conv2d+bias_add+relu": ["p1"], "conv2d": ["p1"], "pool2d": [], "dense": ["p1"],
+        "conv2d+bias_add+relu": ["p1"], "conv2d": ["p1"], "pool2d": [], "dense+add": ["p1"],
         "softmax": [],
     }  # fmt: skip
     pre = auto_scheduler.LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
@@ -110,13 +111,13 @@ def test_networks_with_random_schedules_give_the_same_results(seed: int, tmp_pat
 
 def test_layouts_of_weights_follow_the_schedule(tmp_path: Path) -> None:
     model, x = network()
-    plain = graph.compile(graph.load_onnx(model))
+    plain = as_a(graph.Executable, graph.compile(graph.load_onnx(model)))
     tasks, _ = graph.extract_tasks(graph.load_onnx(model))
     conv = next(t for t in tasks if t.desc.startswith("conv2d+"))
     policy = SketchPolicy(conv, seed=2, verbose=0)
     state = next(s for s in policy.sample_initial_population(20) if conv.rearranged(s))
     auto_scheduler.save_records(tmp_path / "a.db", [MeasureInput(conv, state)], [result(1e-3)])
-    net = graph.compile(graph.load_onnx(model), records=tmp_path / "a.db")
+    net = as_a(graph.Executable, graph.compile(graph.load_onnx(model), records=tmp_path / "a.db"))
     assert net.tuned == 1
     shapes = [{a.shape for a in n.constants} for n in (plain, net)]
     assert shapes[0] != shapes[1]

@@ -10,7 +10,6 @@ import re
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .errors import TilewrightError
@@ -26,8 +25,23 @@ _WIDTHS = {
 # divide it
 MOST_SIZE = 2**31 - 2**16
 
-_BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-_finfo: Any = ml_dtypes.finfo
+
+@cache
+def _bfloat16() -> np.dtype[Any]:
+    """NumPy's type for bfloat16, of a package that nothing else needs."""
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+def _finfo(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "f":
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    of: Any = ml_dtypes.finfo
+    return of(dtype)
 
 
 class DType:
@@ -108,7 +122,7 @@ class DType:
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of one lane."""
         if self.code == "bfloat":
-            return _BFLOAT16
+            return _bfloat16()
         if self.code == "handle":
             return np.dtype(np.uintp)
         return np.dtype(self.element)

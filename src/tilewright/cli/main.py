@@ -10,6 +10,8 @@ import click
 from .. import __version__
 from ..auto_scheduler.objectives import OBJECTIVES
 from ..base.errors import TilewrightError
+from ..driver.c_library import THREADS
+from . import compile as compile_command
 from . import doctor as doctor_command
 from . import inspect as inspect_command
 from . import records as records_command
@@ -83,11 +85,58 @@ def main() -> None:
 @click.option("--profile", is_flag=True, help="Show the time of each kernel.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def run(**options: Any) -> None:
-    """Compile an ONNX MODEL, run it, and report outputs, compile time and latency.
+    """Compile an ONNX MODEL (or load a saved network), run it, report outputs and latency.
 
     Exits with 1 if --check finds a difference.
     """
     sys.exit(run_command.run(run_command.Options(**options)))
+
+
+@main.command("compile")
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.option("--target", default="llvm", show_default=True, help="What to compile for.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Precision of weights and of what flows between kernels.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=1,3,224,224",
+    help="Shape of an input whose dimensions the model leaves open.",
+)
+@click.option(
+    "--records",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compile with the fastest schedules that `tilewright tune` found.",
+)
+@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
+@click.option(
+    "--format",
+    type=click.Choice(compile_command.FORMATS),
+    default="network",
+    show_default=True,
+    help="network: for tilewright.load_network and `tilewright run`. so: a shared object for "
+    "programs in C, with its header beside it. o: the same as a relocatable object.",
+)
+@click.option("--name", default="", help="Of so and o: what names of functions begin with.")
+@click.option(
+    "--threads",
+    type=click.Choice(THREADS),
+    default="own",
+    show_default=True,
+    help="Of so and o: who runs parallel loops: threads of the library, the caller's through a "
+    "function that it sets, none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def compile_model(**options: Any) -> None:
+    """Compile an ONNX MODEL to a file that runs without it, or without Python."""
+    compile_command.compile_to_file(compile_command.Options(**options))
 
 
 @main.command()

@@ -17,19 +17,31 @@ from ..base.dtype import parse
 from ..base.errors import ImportModelError, TilewrightError
 from ..base.files import open_file
 from ..driver.peak import fma_peak
+from ..graph.build import Network, flops
 from ..graph.build import compile as compile_graph
-from ..graph.build import flops
-from ..graph.device import DeviceExecutable
-from ..graph.executable import Executable, checked_inputs
 from ..graph.ir import Graph
 from ..graph.onnx.load import load_onnx, load_tensor
 from ..rt import threads
 from ..rt.busy import Watch
 from ..rt.files import require_writable, write_atomically
+from ..rt.network import Executable, load_network
+from ..rt.network_file import is_network
+from ..rt.plan import checked_inputs
 from . import show
 
 Array = np.ndarray[Any, Any]
 SEED = 0
+
+
+class _Saved:
+    """What the command asks a graph for, of a saved network."""
+
+    def __init__(self, net: Executable) -> None:
+        self.name = net.name
+        self.outputs = net.outputs
+        self.signature = net.inputs, net.output_names
+        self.nodes: list[Any] = []
+        self.rest: Any = None
 
 
 @dataclass(frozen=True)
@@ -64,21 +76,27 @@ def run(options: Options) -> int:
     if not options.rtol >= 0:
         raise TilewrightError(f"--rtol must be 0 or more, got {options.rtol}")
     shapes = {name: shape_of(text) for name, text in pairs_of("--shape", options.shapes).items()}
-    graph = load_onnx(options.model, shapes)
+    saved = _load_saved(options, shapes)
+    graph: Any = load_onnx(options.model, shapes) if saved is None else _Saved(saved)
     arrays, random = _input_data(graph, pairs_of("--input", options.inputs))
-    checked_inputs(graph.name, graph.inputs, arrays)
+    declared, names = graph.signature
+    checked_inputs(graph.name, declared, arrays)
     targets = pairs_of("--output", options.outputs)
-    unknown = sorted(set(targets) - {v.name for v in graph.outputs})
+    unknown = sorted(set(targets) - {*names})
     if unknown:
-        known = ", ".join(v.name for v in graph.outputs)
+        known = ", ".join(names)
         raise TilewrightError(f"--output: the model has no output {unknown[0]!r}; it has: {known}")
     for path in targets.values():
         require_writable(path)
     expected = None if options.check is None else _expected(options.check, graph)
     watch, start = Watch(), time.perf_counter()
     dtype, records = options.dtype, options.records
-    with show.progress("compiling") as step, show.warnings_as_notes():
-        net = compile_graph(graph, options.target, dtype=dtype, records=records, progress=step)
+    net: Network
+    if saved is not None:
+        net = saved
+    else:
+        with show.progress("compiling") as step, show.warnings_as_notes():
+            net = compile_graph(graph, options.target, dtype=dtype, records=records, progress=step)
     compile_s = time.perf_counter() - start
     results = net.run(arrays)
     for name, path in targets.items():
@@ -91,7 +109,7 @@ def run(options: Options) -> int:
     if options.records is not None:
         report["records"] = {"file": options.records, "tuned": net.tuned, "kernels": net.distinct}
     if expected is not None:
-        check = compare(results[net.output_names[0]], expected, options.rtol)
+        check = compare(_first_array(results), expected, options.rtol)
         report["check"] = {**check, "file": options.check}
     if options.profile:
         report["profile"] = [
@@ -102,6 +120,17 @@ def run(options: Options) -> int:
     else:
         show.run_report(report, results)
     return 0 if report.get("check", {"ok": True})["ok"] else 1
+
+
+def _load_saved(options: Options, shapes: Mapping[str, Any]) -> Executable | None:
+    """The network, where the file is a saved one."""
+    if not is_network(options.model):
+        return None
+    if shapes or options.records is not None:
+        raise TilewrightError(
+            f"{options.model} is compiled already: --shape and --records are for models"
+        )
+    return load_network(options.model)
 
 
 def pairs_of(option: str, texts: Sequence[str]) -> dict[str, str]:
@@ -129,7 +158,13 @@ def shape_of(text: str) -> tuple[int, ...]:
 
 def _input_data(graph: Graph, files: Mapping[str, str]) -> tuple[dict[str, Array], list[str]]:
     """Arrays for all inputs, and the names of those that are random."""
-    known = {v.name for v in graph.inputs}
+    declared, _ = graph.signature
+    if graph.rest is not None and graph.rest.objects:
+        raise TilewrightError(
+            f"inputs {', '.join(graph.rest.objects)} are text or sequences, which no file of this "
+            "command holds: run the model from Python, graph.compile(graph.load_onnx(model))"
+        )
+    known = {v.name for v in declared}
     unknown = sorted(set(files) - known)
     if unknown:
         raise TilewrightError(
@@ -138,7 +173,7 @@ def _input_data(graph: Graph, files: Mapping[str, str]) -> tuple[dict[str, Array
     generator = np.random.default_rng(SEED)
     arrays: dict[str, Array] = {}
     random = []
-    for v in graph.inputs:
+    for v in declared:
         if v.name in files:
             arrays[v.name] = load_array(files[v.name])
             continue
@@ -169,14 +204,20 @@ def load_array(path: str) -> Array:
 
 def _expected(path: str, graph: Graph) -> Array:
     """The array of --check, which must fit the first output."""
-    array, output = load_array(path), graph.outputs[0]
-    if array.shape != output.shape:
-        raise TilewrightError(
-            f"--check: {path} has shape {array.shape}, the output has {output.shape}"
-        )
+    array = load_array(path)
+    if graph.rest is None and array.shape != graph.outputs[0].shape:
+        shape = graph.outputs[0].shape
+        raise TilewrightError(f"--check: {path} has shape {array.shape}, the output has {shape}")
     if array.dtype.kind not in "biuf":
         raise TilewrightError(f"--check: {path} holds {array.dtype}, which are no numbers")
     return array
+
+
+def _first_array(results: Mapping[str, Any]) -> Array:
+    first = next(iter(results.values()))
+    if not isinstance(first, np.ndarray):
+        raise TilewrightError("--check: the first output is no array")
+    return first
 
 
 def _save(path: str, array: Array) -> None:
@@ -185,9 +226,7 @@ def _save(path: str, array: Array) -> None:
     write_atomically(path, data.getvalue())
 
 
-def _time(
-    net: Executable | DeviceExecutable, arrays: Mapping[str, Array], repeat: int
-) -> list[float]:
+def _time(net: Network, arrays: Mapping[str, Array], repeat: int) -> list[float]:
     """Seconds of each timed run, after warming up."""
     call = net.prepare(arrays)
     for _ in range(min(3, repeat)):
@@ -202,7 +241,7 @@ def _time(
 
 def _report(
     graph: Graph,
-    net: Executable | DeviceExecutable,
+    net: Network,
     results: Mapping[str, Array],
     times: Sequence[float],
     compile_s: float,
@@ -217,22 +256,29 @@ def _report(
         "model": graph.name,
         "target": str(net.target),
         "dtype": dtype,
-        "device": str(net.device) if isinstance(net, DeviceExecutable) else "cpu(0)",
+        "device": str(getattr(net, "device", "cpu(0)")),
         "threads": threads.num_threads(),
         "compile_s": compile_s,
         "latency_ms": {"median": median * 1e3, "p90": float(np.quantile(times, 0.9)) * 1e3},
         "gflops": rate / 1e9,
         "peak_gflops": peak / 1e9 if peak else None,
         "share_of_peak": rate / peak if peak else None,
-        "outputs": {name: {"shape": a.shape, "dtype": str(a.dtype)} for name, a in results.items()},
+        "outputs": {name: _described(a) for name, a in results.items()},
     }
     if random:
         report["random_inputs"] = list(random)
         report["seed"] = SEED
     first = next(iter(results.values()))
-    if show.is_classifier(first):
+    if isinstance(first, np.ndarray) and show.is_classifier(first):
         report["top5"] = show.top5(first)
     return report
+
+
+def _described(value: Any) -> dict[str, Any]:
+    """What an output is: most are arrays, some lists of them, or empty."""
+    if isinstance(value, np.ndarray):
+        return {"shape": value.shape, "dtype": str(value.dtype)}
+    return {"shape": [len(value)] if isinstance(value, list) else [], "dtype": type(value).__name__}
 
 
 def compare(actual: Array, expected: Array, rtol: float) -> dict[str, Any]:

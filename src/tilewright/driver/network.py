@@ -1,40 +1,16 @@
 """The entry function of a compiled network: calls its kernels in order.
 
-Kernels follow the native ABI of rt/signature.py. The entry takes one array of slots as well:
-pointers to inputs, outputs, constants and the workspace. A kernel's argument is a slot, or a place
-in the workspace.
+Kernels follow the native ABI of rt/signature.py, as does the entry; rt/plan.py says what its slots
+are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..codegen.llvm import backend
+from ..rt.plan import ENTRY, KernelCall, symbol_of
 from ..target.target import Target
-
-ENTRY = "tw_network"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an argument is: slot number `slot`, `offset` bytes further."""
-
-    slot: int
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """One call of kernel `kernel`, which has the symbol `symbol_of(kernel)`."""
-
-    kernel: int
-    args: tuple[Place, ...]
-
-
-def symbol_of(kernel: int) -> str:
-    """The name by which the entry calls a kernel."""
-    return f"tw_kernel_{kernel}"
 
 
 def entry_text(calls: Sequence[KernelCall]) -> str:

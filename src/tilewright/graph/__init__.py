@@ -13,7 +13,7 @@ __getattr__, __dir__ = face(
         "graph.onnx.load": "load_onnx",
         "graph.build": "compile",
         "graph.tasks": "extract_tasks",
-        "graph.executable": "Executable",
+        "rt.network": "Executable",
         "graph.ir": "Graph Node Value",
     },
 )

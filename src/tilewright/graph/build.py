@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
@@ -14,25 +14,31 @@ from ..auto_scheduler.history import ApplyHistoryBest
 from ..base import config
 from ..base.errors import CompileError
 from ..driver.build_device import build_device
-from ..driver.network import KernelCall, Place, emit_entry, symbol_of
+from ..driver.network import emit_entry
 from ..loopir.stmt import IRModule, PrimFunc
 from ..rt import threads
 from ..rt.module import Module
+from ..rt.network import Executable
+from ..rt.network_code import ObjectCode
+from ..rt.plan import Kernel, KernelCall, Place, Tensor, symbol_of, tensors
 from ..target.target import Target
 from .device import DeviceExecutable
-from .executable import Executable, Kernel
 from .ir import Graph, Node, Value
 from .kernel import compile_group, describe, lower_named
 from .limits import require
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
-from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory
+from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory, views
 from .passes.pack_dense import pack_dense
+from .passes.reshapes import sink_reshapes
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants
 from .passes.to_half import to_half
 from .passes.winograd import winograd
-from .tuned import Layouts, Tuned, find_tuned
+from .staged import StagedExecutable
+from .tuned import Layouts, Tuned, find_tuned, in_panels
 
+Network = Executable | DeviceExecutable | StagedExecutable
+"""What a network is compiled to."""
 Progress = Callable[[int, int, str], None]
 
 
@@ -48,9 +54,10 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     block_channels(graph, lanes)
     if dtype == "float32" and not _is_device(target) and config.get("winograd"):
         winograd(graph)
-    if not _is_device(target) or target.thread_warp_size == 1:
-        pack_dense(graph, lanes)  # warps reduce rows of weights together instead
+    if _is_device(target) and target.thread_warp_size == 1:
+        pack_dense(graph, lanes)  # warps reduce rows of weights together, CPUs read panels
     fold_constants(graph)
+    sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()
     return graph
@@ -97,7 +104,7 @@ def compile(
     dtype: str = "float32",
     records: Any = None,
     progress: Progress | None = None,
-) -> Executable | DeviceExecutable:
+) -> Network:
     """Compile a network for a CPU ("llvm") or a device ("cuda", "opencl").
 
     `dtype` "float16" keeps weights and intermediate values in half precision (see passes/to_half);
@@ -107,22 +114,22 @@ def compile(
     active one if None). Kernels whose task it has get the fastest schedule recorded, others, and
     those for which none was faster, their default one.
 
+    What of a network is only known while it runs is compiled then (staged.py).
+
     Kernels are compiled in parallel, each once however often it occurs; `progress(done, total,
     name)` is called after each. Raises CompileError with the node's name where one cannot be
     compiled.
     """
-    chosen = Target(target)
-    if chosen.kind.name != "llvm" and not _is_device(chosen):
-        raise CompileError(
-            f"networks are compiled for 'llvm', 'cuda' and 'opencl' targets, not {str(chosen)!r}"
-        )
-    if dtype not in ("float32", "float16"):
-        raise CompileError(f"networks are compiled in float32 or float16, not {dtype!r}")
+    chosen = _checked(Target(target), dtype)
+    if graph.rest is not None:
+        return StagedExecutable(graph, chosen, dtype, records, progress, compile)
     original = graph
     graph, groups = prepare(graph, chosen, dtype)
+    groups, same = views(graph, groups, of_inputs=not _is_device(chosen))
     distinct, which = distinct_groups(groups)
     tuned = _tuned(distinct, chosen, records)
-    offsets, size = plan_memory(graph, groups, DEVICE_ALIGN if _is_device(chosen) else ALIGN)
+    align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
+    offsets, size = plan_memory(graph, groups, align, same)
     if offsets:
         largest = max(offsets, key=lambda v: v.nbytes)
         what = f"{original.name}: the workspace (its largest array is {largest!r})"
@@ -130,27 +137,42 @@ def compile(
     layouts = Layouts()
     reads = [layouts.inputs(group, tuned[which[k]]) for k, group in enumerate(groups)]
     constants = list(dict.fromkeys(v for values in reads for v in values if v.is_constant))
-    slots: dict[Value, Place] = {}
-    for k, v in enumerate([*graph.inputs, *graph.outputs, *constants]):
-        slots.setdefault(v, Place(k))
-    workspace = len(graph.inputs) + len(graph.outputs) + len(constants)
-    for v, at in offsets.items():
-        slots[v] = Place(workspace, at)
+    slots = _slots([*graph.inputs, *graph.outputs, *constants], offsets)
+    slots |= {v: slots[source] for v, source in same.items()}
     calls = [
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
     data = [np.asarray(v.data, order="C") for v in constants]  # rank 0 stays rank 0
-    names = [v.name for v in original.outputs]
+    outputs = [Tensor(v.name, v.shape, v.dtype) for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
-    signature = (original.name, graph.inputs, graph.outputs, names, data, size)
+    signature = (original.name, tensors(graph.inputs), outputs, data, size)
     if _is_device(chosen):
         module = _device_module(distinct, tuned, chosen, progress)
         return DeviceExecutable(
-            *signature, module, calls, chosen, nodes, [t is not None for t in tuned]
+            *signature, module, calls, chosen, nodes, [_recorded(t) for t in tuned]
         )
     kernels = _compile_kernels(distinct, tuned, chosen, progress)
-    return Executable(*signature, kernels, calls, emit_entry(calls, chosen), chosen, nodes)
+    code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
+    return Executable(*signature, code, calls, chosen, nodes)
+
+
+def _checked(target: Target, dtype: str) -> Target:
+    if target.kind.name != "llvm" and not _is_device(target):
+        raise CompileError(
+            f"networks are compiled for 'llvm', 'cuda' and 'opencl' targets, not {str(target)!r}"
+        )
+    if dtype not in ("float32", "float16"):
+        raise CompileError(f"networks are compiled in float32 or float16, not {dtype!r}")
+    return target
+
+
+def _slots(arrays: Sequence[Value], offsets: Mapping[Value, int]) -> dict[Value, Place]:
+    """Where each value is: an array of its own, or a place in the workspace, which comes last."""
+    slots: dict[Value, Place] = {}
+    for k, v in enumerate(arrays):
+        slots.setdefault(v, Place(k))
+    return slots | {v: Place(len(arrays), at) for v, at in offsets.items()}
 
 
 def prepare(graph: Graph, target: Target, dtype: str = "float32") -> tuple[Graph, list[Group]]:
@@ -161,15 +183,18 @@ def prepare(graph: Graph, target: Target, dtype: str = "float32") -> tuple[Graph
 
 
 def _tuned(distinct: Sequence[Group], target: Target, records: Any) -> list[Tuned | None]:
-    """What the records have for each group."""
+    """What the records have for each group; of others, those that read weights in panels."""
     if records is None:
         history = ApplyHistoryBest.current()
     else:
         given = isinstance(records, ApplyHistoryBest)
         history = records if given else ApplyHistoryBest(records)
-    if history is None:
-        return [None] * len(distinct)
-    return [find_tuned(group, target, history) for group in distinct]
+    found = [None if history is None else find_tuned(g, target, history) for g in distinct]
+    return [in_panels(g, target) if t is None else t for g, t in zip(distinct, found)]
+
+
+def _recorded(tuned: Tuned | None) -> bool:
+    return tuned is not None and tuned.recorded
 
 
 def _copy_trivial_outputs(graph: Graph) -> None:
@@ -216,7 +241,7 @@ def _compile_kernels(
         ]
         kernels = []
         for k, (g, job) in enumerate(zip(distinct, jobs)):
-            kernels.append(Kernel(symbol_of(k), g.name, job.result(), tuned[k] is not None))
+            kernels.append(Kernel(symbol_of(k), g.name, job.result(), _recorded(tuned[k])))
             done += 1
             if progress is not None:
                 progress(done, len(distinct), g.name)

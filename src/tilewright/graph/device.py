@@ -11,15 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from ..driver.network import KernelCall, symbol_of
+from ..base.errors import TilewrightError
 from ..rt.array import NDArray
 from ..rt.array import empty as new_array
 from ..rt.device import Device
 from ..rt.device_module import DeviceFunction, prepare_sequence
 from ..rt.module import Module
+from ..rt.plan import (
+    Array,
+    KernelCall,
+    Tensor,
+    alone_or_tuple,
+    by_name,
+    checked_inputs,
+    described,
+    mebibytes,
+    symbol_of,
+)
 from ..target.target import Target
-from .executable import Array, checked_inputs
-from .ir import Value
 
 _IDLE = 4
 """Workspaces kept for calls to come, beside those in use."""
@@ -45,9 +54,8 @@ class DeviceExecutable:
     def __init__(
         self,
         name: str,
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        output_names: Sequence[str],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
         constants: Sequence[Array],
         workspace: int,
         module: Module,
@@ -60,7 +68,7 @@ class DeviceExecutable:
         self.name = name
         self.inputs = list(inputs)
         self.outputs = list(outputs)
-        self.output_names = list(output_names)
+        self.output_names = [v.name for v in self.outputs]
         self.constants = list(constants)
         self.workspace_bytes = workspace
         self.module = module
@@ -121,6 +129,24 @@ class DeviceExecutable:
         yield bound
         if len(self._idle) < _IDLE:
             self._idle.append(bound)
+
+    def __repr__(self) -> str:
+        weights = sum(a.nbytes for a in self.constants)
+        kernels = f"{self.distinct} kernels ({self.tuned} tuned)"
+        sizes = (mebibytes(weights, "weights"), mebibytes(self.workspace_bytes, "workspace"))
+        return described(self.name, str(self.target), self.inputs, self.outputs, kernels, *sizes)
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """The output for inputs in their order or by name; a tuple where there are several."""
+        names = [v.name for v in self.inputs]
+        return alone_or_tuple(self.run(by_name(self.name, names, arrays, named)))
+
+    def save(self, path: Any) -> None:
+        """TilewrightError: what is saved are networks for CPUs."""
+        raise TilewrightError(
+            f"{self.name} cannot be saved to {path}: it is compiled for {str(self.target)!r}, and "
+            "files hold networks for CPUs; compile it for an llvm target"
+        )
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Outputs by name. `inputs` has one array for each input, of its dtype and shape."""

@@ -7,7 +7,8 @@ change graphs in place and return them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -86,10 +87,29 @@ class Node:
         return f"{outs} = {self.op}({ins})"
 
 
-class Graph:
-    """A network. `doc` may hold what the model's file says of itself."""
+@dataclass(frozen=True)
+class Rest:
+    """What is left of a network when its graph has run, and the signature of the whole.
 
-    __slots__ = ("inputs", "name", "nodes", "outputs")
+    `inputs`: tensors, whether the graph reads them or not; `objects`: names of inputs that are none
+    (text, sequences); `outputs`: names of all outputs; `asked`: inputs whose values decide what is
+    compiled, so that with them stored as weights more would be known. `finish` computes the outputs
+    from all inputs, running graphs, the first one among them, as its second argument does.
+    """
+
+    inputs: Sequence[Value]
+    objects: Sequence[str]
+    outputs: Sequence[str]
+    asked: frozenset[str]
+    finish: Callable[
+        [Mapping[str, Any], Callable[[Graph, Mapping[str, Any]], Mapping[str, Any]]], list[Any]
+    ]
+
+
+class Graph:
+    """A network, or where it has a `rest`, what of it is known before it runs."""
+
+    __slots__ = ("__weakref__", "inputs", "name", "nodes", "outputs", "rest")
 
     def __init__(
         self,
@@ -102,6 +122,14 @@ class Graph:
         self.inputs = list(inputs)
         self.outputs = list(outputs)
         self.nodes = list(nodes)
+        self.rest: Rest | None = None
+
+    @property
+    def signature(self) -> tuple[list[Value], list[str]]:
+        """The tensors and the names of outputs of the whole network, its `rest` included."""
+        if self.rest is not None:
+            return list(self.rest.inputs), list(self.rest.outputs)
+        return self.inputs, [v.name for v in self.outputs]
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Which nodes read each value."""

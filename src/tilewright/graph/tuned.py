@@ -35,15 +35,20 @@ _SEVERAL_REDUCTIONS = frozenset(("softmax", "log_softmax"))
 _SHORT = {"conv2d_nchwc": "conv2d", "depthwise_nchwc": "depthwise", "dense_packed": "dense"}
 
 
+_IN_PANELS = frozenset(("dense", "matmul", "batch_matmul", "conv2d"))
+"""Operations whose default schedule reads a constant side in panels; others lie as they do."""
+
+
 @dataclass(frozen=True)
 class Tuned:
-    """The schedule that records have for a group: its arguments, and which of them are constants
-    that have to be laid out anew."""
+    """A schedule of a group, the one that records have (`recorded`) or the default one: its
+    arguments, and which of them are constants that have to be laid out anew."""
 
     steps: str
     schedule: Schedule
     args: Sequence[Tensor]
     rearranged: Sequence[Rearranged]
+    recorded: bool = True
 
 
 def is_complex(group: Group) -> bool:
@@ -88,9 +93,26 @@ def find_tuned(group: Group, target: Target, history: ApplyHistoryBest) -> Tuned
     except ScheduleError as error:
         names = ", ".join(n.name for n in group.nodes)
         raise CompileError(f"the record of {names} does not fit it: {error}") from error
+    return _of_state(task, state)
+
+
+def in_panels(group: Group, target: Target) -> Tuned | None:
+    """The default schedule, for constants that lie in the panels that it would copy them into at
+    each call; None where it reads everything as it lies."""
+    weights = (n.inputs[1] for n in group.nodes if n.op in _IN_PANELS)
+    if "gpu" in target.keys or not any(v.is_constant for v in weights):
+        return None
+    if any(0 in v.shape for v in group.inputs):  # nothing is read
+        return None
+    task = task_of(group, target)
+    found = _of_state(task, State.default(task), recorded=False)
+    return found if found.rearranged else None
+
+
+def _of_state(task: SearchTask, state: State, recorded: bool = True) -> Tuned:
     schedule, args, rearranged = apply_state(state, int(task.layout_rewrite_option or 0))
-    steps = json.dumps([row_as_json(row) for row in rows], separators=(",", ":"))
-    return Tuned(steps, schedule, args, rearranged)
+    steps = json.dumps([row_as_json(row) for row in state.rows], separators=(",", ":"))
+    return Tuned(steps, schedule, args, rearranged, recorded)
 
 
 class Layouts:

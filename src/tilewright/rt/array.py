@@ -7,7 +7,6 @@ from importlib import import_module
 from operator import index
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..base.dtype import canonical, parse
@@ -21,7 +20,7 @@ ALIGNMENT = 64
 _CPU = cpu(0)
 _CPU_TYPES = (1, 3)  # memory of the CPU, and that which CUDA has pinned
 _CUDA = 2
-_NAMES: dict[np.dtype[Any], str] = {np.dtype(ml_dtypes.bfloat16): "bfloat16"}
+_NAMES: dict[np.dtype[Any], str] = {}
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:

@@ -1,12 +1,13 @@
 """Modules as files: an archive of object code and metadata, or a shared library.
 
-The archive is a zip file that needs no linker. The shared library (suffix .so) needs the system's
-and can be called from C: each function is `int32_t NAME(int64_t *slots)` (see `signature`). It
-carries a pool of threads, and exports a table `tilewright_runtime` of four pointers. The host may
+The archive is a zip file. The shared library (suffix .so) can be called from C: each function is
+`int32_t NAME(int64_t *slots)` (see `signature`). Our own linker (`link`) makes it, of code for
+x86-64 and AArch64 on ELF systems, and the system's of other code, or where one is asked for. It
+carries a pool of threads, and exports a table `tilewright_runtime` of five pointers. The host may
 set the int32 that the third points to, the number of threads of a parallel loop, which is 1 at
 first; may replace the first two, tw_parallel (see `pool`) and tw_call_packed, which fails at first;
-and is to call the fourth, a void function of nothing, in a child that it forked. Loading into
-Python does so, and lets all libraries share the pool of the process.
+is to call the fourth, a void function of nothing, in a child that it forked; the fifth tells the
+state of the pool. Loading into Python does so, and lets all libraries share the process's pool.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..base.files import read_file
-from . import native, pool, seal, threads, workspace
+from . import elf, link, native, pool, seal, threads, workspace
 from .files import replacing, write_atomically
+from .network_code import TABLE as _TABLE
 
 FORMAT = "tilewright-module"
 MAGIC = b"PK\x03\x04"
 VERSION = 2
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-_TABLE = ("tw_parallel", "tw_call_packed")
 SEALED = b'"sealed": true'
 """Stands in the metadata of a shared library that ends in a checksum; one that a user's own linker
 made does not."""
@@ -49,12 +50,12 @@ _LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
 _RUNTIME_IR = """
 target triple = "{triple}"
 @tw_num_threads = hidden global i32 1
-@tw_table = hidden global [4 x ptr] [ptr @tw_own_parallel, ptr @tw_refuse, ptr @tw_num_threads,
-                                     ptr @tw_own_reset]
+@tw_table = hidden global [5 x ptr] [ptr @tw_own_parallel, ptr @tw_refuse, ptr @tw_num_threads,
+                                     ptr @tw_own_reset, ptr @tw_own_pool_state]
 @tw_own_workspace = internal global ptr null
 @tilewright_workspace = global ptr @tw_own_workspace
 @tw_workspace = hidden alias ptr, ptr @tilewright_workspace
-@tilewright_runtime = alias [4 x ptr], ptr @tw_table
+@tilewright_runtime = alias [5 x ptr], ptr @tw_table
 @tilewright_metadata = constant [{size} x i8] c"{text}"
 @tilewright_metadata_size = constant i64 {size}
 define internal i32 @tw_refuse(ptr %name, ptr %args, i32 %n) {{
@@ -120,27 +121,32 @@ def read_metadata(path: Path, data: bytes) -> dict[str, Any]:
 def link_shared(
     path: str | os.PathLike[str], obj: bytes, metadata: bytes, triple: str, cc: str | None
 ) -> None:
-    """Link an object and its metadata into a shared library; TilewrightError without a linker."""
+    """Link an object and its metadata into a shared library: by the program `cc`, else by our own
+    linker, else, for machines that this does not know, by the system's."""
+    parts = {"the module": obj, "the runtime": runtime_object(metadata, triple)}
+    if cc is None and elf.is_linkable(obj):
+        data = b"".join(link.link_shared(parts))
+        write_atomically(path, seal.seal(data + seal.BLANK))  # loaders look no further
+        return
     linker = cc or next((found for name in _LINKERS if (found := shutil.which(name))), None)
     if linker is None:
         raise TilewrightError(
             f"cannot write {os.fspath(path)}: no linker found (looked for {', '.join(_LINKERS)}); "
             "export to a path that ends in .two, which needs none"
         )
-    runtime = runtime_object(metadata, triple)
-    libraries = [] if Path(linker).name.startswith("ld") else ["-lm"]
     with replacing(path) as output, tempfile.TemporaryDirectory() as folder:
-        parts = [Path(folder) / "code.o", Path(folder) / "runtime.o"]
-        for part, data in zip(parts, (obj, runtime)):
-            part.write_bytes(data)
-        command = [linker, "-shared", "-o", str(output), *map(str, parts), *libraries]
+        files = [Path(folder) / "code.o", Path(folder) / "runtime.o"]
+        for file, data in zip(files, parts.values()):
+            file.write_bytes(data)
+        libraries = [] if Path(linker).name.startswith("ld") else ["-lm"]
+        command = [linker, "-shared", "-o", str(output), *map(str, files), *libraries]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
             raise TilewrightError(f"cannot run the linker {linker}: {error.strerror}") from None
         if done.returncode != 0:
             raise TilewrightError(f"linking {os.fspath(path)} failed:\n{done.stderr.strip()}")
-        output.write_bytes(seal.seal(output.read_bytes() + seal.BLANK))  # loaders look no further
+        output.write_bytes(seal.seal(output.read_bytes() + seal.BLANK))
 
 
 def runtime_object(metadata: bytes, triple: str) -> bytes:
@@ -170,7 +176,7 @@ class SharedLibrary:
         """Let the code call Python functions and, where it is `parallel`, the process's pool."""
         table = self._variable(ctypes.c_void_p * 4, "tilewright_runtime")
         symbols = native.runtime_symbols(parallel)
-        for index, name in enumerate(_TABLE):
+        for index, name in enumerate(_TABLE[:2]):
             table[index] = symbols.get(name, table[index])
         threads.follow(table[2])
         with contextlib.suppress(ValueError):  # older ones have none

@@ -77,6 +77,15 @@ def _pool_symbols() -> dict[str, int]:
     return _pool
 
 
+def adopt_pool(symbols: dict[str, int]) -> dict[str, int]:
+    """Make a pool, whose code stays, that of the process, unless there is one; the one there is."""
+    with _pool_lock:
+        if not _pool:
+            threads.reset_after_fork(symbols["tw_reset"])
+            _pool.update(symbols)
+        return dict(_pool)
+
+
 def _load_pool() -> dict[str, int]:
     llvm, jit = _binding(), _new_jit()
     text = pool.pool_ir()

@@ -55,6 +55,11 @@ def follow(address: int) -> None:
     _followers[address] = follower
 
 
+def unfollow(address: int) -> None:
+    """Leave the int32 at `address` alone from now on."""
+    _followers.pop(address, None)
+
+
 def num_threads_address() -> int:
     """Address of the int32 from which compiled code reads the number of threads."""
     num_threads()

@@ -20,9 +20,14 @@ __getattr__, __dir__ = face(
             "broadcast_to take concatenate expand_dims flatten pack_channels pad reshape "
             "squeeze strided_slice transpose unpack_channels"
         ),
+        "topi.arrange": "mirror_pad reverse_sequence tile",
+        "topi.scatter": "gather gather_nd scatter_elements scatter_nd tensor_scatter",
         "topi.reduction": "argmax argmin max mean min prod sum",
+        "topi.sorting": "argsort sort topk",
+        "topi.scan": "cumprod cumsum",
+        "topi.linalg": "det",
         "topi.nn.dense": "batch_matmul matmul=plain_matmul",
         "topi.schedules.default": "default_schedule",
     },
-    modules="cuda generic nn schedules tensor_intrin testing utils",
+    modules="cuda generic image nn schedules tensor_intrin testing utils",
 )

@@ -1,5 +1,8 @@
 # Made by `python -m tools.make_stubs`.
 
+from tilewright.topi.arrange import mirror_pad as mirror_pad
+from tilewright.topi.arrange import reverse_sequence as reverse_sequence
+from tilewright.topi.arrange import tile as tile
 from tilewright.topi.elemwise import abs as abs
 from tilewright.topi.elemwise import acos as acos
 from tilewright.topi.elemwise import acosh as acosh
@@ -52,6 +55,7 @@ from tilewright.topi.elemwise import tan as tan
 from tilewright.topi.elemwise import tanh as tanh
 from tilewright.topi.elemwise import trunc as trunc
 from tilewright.topi.elemwise import where as where
+from tilewright.topi.linalg import det as det
 from tilewright.topi.nn.dense import batch_matmul as batch_matmul
 from tilewright.topi.nn.dense import plain_matmul as _plain_matmul
 from tilewright.topi.reduction import argmax as argmax
@@ -61,7 +65,17 @@ from tilewright.topi.reduction import mean as mean
 from tilewright.topi.reduction import min as min
 from tilewright.topi.reduction import prod as prod
 from tilewright.topi.reduction import sum as sum
+from tilewright.topi.scan import cumprod as cumprod
+from tilewright.topi.scan import cumsum as cumsum
+from tilewright.topi.scatter import gather as gather
+from tilewright.topi.scatter import gather_nd as gather_nd
+from tilewright.topi.scatter import scatter_elements as scatter_elements
+from tilewright.topi.scatter import scatter_nd as scatter_nd
+from tilewright.topi.scatter import tensor_scatter as tensor_scatter
 from tilewright.topi.schedules.default import default_schedule as default_schedule
+from tilewright.topi.sorting import argsort as argsort
+from tilewright.topi.sorting import sort as sort
+from tilewright.topi.sorting import topk as topk
 from tilewright.topi.transform import broadcast_to as broadcast_to
 from tilewright.topi.transform import concatenate as concatenate
 from tilewright.topi.transform import expand_dims as expand_dims
@@ -76,6 +90,7 @@ from tilewright.topi.transform import transpose as transpose
 from tilewright.topi.transform import unpack_channels as unpack_channels
 from tilewright.topi import cuda as cuda
 from tilewright.topi import generic as generic
+from tilewright.topi import image as image
 from tilewright.topi import nn as nn
 from tilewright.topi import schedules as schedules
 from tilewright.topi import tensor_intrin as tensor_intrin

@@ -110,12 +110,22 @@ def mean(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
 def _arg(
     better: Callable[[Any, Any], Any], start: Callable[[str], Any], name: str, last: bool
 ) -> Any:
-    def combine(left: Any, right: Any) -> Any:
-        before = left[0] > right[0] if last else left[0] < right[0]
-        first = O.any(better(left[1], right[1]), O.all(left[1].equal(right[1]), before))
-        return Select(first, left[0], right[0]), Select(first, left[1], right[1])
+    """A reduction of pairs of place and value. The start is no better than any element, and behind
+    it among equals. As in NumPy, what is not a number is better than all that is."""
 
-    return R.comm_reducer(combine, lambda i, v: (const(-1, i), start(v)), name=name)
+    def combine(left: Any, right: Any) -> Any:
+        (i, x), (j, y) = left, right
+        ahead, same = better(x, y), x.equal(y)
+        if "float" in x.dtype:
+            ahead = O.any(ahead, O.all(x != x, y.equal(y)))
+            same = O.any(same, O.all(x != x, y != y))
+        first = O.any(ahead, O.all(same, i > j if last else i < j))
+        return Select(first, i, j), Select(first, x, y)
+
+    def identity(place: str, value: str) -> Any:
+        return (const(-1, place) if last else O.max_value(place)), start(value)
+
+    return R.comm_reducer(combine, identity, name=name)
 
 
 def _arg_reduce(reducer: Any, x: Tensor, axis: Any, keepdims: bool, name: str) -> Tensor:
@@ -140,7 +150,7 @@ def argmax(
 ) -> Tensor:
     """Index of the largest element along dimensions (the first of equals, or the last), int32; of
     several dimensions the number in row-major order."""
-    reducer = _arg(lambda a, b: a > b, O.min_value, "argmax", select_last_index)
+    reducer = _arg(lambda a, b: a > b, R.least_value, "argmax", select_last_index)
     return _arg_reduce(reducer, x, axis, keepdims, "argmax")
 
 
@@ -149,5 +159,5 @@ def argmin(
 ) -> Tensor:
     """Index of the smallest element along dimensions (the first of equals, or the last), int32; of
     several dimensions the number in row-major order."""
-    reducer = _arg(lambda a, b: a < b, O.max_value, "argmin", select_last_index)
+    reducer = _arg(lambda a, b: a < b, R.greatest_value, "argmin", select_last_index)
     return _arg_reduce(reducer, x, axis, keepdims, "argmin")

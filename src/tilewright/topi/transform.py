@@ -199,7 +199,7 @@ def take(
     whole = a.shape if axis is None else (a.shape[at],)
 
     def element(*i: Any) -> Any:
-        place = _limited(indices(*i[:batch], *i[at : at + rank]), _size(whole), mode)
+        place = index_within(indices(*i[:batch], *i[at : at + rank]), _size(whole), mode)
         return a(*i[:at], *unravel(place, whole), *i[at + rank :])
 
     behind = () if axis is None else a.shape[at + 1 :]
@@ -208,7 +208,7 @@ def take(
     return result
 
 
-def _limited(place: Any, extent: PrimExpr, mode: str) -> PrimExpr:
+def index_within(place: Any, extent: PrimExpr, mode: str) -> PrimExpr:
     """An index that exists in a dimension."""
     if mode == "fast":
         return convert(place)

@@ -115,7 +115,7 @@ def test_a_network_is_tuned_and_run_with_the_records(network: Path, tmp_path: Pa
     run = call(network, "--records", file, "--repeat", 1, "--json", command="run")
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)["records"]
-    assert found["file"] == str(file) and 0 <= found["tuned"] <= 2 < found["kernels"]
+    assert found["file"] == str(file) and 0 <= found["tuned"] <= 2 == found["kernels"]
 
 
 def test_run_counts_kernels_from_records(network: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_run_counts_kernels_from_records(network: Path, tmp_path: Path) -> None:
     auto_scheduler.save_records(file, inputs, [result] * len(inputs))
     run = call(network, "--records", file, "--repeat", 1, command="run")
     assert run.exit_code == 0, run.output
-    assert f"2 of 4 kernels have schedules from {file}" in run.stdout
+    assert f"2 of 2 kernels have schedules from {file}" in run.stdout
 
 
 def test_lists_of_numbers_are_arguments(operator: Path, tmp_path: Path) -> None:

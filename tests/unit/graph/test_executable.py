@@ -36,7 +36,7 @@ def expected(net: Graph, x: Any) -> Any:
 
 def test_run_and_profile() -> None:
     net = network()
-    compiled = graph.compile(net)
+    compiled = as_a(graph.Executable, graph.compile(net))
     x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
     np.testing.assert_allclose(compiled.run({"x": x})["y"], expected(net, x), rtol=1e-5)
     rows = compiled.profile({"x": x}, repeat=2)

@@ -294,10 +294,14 @@ def test_what_cannot_be_exported(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_linker_the_error_says_what_to_do(tmp_path, monkeypatch):
+def test_a_shared_library_needs_no_linker_of_the_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
+    make_module().export_library(tmp_path / "m.so")
+    assert list(load_module(tmp_path / "m.so").function_names) == ["add", "nothing"]
+    (tmp_path / "m.so").unlink()
+    other = Module.from_object(b"not ELF", [info_of("f", [])], Target("llvm"))
     with pytest.raises(TilewrightError, match=r"no linker found .* path that ends in \.two"):
-        make_module().export_library(tmp_path / "m.so")
+        other.export_library(tmp_path / "m.so")
     with pytest.raises(TilewrightError, match="cannot run the linker nolink"):
         make_module().export_library(tmp_path / "m.so", cc="nolink")
     assert list(tmp_path.iterdir()) == []

@@ -5,32 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from ...base.dtype import parse
 from ...base.errors import ImportModelError
 from ..ir import Value
+from .model import Model
 
 _SMALL = 4096  # elements: such weights may be shapes and axes, which the checker looks into
-_IR_VERSION = 8  # of the copy: what later versions add does not change what operators mean
+_IR_VERSION = 8  # of the copy, at least: what later ones add does not change what operators mean
+_NEWEST = 13
+
+_UNCHECKED = {"SimplifiedLayerNormalization", "GroupNormalization"}
+"""What runtimes write into the standard domain without the format knowing it, or of which it has
+withdrawn a version that models have."""
 
 
 def check_model(
-    onnx: Any,
-    proto: Any,
-    nodes: Sequence[Any],
+    model: Model,
     inputs: Sequence[Value],
-    outputs: Sequence[Value],
+    outputs: Mapping[str, Value],
     known: Mapping[str, Value],
 ) -> None:
     """ImportModelError where onnx finds attributes, types or shapes that an operator does not take.
 
-    `nodes` are those of its graph without calls of functions, `known` the values by name. `inputs`
-    and `outputs` have the shapes that are compiled for; those that the model declares for outputs
-    are not read, since some exporters write stale ones. Weights of many elements become
-    inputs of the copy that is checked, so that it stays small.
+    `inputs` and `outputs` have the shapes that are compiled for, `known` are the values by name.
+    Shapes that the model declares for outputs are not read, since some exporters write stale ones.
+    Weights of many elements become inputs of the copy that is checked, so that it stays small.
     """
+    onnx = model.onnx
     try:
-        lean = _copy(onnx, proto, nodes, inputs, outputs)
+        lean = _copy(onnx, model.proto, inputs, outputs)
+        version = max(model.opsets.get("", 1), 1)
+        _without_sparse(onnx, lean.graph, known)
         for node in lean.graph.node:
             _without_ceiling(onnx, node, known)
+            _with_defaults(onnx, node, version)
+            if node.op_type == "STFT" and all(a.name != "onesided" for a in node.attribute):
+                # what is left out is 1, as which it is not taken where onnx infers shapes
+                node.attribute.append(onnx.helper.make_attribute("onesided", 1))
         onnx.checker.check_model(lean, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise ImportModelError(f"the model is not valid ONNX: {error}") from None
@@ -38,12 +51,28 @@ def check_model(
         raise ImportModelError(f"the model cannot be checked: {error}") from None
 
 
+def _without_sparse(onnx: Any, graph: Any, known: Mapping[str, Value]) -> None:
+    """Make inputs of constants that are stored sparse: they are dense where they are read, for
+    which onnx does not take them. Those of the model are not in the copy."""
+    declared = {item.name for item in (*graph.input, *graph.initializer)}
+    computed = {name for node in graph.node for name in node.output}
+    names = [n for node in graph.node for n in node.input if n and n not in declared | computed]
+    for node in [n for n in graph.node if any(a.name == "sparse_value" for a in n.attribute)]:
+        names.append(node.output[0])
+        graph.node.remove(node)
+    for name in dict.fromkeys(names):
+        if name in known:
+            number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(parse(known[name].dtype).numpy))
+            _declare(onnx, graph.input, name, number, known[name].shape)
+
+
 def _without_ceiling(onnx: Any, node: Any, known: Mapping[str, Value]) -> None:
     """Make pooling with `ceil_mode` one of the same shape without it: onnx counts windows that lie
     in the padding behind the data alone, runtimes do not."""
     attrs = {a.name: a for a in node.attribute}
     same = "auto_pad" in attrs and attrs["auto_pad"].s.startswith(b"SAME")
-    if "ceil_mode" not in attrs or same:
+    absent = any(name not in known for name in (*node.input[:1], *node.output[:1]))
+    if "ceil_mode" not in attrs or same or absent:
         return
     data, result = known[node.input[0]].shape[2:], known[node.output[0]].shape[2:]
     ones = [1] * len(data)
@@ -62,19 +91,41 @@ def _without_ceiling(onnx: Any, node: Any, known: Mapping[str, Value]) -> None:
     node.attribute.extend([*kept, onnx.helper.make_attribute("pads", pads)])
 
 
-def _copy(
-    onnx: Any, proto: Any, nodes: Sequence[Any], inputs: Sequence[Value], outputs: Sequence[Value]
-) -> Any:
+def _with_defaults(onnx: Any, node: Any, opset: int) -> None:
+    """Write out attributes that are left out, where onnx infers shapes from the operator's
+    definition by others: it does not find their defaults."""
+    if node.op_type != "MeanVarianceNormalization" or node.domain not in ("", "ai.onnx"):
+        return
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    given = {a.name for a in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
+
+
+def _copy(onnx: Any, proto: Any, inputs: Sequence[Value], outputs: Mapping[str, Value]) -> Any:
     """The model without large weights."""
-    lean = onnx.ModelProto(ir_version=_IR_VERSION, opset_import=proto.opset_import)
+    lean = onnx.ModelProto(ir_version=max(_IR_VERSION, min(proto.ir_version, _NEWEST)))
+    lean.opset_import.extend(proto.opset_import)
+    lean.functions.extend(proto.functions)
     if not lean.opset_import:
         lean.opset_import.add(domain="", version=1)
     graph = lean.graph
     graph.name = proto.graph.name or "network"
-    graph.node.extend(nodes)
-    types = {item.name: item.type.tensor_type.elem_type for item in proto.graph.input}
-    for value in inputs:
-        _declare(onnx, graph.input, value.name, types[value.name], value.shape)
+    graph.node.extend(proto.graph.node)
+    for node in graph.node:
+        if node.op_type in _UNCHECKED and node.domain in ("", "ai.onnx"):
+            node.domain = "com.microsoft"
+            if all(o.domain != node.domain for o in lean.opset_import):
+                lean.opset_import.add(domain=node.domain, version=1)
+    shapes = {value.name: value.shape for value in inputs}
+    weights = {w.name for w in proto.graph.initializer}
+    for item in proto.graph.input:
+        if item.name in shapes:
+            kind = item.type.tensor_type.elem_type
+            _declare(onnx, graph.input, item.name, kind, shapes[item.name])
+        elif item.name not in weights:
+            graph.input.append(item)
     for weight in proto.graph.initializer:
         size = 1
         for extent in weight.dims:
@@ -84,10 +135,18 @@ def _copy(
             graph.initializer.append(weight)
         else:
             _declare(onnx, graph.input, weight.name, weight.data_type, weight.dims)
-    for item, value in zip(proto.graph.output, outputs):
-        _declare(onnx, graph.output, item.name, item.type.tensor_type.elem_type, value.shape)
+    for item in proto.graph.output:
+        kind = item.type.tensor_type.elem_type
+        if item.name in outputs:
+            _declare(onnx, graph.output, item.name, kind, outputs[item.name].shape)
+        elif item.type.WhichOneof("value") == "tensor_type":
+            dims = item.type.tensor_type.shape.dim
+            if item.type.tensor_type.HasField("shape"):
+                _declare(onnx, graph.output, item.name, kind, [None] * len(dims))
+        else:
+            graph.output.append(item)
     return lean
 
 
-def _declare(onnx: Any, where: Any, name: str, kind: int, shape: Sequence[int]) -> None:
+def _declare(onnx: Any, where: Any, name: str, kind: int, shape: Sequence[int | None]) -> None:
     where.append(onnx.helper.make_tensor_value_info(name, kind, shape))

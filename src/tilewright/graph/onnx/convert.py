@@ -17,6 +17,18 @@ from ..ops import infer
 Array = np.ndarray[Any, Any]
 
 
+class NotKnownError(ImportModelError):
+    """An operator asks for the value of an input that is computed when the network runs."""
+
+    def __init__(self, text: str, value: Value) -> None:
+        super().__init__(text)
+        self.value = value
+
+
+class OnHostError(ImportModelError):
+    """This node, with these types and attributes, is left to Python (`host.HOST`)."""
+
+
 class Builder:
     """Collects the nodes that an ONNX graph turns into."""
 
@@ -89,19 +101,25 @@ class OnnxNode:
         if value is None:
             return default
         if value.data is None:
-            raise self.error(f"input {index} ({value.name}) must be a constant")
+            text = self.error(f"input {index} ({value.name}) must be a constant")
+            raise NotKnownError(str(text), value)
         return value.data
 
     def get(self, name: str, default: Any = None) -> Any:
         return self.attrs.get(name, default)
 
-    def numbers(self, source: int | str, count: int | None = None) -> list[int] | None:
+    def numbers(
+        self, source: int | str, count: int | None = None, scalar: bool = False
+    ) -> list[int] | None:
         """A list of whole numbers, `count` of them if given: an attribute by its name, or an input
-        that has to be known, by its index. None where it is left out."""
+        that has to be known, by its index; `scalar`: one number does too, as definitions of the
+        standard have it. None where it is left out."""
         data = self.get(source) if isinstance(source, str) else self.array(source)
         if data is None:
             return None
         listed = np.asarray(data)
+        if scalar and listed.ndim == 0:
+            listed = listed.reshape(1)
         if listed.ndim != 1 or (count is not None and listed.size != count):
             what = source if isinstance(source, str) else f"input {source}"
             wanted = "a list of numbers" if count is None else f"a list of {count}"

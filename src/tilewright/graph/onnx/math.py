@@ -1,17 +1,18 @@
-"""Element-wise arithmetic, activations, reductions."""
+"""Element-wise arithmetic, conversions."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...base.dtype import parse
+from ...base.dtype import canonical, parse
 from ..ir import Value
-from .convert import Builder, Converter, OnnxNode
+from .convert import Builder, Converter, OnHostError, OnnxNode
 
 
-def _simple(op: str) -> Converter:
+def simple(op: str) -> Converter:
     return lambda b, node: b.add(op, [v for v in node.inputs if v is not None], node.name)
 
 
@@ -24,7 +25,7 @@ def erf(b: Builder, node: OnnxNode) -> Value:
     return b.add("cast", [wide], dtype=x.dtype)
 
 
-def _pair(op: str) -> Converter:
+def pair(op: str) -> Converter:
     return lambda b, node: b.add(op, list(operands(b, node)), node.name)
 
 
@@ -63,18 +64,30 @@ def identity(b: Builder, node: OnnxNode) -> Value:
 
 
 def clip(b: Builder, node: OnnxNode) -> Value:
-    low = node.get("min") if b.opset < 11 else node.array(1)
-    high = node.get("max") if b.opset < 11 else node.array(2)
+    """A missing limit is the largest or smallest number; those that the network computes are taken
+    as they come."""
     x = node.input(0)
-    for limit in (low, high):
-        if np.size(limit) != 1:
-            raise node.error(f"a limit is one number, got {np.size(limit)}")
+    if b.opset < 11:
+        given = [node.get("min"), node.get("max")]
+        limits = [None if n is None else b.constant(np.asarray(n), "limit") for n in given]
+    else:
+        limits = [node.optional(1), node.optional(2)]
+    for v in limits:
+        if v is not None and prod(v.shape) != 1:
+            raise node.error(f"a limit is one number, got {prod(v.shape)}")
     info = parse(x.dtype)
-    least = info.min_value if low is None else np.asarray(low).reshape(-1)[0]
-    most = info.max_value if high is None else np.asarray(high).reshape(-1)[0]
-    kind: Any = float if "float" in x.dtype else int
-    least, most = kind(least), kind(most)
-    return b.add("clip", [x], node.name, min=least, max=most)
+    if all(v is None or v.data is not None for v in limits):
+        kind: Any = float if info.is_float else int
+        least, most = (
+            kind(n if v is None or v.data is None else v.data.reshape(-1)[0])
+            for v, n in zip(limits, (info.min_value, info.max_value))
+        )
+        return b.add("clip", [x], node.name, min=least, max=most)
+    for op, v in zip(("maximum", "minimum"), limits):
+        if v is not None:
+            limit = b.add("reshape", [v], shape=()) if v.shape else v
+            x = b.add(op, [x, limit], node.name)
+    return x
 
 
 def power(b: Builder, node: OnnxNode) -> Value:
@@ -100,11 +113,10 @@ def _fits(v: Value, dtype: str) -> bool:
 
 
 def dropout(b: Builder, node: OnnxNode) -> list[Value]:
-    """Inference keeps everything: the data, and a mask of ones."""
+    """Inference keeps everything: the data, and a mask of ones. Training draws random numbers."""
     x = node.input(0)
-    ratio = node.get("ratio", 0.5) if b.opset < 12 else node.array(1, 0.5)
-    if b.opset >= 12 and np.any(node.array(2, False)) and np.any(ratio):
-        raise node.error("training mode is not supported")
+    if b.opset >= 12 and np.any(node.array(2, False)) and np.any(node.array(1, 0.5)):
+        raise OnHostError(str(node.error("training mode is not supported")))
     dtype = "bool" if b.opset >= 10 else x.dtype
     if len(node.outputs) == 1:
         return [x]
@@ -119,29 +131,36 @@ _TYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
     9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
 }  # fmt: skip
+_FIRST_NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}  # in operator sets before 6
+
+
+def type_of(node: OnnxNode, number: Any) -> str:
+    """The type that an ONNX number stands for; OnHostError for those that are not compiled."""
+    if isinstance(number, str):
+        return canonical(_FIRST_NAMES.get(number, number.lower()))
+    dtype = _TYPES.get(number)
+    if dtype is None:
+        raise OnHostError(str(node.error(f"ONNX type {number} is not supported")))
+    return dtype
 
 
 def cast(b: Builder, node: OnnxNode) -> Value:
-    dtype = _TYPES.get(node.get("to"))
-    if dtype is None:
-        raise node.error(f"cast to ONNX type {node.get('to')} is not supported")
-    return b.add("cast", [node.input(0)], node.name, dtype=dtype)
+    return b.add("cast", [node.input(0)], node.name, dtype=type_of(node, node.get("to")))
 
 
-def _reduce(kind: str) -> Converter:
-    def convert(b: Builder, node: OnnxNode) -> Value:
-        x = node.input(0)
-        axes = node.numbers("axes" if "axes" in node.attrs else 1) or []
-        listed = node.axes(axes, len(x.shape))
-        if not listed and node.get("noop_with_empty_axes", 0):
-            return x
-        keep = bool(node.get("keepdims", 1))
-        every = listed or list(range(len(x.shape)))
-        if not every:
-            return x
-        return b.add("reduce", [x], node.name, type=kind, axes=every, keepdims=keep)
+def cast_like(b: Builder, node: OnnxNode) -> Value:
+    return b.add("cast", [node.input(0)], node.name, dtype=node.input(1).dtype)
 
-    return convert
+
+def mean(b: Builder, node: OnnxNode) -> Value:
+    values = [node.input(i) for i in range(len(node.inputs))]
+    if b.opset < 8 and any(v.shape != values[0].shape for v in values):
+        raise node.error(f"{values} differ in shape")
+    return b.add("mean_of", values, node.name)
+
+
+def size(b: Builder, node: OnnxNode) -> Value:
+    return b.constant(np.asarray(prod(node.input(0).shape), np.int64), node.name)
 
 
 def reciprocal(b: Builder, node: OnnxNode) -> Value:
@@ -152,15 +171,17 @@ def reciprocal(b: Builder, node: OnnxNode) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     **{
-        kind: _simple(op)
+        kind: simple(op)
         for kind, op in {
             "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log",
             "Sqrt": "sqrt", "Abs": "abs", "Neg": "negative", "Floor": "floor",
-            "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "Where": "where",
+            "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "Where": "where", "Round": "nearbyint",
+            "Tan": "tan", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
+            "Atan": "atan", "Atanh": "atanh", "Cosh": "cosh", "Sinh": "sinh",
         }.items()
     },
     **{
-        kind: _pair(op)
+        kind: pair(op)
         for kind, op in {
             "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Less": "less",
             "Greater": "greater", "Equal": "equal",
@@ -176,9 +197,8 @@ CONVERTERS: dict[str, Converter] = {
     "Clip": clip,
     "LeakyRelu": leaky_relu,
     "Cast": cast,
-    "ReduceMean": _reduce("mean"),
-    "ReduceSum": _reduce("sum"),
-    "ReduceMax": _reduce("max"),
-    "ReduceMin": _reduce("min"),
+    "CastLike": cast_like,
+    "Mean": mean,
+    "Size": size,
     "Reciprocal": reciprocal,
 }  # fmt: skip

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..ir import Value
-from .convert import Builder, Converter, OnnxNode
+from .convert import Builder, Converter, OnHostError, OnnxNode
+from .file import carried
 
 _WIDEST = 16
 
@@ -54,7 +55,7 @@ def concat(b: Builder, node: OnnxNode) -> Value:
 
 def squeeze(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    axes = node.numbers("axes" if b.opset < 13 else 1)
+    axes = node.numbers("axes" if b.opset < 13 else 1, scalar=True)
     rank = len(x.shape)
     gone = (
         node.axes(axes, rank) if axes is not None else [k for k, d in enumerate(x.shape) if d == 1]
@@ -65,33 +66,12 @@ def squeeze(b: Builder, node: OnnxNode) -> Value:
 
 def unsqueeze(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    axes = node.numbers("axes" if b.opset < 13 else 1) or []
+    axes = node.numbers("axes" if b.opset < 13 else 1, scalar=True) or []
     rank = len(x.shape) + len(axes)
     new = node.axes(axes, rank)
     old = iter(x.shape)
     shape = tuple(1 if k in new else next(old) for k in range(rank))
     return b.add("reshape", [x], node.name, shape=shape)
-
-
-def pad(b: Builder, node: OnnxNode) -> Value:
-    x = node.input(0)
-    mode = node.get("mode", "constant")
-    if mode != "constant":
-        raise node.error(f"mode {mode!r} is not supported, only 'constant'")
-    value = node.get("value", 0.0) if b.opset < 11 else node.array(2, 0.0)
-    rank = len(x.shape)
-    listed = node.numbers(3)
-    axes = list(range(rank)) if listed is None else node.axes(listed, rank)
-    pads = node.numbers("pads" if b.opset < 11 else 1, 2 * len(axes)) or []
-    before, after = [0] * rank, [0] * rank
-    for k, a in enumerate(axes):
-        before[a], after[a] = pads[k], pads[k + len(axes)]
-    if min(before + after, default=0) < 0:
-        raise node.error("negative padding is not supported")
-    if np.size(value) != 1:
-        raise node.error(f"the value is one number, got {np.size(value)}")
-    number = np.asarray(value).reshape(-1)[0].item()
-    return b.add("pad", [x], node.name, before=before, after=after, value=number)
 
 
 def _places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]:
@@ -135,11 +115,15 @@ _CONSTANT_TYPES = {
 
 
 def constant(b: Builder, node: OnnxNode) -> Value:
-    for key in ("value", "value_float", "value_int", "value_floats", "value_ints"):
+    for key in ("value", "sparse_value", "value_float", "value_int", "value_floats", "value_ints"):
         data = node.get(key)
         if data is not None:
             dtype: Any = _CONSTANT_TYPES.get(key)
+            if key == "value" and carried(np.asarray(data).dtype) is None:
+                raise OnHostError(str(node.error(f"compiled code has no {data.dtype}")))
             return b.constant(np.asarray(data, dtype), node.name)
+    if "value_string" in node.attrs or "value_strings" in node.attrs:
+        raise OnHostError(str(node.error("text is no number")))
     raise node.error("the constant has no value")
 
 
@@ -172,7 +156,6 @@ CONVERTERS: dict[str, Converter] = {
     "Concat": concat,
     "Squeeze": squeeze,
     "Unsqueeze": unsqueeze,
-    "Pad": pad,
     "Slice": slice_,
     "Shape": shape_of,
     "Constant": constant,

@@ -16,29 +16,20 @@ import numpy as np
 
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
-from ..ops import infer
+from ..ops import ELEMWISE, OPS, infer
 
 Array = np.ndarray[Any, Any]
 
-_SAME = frozenset(
+_FINITE = frozenset(
     (
-        "relu",
-        "leaky_relu",
-        "clip",
-        "sigmoid",
-        "tanh",
-        "exp",
-        "sqrt",
-        "erf",
-        "abs",
-        "negative",
-        "cast",
+        *("relu", "leaky_relu", "clip", "sigmoid", "hard_sigmoid", "hard_swish", "swish", "gelu"),
+        *("mish", "softplus", "elu", "selu", "tanh", "erf", "abs", "negative", "cast", "identity"),
+        *("add", "subtract", "multiply", "maximum", "minimum"),
     )
 )
-_NOT_PADDED = frozenset(("exp", "divide"))  # zeros may become values that do not stay finite
+"""Element-wise operations that make finite numbers of small ones: only these see the zeros that
+fill up the last block, since what is not finite would spoil sums of products with zeros."""
 MOST_WASTE = 1.4  # padded filters over filters
-
-_PAIR = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum"))
 
 
 def block_channels(graph: Graph, block: int) -> Graph:
@@ -67,16 +58,13 @@ class _Blocker:
             "bias_add": self._channelwise,
             "scale_shift": self._channelwise,
             "concat": self._concat,
+            "reduce": self._over_pixels,
         }
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            rule = self.rules.get(node.op)
-            if node.op in _SAME:
-                rule = self._same
-            elif node.op in _PAIR:
-                rule = self._pair
-            if rule is None or not rule(node):
+            rule = self.rules.get(node.op, self._elementwise)
+            if not rule(node):
                 node.inputs = [self._unblocked(v) for v in node.inputs]
                 self.nodes.append(node)
         outputs = [self._unblocked(v) for v in self.graph.outputs]
@@ -158,11 +146,12 @@ class _Blocker:
 
     def _spatial(self, node: Node) -> bool:
         source = node.inputs[0]
-        if source not in self.blocked or (node.op in _NOT_PADDED and self._is_padded(source)):
-            return False
-        return self._replace(node, [self.blocked[node.inputs[0]]])
+        return source in self.blocked and self._replace(node, [self.blocked[source]])
 
-    _same = _spatial
+    def _over_pixels(self, node: Node) -> bool:
+        """A reduction over height and width, which stay as dimensions of extent 1."""
+        pixels = sorted(node.attrs["axes"]) == [2, 3] and bool(node.attrs["keepdims"])
+        return pixels and len(node.output.shape) == 4 and self._spatial(node)
 
     def _channelwise(self, node: Node) -> bool:
         if node.inputs[0] not in self.blocked or node.attrs["axis"] != 1:
@@ -179,13 +168,31 @@ class _Blocker:
             )
         return self._replace(node, [self.blocked[node.inputs[0]], *values])
 
-    def _pair(self, node: Node) -> bool:
-        a, b = node.inputs
-        if a.shape != b.shape or a not in self.blocked or b not in self.blocked:
+    def _elementwise(self, node: Node) -> bool:
+        shape = node.output.shape
+        if OPS[node.op].kind != ELEMWISE or "axis" in node.attrs or len(shape) != 4:
             return False
-        if node.op in _NOT_PADDED and self._is_padded(a):
+        whole = [v for v in node.inputs if v in self.blocked and v.shape == shape]
+        if not whole or (node.op not in _FINITE and self._is_padded(whole[0])):
             return False
-        return self._replace(node, [self.blocked[a], self.blocked[b]])
+        inputs = [self._operand(v, shape) for v in node.inputs]
+        known = [v for v in inputs if v is not None]
+        return len(known) == len(inputs) and self._replace(node, known)
+
+    def _operand(self, v: Value, shape: tuple[int, ...]) -> Value | None:
+        """An operand of an element-wise operation on `shape`, for one in blocks; None where it
+        would have to be packed first."""
+        if v in self.blocked and v.shape[1] == shape[1]:
+            return self.blocked[v]
+        if v.data is None:
+            return v if v.shape == () else None
+        if v.data.size == 1:
+            return constant(v.name, v.data.reshape(()))
+        each = (1,) * (4 - v.data.ndim) + v.shape
+        if each != (1, shape[1], 1, 1):
+            return None
+        data = in_whole_blocks(v.data.reshape(each), 1, self.block)
+        return constant(v.name + ".blocked", data.reshape(1, -1, 1, 1, self.block))
 
     def _concat(self, node: Node) -> bool:
         if node.attrs["axis"] != 1 or not all(v in self.blocked for v in node.inputs):

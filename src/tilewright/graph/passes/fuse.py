@@ -22,25 +22,24 @@ MOST = 64
 class Group:
     """Nodes that become one kernel, in order; the last one's output is the kernel's."""
 
-    __slots__ = ("kinds", "nodes", "size")
+    __slots__ = ("kinds", "nodes", "sizes")
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: list[Node] = []
         self.kinds: set[str] = set()
-        self.size = 0
+        self.sizes: dict[Value, int] = {}
         for node in nodes:
             self.append(node)
 
     def append(self, node: Node) -> None:
-        """Let a node join that reads the group's output, or the first one."""
-        self.size = self.size_with(node)
+        """Let a node join that reads values of the group, or the first one."""
+        self.sizes[node.output] = self.size_with(node)
         self.nodes.append(node)
         self.kinds.add(OPS[node.op].kind)
 
     def size_with(self, node: Node) -> int:
         """Operations and reads in the expression that the group becomes with a further node."""
-        inner = self.output if self.nodes else None
-        return 1 + sum(self.size if v is inner else 1 for v in node.inputs)
+        return 1 + sum(self.sizes.get(v, 1) for v in node.inputs)
 
     @property
     def output(self) -> Value:
@@ -71,7 +70,34 @@ def fuse_nodes(graph: Graph) -> list[Group]:
         home.append(node)
         group_of[node] = home
         last[home] = k
-    return sorted(last, key=lambda g: last[g])
+    groups = sorted(last, key=lambda g: last[g])
+    return _joined_behind_anchors(groups, readers, outputs)
+
+
+def _joined_behind_anchors(
+    groups: Iterable[Group], readers: dict[Value, list[Node]], outputs: set[Value]
+) -> list[Group]:
+    """Let element-wise groups join the anchored one before them of whose output they are the only
+    reader, if at several places: as an activation reads its argument twice."""
+    found: list[Group] = []
+    joined: set[Group] = set()
+    made_by: dict[Value, Group] = {}
+    for group in groups:
+        if group.kinds == {ELEMWISE}:
+            for v in group.inputs:
+                before = made_by.get(v)
+                if before is None or v in outputs or v.shape != group.output.shape:
+                    continue
+                alone = all(reader in group.nodes for reader in readers[v])
+                whole = Group([*before.nodes, *group.nodes])
+                if alone and whole.sizes[whole.output] <= MOST:
+                    joined.add(before)
+                    group = whole
+                    break
+        found.append(group)
+        if ANCHOR in group.kinds and not group.kinds & {OPAQUE, REARRANGED}:
+            made_by[group.output] = group
+    return [g for g in found if g not in joined]
 
 
 def _group_before(

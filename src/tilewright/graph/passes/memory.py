@@ -7,7 +7,7 @@ memory management for deep neural net inference, 2020).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,39 @@ MANY = 4096  # values that live at once, from which on gaps between them are not
 DEVICE_ALIGN = 256  # what OpenCL devices ask of the start of a buffer within another
 
 
+def views(
+    graph: Graph, groups: Sequence[Group], of_inputs: bool = True
+) -> tuple[list[Group], dict[Value, Value]]:
+    """The groups without those that only reshape, and what each of their outputs is another view
+    of: elements lie in the same order. Outputs of the graph are copied, and what is read from its
+    inputs where not `of_inputs`."""
+    kept: list[Group] = []
+    same: dict[Value, Value] = {}
+    fixed = set(graph.outputs) if of_inputs else {*graph.outputs, *graph.inputs}
+    for group in groups:
+        source = group.inputs[0] if group.inputs else None
+        if (
+            source is None
+            or any(n.op != "reshape" for n in group.nodes)
+            or source.is_constant
+            or group.output in fixed
+            or same.get(source, source) in fixed
+        ):
+            kept.append(group)
+        else:
+            same[group.output] = same.get(source, source)
+    return kept, same
+
+
 def plan_memory(
-    graph: Graph, groups: Sequence[Group], align: int = ALIGN
+    graph: Graph,
+    groups: Sequence[Group],
+    align: int = ALIGN,
+    same: Mapping[Value, Value] | None = None,
 ) -> tuple[dict[Value, int], int]:
-    """Byte offset of every value between groups, and the size of the workspace."""
+    """Byte offset of every value between groups, and the size of the workspace. `same`: values that
+    are views of others."""
+    same = same or {}
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     fixed = {*graph.inputs, *graph.outputs}
@@ -33,6 +62,7 @@ def plan_memory(
         if group.output not in fixed:
             first[group.output] = last[group.output] = step
         for v in group.inputs:
+            v = same.get(v, v)
             if v in first:
                 last[v] = step
     steps = len(groups)

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ...base.errors import InternalError
@@ -28,6 +27,8 @@ _FORMATS = {
 
 
 def _bfloat16(value: Any) -> bytes:
+    import ml_dtypes
+
     return np.asarray(value, ml_dtypes.bfloat16).tobytes()
 
 

@@ -45,11 +45,11 @@ def pool2d(
     h, w = data.shape[y], data.shape[x]
     more = (sh - 1, sw - 1) if ceil_mode else (0, 0)
     shape, before, after = list(data.shape), [0] * data.ndim, [0] * data.ndim
-    shape[y] = _window_count(h, kh, sh, top, bottom, dh, more[0])
-    shape[x] = _window_count(w, kw, sw, left, right, dw, more[1])
+    shape[y] = window_count(h, kh, sh, top, bottom, dh, more[0])
+    shape[x] = window_count(w, kw, sw, left, right, dw, more[1])
     before[y], before[x] = top, left
     after[y], after[x] = bottom + more[0], right + more[1]
-    filler = _least(data.dtype) if pool_type == "max" else 0
+    filler = least_of(data.dtype) if pool_type == "max" else 0
     padded = pad(data, before, after, filler, "pool_pad") if any(before + after) else data
     ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
     tag = f"pool_{pool_type}"
@@ -73,11 +73,11 @@ def pool2d(
         if count_include_pad and not ceil_mode:
             return cast(data.dtype, quotient(total(*i), const(kh * kw, wide)))
         if count_include_pad:
-            rows = _taps(i[y] * sh, kh, dh, h + top + bottom)
-            columns = _taps(i[x] * sw, kw, dw, w + left + right)
+            rows = taps_within(i[y] * sh, kh, dh, h + top + bottom)
+            columns = taps_within(i[x] * sw, kw, dw, w + left + right)
         else:
-            rows = _taps(i[y] * sh - top, kh, dh, h)
-            columns = _taps(i[x] * sw - left, kw, dw, w)
+            rows = taps_within(i[y] * sh - top, kh, dh, h)
+            columns = taps_within(i[x] * sw - left, kw, dw, w)
         return cast(data.dtype, quotient(total(*i), cast(wide, O.max(rows * columns, 1))))
 
     result = compute(shape, mean, "avg_pool2d", "elemwise")
@@ -93,13 +93,13 @@ def _places(data: Tensor, layout: str) -> tuple[int, int]:
     return letters.index("H"), letters.index("W")
 
 
-def _least(dtype: str) -> float:
+def least_of(dtype: str) -> float:
     """What every element is at least: padding of a maximum."""
     kind = parse(dtype)
     return float("-inf") if kind.is_float else kind.min_value
 
 
-def _taps(start: Any, k: int, d: int, size: Any) -> Any:
+def taps_within(start: Any, k: int, d: int, size: Any) -> Any:
     """How many places of a window lie in [0, size)."""
     if d == 1:
         return O.min(start + k, size) - O.max(start, 0)
@@ -110,7 +110,7 @@ def _taps(start: Any, k: int, d: int, size: Any) -> Any:
     return count
 
 
-def _window_count(size: Any, k: int, s: int, low: int, high: int, d: int, more: int) -> Any:
+def window_count(size: Any, k: int, s: int, low: int, high: int, d: int, more: int) -> Any:
     count = conv_extent(size + more, k, s, low, high, d)
     extent, known = const_int(count), const_int(size)
     if more and extent is not None and known is not None and (extent - 1) * s >= known + low:

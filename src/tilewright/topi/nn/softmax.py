@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...loopir import op as O
-from ...loopir.expr import cast
+from ...loopir.expr import cast, const
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
@@ -17,14 +17,17 @@ def _without(i: Any, axis: int) -> Any:
     return (*i[:axis], *i[axis + 1 :])
 
 
-def _exponentials(x: Tensor, at: int) -> tuple[Any, Tensor, Tensor]:
+def _exponentials(x: Tensor, at: int, masked: bool = False) -> tuple[Any, Tensor, Tensor]:
     """x - max x as a function of indices, exp of it, and the sum of that; narrow floats are
-    widened first."""
+    widened first. Where `masked`, rows may be of -infinity alone: nothing is taken from them."""
     wide = accumulator(x.dtype)
     largest = reduce_max(x, at)
 
     def moved(*i: Any) -> Any:
-        return cast(wide, x(*i)) - cast(wide, largest(*_without(i, at)))
+        most = cast(wide, largest(*_without(i, at)))
+        if masked:
+            most = O.select(most > const(float("-inf"), wide), most, const(0, wide))
+        return cast(wide, x(*i)) - most
 
     power: Tensor = compute(x.shape, lambda *i: O.exp(moved(*i)), "T_softmax_exp", "elemwise")
     return moved, power, reduce_sum(power, at)
@@ -37,6 +40,20 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     def element(*i: Any) -> Any:
         return cast(x.dtype, power(*i) / total(*_without(i, at)))
+
+    result: Tensor = compute(x.shape, element, "T_softmax_norm", "softmax_output")
+    return result
+
+
+def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """As softmax; zeros along rows that are -infinity throughout."""
+    at = axis % x.ndim
+    _, power, total = _exponentials(x, at, masked=True)
+
+    def element(*i: Any) -> Any:
+        whole = total(*_without(i, at))
+        zero = const(0, whole.dtype)
+        return cast(x.dtype, power(*i) / O.select(whole.equal(zero), zero + 1, whole))
 
     result: Tensor = compute(x.shape, element, "T_softmax_norm", "softmax_output")
     return result

@@ -184,8 +184,9 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
             if whole:
                 rules.reduction(s, op.output(0), op.output(0), machine)
         elif stage not in kept:
-            count = sum(len(readers.get(t, ())) for t in op.outputs)
-            if not stage.is_output and count == 1 and op.num_outputs == 1:
+            found = [r for t in op.outputs for r in readers.get(t, ())]
+            inlined = all(isinstance(r.op, ComputeOp) for r in found) and len(found) == 1
+            if not stage.is_output and inlined and op.num_outputs == 1:
                 stage.compute_inline()
             else:
                 rules.arrange(stage, list(op.axis), machine)

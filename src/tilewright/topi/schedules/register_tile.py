@@ -40,7 +40,7 @@ def tile_of(op: Any, form: Contraction, machine: Machine) -> tuple[int, Tile]:
         registers = max(4, registers * SUMS_OF_16 // 16)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
     crowded = crowded_rows(form, op, machine)
-    tiles = register_tiles(sizes, n, lanes, registers, form.panel, crowded)
+    tiles = register_tiles(sizes, n, lanes, registers, form.panel, crowded, form.group)
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
 
@@ -95,13 +95,15 @@ def register_tiles(
     registers: int,
     panel: int = 0,
     crowded: Callable[[int, int], bool] = lambda rows, lines: False,
+    group: int = 0,
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
     is `crowded` unless it has one row.
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
-    outside is computed for nothing.
+    outside is computed for nothing. Vectors that do not divide a `group` of columns read elements
+    of the row side for each, since the last ones are those of the next group.
     """
     *_, before, last = (1, 1, *sizes)
     found: list[tuple[float, Tile]] = []
@@ -117,7 +119,7 @@ def register_tiles(
                 continue
             waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
             height = rows * lines
-            loads = 1 / height + BROADCAST / panels
+            loads = 1 / height + BROADCAST / (1 if group % (panels * lanes) else panels)
             cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
             found.append((cost, Tile(rows, lines, panels)))
     found.sort(key=lambda item: item[0])

@@ -1,0 +1,76 @@
+"""`tilewright compile`: from a model to a file: a saved network, or a library of C."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..driver.c_library import write_library
+from ..graph.compile_model import compile as compile_model
+from ..rt.files import require_writable
+from ..rt.network import Executable
+from . import show
+from .run import pairs_of, shape_of
+
+FORMATS = ("network", "so", "o")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options, see main.py."""
+
+    model: str
+    target: str
+    dtype: str
+    shapes: Sequence[str]
+    records: str | None
+    output: str
+    format: str
+    name: str
+    threads: str
+    as_json: bool
+
+
+def compile_to_file(options: Options) -> None:
+    """Run the command."""
+    require_writable(options.output)
+    shapes = {name: shape_of(text) for name, text in pairs_of("--shape", options.shapes).items()}
+    start = time.perf_counter()
+    with show.progress("compiling") as step, show.warnings_as_notes():
+        net = compile_model(
+            options.model,
+            options.target,
+            dtype=options.dtype,
+            records=options.records,
+            shapes=shapes,
+            progress=step,
+        )
+    report: dict[str, Any] = {"file": options.output, "format": options.format}
+    if options.format == "network":
+        net.save(options.output)
+    else:
+        if not isinstance(net, Executable):
+            raise TilewrightError(
+                f"{net.name} cannot become a library: libraries hold networks for CPUs, all of "
+                "whose shapes are known"
+            )
+        suffix = os.path.splitext(options.output)[1]
+        if suffix != f".{options.format}":
+            raise TilewrightError(f"a file of --format {options.format} ends in .{options.format}")
+        made = write_library(net, options.output, options.name, options.threads)
+        report["header"] = os.fspath(made[1])
+    report["network"] = repr(net)
+    report["bytes"] = os.path.getsize(options.output)
+    report["compile_s"] = time.perf_counter() - start
+    if options.as_json:
+        print(json.dumps(report))
+        return
+    print(f"{report['network'][1:-1]}")
+    for path in (options.output, report.get("header")):
+        if path is not None:
+            print(f"{path}: {os.path.getsize(path):,} bytes")

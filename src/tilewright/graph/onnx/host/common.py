@@ -1,0 +1,93 @@
+"""What host operators ask their node for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...limits import require
+from .node import HostNode
+
+Array = np.ndarray[Any, Any]
+
+
+def required(node: HostNode, index: int) -> Any:
+    """An input that must not be left out."""
+    found = node.input(index)
+    if found is None:
+        raise node.error(f"input {index} is missing")
+    return found
+
+
+def axis_of(node: HostNode, axis: int, rank: int) -> int:
+    """A dimension of `rank`; negative ones count from behind."""
+    if not -rank <= axis < rank:
+        raise node.error(f"axis {axis} of {rank} dimensions")
+    return int(axis) % rank
+
+
+def axes_of(node: HostNode, axes: Iterable[int], rank: int) -> list[int]:
+    """Dimensions of `rank`, each once."""
+    given = [int(a) for a in axes]
+    found = [axis_of(node, a, rank) for a in given]
+    if len({*found}) != len(found):
+        raise node.error(f"axes {given} name a dimension of {rank} twice")
+    return found
+
+
+def whole_numbers(node: HostNode, source: int | str, count: int | None = None) -> list[int] | None:
+    """A list of whole numbers, `count` of them if given: an attribute by its name, or an input by
+    its index. None where it is left out."""
+    data = node.get(source) if isinstance(source, str) else node.input(source)
+    if data is None:
+        return None
+    listed = np.asarray(data)
+    if listed.ndim != 1 or (count is not None and listed.size != count):
+        what = source if isinstance(source, str) else f"input {source}"
+        wanted = "a list of numbers" if count is None else f"a list of {count}"
+        raise node.error(f"{what} must be {wanted}, got {listed.tolist()}")
+    return [int(n) for n in listed]
+
+
+def one(node: HostNode, index: int, default: Any = None) -> Any:
+    """The only element of an input, which is a scalar or an array of one element."""
+    found = node.input(index)
+    if found is None:
+        return default
+    if np.size(found) != 1:
+        raise node.error(f"input {index} must be one value, got shape {list(np.shape(found))}")
+    return np.asarray(found).reshape(-1)[0]
+
+
+def check_room(node: HostNode, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """An error where an array is larger than the machine's memory: extents come from data."""
+    if any(n < 0 for n in shape):
+        raise node.error(f"the result would have shape {[int(n) for n in shape]}")
+    nbytes = dtype.itemsize * prod(max(int(n), 1) for n in shape)
+    require(nbytes, f"{node.kind} node {node.name!r}: a result of shape {list(map(int, shape))}")
+
+
+def zero(dtype: np.dtype[Any]) -> Any:
+    """What tensors of a type are filled with: 0, False, or the empty string."""
+    return "" if dtype.kind == "O" else dtype.type(0)
+
+
+_TYPES = [
+    "", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "O", "bool", "float16",
+    "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4", "float4_e2m1fn",
+    "float8_e8m0fnu", "uint2", "int2",
+]  # fmt: skip
+"""What ONNX's numbers of types stand for."""
+
+
+def element_type(node: HostNode, number: int) -> np.dtype[Any]:
+    """The NumPy type of an ONNX element type."""
+    name = _TYPES[number] if 0 < number < len(_TYPES) else ""
+    if not name:
+        raise node.error(f"there is no type of number {number}")
+    return np.dtype(getattr(ml_dtypes, name, name))

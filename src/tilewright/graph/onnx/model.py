@@ -1,0 +1,139 @@
+"""An ONNX model as it is read: its graph, its functions, its operator sets, where its files lie."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import ImportModelError
+from ..ir import Value, constant
+from ..limits import Budget
+from .file import array, attributes, carried, dense, subgraphs
+
+Opsets = Mapping[str, int]
+"""Which version of each domain's operators a node is of."""
+
+
+def standard(domain: str) -> bool:
+    return domain in ("", "ai.onnx")
+
+
+def kind_of(node: Any) -> str:
+    """The name under which an operator is known here: of other domains with them in front."""
+    op_type, domain = text(node.op_type), text(node.domain)
+    return op_type if standard(domain) else f"{domain}.{op_type}"
+
+
+def text(name: Any) -> str:
+    """A name of the file; protobuf gives bytes where it is no UTF-8, which is an error here."""
+    return name.decode() if isinstance(name, bytes) else name
+
+
+@dataclass
+class Model:
+    """What all parts of one model share."""
+
+    onnx: Any
+    proto: Any
+    folder: Path | None
+    budget: Budget
+    functions: dict[tuple[str, str, str], Any] = field(init=False)
+    calls: int = 0
+    """Of functions that were written out: each call's values get names of their own."""
+
+    def __post_init__(self) -> None:
+        self.functions = {(f.domain, f.name, f.overload): f for f in self.proto.functions}
+
+    @property
+    def opsets(self) -> dict[str, int]:
+        return opsets_of(self.proto.opset_import)
+
+    def initializers(self, graph: Any) -> tuple[dict[str, Value], dict[str, Any]]:
+        """The weights of a graph, or of a subgraph: those that compiled code can read, and others
+        (text)."""
+        data = {t.name: array(self.onnx, t, self.folder) for t in graph.initializer}
+        data |= {t.values.name: dense(self.onnx, t, self.folder) for t in graph.sparse_initializer}
+        known = {name: constant(name, x) for name, x in data.items() if carried(x.dtype)}
+        return known, {name: x for name, x in data.items() if name not in known}
+
+    def function(self, node: Any) -> Any:
+        """The model's own function that a node calls, or None."""
+        return self.functions.get((node.domain, node.op_type, node.overload))
+
+
+def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item in imports:
+        if not 0 <= item.version < 1 << 31:
+            raise ImportModelError(f"the model names operator set {item.version}")
+        found["" if standard(item.domain) else item.domain] = item.version
+    return found
+
+
+class Pending:
+    """A node that is still to be computed.
+
+    `on_host`: Python computes it. `asked`: of its inputs, those whose values decide what is
+    compiled for it.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        node: Any,
+        opsets: Opsets,
+        on_host: bool = False,
+        asked: frozenset[str] = frozenset(),
+    ) -> None:
+        self.model = model
+        self.node = node
+        self.opsets = opsets
+        self.on_host = on_host
+        self.asked = asked
+        self.kind = kind_of(node)
+        self.name = node.name or (node.output[0] if node.output else node.op_type)
+        self.graphs = subgraphs(model.onnx, node)
+        self.reads = tuple(dict.fromkeys(_reads(model.onnx, node)))
+        self.parts: dict[Any, Any] = {}
+        """The programs of its subgraphs, once they are made."""
+
+    def left_to_host(self, asked: Iterable[str] = ()) -> Pending:
+        """The same node, which Python computes."""
+        other = copy.copy(self)
+        other.on_host, other.asked = True, frozenset(asked)
+        return other
+
+    @property
+    def opset(self) -> int:
+        """The version of its own domain's operators."""
+        domain = "" if standard(self.node.domain) else self.node.domain
+        return self.opsets.get(domain, 1)
+
+    def attributes(self) -> dict[str, Any]:
+        return attributes(self.model.onnx, self.node, self.model.folder)
+
+
+def pending_nodes(model: Model, nodes: Sequence[Any], opsets: Opsets) -> list[Pending]:
+    return [Pending(model, node, opsets) for node in nodes]
+
+
+def _reads(onnx: Any, node: Any) -> Iterator[str]:
+    """The names that a node reads: its inputs, and what its subgraphs take from around them."""
+    yield from filter(None, node.input)
+    for graph in subgraphs(onnx, node).values():
+        yield from captured(onnx, graph)
+
+
+def captured(onnx: Any, graph: Any) -> list[str]:
+    """The names of values that a subgraph reads and does not have itself."""
+    mine = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    mine |= {t.values.name for t in graph.sparse_initializer}
+    found: dict[str, None] = {}
+    for node in graph.node:
+        found.update((name, None) for name in _reads(onnx, node) if name not in mine)
+        mine.update(node.output)
+    found.update((v.name, None) for v in graph.output if v.name not in mine)
+    return list(found)

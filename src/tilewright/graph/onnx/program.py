@@ -1,0 +1,407 @@
+"""Networks that are compiled while they run, part by part.
+
+What a node becomes depends on the shapes of its inputs, sometimes on their values. Where these are
+known before the network runs, it is one graph. Where they are not (results of NonZero, branches,
+loops, sequences of tensors), the importer goes as far as it can: the nodes whose inputs are known
+make one graph, which is compiled and run; then more is known, and the rest is imported in the same
+way. A `Program` is such a rest. Between the graphs Python computes those nodes that are no
+expressions on numbers (`host/`), and those that ask for a value.
+
+Graphs are kept by the shapes that they were made for: a program that runs again on the same shapes
+neither imports nor compiles. Bodies of loops and branches are programs too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import ImportModelError, InternalError, TilewrightError
+from ..ir import Graph, Value, constant
+from .bodies import body_of
+from .control import CONTROL
+from .convert import Builder, NotKnownError, OnHostError, OnnxNode
+from .converters import CONVERTERS
+from .file import carried
+from .host import HOST, RANDOM, HostNode
+from .model import Model, Pending, pending_nodes
+from .rename import with_own_names
+
+Env = dict[str, Any]
+"""Values by their names in the model: arrays, lists (sequences), None (an empty optional)."""
+Execute = Callable[[Graph, Mapping[str, Any]], Mapping[str, Any]]
+"""Runs a graph on inputs by name; outputs by name."""
+
+_KEPT = 64
+"""Graphs kept of one program, each for other shapes."""
+_SMALL = 4096
+"""Elements: a node that asks for values and reads no more than so many is computed at once."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What can be compiled of a program once it is known what its inputs are.
+
+    `same` names values that are others, under a further name.
+    """
+
+    graph: Graph
+    same: Mapping[str, str]
+    rest: Program
+
+    def run(self, env: Env, execute: Execute) -> Program:
+        """Compute it, and what is left then."""
+        if self.graph.outputs:
+            reads = {v.name: env[v.name] for v in self.graph.inputs}
+            env.update(execute(self.graph, reads))
+        env.update({name: env[other] for name, other in self.same.items()})
+        return self.rest
+
+    def finish(self, given: Mapping[str, Any], execute: Execute) -> list[Any]:
+        """Everything from here to the end: the values that are wanted."""
+        env = dict(given)
+        return self.run(env, execute).finish(env, execute)
+
+
+class Program:
+    """Nodes that are left of a model, constants that are known, and what is wanted in the end."""
+
+    def __init__(
+        self,
+        model: Model,
+        name: str,
+        pending: Sequence[Pending],
+        known: Mapping[str, Value],
+        held: Mapping[str, Any],
+        wanted: Sequence[str],
+    ) -> None:
+        self.model = model
+        self.name = name
+        self.pending = list(pending)
+        self.wanted = list(wanted)
+        self.reads = dict.fromkeys(n for p in self.pending for n in p.reads)
+        needed = {*self.reads, *self.wanted}
+        self.known = {n: v for n, v in known.items() if n in needed}
+        self.held = {n: v for n, v in held.items() if n in needed}
+        self._segments: OrderedDict[Any, Segment] = OrderedDict()
+        self._after: dict[frozenset[str], tuple[list[Pending], Program]] = {}
+
+    def finish(self, given: Mapping[str, Any], execute: Execute) -> list[Any]:
+        """Compute the wanted values from those given."""
+        env: Env = dict(given)
+        program = self
+        while True:
+            env.update(program.held)
+            ready, rest = program._without_ready(env)
+            for p in ready:
+                env.update(zip(p.node.output, _computed(p, program._values(p, env), execute)))
+            program = rest
+            if not program.pending:
+                return [program._value(name, env) for name in program.wanted]
+            program = program._segment_for(env).run(env, execute)
+
+    def _values(self, p: Pending, env: Env) -> Env:
+        """What a node reads, by name."""
+        return {name: self._value(name, env) for name in p.reads}
+
+    def _value(self, name: str, env: Env) -> Any:
+        return env[name] if name in env else self.known[name].data
+
+    def _without_ready(self, env: Env) -> tuple[list[Pending], Program]:
+        """Nodes for Python that have all they need, in order, and the program without them."""
+        have = frozenset(n for n in self.reads if n in env)
+        if have not in self._after:
+            there = {*have, *self.known}
+            ready, left = [], []
+            for p in self.pending:
+                if p.on_host and there.issuperset(p.reads):
+                    ready.append(p)
+                    there.update(p.node.output)
+                else:
+                    left.append(p)
+            rest = self
+            if ready:
+                rest = Program(self.model, self.name, left, self.known, self.held, self.wanted)
+            self._after[have] = ready, rest
+        return self._after[have]
+
+    def _segment_for(self, env: Env) -> Segment:
+        """The graph for the shapes of what is there; made where there is none."""
+        types = {name: _type(env[name]) for name in self.reads if name in env}
+        key = tuple(types.items())
+        if key not in self._segments:
+            tensors = {n: Value(n, t[1], t[0]) for n, t in types.items() if t is not None}
+            objects = {n for n, t in types.items() if t is None}
+            made = self.segment_of(self.imported(tensors, objects), tensors)
+            if not made.graph.outputs and not made.same and _states(made.rest) == _states(self):
+                names = ", ".join(f"{p.kind} {p.name!r}" for p in self.pending[:5])
+                raise InternalError(f"{self.name}: nothing can be computed of {names}")
+            self._segments[key] = made
+            if len(self._segments) > _KEPT:
+                self._segments.popitem(last=False)
+        self._segments.move_to_end(key)
+        return self._segments[key]
+
+    def imported(self, tensors: Mapping[str, Value], objects: Iterable[str] = ()) -> Importer:
+        """Import what can be, given tensors, and names of values that are none."""
+        importer = Importer(self.model, {**self.known, **tensors}, objects, self.held)
+        importer.convert(self.pending, {*self.reads, *self.wanted})
+        return importer
+
+    def segment_of(self, importer: Importer, tensors: Mapping[str, Value]) -> Segment:
+        """What was imported, as a graph; its outputs are what the rest reads and what is wanted."""
+        needed = dict.fromkeys([*self.wanted, *(n for p in importer.left for n in p.reads)])
+        names: dict[Value, str] = {}
+        same: dict[str, str] = {}
+        for name in needed:
+            value = importer.known.get(name)
+            if value is None or value.is_constant or name in tensors:
+                continue
+            if value.producer is None:
+                same[name] = value.name
+            elif value in names:
+                same[name] = names[value]
+            else:
+                names[value] = name
+        for value, name in names.items():
+            value.name = name
+        graph = Graph(self.name, tensors.values(), names, importer.builder.nodes)
+        graph.drop_dead_nodes()
+        used = {v for n in graph.nodes for v in n.inputs}
+        graph.inputs = [v for v in graph.inputs if v in used]
+        known = {n: v for n, v in importer.known.items() if v.is_constant}
+        rest = Program(self.model, self.name, importer.left, known, importer.held, self.wanted)
+        return Segment(graph, same, rest)
+
+
+def _states(program: Program) -> list[tuple[int, bool]]:
+    return [(id(p.node), p.on_host) for p in program.pending]
+
+
+def _nothing(graph: Graph, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    raise InternalError(f"{graph.name}: what is computed ahead compiles nothing")
+
+
+def _type(value: Any) -> tuple[str, tuple[int, ...]] | None:
+    """Element type and shape of a tensor that compiled code can read, else None."""
+    if not isinstance(value, np.ndarray):
+        return None
+    dtype = carried(value.dtype)
+    return None if dtype is None else (dtype, value.shape)
+
+
+class Importer:
+    """Turns nodes into operations, as far as what they read is known; `left` are the others."""
+
+    def __init__(
+        self, model: Model, known: Mapping[str, Value], objects: Iterable[str], held: Env
+    ) -> None:
+        self.model = model
+        self.held = dict(held)
+        self.builder = Builder(0, model.budget)
+        self.known = dict(known)
+        self.objects = {*objects, *held}
+        self.left: list[Pending] = []
+
+    def convert(self, nodes: Iterable[Pending], read: Iterable[str]) -> None:
+        """Go through nodes in order; `read` are the names that something reads."""
+        self.read = set(read)
+        queue = deque(nodes)
+        while queue:
+            p = queue.popleft()
+            absent = [n for n in p.reads if n not in self.known]
+            if absent and self._held(p, absent):
+                continue
+            if absent:
+                ready = self.objects.issuperset(absent)
+                self.left.append(p.left_to_host() if ready and not p.on_host else p)
+            elif p.on_host:
+                self.left.append(p)
+            else:
+                more = self._one(p)
+                self.read.update(n for q in more for n in q.reads)
+                queue.extendleft(reversed(more))
+
+    def _held(self, p: Pending, absent: Sequence[str]) -> bool:
+        """Compute a node ahead that reads constants alone, some of which compiled code cannot hold
+        (text, packed numbers of 4 bits)."""
+        if p.kind not in HOST or p.kind in RANDOM or not self.held.keys() >= {*absent}:
+            return False
+        values = {n: self.known[n].data for n in p.reads if n in self.known} | self.held
+        if any(values[n] is None for n in p.reads):
+            return False
+        results = _computed(p, values, _nothing)
+        for name, value in zip(p.node.output, results):
+            self.model.budget.spend(getattr(value, "nbytes", 0), f"{p.kind} node {p.name!r}")
+            if _type(value) is None:
+                self.held[name] = value
+                self.objects.add(name)
+            else:
+                self.known[name] = constant(name, value)
+        return True
+
+    def _one(self, p: Pending) -> Sequence[Pending]:
+        """Convert a node; or the nodes that stand for it."""
+        if p.kind in CONVERTERS:
+            try:
+                self._convert(p)
+            except NotKnownError as error:
+                asked = [n for n in p.node.input if self.known.get(n) is error.value]
+                self.left.append(p.left_to_host({*p.asked, *(asked or p.reads)}))
+            except OnHostError:
+                body = None if p.kind in HOST else body_of(p, self._types(p))
+                if body is not None:
+                    return body
+                if p.kind not in HOST:
+                    raise
+                if not self._held(p, ()):
+                    self.left.append(p.left_to_host())
+            return ()
+        if p.kind == "If" and self.known[p.node.input[0]].is_constant:
+            return self._branch(p)
+        if p.kind in CONTROL or p.kind in HOST:
+            self.left.append(p.left_to_host())
+            return ()
+        return _body(p, self._types(p))
+
+    def _branch(self, p: Pending) -> Sequence[Pending]:
+        """The nodes of the branch that a known condition takes."""
+        data = self.known[p.node.input[0]].data
+        if data is None or data.size != 1:
+            raise ImportModelError(f"If node {p.name!r}: the condition must be one truth value")
+        # branches of other nodes may have values of the same names
+        self.model.calls += 1
+        taken = p.graphs["then_branch" if np.all(data) else "else_branch"]
+        graph = with_own_names(self.model.onnx, taken, f"{p.name}.{self.model.calls}/")
+        known, held = self.model.initializers(graph)
+        self.known.update(known)
+        self.held.update(held)
+        self.objects.update(held)
+        make = self.model.onnx.helper.make_node
+        ends = [
+            make("Identity", [inner.name], [outer], name=f"{p.name}.{k}")
+            for k, (inner, outer) in enumerate(zip(graph.output, p.node.output))
+            if outer
+        ]
+        return pending_nodes(self.model, [*graph.node, *ends], p.opsets)
+
+    def _types(self, p: Pending) -> list[Any]:
+        make = self.model.onnx.helper
+        found: list[Any] = []
+        for name in p.node.input:
+            v = self.known.get(name)
+            if v is None:
+                found.append(None)
+                continue
+            number = make.np_dtype_to_tensor_dtype(_numpy_type(v))
+            found.append(make.make_tensor_type_proto(number, v.shape))
+        return found
+
+    def _convert(self, p: Pending) -> None:
+        inputs = [self.known[i] if i else None for i in p.node.input]
+        wrapped = OnnxNode(p.kind, p.name, inputs, list(p.node.output), p.attributes())
+        self.builder.opset = p.opsets.get("", 1)
+        try:
+            result = CONVERTERS[p.kind](self.builder, wrapped)
+        except (ImportModelError, InternalError):
+            raise
+        except Exception as error:
+            what = "" if isinstance(error, TilewrightError) else f"{type(error).__name__}: "
+            raise ImportModelError(
+                f"{p.kind} node {p.name!r} cannot be imported: {what}{error}"
+            ) from error
+        results = result if isinstance(result, list) else [result]
+        outputs = list(p.node.output)
+        for k, name in enumerate(outputs[len(results) :], len(results)):
+            if name in self.read:
+                text = f"{p.kind} node {p.name!r}: output {k} ({name}) is not supported"
+                raise OnHostError(text) if p.kind in HOST else ImportModelError(text)
+        for name, value in zip(outputs, results):
+            if name:
+                self.known[name] = value
+
+
+def _numpy_type(v: Value) -> np.dtype[Any]:
+    from ...base.dtype import parse
+
+    return np.dtype(parse(v.dtype).numpy)
+
+
+def _body(p: Pending, types: Sequence[Any]) -> Sequence[Pending]:
+    """The nodes by which the model or the standard defines a node."""
+    body = body_of(p, types)
+    if body is None:
+        raise ImportModelError(f"{p.kind} node {p.name!r}: the operator is not supported")
+    return body
+
+
+def _computed(p: Pending, reads: Env, execute: Execute) -> list[Any]:
+    """The results of a node that Python computes."""
+    values = [reads[name] if name else None for name in p.node.input]
+    try:
+        if p.kind in CONTROL:
+
+            def run(part: str, given: Sequence[Any]) -> list[Any]:
+                names = (v.name for v in p.graphs[part].input)
+                return _part(p, part).finish({**reads, **dict(zip(names, given))}, execute)
+
+            return CONTROL[p.kind](p, values, run)
+        if p.kind in HOST:
+            made = HostNode(p.kind, p.name, values, list(p.node.output), p.attributes(), p.opset)
+            return HOST[p.kind](made)
+    except TilewrightError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise TilewrightError(f"{p.kind} node {p.name!r}: {what}") from error
+    return _alone(p, reads, execute)
+
+
+def _part(p: Pending, name: str) -> Program:
+    """The program of a subgraph."""
+    if name not in p.parts:
+        graph = p.graphs[name]
+        known, held = p.model.initializers(graph)
+        nodes = pending_nodes(p.model, graph.node, p.opsets)
+        wanted = [v.name for v in graph.output]
+        p.parts[name] = Program(p.model, f"{p.name}.{name}", nodes, known, held, wanted)
+    return p.parts[name]  # type: ignore[no-any-return]
+
+
+def _alone(p: Pending, reads: Env, execute: Execute) -> list[Any]:
+    """A node by itself, compiled for the values that it asks for."""
+    tensors = {n: v for n, v in reads.items() if _type(v) is not None}
+    small = len(tensors) == len(reads) and sum(v.size for v in tensors.values()) <= _SMALL
+    known = tensors if small else {n: tensors[n] for n in sorted(p.asked) if n in tensors}
+    key: Any = ("alone", *((n, _type(v), v.tobytes()) for n, v in known.items()))
+    if key not in p.parts:
+        constants = {n: constant(n, v) for n, v in known.items()}
+        types = [_type_proto(p.model.onnx, reads[n]) if n else None for n in p.node.input]
+        native = p.kind in CONVERTERS and len(tensors) == len(reads)
+        nodes = [Pending(p.model, p.node, p.opsets, False, p.asked)] if native else _body(p, types)
+        wanted = [n for n in p.node.output if n]
+        while len(p.parts) >= _KEPT:
+            del p.parts[next(iter(p.parts))]
+        p.parts[key] = Program(p.model, p.name, nodes, constants, {}, wanted)
+    given = {n: v for n, v in reads.items() if n not in known}
+    found = dict(zip((n for n in p.node.output if n), p.parts[key].finish(given, execute)))
+    return [found.get(name) for name in p.node.output]
+
+
+def _type_proto(onnx: Any, value: Any) -> Any:
+    """The ONNX type of a value."""
+    make = onnx.helper
+    if isinstance(value, list):
+        inner = _type_proto(onnx, value[0] if value else np.zeros(0, np.float32))
+        return make.make_sequence_type_proto(inner)
+    if value is None:
+        return None
+    x = np.asarray(value)
+    number = (
+        onnx.TensorProto.STRING if x.dtype == object else make.np_dtype_to_tensor_dtype(x.dtype)
+    )
+    return make.make_tensor_type_proto(number, x.shape)

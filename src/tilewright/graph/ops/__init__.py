@@ -1,0 +1,89 @@
+"""The operations of networks: how each is computed, and how it may be fused.
+
+An operation is described once, as a tensor expression (`compute`); shapes are read off it, default
+schedules and constant folding follow from it. `numpy`, where given, computes constants faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ...base.errors import TilewrightError
+from ...loopir.expr import const_int
+from ...tensor.compute import placeholder
+from ...tensor.tensor import Tensor
+from ..ir import Value
+from . import (
+    activations,
+    attention,
+    image,
+    lines,
+    logic,
+    loss,
+    math,
+    move,
+    norm,
+    quantize,
+    recurrent,
+    reduce,
+    scatter,
+    weights,
+)
+from .spec import ANCHOR, ELEMWISE, INJECTIVE, OPAQUE, REARRANGED, OpSpec
+
+__all__ = [
+    "ANCHOR",
+    "ELEMWISE",
+    "INJECTIVE",
+    "OPAQUE",
+    "OPS",
+    "REARRANGED",
+    "OpSpec",
+    "infer",
+    "tensors_of",
+]
+
+OPS: dict[str, OpSpec] = {
+    **activations.OPS,
+    **attention.OPS,
+    **image.OPS,
+    **lines.OPS,
+    **logic.OPS,
+    **loss.OPS,
+    **math.OPS,
+    **move.OPS,
+    **norm.OPS,
+    **quantize.OPS,
+    **recurrent.OPS,
+    **reduce.OPS,
+    **scatter.OPS,
+    **weights.OPS,
+}
+
+
+def tensors_of(values: Sequence[Value]) -> list[Tensor]:
+    """A placeholder for each value."""
+    return [placeholder(v.shape, v.dtype, f"p{i}") for i, v in enumerate(values)]
+
+
+def infer(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> tuple[Any, str]:
+    """Shape and dtype of the result of an operation."""
+    types = tuple((v.shape, v.dtype) for v in inputs)
+    shape, dtype = _infer(op, types, tuple((k, _frozen(v)) for k, v in attrs.items()))
+    if any(d is None or d < 0 for d in shape):
+        raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))} gives shape {list(shape)}")
+    return shape, dtype
+
+
+@lru_cache(maxsize=4096)
+def _infer(op: str, types: Any, attrs: Any) -> tuple[tuple[int | None, ...], str]:
+    """As infer; layers of one kind and size are many in a network, and are looked at once."""
+    tensors = [placeholder(shape, dtype, f"p{i}") for i, (shape, dtype) in enumerate(types)]
+    result = OPS[op].compute(tensors, dict(attrs))
+    return tuple(const_int(d) for d in result.shape), result.dtype
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,27 @@
+"""Element-wise arithmetic, softmax."""
+
+from __future__ import annotations
+
+from ... import topi
+from ...topi import nn
+from .spec import OPAQUE, OpSpec, elementwise
+
+OPS: dict[str, OpSpec] = {
+    "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE),
+    "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE),
+    "bias_add": OpSpec(lambda t, a: nn.bias_add(t[0], t[1], a["axis"])),
+    "scale_shift": OpSpec(lambda t, a: nn.scale_shift(t[0], t[1], t[2], a["axis"])),
+    "relu": elementwise(nn.relu),
+    "leaky_relu": OpSpec(lambda t, a: nn.leaky_relu(t[0], a["alpha"])),
+    "clip": OpSpec(lambda t, a: topi.clip(t[0], a["min"], a["max"])),
+    "cast": OpSpec(lambda t, a: topi.cast(t[0], a["dtype"])),
+    "identity": elementwise(topi.identity),
+    **{
+        name: elementwise(getattr(topi, name))
+        for name in (
+            *("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where"),
+            *("exp", "log", "sqrt", "tanh", "sigmoid", "erf", "abs", "negative", "floor", "ceil"),
+            *("sin", "cos", "round", "less", "greater", "equal"),
+        )
+    },
+}

@@ -1,0 +1,72 @@
+"""Operations that move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import topi
+from ...tensor.tensor import Tensor
+from .spec import INJECTIVE, OPAQUE, Array, OpSpec
+
+
+def _slice(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """Here an end of -1 means up to and with the first element, where steps go backwards."""
+    steps = a["strides"]
+    ends = [-(1 << 31) if e == -1 and s < 0 else e for e, s in zip(a["end"], steps)]
+    result: Tensor = topi.strided_slice(t[0], a["begin"], ends, steps)
+    return result
+
+
+def _numpy_slice(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
+    ends = [None if e == -1 and s < 0 else e for e, s in zip(a["end"], a["strides"])]
+    return x[0][tuple(map(slice, a["begin"], ends, a["strides"]))]
+
+
+OPS: dict[str, OpSpec] = {
+    "reshape": OpSpec(
+        lambda t, a: topi.reshape(t[0], a["shape"]),
+        INJECTIVE,
+        lambda x, a: x[0].reshape(a["shape"]),
+    ),
+    "transpose": OpSpec(
+        lambda t, a: topi.transpose(t[0], a["axes"]),
+        INJECTIVE,
+        lambda x, a: x[0].transpose(a["axes"]),
+    ),
+    "concat": OpSpec(
+        lambda t, a: topi.concatenate(t, a["axis"]),
+        OPAQUE,
+        lambda x, a: np.concatenate(x, a["axis"]),
+    ),
+    "pad": OpSpec(lambda t, a: topi.pad(t[0], a["before"], a["after"], a["value"]), INJECTIVE),
+    "take": OpSpec(
+        lambda t, a: topi.take(t[0], t[1], a["axis"], mode="from_end"),
+        INJECTIVE,
+        lambda x, a: np.take(x[0], x[1], a["axis"]),
+    ),
+    "broadcast_to": OpSpec(
+        lambda t, a: topi.broadcast_to(t[0], a["shape"]),
+        INJECTIVE,
+        lambda x, a: np.broadcast_to(x[0], a["shape"]),
+    ),
+    "pad_by": OpSpec(
+        lambda t, a: topi.pad(t[0], a["before"], a["after"], t[1]()), INJECTIVE
+    ),  # the second input is what to pad with
+    "mirror_pad": OpSpec(
+        lambda t, a: topi.mirror_pad(t[0], a["before"], a["after"], a["mode"]), INJECTIVE
+    ),
+    "tile": OpSpec(
+        lambda t, a: topi.tile(t[0], a["repeats"]),
+        INJECTIVE,
+        lambda x, a: np.tile(x[0], a["repeats"]),
+    ),
+    "reverse_sequence": OpSpec(
+        lambda t, a: topi.reverse_sequence(t[0], t[1], a["seq_axis"], a["batch_axis"]), INJECTIVE
+    ),
+    "slice": OpSpec(_slice, INJECTIVE, _numpy_slice),
+    "pack_channels": OpSpec(lambda t, a: topi.pack_channels(t[0], a["block"]), INJECTIVE),
+    "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0], a["channels"]), INJECTIVE),
+}

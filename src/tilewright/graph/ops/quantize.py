@@ -1,0 +1,133 @@
+"""Quantised data: whole numbers with a scale and a zero point.
+
+Scales and zero points are tensors as the data, stretched over it (`_parameter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...base.dtype import parse
+from ...loopir import op as O
+from ...loopir.expr import cast, const
+from ...tensor.broadcast import broadcast
+from ...tensor.compute import compute
+from ...tensor.tensor import Tensor
+from ...topi.elemwise import accumulator
+from .spec import INJECTIVE, OpSpec, elementwise
+
+
+def _parameter(p: Tensor, x: Tensor, axis: int, block: int) -> Callable[[Any], Any]:
+    """How to read a scale or zero point at an element of x: one number, one for each index of an
+    axis, or one for each block of an axis; or a tensor that is stretched to x."""
+    if p.ndim == 0:
+        return lambda i: p()
+    if block and p.ndim == x.ndim:
+        return lambda i: p(*i[:axis], i[axis] // block, *i[axis + 1 :])
+    if p.ndim == 1 and axis >= 0:
+        return lambda i: p(i[axis])
+    skip = x.ndim - p.ndim
+    ones = [getattr(d, "value", None) == 1 for d in p.shape]
+    return lambda i: p(*(const(0) if one else v for one, v in zip(ones, i[skip:])))
+
+
+def saturated(value: Any, zero: Any, dtype: str, wide: str) -> Any:
+    """A float rounded to the nearest whole number, plus a zero point, as an integer of a narrow
+    type, limited to what it holds. NaN becomes the zero point."""
+    info = parse(dtype)
+    low, high = (const(n, wide) for n in (info.min_value, info.max_value))
+    rounded = O.nearbyint(value)
+    if zero is None:
+        return cast(dtype, O.max(O.min(rounded, high), low))
+    # a float of `wide` cannot hold every sum, an integer every rounded value: both are limited
+    span = const(float(info.max_value - info.min_value), wide)
+    near = cast("int32", O.max(O.min(rounded, span), -span)) + cast("int32", zero)
+    least, most = (const(int(n), "int32") for n in (info.min_value, info.max_value))
+    return cast(dtype, O.max(O.min(near, most), least))
+
+
+def _quantize(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """saturate(round(x / scale) + zero point); the division in `precision`."""
+    x, wide, axis, block = t[0], a["precision"], a["axis"], a["block"]
+    scale = _parameter(t[1], x, axis, block)
+    zero = _parameter(t[2], x, axis, block) if len(t) > 2 else None
+
+    def element(*i: Any) -> Any:
+        ratio = cast(wide, x(*i)) / cast(wide, scale(i))
+        ratio = cast("float32", ratio)
+        return saturated(ratio, zero(i) if zero else None, a["dtype"], "float32")
+
+    result: Tensor = compute(x.shape, element, "T_quantize", "elemwise")
+    return result
+
+
+def _dequantize(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """(x - zero point) * scale, the product rounded once to the type of the result."""
+    x, dtype, axis, block = t[0], a["dtype"], a["axis"], a["block"]
+    wide = accumulator(dtype)
+    scale = _parameter(t[1], x, axis, block)
+    zero = _parameter(t[2], x, axis, block) if len(t) > 2 else None
+    whole = len(t) < 3 or "float" not in t[2].dtype
+
+    def element(*i: Any) -> Any:
+        value = cast("int32" if whole else wide, x(*i))
+        if zero:
+            value = value - cast(value.dtype, zero(i))
+        return cast(dtype, cast(wide, value) * cast(wide, scale(i)))
+
+    result: Tensor = compute(x.shape, element, "T_dequantize", "elemwise")
+    return result
+
+
+def _requantize(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """saturate(round(x * factor) + zero point), of sums in int32."""
+    x, dtype = t[0], a["dtype"]
+    factor, zero = _parameter(t[1], x, a["axis"], 0), _parameter(t[2], x, -1, 0)
+
+    def element(*i: Any) -> Any:
+        return saturated(cast("float32", x(*i)) * factor(i), zero(i), dtype, "float32")
+
+    result: Tensor = compute(x.shape, element, "T_requantize", "elemwise")
+    return result
+
+
+def _unpack_bits(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """Numbers of a few bits each out of bytes (..., n), the first in the lowest bits, as
+    (..., count)."""
+    x, bits = t[0], a["bits"]
+    each = 8 // bits
+    mask = const((1 << bits) - 1, x.dtype)
+
+    def element(*i: Any) -> Any:
+        byte = x(*i[:-1], i[-1] // each)
+        amount = cast(x.dtype, i[-1] % each * bits)
+        return O.bitwise_and(O.shift_right(byte, amount), mask)
+
+    shape = (*x.shape[:-1], a["count"])
+    result: Tensor = compute(shape, element, "T_unpack_bits", "injective")
+    return result
+
+
+def _dynamic_scale(low: Any, high: Any) -> Any:
+    """What makes 255 steps of a range; 1 where all is 0, as ONNX Runtime has it."""
+    step = (high - low) / const(255, low.dtype)
+    return O.select(step.equal(const(0, low.dtype)), const(1, low.dtype), step)
+
+
+def _dynamic_zero(low: Any, scale: Any) -> Any:
+    return saturated(-low / scale, None, "uint8", low.dtype)
+
+
+OPS: dict[str, OpSpec] = {
+    "quantize": OpSpec(_quantize),
+    "dequantize": OpSpec(_dequantize),
+    "dynamic_scale": elementwise(
+        lambda low, high: broadcast(_dynamic_scale, low, high, name="T_scale")
+    ),
+    "dynamic_zero": elementwise(
+        lambda low, scale: broadcast(_dynamic_zero, low, scale, name="T_zero_point")
+    ),
+    "requantize": OpSpec(_requantize),
+    "unpack_bits": OpSpec(_unpack_bits, INJECTIVE),
+}

@@ -1,0 +1,89 @@
+"""Move reshapes behind element-wise operations, where they meet others and go.
+
+What a dense layer gives is a matrix; networks view it as (batch, length, channels), add a bias,
+apply an activation, and view it as a matrix again for the next one. Element-wise operations do not
+care, and without a reshape in between they join the layer's kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..ir import Graph, Node, Value, constant
+from ..ops import ELEMWISE, OPS
+
+Shape = tuple[int, ...]
+
+
+def sink_reshapes(graph: Graph) -> Graph:
+    """Compute element-wise nodes in the shape that what they read had before it was reshaped, where
+    their other operands can have it too."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op == "reshape":
+            before = _source(node.inputs[0])
+            if before is not None:
+                node.inputs = [before]
+        elif OPS[node.op].kind == ELEMWISE and "axis" not in node.attrs:
+            shape = _shape_before(node)
+            if shape is not None:
+                nodes += _reshaped(node, shape)
+                continue
+        nodes.append(node)
+    graph.nodes = nodes
+    graph.drop_dead_nodes()
+    return graph
+
+
+def _source(v: Value) -> Value | None:
+    """What a value is a reshape of."""
+    return v.producer.inputs[0] if v.producer is not None and v.producer.op == "reshape" else None
+
+
+def _shape_before(node: Node) -> Shape | None:
+    """The shape of an operand before its reshape, where the others fit it; None where none does."""
+    shape = node.output.shape
+    for v in node.inputs:
+        source = _source(v)
+        if v.shape != shape or source is None or source.shape == shape or not source.shape:
+            continue
+        if all(_fits(u, shape, source.shape) for u in node.inputs):
+            return source.shape
+    return None
+
+
+def _fits(v: Value, shape: Shape, before: Shape) -> bool:
+    """Whether an operand of an operation on `shape` can be one of the same on `before`."""
+    if v.shape == shape or int(np.prod(v.shape)) == 1:
+        return True
+    # one element for each of the last dimension, the same for all others
+    return v.is_constant and v.shape[-1:] == before[-1:] and int(np.prod(v.shape)) == v.shape[-1]
+
+
+def _reshaped(node: Node, before: Shape) -> Sequence[Node]:
+    """The node on another shape, and reshapes around it."""
+    made: list[Node] = []
+    inputs = []
+    shape = node.output.shape
+    for k, v in enumerate(node.inputs):
+        to = before if v.shape == shape else v.shape[-1:] if int(np.prod(v.shape)) != 1 else ()
+        if v.data is not None:
+            v = constant(v.name, v.data.reshape(to)) if v.shape != to else v
+        elif v.shape != to:
+            source = _source(v) or v
+            v = source if source.shape == to else _view(v, to, made, k)
+        inputs.append(v)
+    flat = Value(node.output.name + ".flat", before, node.output.dtype)
+    made.append(Node(node.op, node.name, inputs, [flat], node.attrs))
+    made.append(
+        Node("reshape", node.output.name + ".shape", [flat], [node.output], {"shape": shape})
+    )
+    return made
+
+
+def _view(v: Value, to: Shape, made: list[Node], number: int) -> Value:
+    out = Value(f"{v.name}.as{number}", to, v.dtype)
+    made.append(Node("reshape", out.name, [_source(v) or v], [out], {"shape": to}))
+    return out

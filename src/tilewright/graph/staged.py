@@ -1,0 +1,137 @@
+"""StagedExecutable: a network of which parts are compiled while it runs."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..base.errors import ArgumentError, TilewrightError
+from ..rt.plan import Array, alone_or_tuple, by_name, checked_inputs, described
+from ..target.target import Target
+from .ir import Graph, Rest
+
+_WHOLE = "host and compilation"
+
+
+class StagedExecutable:
+    """A network whose graph has a `rest`, with the interface of `Executable`.
+
+    The first graph is compiled at once, further ones when the shapes that they are for first occur;
+    each is kept as long as the rest keeps it. Calls take turns: one at a time.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        dtype: str,
+        records: Any,
+        progress: Any,
+        compile: Callable[..., Any],
+    ) -> None:
+        assert graph.rest is not None
+        self.name = graph.name
+        self.rest: Rest = graph.rest
+        self.inputs = list(self.rest.inputs)
+        self.objects = list(self.rest.objects)
+        self.output_names = list(self.rest.outputs)
+        self.target = target
+        self._options = {"dtype": dtype, "records": records}
+        self._compiler = compile
+        self._made: WeakKeyDictionary[Graph, Any] = WeakKeyDictionary()
+        self._lock = RLock()
+        if graph.outputs:
+            self._made[graph] = self._compile(graph, progress)
+
+    def _compile(self, graph: Graph, progress: Any = None) -> Any:
+        alone = Graph(graph.name, graph.inputs, graph.outputs, graph.nodes)
+        return self._compiler(alone, self.target, **self._options, progress=progress)
+
+    @property
+    def distinct(self) -> int:
+        """The number of kernels that were compiled."""
+        return sum(e.distinct for e in self._made.values())
+
+    @property
+    def tuned(self) -> int:
+        """How many of those have a schedule from records."""
+        return sum(e.tuned for e in self._made.values())
+
+    def _execute(self, graph: Graph, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
+        if graph not in self._made:
+            self._made[graph] = self._compile(graph)
+        found: Mapping[str, Array] = self._made[graph].run(inputs)
+        return found
+
+    def __repr__(self) -> str:
+        inputs, kernels = [*self.inputs, *self.objects], f"{self.distinct} kernels so far"
+        return described(self.name, str(self.target), inputs, self.output_names, kernels)
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        """The output for inputs in their order (tensors, then others) or by name; a tuple where
+        there are several."""
+        names = [*(v.name for v in self.inputs), *self.objects]
+        return alone_or_tuple(self.run(by_name(self.name, names, values, named)))
+
+    def save(self, path: Any) -> None:
+        """TilewrightError: there is no code yet for all of the network."""
+        raise TilewrightError(
+            f"{self.name} cannot be saved to {path}: parts of it are compiled while it runs, for "
+            "shapes that depend on the data; fix its shapes (shapes={...}) and leave out operators "
+            "whose results' extents are data, text or sequences"
+        )
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name: arrays (text: of objects), lists for sequences, None for what is empty.
+
+        `inputs` has one array for each input that is a tensor, of its dtype and shape.
+        """
+        env = self._checked(inputs)
+        with self._lock:
+            results = self.rest.finish(env, self._execute)
+        mine = {id(x) for x in env.values()}  # an input that is handed through
+        results = [copy.copy(x) if id(x) in mine else x for x in results]
+        return dict(zip(self.output_names, results))
+
+    def _checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        others = {n: inputs[n] for n in self.objects if n in inputs}
+        absent = [n for n in self.objects if n not in inputs]
+        if absent:
+            raise ArgumentError(f"{self.name}: input {absent[0]!r} is missing")
+        tensors = {n: v for n, v in inputs.items() if n not in others}
+        arrays = checked_inputs(self.name, self.inputs, tensors)
+        return {**dict(zip((v.name for v in self.inputs), arrays)), **others}
+
+    def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
+        """A call on fixed inputs; results are dropped. For timing."""
+
+        def call() -> None:
+            self.run(inputs)
+
+        return call
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
+        """Median seconds of each compiled part's kernels, in order, and of what Python does."""
+        env = self._checked(inputs)
+        ran: list[tuple[Graph, Mapping[str, Any]]] = []
+
+        def execute(graph: Graph, given: Mapping[str, Any]) -> Mapping[str, Array]:
+            ran.append((graph, given))
+            return self._execute(graph, given)
+
+        with self._lock:
+            self.rest.finish(env, execute)
+            rows = [row for g, given in ran for row in self._made[g].profile(given, repeat)]
+            whole = []
+            for _ in range(repeat):
+                start = time.perf_counter()
+                self.rest.finish(env, self._execute)
+                whole.append(time.perf_counter() - start)
+        left = float(np.median(whole)) - sum(t for _, t in rows)
+        return [*rows, (_WHOLE, max(left, 0.0))]

@@ -1,0 +1,306 @@
+"""Executable: a compiled network that runs, from the compiler or from a file.
+
+What runs a saved network needs NumPy, and nothing that compiles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.dtype import canonical, parse
+from ..base.errors import TilewrightError
+from . import cpu, network_file, packed, threads
+from .array import empty
+from .network_code import ObjectCode, SharedCode
+from .plan import (
+    ENTRY,
+    Array,
+    Described,
+    Kernel,
+    KernelCall,
+    Place,
+    Tensor,
+    alone_or_tuple,
+    by_name,
+    checked_inputs,
+    checked_outputs,
+    described,
+    mebibytes,
+    tensors,
+)
+
+if TYPE_CHECKING:
+    from ..target.target import Target
+
+_NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+
+class Executable:
+    """A network as native code: one entry function that calls the kernels.
+
+    Any number of threads may call at once: they share the weights, and each call has a workspace
+    for intermediate values, from a pool that keeps as many as there are cores.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Described],
+        outputs: Sequence[Described],
+        constants: Sequence[Array],
+        workspace: int,
+        code: ObjectCode | SharedCode,
+        calls: Sequence[KernelCall],
+        target: Target | Mapping[str, Any],
+        nodes: Sequence[Sequence[str]],
+    ) -> None:
+        """`target`: a Target, or what a file says of one."""
+        self.name = name
+        self.inputs = tensors(inputs)
+        self.outputs = tensors(outputs)
+        self.constants = list(constants)
+        self.workspace_bytes = workspace
+        self.calls = list(calls)
+        self.nodes = [list(n) for n in nodes]
+        self._code = code
+        self._target = target
+        self._lock = Lock()
+        self._function: Any = None
+        self._addresses: dict[str, int] = {}
+        self._idle: list[_Slots] = []
+
+    # -- facts
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels that differ."""
+        return list(self._code.kernels)
+
+    @property
+    def code(self) -> ObjectCode | SharedCode:
+        """The code of the kernels and of the function that calls them."""
+        return self._code
+
+    @property
+    def output_names(self) -> list[str]:
+        return [v.name for v in self.outputs]
+
+    @property
+    def target(self) -> Target:
+        """What the code is for."""
+        if isinstance(self._target, Mapping):
+            from ..target.target import Target  # which takes LLVM
+
+            self._target = Target(self._target["attributes"])
+        return self._target
+
+    @property
+    def distinct(self) -> int:
+        """The number of kernels that differ."""
+        return len(self._code.kernels)
+
+    @property
+    def tuned(self) -> int:
+        """How many of those have a schedule from records."""
+        return sum(k.tuned for k in self._code.kernels)
+
+    def __repr__(self) -> str:
+        known = self._target
+        target = str(known["text"] if isinstance(known, Mapping) else known)
+        weights = sum(a.nbytes for a in self.constants)
+        kernels = f"{self.distinct} kernels ({self.tuned} tuned)"
+        sizes = (mebibytes(weights, "weights"), mebibytes(self.workspace_bytes, "workspace"))
+        return described(self.name, target, self.inputs, self.outputs, kernels, *sizes)
+
+    # -- calls
+
+    def _load(self) -> Any:
+        """The entry function, loading the code on the first call."""
+        with self._lock:
+            if self._function is None:
+                self._addresses = self._code.load()
+                self._function = _NATIVE(self._addresses[ENTRY])
+            return self._function
+
+    @contextmanager
+    def _slots(self, arrays: Sequence[Array]) -> Iterator[Any]:
+        """Slots of one call on inputs and outputs, which nobody else uses meanwhile."""
+        try:
+            mine = self._idle.pop()  # one step, so no lock
+        except IndexError:
+            first = len(self.inputs) + len(self.outputs)
+            mine = _Slots(first, self.constants, self.workspace_bytes)
+        slots = mine.slots
+        for k, a in enumerate(arrays):
+            slots[k] = a.ctypes.data
+        yield slots
+        if len(self._idle) < threads.num_threads():
+            self._idle.append(mine)
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """The output for inputs in their order or by name; a tuple where there are several."""
+        names = [v.name for v in self.inputs]
+        return alone_or_tuple(self.run(by_name(self.name, names, arrays, named)))
+
+    def run(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
+    ) -> dict[str, Array]:
+        """Outputs by name. `inputs` has one array for each input, of its dtype and shape.
+
+        `outputs`: arrays to write outputs to, for any of them: of their dtype and shape, compact,
+        writable, and sharing no memory with inputs or each other; ArgumentError where one is not.
+        """
+        arrays = checked_inputs(self.name, self.inputs, inputs)
+        results = checked_outputs(self.name, self.outputs, outputs, arrays)
+        self._invoke(arrays, results)
+        return dict(zip(self.output_names, results))
+
+    def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+        function = self._function or self._load()
+        with self._slots([*arrays, *outputs]) as slots:
+            code = function(ctypes.addressof(slots))
+        if code < 0:
+            raise packed.take_pending(code)
+        if code:
+            raise TilewrightError(f"{self.name}: a kernel failed with code {code}")
+
+    def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
+        """A call on fixed inputs that are checked once; results are dropped. For timing."""
+        arrays = checked_inputs(self.name, self.inputs, inputs)
+        outputs = [v.empty() for v in self.outputs]
+
+        def call() -> None:
+            self._invoke(arrays, outputs)
+
+        return call
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
+        """Median seconds of each kernel call, by the names of its nodes, in order."""
+        arrays = checked_inputs(self.name, self.inputs, inputs)
+        outputs = [v.empty() for v in self.outputs]
+        self._invoke(arrays, outputs)
+        with self._slots([*arrays, *outputs]) as slots:
+            return [
+                (" + ".join(nodes), self._time(call, slots, repeat))
+                for call, nodes in zip(self.calls, self.nodes)
+            ]
+
+    def _time(self, call: KernelCall, slots: Any, repeat: int) -> float:
+        """Median seconds of one kernel call."""
+        kernel = _NATIVE(self._addresses[self._code.kernels[call.kernel].symbol])
+        args = (ctypes.c_int64 * len(call.args))()
+        for k, place in enumerate(call.args):
+            args[k] = slots[place.slot] + place.offset
+        address = ctypes.addressof(args)
+        times = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            kernel(address)
+            times.append(time.perf_counter() - start)
+        return float(np.median(times))
+
+    # -- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to one file, which `load` reads; nothing is left half-written.
+
+        TilewrightError where its code cannot be linked: it is for a machine other than x86-64 and
+        AArch64.
+        """
+        known = self._target
+        constants = self.constants
+        places = network_file.places_of(constants)
+        description = {
+            "name": self.name,
+            "inputs": [[v.name, v.shape, v.dtype] for v in self.inputs],
+            "outputs": [[v.name, v.shape, v.dtype] for v in self.outputs],
+            "constants": [[canonical(a.dtype), a.shape, at] for a, at in zip(constants, places)],
+            "workspace": self.workspace_bytes,
+            "kernels": [[k.symbol, k.title, k.tuned] for k in self._code.kernels],
+            "calls": [[c.kernel, [[p.slot, p.offset] for p in c.args]] for c in self.calls],
+            "nodes": self.nodes,
+            "target": dict(known) if isinstance(known, Mapping) else _target_facts(known),
+            "needs_threads": self._code.needs_threads,
+        }
+        network_file.write(path, description, self._code.shared(), constants)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], verify: bool = False) -> Executable:
+        """The network in a file that `save` wrote. Its weights are mapped, not read.
+
+        `verify`: compare the weights with their checksum, which reads them all. Raises
+        TilewrightError where the file is not a saved network, is of another version, was cut short
+        or damaged, or is for a CPU that this machine's is not.
+        """
+        parts = network_file.read(path, verify)
+        try:
+            target = dict(parts.description["target"])
+            reason = cpu.gap(str(target["architecture"]), list(map(str, target["features"])))
+            made = None if reason else _of_parts(parts, target)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TilewrightError(f"{path} does not describe a network: {error}") from None
+        if made is None:
+            raise TilewrightError(
+                f"{path} cannot run on this machine: {reason}; compile it again for this machine, "
+                "or for a CPU that both have, such as -mcpu=x86-64-v3"
+            )
+        made._load()
+        return made
+
+
+def load_network(path: str | os.PathLike[str], verify: bool = False) -> Executable:
+    """The network in a file that `save` or `tilewright compile` wrote; see `Executable.load`."""
+    return Executable.load(path, verify)
+
+
+def _of_parts(parts: network_file.Parts, target: Mapping[str, Any]) -> Executable:
+    told = parts.description
+    kernels = [
+        Kernel(str(symbol), str(title), b"", bool(t)) for symbol, title, t in told["kernels"]
+    ]
+    rows = [(parse(dtype).numpy, shape, at) for dtype, shape, at in told["constants"]]
+    calls = [KernelCall(k, tuple(Place(*p) for p in args)) for k, args in told["calls"]]
+    return Executable(
+        told["name"],
+        [Tensor(n, tuple(shape), dtype) for n, shape, dtype in told["inputs"]],
+        [Tensor(n, tuple(shape), dtype) for n, shape, dtype in told["outputs"]],
+        network_file.arrays_in(parts.weights, rows),
+        told["workspace"],
+        SharedCode(parts.code, kernels, told["needs_threads"]),
+        calls,
+        target,
+        told["nodes"],
+    )
+
+
+def _target_facts(target: Target) -> dict[str, Any]:
+    """What a file says of a target."""
+    from ..target.capability import architecture
+
+    attributes = {**target.export(), "mcpu": target.cpu, "mtriple": target.triple}
+    features = sorted(target.required_features)
+    return {
+        "text": str(target),
+        "attributes": attributes,
+        "architecture": architecture(target.triple),
+        "features": features,
+    }
+
+
+class _Slots:
+    """The slots of the entry function, with a workspace of their own; inputs and outputs, which
+    come first, are filled in for each call."""
+
+    def __init__(self, first: int, constants: Sequence[Array], workspace: int) -> None:
+        self.kept = [*constants, np.asarray(empty((max(workspace, 1),), "uint8"))]
+        self.slots = (ctypes.c_int64 * (first + len(self.kept)))()
+        for k, a in enumerate(self.kept):
+            self.slots[first + k] = a.ctypes.data

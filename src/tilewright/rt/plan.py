@@ -1,0 +1,191 @@
+"""What is known of a network beside its code: arrays that go in and come out, calls of kernels.
+
+The entry function of a network takes an array of slots: pointers to inputs, outputs, constants and
+the workspace. A kernel's argument is a slot, or a place in the workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..base.dtype import parse
+from ..base.errors import ArgumentError
+from .array import NDArray
+
+Array = np.ndarray[Any, Any]
+
+ENTRY = "tw_network"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an argument is: slot number `slot`, `offset` bytes further."""
+
+    slot: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One call of kernel `kernel`, which has the symbol `symbol_of(kernel)`."""
+
+    kernel: int
+    args: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: its symbol, what it computes, object code (empty where it is in a file), and
+    whether records say how it is scheduled."""
+
+    symbol: str
+    title: str
+    obj: bytes = b""
+    tuned: bool = False
+
+
+def symbol_of(kernel: int) -> str:
+    """The name by which the entry calls a kernel."""
+    return f"tw_kernel_{kernel}"
+
+
+class Described(Protocol):
+    """An array that a network takes or gives, as graph.ir.Value and `Tensor` say it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Name, shape and dtype of an input or output."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * parse(self.dtype).nbytes
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def empty(self) -> Array:
+        """A new array of this kind."""
+        return np.empty(self.shape, parse(self.dtype).numpy)
+
+
+def tensors(values: Iterable[Described]) -> list[Tensor]:
+    """Plain descriptions of values."""
+    return [Tensor(v.name, tuple(v.shape), v.dtype) for v in values]
+
+
+def checked_inputs(
+    name: str, values: Sequence[Described], inputs: Mapping[str, Any]
+) -> list[Array]:
+    """The arrays for the inputs `values` of network `name`, in order and compact.
+
+    Raises ArgumentError where one is missing, unknown, or of another shape or dtype.
+    """
+    expected = ", ".join(repr(v) for v in values)
+    unknown = sorted(set(inputs) - {v.name for v in values})
+    if unknown:
+        raise ArgumentError(f"{name} has no input {unknown[0]!r}; inputs: {expected}")
+    result = []
+    for v in values:
+        if v.name not in inputs:
+            raise ArgumentError(f"{name}: input {v.name!r} is missing; inputs: {expected}")
+        array = np.asarray(inputs[v.name])
+        _require_kind(name, "input", v, array)
+        result.append(np.require(array, requirements=["C", "A"]))
+    return result
+
+
+def _require_kind(name: str, what: str, v: Described, array: Array) -> None:
+    if array.shape != v.shape:
+        raise ArgumentError(
+            f"{name}: {what} {v.name!r} has shape {array.shape}, expected {v.shape}"
+        )
+    if array.dtype != parse(v.dtype).numpy:
+        raise ArgumentError(f"{name}: {what} {v.name!r} is {array.dtype}, expected {v.dtype}")
+
+
+def checked_outputs(
+    name: str, values: Sequence[Tensor], outputs: Mapping[str, Any] | None, inputs: Sequence[Array]
+) -> list[Array]:
+    """The arrays to write the outputs `values` of network `name` to: those given, and new ones.
+
+    Raises ArgumentError where one is unknown, of another shape or dtype, not compact and aligned,
+    read-only, or shares memory with an input or another output.
+    """
+    if not outputs:
+        return [v.empty() for v in values]
+    unknown = sorted(set(outputs) - {v.name for v in values})
+    if unknown:
+        expected = ", ".join(repr(v) for v in values)
+        raise ArgumentError(f"{name} has no output {unknown[0]!r}; outputs: {expected}")
+    result: list[Array] = []
+    for v in values:
+        array = _own(name, v, outputs[v.name]) if v.name in outputs else v.empty()
+        for other in (*inputs, *result):
+            if np.may_share_memory(array, other):
+                raise ArgumentError(
+                    f"{name}: output {v.name!r} shares memory with an input or another output"
+                )
+        result.append(array)
+    return result
+
+
+def _own(name: str, v: Tensor, given: Any) -> Array:
+    if not isinstance(given, (np.ndarray, NDArray)):
+        raise ArgumentError(
+            f"{name}: output {v.name!r} has to be an array to write to, got {type(given).__name__}"
+        )
+    array = np.asarray(given)
+    _require_kind(name, "output", v, array)
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
+        raise ArgumentError(f"{name}: output {v.name!r} is not compact in row-major order")
+    if not flags.writeable:
+        raise ArgumentError(f"{name}: output {v.name!r} is read-only")
+    return array
+
+
+def by_name(name: str, names: Sequence[str], args: Sequence[Any], named: Any) -> dict[str, Any]:
+    """Inputs by name of a call with some by position, in the order of `names`."""
+    if len(args) > len(names):
+        raise ArgumentError(f"{name} takes {len(names)} inputs, got {len(args)}")
+    given = dict(zip(names, args))
+    twice = sorted(given.keys() & named.keys())
+    if twice:
+        raise ArgumentError(f"{name}: input {twice[0]!r} is given twice")
+    return {**given, **named}
+
+
+def alone_or_tuple(outputs: Mapping[str, Any]) -> Any:
+    """What a call returns: the only output, or all of them in order."""
+    values = tuple(outputs.values())
+    return values[0] if len(values) == 1 else values
+
+
+def described(
+    name: str, target: str, inputs: Iterable[Any], outputs: Iterable[Any], *facts: str
+) -> str:
+    """How networks present themselves."""
+    signature = f"({', '.join(map(str, inputs))}) -> ({', '.join(map(str, outputs))})"
+    return f"<tilewright network {name!r} for {target!r}: {signature}; {', '.join(facts)}>"
+
+
+def mebibytes(count: int, what: str) -> str:
+    """A size, for people."""
+    return f"{count / (1 << 20):.1f} MiB of {what}"

@@ -1,0 +1,92 @@
+"""Loops of their own over the lines of a tensor along one axis, for what a line needs one element
+after another: sorting, running sums.
+
+On a CPU the lines are shared out among its threads; on a device each of its threads has one.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack
+from math import prod
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..loopir.expr import const_int
+from ..loopir.ir_builder import IRBuilder
+from ..target.target import Target
+from ..tensor.axes import thread_axis
+from ..tensor.tensor import Tensor
+from .utils import unravel_index
+
+_THREADS = 64  # of a block
+_PARALLEL = 1 << 14  # steps that are worth waking threads for
+
+
+class Lines:
+    """The lines of `x` along `axis`, in the order in which they begin in memory."""
+
+    def __init__(self, x: Tensor, axis: int) -> None:
+        shape = [const_int(d) for d in x.shape]
+        if any(d is None for d in shape):
+            raise TilewrightError(f"the extents of {x!r} must be constants here")
+        self.shape: list[int] = [d for d in shape if d is not None]
+        self.axis = axis % len(self.shape)
+        self.length = self.shape[self.axis]
+        self.others = [*self.shape[: self.axis], *self.shape[self.axis + 1 :]]
+        self.count = prod(self.others)
+
+    def with_length(self, length: int) -> list[int]:
+        """The tensor's shape with other lines."""
+        return [*self.shape[: self.axis], length, *self.shape[self.axis + 1 :]]
+
+    def at(self, line: Any, place: Any) -> tuple[Any, ...]:
+        """The indices of an element of a line."""
+        places = unravel_index(line, self.others)
+        return (*places[: self.axis], place, *places[self.axis :])
+
+
+def on_device() -> bool:
+    """Whether code is made for a device, whose threads take the place of parallel loops."""
+    target = Target.current(allow_none=True)
+    return target is not None and "gpu" in target.keys
+
+
+def each(
+    ib: IRBuilder, count: int, steps: int, threads: int = _THREADS
+) -> AbstractContextManager[Any]:
+    """A loop over `count` independent pieces of work, `steps` in all; on a device in blocks of at
+    most so many threads."""
+    if not on_device():
+        kind = "parallel" if count > 1 and steps >= _PARALLEL else "serial"
+        return ib.for_range(0, count, name="line", kind=kind)
+    return _Threads(ib, count, min(threads, count))
+
+
+class _Threads:
+    """As a loop, by threads of a device."""
+
+    def __init__(self, ib: IRBuilder, count: int, threads: int) -> None:
+        self.ib = ib
+        self.count, self.threads = count, threads
+        self.scopes = ExitStack()
+
+    def __enter__(self) -> Any:
+        threads = self.threads
+        block, thread = thread_axis("blockIdx.x"), thread_axis("threadIdx.x")
+        self.scopes.enter_context(self.ib.new_scope())
+        self.ib.scope_attr(block, "thread_extent", -(-self.count // threads))
+        self.ib.scope_attr(thread, "thread_extent", threads)
+        line = block.var * threads + thread.var
+        if self.count % threads:
+            self.scopes.enter_context(self.ib.if_scope(line < self.count))
+        return line
+
+    def __exit__(self, *error: Any) -> None:
+        self.scopes.__exit__(*error)
+
+
+def variable(ib: IRBuilder, dtype: str, value: Any, name: str) -> Any:
+    """A number that changes: `v[0]`."""
+    v = ib.allocate(dtype, 1, name=name, scope="local")
+    v[0] = value
+    return v

@@ -1,0 +1,147 @@
+"""Convolution over any number of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...base.errors import TilewrightError
+from ...loopir import op as O
+from ...loopir.expr import cast, const
+from ...tensor.axes import reduce_axis
+from ...tensor.compute import compute
+from ...tensor.reduce import sum as reduce_sum
+from ...tensor.tensor import Tensor
+from ..transform import pad
+from ..utils import get_const_int
+from .conv2d import conv_extent
+
+Numbers = Sequence[int]
+
+
+def conv_nd(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """data (N, C, ...), kernel (F, C / groups, ...); padding in front of each dimension, then
+    behind each. Returns (N, F, ...) of `out_dtype` (default: of data)."""
+    n, c, *size = data.shape
+    f, cg, *window = kernel.shape
+    rank = len(size)
+    if get_const_int(c) != get_const_int(cg) * groups or get_const_int(f) % groups:
+        raise TilewrightError(
+            f"convolution of {data!r} with {kernel!r} in {groups} groups: the channels do not fit"
+        )
+    dtype = out_dtype or data.dtype
+    before, after = padding[:rank], padding[rank:]
+    padded = data
+    if any(padding):
+        padded = pad(data, [0, 0, *before], [0, 0, *after], 0.0, "data_pad")
+    every = zip(size, window, strides, before, after, dilation)
+    shape = (n, f, *(conv_extent(*given) for given in every))
+    rc = reduce_axis((0, cg), "rc")
+    taps = [reduce_axis((0, k), f"r{d}") for d, k in enumerate(window)]
+    per = f // groups
+
+    def element(b: Any, ff: Any, *at: Any) -> Any:
+        channel = rc.var if groups == 1 else ff // per * cg + rc
+        places = [i * s + r * d for i, s, r, d in zip(at, strides, taps, dilation)]
+        value, weight = padded(b, channel, *places), kernel(ff, rc, *taps)
+        return reduce_sum(cast(dtype, value) * cast(dtype, weight), axis=[rc, *taps])
+
+    result: Tensor = compute(shape, element, f"conv{rank}d")
+    return result
+
+
+def col2im(
+    data: Tensor,
+    image_shape: Numbers,
+    block_shape: Numbers,
+    strides: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+) -> Tensor:
+    """data (N, C * elements of a block, blocks) as images (N, C, ...) of which the columns are the
+    blocks of a sliding window; where windows overlap, their sum."""
+    rank = len(image_shape)
+    block = 1
+    for k in block_shape:
+        block *= k
+    given = zip(image_shape, block_shape, strides, padding[:rank], padding[rank:], dilation)
+    counts = [conv_extent(*numbers) for numbers in given]
+    taps = [reduce_axis((0, k), f"r{d}") for d, k in enumerate(block_shape)]
+
+    def element(b: Any, c: Any, *at: Any) -> Any:
+        row: Any = c
+        column: Any = const(0)
+        inside = []
+        for d in range(rank):
+            row = row * block_shape[d] + taps[d]
+            start = at[d] + padding[d] - taps[d] * dilation[d]
+            place = start // strides[d]
+            column = column * counts[d] + place
+            inside += [(start % strides[d]).equal(0), start >= 0, place < counts[d]]
+        value = O.if_then_else(O.all(*inside), data(b, row, column), const(0, data.dtype))
+        return reduce_sum(value, axis=taps)
+
+    shape = (data.shape[0], data.shape[1] // block, *image_shape)
+    result: Tensor = compute(shape, element, "T_col2im")
+    return result
+
+
+def deformable_columns(
+    data: Tensor,
+    offset: Tensor,
+    mask: Tensor | None,
+    kernel: Numbers,
+    strides: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    offset_groups: int,
+) -> Tensor:
+    """What a deformable convolution multiplies its weights with: (N, C, taps, OH, OW), of data
+    (N, C, H, W) the elements of each window moved by `offset` (N, groups * taps * 2, OH, OW), in
+    between the four neighbours, times `mask` (N, groups * taps, OH, OW)."""
+    n, c, h, w = (get_const_int(d) for d in data.shape)
+    kh, kw = kernel
+    oh, ow = offset.shape[2:]
+    per = max(c // offset_groups, 1)
+
+    def element(b: Any, ch: Any, tap: Any, y: Any, x: Any) -> Any:
+        number = ch // per * (kh * kw) + tap
+        dtype = offset.dtype
+
+        def place(step: Any, k: Any, d: int) -> Any:
+            base = step * strides[d] + k * dilation[d] - padding[d]
+            return cast(dtype, base) + offset(b, number * 2 + d, y, x)
+
+        py, px = place(y, tap // kw, 0), place(x, tap % kw, 1)
+        value = between(lambda iy, ix: data(b, ch, iy, ix), (py, px), (h, w), data.dtype)
+        return value if mask is None else value * mask(b, number, y, x)
+
+    result: Tensor = compute((n, c, kh * kw, oh, ow), element, "T_deformable_columns", "injective")
+    return result
+
+
+def between(read: Any, places: Sequence[Any], size: Sequence[int], dtype: str) -> Any:
+    """Linear interpolation between the neighbours of a place that is no whole number; what is
+    outside is zero."""
+    lows = [O.floor(p) for p in places]
+    total: Any = const(0, dtype)
+    for corner in range(1 << len(places)):
+        at, inside = [], []
+        weight: Any = const(1, dtype)
+        for k, (p, low, extent) in enumerate(zip(places, lows, size)):
+            up = corner >> k & 1
+            near = cast("int32", O.max(O.min(low, float(extent)), -2.0)) + up
+            at.append(near)
+            inside += [near >= 0, near < extent]
+            part = cast(dtype, p - low)
+            weight = weight * (part if up else const(1, dtype) - part)
+        total = total + O.if_then_else(O.all(*inside), read(*at) * weight, const(0, dtype))
+    return total

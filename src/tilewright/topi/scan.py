@@ -1,0 +1,92 @@
+"""Running sums and products along an axis: cumsum, cumprod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..loopir.expr import cast, const
+from ..loopir.ir_builder import create
+from ..tensor.extern import extern
+from ..tensor.tensor import Tensor
+from .elemwise import accumulator
+from .lines import Lines, each, on_device
+from .transform import reshape
+
+_WIDTH = 16  # neighbouring lines that are taken together, as lanes of a vector
+
+
+def cumsum(
+    data: Tensor,
+    axis: int | None = None,
+    dtype: str | None = None,
+    exclusive: bool | None = None,
+    reverse: bool = False,
+) -> Tensor:
+    """Sums of all elements up to each, along an axis (of all in memory, without one); without the
+    element itself where `exclusive`, from the last one on where `reverse`."""
+    how = (axis, dtype, bool(exclusive), reverse)
+    return _scan(data, lambda a, b: a + b, 0, "T_cumsum", *how)
+
+
+def cumprod(
+    data: Tensor,
+    axis: int | None = None,
+    dtype: str | None = None,
+    exclusive: bool | None = None,
+    reverse: bool = False,
+) -> Tensor:
+    """As cumsum, of products."""
+    how = (axis, dtype, bool(exclusive), reverse)
+    return _scan(data, lambda a, b: a * b, 1, "T_cumprod", *how)
+
+
+def _scan(
+    data: Tensor,
+    join: Callable[[Any, Any], Any],
+    start: int,
+    name: str,
+    axis: int | None,
+    dtype: str | None,
+    exclusive: bool,
+    reverse: bool,
+) -> Tensor:
+    """Narrow floats are joined in float32, each result rounded once."""
+    x = reshape(data, (-1,)) if axis is None else data
+    lines = Lines(x, 0 if axis is None else axis)
+    kind = x.dtype if dtype in (None, "") else str(dtype)
+    wide = accumulator(kind)
+
+    along = lines.axis == x.ndim - 1
+    last = 1 if along else lines.shape[-1]
+    width = 1 if on_device() else max(1, min(_WIDTH, last))
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        source, out = ib.buffer_ptr(*ins), ib.buffer_ptr(*outs)
+
+        def piece(line: Any, lanes: int) -> None:
+            """The lines from one on, of which `lanes` are neighbours."""
+            total = ib.allocate(wide, lanes, name="total", scope="local")
+            with ib.for_range(0, lanes, name="lane", kind="vectorize") as v:
+                total[v] = const(start, wide)
+            with ib.for_range(0, lines.length, name="step") as step:
+                *head, end = lines.at(line, lines.length - 1 - step if reverse else step)
+                with ib.for_range(0, lanes, name="lane", kind="vectorize") as v:
+                    at = (*head, end if along else end + v)
+                    more = ib.let("more", join(total[v], cast(wide, cast(kind, source[at]))))
+                    out[at] = cast(kind, total[v] if exclusive else more)
+                    total[v] = more
+
+        whole, rest = divmod(last, width)
+        steps = lines.count * lines.length
+        rows = lines.count // max(1, last)
+        with each(ib, rows * whole, steps) as n:
+            piece(n // whole * last + n % whole * width, width)
+        if rest:
+            with each(ib, rows, steps) as n:
+                piece(n * last + whole * width, rest)
+        return ib.get()
+
+    result: Tensor = extern(lines.shape, [x], body, name, kind)
+    return result

@@ -1,0 +1,285 @@
+"""Reading and writing at places that the data says: gather and scatter.
+
+An index below zero counts from the end of its dimension. One that is outside is moved to the first
+or last element where it is read from, and writes nothing. Scattering is a loop over the updates on
+CPUs; on GPUs, whose threads would race for places, each element looks for its updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from ..loopir import op as O
+from ..loopir.expr import PrimExpr, cast, const
+from ..loopir.ir_builder import IRBuilder
+from ..target.target import Target
+from ..tensor import reduce as R
+from ..tensor.axes import reduce_axis
+from ..tensor.compute import compute
+from ..tensor.extern import extern
+from ..tensor.tensor import Tensor
+from .elemwise import accumulator
+from .elemwise import cast as cast_all
+from .transform import INJECTIVE, index_within
+from .utils import get_const_int
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": O.min,
+    "max": O.max,
+}
+_REDUCERS = {"add": R.sum, "mul": R.prod, "min": R.min, "max": R.max}
+
+
+def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
+    """Of every place of `indices` the element of `data` there, but at the index along `axis`."""
+    at = axis % data.ndim
+
+    def element(*i: Any) -> Any:
+        place = index_within(indices(*i), data.shape[at], "from_end")
+        return data(*i[:at], place, *i[at + 1 :])
+
+    result: Tensor = compute(indices.shape, element, "T_gather", INJECTIVE)
+    return result
+
+
+def _index_shape(indices: Tensor, index_axis: int) -> tuple[int, list[int]]:
+    """How many numbers an index has, and the shape of the places that have one."""
+    shape = [get_const_int(d) for d in indices.shape]
+    return shape.pop(index_axis), shape
+
+
+def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0, index_axis: int = 0) -> Tensor:
+    """Slices of `a` at the indices along dimension `index_axis` of `indices` (0 or -1), whose first
+    `batch_dims` other dimensions are those of both."""
+    depth, places = _index_shape(indices, index_axis)
+    rank = len(places)
+    if batch_dims + depth > a.ndim:
+        raise TilewrightError(f"gather_nd: {a!r} has no {depth} dimensions for {indices!r}")
+
+    def element(*i: Any) -> Any:
+        where = [
+            index_within(indices(*_number(i[:rank], k, index_axis)), extent, "from_end")
+            for k, extent in enumerate(a.shape[batch_dims : batch_dims + depth])
+        ]
+        return a(*i[:batch_dims], *where, *i[rank:])
+
+    shape = (*places, *a.shape[batch_dims + depth :])
+    result: Tensor = compute(shape, element, "T_gather_nd", INJECTIVE)
+    return result
+
+
+def _number(place: Sequence[Any], k: int, index_axis: int) -> tuple[Any, ...]:
+    """Where number `k` of the index of a place stands."""
+    return (const(k), *place) if index_axis == 0 else (*place, const(k))
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    """Which elements of `data` the updates meet. `target(read, u)`: the place that update `u`
+    writes to, with indices by `read`. For an element at `i` on its own: `count` updates may meet
+    it, update `k` does where `hit(i, k)` and is the one at `source(i, k)`, given `inside(i)`; only
+    the first `depth` numbers of `i` count for that."""
+
+    data: Tensor
+    indices: Tensor
+    target: Callable[[Any, Sequence[Any]], list[Any]]
+    count: int
+    depth: int
+    inside: Callable[[Sequence[Any]], list[Any]]
+    hit: Callable[[Sequence[Any], Any], Any]
+    source: Callable[[Sequence[Any], Any], Sequence[Any]]
+
+
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
+) -> Tensor:
+    """`data` with each element of `updates` written at its own place, but at the index along
+    `axis`; combined with what is there by `reduction` (update, add, mul, min, max). Of updates of
+    one place, the last counts."""
+    at = axis % data.ndim
+    shape = [get_const_int(d) for d in updates.shape]
+    whole = [get_const_int(d) for d in data.shape]
+
+    def along(i: Sequence[Any], k: Any) -> list[Any]:
+        return [*i[:at], k, *i[at + 1 :]]
+
+    def inside(i: Sequence[Any]) -> list[Any]:
+        return [j < n for d, (j, n) in enumerate(zip(i, shape)) if d != at and n < whole[d]]
+
+    def hit(i: Sequence[Any], k: Any) -> Any:
+        index = _from_start(indices(*along(i, k)), whole[at])
+        return index.equal(cast(index.dtype, i[at]))
+
+    plan = _Scatter(
+        data,
+        indices,
+        lambda read, u: along(u, _from_start(read(u), whole[at])),
+        shape[at],
+        data.ndim,
+        inside,
+        hit,
+        along,
+    )
+    return _scatter(plan, updates, reduction, "T_scatter_elements")
+
+
+def scatter_nd(
+    data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update", index_axis: int = 0
+) -> Tensor:
+    """`data` with the slices of `updates` written at the indices along dimension `index_axis` of
+    `indices` (0 or -1), combined with what is there by `mode` (update, add, mul, min, max). Of
+    updates of one place, the last counts."""
+    depth, places = _index_shape(indices, index_axis)
+    whole = [get_const_int(d) for d in data.shape]
+    rank = len(places)
+    if depth > data.ndim:
+        raise TilewrightError(f"scatter_nd: {data!r} has no {depth} dimensions for {indices!r}")
+
+    def apart(k: Any) -> list[Any]:
+        found: list[Any] = []
+        for extent in reversed(places):
+            found.insert(0, k % max(extent, 1))
+            k = k // max(extent, 1)
+        return found
+
+    def at(read: Any, u: Sequence[Any]) -> list[Any]:
+        return [_from_start(read(_number(u, n, index_axis)), whole[n]) for n in range(depth)]
+
+    def hit(i: Sequence[Any], k: Any) -> Any:
+        found = at(lambda u: indices(*u), apart(k))
+        return O.all(const(1, "bool"), *(p.equal(cast(p.dtype, j)) for p, j in zip(found, i)))
+
+    plan = _Scatter(
+        data,
+        indices,
+        lambda read, u: [*at(read, u[:rank]), *u[rank:]],
+        prod(places),
+        depth,
+        lambda i: [],
+        hit,
+        lambda i, k: [*apart(k), *i[depth:]],
+    )
+    return _scatter(plan, updates, mode, "T_scatter_nd")
+
+
+def _from_start(index: PrimExpr, extent: int) -> PrimExpr:
+    """An index that may count from the end, as one that counts from the start."""
+    if index.dtype.startswith("uint"):
+        return index
+    zero = const(0, index.dtype)
+    counted: PrimExpr = index + O.select(index < zero, const(extent, index.dtype), zero)
+    return counted
+
+
+def _scatter(plan: _Scatter, updates: Tensor, reduction: str, name: str) -> Tensor:
+    """Sums and products of narrow floats are taken in float32 and rounded once."""
+    if reduction not in _COMBINE:
+        raise TilewrightError(
+            f"scatter: reduction is one of {', '.join(_COMBINE)}, got {reduction!r}"
+        )
+    target = Target.current(allow_none=True)
+    on_gpu = target is not None and "gpu" in target.keys
+    method = _by_place if on_gpu else _in_order
+    dtype = plan.data.dtype
+    wide = accumulator(dtype) if reduction in ("add", "mul") else dtype
+    if wide == dtype:
+        return method(plan, plan.data, updates, reduction, name)
+    both = cast_all(plan.data, wide), cast_all(updates, wide)
+    return cast_all(method(plan, *both, reduction, name), dtype)
+
+
+def _in_order(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
+    """A copy of the data, then one update after another."""
+
+    def loops(build: IRBuilder, stack: ExitStack, shape: Sequence[Any]) -> list[Any]:
+        return [stack.enter_context(build.for_range(0, d, f"i{k}")) for k, d in enumerate(shape)]
+
+    def body(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        build = IRBuilder()
+        old, index, new = (build.buffer_ptr(x) for x in ins)
+        out = build.buffer_ptr(outs[0])
+        if data.ndim == 0:
+            out[()] = old[()]
+        with ExitStack() as stack:
+            if i := loops(build, stack, data.shape):
+                out[tuple(i)] = old[tuple(i)]
+        with ExitStack() as stack:
+            u = loops(build, stack, updates.shape)
+            to = plan.target(lambda at: index[tuple(at)], u)
+            to = [build.let(f"at{k}", p) for k, p in enumerate(to)]
+            sides = [(p >= 0, p < cast(p.dtype, d)) for p, d in zip(to, data.shape)]
+            inside = O.all(const(1, "bool"), *(c for pair in sides for c in pair))
+            stack.enter_context(build.if_scope(inside))
+            out[tuple(to)] = _COMBINE[reduction](out[tuple(to)], new[tuple(u)])
+        return build.get()
+
+    inputs = [data, plan.indices, updates]
+    result: Tensor = extern(data.shape, inputs, body, name, data.dtype)
+    return result
+
+
+def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
+    """Every element by itself, over all updates that may meet it."""
+    k = reduce_axis((0, plan.count), "k")
+
+    def found(i: Sequence[Any], value: Any, other: Any) -> Any:
+        met = O.if_then_else(plan.hit(i, k.var), value, other)
+        inside = plan.inside(i)
+        return O.if_then_else(O.all(*inside), met, other) if inside else met
+
+    if reduction == "update":
+        nothing = const(-1)
+        last: Tensor = compute(
+            data.shape[: plan.depth],
+            lambda *i: R.max(found(i, k.var, nothing), axis=k),
+            f"{name}_last",
+        )
+
+        def element(*i: Any) -> Any:
+            which = last(*i[: plan.depth])
+            return O.if_then_else(which >= 0, updates(*plan.source(i, which)), data(*i))
+
+        result: Tensor = compute(data.shape, element, name, INJECTIVE)
+        return result
+    kind = parse(data.dtype)
+    most, least = (
+        (float("inf"), float("-inf")) if kind.is_float else (kind.max_value, kind.min_value)
+    )
+    other = const({"add": 0, "mul": 1, "min": most, "max": least}[reduction], data.dtype)
+    reducer = _REDUCERS[reduction]
+    met: Tensor = compute(
+        data.shape,
+        lambda *i: reducer(found(i, updates(*plan.source(i, k.var)), other), axis=k),
+        f"{name}_met",
+    )
+    result = compute(
+        data.shape, lambda *i: _COMBINE[reduction](data(*i), met(*i)), name, "elemwise"
+    )
+    return result
+
+
+def tensor_scatter(data: Tensor, update: Tensor, start: Tensor, axis: int, mode: str) -> Tensor:
+    """`data` with `update` written from index start[b] on along `axis`, b being the first
+    dimension's index; mode "circular" goes on at the front, "linear" ends with the data."""
+    at = axis % data.ndim
+    size, count = data.shape[at], update.shape[at]
+
+    def element(*i: Any) -> Any:
+        first = start(i[0])
+        ahead = cast(first.dtype, i[at]) - first
+        if mode == "circular":
+            ahead = O.floormod(ahead, cast(first.dtype, size))
+        inside = O.all(ahead >= 0, ahead < cast(first.dtype, count))
+        return O.if_then_else(inside, update(*i[:at], ahead, *i[at + 1 :]), data(*i))
+
+    result: Tensor = compute(data.shape, element, "T_tensor_scatter", INJECTIVE)
+    return result

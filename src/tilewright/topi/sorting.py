@@ -1,0 +1,227 @@
+"""Sorting along an axis: sort, argsort, topk.
+
+A line is sorted by merging, stably: n log n steps. Where few of many elements are wanted, those
+that may be among them are collected until there are twice as many, and the better half of these
+stays: at most n log k steps, and hardly more than n where a line is in no particular order. On
+devices, where a thread by itself is slow, the elements of lines that are not long are counted: how
+many come before each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from ..loopir import op as O
+from ..loopir.expr import cast, const
+from ..loopir.ir_builder import IRBuilder, create
+from ..tensor.axes import reduce_axis
+from ..tensor.compute import compute
+from ..tensor.extern import extern
+from ..tensor.reduce import sum as reduce_sum
+from ..tensor.tensor import Tensor
+from .lines import Lines, each, on_device, variable
+
+_COUNTED = 4096  # elements of a line: the square of it is what a device does at once, nearly
+_ROOM = 64  # for candidates, beside twice as many as are wanted
+
+
+def sort(data: Tensor, axis: int = -1, is_ascend: int = 1) -> Tensor:
+    """The elements along an axis in order; what is not a number counts as the largest."""
+    lines = Lines(data, axis)
+    return _taken(data, _places(data, lines, lines.length, bool(is_ascend)), lines.axis)
+
+
+def argsort(
+    data: Tensor,
+    valid_count: None = None,
+    axis: int = -1,
+    is_ascend: int = 1,
+    dtype: str = "float32",
+) -> Tensor:
+    """The places of the elements along an axis in order, equal ones in the order in which they
+    stand. All of them count: there is no `valid_count`."""
+    if valid_count is not None:
+        raise TilewrightError("argsort: valid_count is not supported; slice the data instead")
+    lines = Lines(data, axis)
+    return _cast(_places(data, lines, lines.length, bool(is_ascend)), dtype)
+
+
+def topk(
+    data: Tensor,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    is_ascend: bool = False,
+    dtype: str = "int64",
+) -> Any:
+    """The k largest elements along an axis (the smallest with is_ascend; all where k < 1), in
+    order, and their places: "both", "values" or "indices"."""
+    lines = Lines(data, axis)
+    places = _places(data, lines, k if k >= 1 else lines.length, is_ascend)
+    values = _taken(data, places, lines.axis)
+    indices = _cast(places, dtype)
+    found = {"both": [values, indices], "values": values, "indices": indices}
+    if ret_type not in found:
+        raise TilewrightError(f"topk: ret_type is one of {', '.join(found)}, got {ret_type!r}")
+    return found[ret_type]
+
+
+def _cast(places: Tensor, dtype: str) -> Tensor:
+    result: Tensor = compute(
+        places.shape, lambda *i: cast(dtype, places(*i)), "T_places", "elemwise"
+    )
+    return result
+
+
+def _taken(data: Tensor, places: Tensor, axis: int) -> Tensor:
+    """The elements of data at places along an axis."""
+
+    def element(*i: Any) -> Any:
+        return data(*i[:axis], places(*i), *i[axis + 1 :])
+
+    result: Tensor = compute(places.shape, element, "T_sorted", "injective")
+    return result
+
+
+def _places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
+    """The places of the first `count` elements of each line in order, int32."""
+    if count > lines.length:
+        raise TilewrightError(f"{count} of the {lines.length} elements of a line of {data!r}")
+    if on_device() and lines.length <= _COUNTED:
+        return _counted_places(data, lines, count, ascending)
+    room = min(lines.length, 2 * count + _ROOM)
+    order = _order_of(data.dtype)
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        x, out, keys, places = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
+        steps = lines.count * lines.length * max(1, room.bit_length())
+        # a thread a block: others could not be kept apart from it, for all that is known here
+        with each(ib, lines.count, steps, 1) as line:
+
+            def key(place: Any) -> Any:
+                return _key(x[lines.at(line, place)], ascending)
+
+            half = _Line(ib, keys, places, line, room)
+            half.select(key, lines.length, count)
+            with ib.for_range(0, count, name="k") as k:
+                out[lines.at(line, k)] = half.place(k)
+        return ib.get()
+
+    shapes = [lines.with_length(count), [lines.count, 2, room], [lines.count, 2, room]]
+    found = extern(shapes, [data], body, "T_argsort", ["int32", order, "int32"])
+    result: Tensor = found[0]
+    return result
+
+
+def _order_of(dtype: str) -> str:
+    """The type of integers that are in the order of the numbers of a type."""
+    t = parse(dtype)
+    return "uint8" if t.is_bool else f"int{t.bits}" if t.is_float else dtype
+
+
+def _key(x: Any, ascending: bool) -> Any:
+    """An integer in the order of the numbers of a type, or the other way round."""
+    key = _rising(x)
+    return key if ascending else O.bitwise_not(key)
+
+
+def _rising(x: Any) -> Any:
+    """An integer in the order of the numbers of a type. The bits of floats are, but for negative
+    ones, whose order is the other way round, the two zeros, which are equal, and what is not a
+    number, which shall be the largest."""
+    order = _order_of(x.dtype)
+    if not parse(x.dtype).is_float:
+        return cast(order, x)
+    bits, zero, most = O.reinterpret(order, x), const(0, order), O.max_value(order)
+    plain = O.select(bits < zero, O.bitwise_xor(bits, most), bits)
+    return O.select(x != x, most, O.select(x.equal(const(0, x.dtype)), zero, plain))
+
+
+def _counted_places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
+    """As _places, by the number of elements before each."""
+    axis = lines.axis
+    j, k = (reduce_axis((0, lines.length), name) for name in ("j", "k"))
+
+    def before(*i: Any) -> Any:
+        mine = _key(data(*i), ascending)
+        other = _key(data(*i[:axis], j, *i[axis + 1 :]), ascending)
+        ahead = O.any(other < mine, O.all(other.equal(mine), j.var < i[axis]))
+        return reduce_sum(cast("int32", ahead), axis=j)
+
+    rank = compute(data.shape, before, "T_rank", "comm_reduce")
+
+    def place(*i: Any) -> Any:
+        here = rank(*i[:axis], k, *i[axis + 1 :]).equal(i[axis])
+        return reduce_sum(O.select(here, k.var, const(0)), axis=k)
+
+    result: Tensor = compute(lines.with_length(count), place, "T_argsort", "comm_reduce")
+    return result
+
+
+class _Line:
+    """The statements that sort one line. It has two halves of `room` keys with their places, the
+    elements are in half `side`, merged into the other."""
+
+    def __init__(self, ib: IRBuilder, keys: Any, places: Any, line: Any, room: int) -> None:
+        self.ib, self.keys, self.places = ib, keys, places
+        self.line, self.room = line, room
+        self.side = variable(ib, "int32", 0, "side")
+        self.used = variable(ib, "int32", 0, "used")
+
+    def at(self, index: Any, other: bool = False) -> Any:
+        return self.line, 1 - self.side[0] if other else self.side[0], index
+
+    def place(self, index: Any) -> Any:
+        return self.places[self.at(index)]
+
+    def select(self, key: Any, length: int, count: int) -> None:
+        """The first `count` of all keys, in order."""
+        ib = self.ib
+        read = variable(ib, "int32", 0, "read")
+        full = variable(ib, "bool", False, "full")
+        worst = variable(ib, self.keys.dtype, 0, "worst")
+        with ib.while_loop(read[0] < length):
+            with ib.while_loop(O.all(read[0] < length, self.used[0] < self.room)):
+                value = ib.let("value", key(read[0]))
+                with ib.if_scope(O.any(O.bitwise_xor(full[0], const(True)), value < worst[0])):
+                    self.keys[self.at(self.used[0])] = value
+                    self.places[self.at(self.used[0])] = read[0]
+                    self.used[0] = self.used[0] + 1
+                read[0] = read[0] + 1
+            self.sort()
+            with ib.if_scope(self.used[0] >= count):
+                self.used[0] = count
+                full[0] = const(True)
+                worst[0] = self.keys[self.at(count - 1)]
+
+    def sort(self) -> None:
+        """By merging runs of 1, 2, 4, ... elements."""
+        ib, used = self.ib, self.used
+        width = variable(ib, "int32", 1, "width")
+        with ib.while_loop(width[0] < used[0]):
+            begin = variable(ib, "int32", 0, "begin")
+            with ib.while_loop(begin[0] < used[0]):
+                middle = ib.let("middle", O.min(begin[0] + width[0], used[0]))
+                end = ib.let("end", O.min(middle + width[0], used[0]))
+                self._merge(begin[0], middle, end)
+                begin[0] = end
+            self.side[0] = 1 - self.side[0]
+            width[0] = width[0] * 2
+
+    def _merge(self, begin: Any, middle: Any, end: Any) -> None:
+        """Two runs into one of the other half; of equals, the first run's is the first."""
+        ib = self.ib
+        i, j = variable(ib, "int32", begin, "i"), variable(ib, "int32", middle, "j")
+        with ib.for_range(0, end - begin, name="o") as o:
+            left = O.if_then_else(
+                j[0] < end, self.keys[self.at(i[0])] <= self.keys[self.at(j[0])], const(True)
+            )
+            first = ib.let("first", O.if_then_else(i[0] < middle, left, const(False)))
+            source = ib.let("source", O.select(first, i[0], j[0]))
+            self.keys[self.at(begin + o, True)] = self.keys[self.at(source)]
+            self.places[self.at(begin + o, True)] = self.places[self.at(source)]
+            i[0] = i[0] + cast("int32", first)
+            j[0] = j[0] + cast("int32", O.bitwise_xor(first, const(True)))

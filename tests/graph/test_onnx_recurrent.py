@@ -1,0 +1,110 @@
+"""Recurrent layers, attention and transforms against ONNX Runtime and NumPy."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from tests.graph.ort import compare, model_of, ours
+from tests.graph.test_onnx_ops import floats
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def _layer(kind: str, steps: int, batch: int, direction: str = "forward", **more: Any) -> None:
+    size, hidden, dirs = 5, 7, 2 if direction == "bidirectional" else 1
+    rows = GATES[kind] * hidden
+    x = {"x": floats(steps, batch, size)}
+    weights = {
+        "w": floats(dirs, rows, size), "r": floats(dirs, rows, hidden) * np.float32(0.3),
+        "b": floats(dirs, 2 * rows), "lens": more.pop("lens", None),
+        "h": floats(dirs, batch, hidden), "c": floats(dirs, batch, hidden),
+        "p": floats(dirs, 3 * hidden),
+    }  # fmt: skip
+    if kind != "LSTM":
+        weights["c"] = weights["p"] = None
+    known = {k: v for k, v in weights.items() if v is not None}
+    names = ["x", *(k if v is not None else "" for k, v in weights.items())]
+    while not names[-1]:
+        names.pop()
+    outputs = ["y", "yh", "yc"] if kind == "LSTM" else ["y", "yh"]
+    node = helper.make_node(kind, names, outputs, hidden_size=hidden, direction=direction, **more)
+    compare(model_of([node], x, outputs, known), x)
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_directions_and_lengths(kind: str, direction: str) -> None:
+    _layer(kind, 4, 3, direction)
+    _layer(kind, 4, 3, direction, lens=np.array([2, 4, 1], np.int32))
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_clipping(kind: str) -> None:
+    _layer(kind, 3, 2, clip=0.4)
+    _layer(kind, 1, 1)
+
+
+def test_forms_of_gates() -> None:
+    _layer("GRU", 4, 2, linear_before_reset=1)
+    _layer("GRU", 4, 2, "bidirectional", linear_before_reset=1)
+    _layer("LSTM", 3, 2, input_forget=1)
+
+
+@pytest.mark.parametrize(
+    "name, alpha, beta",
+    [("Relu", [], []), ("Affine", [0.5], [0.1]), ("LeakyRelu", [0.2], []), ("Elu", [0.7], []),
+     ("ScaledTanh", [0.8], [1.2]), ("HardSigmoid", [0.3], [0.4]), ("Softsign", [], []),
+     ("Softplus", [], []), ("ThresholdedRelu", [0.5], [])],
+)  # fmt: skip
+def test_activations(name: str, alpha: Any, beta: Any) -> None:
+    more = {}
+    if alpha:
+        more["activation_alpha"] = alpha
+    if beta:
+        more["activation_beta"] = beta
+    _layer("RNN", 3, 2, activations=[name], **more)
+
+
+@pytest.mark.parametrize("heads, kv_heads", [(4, 4), (6, 2), (3, 1)])
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention(heads: int, kv_heads: int, causal: int) -> None:
+    rng = np.random.default_rng(heads)
+    x = {
+        "q": rng.standard_normal((2, heads, 3, 8)), "k": rng.standard_normal((2, kv_heads, 5, 8)),
+        "v": rng.standard_normal((2, kv_heads, 5, 6)), "m": rng.random((2, 1, 3, 7)) > 0.3,
+        "pk": rng.standard_normal((2, kv_heads, 2, 8)),
+        "pv": rng.standard_normal((2, kv_heads, 2, 6)),
+    }  # fmt: skip
+    outputs = ["y", "ok", "ov", "s"]
+    how: dict[str, Any] = {"is_causal": causal, "softcap": 2.0, "qk_matmul_output_mode": 3}
+    node = helper.make_node("Attention", list(x), outputs, **how)
+    exact = model_of([node], x, outputs, opset=24)
+    wanted = ReferenceEvaluator(exact).run(None, x)
+    for dtype, error in (("float64", 1e-12), ("float32", 2e-6), ("float16", 4e-3)):
+        given = {k: a if a.dtype == bool else a.astype(dtype) for k, a in x.items()}
+        results = ours(model_of([node], given, outputs, opset=24), given)
+        for got, right in zip(results.values(), wanted):
+            assert got.dtype == dtype
+            np.testing.assert_allclose(got.astype(np.float64), right, atol=error * 4)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 30, 97, 600, 1024])
+@pytest.mark.parametrize("inverse, onesided", [(0, 0), (0, 1), (1, 0)])
+def test_transforms(length: int, inverse: int, onesided: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, length, 1 if onesided else 2))
+    node = helper.make_node("DFT", ["x"], ["y"], inverse=inverse, onesided=onesided, axis=1)
+    got = ours(model_of([node], {"x": x}, ["y"], opset=17), {"x": x})["y"]
+    z = x[..., 0] if onesided else x[..., 0] + 1j * x[..., 1]
+    wanted = np.fft.ifft(z) if inverse else np.fft.rfft(z) if onesided else np.fft.fft(z)
+    np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], wanted, atol=1e-10)
+
+
+def test_short_time_transform() -> None:
+    x = {"x": floats(2, 50, 1)}
+    window = np.hanning(12).astype(np.float32)
+    node = helper.make_node("STFT", ["x", "step", "w"], ["y"], onesided=1)
+    model = model_of([node], x, ["y"], {"step": np.array(5), "w": window})
+    compare(model, x)

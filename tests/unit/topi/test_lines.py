@@ -1,0 +1,75 @@
+"""Sorting and running sums, by name and signature as TVM has them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te, topi
+from tilewright.base.errors import TilewrightError
+
+RNG = np.random.default_rng(2)
+
+
+def run(function: Any, a: Any, *how: Any, target: str = "llvm", **named: Any) -> Any:
+    """The tensor that `function` makes of one like `a`."""
+    x = te.placeholder(a.shape, str(a.dtype), "x")
+    with tvm.target.Target(target):
+        out = function(x, *how, **named)
+        built = tvm.build(topi.default_schedule(out, target), [x, out], target)
+    result = np.zeros([int(d) for d in out.shape], out.dtype)
+    arrays = [tvm.nd.array(v, tvm.cpu(0)) for v in (a, result)]
+    built(*arrays)
+    return arrays[1].numpy()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+def test_sort(dtype: str) -> None:
+    a = RNG.integers(0, 50, (3, 41, 2)).astype(dtype)
+    for axis in (0, 1, -1):
+        np.testing.assert_array_equal(run(topi.sort, a, axis), np.sort(a, axis))
+        falling = run(topi.sort, a, axis, is_ascend=0)
+        np.testing.assert_array_equal(falling, np.flip(np.sort(a, axis), axis))
+        places = run(topi.argsort, a, axis=axis, dtype="int32")
+        np.testing.assert_array_equal(places, np.argsort(a, axis, kind="stable"))
+
+
+def test_topk() -> None:
+    a = RNG.permutation(300).astype(np.float32)
+    values = run(lambda x: topi.topk(x, 7, ret_type="values"), a)
+    np.testing.assert_array_equal(values, np.arange(299, 292, -1))
+    places = run(lambda x: topi.topk(x, 7, ret_type="indices", is_ascend=True), a)
+    np.testing.assert_array_equal(a[places], np.arange(7))
+    every = run(lambda x: topi.topk(x, 0, ret_type="both")[0], a)
+    np.testing.assert_array_equal(every, np.arange(299, -1, -1))
+
+
+def test_running_sums() -> None:
+    a = RNG.integers(0, 3, (4, 5, 37)).astype(np.int32)
+    for axis in (0, 1, 2, -1):
+        np.testing.assert_array_equal(run(topi.cumsum, a, axis), a.cumsum(axis))
+    np.testing.assert_array_equal(run(topi.cumsum, a), a.cumsum())
+    wide = run(topi.cumprod, a, 1, "int64")
+    np.testing.assert_array_equal(wide, a.astype(np.int64).cumprod(1))
+
+
+def test_errors() -> None:
+    x = te.placeholder((3, 4), "float32", "x")
+    with pytest.raises(TilewrightError, match="5 of the 4 elements of a line"):
+        topi.topk(x, 5)
+    with pytest.raises(TilewrightError, match="ret_type is one of both, values, indices"):
+        topi.topk(x, 2, ret_type="all")
+    with pytest.raises(TilewrightError, match="must be constants"):
+        topi.sort(te.placeholder((te.var("n"),), "float32", "y"))
+
+
+def test_names_are_functions_whatever_was_asked_first() -> None:
+    """A module of a function's name would take its place in the package."""
+    code = "from tilewright import topi; topi.argsort; assert not hasattr(topi.sort, '__path__');"
+    code += "assert callable(topi.sort) and callable(topi.topk)"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
