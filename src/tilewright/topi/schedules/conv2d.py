@@ -33,8 +33,8 @@ from .machine import (
     work_of,
 )
 
-MOST_WEIGHTS = 96 << 10  # bytes of a tile's weights above which the reduction is cut
-PART_BYTES = 40 << 10  # of weights that a part of the reduction reads
+PART_OF_L1 = 0.75  # of the first cache, for the weights that a part of the reduction reads
+MOST_CHUNKS = 8  # of a register tile
 LEAST_PIECES = 8  # of the output, for threads to share evenly
 
 
@@ -42,14 +42,14 @@ def blocked_tiles(width: int, chunks: int, vectors: int, registers: int) -> list
     """(columns, chunks) of register tiles, best first; `vectors` registers hold one chunk.
 
     Prefers tiles that divide the width; the cost of a tile is its loads an FMA, where a broadcast
-    serves all chunks and a load of weights all columns; too few chains stall.
+    serves all chunks and a load of weights all columns; too few chains stall. Beside the sums, the
+    weights of a column and one broadcast have to fit.
     """
-    budget = max(1, registers - 2 - vectors)
     found: list[tuple[float, Value]] = []
-    for c in (1, 2, 4):
+    for c in range(1, MOST_CHUNKS + 1):
         if chunks % c:
             continue
-        for w in range(1, min(width, budget // (c * vectors)) + 1):
+        for w in range(1, min(width, (registers - 1) // (c * vectors) - 1) + 1):
             chains = w * c * vectors
             waste = (-width % w) / width
             loads = (w + c * vectors) / chains
@@ -80,7 +80,7 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     s[out].vectorize(fi)
     s[out].unroll(fo_inner)
     s[out].unroll(ow_inner)
-    (part,) = machine.choose(name, "parts", _parts_of_reduction(s[conv].op, group))
+    (part,) = machine.choose(name, "parts", _parts_of_reduction(s[conv].op, group, machine))
     if part:
         least = -(-LEAST_PIECES // max(1, extent_of(n) * (chunks // group)))
         rows = largest_divisor(height, max(1, height // least))
@@ -96,9 +96,12 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     if part:
         rco_outer, rco = stage.split(rco, factor=part)
         ow_outer, ow = stage.split(ow, factor=columns)
-        stage.reorder(n, rco_outer, oh, ow_outer, rco, ry, rx, rci, fo, ow, fi)
+        order: tuple[Any, ...] = (n, rco_outer, oh, ow_outer, rco, ry, rx, rci)
     else:
-        stage.reorder(n, oh, rco, ry, rx, rci, fo, ow, fi)
+        order = (n, oh, rco, ry, rx, rci)
+    # chunks innermost: a broadcast value serves all and is gone; columns innermost, all broadcasts
+    # stay in registers from one chunk to the next, and sums are spilled
+    stage.reorder(*order, ow, fo, fi)
     stage.vectorize(fi)
     stage.unroll(fo)
     stage.unroll(ow)
@@ -107,17 +110,20 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     schedule_padding(s, conv, machine)
 
 
-def _parts_of_reduction(conv: Any, group: int) -> list[Value]:
+def _parts_of_reduction(conv: Any, group: int, machine: Machine) -> list[Value]:
     """Blocks of channels in a part of the reduction (0: it stays whole), what should be best
-    first."""
+    first. It is cut where the weights of a tile would not stay near the core until the next tile
+    reads them again; from the second cache they stream as fast as they are used."""
     blocks, *others = (extent_of(a) for a in conv.reduce_axis)
     nbytes = parse(conv.output_dtype(0)).nbytes
     block = prod(others) * group * extent_of(conv.axis[-1]) * nbytes
     if not blocks * block:
         return [(0,)]
-    parts = [largest_divisor(blocks, max(1, b // block)) for b in (PART_BYTES, PART_BYTES // 2)]
+    kept = int(PART_OF_L1 * machine.l1_bytes)
+    parts = [largest_divisor(blocks, max(1, size // block)) for size in (kept, kept // 2)]
     short = [p for p in parts if p < blocks]
-    return nearby(*([0, *short] if blocks * block <= MOST_WEIGHTS else [*parts, 0]), least=0)
+    whole = blocks * block <= machine.l2_bytes // 2
+    return nearby(*([0, *short] if whole else [*parts, 0]), least=0)
 
 
 def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
