@@ -20,7 +20,7 @@ from ..rt import threads
 from ..rt.module import Module
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
-from ..rt.plan import Kernel, KernelCall, Place, Tensor, symbol_of, tensors
+from ..rt.plan import Kernel, KernelCall, Place, Tensor, Work, symbol_of, tensors
 from ..target.target import Target
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
@@ -36,6 +36,7 @@ from .passes.to_half import to_half
 from .passes.winograd import winograd
 from .staged import StagedExecutable
 from .tuned import Layouts, Tuned, find_tuned, in_panels
+from .work import work_of
 
 Network = Executable | DeviceExecutable | StagedExecutable
 """What a network is compiled to."""
@@ -154,7 +155,12 @@ def compile(
         )
     kernels = _compile_kernels(distinct, tuned, chosen, progress)
     code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
-    return Executable(*signature, code, calls, chosen, nodes)
+
+    def work() -> list[Work]:
+        each = [work_of(group) for group in distinct]
+        return [each[call.kernel] for call in calls]
+
+    return Executable(*signature, code, calls, chosen, nodes, work)
 
 
 def _checked(target: Target, dtype: str) -> Target:
