@@ -7,8 +7,8 @@ Each system has a process of its own for each network; they take turns in every 
 meanwhile. A network's time is the median over all its rounds, its speed-up that of the better of
 the peers over ours; the spread says between what the speed-ups of single rounds lie. Networks are
 those of networks_models.py; an ONNX file that lies in DIR already is taken as it is, with seeded
-inputs. DIR also keeps what is compiled: with `--prepare` nothing is timed, so that a machine that is
-not quiet can do that part. Bars: a geometric mean of 1.15 and no network below 0.90; ResNet-50
+inputs. DIR also keeps what is compiled: with `--prepare` nothing is timed, so that a machine that
+is not quiet can do that part. Bars: a geometric mean of 1.15 and no network below 0.90; ResNet-50
 compiled in 2 s, and in 0.4 s from the cache; outputs within 1e-3 of the largest.
 
 With `--records`, ours stands there a second time, compiled with the schedules in FILE; `--trials`
@@ -25,7 +25,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -44,7 +43,7 @@ BARS = {"ours": (1.15, 0.90), "tuned": (1.30, 1.0)}
 SETTLE_S = 0.3
 PAUSE_S = 0.1
 """Between turns: the pools of threads of other libraries stop to spin."""
-SLOWEST = 3
+SLOWEST = 4
 
 
 def image(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
@@ -74,6 +73,7 @@ Loaded = tuple[Callable[[], Any], Callable[[], Sequence[Any]], Row]
 def load_ours(path: str, data: Arrays, threads: int, records: str | None) -> Loaded:
     """Compiled, from whatever the cache has."""
     from tilewright import graph
+    from tilewright.rt.network import Executable
     from tilewright.rt.threads import set_num_threads
 
     set_num_threads(threads)
@@ -86,11 +86,17 @@ def load_ours(path: str, data: Arrays, threads: int, records: str | None) -> Loa
 
     def profile() -> list[Row]:
         seconds = [s for _, s in net.profile(data)]
-        work = getattr(net, "work", [])
-        names = getattr(net, "nodes", [])
+        if not isinstance(net, Executable):  # whose parts are not kept apart
+            return []
         return [
-            {"nodes": nodes, "ms": s * 1e3, "gflop": w.flops / 1e9, "mb": w.bytes / 1e6}
-            for s, w, nodes in zip(seconds, work, names)
+            {
+                "kernel": call.kernel,
+                "nodes": nodes,
+                "ms": s * 1e3,
+                "gflop": w.flops / 1e9,
+                "mb": w.bytes / 1e6,
+            }
+            for s, w, nodes, call in zip(seconds, net.work, net.nodes, net.calls)
         ]
 
     facts["profile"] = profile
@@ -113,7 +119,12 @@ def load_onnxruntime(path: str, data: Arrays, threads: int, _records: str | None
         binding.bind_cpu_input(name, x)
     for output in session.get_outputs():
         binding.bind_output(output.name)
-    return partial(session.run_with_iobinding, binding), lambda: session.run(None, data), facts
+
+    def call() -> None:
+        assert data  # whose memory the binding reads
+        session.run_with_iobinding(binding)
+
+    return call, lambda: session.run(None, data), facts
 
 
 def load_openvino(path: str, data: Arrays, threads: int, _records: str | None) -> Loaded:
@@ -137,10 +148,15 @@ def load_openvino(path: str, data: Arrays, threads: int, _records: str | None) -
     outputs = range(len(compiled.outputs))
 
     def call() -> None:
+        assert data  # whose memory the request reads
         request.start_async()
         request.wait()
 
-    return call, lambda: (call(), [request.get_output_tensor(k).data for k in outputs])[1], facts
+    def results() -> list[Any]:
+        call()
+        return [request.get_output_tensor(k).data for k in outputs]
+
+    return call, results, facts
 
 
 LOADERS: dict[str, Callable[..., Loaded]] = {
@@ -275,10 +291,15 @@ def _latencies(turns: Sequence[dict[str, list[float]]]) -> Row:
 
 
 def _slowest(rows: Sequence[Row]) -> Row:
-    """The kernels, alone and in a loop, that take the most time together, by what they are."""
-    total = sum(row["ms"] for row in rows)
-    best = sorted(rows, key=lambda row: -row["ms"])[:SLOWEST]
-    return {"sum_ms": total, "kernels": len(rows), "rows": best}
+    """The kernels that take the most time, all calls of each together."""
+    each: dict[int, Row] = {}
+    for row in rows:
+        known = each.setdefault(row["kernel"], {**row, "count": 0, "ms": 0.0, "gflop": 0, "mb": 0})
+        known["count"] += 1
+        for key in ("ms", "gflop", "mb"):
+            known[key] += row[key]
+    best = sorted(each.values(), key=lambda row: -row["ms"])[:SLOWEST]
+    return {"sum_ms": sum(row["ms"] for row in rows), "kernels": len(rows), "rows": best}
 
 
 def missed(row: Row) -> list[str]:

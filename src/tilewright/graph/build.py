@@ -128,7 +128,7 @@ def compile(
     graph, groups = prepare(graph, chosen, dtype)
     groups, same = views(graph, groups, of_inputs=not _is_device(chosen))
     distinct, which = distinct_groups(groups)
-    tuned = _tuned(distinct, chosen, records)
+    tuned = find_schedules(distinct, chosen, records)
     align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
     offsets, size = plan_memory(graph, groups, align, same)
     if offsets:
@@ -188,7 +188,7 @@ def prepare(graph: Graph, target: Target, dtype: str = "float32") -> tuple[Graph
     return graph, fuse_nodes(graph)
 
 
-def _tuned(distinct: Sequence[Group], target: Target, records: Any) -> list[Tuned | None]:
+def find_schedules(distinct: Sequence[Group], target: Target, records: Any) -> list[Tuned | None]:
     """What the records have for each group; of others, those that read weights in panels."""
     if records is None:
         history = ApplyHistoryBest.current()
