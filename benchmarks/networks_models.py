@@ -45,6 +45,15 @@ def _mobilenet_v1() -> Made:
     return timm.create_model("mobilenetv1_100"), (_image(torch),)
 
 
+def _vit() -> Made:
+    import torch
+    import torchvision
+
+    model = torchvision.models.vit_b_16(weights=None)
+    torch.nn.init.normal_(model.heads.head.weight, std=0.02)  # where it is 0, nothing shows
+    return model, (_image(torch),)
+
+
 def _resnet3d() -> Made:
     import torch
     import torchvision
@@ -81,7 +90,11 @@ def _gpt2(length: int, past: int, **config: Any) -> Callable[[], Made]:
         model = transformers.GPT2LMHeadModel(settings)
         ids = torch.randint(1, settings.vocab_size, (1, length))
         if not past:
-            return _wrapped(lambda ids: model(ids, use_cache=False).logits, model), (ids,)
+
+            def prefill(ids: Any) -> Any:
+                return model(ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
+
+            return _wrapped(prefill, model), (ids,)
         heads = settings.n_head
         shape = (1, heads, past, settings.n_embd // heads)
         known = [torch.randn(shape) for _ in range(2 * settings.n_layer)]
@@ -91,7 +104,10 @@ def _gpt2(length: int, past: int, **config: Any) -> Callable[[], Made]:
             for layer, (key, value) in enumerate(zip(known[::2], known[1::2])):
                 cache.update(key, value, layer)
             places = torch.full((1, length), past, dtype=torch.long)
-            out = model(ids, past_key_values=cache, position_ids=places, use_cache=True)
+            mask = torch.ones((1, past + length), dtype=torch.long)
+            out = model(
+                ids, past_key_values=cache, position_ids=places, attention_mask=mask, use_cache=True
+            )
             grown = [t for layer in out.past_key_values.layers for t in (layer.keys, layer.values)]
             return (out.logits, *grown)
 
@@ -190,7 +206,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "unet": _unet(32, 256),
     "dcgan": _dcgan(64),
     "resnet3d_18": _resnet3d,
-    "vit_b_16": _vision("vit_b_16"),
+    "vit_b_16": _vit,
     "bert_128": _bert(128),
     "bert_384": _bert(384),
     "gpt2_prefill": _gpt2(128, 0),

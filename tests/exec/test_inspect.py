@@ -94,7 +94,7 @@ def test_a_model() -> None:
     done = run(DIGITS, "--function", "tw_kernel_7", "--json")
     (dense,) = json.loads(done.stdout)
     assert list(dense["stages"]) == ["lowered", "source", "asm"]
-    assert "tw_kernel_7(" in dense["stages"]["source"]
+    assert "tw_kernel_7_(" in dense["stages"]["source"]
     assert "tw_kernel_7:" in dense["stages"]["asm"]
     kernels = run(DIGITS, "--target", "opencl", "--stage", "source", "--json")
     assert all("__kernel" in u["stages"]["source"] for u in json.loads(kernels.stdout)[1:])
