@@ -144,7 +144,7 @@ def compile(
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
-    data = [np.asarray(v.data, order="C") for v in constants]  # rank 0 stays rank 0
+    data = [np.require(v.data, requirements=["C", "A"]) for v in constants]
     outputs = [Tensor(v.name, v.shape, v.dtype) for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, tensors(graph.inputs), outputs, data, size)
