@@ -113,11 +113,11 @@ def _of_model(path: Path, options: Options) -> list[Unit]:
             units.append(Unit(names[k]))
             continue
         lowered = lower_named(distinct[k], target, names[k], tuned[k])
-        if "gpu" in target.keys:
-            unit = _of_module(build_device(lowered, target), options)
-        else:
-            unit = _of_module(build_lowered(lowered, target), options)
-        units.append(Unit(names[k], unit.texts, unit.figures))
+        device = "gpu" in target.keys
+        built = build_device(lowered, target) if device else build_lowered(lowered, target)
+        for module in built.imported_modules or (built,):  # of devices, what the host launches
+            unit = _of_module(module, options)
+            units.append(Unit(names[k], unit.texts, unit.figures))
     return units
 
 
