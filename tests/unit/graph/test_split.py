@@ -34,7 +34,7 @@ def model(weights: dict[str, Any]) -> onnx.ModelProto:
 def weights() -> dict[str, Any]:
     rng = np.random.default_rng(3)
     large = rng.integers(-9, 9, (2, SIDE, SIDE)).astype(np.float32)
-    return {"a": large[0], "few": np.float32([5]), "b": large[1]}
+    return {"a": large[0], "few": np.array([5], np.float32), "b": large[1]}
 
 
 def test_the_rest_of_the_message_is_as_it_was() -> None:
