@@ -1,39 +1,49 @@
-"""ResNet-50, SqueezeNet and others against ONNX Runtime, and the time that compiling takes.
+"""Networks against ONNX Runtime and OpenVINO, in float32: latency, results, time to compile.
 
-    python -m benchmarks.networks [--json] [--rounds 5] [--runs 20] [--threads 2]
-        [--records FILE [--trials N]] [--network NAME ...]
+    python -m benchmarks.networks [--models DIR] [--network NAME ...] [--rounds 3] [--seconds 1]
+        [--threads 2] [--records FILE [--trials N]] [--profile] [--prepare] [--out FILE] [--json]
 
-The systems run in processes of their own, one after the other in each round, so that none disturbs
-another and a change of the machine's clock hits all. Networks are made by tools/make_networks.py.
-Bars: ResNet-50 latency at most 2.5 times ONNX Runtime's, cold compile 20 s, compile from the cache
-1 s, logits within 1e-3 of the largest.
+Each system has a process of its own for each network; they take turns in every round, and sleep
+meanwhile. A network's time is the median over all its rounds, its speed-up that of the better of
+the peers over ours; the spread says between what the speed-ups of single rounds lie. Networks are
+those of networks_models.py; an ONNX file that lies in DIR already is taken as it is, with seeded
+inputs. DIR also keeps what is compiled: with `--prepare` nothing is timed, so that a machine that
+is not quiet can do that part. Bars: a geometric mean of 1.15 and no network below 0.90; ResNet-50
+compiled in 2 s, and in 0.4 s from the cache; outputs within 1e-3 of the largest.
 
 With `--records`, ours stands there a second time, compiled with the schedules in FILE; `--trials`
-first measures until FILE has N measurements of each network. Bar: ResNet-50 with 1,000 trials is at
-least as fast as ONNX Runtime.
+first measures until FILE has N measurements of each network. Bars: 1.30, and none below 1.0.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
+from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
 
-NETWORKS = ("resnet50", "squeezenet")
-OTHERS = ("resnet18", "mobilenet", "vgg16")
-SEED = 0
-RATIO_BAR, COLD_BAR, CACHED_BAR, ERROR_BAR = 2.5, 20.0, 1.0, 1e-3
-TUNED_BAR = 1.0
-SETTLE_S = 1.0
+from benchmarks import networks_models, where
+from benchmarks.ops_channel import Competitor, Failure, serve
+
+Row = dict[str, Any]
+Arrays = dict[str, np.ndarray[Any, Any]]
+PEERS = ("onnxruntime", "openvino")
+ERROR_BAR, COLD_BAR, CACHED_BAR = 1e-3, 2.0, 0.4
+BARS = {"ours": (1.15, 0.90), "tuned": (1.30, 1.0)}
+"""Geometric mean of the speed-ups, and the least of them."""
+SETTLE_S = 0.3
+PAUSE_S = 0.1
+"""Between turns: the pools of threads of other libraries stop to spin."""
+SLOWEST = 4
 
 
 def image(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
@@ -41,193 +51,359 @@ def image(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def _time(call: Any, runs: int) -> list[float]:
-    """Seconds of each run, after a second of warming up."""
+def timed(call: Callable[[], Any], seconds: float) -> list[float]:
+    """Seconds of each run, for so long and at least three, after some that do not count."""
     end = time.perf_counter() + SETTLE_S
+    call()
     while time.perf_counter() < end:
         call()
-    times = []
-    for _ in range(runs):
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
     return times
 
 
-def run_ours(path: str, threads: int, runs: int, records: str | None = None) -> dict[str, Any]:
-    """Compile (from whatever the cache has), run, time."""
+Loaded = tuple[Callable[[], Any], Callable[[], Sequence[Any]], Row]
+"""A call to time, what gives the outputs, and what is known of loading it."""
+
+
+def load_ours(path: str, data: Arrays, threads: int, records: str | None) -> Loaded:
+    """Compiled, from whatever the cache has."""
+    import onnx  # noqa: F401  (whose import is not counted, as that of the compiler is not)
+
     from tilewright import graph
+    from tilewright.graph.build import compile as compile_graph
+    from tilewright.rt.network import Executable
     from tilewright.rt.threads import set_num_threads
 
     set_num_threads(threads)
     start = time.perf_counter()
-    model = graph.load_onnx(path)
-    load_s = time.perf_counter() - start
+    model = graph.load_onnx(path, {name: x.shape for name, x in data.items()})
+    imported = time.perf_counter()
+    net = compile_graph(model, records=records)
+    facts: Row = {"load_s": imported - start, "compile_s": time.perf_counter() - imported}
+    facts["staged"] = model.rest is not None
+
+    def profile() -> list[Row]:
+        seconds = [s for _, s in net.profile(data)]
+        if not isinstance(net, Executable):  # whose parts are not kept apart
+            return []
+        return [
+            {
+                "kernel": call.kernel,
+                "nodes": nodes,
+                "ms": s * 1e3,
+                "gflop": w.flops / 1e9,
+                "mb": w.bytes / 1e6,
+            }
+            for s, w, nodes, call in zip(seconds, net.work, net.nodes, net.calls)
+        ]
+
+    facts["profile"] = profile
+    return net.prepare(data), lambda: list(net.run(data).values()), facts
+
+
+def load_onnxruntime(path: str, data: Arrays, threads: int, _records: str | None) -> Loaded:
+    """A session of the CPU provider, on memory bound beforehand."""
+    import onnxruntime as ort
+
+    settings = ort.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.inter_op_num_threads = 1
+    settings.log_severity_level = 3
     start = time.perf_counter()
-    net = graph.compile(model, records=records)
-    compile_s = time.perf_counter() - start
-    inputs = [image(net.inputs[0].shape, seed) for seed in (1, 2)]
-    logits = [net.run({net.inputs[0].name: x})[net.output_names[0]].tolist() for x in inputs]
-    times = _time(net.prepare({net.inputs[0].name: inputs[0]}), runs) if runs else []
-    return {"times": times, "load_s": load_s, "compile_s": compile_s, "logits": logits}
+    session = ort.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+    facts = {"compile_s": time.perf_counter() - start}
+    binding = session.io_binding()
+    for name, x in data.items():
+        binding.bind_cpu_input(name, x)
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+
+    def call() -> None:
+        assert data  # whose memory the binding reads
+        session.run_with_iobinding(binding)
+
+    return call, lambda: session.run(None, data), facts
 
 
-def run_onnxruntime(path: str, threads: int, runs: int, _: str | None) -> dict[str, Any]:
-    """The same with ONNX Runtime."""
-    import onnxruntime
+def load_openvino(path: str, data: Arrays, threads: int, _records: str | None) -> Loaded:
+    """A request of the CPU plugin, which computes in bfloat16 where it may and the CPU can."""
+    import openvino as ov
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
     start = time.perf_counter()
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    compile_s = time.perf_counter() - start
-    item = session.get_inputs()[0]
-    inputs = [image(tuple(item.shape), seed) for seed in (1, 2)]
-    logits = [session.run(None, {item.name: x})[0].tolist() for x in inputs]
-    times = _time(lambda: session.run(None, {item.name: inputs[0]}), runs)
-    return {"times": times, "compile_s": compile_s, "logits": logits}
+    core = ov.Core()
+    model = core.read_model(path)
+    model.reshape({name: list(x.shape) for name, x in data.items()})
+    compiled = core.compile_model(model, "CPU", settings)
+    facts = {"compile_s": time.perf_counter() - start}
+    request = compiled.create_infer_request()
+    for name, x in data.items():
+        request.set_tensor(name, ov.Tensor(x, shared_memory=True))
+    outputs = range(len(compiled.outputs))
+
+    def call() -> None:
+        assert data  # whose memory the request reads
+        request.start_async()
+        request.wait()
+
+    def results() -> list[Any]:
+        call()
+        return [request.get_output_tensor(k).data for k in outputs]
+
+    return call, results, facts
 
 
-CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
-    "ours": run_ours,
-    "tuned": run_ours,
-    "onnxruntime": run_onnxruntime,
+LOADERS: dict[str, Callable[..., Loaded]] = {
+    "ours": load_ours,
+    "tuned": load_ours,
+    "onnxruntime": load_onnxruntime,
+    "openvino": load_openvino,
 }
 
 
-def _child(
-    who: str, path: str, threads: int, runs: int, cache: str, records: str | None
-) -> dict[str, Any]:
-    env = {**os.environ, "TILEWRIGHT_CACHE_DIR": cache}
-    command = [sys.executable, "-m", "benchmarks.networks", "--child", who, path]
-    command += ["--threads", str(threads), "--runs", str(runs)]
-    command += ["--records", records] if records is not None and who == "tuned" else []
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True, text=True)
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+def serve_system(who: str) -> None:
+    """One system: load a network, time it, say where its time goes."""
+    held: dict[str, Loaded] = {}
+
+    def load(request: Row) -> Row:
+        with np.load(request["inputs"]) as file:
+            data = dict(file)
+        records = request["records"] if who == "tuned" else None
+        held["net"] = LOADERS[who](request["model"], data, request["threads"], records)
+        _, outputs, facts = held["net"]
+        if request["outputs"]:
+            np.savez(request["outputs"], *outputs())
+        return {name: value for name, value in facts.items() if not callable(value)}
+
+    def profile(_request: Row) -> Row:
+        return {"rows": held["net"][2]["profile"]()}
+
+    serve(
+        load=load,
+        time=lambda request: {"times": timed(held["net"][0], request["seconds"])},
+        profile=profile,
+    )
 
 
-def tune(path: str, threads: int, trials: int, records: str) -> None:
+def files_of(name: str, folder: Path) -> tuple[Path, Path]:
+    """Model and inputs, which are drawn where there are none."""
+    model, inputs = folder / f"{name}.onnx", folder / f"{name}.npz"
+    if not model.exists():
+        return networks_models.paths(folder, name)
+    if not inputs.exists():
+        from tilewright import graph
+
+        drawn = {v.name: image(v.shape, 1) for v in graph.load_onnx(str(model)).signature[0]}
+        np.savez(inputs, **drawn)  # type: ignore[arg-type]
+    return model, inputs
+
+
+def tune(path: Path, options: argparse.Namespace) -> None:
     """Measure until the records have `trials` measurements of a network."""
-    command = [sys.executable, "-m", "tilewright.cli.main", "tune", path, "--records", records]
-    command += ["--trials", str(trials), "--threads", str(threads)]
+    command = [sys.executable, "-m", "tilewright", "tune", str(path), "--records", options.records]
+    command += ["--trials", str(options.trials), "--threads", str(options.threads)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """One row of the table; the network is made unless its file is there."""
-    path, cache = str(folder / f"{name}.onnx"), str(folder / f"cache-{name}")
-    threads, runs, records = options.threads, options.runs, options.records
-    if not Path(path).exists():
-        command = [sys.executable, "-m", "tools.make_networks", name, path, "--seed", str(SEED)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def measure(name: str, folder: Path, options: argparse.Namespace) -> Row:
+    """One row of the table, or with `prepare` what compiling took; the network is made unless its
+    file is there."""
+    model, inputs = files_of(name, folder)
     if options.trials:
-        tune(path, threads, options.trials, records)
-    systems = [who for who in CHILDREN if who != "tuned" or records is not None]
-    cold = _child("ours", path, threads, 0, cache, records)["compile_s"]
-    rows: dict[str, list[dict[str, Any]]] = {who: [] for who in systems}
-    for _ in range(options.rounds):
-        for who in systems:
-            rows[who].append(_child(who, path, threads, runs, cache, records))
-    ms = {who: [t * 1e3 for r in rows[who] for t in r["times"]] for who in systems}
-    row = _row(name, threads, rows, ms)
-    row["compile_cold_s"] = cold
-    if records is not None:
-        row |= _tuned(rows, ms)
+        tune(model, options)
+    systems = [who for who in LOADERS if who != "tuned" or options.records is not None]
+    request = {
+        "model": str(model), "inputs": str(inputs), "threads": options.threads,
+        "records": options.records, "outputs": "",
+    }  # fmt: skip
+    cache = folder / f"cache-{name}"
+    row: Row = {"network": name, "threads": options.threads}
+    with ExitStack() as stack, tempfile.TemporaryDirectory() as scratch:
+        started = {who: stack.enter_context(closing(_process(who, cache))) for who in systems}
+        if not cache.exists():
+            with closing(_process("ours", cache)) as cold:
+                row["compile_cold_s"] = cold.ask("load", **request)["compile_s"]
+        if options.prepare:
+            return row
+        facts = {}
+        for who, process in started.items():
+            try:
+                facts[who] = process.ask("load", **request | {"outputs": f"{scratch}/{who}.npz"})
+            except Failure as problem:
+                row.setdefault("failed", {})[who] = str(problem).splitlines()[-1]
+        row |= _compared(facts, {who: _outputs(f"{scratch}/{who}.npz") for who in facts})
+        turns: list[dict[str, list[float]]] = []
+        for _ in range(options.rounds if "ours" in facts else 0):
+            turns.append({})
+            for who in facts:
+                time.sleep(PAUSE_S)
+                times = started[who].ask("time", seconds=options.seconds)["times"]
+                turns[-1][who] = [t * 1e3 for t in times]
+        if turns:
+            row |= _latencies(turns)
+            if options.profile:
+                row["slowest"] = _slowest(started["ours"].ask("profile")["rows"])
     return row
 
 
-def _tuned(rows: dict[str, list[dict[str, Any]]], ms: dict[str, list[float]]) -> dict[str, Any]:
-    """What records change. The first compile with them is a cold one."""
-    tuned, theirs = (np.asarray(rows[who][0]["logits"]) for who in ("tuned", "onnxruntime"))
-    median = float(np.median(ms["tuned"]))
-    return {
-        "tuned_ms": median,
-        "tuned_ratio": median / float(np.median(ms["onnxruntime"])),
-        "tuned_ratio_of_minima": min(ms["tuned"]) / min(ms["onnxruntime"]),
-        "tuned_compile_cold_s": rows["tuned"][0]["compile_s"],
-        "tuned_compile_cached_s": min(r["compile_s"] for r in rows["tuned"]),
-        "tuned_worst_error": float(np.abs(tuned - theirs).max() / np.abs(theirs).max()),
-    }
+def _process(who: str, cache: Path) -> Competitor:
+    command = ["-m", "benchmarks.networks", "--serve", who]
+    return Competitor(who, command, {"TILEWRIGHT_CACHE_DIR": str(cache)})
 
 
-def _row(
-    name: str, threads: int, rows: dict[str, list[dict[str, Any]]], ms: dict[str, list[float]]
-) -> dict[str, Any]:
-    ours, theirs = (np.asarray(rows[who][0]["logits"]) for who in ("ours", "onnxruntime"))
-    medians = {who: float(np.median(times)) for who, times in ms.items()}
-    minima = {who: min(times) for who, times in ms.items()}
-    return {
-        "network": name,
-        "threads": threads,
-        "ours_ms": medians["ours"],
-        "onnxruntime_ms": medians["onnxruntime"],
-        "ratio": medians["ours"] / medians["onnxruntime"],
-        "ratio_of_minima": minima["ours"] / minima["onnxruntime"],
-        "compile_cached_s": float(np.median([r["compile_s"] for r in rows["ours"]])),
-        "worst_error": float(np.abs(ours - theirs).max() / np.abs(theirs).max()),
-        "inputs_differ": float(np.abs(ours[0] - ours[1]).max() / np.abs(ours).max()),
-    }
+def _outputs(path: str) -> list[np.ndarray[Any, Any]]:
+    with np.load(path) as file:
+        return [file[key].astype(np.float64) for key in file.files]
 
 
-def missed(row: dict[str, Any]) -> list[str]:
+def _compared(facts: dict[str, Row], outputs: dict[str, list[Any]]) -> Row:
+    """How far outputs are from ONNX Runtime's, over the largest of each; what loading took."""
+    row: Row = {"staged": facts.get("ours", {}).get("staged", False)}
+    row["load_s"] = {who: told["compile_s"] for who, told in facts.items()}
+    row["compile_cached_s"] = row["load_s"].get("ours")
+    reference = outputs.get("onnxruntime")
+    if reference is not None:
+        row["errors"] = {
+            who: max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(mine, reference))
+            for who, mine in outputs.items()
+            if who != "onnxruntime"
+        }
+    return row
+
+
+def _latencies(turns: Sequence[dict[str, list[float]]]) -> Row:
+    """Medians, and speed-ups over the better of the peers."""
+    ms = {who: median([t for turn in turns for t in turn[who]]) for who in turns[0]}
+    row: Row = {f"{who}_ms": value for who, value in ms.items()}
+    row["turns_ms"] = [{who: median(times) for who, times in turn.items()} for turn in turns]
+    peers = [who for who in PEERS if who in ms]
+    for who in (who for who in BARS if who in ms):
+        each = [min(turn[p] for p in peers) / turn[who] for turn in row["turns_ms"]]
+        row[f"{who}_speedup"] = min(ms[p] for p in peers) / ms[who]
+        row[f"{who}_spread"] = [min(each), max(each)]
+    return row
+
+
+def _slowest(rows: Sequence[Row]) -> Row:
+    """The kernels that take the most time, all calls of each together."""
+    each: dict[int, Row] = {}
+    for row in rows:
+        known = each.setdefault(row["kernel"], {**row, "count": 0, "ms": 0.0, "gflop": 0, "mb": 0})
+        known["count"] += 1
+        for key in ("ms", "gflop", "mb"):
+            known[key] += row[key]
+    best = sorted(each.values(), key=lambda row: -row["ms"])[:SLOWEST]
+    return {"sum_ms": sum(row["ms"] for row in rows), "kernels": len(rows), "rows": best}
+
+
+def missed(row: Row) -> list[str]:
     """Which bars a row misses."""
-    bars = {"compile_cold_s": COLD_BAR, "worst_error": ERROR_BAR}
-    if row["network"] in NETWORKS:
-        bars["compile_cached_s"] = CACHED_BAR
+    found = [f"{who} failed" for who in row.get("failed", {})]
+    found += [f"{who} error" for who, e in row.get("errors", {}).items() if not e <= ERROR_BAR]
+    found += [who for who, (_, least) in BARS.items() if row.get(f"{who}_speedup", least) < least]
     if row["network"] == "resnet50":
-        bars |= {"ratio": RATIO_BAR, "tuned_ratio": TUNED_BAR}
-    bars["tuned_worst_error"] = ERROR_BAR
-    return [key for key, bar in bars.items() if row.get(key, 0.0) > bar]
+        times = (("compile_cold_s", COLD_BAR), ("compile_cached_s", CACHED_BAR))
+        found += [key for key, bar in times if (row.get(key) or 0.0) > bar]
+    return found
+
+
+def summary(rows: Sequence[Row]) -> Row:
+    """Geometric means of speed-ups over the better peer and over each; the worst network."""
+    found: Row = {}
+    for who in BARS:
+        mine = [row for row in rows if f"{who}_speedup" in row]
+        if not mine:
+            continue
+        worst = min(mine, key=lambda row: float(row[f"{who}_speedup"]))
+        found[who] = {
+            "mean": geometric_mean(row[f"{who}_speedup"] for row in mine),
+            "worst": [worst["network"], worst[f"{who}_speedup"]],
+            "networks": len(mine),
+        }
+        for peer in PEERS:
+            both = [row[f"{peer}_ms"] / row[f"{who}_ms"] for row in mine if f"{peer}_ms" in row]
+            if both:
+                found[who][f"mean over {peer}"] = geometric_mean(both)
+    return found
+
+
+def line(row: Row) -> str:
+    """A row as text."""
+    text = f"{row['network']:16}"
+    for who in LOADERS:
+        if f"{who}_ms" in row:
+            text += f" {who} {row[f'{who}_ms']:8.2f} ms"
+    for who in BARS:
+        if f"{who}_speedup" in row:
+            low, high = row[f"{who}_spread"]
+            text += f"  {who} x{row[f'{who}_speedup']:.2f} ({low:.2f} to {high:.2f})"
+    for key, title in (("compile_cold_s", "cold"), ("compile_cached_s", "cached")):
+        if row.get(key) is not None:
+            text += f"  {title} {row[key]:.2f} s"
+    text += "".join(f"  error {who} {e:.0e}" for who, e in row.get("errors", {}).items())
+    text += "".join(f"\n    {who} FAILED: {why}" for who, why in row.get("failed", {}).items())
+    text += "".join(f"  MISSED {key}" for key in missed(row))
+    for one in row.get("slowest", {}).get("rows", ()):
+        rate, moved = one["gflop"] / one["ms"] * 1e3, one["mb"] / one["ms"]
+        text += f"\n    {one['ms']:8.3f} ms {rate:7.0f} GFLOP/s {moved:6.1f} GB/s "
+        text += " + ".join(one["nodes"])[:140]
+    return text
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, help="where networks are made, and stay")
+    parser.add_argument("--network", nargs="+", default=list(networks_models.MODELS))
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each system")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--records", help="compile with these records as well")
+    parser.add_argument("--trials", type=int, default=0, help="measurements to have first")
+    parser.add_argument("--profile", action="store_true", help="show the slowest kernels")
+    parser.add_argument("--prepare", action="store_true", help="make and compile, time nothing")
+    parser.add_argument("--out", type=Path, help="JSON, to which later runs add their networks")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--serve", choices=LOADERS, help=argparse.SUPPRESS)
+    return parser
 
 
 def main() -> int:
     """Print the table; the exit status says whether a bar was missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--rounds", type=int, default=5, help="processes of each system")
-    parser.add_argument("--runs", type=int, default=20, help="timed runs in each process")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--records", help="compile with these records as well")
-    parser.add_argument("--trials", type=int, default=0, help="measurements to have first")
-    parser.add_argument(
-        "--network",
-        choices=(*NETWORKS, *OTHERS),
-        nargs="+",
-        default=NETWORKS,
-        help=f"which (default: {' '.join(NETWORKS)})",
-    )
-    parser.add_argument("--child", nargs=2, metavar=("WHO", "MODEL"), help=argparse.SUPPRESS)
+    parser = arguments()
     args = parser.parse_args()
-    if args.child:
-        who, path = args.child
-        print(json.dumps(CHILDREN[who](path, args.threads, args.runs, args.records)))
+    if args.serve:
+        serve_system(args.serve)
         return 0
     if args.trials and args.records is None:
         parser.error("--trials needs --records")
     from tilewright.rt.busy import watched
 
-    with watched(), tempfile.TemporaryDirectory(prefix="tilewright-networks-") as folder:
-        rows = [measure(name, Path(folder), args) for name in args.network]
-    if args.json:
-        print(json.dumps([{**row, "missed": missed(row)} for row in rows], indent=1))
-    else:
-        for row in rows:
-            print(
-                f"{row['network']:12} ours {row['ours_ms']:7.2f} ms  onnxruntime "
-                f"{row['onnxruntime_ms']:7.2f} ms  ratio {row['ratio']:.2f} (minima "
-                f"{row['ratio_of_minima']:.2f})  compile cold {row['compile_cold_s']:.2f} s, "
-                f"cached {row['compile_cached_s']:.2f} s  error {row['worst_error']:.1e}"
-                + "".join(f"  MISSED {key}" for key in missed(row))
-            )
-            if "tuned_ms" in row:
-                print(
-                    f"{'  tuned':12} ours {row['tuned_ms']:7.2f} ms  ratio "
-                    f"{row['tuned_ratio']:.2f} (minima {row['tuned_ratio_of_minima']:.2f})  "
-                    f"compile cold {row['tuned_compile_cold_s']:.2f} s, cached "
-                    f"{row['tuned_compile_cached_s']:.2f} s  error {row['tuned_worst_error']:.1e}"
-                )
+    rows: list[Row] = []
+    with watched(), ExitStack() as stack:
+        folder = args.models or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for name in args.network:
+            rows.append(measure(name, folder, args))
+            if not args.json:
+                print(line(rows[-1]), flush=True)
+    for row in rows:
+        row["missed"] = missed(row)
+    if args.out is not None:
+        known = json.loads(args.out.read_text())["rows"] if args.out.exists() else []
+        names = {row["network"] for row in rows}
+        rows = [row for row in known if row["network"] not in names] + rows
+        made = {"where": where.facts(), "summary": summary(rows), "rows": rows}
+        args.out.write_text(json.dumps(made, indent=1) + "\n")
+    print(json.dumps(rows) if args.json else json.dumps(summary(rows)))
     return 1 if any(map(missed, rows)) else 0
 
 

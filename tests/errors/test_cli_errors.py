@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 
 from tilewright.auto_scheduler.boosting import Forest
 from tilewright.base.errors import TilewrightError
+from tilewright.cli.data import compare
 from tilewright.cli.main import main
-from tilewright.cli.run import compare
 from tilewright.graph import load_onnx
 from tilewright.graph.onnx.load import load_tensor
 from tilewright.runtime import load_module
@@ -122,6 +122,11 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("--output", "y={d}/no/y.npy"), "there is no directory"),
     (("--output", "y={d}"), "it is a directory"),
     (("--output", "w={d}/w.npy"), "--output: the model has no output 'w'; it has: y"),
+    (("--warm-up", "-1"), "--warm-up must be 0 or more, got -1"),
+    (("--duration", "0"), "--duration is in seconds, above 0, got 0.0"),
+    (("--duration", "inf"), "--duration is in seconds, above 0, got inf"),
+    (("--duration", "nan"), "--duration is in seconds, above 0, got nan"),
+    (("--streams", "0"), "--streams must be at least 1, and at most 1024, got 0"),
     (("--threads", "0"), "--threads must be at least 1, and at most 1024, got 0"),
     (("--threads", "-2"), "--threads must be at least 1, and at most 1024, got -2"),
     (("--repeat", "0"), "--repeat must be at least 1, got 0"),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
+from tilewright.cli import latency
 from tilewright.cli.main import main
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
@@ -22,7 +24,7 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.o
 def tilewright(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command; standard output and error apart."""
     return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tilewright.cli.main", *map(str, args)],
+        [sys.executable, "-W", "error", "-m", "tilewright", *map(str, args)],
         capture_output=True, text=True, timeout=300, env={**os.environ, "NO_COLOR": "1", **env},
     )  # fmt: skip
 
@@ -122,8 +124,73 @@ def test_tolerance_of_check(data: Path) -> None:
 def test_profile(data: Path) -> None:
     done = tilewright("run", data / "small.onnx", "--profile", "--json", "--repeat", 1)
     rows = json.loads(done.stdout)["profile"]
-    assert [set(row) for row in rows] == [{"nodes", "ms"}] * len(rows)
-    assert len(rows) >= 1
+    keys = {"nodes", "ms", "share", "gflop", "mb", "gflops", "limit", "of_limit"}
+    assert [set(row) for row in rows] == [keys] * len(rows)
+    assert sum(row["share"] for row in rows) == pytest.approx(1.0)
+    product = next(row for row in rows if row["gflop"] > 0)
+    assert product["gflop"] * 1e9 == pytest.approx(2 * 6 * 12, rel=0.5)  # and ReLU's maximum
+    assert product["mb"] * 1e6 >= 4 * (6 + 6 * 12 + 12)
+    assert {row["limit"] for row in rows} <= {"compute", "memory"}
+
+
+def test_a_saved_network_is_profiled_as_the_model(data: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "small.net"
+    assert CliRunner().invoke(main, ["compile", f"{data / 'small.onnx'}", "-o", f"{saved}"])
+    reports = []
+    for path in (data / "small.onnx", saved):
+        done = CliRunner().invoke(main, ["run", str(path), "--profile", "--json", "--repeat", "1"])
+        assert done.exit_code == 0, done.output
+        reports.append(json.loads(done.stdout.splitlines()[-1]))
+    told = [[(r["nodes"], r["gflop"], r["mb"]) for r in report["profile"]] for report in reports]
+    assert told[0] == told[1]
+    assert reports[1]["gflops"] > 0
+
+
+def test_latency_of_streams(data: Path) -> None:
+    arguments = ["run", str(data / "small.onnx"), "--json", "--streams", "3", "--warm-up", "0"]
+    report = json.loads(CliRunner().invoke(main, [*arguments, "--repeat", "5"]).stdout)
+    ms = report["latency_ms"]
+    assert ms["runs"] == 15 and report["streams"] == 3
+    assert 0 < ms["least"] <= ms["median"] <= ms["p90"] <= ms["p99"]
+    timed = json.loads(CliRunner().invoke(main, [*arguments, "--duration", "0.2"]).stdout)
+    assert timed["latency_ms"]["runs"] > 15
+    assert timed["runs_per_s"] == pytest.approx(timed["latency_ms"]["runs"] / 0.2, rel=0.5)
+
+
+def test_a_caller_that_fails_ends_the_others() -> None:
+    def fails() -> None:
+        raise ValueError("out of luck")
+
+    with pytest.raises(ValueError, match="out of luck"):
+        latency.measure([fails, lambda: None], latency.Plan(3, 1, None, 2))
+
+
+@pytest.mark.parametrize("peer", ["onnxruntime", "openvino"])
+def test_compare(data: Path, peer: str) -> None:
+    pytest.importorskip(peer)
+    done = CliRunner().invoke(main, ["run", str(data / "small.onnx"), "--compare", peer])
+    assert done.exit_code == 0, done.output
+    for text in ("output y ok", "output m ok", "as fast", "p99"):
+        assert text in done.output
+    arguments = ["run", str(data / "small.onnx"), "--json", "--compare", peer, "--repeat", "7"]
+    found = json.loads(CliRunner().invoke(main, arguments).stdout)["compare"]
+    assert found["with"] == peer and found["ok"] is True
+    assert {*found["outputs"]} == {"y", "m"}
+    assert found["latency_ms"]["runs"] >= 7
+    none = CliRunner().invoke(main, [*arguments, "--rtol", "0", "--dtype", "float16"])
+    assert none.exit_code == 1
+    assert json.loads(none.stdout.splitlines()[-1])["compare"]["ok"] is False
+
+
+def test_what_cannot_be_compared(data: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    saved = tmp_path / "small.net"
+    CliRunner().invoke(main, ["compile", str(data / "small.onnx"), "-o", str(saved)])
+    done = CliRunner().invoke(main, ["run", str(saved), "--compare", "onnxruntime"])
+    assert done.exit_code == 2 and "a saved network; give the ONNX model" in done.output
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    arguments = ["run", str(data / "small.onnx"), "--compare", "onnxruntime"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2 and "pip install onnxruntime" in done.output
 
 
 def test_a_busy_machine_is_noticed(data: Path) -> None:

@@ -33,6 +33,9 @@ tvm.build(s, [A, B], "llvm", name="once")
 """
 
 
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
+
+
 def run(*args: Any) -> Any:
     return CliRunner().invoke(main, ["inspect", *map(str, args)])
 
@@ -80,6 +83,23 @@ def test_a_saved_module(tmp_path: Path) -> None:
     done = run(path, "--stage", "source")
     assert done.exit_code == 0, done.output
     assert "def more(" in done.stdout and "__kernel void" in done.stdout
+
+
+def test_a_model() -> None:
+    groups = run(DIGITS, "--stage", "groups")
+    assert groups.exit_code == 0, groups.output
+    assert groups.stdout.count("conv2d+bias_add+relu") == 3
+    graph = run(DIGITS, "--stage", "graph")
+    assert "layer2: float32[1, 1, 8, 8, 16] = relu(layer1)" in graph.stdout
+    done = run(DIGITS, "--function", "tw_kernel_7", "--json")
+    (dense,) = json.loads(done.stdout)
+    assert list(dense["stages"]) == ["lowered", "source", "asm"]
+    assert "tw_kernel_7_(" in dense["stages"]["source"]
+    assert "tw_kernel_7:" in dense["stages"]["asm"]
+    kernels = run(DIGITS, "--target", "opencl", "--stage", "source", "--json")
+    assert all("__kernel" in u["stages"]["source"] for u in json.loads(kernels.stdout)[1:])
+    wrong = run(DIGITS, "--function", "conv")
+    assert wrong.exit_code == 2 and "it has: digits, tw_kernel_0, tw_kernel_1" in wrong.output
 
 
 def test_what_cannot_be_shown(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tilewright.auto_scheduler.record_file import Writer, read_records
 from tilewright.auto_scheduler.records import best_records
 from tilewright.base import config
 from tilewright.base.errors import TilewrightError
-from tilewright.cli.run import load_array
+from tilewright.cli.data import load_array
 from tilewright.loopir.serial import load_json as load_loops
 from tilewright.loopir.serial import save_json as save_loops
 from tilewright.rt import cache

@@ -15,7 +15,7 @@ from ..graph.compile_model import compile as compile_model
 from ..rt.files import require_writable
 from ..rt.network import Executable
 from . import show
-from .run import pairs_of, shape_of
+from .data import shapes_of
 
 FORMATS = ("network", "so", "o")
 
@@ -39,7 +39,7 @@ class Options:
 def compile_to_file(options: Options) -> None:
     """Run the command."""
     require_writable(options.output)
-    shapes = {name: shape_of(text) for name, text in pairs_of("--shape", options.shapes).items()}
+    shapes = shapes_of(options.shapes)
     start = time.perf_counter()
     with show.progress("compiling") as step, show.warnings_as_notes():
         net = compile_model(

@@ -7,17 +7,28 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import CompileError, TargetError, TilewrightError
+from ..driver.build_device import build_device
+from ..driver.build_module import build_lowered
+from ..graph.build import distinct_groups, find_schedules, prepare
+from ..graph.kernel import lower_named
+from ..graph.onnx.load import load_onnx
+from ..graph.tuned import title
 from ..rt.drivers import nvrtc
 from ..rt.load import load_module
 from ..rt.module import Module
+from ..rt.network_file import is_network
+from ..rt.plan import symbol_of
+from ..target.target import Target
 from . import show
+from .data import shapes_of
 
-STAGES = ("tir", "lowered", "source", "asm")
+STAGES = ("graph", "groups", "tir", "lowered", "source", "asm")
 _SOURCES = ("ll", "cuda", "opencl", "c", "host")  # of dumped stages and of modules
 _TIMEOUT = 600
 
@@ -39,6 +50,10 @@ class Options:
     stage: str | None
     function: str | None
     arch: str
+    target: str
+    dtype: str
+    shapes: Sequence[str]
+    records: str | None
     as_json: bool
 
 
@@ -46,8 +61,10 @@ def inspect(options: Options) -> int:
     """Run the command; the exit status."""
     path = Path(options.what)
     if not path.is_file():
-        raise TilewrightError(f"there is no file {path}; give a Python program or a built artifact")
-    units = _of_program(path, options) if path.suffix == ".py" else _of_artifact(path, options)
+        raise TilewrightError(
+            f"there is no file {path}; give a model, a Python program or a built artifact"
+        )
+    units = _units(path, options)
     if options.function is not None:
         found = [u for u in units if u.name == options.function]
         if not found:
@@ -63,9 +80,45 @@ def inspect(options: Options) -> int:
     return 0
 
 
+def _units(path: Path, options: Options) -> list[Unit]:
+    if path.suffix == ".onnx":
+        return _of_model(path, options)
+    if is_network(path):
+        raise TilewrightError(
+            f"{path} is a saved network, which holds machine code alone; inspect the model that it "
+            "was compiled from"
+        )
+    return _of_program(path, options) if path.suffix == ".py" else _of_artifact(path, options)
+
+
 def _plain(unit: Unit, stage: str | None) -> dict[str, Any]:
     texts = {s: unit.texts[s] for s in STAGES if s in unit.texts and stage in (None, s)}
     return {"name": unit.name, "stages": texts, "figures": unit.figures}
+
+
+def _of_model(path: Path, options: Options) -> list[Unit]:
+    """The graph after all passes, its groups, and the kernels of those that differ."""
+    target = Target(options.target)
+    graph, groups = prepare(load_onnx(path, shapes_of(options.shapes)), target, options.dtype)
+    distinct, which = distinct_groups(groups)
+    lines = [f"{symbol_of(which[k])}  {title(group)}" for k, group in enumerate(groups)]
+    whole = Unit(graph.name, {"graph": str(graph), "groups": "\n".join(lines)})
+    if options.stage in whole.texts:
+        return [whole]
+    names = [symbol_of(k) for k in range(len(distinct))]
+    tuned = find_schedules(distinct, target, options.records)
+    units = [whole]
+    for k in range(len(distinct)):
+        if options.function not in (None, names[k]):
+            units.append(Unit(names[k]))
+            continue
+        lowered = lower_named(distinct[k], target, names[k], tuned[k])
+        device = "gpu" in target.keys
+        built = build_device(lowered, target) if device else build_lowered(lowered, target)
+        for module in built.imported_modules or (built,):  # of devices, what the host launches
+            unit = _of_module(module, options)
+            units.append(Unit(names[k], unit.texts, unit.figures))
+    return units
 
 
 def _of_program(path: Path, options: Options) -> list[Unit]:

@@ -17,6 +17,7 @@ from . import inspect as inspect_command
 from . import records as records_command
 from . import run as run_command
 from . import tune as tune_command
+from .peers import PEERS
 
 
 class _Group(click.Group):
@@ -30,6 +31,39 @@ class _Group(click.Group):
             sys.exit(2)
 
 
+_model = click.argument("model", type=click.Path(exists=True, dir_okay=False))
+_target = click.option(
+    "--target", default="llvm", show_default=True, help="What to compile, or to tune, for."
+)
+_dtype = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Precision of weights and of what flows between kernels.",
+)
+_shapes = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=1,3,224,224",
+    help="Shape of an input whose dimensions the model leaves open.",
+)
+_records = click.option(
+    "--records",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compile with the fastest schedules that `tilewright tune` found.",
+)
+_threads = click.option("--threads", type=int, help="Threads to use (default: all cores).")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_files = click.argument("files", nargs=-1, required=True, metavar="FILE...",
+                        type=click.Path(exists=True, dir_okay=False))  # fmt: skip
+_output = click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
+_workload = click.option("--workload", default="", metavar="TEXT",
+                         help="Only workloads whose key contains TEXT.")  # fmt: skip
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tilewright")
 def main() -> None:
@@ -37,15 +71,9 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False))
-@click.option("--target", default="llvm", show_default=True, help="What to compile for.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float16"]),
-    default="float32",
-    show_default=True,
-    help="Precision of weights and of what flows between kernels.",
-)
+@_model
+@_target
+@_dtype
 @click.option(
     "--input",
     "inputs",
@@ -60,62 +88,53 @@ def main() -> None:
     metavar="NAME=FILE.npy",
     help="Where to save one output. May be given several times.",
 )
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=1,3,224,224",
-    help="Shape of an input whose dimensions the model leaves open.",
-)
-@click.option(
-    "--records",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Compile with the fastest schedules that `tilewright tune` found.",
-)
+@_shapes
+@_records
 @click.option(
     "--check",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
     help="Compare the first output with this .npy or ONNX TensorProto .pb file.",
 )
-@click.option("--rtol", default=1e-3, show_default=True, help="Tolerance of --check, relative.")
+@click.option(
+    "--compare",
+    type=click.Choice([*PEERS]),
+    help="Run the model in another runtime too: all outputs and latencies side by side.",
+)
+@click.option(
+    "--rtol",
+    default=1e-3,
+    show_default=True,
+    help="Tolerance of --check and --compare, relative to the largest value.",
+)
 @click.option("--repeat", default=20, show_default=True, help="Timed runs.")
-@click.option("--threads", type=int, help="Threads to use (default: all cores).")
-@click.option("--profile", is_flag=True, help="Show the time of each kernel.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@click.option("--warm-up", default=3, show_default=True, help="Runs before them.")
+@click.option("--duration", type=float, metavar="SECONDS", help="Timed runs for so long instead.")
+@click.option(
+    "--streams", default=1, show_default=True, help="Callers at once, on the same weights."
+)
+@_threads
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Show each kernel's time, rate and bytes, and which limit of the machine binds it.",
+)
+@_json
 def run(**options: Any) -> None:
     """Compile an ONNX MODEL (or load a saved network), run it, report outputs and latency.
 
-    Exits with 1 if --check finds a difference.
+    Exits with 1 if --check or --compare finds a difference.
     """
     sys.exit(run_command.run(run_command.Options(**options)))
 
 
 @main.command("compile")
-@click.argument("model", type=click.Path(exists=True, dir_okay=False))
-@click.option("--target", default="llvm", show_default=True, help="What to compile for.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float16"]),
-    default="float32",
-    show_default=True,
-    help="Precision of weights and of what flows between kernels.",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=1,3,224,224",
-    help="Shape of an input whose dimensions the model leaves open.",
-)
-@click.option(
-    "--records",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Compile with the fastest schedules that `tilewright tune` found.",
-)
-@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
+@_model
+@_target
+@_dtype
+@_shapes
+@_records
+@_output
 @click.option(
     "--format",
     type=click.Choice(compile_command.FORMATS),
@@ -133,7 +152,7 @@ def run(**options: Any) -> None:
     help="Of so and o: who runs parallel loops: threads of the library, the caller's through a "
     "function that it sets, none.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@_json
 def compile_model(**options: Any) -> None:
     """Compile an ONNX MODEL to a file that runs without it, or without Python."""
     compile_command.compile_to_file(compile_command.Options(**options))
@@ -142,24 +161,12 @@ def compile_model(**options: Any) -> None:
 @main.command()
 @click.argument("what", metavar="MODEL.onnx|OP.py:FUNC")
 @click.argument("args", nargs=-1, metavar="[MODEL.onnx|NUMBER]...")
-@click.option("--target", default="llvm", show_default=True, help="What to tune for.")
+@_target
 @click.option("--trials", type=int, required=True, help="Measurements in all.")
 @click.option("--records", required=True, metavar="FILE", help="Where measurements are kept.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float16"]),
-    default="float32",
-    show_default=True,
-    help="As it will be given to `run`.",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=1,3,224,224",
-    help="Shape of an input whose dimensions the model leaves open.",
-)
-@click.option("--threads", type=int, help="Threads to use (default: all cores).")
+@_dtype
+@_shapes
+@_threads
 @click.option(
     "--objective",
     type=click.Choice(OBJECTIVES),
@@ -193,7 +200,7 @@ def compile_model(**options: Any) -> None:
 )
 @click.option("--seed", default=0, show_default=True, help="Of all choices of the search.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@_json
 def tune(**options: Any) -> None:
     """Search for fast schedules, and keep every measurement in FILE.
 
@@ -214,34 +221,31 @@ def tune(**options: Any) -> None:
 @click.option(
     "--stage",
     type=click.Choice(inspect_command.STAGES),
-    help="One stage only: loops as scheduled, after all passes, source, or machine code.",
+    help="One stage only: of a network its graph or groups of nodes; loops as scheduled, after all "
+    "passes, source, or machine code.",
 )
+@_target
+@_dtype
+@_shapes
+@_records
 @click.option("--function", metavar="NAME", help="One function only.")
 @click.option("--arch", default="sm_80", show_default=True, help="For CUDA code that names none.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@_json
 def inspect(**options: Any) -> None:
     """Show the code that WHAT makes, stage by stage.
 
-    WHAT is a Python program, which is run and whose builds are shown, or a file that
-    `export_library` wrote. CUDA kernels come with their registers, shared memory and spills where
-    NVRTC or nvcc is installed.
+    WHAT is an ONNX model, a Python program, which is run and whose builds are shown, or a file that
+    `export_library` wrote. --target, --dtype, --shape and --records are of models. CUDA kernels
+    come with their registers, shared memory and spills where NVRTC or nvcc is installed.
     """
     sys.exit(inspect_command.inspect(inspect_command.Options(**options)))
 
 
 @main.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@_json
 def doctor(as_json: bool) -> None:
     """Say what works on this machine: versions, CPU, threads, targets."""
     doctor_command.doctor(as_json)
-
-
-_FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...",
-                        type=click.Path(exists=True, dir_okay=False))  # fmt: skip
-_OUTPUT = click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
-_WORKLOAD = click.option("--workload", default="", metavar="TEXT",
-                         help="Only workloads whose key contains TEXT.")  # fmt: skip
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 @main.group(cls=_Group)
@@ -253,25 +257,25 @@ def records() -> None:
 
 
 @records.command()
-@_FILES
-@_WORKLOAD
-@_JSON
+@_files
+@_workload
+@_json
 def show(**options: Any) -> None:
     """Sum up each task: measurements, failures, the best."""
     records_command.show(**options)
 
 
 @records.command()
-@_FILES
-@_WORKLOAD
-@_JSON
+@_files
+@_workload
+@_json
 def best(**options: Any) -> None:
     """Show the fastest measurement of each task, with its steps."""
     records_command.best(**options)
 
 
 @records.command()
-@_FILES
+@_files
 @click.option("-o", "--output", default="-", metavar="FILE.json", help="Default: standard output.")
 def export(**options: Any) -> None:
     """Write the measurements as lines of JSON."""
@@ -279,24 +283,24 @@ def export(**options: Any) -> None:
 
 
 @records.command("import")
-@_FILES
-@_OUTPUT
+@_files
+@_output
 def import_lines(**options: Any) -> None:
     """Add measurements to a store, those that it does not have yet."""
     records_command.import_lines(**options)
 
 
 @records.command()
-@_FILES
-@_OUTPUT
+@_files
+@_output
 def merge(**options: Any) -> None:
     """Write the measurements of several files to a new one, in the order of time."""
     records_command.merge(**options)
 
 
 @records.command()
-@_FILES
-@_OUTPUT
+@_files
+@_output
 def distill(**options: Any) -> None:
     """Write the fastest measurement of each task to a new file."""
     records_command.distill(**options)

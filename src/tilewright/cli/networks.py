@@ -11,7 +11,7 @@ from ..base.errors import UsageError
 from ..graph.onnx.load import input_names, load_onnx
 from ..graph.tasks import extract_tasks
 from ..target.target import Target
-from .run import pairs_of, shape_of
+from .data import shapes_of
 
 
 def models_of(what: str, args: Sequence[str]) -> list[str]:
@@ -72,7 +72,7 @@ def tasks_of(
 
     `shape_texts`: NAME=SHAPE of open inputs; a network takes those that it has.
     """
-    shapes = {name: shape_of(text) for name, text in pairs_of("--shape", shape_texts).items()}
+    shapes = shapes_of(shape_texts)
     inputs = {name: input_names(name) for name in names} if shapes and len(names) > 1 else {}
     for key in shapes if inputs else ():
         if not any(key in has for has in inputs.values()):

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..base.config import MAX_THREADS
-from ..base.dtype import parse
-from ..base.errors import ImportModelError, TilewrightError
-from ..base.files import open_file
+from ..base.errors import TilewrightError
 from ..driver.peak import fma_peak
 from ..graph.build import Network, flops
 from ..graph.build import compile as compile_graph
 from ..graph.ir import Graph
-from ..graph.onnx.load import load_onnx, load_tensor
+from ..graph.onnx.load import load_onnx
 from ..rt import threads
 from ..rt.busy import Watch
-from ..rt.files import require_writable, write_atomically
 from ..rt.network import Executable, load_network
 from ..rt.network_file import is_network
-from ..rt.plan import checked_inputs
 from . import show
+from .data import (
+    SEED,
+    Array,
+    Signature,
+    compare,
+    expected_array,
+    input_data,
+    output_files,
+    pairs_of,
+    save_array,
+    shapes_of,
+)
+from .latency import Plan, Timed, measure
+from .layers import profile
+from .peers import Peer, load_peer
 
-Array = np.ndarray[Any, Any]
-SEED = 0
-
-
-class _Saved:
-    """What the command asks a graph for, of a saved network."""
-
-    def __init__(self, net: Executable) -> None:
-        self.name = net.name
-        self.outputs = net.outputs
-        self.signature = net.inputs, net.output_names
-        self.nodes: list[Any] = []
-        self.rest: Any = None
+_TURNS = 5
+"""In which two runtimes are timed, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,12 @@ class Options:
     shapes: Sequence[str]
     records: str | None
     check: str | None
+    compare: str | None
     rtol: float
     repeat: int
+    warm_up: int
+    duration: float | None
+    streams: int
     threads: int | None
     profile: bool
     as_json: bool
@@ -65,152 +67,76 @@ class Options:
 
 def run(options: Options) -> int:
     """Run the command; the exit status."""
-    if options.repeat < 1:
-        raise TilewrightError(f"--repeat must be at least 1, got {options.repeat}")
-    if options.threads is not None:
-        if not 1 <= options.threads <= MAX_THREADS:
-            raise TilewrightError(
-                f"--threads must be at least 1, and at most {MAX_THREADS}, got {options.threads}"
-            )
-        threads.set_num_threads(options.threads)
+    plan = Plan(options.repeat, options.warm_up, options.duration, options.streams)
+    set_threads(options.threads)
     if not options.rtol >= 0:
         raise TilewrightError(f"--rtol must be 0 or more, got {options.rtol}")
-    shapes = {name: shape_of(text) for name, text in pairs_of("--shape", options.shapes).items()}
-    saved = _load_saved(options, shapes)
-    graph: Any = load_onnx(options.model, shapes) if saved is None else _Saved(saved)
-    arrays, random = _input_data(graph, pairs_of("--input", options.inputs))
-    declared, names = graph.signature
-    checked_inputs(graph.name, declared, arrays)
-    targets = pairs_of("--output", options.outputs)
-    unknown = sorted(set(targets) - {*names})
-    if unknown:
-        known = ", ".join(names)
-        raise TilewrightError(f"--output: the model has no output {unknown[0]!r}; it has: {known}")
-    for path in targets.values():
-        require_writable(path)
-    expected = None if options.check is None else _expected(options.check, graph)
+    saved = _load_saved(options)
+    graph = None if saved is not None else load_onnx(options.model, shapes_of(options.shapes))
+    signature = Signature.of(saved or graph)
+    arrays, random = input_data(signature, pairs_of("--input", options.inputs))
+    files = output_files(signature, options.outputs)
+    expected = None if options.check is None else expected_array(options.check, signature)
+    name = options.compare
+    peer = None if name is None else load_peer(name, options.model, graph, arrays)
     watch, start = Watch(), time.perf_counter()
-    dtype, records = options.dtype, options.records
-    net: Network
-    if saved is not None:
-        net = saved
-    else:
-        with show.progress("compiling") as step, show.warnings_as_notes():
-            net = compile_graph(graph, options.target, dtype=dtype, records=records, progress=step)
+    net = _compiled(graph, options) if saved is None else saved
     compile_s = time.perf_counter() - start
     results = net.run(arrays)
-    for name, path in targets.items():
-        _save(path, results[name])
-    times = _time(net, arrays, options.repeat)
+    for output, path in files.items():
+        save_array(path, results[output])
+    timed, theirs = _time(net, peer, arrays, plan)
     busy = watch.note()
-    report = _report(graph, net, results, times, compile_s, random, options.dtype)
+    report = _facts(signature.name, net, options, compile_s)
+    report |= _rates(graph, net, timed)
+    report |= _outputs(results)
+    if random:
+        report |= {"random_inputs": random, "seed": SEED}
     if busy is not None:
         report["busy"] = busy
     if options.records is not None:
         report["records"] = {"file": options.records, "tuned": net.tuned, "kernels": net.distinct}
     if expected is not None:
-        check = compare(_first_array(results), expected, options.rtol)
-        report["check"] = {**check, "file": options.check}
+        found = compare(_first_array(results), expected, options.rtol)
+        report["check"] = {**found, "file": options.check}
+    if peer is not None and theirs is not None:
+        report["compare"] = _beside(str(name), peer, results, timed, theirs, options.rtol)
     if options.profile:
-        report["profile"] = [
-            {"nodes": nodes, "ms": seconds * 1e3} for nodes, seconds in net.profile(arrays)
-        ]
+        report["profile"] = profile(net, arrays)
     if options.as_json:
         print(json.dumps(report))
     else:
         show.run_report(report, results)
-    return 0 if report.get("check", {"ok": True})["ok"] else 1
+    return 0 if all(report[key]["ok"] for key in ("check", "compare") if key in report) else 1
 
 
-def _load_saved(options: Options, shapes: Mapping[str, Any]) -> Executable | None:
+def set_threads(count: int | None) -> None:
+    """Use as many threads as --threads says."""
+    if count is None:
+        return
+    if not 1 <= count <= MAX_THREADS:
+        raise TilewrightError(
+            f"--threads must be at least 1, and at most {MAX_THREADS}, got {count}"
+        )
+    threads.set_num_threads(count)
+
+
+def _load_saved(options: Options) -> Executable | None:
     """The network, where the file is a saved one."""
     if not is_network(options.model):
         return None
-    if shapes or options.records is not None:
+    if options.shapes or options.records is not None:
         raise TilewrightError(
             f"{options.model} is compiled already: --shape and --records are for models"
         )
     return load_network(options.model)
 
 
-def pairs_of(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """The values of an option that is given as NAME=VALUE, once for each name."""
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
-            raise TilewrightError(f"{option}: expected NAME=VALUE, got {text!r}")
-        if name in found:
-            raise TilewrightError(f"{option}: {name!r} is given twice")
-        found[name] = value
-    return found
-
-
-def shape_of(text: str) -> tuple[int, ...]:
-    """A shape, as 1,3,224,224."""
-    try:
-        return tuple(int(d) for d in text.split(","))
-    except ValueError:
-        raise TilewrightError(
-            f"--shape: a shape is numbers with commas between, got {text!r}"
-        ) from None
-
-
-def _input_data(graph: Graph, files: Mapping[str, str]) -> tuple[dict[str, Array], list[str]]:
-    """Arrays for all inputs, and the names of those that are random."""
-    declared, _ = graph.signature
-    if graph.rest is not None and graph.rest.objects:
-        raise TilewrightError(
-            f"inputs {', '.join(graph.rest.objects)} are text or sequences, which no file of this "
-            "command holds: run the model from Python, graph.compile(graph.load_onnx(model))"
+def _compiled(graph: Any, options: Options) -> Network:
+    with show.progress("compiling") as step, show.warnings_as_notes():
+        return compile_graph(
+            graph, options.target, dtype=options.dtype, records=options.records, progress=step
         )
-    known = {v.name for v in declared}
-    unknown = sorted(set(files) - known)
-    if unknown:
-        raise TilewrightError(
-            f"--input: the model has no input {unknown[0]!r}; it has: {', '.join(sorted(known))}"
-        )
-    generator = np.random.default_rng(SEED)
-    arrays: dict[str, Array] = {}
-    random = []
-    for v in declared:
-        if v.name in files:
-            arrays[v.name] = load_array(files[v.name])
-            continue
-        random.append(v.name)
-        dtype = parse(v.dtype)
-        if dtype.is_float:
-            arrays[v.name] = generator.standard_normal(v.shape).astype(dtype.numpy)
-        else:
-            arrays[v.name] = generator.integers(0, 2, v.shape).astype(dtype.numpy)
-    return arrays, random
-
-
-def load_array(path: str) -> Array:
-    """The array in a .npy file, or in an ONNX TensorProto (.pb)."""
-    if Path(path).suffix == ".pb":
-        return load_tensor(path)
-    try:
-        open_file(path).close()
-        # mapped, so that no memory is taken for elements that the file does not have
-        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(array, np.ndarray):
-            return np.array(array)
-    except Exception as error:  # of a damaged header NumPy's parser raises whatever it meets
-        raise ImportModelError(f"cannot read an array from {path}: {error}") from None
-    array.close()
-    raise ImportModelError(f"{path} holds several arrays; give a .npy file with one")
-
-
-def _expected(path: str, graph: Graph) -> Array:
-    """The array of --check, which must fit the first output."""
-    array = load_array(path)
-    if graph.rest is None and array.shape != graph.outputs[0].shape:
-        shape = graph.outputs[0].shape
-        raise TilewrightError(f"--check: {path} has shape {array.shape}, the output has {shape}")
-    if array.dtype.kind not in "biuf":
-        raise TilewrightError(f"--check: {path} holds {array.dtype}, which are no numbers")
-    return array
 
 
 def _first_array(results: Mapping[str, Any]) -> Array:
@@ -220,54 +146,51 @@ def _first_array(results: Mapping[str, Any]) -> Array:
     return first
 
 
-def _save(path: str, array: Array) -> None:
-    data = io.BytesIO()
-    np.save(data, array)
-    write_atomically(path, data.getvalue())
+def _time(
+    net: Network, peer: Peer | None, arrays: Mapping[str, Array], plan: Plan
+) -> tuple[Timed, Timed | None]:
+    """Ours, and where there is a peer, both in turns: each has its share of the runs in each."""
+    ours = [net.prepare(arrays) for _ in range(plan.streams)]
+    if peer is None:
+        return measure(ours, plan), None
+    theirs = [peer.prepare() for _ in range(plan.streams)]
+    part = plan.split(_TURNS)
+    turns = [(measure(ours, part), measure(theirs, part)) for _ in range(_TURNS)]
+    return Timed.sum([mine for mine, _ in turns]), Timed.sum([other for _, other in turns])
 
 
-def _time(net: Network, arrays: Mapping[str, Array], repeat: int) -> list[float]:
-    """Seconds of each timed run, after warming up."""
-    call = net.prepare(arrays)
-    for _ in range(min(3, repeat)):
-        call()
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return times
-
-
-def _report(
-    graph: Graph,
-    net: Network,
-    results: Mapping[str, Array],
-    times: Sequence[float],
-    compile_s: float,
-    random: Sequence[str],
-    dtype: str,
-) -> dict[str, Any]:
-    median = float(np.median(times))
-    work = flops(graph)
-    peak = fma_peak(net.target, threads.num_threads()) if isinstance(net, Executable) else 0.0
-    rate = work / median if work else 0.0
-    report: dict[str, Any] = {
-        "model": graph.name,
+def _facts(name: str, net: Network, options: Options, compile_s: float) -> dict[str, Any]:
+    """What ran, and how."""
+    return {
+        "model": name,
         "target": str(net.target),
-        "dtype": dtype,
+        "dtype": options.dtype,
         "device": str(getattr(net, "device", "cpu(0)")),
         "threads": threads.num_threads(),
+        "streams": options.streams,
         "compile_s": compile_s,
-        "latency_ms": {"median": median * 1e3, "p90": float(np.quantile(times, 0.9)) * 1e3},
+    }
+
+
+def _rates(graph: Graph | None, net: Network, timed: Timed) -> dict[str, Any]:
+    """Latencies, and the rate of operations: the model's, or of a saved one its kernels'."""
+    work, peak = 0 if graph is None else flops(graph), 0.0
+    if isinstance(net, Executable):
+        work = work or sum(w.flops for w in net.work)
+        peak = fma_peak(net.target, threads.num_threads())
+    rate = work * timed.rate
+    return {
+        "latency_ms": timed.report(),
+        "runs_per_s": timed.rate,
         "gflops": rate / 1e9,
         "peak_gflops": peak / 1e9 if peak else None,
         "share_of_peak": rate / peak if peak else None,
-        "outputs": {name: _described(a) for name, a in results.items()},
     }
-    if random:
-        report["random_inputs"] = list(random)
-        report["seed"] = SEED
+
+
+def _outputs(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What outputs are, and the best classes where the first one looks like scores."""
+    report: dict[str, Any] = {"outputs": {name: _described(a) for name, a in results.items()}}
     first = next(iter(results.values()))
     if isinstance(first, np.ndarray) and show.is_classifier(first):
         report["top5"] = show.top5(first)
@@ -281,19 +204,30 @@ def _described(value: Any) -> dict[str, Any]:
     return {"shape": [len(value)] if isinstance(value, list) else [], "dtype": type(value).__name__}
 
 
-def compare(actual: Array, expected: Array, rtol: float) -> dict[str, Any]:
-    """How far the output is from what is expected, relative to the largest expected value.
+def _beside(
+    name: str, peer: Peer, results: Mapping[str, Any], ours: Timed, theirs: Timed, rtol: float
+) -> dict[str, Any]:
+    """Outputs and latency of another runtime beside ours. Outputs that are no numbers have to be
+    equal."""
+    rows: dict[str, dict[str, Any]] = {}
+    for key, value in results.items():
+        other: Any = peer.outputs.get(key)
+        if other is None and len(results) == len(peer.outputs) == 1:
+            other = next(iter(peer.outputs.values()))  # a runtime may name outputs its own way
+        if _are_numbers(value) and _are_numbers(other):
+            rows[key] = compare(value, other, rtol)
+        else:
+            same = bool(np.array_equal(np.asarray(value), np.asarray(other)))
+            rows[key] = {"ok": same, "worst_error": 0.0 if same else None, "rtol": rtol}
+    return {
+        "with": name,
+        "ok": all(row["ok"] for row in rows.values()),
+        "outputs": rows,
+        "latency_ms": theirs.report(),
+        "runs_per_s": theirs.rate,
+        "speedup": theirs.median / ours.median,
+    }
 
-    Infinities and NaNs must stand where they are expected; where they do not, the worst error is
-    None.
-    """
-    wide, reference = actual.astype(np.float64), expected.astype(np.float64)
-    same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
-    with np.errstate(invalid="ignore"):
-        differences = np.where(same, 0.0, np.abs(wide - reference))
-    finite = np.abs(reference[np.isfinite(reference)])
-    scale = float(finite.max()) if finite.size else 0.0
-    error = float(differences.max()) if differences.size else 0.0
-    worst = error / scale if scale else error
-    known = worst if np.isfinite(worst) else None
-    return {"ok": bool(worst <= rtol), "worst_error": known, "rtol": rtol}
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"

@@ -84,27 +84,60 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         console.print(
             f"{found['tuned']} of {found['kernels']} kernels have schedules from {found['file']}"
         )
-    latency = report["latency_ms"]
     console.print(f"compiled in {report['compile_s']:.2f} s for {report['target']}")
+    streams = "" if report["streams"] == 1 else f", {report['streams']} callers at once"
     console.print(
-        f"latency {latency['median']:.3f} ms median, {latency['p90']:.3f} ms p90, "
-        f"{report['threads']} threads"
+        f"latency {_latency(report['latency_ms'])}, {report['threads']} threads{streams}, "
+        f"{report['runs_per_s']:.1f} runs/s"
     )
     if "busy" in report:
         console.print(f"note: {report['busy']}")
     if report["gflops"]:
         console.print(f"rate {report['gflops']:.1f} GFLOP/s{_share(report)}")
     if "check" in report:
-        check = report["check"]
-        word = "ok" if check["ok"] else "WRONG"
-        worst = check["worst_error"]
-        error = "not finite" if worst is None else f"{worst:.3g} of the largest value"
-        console.print(f"check {word}: worst error {error} (tolerance {check['rtol']:.3g})")
+        console.print(f"check {_verdict(report['check'])}")
+    if "compare" in report:
+        beside = report["compare"]
+        for name, row in beside["outputs"].items():
+            console.print(f"{beside['with']}: output {name} {_verdict(row)}")
+        console.print(
+            f"{beside['with']}: latency {_latency(beside['latency_ms'])}, "
+            f"{beside['runs_per_s']:.1f} runs/s; ours is {beside['speedup']:.2f}x as fast"
+        )
     if "profile" in report:
-        table = Table("ms", "nodes", title="kernels, slowest first")
-        for row in sorted(report["profile"], key=lambda r: -r["ms"]):
-            table.add_row(f"{row['ms']:.3f}", row["nodes"])
-        console.print(table)
+        console.print(_kernels(report["profile"]))
+
+
+def _latency(ms: Mapping[str, float]) -> str:
+    names = ("median", "p90", "p99")
+    return ", ".join(f"{ms[name]:.3f} ms {name}" for name in names)
+
+
+def _verdict(check: Mapping[str, Any]) -> str:
+    """Whether an output is as expected."""
+    word = "ok" if check["ok"] else "WRONG"
+    worst = check["worst_error"]
+    error = "not finite" if worst is None else f"{worst:.3g} of the largest value"
+    return f"{word}: worst error {error} (tolerance {check['rtol']:.3g})"
+
+
+def _kernels(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """The table of --profile."""
+    from rich.table import Table
+
+    table = Table(title="kernels, slowest first")
+    columns = ["ms", "share"]
+    columns += ["GFLOP/s", "MB", "bound by", "of limit"] if rows and "limit" in rows[0] else []
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("nodes")
+    for row in sorted(rows, key=lambda r: -r["ms"]):
+        cells = [f"{row['ms']:.3f}", f"{row['share']:.1%}"]
+        if "limit" in row:
+            cells += [f"{row['gflops']:.1f}", f"{row['mb']:.3f}"]
+            cells += [row["limit"], f"{row['of_limit']:.0%}"]
+        table.add_row(*cells, row["nodes"])
+    return table
 
 
 def tuning(report: Mapping[str, Any], models: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from ..rt import threads
 from ..rt.module import Module
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
-from ..rt.plan import Kernel, KernelCall, Place, Tensor, symbol_of, tensors
+from ..rt.plan import Kernel, KernelCall, Place, Tensor, Work, symbol_of, tensors
 from ..target.target import Target
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
@@ -36,6 +36,7 @@ from .passes.to_half import to_half
 from .passes.winograd import winograd
 from .staged import StagedExecutable
 from .tuned import Layouts, Tuned, find_tuned, in_panels
+from .work import work_of
 
 Network = Executable | DeviceExecutable | StagedExecutable
 """What a network is compiled to."""
@@ -127,7 +128,7 @@ def compile(
     graph, groups = prepare(graph, chosen, dtype)
     groups, same = views(graph, groups, of_inputs=not _is_device(chosen))
     distinct, which = distinct_groups(groups)
-    tuned = _tuned(distinct, chosen, records)
+    tuned = find_schedules(distinct, chosen, records)
     align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
     offsets, size = plan_memory(graph, groups, align, same)
     if offsets:
@@ -143,7 +144,7 @@ def compile(
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
-    data = [np.asarray(v.data, order="C") for v in constants]  # rank 0 stays rank 0
+    data = [np.require(v.data, requirements=["C", "A"]) for v in constants]
     outputs = [Tensor(v.name, v.shape, v.dtype) for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, tensors(graph.inputs), outputs, data, size)
@@ -154,7 +155,12 @@ def compile(
         )
     kernels = _compile_kernels(distinct, tuned, chosen, progress)
     code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
-    return Executable(*signature, code, calls, chosen, nodes)
+
+    def work() -> list[Work]:
+        each = [work_of(group) for group in distinct]
+        return [each[call.kernel] for call in calls]
+
+    return Executable(*signature, code, calls, chosen, nodes, work)
 
 
 def _checked(target: Target, dtype: str) -> Target:
@@ -182,7 +188,7 @@ def prepare(graph: Graph, target: Target, dtype: str = "float32") -> tuple[Graph
     return graph, fuse_nodes(graph)
 
 
-def _tuned(distinct: Sequence[Group], target: Target, records: Any) -> list[Tuned | None]:
+def find_schedules(distinct: Sequence[Group], target: Target, records: Any) -> list[Tuned | None]:
     """What the records have for each group; of others, those that read weights in panels."""
     if records is None:
         history = ApplyHistoryBest.current()

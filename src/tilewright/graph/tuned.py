@@ -23,6 +23,7 @@ from ..auto_scheduler.state import State
 from ..auto_scheduler.task import SearchTask
 from ..auto_scheduler.transform import LayoutRewriteOption, Rearranged, apply_state
 from ..base.errors import CompileError, ScheduleError
+from ..base.mapped import give_back
 from ..schedule.api import Schedule
 from ..target.target import Target
 from ..tensor.tensor import Tensor
@@ -130,5 +131,6 @@ class Layouts:
             key = (old, one.key)
             if key not in self._made:
                 self._made[key] = constant(old.name + ".laid", np.asarray(one.apply(old.data)))
+                give_back(old.data)
             values[one.index] = self._made[key]
         return values

@@ -28,6 +28,7 @@ from .plan import (
     KernelCall,
     Place,
     Tensor,
+    Work,
     alone_or_tuple,
     by_name,
     checked_inputs,
@@ -61,8 +62,10 @@ class Executable:
         calls: Sequence[KernelCall],
         target: Target | Mapping[str, Any],
         nodes: Sequence[Sequence[str]],
+        work: Sequence[Work] | Callable[[], Sequence[Work]] = (),
     ) -> None:
-        """`target`: a Target, or what a file says of one."""
+        """`target`: a Target, or what a file says of one. `work`: of each call, or what counts it
+        when it is asked for."""
         self.name = name
         self.inputs = tensors(inputs)
         self.outputs = tensors(outputs)
@@ -71,6 +74,7 @@ class Executable:
         self.calls = list(calls)
         self.nodes = [list(n) for n in nodes]
         self._code = code
+        self._work = work
         self._target = target
         self._lock = Lock()
         self._function: Any = None
@@ -88,6 +92,13 @@ class Executable:
     def code(self) -> ObjectCode | SharedCode:
         """The code of the kernels and of the function that calls them."""
         return self._code
+
+    @property
+    def work(self) -> list[Work]:
+        """What each call of a kernel has to do; empty where an old file does not say it."""
+        if callable(self._work):
+            self._work = list(self._work())
+        return list(self._work)
 
     @property
     def output_names(self) -> list[str]:
@@ -183,29 +194,33 @@ class Executable:
         return call
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[tuple[str, float]]:
-        """Median seconds of each kernel call, by the names of its nodes, in order."""
+        """Median seconds of each kernel call, by the names of its nodes, in order.
+
+        The calls run in their order, as in a network, so that each finds in the caches what it
+        finds there.
+        """
         arrays = checked_inputs(self.name, self.inputs, inputs)
         outputs = [v.empty() for v in self.outputs]
         self._invoke(arrays, outputs)
         with self._slots([*arrays, *outputs]) as slots:
-            return [
-                (" + ".join(nodes), self._time(call, slots, repeat))
-                for call, nodes in zip(self.calls, self.nodes)
-            ]
+            calls = [self._bound(call, slots) for call in self.calls]
+            times = np.empty((repeat, len(calls)))
+            for row in times:
+                for k, call in enumerate(calls):
+                    start = time.perf_counter()
+                    call()
+                    row[k] = time.perf_counter() - start
+        names = (" + ".join(nodes) for nodes in self.nodes)
+        return list(zip(names, np.median(times, axis=0).tolist()))
 
-    def _time(self, call: KernelCall, slots: Any, repeat: int) -> float:
-        """Median seconds of one kernel call."""
+    def _bound(self, call: KernelCall, slots: Any) -> Callable[[], int]:
+        """One kernel call on the arrays in the slots."""
         kernel = _NATIVE(self._addresses[self._code.kernels[call.kernel].symbol])
         args = (ctypes.c_int64 * len(call.args))()
         for k, place in enumerate(call.args):
             args[k] = slots[place.slot] + place.offset
         address = ctypes.addressof(args)
-        times = []
-        for _ in range(repeat):
-            start = time.perf_counter()
-            kernel(address)
-            times.append(time.perf_counter() - start)
-        return float(np.median(times))
+        return lambda: (args, kernel(address))[1]  # `args` lives as long as the call
 
     # -- files
 
@@ -227,6 +242,7 @@ class Executable:
             "kernels": [[k.symbol, k.title, k.tuned] for k in self._code.kernels],
             "calls": [[c.kernel, [[p.slot, p.offset] for p in c.args]] for c in self.calls],
             "nodes": self.nodes,
+            "work": [[w.flops, w.bytes] for w in self.work],
             "target": dict(known) if isinstance(known, Mapping) else _target_facts(known),
             "needs_threads": self._code.needs_threads,
         }
@@ -278,6 +294,7 @@ def _of_parts(parts: network_file.Parts, target: Mapping[str, Any]) -> Executabl
         calls,
         target,
         told["nodes"],
+        [Work(int(flops), int(moved)) for flops, moved in told.get("work", ())],
     )
 
 

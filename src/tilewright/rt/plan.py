@@ -49,6 +49,15 @@ class Kernel:
     tuned: bool = False
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a kernel has to do: operations on elements, and bytes of the arrays that it reads or
+    writes, each once."""
+
+    flops: int
+    bytes: int
+
+
 def symbol_of(kernel: int) -> str:
     """The name by which the entry calls a kernel."""
     return f"tw_kernel_{kernel}"

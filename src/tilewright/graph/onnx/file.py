@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +15,9 @@ import numpy as np
 from ...base.dtype import canonical
 from ...base.errors import ImportModelError, TilewrightError
 from ...base.files import read_file
+from ...base.mapped import Array, map_file
 from ..limits import require
+from .split import split
 
 
 def load_tensor(path: str | os.PathLike[str]) -> np.ndarray[Any, Any]:
@@ -32,27 +35,44 @@ def load_tensor(path: str | os.PathLike[str]) -> np.ndarray[Any, Any]:
     return array(onnx, proto, None)
 
 
-def read_model(onnx: Any, model: Any) -> tuple[Any, Path | None]:
+class File(NamedTuple):
+    """A model as it was read: the message, where its external data lies, and the bytes of large
+    weights, which the message then does not have: of each initializer, None for one that is whole.
+    """
+
+    proto: Any
+    folder: Path | None
+    weights: Sequence[Array | None] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the whole."""
+        return int(self.proto.ByteSize()) + sum(w.nbytes for w in self.weights if w is not None)
+
+
+def read_model(onnx: Any, model: Any) -> File:
+    """A model from its path, its bytes, or as it is. ImportModelError where it is none."""
     from google.protobuf.message import DecodeError
 
     if isinstance(model, onnx.ModelProto):
-        return model, None
+        return File(model, None)
     folder = None
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         what = str(path)
         try:
-            data = read_file(path)
+            data = map_file(path)
         except OSError as error:
             raise ImportModelError(f"cannot read {path}: {error.strerror}") from None
         folder = path.resolve().parent
     else:
         if not isinstance(model, (bytes, bytearray, memoryview)):
             raise ImportModelError(f"a model is a path, bytes or a ModelProto, got {model!r}")
-        what, data = "the model", bytes(model)
+        what, data = "the model", np.frombuffer(bytes(model), np.uint8)
     proto = onnx.ModelProto()
+    slim, weights = split(data)
     try:
-        proto.ParseFromString(data)
+        proto.ParseFromString(slim)
     except DecodeError:
         raise ImportModelError(
             f"{what} is no ONNX model, or the file is cut off ({len(data)} bytes)"
@@ -63,7 +83,23 @@ def read_model(onnx: Any, model: Any) -> tuple[Any, Path | None]:
         raise ImportModelError(f"{what} is no ONNX model: it has no graph")
     if not proto.opset_import and proto.ir_version >= 3:
         raise ImportModelError(f"{what} is no valid ONNX model: it names no operator set")
-    return proto, folder
+    return File(proto, folder, weights)
+
+
+def weight(onnx: Any, tensor_proto: Any, data: Array | None, folder: Path | None) -> Array:
+    """The array of an initializer whose bytes are apart: a view of them where they are plain
+    numbers, in the machine's own order and as many as there have to be."""
+    if data is None:
+        return array(onnx, tensor_proto, folder)
+    dtype = element_type(onnx, tensor_proto.data_type, f"weight {tensor_proto.name!r}")
+    shape = tuple(tensor_proto.dims)
+    plain = dtype.kind in "iuf" and dtype.isbuiltin == 1 and sys.byteorder == "little"
+    if plain and min(shape, default=0) >= 0 and prod(shape) * dtype.itemsize == data.nbytes:
+        return data.view(dtype).reshape(shape)
+    whole = onnx.TensorProto()
+    whole.CopyFrom(tensor_proto)
+    whole.raw_data = data.tobytes()
+    return array(onnx, whole, folder)
 
 
 def array(onnx: Any, tensor_proto: Any, folder: Path | None) -> np.ndarray[Any, Any]:

@@ -45,9 +45,9 @@ def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> 
 
 
 def _load(onnx: Any, given: Any, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
-    proto, folder = read_model(onnx, given)
-    graph = proto.graph
-    model = Model(onnx, proto, folder, Budget(proto.ByteSize()))
+    file = read_model(onnx, given)
+    graph = file.proto.graph
+    model = Model(onnx, file.proto, file.folder, Budget(file.nbytes), file.weights)
     newest = onnx.defs.onnx_opset_version()
     if model.opsets.get("", 0) > newest:
         raise ImportModelError(
@@ -106,7 +106,7 @@ def input_names(path: str | os.PathLike[str]) -> list[str]:
     """The inputs of a model that are no weights: what `shapes` of `load_onnx` may name."""
     import onnx
 
-    graph = read_model(onnx, path)[0].graph
+    graph = read_model(onnx, path).proto.graph
     known = {t.name for t in graph.initializer}
     return [item.name for item in graph.input if item.name not in known]
 

@@ -6,13 +6,15 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from ...base.errors import ImportModelError
+from ...base.mapped import Array
 from ..ir import Value, constant
 from ..limits import Budget
-from .file import array, attributes, carried, dense, subgraphs
+from .file import attributes, carried, dense, subgraphs, weight
 
 Opsets = Mapping[str, int]
 """Which version of each domain's operators a node is of."""
@@ -41,6 +43,8 @@ class Model:
     proto: Any
     folder: Path | None
     budget: Budget
+    weights: Sequence[Array | None] = ()
+    """The bytes of the graph's initializers, of each where the message does not have them."""
     functions: dict[tuple[str, str, str], Any] = field(init=False)
     calls: int = 0
     """Of functions that were written out: each call's values get names of their own."""
@@ -55,7 +59,11 @@ class Model:
     def initializers(self, graph: Any) -> tuple[dict[str, Value], dict[str, Any]]:
         """The weights of a graph, or of a subgraph: those that compiled code can read, and others
         (text)."""
-        data = {t.name: array(self.onnx, t, self.folder) for t in graph.initializer}
+        apart = self.weights if graph is self.proto.graph else ()
+        data = {
+            t.name: weight(self.onnx, t, there, self.folder)
+            for t, there in zip_longest(graph.initializer, apart)
+        }
         data |= {t.values.name: dense(self.onnx, t, self.folder) for t in graph.sparse_initializer}
         known = {name: constant(name, x) for name, x in data.items() if carried(x.dtype)}
         return known, {name: x for name, x in data.items() if name not in known}
