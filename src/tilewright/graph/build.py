@@ -26,6 +26,7 @@ from .device import DeviceExecutable
 from .ir import Graph, Node, Value
 from .kernel import compile_group, describe, lower_named
 from .limits import require
+from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
 from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory, views
@@ -57,6 +58,8 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     if _is_device(target) and target.thread_warp_size == 1:
         pack_dense(graph, lanes)  # warps reduce rows of weights together, CPUs read panels
     fold_constants(graph)
+    if not _is_device(target):
+        fuse_attention(graph)
     sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()
