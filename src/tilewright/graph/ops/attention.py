@@ -19,8 +19,8 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
     Inputs: queries, keys and values, then what the steps read. `reads` says for each dimension of
     the first three which axis is its index, and where that begins: of (*batch, *rows, size),
     (*batch, keys, size) and (*batch, keys, last). `steps` (operation, inputs, attributes) compute
-    what the softmax is taken of: input 0 is the product in `shape`, those from 1 on the further
-    inputs and the steps before.
+    what the softmax is taken of: input 0 is the product (*batch, *rows, keys), those from 1 on the
+    further inputs, which are broadcast to it, and the steps before.
     """
 
     def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -39,13 +39,10 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
         def score(x: Tensor) -> Tensor:
             if a["scale"] != 1:
                 x = topi.multiply(x, const(a["scale"], x.dtype))
-            if not a["steps"]:
-                return x
-            shape = x.shape
-            values = [topi.reshape(x, a["shape"]), *t[3:]]
+            values = [x, *t[3:]]
             for op, inputs, attrs in a["steps"]:
                 values.append(operation[op]([values[n] for n in inputs], dict(attrs)))
-            return topi.reshape(values[-1], shape)
+            return values[-1] if a["steps"] else x
 
         order = list(a["order"])
         assert sorted(order) == list(range(lead + 1))

@@ -94,7 +94,7 @@ def _scores(softmax: Node, readers: Readers, outputs: set[Value]) -> tuple[Node,
         if _is_product(node):
             products.extend([] if node in products else [node])
             depends[v] = True
-        elif OPS[node.op].kind == ELEMWISE or node.op == "reshape":
+        elif node.op == "reshape" or _is_pointwise(node):
             for u in node.inputs:
                 depends[v] |= visit(u, depth + 1)
             if depends[v]:
@@ -114,6 +114,11 @@ def _scores(softmax: Node, readers: Readers, outputs: set[Value]) -> tuple[Node,
     if any(node.output.shape[-1:] != (keys,) for node in steps):
         return None
     return products[0], list(steps)
+
+
+def _is_pointwise(node: Node) -> bool:
+    """Whether an element depends on the same elements of what is read, and not on where it is."""
+    return OPS[node.op].kind == ELEMWISE and "axis" not in node.attrs and node.op != "trilu"
 
 
 def _without_nan(v: Value, readers: Readers) -> Value | None:
@@ -230,7 +235,6 @@ def _made(found: _Found, views: list[Strided], scale: float, end: Strided) -> li
         "size": size,
         "last": last,
         "scale": scale,
-        "shape": scores.shape,
         "empty": found.empty,
         "order": tuple(order),
         "reads": tuple(how.places for how in readings if how),
@@ -241,7 +245,10 @@ def _made(found: _Found, views: list[Strided], scale: float, end: Strided) -> li
     for n, (view, how) in enumerate(zip(views, readings)):
         assert how is not None
         inputs.append(_reshaped(view.source, how.shape, f"{name}.in{n}", nodes))
-    more, steps = _steps(found)
+    beside = _steps(found, (*attrs["batch"], *attrs["rows"], keys), name, nodes)
+    if beside is None:
+        return None
+    more, steps = beside
     shape, dtype = infer("attention", [*inputs, *more], {**attrs, "steps": steps})
     out = Value(name + ".attended", shape, dtype)
     nodes.append(Node("attention", name, [*inputs, *more], [out], {**attrs, "steps": steps}))
@@ -293,16 +300,50 @@ def _order(end: Strided, extents: list[int]) -> list[int] | None:
     return found if found[-1] == len(extents) - 1 else None
 
 
-def _steps(found: _Found) -> tuple[list[Value], tuple[Any, ...]]:
-    """What the steps between the products read beside the scores, and the steps themselves, see
-    ops.attention."""
-    made = {found.product.output, *(node.output for node in found.steps)}
-    more = list(dict.fromkeys(v for n in found.steps for v in n.inputs if v not in made))
+def _steps(
+    found: _Found, extents: tuple[int, ...], name: str, nodes: list[Node]
+) -> tuple[list[Value], tuple[Any, ...]] | None:
+    """What the steps between the products read beside the scores, shaped as scores of these extents
+    are (by `nodes`, which are added), and the steps themselves, see ops.attention. None where a
+    dimension of a step is no run of these."""
     number = {found.product.output: 0}
-    number |= {v: k for k, v in enumerate(more, 1)}
-    steps = []
+    more: dict[tuple[Value, tuple[int, ...]], int] = {}
+    made: list[tuple[Node, list[Any]]] = []
+    inner = {found.product.output, *(node.output for node in found.steps)}
     for node in found.steps:
-        number[node.output] = len(number)
-        inputs = tuple(number[v] for v in node.inputs)
-        steps.append((node.op, inputs, tuple(sorted(node.attrs.items()))))
-    return more, tuple(steps)
+        inputs: list[Any] = []
+        for v in node.inputs:
+            shape = _beside(v.shape, node.output.shape, extents)
+            if shape is None:
+                return None
+            inputs.append(v if v in inner else more.setdefault((v, shape), len(more) + 1))
+        made.append((node, inputs))
+    steps = []
+    for node, inputs in made:
+        if node.op == "reshape":  # of scores: their elements stay where they are
+            number[node.output] = number[node.inputs[0]]
+            continue
+        numbers = tuple(n if isinstance(n, int) else number[n] for n in inputs)
+        number[node.output] = len(more) + len(steps) + 1
+        steps.append((node.op, numbers, tuple(sorted(node.attrs.items()))))
+    values = [_reshaped(v, shape, f"{name}.beside{n}", nodes) for (v, shape), n in more.items()]
+    return values, tuple(steps)
+
+
+def _beside(
+    shape: tuple[int, ...], whole: tuple[int, ...], extents: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The shape of an operand of scores in shape `whole`, where these have other `extents`."""
+    if prod(shape) == 1:
+        return ()
+    sizes = (*[1] * (len(whole) - len(shape)), *shape)
+    found: list[int] = []
+    rest = list(extents)
+    for size, extent in zip(sizes, whole):
+        while extent > 1:
+            n = rest.pop(0)
+            if extent % n:
+                return None
+            extent //= n
+            found.append(n if size > 1 else 1)
+    return (*found, *rest)
