@@ -228,7 +228,8 @@ def _made(found: _Found, views: list[Strided], scale: float, end: Strided) -> li
     readings = [reading(prod(view.source.shape), a, view.offset) for a, view in zip(axes, views)]
     if None in readings:
         return None
-    attrs = {
+    extents = (*outer, *rows, keys)
+    attrs: dict[str, Any] = {
         "batch": tuple(outer[:own]),
         "rows": (*outer[own:], *rows),
         "keys": keys,
@@ -245,7 +246,7 @@ def _made(found: _Found, views: list[Strided], scale: float, end: Strided) -> li
     for n, (view, how) in enumerate(zip(views, readings)):
         assert how is not None
         inputs.append(_reshaped(view.source, how.shape, f"{name}.in{n}", nodes))
-    beside = _steps(found, (*attrs["batch"], *attrs["rows"], keys), name, nodes)
+    beside = _steps(found, extents, name, nodes)
     if beside is None:
         return None
     more, steps = beside
@@ -318,7 +319,7 @@ def _steps(
                 return None
             inputs.append(v if v in inner else more.setdefault((v, shape), len(more) + 1))
         made.append((node, inputs))
-    steps = []
+    steps: list[Any] = []
     for node, inputs in made:
         if node.op == "reshape":  # of scores: their elements stay where they are
             number[node.output] = number[node.inputs[0]]

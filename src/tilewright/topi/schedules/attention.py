@@ -9,8 +9,11 @@ from __future__ import annotations
 from math import prod
 
 from ...base.dtype import parse
+from ...loopir.expr import Var
+from ...loopir.iter import ProducerLoad
 from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective, loads_of
+from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of
 from .machine import PARALLEL_PRODUCTS, Machine, even, extent_of, nearby, parallel_if, work_of
@@ -22,15 +25,13 @@ from .tiles import FEW_ROWS, vectors
 
 def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
     """All stages at the rows of a piece; pieces on threads."""
-    sums = next(x for x in s.stages if x.op.name == "T_attended")
-    scores = next(x for x in s.stages if x.op.name == "T_scores")
-    powers = next(x for x in s.stages if x.op.name == "T_powers")
+    sums, scores, powers = (_stage(s, n) for n in ("T_attended", "T_scores", "T_powers"))
     form = contraction_of(sums.op)
     inner = len(form.rows) if form is not None else 1
     # the axes of the output in the order of the sums
-    load = next(e for e in loads_of(s[out].op) if e.producer.op is sums.op)
+    load = next(e for e in _loads(s[out]) if e.producer.op is sums.op)
     by_variable = {a.var: a for a in s[out].op.axis}
-    *lead, last = (by_variable[v] for v in load.indices)
+    *lead, last = (by_variable[v] for v in load.indices if isinstance(v, Var))
     batch, rows = lead[: len(lead) - inner], lead[len(lead) - inner :]
     keys = extent_of(powers.op.axis[-1])
     beside = prod(map(extent_of, rows[:-1]))
@@ -50,7 +51,7 @@ def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
     for stage in (powers, masked):
         stage.compute_at(s[out], piece)
     for name, at in (("T_largest", powers), ("T_total", s[out])):
-        stage = next(x for x in s.stages if x.op.name == name)
+        stage = _stage(s, name)
         axis = powers.op.axis[-2] if at is powers else piece
         k = stage.op.reduce_axis[-1]
         result = stage.op.output(0)
@@ -77,10 +78,20 @@ def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
     sums.compute_at(s[out], piece)
 
 
+def _stage(s: Schedule, name: str) -> Stage:
+    found: Stage = next(x for x in s.stages if x.op.name == name)
+    return found
+
+
+def _loads(stage: Stage) -> list[ProducerLoad]:
+    assert isinstance(stage.op, ComputeOp)
+    return loads_of(stage.op)
+
+
 def _inlined_scores(s: Schedule, scores: Stage, powers: Stage) -> Stage:
     """The stage of what the softmax is taken of, with all that lies between it and the products
     inlined."""
-    reads = {e.producer for e in loads_of(powers.op)}
+    reads = [e.producer for e in _loads(powers)]
     masked = next(s[t] for t in reads if s[t].op.name != "T_largest")
     for stage in list(s.stages):
         if stage not in (scores, masked, powers) and is_injective(stage.op) and not stage.is_output:
