@@ -35,7 +35,7 @@ class Writer:
 
 
 def number(value: float) -> Value:
-    return constant(f"c{value}", np.float32(value))
+    return constant(f"c{value}", np.array(value, "float32"))
 
 
 def attention(
