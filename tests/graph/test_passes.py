@@ -17,7 +17,12 @@ from tilewright.graph.passes.block_channels import block_channels
 from tilewright.graph.passes.fuse import fuse_nodes
 from tilewright.graph.passes.memory import ALIGN, plan_memory
 from tilewright.graph.passes.pack_dense import pack_dense
-from tilewright.graph.passes.simplify import drop_identities, fold_batch_norm, fold_constants
+from tilewright.graph.passes.simplify import (
+    drop_identities,
+    fold_batch_norm,
+    fold_constants,
+    multiply_powers,
+)
 from tilewright.graph.passes.winograd import winograd
 from tilewright.graph.tuned import is_complex
 from tilewright.target.target import Target
@@ -213,11 +218,46 @@ def test_pack_dense(columns: int) -> None:
 
 
 def test_fuse_puts_what_follows_an_anchor_into_its_group() -> None:
+    """Two branches that meet again join it; with one that is an output, neither does."""
     b, x, c = conv_net(bias=True)
-    y = b.add("add", [b.add("relu", [c]), b.add("exp", [c])], "y")
-    groups = fuse_nodes(Graph("g", [x], [y], b.nodes))
+    branch = b.add("relu", [c])
+    y = b.add("add", [branch, b.add("exp", [c])], "y")
+    (group,) = fuse_nodes(Graph("g", [x], [y], b.nodes))
+    assert group.name == "conv2d_bias_add_exp_relu_add"
+    groups = fuse_nodes(Graph("g", [x], [y, branch], b.nodes))
     assert groups[0].name == "conv2d_bias_add"
     assert sum(len(g.nodes) for g in groups) == len(b.nodes)
+
+
+def test_branches_of_another_shape_stay_kernels_of_their_own() -> None:
+    """What is broadcast would be computed once for each row."""
+    b = Builder(17)
+    x, row = Value("x", (8, 4), "float32"), Value("row", (4,), "float32")
+    y = b.add("add", [b.add("exp", [x]), b.add("exp", [row])], "y")
+    groups = fuse_nodes(Graph("g", [x, row], [y], b.nodes))
+    assert sorted(g.name for g in groups) == ["exp", "exp_add"]
+
+
+@pytest.mark.parametrize(("power", "products"), [(2.0, 1), (3.0, 2), (2.5, 0)])
+def test_small_powers_are_products(power: float, products: int) -> None:
+    x, y = Value("x", (5, 7), "float32"), Value("y", (5, 7), "float32")
+    exponent = constant("p", np.array(power, np.float32))
+    graph = Graph("g", [x], [y], [Node("power", "n", [x, exponent], [y])])
+    positive = copy_graph(graph)
+    data = np.abs(floats(5, 7))
+    changed = multiply_powers(positive)
+    assert ops(changed).count("multiply") == products
+    np.testing.assert_allclose(results(changed, [data])[0], data**power, rtol=1e-5)
+
+
+def test_a_quotient_that_only_erf_reads_is_a_product() -> None:
+    b = Builder(17)
+    x = Value("x", (5, 7), "float32")
+    quotient = b.add("divide", [x, b.constant(np.array(3, np.float32), "c")])
+    y = b.add("erf", [quotient], "y")
+    assert ops(check_same(Graph("g", [x], [y], b.nodes), multiply_powers)) == ["multiply", "erf"]
+    kept = check_same(Graph("g", [x], [y, quotient], b.nodes), multiply_powers)
+    assert ops(kept) == ["divide", "erf"]
 
 
 def test_flops() -> None:

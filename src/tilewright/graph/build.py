@@ -26,12 +26,13 @@ from .device import DeviceExecutable
 from .ir import Graph, Node, Value
 from .kernel import compile_group, describe, lower_named
 from .limits import require
+from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
 from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory, views
 from .passes.pack_dense import pack_dense
 from .passes.reshapes import sink_reshapes
-from .passes.simplify import drop_identities, fold_batch_norm, fold_constants
+from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, multiply_powers
 from .passes.to_half import to_half
 from .passes.winograd import winograd
 from .staged import StagedExecutable
@@ -58,6 +59,9 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     if _is_device(target) and target.thread_warp_size == 1:
         pack_dense(graph, lanes)  # warps reduce rows of weights together, CPUs read panels
     fold_constants(graph)
+    multiply_powers(graph)
+    if not _is_device(target):
+        fuse_attention(graph)
     sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()

@@ -61,6 +61,7 @@ OPS: dict[str, OpSpec] = {
     **scatter.OPS,
     **weights.OPS,
 }
+OPS["attention"] = attention.attention_op({name: spec.compute for name, spec in OPS.items()})
 
 
 def tensors_of(values: Sequence[Value]) -> list[Tensor]:

@@ -2,8 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ... import topi
+from ...loopir.expr import const
+from ...tensor.tensor import Tensor
 from ...topi import nn
-from .spec import INJECTIVE, OPAQUE, OpSpec
+from ...topi.nn.attention import Sizes, attention
+from .spec import INJECTIVE, OPAQUE, Compute, OpSpec
+
+
+def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
+    """Attention, in whose scores element-wise operations may stand; they are looked up by name.
+
+    Inputs: queries, keys and values, then what the steps read. `reads` says for each dimension of
+    the first three which axis is its index, and where that begins: of (*batch, *rows, size),
+    (*batch, keys, size) and (*batch, keys, last). `steps` (operation, inputs, attributes) compute
+    what the softmax is taken of: input 0 is the product (*batch, *rows, keys), those from 1 on the
+    further inputs, which are broadcast to it, and the steps before.
+    """
+
+    def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+        sizes = Sizes(tuple(a["batch"]), tuple(a["rows"]), a["keys"], a["size"], a["last"])
+        lead = len(sizes.batch) + len(sizes.rows)
+
+        def read(n: int) -> Any:
+            def element(outer: Sequence[Any], i: Any, j: Any) -> Any:
+                axes = (*outer, i, j)
+                return t[n](
+                    *((axes[k] + b if b else axes[k]) if k >= 0 else b for k, b in a["reads"][n])
+                )
+
+            return element
+
+        def score(x: Tensor) -> Tensor:
+            if a["scale"] != 1:
+                x = topi.multiply(x, const(a["scale"], x.dtype))
+            values = [x, *t[3:]]
+            for op, inputs, attrs in a["steps"]:
+                values.append(operation[op]([values[n] for n in inputs], dict(attrs)))
+            return values[-1] if a["steps"] else x
+
+        order = list(a["order"])
+        assert sorted(order) == list(range(lead + 1))
+        return attention(sizes, read(0), read(1), read(2), t[0].dtype, score, a["empty"], order)
+
+    return OpSpec(apply, OPAQUE)
+
 
 OPS: dict[str, OpSpec] = {
     "masked_softmax": OpSpec(lambda t, a: nn.masked_softmax(t[0], a["axis"]), OPAQUE),

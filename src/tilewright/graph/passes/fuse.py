@@ -66,7 +66,14 @@ def fuse_nodes(graph: Graph) -> list[Group]:
     group_of: dict[Node, Group] = {}
     last: dict[Group, int] = {}  # a group runs where its last node stands
     for k, node in enumerate(graph.nodes):
-        home = _group_before(node, readers, outputs, group_of) or Group([])
+        found = _groups_before(node, readers, outputs, group_of)
+        home = found[0] if found else Group([])
+        for other in found[1:]:
+            if other.kinds == {ELEMWISE} == {OPS[node.op].kind} and _fits(home, other, node):
+                for n in other.nodes:
+                    home.append(n)
+                    group_of[n] = home
+                del last[other]
         home.append(node)
         group_of[node] = home
         last[home] = k
@@ -100,16 +107,22 @@ def _joined_behind_anchors(
     return [g for g in found if g not in joined]
 
 
-def _group_before(
+def _fits(home: Group, other: Group, node: Node) -> bool:
+    """Whether a group can take in another one of the same shape, which a node reads beside it."""
+    same = other.output.shape == node.output.shape
+    return same and home.size_with(node) + other.sizes[other.output] <= MOST
+
+
+def _groups_before(
     node: Node,
     readers: dict[Value, list[Node]],
     outputs: set[Value],
     group_of: dict[Node, Group],
-) -> Group | None:
-    """The group that a node can join: that of the input which is computed last."""
+) -> list[Group]:
+    """The groups that a node can join: first that of the input which is computed last."""
     kind = OPS[node.op].kind
     if kind in (ANCHOR, OPAQUE, REARRANGED):
-        return None
+        return []
     candidates = []
     for v in dict.fromkeys(node.inputs):
         producer = v.producer
@@ -124,6 +137,7 @@ def _group_before(
             continue
         candidates.append(group)
     if not candidates:
-        return None
+        return []
     anchored = [g for g in candidates if g.kinds & {ANCHOR, REARRANGED}]
-    return (anchored or candidates)[-1]
+    home = (anchored or candidates)[-1]
+    return [home, *(g for g in dict.fromkeys(candidates) if g is not home)]

@@ -60,6 +60,41 @@ def fold_batch_norm(graph: Graph) -> Graph:
     return graph
 
 
+def multiply_powers(graph: Graph) -> Graph:
+    """Squares and cubes as products; what erf is taken of multiplied where it was divided."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        power = _number(node.inputs[1]) if node.op == "power" else None
+        x = node.inputs[0] if node.inputs else None
+        same = x is not None and (x.shape, x.dtype) == (node.output.shape, node.output.dtype)
+        if x is None or not same or power not in (2, 3) or not _is_float(x):
+            nodes.append(node)
+            continue
+        square = node.output if power == 2 else Value(node.output.name + ".2", x.shape, x.dtype)
+        nodes.append(Node("multiply", node.name, [x, x], [square]))
+        if power == 3:
+            nodes.append(Node("multiply", node.name + ".3", [square, x], [node.output]))
+    graph.nodes = nodes
+    readers, outputs = graph.consumers(), set(graph.outputs)
+    for node in graph.nodes:
+        by = _number(node.inputs[1]) if node.op == "divide" else None
+        known = {reader.op for reader in readers.get(node.output, ())}
+        if by and known == {"erf"} and node.output not in outputs and _is_float(node.output):
+            inverse = np.asarray(1 / by, np.asarray(node.inputs[1].data).dtype)
+            node.op = "multiply"
+            node.inputs[1] = constant(node.inputs[1].name + ".inverse", inverse)
+    return graph
+
+
+def _number(v: Value) -> float | None:
+    """The one element of a constant."""
+    return float(v.data.reshape(())) if v.data is not None and v.data.size == 1 else None
+
+
+def _is_float(v: Value) -> bool:
+    return v.dtype in ("float32", "float64")
+
+
 def drop_identities(graph: Graph) -> Graph:
     """Remove reshapes to the same shape, transposes that move nothing, casts to the same type."""
     outputs = set(graph.outputs)

@@ -25,12 +25,15 @@ def _exponentials(x: Tensor, at: int, masked: bool = False) -> tuple[Any, Tensor
 
     def moved(*i: Any) -> Any:
         most = cast(wide, largest(*_without(i, at)))
-        if masked:
-            most = O.select(most > const(float("-inf"), wide), most, const(0, wide))
-        return cast(wide, x(*i)) - most
+        return cast(wide, x(*i)) - (least(most) if masked else most)
 
     power: Tensor = compute(x.shape, lambda *i: O.exp(moved(*i)), "T_softmax_exp", "elemwise")
     return moved, power, reduce_sum(power, at)
+
+
+def least(most: Any) -> Any:
+    """What is taken from a row whose largest element is `most`: nothing from one of -infinity."""
+    return O.select(most > const(float("-inf"), most.dtype), most, const(0, most.dtype))
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:

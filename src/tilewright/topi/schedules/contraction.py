@@ -21,6 +21,7 @@ from ...tensor.op import ComputeOp
 from ...tensor.reduce import builtin_kind
 
 NARROW = 4  # lanes of the shortest vectors
+OWN_RULES = ("winograd_", "attention_")  # tags of stages that are placed by rules of their own
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,6 @@ def kept_inputs(s: Schedule, op: Any) -> list[Stage]:
         if side is not None and is_injective(s[side.producer].op):
             stage = s[side.producer]
             moved = type(_uncast(stage.op.body[0])) is ProducerLoad
-            if not moved and not stage.is_output and not stage.op.tag.startswith("winograd_"):
+            if not moved and not stage.is_output and not stage.op.tag.startswith(OWN_RULES):
                 found.append(stage)
     return found

@@ -17,6 +17,7 @@ from ...schedule.auto_inline import is_injective, loads_of
 from ...target.target import Target
 from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
+from .attention import schedule_attention
 from .contraction import contraction_of, is_product, kept_inputs
 from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
 from .decisions import Decisions
@@ -56,7 +57,7 @@ CPU_RULES: Rules[Machine] = Rules(
     },
     reduction=schedule_reduce,
     arrange=arrange,
-    softmax=schedule_softmax,
+    whole={"softmax_output": schedule_softmax, "attention_output": schedule_attention},
 )
 
 
@@ -82,8 +83,8 @@ def default_schedule(
 def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: M) -> None:
     heavy = [x for x in s.stages if getattr(x.op, "reduce_axis", ()) or _kind(x.op, rules)]
     out = outputs[0]
-    whole = rules.softmax
-    if len(outputs) == 1 and out.op.tag == "softmax_output" and whole and _all_computed(s):
+    whole = rules.whole.get(out.op.tag)
+    if len(outputs) == 1 and whole and _all_computed(s):
         whole(s, out, machine)
         return
     if len(outputs) == 1 and len(heavy) == 1 and _kind(heavy[0].op, rules):

@@ -17,9 +17,9 @@ M = TypeVar("M")
 class Rules(Generic[M]):
     """`anchors`: (schedule, expensive tensor, tensor that ends its group, machine) by tag;
     `reduction` the same for any other reduction; `arrange` for the axes of an element-wise stage;
-    `softmax` for a softmax as a whole (None: its stages one after another)."""
+    `whole` for all stages before an output at once, by its tag."""
 
     anchors: Mapping[str, Callable[[Schedule, Tensor, Tensor, M], None]]
     reduction: Callable[[Schedule, Tensor, Tensor, M], None]
     arrange: Callable[[Stage, list[IterVar], M], None]
-    softmax: Callable[[Schedule, Tensor, M], None] | None
+    whole: Mapping[str, Callable[[Schedule, Tensor, M], None]]

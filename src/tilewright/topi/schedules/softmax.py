@@ -34,7 +34,8 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     *outer, rows = axes[:-1]
     piece: IterVar | None = None
     if product is not None:
-        at_once = _rows_at_once(axes, out, machine)
+        *batch, n, last = map(extent_of, axes)
+        at_once = rows_at_once(prod(batch), n, last * parse(out.dtype).nbytes, machine)
         options = nearby(at_once, at_once // 2, 2 * at_once, at_once // 4)
         (at_once,) = machine.choose(out.op.name, "at_once", options)
         piece, rows = s[out].split(rows, factor=at_once)
@@ -76,11 +77,10 @@ def _ancestors(s: Schedule, stage: Stage) -> list[Stage]:
     return found
 
 
-def _rows_at_once(axes: list[IterVar], out: Tensor, machine: Machine) -> int:
-    """Rows of which a quarter of the second-level cache holds the scores, fewer where there would
-    not be enough pieces for the cores."""
-    *outer, rows, last = map(extent_of, axes)
-    most = machine.l2_bytes // 4 // max(1, last * parse(out.dtype).nbytes)
-    least = -(-PIECES * machine.cores // prod(max(n, 1) for n in outer))
+def rows_at_once(batch: int, rows: int, nbytes: int, machine: Machine) -> int:
+    """Rows of `nbytes` each, of which a quarter of the second-level cache holds the scores, fewer
+    where there would not be enough pieces for the cores."""
+    most = machine.l2_bytes // 4 // max(1, nbytes)
+    least = -(-PIECES * machine.cores // max(batch, 1))
     size = min(max(most, LEAST_ROWS), max(LEAST_ROWS, -(-rows // least)), max(rows, 1))
     return even(rows, size) if rows else size

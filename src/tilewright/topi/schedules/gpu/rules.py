@@ -25,5 +25,5 @@ GPU_RULES: Rules[GpuMachine] = Rules(
     },
     reduction=schedule_reduce,
     arrange=arrange,
-    softmax=None,
+    whole={},
 )
