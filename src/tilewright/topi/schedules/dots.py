@@ -1,0 +1,64 @@
+"""Which instruction adds up the products of a contraction, groups of neighbours at a time.
+
+Its columns are padded to whole vectors and lie with the steps of a group innermost; the row side
+is read a group at a time, so these steps lie one behind the other there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...loopir.iter import IterVar, ProducerLoad
+from ...loopir.visit import free_vars
+from ...target.dots import Dot
+from ..tensor_intrin.dot import dot_product
+from .contraction import Contraction, step_of
+from .machine import Machine, extent_of
+
+
+@dataclass(frozen=True)
+class Groups:
+    """An instruction and the axis of a reduction whose steps it takes a group of."""
+
+    dot: Dot
+    steps: IterVar
+
+    @property
+    def terms(self) -> int:
+        """Steps in a group."""
+        return self.dot.terms
+
+    def intrinsic(self, op: Any, form: Contraction) -> Any:
+        """The tensor intrinsic for the loops over a vector and a group."""
+        row, side = form.row_side, form.vector_side
+        assert row is not None and side is not None, "both sides are read"
+        k, j = self.steps.var, op.axis[-1].var
+        columns = ["j", "k"] if form.panel else _places(side, k, j)
+        rows = _places(row, k, j)
+        return dot_product(self.dot, op.body[0].source[0], row.producer, (rows, columns))
+
+
+def _places(load: ProducerLoad, k: Any, j: Any) -> list[str]:
+    found = ["k" if x is k else "j" if x is j else "" for x in load.indices]
+    return found[next(i for i, p in enumerate(found) if p) :]
+
+
+def groups_of(op: Any, form: Contraction | None, machine: Machine) -> Groups | None:
+    """The first of the machine's instructions that computes a sum of products; None for none."""
+    if form is None or form.both or form.group:
+        return None
+    row, side = form.row_side, form.vector_side
+    if row is None or side is None or row.producer == side.producer or not op.reduce_axis:
+        return None
+    steps = next((a for a in op.reduce_axis if row.indices[-1] is a.var), None)
+    if steps is None or step_of(row, steps.var) != 1:
+        return None
+    inside = [x for x in side.indices if steps.var in free_vars(x)]
+    plain = len(inside) == 1 and inside[0] is steps.var and form.column >= 0
+    for dot in machine.dots:
+        fits = dot.takes(row.dtype, side.dtype, op.output_dtype(0))
+        laid = form.terms == dot.terms if form.panel else plain
+        if fits and laid and extent_of(steps) % dot.terms == 0 and extent_of(steps):
+            return Groups(dot, steps)
+    return None
