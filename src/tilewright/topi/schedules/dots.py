@@ -59,6 +59,8 @@ def groups_of(op: Any, form: Contraction | None, machine: Machine) -> Groups | N
     for dot in machine.dots:
         fits = dot.takes(row.dtype, side.dtype, op.output_dtype(0))
         laid = form.terms == dot.terms if form.panel else plain
-        if fits and laid and extent_of(steps) % dot.terms == 0 and extent_of(steps):
+        whole = extent_of(steps) > 0 and extent_of(steps) % dot.terms == 0
+        wide = form.panel > 0 or extent_of(op.axis[-1]) >= dot.lanes
+        if fits and laid and whole and wide:
             return Groups(dot, steps)
     return None
