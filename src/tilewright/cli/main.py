@@ -40,8 +40,10 @@ def main() -> None:
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", default="llvm", show_default=True, help="What to compile for.")
 @click.option(
+    "--precision",
     "--dtype",
-    type=click.Choice(["float32", "float16"]),
+    "dtype",
+    type=click.Choice(["float32", "float16", "bfloat16"]),
     default="float32",
     show_default=True,
     help="Precision of weights and of what flows between kernels.",
@@ -96,8 +98,10 @@ def run(**options: Any) -> None:
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", default="llvm", show_default=True, help="What to compile for.")
 @click.option(
+    "--precision",
     "--dtype",
-    type=click.Choice(["float32", "float16"]),
+    "dtype",
+    type=click.Choice(["float32", "float16", "bfloat16"]),
     default="float32",
     show_default=True,
     help="Precision of weights and of what flows between kernels.",
@@ -146,8 +150,10 @@ def compile_model(**options: Any) -> None:
 @click.option("--trials", type=int, required=True, help="Measurements in all.")
 @click.option("--records", required=True, metavar="FILE", help="Where measurements are kept.")
 @click.option(
+    "--precision",
     "--dtype",
-    type=click.Choice(["float32", "float16"]),
+    "dtype",
+    type=click.Choice(["float32", "float16", "bfloat16"]),
     default="float32",
     show_default=True,
     help="As it will be given to `run`.",

@@ -10,7 +10,17 @@ import numpy as np
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi import nn
-from .spec import ANCHOR, INJECTIVE, OPAQUE, REARRANGED, Array, OpSpec, rounded_once
+from .spec import (
+    ANCHOR,
+    INJECTIVE,
+    INSIDE,
+    OPAQUE,
+    PRODUCT,
+    REARRANGED,
+    Array,
+    OpSpec,
+    rounded_once,
+)
 
 
 def _numpy_pack_kernel(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
@@ -33,6 +43,18 @@ def _numpy_pack_dense(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     n, k = x[0].shape
     b = a["block"]
     return np.ascontiguousarray(x[0].reshape(n // b, b, k).transpose(0, 2, 1))
+
+
+def _dense(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.dense(t[0], t[1], out_dtype=a.get("out_dtype"))
+
+
+def _matmul(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype"))
+
+
+def _batch_matmul(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.batch_matmul(t[0], t[1], None, a.get("out_dtype"), transpose_b=False)
 
 
 def _dense_packed(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -104,8 +126,8 @@ def _col2im(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 OPS: dict[str, OpSpec] = {
-    "conv2d": rounded_once(_conv2d),
-    "conv_nd": rounded_once(_conv_nd),
+    "conv2d": rounded_once(_conv2d, precision=PRODUCT),
+    "conv_nd": rounded_once(_conv_nd, precision=PRODUCT),
     "deformable_columns": OpSpec(_deformable_columns, OPAQUE),
     "col2im": OpSpec(_col2im, ANCHOR),
     "conv2d_nchwc": rounded_once(_conv2d_nchwc),
@@ -125,15 +147,13 @@ OPS: dict[str, OpSpec] = {
         INJECTIVE,
         _numpy_pack_kernel,
     ),
-    "dense": rounded_once(lambda t, a: nn.dense(t[0], t[1], out_dtype=a.get("out_dtype"))),
+    "dense": rounded_once(_dense, precision=PRODUCT),
     "dense_packed": rounded_once(_dense_packed),
     "pack_dense": OpSpec(_pack_dense, INJECTIVE, _numpy_pack_dense),
-    "matmul": rounded_once(lambda t, a: nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype"))),
-    "batch_matmul": rounded_once(
-        lambda t, a: nn.batch_matmul(t[0], t[1], None, a.get("out_dtype"), transpose_b=False)
-    ),
+    "matmul": rounded_once(_matmul, precision=PRODUCT),
+    "batch_matmul": rounded_once(_batch_matmul, precision=PRODUCT),
     "pool2d": OpSpec(_pool, ANCHOR),
     "pool_nd": OpSpec(_pool_nd, ANCHOR),
     "max_pool_index": OpSpec(_max_pool_index, OPAQUE),
-    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR),
+    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR, precision=INSIDE),
 }

@@ -237,9 +237,7 @@ def _last_part(
     return before, within
 
 
-def _in_groups(
-    stage: Stage, steps: list[IterVar], groups: Groups
-) -> tuple[list[IterVar], IterVar]:
+def _in_groups(stage: Stage, steps: list[IterVar], groups: Groups) -> tuple[list[IterVar], IterVar]:
     """The steps of a reduction in groups that an instruction takes, and those in a group."""
     inside = groups.steps if groups.steps in steps else steps[-1]
     ko, kt = stage.split(inside, factor=groups.terms)
@@ -363,6 +361,6 @@ def _pack_groups(
         steps = [indices[d] // terms if d == grouped else indices[d] for d in along]
         return [*(indices[d] for d in others), *steps, indices[column], indices[grouped] % terms]
 
-    *_, j, k = copy.transform_layout(panel)
+    *_, k = copy.transform_layout(panel)
     copy.unroll(k)
     return copy

@@ -59,7 +59,6 @@ def dot_product(dot: Dot, product: Any, row: Tensor, places: tuple[Places, Place
 
     c = compute((lanes,), element, name="sums")
     out = _buffer((lanes,), dot.sums, [1])
-    order = [declared[t] for t in dict.fromkeys(loads)]
     at = {declared[t]: n for n, t in enumerate(declared)}
 
     def body(ins: Any, outs: Any) -> tuple[Stmt, Stmt, Stmt]:
