@@ -52,7 +52,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     if dtype != "float32":
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
-    block_channels(graph, lanes)
+    block_channels(graph, lanes, () if _is_device(target) else target.capabilities.dots)
     if dtype == "float32" and not _is_device(target) and config.get("winograd"):
         winograd(graph)
     if _is_device(target) and target.thread_warp_size == 1:

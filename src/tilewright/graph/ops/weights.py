@@ -26,6 +26,10 @@ from .spec import (
 def _numpy_pack_kernel(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     f, c, kh, kw = x[0].shape
     fb, cb = a["out_block"], a["in_block"]
+    terms = a.get("terms", 1)
+    if terms > 1:
+        fours = x[0].reshape(f // fb, fb, c // cb, cb // terms, terms, kh, kw)
+        return np.ascontiguousarray(fours.transpose(0, 2, 5, 6, 3, 1, 4))
     blocks = x[0].reshape(f // fb, fb, c // cb, cb, kh, kw)
     return np.ascontiguousarray(blocks.transpose(0, 2, 4, 5, 3, 1))
 
@@ -143,7 +147,7 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: nn.pack_depthwise(t[0], a["block"]), INJECTIVE, _numpy_pack_depthwise
     ),
     "pack_kernel": OpSpec(
-        lambda t, a: nn.pack_kernel(t[0], a["in_block"], a["out_block"]),
+        lambda t, a: nn.pack_kernel(t[0], a["in_block"], a["out_block"], a.get("terms", 1)),
         INJECTIVE,
         _numpy_pack_kernel,
     ),

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...loopir.expr import const_int
 from ...loopir.iter import IterVar, ProducerLoad
-from ...loopir.visit import free_vars
+from ...loopir.visit import free_vars, walk
 from ...target.dots import Dot
 from ..tensor_intrin.dot import dot_product
 from .contraction import Contraction, step_of
@@ -35,8 +36,9 @@ class Groups:
         assert row is not None and side is not None, "both sides are read"
         k, j = self.steps.var, op.axis[-1].var
         columns = ["j", "k"] if form.panel else _places(side, k, j)
-        rows = _places(row, k, j)
-        return dot_product(self.dot, op.body[0].source[0], row.producer, (rows, columns))
+        return dot_product(
+            self.dot, op.body[0].source[0], row.producer, (_places(row, k, j), columns)
+        )
 
 
 def _places(load: ProducerLoad, k: Any, j: Any) -> list[str]:
@@ -64,3 +66,33 @@ def groups_of(op: Any, form: Contraction | None, machine: Machine) -> Groups | N
         if fits and laid and whole and wide:
             return Groups(dot, steps)
     return None
+
+
+def groups_of_conv(op: Any, machine: Machine) -> Groups | None:
+    """The instruction for a blocked convolution whose kernel has groups of channels innermost;
+    None where there is none for it, or the kernel has not."""
+    data, kernel = _factors_of_conv(op)
+    *_, channels = op.reduce_axis
+    if kernel is None or data is None or len(kernel.indices) < 7:
+        return None
+    terms = const_int(kernel.producer.shape[-1])
+    for dot in machine.dots:
+        fits = dot.takes(data.dtype, kernel.dtype, op.output_dtype(0)) and dot.terms == terms
+        if fits and extent_of(op.axis[-1]) % dot.lanes == 0:
+            return Groups(dot, channels)
+    return None
+
+
+def conv_intrinsic(op: Any, groups: Groups) -> Any:
+    """The tensor intrinsic of a blocked convolution, for the loops over a vector of filters and a
+    group of channels."""
+    data, _ = _factors_of_conv(op)
+    assert data is not None, "groups_of_conv has found it"
+    return dot_product(groups.dot, op.body[0].source[0], data.producer, (["k"], ["j", "k"]))
+
+
+def _factors_of_conv(op: Any) -> tuple[ProducerLoad | None, ProducerLoad | None]:
+    """The reads of data and kernel."""
+    loads = [e for e in walk(op.body[0].source[0]) if type(e) is ProducerLoad]
+    data = next((e for e in loads if len(e.indices) == 5), None)
+    return data, next((e for e in loads if len(e.indices) > 5), None)
