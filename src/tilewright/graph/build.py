@@ -29,6 +29,7 @@ from .limits import require
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
 from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory, views
+from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
 from .passes.reshapes import sink_reshapes
@@ -48,6 +49,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     graph = copy_graph(graph)
     fold_constants(graph)
     drop_identities(graph)
+    multiply_whole(graph)
     fold_batch_norm(graph)
     if dtype != "float32":
         narrow_floats(graph, dtype)
@@ -82,6 +84,7 @@ def copy_graph(graph: Graph) -> Graph:
     def twin(v: Value) -> Value:
         if v not in table:
             table[v] = Value(v.name, v.shape, v.dtype, v.data)
+            table[v].recipe = v.recipe
         return table[v]
 
     inputs = [twin(v) for v in graph.inputs]

@@ -63,6 +63,8 @@ class _Blocker:
             "scale_shift": self._channelwise,
             "concat": self._concat,
             "reduce": self._over_pixels,
+            "quantize": self._conversion,
+            "dequantize": self._conversion,
         }
 
     def run(self) -> Graph:
@@ -175,6 +177,14 @@ class _Blocker:
                 )
             )
         return self._replace(node, [self.blocked[node.inputs[0]], *values])
+
+    def _conversion(self, node: Node) -> bool:
+        """A conversion with one scale for all; what fills up the last block becomes whatever zero
+        point there is, which is finite."""
+        source, *parameters = node.inputs
+        if source not in self.blocked or any(v.shape for v in parameters):
+            return False
+        return self._replace(node, [self.blocked[source], *parameters])
 
     def _elementwise(self, node: Node) -> bool:
         shape = node.output.shape
