@@ -63,10 +63,11 @@ def convolutions(zero, data):
 
 
 def products(zero, data):
-    net = Net((5, 64), zero, data)
+    net = Net((2, 5, 64), zero, data)
     v = net.narrowed("x", 0.02)
     v = net.add("MatMul", [v, net.weight((64, 48), 1)])
     v = net.narrowed(net.add("Add", [v, net.constant(np.ones(48, "float32"))]), 0.05)
+    v = net.add("Reshape", [v, net.constant(np.int64([10, 48]))])
     v = net.add("Gemm", [v, net.weight((32, 48), 0)], transB=1)
     return net.model(net.narrowed(v, 0.2))
 
@@ -90,3 +91,24 @@ def test_within_a_step_of_onnxruntime(make, zero, data):
     sums = [n for g in groups for n in g.nodes if n.op in ("conv2d_nchwc", "conv2d", "dense")]
     assert len(sums) == 2 and all(n.output.dtype == "int32" for n in sums)
     assert all("int8" in v.dtype for n in sums for v in n.inputs)
+
+
+@pytest.mark.parametrize(("zero", "weights"), [(None, "int8"), (7, "int8"), (128, "uint8")])
+def test_dynamic_quantisation_multiplies_bytes(zero, weights):
+    net = Net((5, 64), 0, "uint8")
+    x = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"], "dynamic")
+    net.nodes.append(x)
+    low, high = (-100, 100) if weights == "int8" else (0, 256)
+    w = net.constant(RNG.integers(low, high, (64, 48)).astype(weights))
+    own = [] if zero is None else [net.constant(np.array(zero, weights))]
+    v = net.add("MatMulInteger", ["q", w, "zero", *own])
+    v = net.add("Mul", [net.add("Cast", [v], to=TensorProto.FLOAT), "scale"])
+    raw = net.model(v).SerializeToString()
+    session = ort.InferenceSession(raw, providers=["CPUExecutionProvider"])
+    x = RNG.standard_normal((5, 64)).astype("float32")
+    (wanted,) = session.run(None, {"x": x})
+    (got,) = tvm.compile(raw).run({"x": x}).values()
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-4)
+    _, groups = prepare(tg.load_onnx(raw), Target("llvm"))
+    (sums,) = (n for g in groups for n in g.nodes if n.op == "dense")
+    assert [v.dtype for v in sums.inputs] == ["uint8", "int8"]

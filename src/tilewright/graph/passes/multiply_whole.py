@@ -1,9 +1,9 @@
 """Multiply whole numbers where a product's or a convolution's inputs are converted from such.
 
-What is computed as `sum of (x - z) * s * w * t` over floats is `(sum of x * w - z * sum of w)`, exact
-in int32, times `s * t`: the scales of data and of each filter come out of the sum. What follows (a
-bias, a residual, an activation, the conversion back) stays as it is, element by element, and so
-joins the kernel of the sums.
+What is computed as `sum of (x - z) * s * w * t` over floats is `(sum of x * w - z * sum of w)`,
+exact in int32, times `s * t`: the scales of data and of each filter come out of the sum. What
+follows (a bias, a residual, an activation, the conversion back) stays as it is, element by element,
+and so joins the kernel of the sums.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def multiply_whole(graph: Graph) -> Graph:
 def _rewritten(node: Node) -> list[Node] | None:
     """The nodes that take the place of one; None where its inputs are no such conversions."""
     data, weight = node.inputs
-    source = data.producer
+    source, shape = data.producer, data.shape
+    while source is not None and source.op == "reshape":
+        source = source.inputs[0].producer
     filters = _filters(weight)
     if source is None or source.op != "dequantize" or filters is None or len(source.inputs) < 2:
         return None
@@ -50,12 +52,14 @@ def _rewritten(node: Node) -> list[Node] | None:
     added: list[Node] = []
 
     def add(op: str, inputs: list[Value], last: bool = False, **attrs: Any) -> Value:
-        shape, dtype = infer(op, inputs, attrs)
-        out = node.output if last else Value(f"{node.name}.{op}", shape, dtype)
+        result, dtype = infer(op, inputs, attrs)
+        out = node.output if last else Value(f"{node.name}.{op}", result, dtype)
         added.append(Node(op, node.name if last else out.name, inputs, [out], attrs))
         return out
 
     attrs = {**node.attrs, "out_dtype": "int32"}
+    if x.shape != shape:
+        x = add("reshape", [x], shape=shape)
     if zero and any(attrs.get("padding", ())):
         x = add("pad", [x], **_padding(attrs["padding"], zero))
         attrs["padding"] = (0, 0, 0, 0)
