@@ -44,7 +44,8 @@ def numbers(shape, dtype):
 
 
 def code(shape, types, across, target):
-    x, y, z = product(shape, *types, across)
+    a, b, out = types
+    x, y, z = product(shape, a, b, out, across)
     s = topi.default_schedule(z, target)
     return tvm.build(s, [x, y, z], target)
 

@@ -67,7 +67,7 @@ def products(zero, data):
     v = net.narrowed("x", 0.02)
     v = net.add("MatMul", [v, net.weight((64, 48), 1)])
     v = net.narrowed(net.add("Add", [v, net.constant(np.ones(48, "float32"))]), 0.05)
-    v = net.add("Reshape", [v, net.constant(np.int64([10, 48]))])
+    v = net.add("Reshape", [v, net.constant(np.array([10, 48], "int64"))])
     v = net.add("Gemm", [v, net.weight((32, 48), 0)], transB=1)
     return net.model(net.narrowed(v, 0.2))
 
@@ -96,8 +96,8 @@ def test_within_a_step_of_onnxruntime(make, zero, data):
 @pytest.mark.parametrize(("zero", "weights"), [(None, "int8"), (7, "int8"), (128, "uint8")])
 def test_dynamic_quantisation_multiplies_bytes(zero, weights):
     net = Net((5, 64), 0, "uint8")
-    x = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"], "dynamic")
-    net.nodes.append(x)
+    three = ["q", "scale", "zero"]
+    net.nodes.append(helper.make_node("DynamicQuantizeLinear", ["x"], three, "dynamic"))
     low, high = (-100, 100) if weights == "int8" else (0, 256)
     w = net.constant(RNG.integers(low, high, (64, 48)).astype(weights))
     own = [] if zero is None else [net.constant(np.array(zero, weights))]

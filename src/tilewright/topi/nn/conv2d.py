@@ -138,7 +138,7 @@ def conv2d_nchwc(
     """
     n, co, h, w, cb = data.shape
     fo, co2, kh, kw, cb2, fb, *groups = kernel.shape
-    (terms,) = groups or [1]
+    terms = groups[0] if groups else 1
     cb2 = cb2 * terms
     if const_int(co) != const_int(co2) or const_int(cb) != const_int(cb2):
         raise TilewrightError(f"conv2d: channels of data {data} and kernel {kernel} differ")
