@@ -16,7 +16,7 @@ from tilewright.graph.ir import Graph, Node, Value, constant
 from tilewright.graph.kernel import LAYOUT_FREE, tensors
 from tilewright.graph.onnx.convert import Builder
 from tilewright.graph.passes.fuse import Group
-from tilewright.graph.passes.to_half import to_half
+from tilewright.graph.passes.narrow_floats import narrow_floats
 
 RNG = np.random.default_rng(3)
 CONV = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
@@ -38,8 +38,26 @@ def test_a_network_in_half_precision_is_near(tmp_path):
     assert {str(c.dtype) for c in net.constants} == {"float16", "float32"}  # biases stay wide
     big = [c for c in net.constants if c.size > 200]
     assert big and all(c.dtype == np.float16 for c in big)
-    with pytest.raises(CompileError, match="in float32 or float16, not 'int8'"):
+    with pytest.raises(CompileError, match="in float32, float16, bfloat16, not 'int8'"):
         tg.compile(graph, dtype="int8")
+
+
+def test_bfloat16_is_near_and_masks_stay_finite(tmp_path):
+    path = tmp_path / "lenet.onnx"
+    path.write_bytes(networks.make("lenet").SerializeToString())
+    image = {"input": RNG.standard_normal((1, 1, 28, 28)).astype("float32")}
+    whole = tvm.compile(path).run(image)["logits"]
+    net = as_a(tg.Executable, tvm.compile(path, precision="bfloat16"))
+    narrow = net.run(image)["logits"]
+    off = np.abs(narrow - whole).max() / np.abs(whole).max()
+    assert narrow.dtype == np.float32 and 0 < off < 2e-2
+    assert "bfloat16" in {str(c.dtype) for c in net.constants}
+    x, low = Value("x", (4,), "float32"), constant("low", np.float32([-3.4028235e38, 1, 0, 3.4e38]))
+    graph = Graph("net", [x], [Value("y", (4,), "float32")], [])
+    graph.nodes = [Node("add", "add", [x, low], [graph.outputs[0]])]
+    (added,) = (n for n in narrow_floats(graph, "bfloat16").nodes if n.op == "add")
+    data = some(added.inputs[1].data).astype("float32")
+    assert np.isfinite(data).all() and data[0] < -3.38e38 and data[3] > 3.38e38
 
 
 def block(weight):
@@ -61,7 +79,7 @@ def block(weight):
 
 
 def test_products_and_what_follows_are_rounded_once():
-    graph = to_half(block(np.ones((4, 4, 3, 3), "float32")))
+    graph = narrow_floats(block(np.ones((4, 4, 3, 3), "float32")))
     kinds = [(n.op, n.output.dtype) for n in graph.nodes]
     assert kinds == [
         ("cast", "float16"),
@@ -77,7 +95,7 @@ def test_products_and_what_follows_are_rounded_once():
 
 
 def test_accumulating_in_half():
-    graph = to_half(block(np.ones((4, 4, 3, 3), "float32")), accumulate="float16")
+    graph = narrow_floats(block(np.ones((4, 4, 3, 3), "float32")), accumulate="float16")
     assert all(n.output.dtype == "float16" for n in graph.nodes[:-2])
 
 
@@ -85,7 +103,7 @@ def test_weights_beyond_the_range_are_refused():
     weight = np.ones((4, 4, 3, 3), "float32")
     weight[1, 2] = 7e4
     with pytest.raises(CompileError, match="constant w holds 70000, which float16 cannot"):
-        to_half(block(weight))
+        narrow_floats(block(weight))
 
 
 def test_integers_and_wide_operations_stay():
@@ -96,7 +114,7 @@ def test_integers_and_wide_operations_stay():
         Node("softmax", "soft", [x], [soft], {"axis": 1}),
         Node("take", "take", [soft, index], [taken], {"axis": 1}),
     ]
-    graph = to_half(Graph("net", [x, index], [taken], nodes))
+    graph = narrow_floats(Graph("net", [x, index], [taken], nodes))
     kinds = [(n.op, n.output.dtype) for n in graph.nodes]
     expected = [("softmax", "float32"), ("cast", "float16"), ("take", "float16")]
     assert kinds == [*expected, ("cast", "float32")]

@@ -212,8 +212,9 @@ def _panel_orders(state: Any) -> dict[Tensor, PackOrder]:
         panels = panels_of(op, constants, Machine.of(target, decisions))
         if panels is None or len(state.dag.access.get_direct_consumers(panels.tensor.op)) != 1:
             continue
+        first = {dim: place for place, (dim, _, _) in reversed(list(enumerate(panels.parts)))}
         digits = [
-            Digit(dim, None, const(extent), const(below), dim != panels.column or below > 1, place)
+            Digit(dim, None, const(extent), const(below), first[dim] == place, place)
             for place, (dim, extent, below) in enumerate(panels.parts)
         ]
         orders[panels.tensor] = PackOrder(digits, [(1, 0)] * len(panels.tensor.shape), every=True)

@@ -36,8 +36,10 @@ _target = click.option(
     "--target", default="llvm", show_default=True, help="What to compile, or to tune, for."
 )
 _dtype = click.option(
+    "--precision",
     "--dtype",
-    type=click.Choice(["float32", "float16"]),
+    "dtype",
+    type=click.Choice(["float32", "float16", "bfloat16"]),
     default="float32",
     show_default=True,
     help="Precision of weights and of what flows between kernels.",

@@ -30,10 +30,11 @@ from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
 from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory, views
+from .passes.multiply_whole import multiply_whole
+from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
 from .passes.reshapes import sink_reshapes
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, multiply_powers
-from .passes.to_half import to_half
 from .passes.winograd import winograd
 from .staged import StagedExecutable
 from .tuned import Layouts, Tuned, find_tuned, in_panels
@@ -41,6 +42,7 @@ from .work import work_of
 
 Network = Executable | DeviceExecutable | StagedExecutable
 """What a network is compiled to."""
+PRECISIONS = ("float32", "float16", "bfloat16")
 Progress = Callable[[int, int, str], None]
 
 
@@ -49,11 +51,12 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     graph = copy_graph(graph)
     fold_constants(graph)
     drop_identities(graph)
+    multiply_whole(graph)
     fold_batch_norm(graph)
-    if dtype == "float16":
-        to_half(graph)
+    if dtype != "float32":
+        narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
-    block_channels(graph, lanes)
+    block_channels(graph, lanes, () if _is_device(target) else target.capabilities.dots)
     if dtype == "float32" and not _is_device(target) and config.get("winograd"):
         winograd(graph)
     if _is_device(target) and target.thread_warp_size == 1:
@@ -75,7 +78,7 @@ def _is_device(target: Target) -> bool:
 def _block(target: Target, dtype: str) -> int:
     """Channels of a block: a vector register of a CPU, the widest load of a GPU."""
     if _is_device(target):
-        return 8 if dtype == "float16" else 4
+        return 4 if dtype == "float32" else 8
     return max(4, target.vector_bytes // 4)
 
 
@@ -86,6 +89,7 @@ def copy_graph(graph: Graph) -> Graph:
     def twin(v: Value) -> Value:
         if v not in table:
             table[v] = Value(v.name, v.shape, v.dtype, v.data)
+            table[v].recipe = v.recipe
         return table[v]
 
     inputs = [twin(v) for v in graph.inputs]
@@ -112,8 +116,8 @@ def compile(
 ) -> Network:
     """Compile a network for a CPU ("llvm") or a device ("cuda", "opencl").
 
-    `dtype` "float16" keeps weights and intermediate values in half precision (see passes/to_half);
-    inputs and outputs keep their types.
+    `dtype` "float16" or "bfloat16" keeps weights and intermediate values in such numbers (see
+    passes/narrow_floats); inputs and outputs keep their types.
 
     `records`: a file that `tilewright tune` or a TaskScheduler wrote (or an ApplyHistoryBest; an
     active one if None). Kernels whose task it has get the fastest schedule recorded, others, and
@@ -172,8 +176,8 @@ def _checked(target: Target, dtype: str) -> Target:
         raise CompileError(
             f"networks are compiled for 'llvm', 'cuda' and 'opencl' targets, not {str(target)!r}"
         )
-    if dtype not in ("float32", "float16"):
-        raise CompileError(f"networks are compiled in float32 or float16, not {dtype!r}")
+    if dtype not in PRECISIONS:
+        raise CompileError(f"networks are compiled in {', '.join(PRECISIONS)}, not {dtype!r}")
     return target
 
 

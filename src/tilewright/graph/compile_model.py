@@ -16,6 +16,7 @@ def compile(
     model: Any,
     target: Any = "llvm",
     *,
+    precision: str | None = None,
     dtype: str = "float32",
     records: Any = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -25,8 +26,9 @@ def compile(
 
     model: the path of an ONNX file, its bytes, an onnx.ModelProto, or a graph.Graph. shapes:
     extents of inputs whose dimensions the model leaves open, (8, 3, 224, 224) by the input's name.
-    The rest is as for `graph.compile`: a target such as "llvm" or "cuda", values between kernels in
-    "float32" or "float16", a file of records that tuning wrote, `progress(done, total, name)`.
+    precision: in which weights and values between kernels are kept, "float32", "float16" or
+    "bfloat16"; `dtype` is its name in `graph.compile`. The rest is as there: a target such as
+    "llvm" or "cuda", a file of records that tuning wrote, `progress(done, total, name)`.
 
     Raises ImportModelError where the model cannot be read, CompileError where it cannot be
     compiled.
@@ -45,4 +47,5 @@ def compile(
                 f"graph.Graph, not {type(model).__name__}"
             )
         graph = load_onnx(bytes(model) if isinstance(model, bytearray) else model, shapes)
+    dtype = dtype if precision is None else precision
     return compile_graph(graph, target, dtype=dtype, records=records, progress=progress)

@@ -17,9 +17,10 @@ from ..base.dtype import canonical, parse
 
 
 class Value:
-    """An array that flows through a network."""
+    """An array that flows through a network. `recipe`: the node that a constant was computed by,
+    from other constants."""
 
-    __slots__ = ("data", "dtype", "name", "producer", "shape")
+    __slots__ = ("data", "dtype", "name", "producer", "recipe", "shape")
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Value:
         self.dtype = dtype
         self.data = data
         self.producer: Node | None = None
+        self.recipe: Node | None = None
 
     @property
     def is_constant(self) -> bool:

@@ -132,17 +132,19 @@ class _Flattener(Rewriter):
 
 
 def _offset(b: Buffer, indices: tuple[Any, ...]) -> Any:
-    """The flat offset of an element; a vector if the last index is one."""
-    *head, last = indices or (const(0),)
-    scalar = last
-    if type(last) is E.Ramp:
-        scalar = last.base
-    elif last.dtype != b.data.dtype and "x" in last.dtype:
+    """The flat offset of an element; a vector if the last index is one, others may be with it."""
+    last = indices[-1] if indices else const(0)
+    if type(last) is not E.Ramp and last.dtype != b.data.dtype and "x" in last.dtype:
         raise CompileError(f"buffer {b.name} of {b.ndim} dimensions takes ramps as vector index")
-    offset = b.offset_of((*head, scalar)) if indices else b.elem_offset
+    scalars = tuple(i.base if type(i) is E.Ramp else i for i in indices)
+    offset = b.offset_of(scalars) if indices else b.elem_offset
     if type(last) is not E.Ramp:
         return offset
-    stride = last.stride * b.strides[-1] if b.strides else last.stride
+    if any(type(i) is E.Ramp for i in indices[:-1]):
+        steps = tuple(i.stride if type(i) is E.Ramp else const(0) for i in indices)
+        stride = b.with_(elem_offset=const(0)).offset_of(steps)
+    else:
+        stride = last.stride * b.strides[-1] if b.strides else last.stride
     return E.Ramp(offset, stride, last.lanes)
 
 

@@ -25,7 +25,7 @@ from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.state import StageState
 from ..tensor.tensor import Tensor
 from .stage_body import strides_of, substitute_buffers
-from .stage_guards import stage_guards
+from .stage_guards import region_guards
 from .stage_memory import Memory
 
 Box = list[tuple[PrimExpr, PrimExpr]]  # (min, extent) a dimension
@@ -69,7 +69,8 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
         family = _reduction(stage)
         data = [leaf for leaf in outer[split:] if leaf not in family]
         init = bind(intrin.reduce_init)
-        init = builder.guarded(stage, _outer_values(stage, values), init, skip=frozenset(family))
+        skip = frozenset(family)
+        init = builder.guarded(stage, _outer_values(stage, values), init, skip, starts=True)
         for leaf in reversed(data):
             init = builder.wrap(stage, leaf, init)
     else:
@@ -117,7 +118,10 @@ def _check_guards(
     mine = builder.bounds[stage]
     inner = {mine.var[leaf] for leaf in stage.leaf_iter_vars[place:]}
     split = "split condition", "let the tile divide the extent"
-    given = [(c, split) for c in stage_guards(builder.bounds, stage, values, frozenset())]
+    guards = region_guards(builder.bounds, stage, values, frozenset())
+    if stage.id not in builder.overrun.filled:
+        guards += builder.overrun.edges(stage, values)
+    given = [(c, split) for c in guards]
     if stage.store_predicate is not None:
         predicate = substitute(stage.store_predicate, {a.var: v for a, v in values.items()})
         given.append((predicate, ("store predicate", "let it use outer axes only")))

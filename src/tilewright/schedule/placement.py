@@ -50,13 +50,11 @@ def in_scan(stage: StageState) -> bool:
 
 
 def is_tile(stage: StageState) -> bool:
-    """Whether a stage computes what a loop of its reader needs, one element after the other, into
-    memory of its own."""
+    """Whether a stage computes what a loop of its reader needs, and nothing else, into memory of
+    its own."""
     if attach_point(stage) is None or type(stage.op) is not ComputeOp or in_scan(stage):
         return False
-    if stage.rolling or stage.store_predicate is not None:
-        return False
-    return all(stage.attr(leaf).tensor_intrin is None for leaf in stage.leaf_iter_vars)
+    return not stage.rolling and stage.store_predicate is None
 
 
 def threads_around(stage: StageState) -> Iterator[tuple[StageState, IterVar]]:

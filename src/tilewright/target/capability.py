@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .dots import Dot, arm_dots, x86_dots
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -13,6 +15,7 @@ class Capabilities:
 
     `vector_bytes`: width of a full vector register (the target computes on scalars where it is
     the width of one). `has_fp16`, `has_bf16`: arithmetic, not only conversion, in hardware.
+    `dots`: what adds up products of neighbours, best first.
     """
 
     vector_bytes: int
@@ -22,6 +25,7 @@ class Capabilities:
     has_bf16: bool
     has_fp16_convert: bool
     has_bf16_convert: bool
+    dots: tuple[Dot, ...] = ()
 
 
 def architecture(triple: str) -> str:
@@ -78,6 +82,7 @@ def capabilities_of(triple: str, features: frozenset[str]) -> Capabilities:
             has_bf16=False,
             has_fp16_convert=wide or half or "fp16" in features,
             has_bf16_convert="bf16" in features,
+            dots=arm_dots(features) if wide else (),
         )
     if arch.startswith("riscv"):
         vector = "v" in features
@@ -114,4 +119,5 @@ def _x86(arch: str, features: frozenset[str]) -> Capabilities:
         has_bf16=bool(features & {"avx10.2", "avx10.2-512"}),
         has_fp16_convert="f16c" in features or full,
         has_bf16_convert="avx512bf16" in features,
+        dots=x86_dots(features, full),
     )

@@ -16,7 +16,14 @@ from collections.abc import Callable
 from typing import Any
 
 _FMA = "call float @llvm.fma.f32(float %a, float %a, float %a)"
-# (feature, return type, argument types, body, what shows in the assembly when LLVM uses it)
+_PAIRS = """%p = call <4 x i32> @llvm.x86.sse2.pmadd.wd(<8 x i16> %b, <8 x i16> %b)
+  %r = add <4 x i32> %p, %a"""
+_FOURS = """%x = {} <16 x i8> %a to <16 x i32>
+  %y = sext <16 x i8> %b to <16 x i32>
+  %m = mul <16 x i32> %x, %y
+  %r = call i32 @llvm.vector.reduce.add.v16i32(<16 x i32> %m)"""
+# (feature, return type, argument types, body, what shows in the assembly when LLVM uses it);
+# a body of several lines ends with what defines %r
 _X86: tuple[tuple[str, str, str, str, str], ...] = (
     ("sse4.1", "float", "float %a", "call float @llvm.floor.f32(float %a)", r"roundss"),
     ("popcnt", "i64", "i64 %a", "call i64 @llvm.ctpop.i64(i64 %a)", r"popcntq"),
@@ -45,6 +52,8 @@ _X86: tuple[tuple[str, str, str, str, str], ...] = (
         "fptrunc <16 x float> %a to <16 x bfloat>",
         r"vcvtneps2bf16",
     ),
+    ("avx512vnni", "<4 x i32>", "<4 x i32> %a, <8 x i16> %b", _PAIRS, r"(?m)^\s+vpdpwssd"),
+    ("avxvnni", "<4 x i32>", "<4 x i32> %a, <8 x i16> %b", _PAIRS, r"\{vex\}\s+vpdpwssd"),
     ("avx512fp16", "half", "half %a", "fadd half %a, %a", r"vaddsh"),
     ("avx10.2", "<8 x bfloat>", "<8 x bfloat> %a", "fadd <8 x bfloat> %a, %a", r"vaddbf16"),
 )
@@ -58,6 +67,8 @@ _ARM: tuple[tuple[str, str, str, str, str], ...] = (
         "fptrunc <4 x float> %a to <4 x bfloat>",
         r"bfcvtn",
     ),
+    ("dotprod", "i32", "<16 x i8> %a, <16 x i8> %b", _FOURS.format("sext"), r"\ssdot\s"),
+    ("i8mm", "i32", "<16 x i8> %a, <16 x i8> %b", _FOURS.format("zext"), r"\susdot\s"),
 )
 _ARM32: tuple[tuple[str, str, str, str, str], ...] = (
     *_ARM,
@@ -82,6 +93,8 @@ declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.cttz.i64(i64, i1)
 declare <16 x i32> @llvm.ctpop.v16i32(<16 x i32>)
+declare <4 x i32> @llvm.x86.sse2.pmadd.wd(<8 x i16>, <8 x i16>)
+declare i32 @llvm.vector.reduce.add.v16i32(<16 x i32>)
 """
 
 # what compiled functions are made of: LLVM ends the process where a CPU cannot do one of these
@@ -156,7 +169,8 @@ def ask(triple: str, cpu: str, features: str, abi: str) -> dict[str, Any]:
     found = []
     for name, result, arguments, body, pattern in _probes(triple):
         text = f'target triple = "{triple}"\n{_DECLARATIONS}define {result} @f({arguments}) {{\n'
-        module = llvm.parse_assembly(f"{text}  %r = {body}\n  ret {result} %r\n}}\n")
+        lines = body if body.startswith("%") else f"%r = {body}"
+        module = llvm.parse_assembly(f"{text}  {lines}\n  ret {result} %r\n}}\n")
         if re.search(pattern, machine.emit_assembly(module)):
             found.append(name)
     return {"features": found}

@@ -52,7 +52,10 @@ class Builder:
         out = Value(name, shape, dtype)
         if inputs and all(v.is_constant for v in inputs) and is_quick(op, inputs, attrs):
             self.budget.spend(span(out), repr(out))
-            return constant(name, evaluate(op, inputs, attrs))
+            known = constant(name, evaluate(op, inputs, attrs))
+            if op == "dequantize" or (op == "transpose" and inputs[0].recipe is not None):
+                known.recipe = Node(op, name, inputs, [out], attrs)
+            return known
         require(span(out), repr(out))
         self.nodes.append(Node(op, name, inputs, [out], attrs))
         return out

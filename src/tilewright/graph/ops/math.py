@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ... import topi
 from ...topi import nn
-from .spec import OPAQUE, OpSpec, elementwise
+from .spec import INSIDE, OPAQUE, WIDE, OpSpec, elementwise
 
 OPS: dict[str, OpSpec] = {
-    "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE),
-    "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE),
+    "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE, precision=INSIDE),
+    "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE, precision=INSIDE),
     "bias_add": OpSpec(lambda t, a: nn.bias_add(t[0], t[1], a["axis"])),
     "scale_shift": OpSpec(lambda t, a: nn.scale_shift(t[0], t[1], t[2], a["axis"])),
     "relu": elementwise(nn.relu),
@@ -19,9 +19,13 @@ OPS: dict[str, OpSpec] = {
     **{
         name: elementwise(getattr(topi, name))
         for name in (
-            *("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where"),
-            *("exp", "log", "sqrt", "tanh", "sigmoid", "erf", "abs", "negative", "floor", "ceil"),
-            *("sin", "cos", "round", "less", "greater", "equal"),
+            *("add", "subtract", "multiply", "maximum", "minimum", "where", "sqrt", "tanh"),
+            *("sigmoid", "abs", "negative", "floor", "ceil", "sin", "cos", "round", "less"),
+            *("greater", "equal"),
         )
+    },
+    **{
+        name: elementwise(getattr(topi, name), WIDE)
+        for name in ("divide", "power", "exp", "log", "erf")
     },
 }

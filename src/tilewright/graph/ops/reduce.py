@@ -15,7 +15,7 @@ from ...loopir.expr import cast, const
 from ...tensor.broadcast import broadcast
 from ...tensor.tensor import Tensor
 from ...topi.elemwise import accumulator, unary
-from .spec import ANCHOR, OPAQUE, OpSpec, rounded_once
+from .spec import ANCHOR, INSIDE, OPAQUE, OpSpec, rounded_once
 
 
 def _sum(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -131,7 +131,7 @@ def _mean_variance(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 OPS: dict[str, OpSpec] = {
-    "reduce": OpSpec(_reduce, ANCHOR),
+    "reduce": OpSpec(_reduce, ANCHOR, precision=INSIDE),
     "log_sum_exp": OpSpec(_log_sum_exp, OPAQUE),
     "arg": OpSpec(_arg, ANCHOR),
     "lp_normalize": OpSpec(_lp_normalize, OPAQUE),

@@ -17,25 +17,31 @@ ANCHOR = "anchor"  # expensive: at most one in a group
 REARRANGED = "rearranged"  # as an anchor, but not worth a search
 OPAQUE = "opaque"  # a group of its own
 
+PRODUCT = "product"  # narrow floats are multiplied and summed in `out_dtype`
+INSIDE = "inside"  # computed in float32 whatever type comes and goes
+WIDE = "wide"  # the error or range of results in narrow floats would be too large
+
 Compute = Callable[[Sequence[Tensor], Mapping[str, Any]], Tensor]
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One operation of networks."""
+    """One operation of networks. `precision`: what becomes of it where values are kept in narrow
+    floats (see passes/narrow_floats); by default it takes them as they come."""
 
     compute: Compute
     kind: str = ELEMWISE
     numpy: Callable[[Sequence[Array], Mapping[str, Any]], Array] | None = None
+    precision: str = ""
 
 
-def elementwise(function: Callable[..., Tensor]) -> OpSpec:
+def elementwise(function: Callable[..., Tensor], precision: str = "") -> OpSpec:
     """A function of tensors, with no attributes."""
-    return OpSpec(lambda t, a: function(*t))
+    return OpSpec(lambda t, a: function(*t), precision=precision)
 
 
-def rounded_once(function: Compute, kind: str = ANCHOR) -> OpSpec:
+def rounded_once(function: Compute, kind: str = ANCHOR, precision: str = "") -> OpSpec:
     """An operation that sums many elements: of narrow floats in float32, rounded once at the end,
     where the attribute `out_dtype` does not say otherwise."""
 
@@ -46,4 +52,4 @@ def rounded_once(function: Compute, kind: str = ANCHOR) -> OpSpec:
             return function(t, a)
         return cast(function(t, {**a, "out_dtype": wide}), dtype)
 
-    return OpSpec(apply, kind)
+    return OpSpec(apply, kind, precision=precision)

@@ -10,12 +10,26 @@ import numpy as np
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi import nn
-from .spec import ANCHOR, INJECTIVE, OPAQUE, REARRANGED, Array, OpSpec, rounded_once
+from .spec import (
+    ANCHOR,
+    INJECTIVE,
+    INSIDE,
+    OPAQUE,
+    PRODUCT,
+    REARRANGED,
+    Array,
+    OpSpec,
+    rounded_once,
+)
 
 
 def _numpy_pack_kernel(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     f, c, kh, kw = x[0].shape
     fb, cb = a["out_block"], a["in_block"]
+    terms = a.get("terms", 1)
+    if terms > 1:
+        fours = x[0].reshape(f // fb, fb, c // cb, cb // terms, terms, kh, kw)
+        return np.ascontiguousarray(fours.transpose(0, 2, 5, 6, 3, 1, 4))
     blocks = x[0].reshape(f // fb, fb, c // cb, cb, kh, kw)
     return np.ascontiguousarray(blocks.transpose(0, 2, 4, 5, 3, 1))
 
@@ -33,6 +47,18 @@ def _numpy_pack_dense(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     n, k = x[0].shape
     b = a["block"]
     return np.ascontiguousarray(x[0].reshape(n // b, b, k).transpose(0, 2, 1))
+
+
+def _dense(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.dense(t[0], t[1], out_dtype=a.get("out_dtype"))
+
+
+def _matmul(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype"))
+
+
+def _batch_matmul(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    return nn.batch_matmul(t[0], t[1], None, a.get("out_dtype"), transpose_b=False)
 
 
 def _dense_packed(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -104,8 +130,8 @@ def _col2im(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 OPS: dict[str, OpSpec] = {
-    "conv2d": rounded_once(_conv2d),
-    "conv_nd": rounded_once(_conv_nd),
+    "conv2d": rounded_once(_conv2d, precision=PRODUCT),
+    "conv_nd": rounded_once(_conv_nd, precision=PRODUCT),
     "deformable_columns": OpSpec(_deformable_columns, OPAQUE),
     "col2im": OpSpec(_col2im, ANCHOR),
     "conv2d_nchwc": rounded_once(_conv2d_nchwc),
@@ -121,19 +147,17 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: nn.pack_depthwise(t[0], a["block"]), INJECTIVE, _numpy_pack_depthwise
     ),
     "pack_kernel": OpSpec(
-        lambda t, a: nn.pack_kernel(t[0], a["in_block"], a["out_block"]),
+        lambda t, a: nn.pack_kernel(t[0], a["in_block"], a["out_block"], a.get("terms", 1)),
         INJECTIVE,
         _numpy_pack_kernel,
     ),
-    "dense": rounded_once(lambda t, a: nn.dense(t[0], t[1], out_dtype=a.get("out_dtype"))),
+    "dense": rounded_once(_dense, precision=PRODUCT),
     "dense_packed": rounded_once(_dense_packed),
     "pack_dense": OpSpec(_pack_dense, INJECTIVE, _numpy_pack_dense),
-    "matmul": rounded_once(lambda t, a: nn.matmul(t[0], t[1], out_dtype=a.get("out_dtype"))),
-    "batch_matmul": rounded_once(
-        lambda t, a: nn.batch_matmul(t[0], t[1], None, a.get("out_dtype"), transpose_b=False)
-    ),
+    "matmul": rounded_once(_matmul, precision=PRODUCT),
+    "batch_matmul": rounded_once(_batch_matmul, precision=PRODUCT),
     "pool2d": OpSpec(_pool, ANCHOR),
     "pool_nd": OpSpec(_pool_nd, ANCHOR),
     "max_pool_index": OpSpec(_max_pool_index, OPAQUE),
-    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR),
+    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR, precision=INSIDE),
 }

@@ -9,11 +9,12 @@ and cut where the value is unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...target.dots import Dot
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
 from ..ops import ELEMWISE, OPS, infer
@@ -32,9 +33,12 @@ fill up the last block, since what is not finite would spoil sums of products wi
 MOST_WASTE = 1.4  # padded filters over filters
 
 
-def block_channels(graph: Graph, block: int) -> Graph:
-    """Rewrite convolutions whose channels divide into blocks of `block`, and what lies between."""
-    return _Blocker(graph, block).run()
+def block_channels(graph: Graph, block: int, dots: Sequence[Dot] = ()) -> Graph:
+    """Rewrite convolutions whose channels divide into blocks of `block`, and what lies between.
+
+    `dots`: the target's instructions that add up products of neighbours: kernels get groups of
+    channels for these."""
+    return _Blocker(graph, block, dots).run()
 
 
 def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
@@ -45,8 +49,8 @@ def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
 
 
 class _Blocker:
-    def __init__(self, graph: Graph, block: int) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, block: int, dots: Sequence[Dot]) -> None:
+        self.graph, self.dots = graph, dots
         self.block = block
         self.nodes: list[Node] = []
         self.blocked: dict[Value, Value] = {}
@@ -59,6 +63,8 @@ class _Blocker:
             "scale_shift": self._channelwise,
             "concat": self._concat,
             "reduce": self._over_pixels,
+            "quantize": self._conversion,
+            "dequantize": self._conversion,
         }
 
     def run(self) -> Graph:
@@ -125,7 +131,11 @@ class _Blocker:
             return False
         weights = in_whole_blocks(kernel.data, 0, self.block)
         weights = in_whole_blocks(weights, 1, self.block) if whole else weights
-        attrs = {"in_block": inner, "out_block": self.block}
+        sums = str(node.attrs.get("out_dtype", data.dtype))
+        dot = next((d for d in self.dots if d.takes(data.dtype, kernel.dtype, sums)), None)
+        grouped = dot is not None and inner % dot.terms == 0 and self.block % dot.lanes == 0
+        terms = dot.terms if dot is not None and grouped else 1
+        attrs = {"in_block": inner, "out_block": self.block, "terms": terms}
         padded = constant(kernel.name, weights)
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
@@ -167,6 +177,14 @@ class _Blocker:
                 )
             )
         return self._replace(node, [self.blocked[node.inputs[0]], *values])
+
+    def _conversion(self, node: Node) -> bool:
+        """A conversion with one scale for all; what fills up the last block becomes whatever zero
+        point there is, which is finite."""
+        source, *parameters = node.inputs
+        if source not in self.blocked or any(v.shape for v in parameters):
+            return False
+        return self._replace(node, [self.blocked[source], *parameters])
 
     def _elementwise(self, node: Node) -> bool:
         shape = node.output.shape

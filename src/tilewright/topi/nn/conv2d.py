@@ -99,9 +99,20 @@ def conv2d_nchw(
     return result
 
 
-def pack_kernel(kernel: Tensor, in_block: int, out_block: int) -> Tensor:
-    """(F, C, KH, KW) to (F / out_block, C / in_block, KH, KW, in_block, out_block)."""
+def pack_kernel(kernel: Tensor, in_block: int, out_block: int, terms: int = 1) -> Tensor:
+    """(F, C, KH, KW) to (F / out_block, C / in_block, KH, KW, in_block, out_block), or with groups
+    of `terms` channels innermost: (.., in_block / terms, out_block, terms)."""
     f, c, kh, kw = kernel.shape
+    if terms > 1:
+        grouped: Tensor = compute(
+            (f // out_block, c // in_block, kh, kw, in_block // terms, out_block, terms),
+            lambda fo, co, y, x, ci, fi, t: kernel(
+                fo * out_block + fi, co * in_block + ci * terms + t, y, x
+            ),
+            "packed_kernel",
+            "injective",
+        )
+        return grouped
 
     def element(fo: Any, co: Any, y: Any, x: Any, ci: Any, fi: Any) -> Any:
         return kernel(fo * out_block + fi, co * in_block + ci, y, x)
@@ -121,11 +132,14 @@ def conv2d_nchwc(
 ) -> Tensor:
     """Convolution with blocked channels, so that a vector holds neighbouring filters.
 
-    data (N, C / b, H, W, b), kernel (F / f, C / b, KH, KW, b, f) as `pack_kernel` makes it, padding
-    (top, left, bottom, right). Returns (N, F / f, OH, OW, f).
+    data (N, C / b, H, W, b), kernel (F / f, C / b, KH, KW, b, f) as `pack_kernel` makes it, or with
+    groups of channels innermost, (F / f, C / b, KH, KW, b / t, f, t); padding (top, left, bottom,
+    right). Returns (N, F / f, OH, OW, f).
     """
     n, co, h, w, cb = data.shape
-    fo, co2, kh, kw, cb2, fb = kernel.shape
+    fo, co2, kh, kw, cb2, fb, *groups = kernel.shape
+    terms = groups[0] if groups else 1
+    cb2 = cb2 * terms
     if const_int(co) != const_int(co2) or const_int(cb) != const_int(cb2):
         raise TilewrightError(f"conv2d: channels of data {data} and kernel {kernel} differ")
     (sh, sw), (dh, dw) = strides, dilation
@@ -137,7 +151,8 @@ def conv2d_nchwc(
 
     def element(b: Any, f: Any, y: Any, x: Any, fi: Any) -> Any:
         value = padded(b, rco, y * sh + ry * dh, x * sw + rx * dw, rci)
-        weight = kernel(f, rco, ry, rx, rci, fi)
+        inner = (rci // terms, fi, rci % terms) if groups else (rci, fi)
+        weight = kernel(f, rco, ry, rx, *inner)
         return reduce_sum(cast(dtype, value) * cast(dtype, weight), axis=[rco, ry, rx, rci])
 
     result: Tensor = compute((n, fo, oh, ow, fb), element, "conv2d_nchwc", "conv2d_nchwc")

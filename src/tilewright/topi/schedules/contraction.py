@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...arith import detect_linear_equation
 from ...loopir.expr import Add, Cast, FloorDiv, FloorMod, Mul, const_int, is_const
 from ...loopir.iter import ProducerLoad, Reduce
 from ...loopir.visit import free_vars, walk
@@ -32,7 +33,8 @@ class Contraction:
     (0: all do). `column`: the dimension of the vector side of which the last axis is the index,
     -1 where it is a part of one. `both`: both sides are read along the last axis. `panel`: the
     vector side lies in panels of so many columns, one dimension counts them and the last one is the
-    place within (0: it does not). A side that is no read but computed from some is None."""
+    place within (0: it does not); behind that, there may be `terms` neighbouring steps of the
+    reduction. A side that is no read but computed from some is None."""
 
     row_side: ProducerLoad | None
     vector_side: ProducerLoad | None
@@ -43,6 +45,7 @@ class Contraction:
     group: int = 0
     both: bool = False
     panel: int = 0
+    terms: int = 1
 
     @property
     def in_order(self) -> bool:
@@ -89,7 +92,7 @@ def contraction_of(op: Any, plain: bool = True) -> Contraction | None:
         -1 if vector is None else _own_dimension(vector, j),
         group,
         both,
-        0 if vector is None else _panel_of(vector, j),
+        *((0, 1) if vector is None else _panel_of(vector, j)),
     )
 
 
@@ -134,17 +137,31 @@ def _own_dimension(load: ProducerLoad, j: Any) -> int:
     return places[0] if len(places) == 1 and load.indices[places[0]] is j else -1
 
 
-def _panel_of(load: ProducerLoad, j: Any) -> int:
-    """w where the last axis is in the indices as one j // w, and as j % w in the last; 0 where it
-    is elsewhere."""
+def _panel_of(load: ProducerLoad, j: Any) -> tuple[int, int]:
+    """(w, t) where the last axis is in the indices as one j // w, and as j % w in the last (t = 1)
+    or in the one before it, the last being k % t; (0, 1) where it is elsewhere."""
     *before, last = load.indices
+    terms = 1
+    if before and type(last) is FloorMod and j not in free_vars(last):
+        terms = const_int(last.b) or 1
+        *before, last = before
     if type(last) is not FloorMod or last.a is not j:
-        return 0
+        return 0, 1
     width = const_int(last.b) or 0
     outer = [x for x in before if j in free_vars(x)]
     if len(outer) != 1 or type(outer[0]) is not FloorDiv or outer[0].a is not j:
-        return 0
-    return width if const_int(outer[0].b) == width else 0
+        return 0, 1
+    return (width, terms) if const_int(outer[0].b) == width else (0, 1)
+
+
+def step_of(load: ProducerLoad, v: Any) -> int:
+    """Elements between what neighbours along an axis read; 0 where that is not known."""
+    step, below = 0, 1
+    for index, size in zip(reversed(load.indices), reversed(load.producer.shape)):
+        factors = detect_linear_equation(index, [v]) if v is not None else []
+        step += below * (const_int(factors[0]) or 0 if factors else 0)
+        below *= const_int(size) or 0
+    return step
 
 
 def is_product(op: Any) -> bool:

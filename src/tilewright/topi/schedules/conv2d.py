@@ -21,6 +21,7 @@ from ...base.dtype import parse
 from ...schedule.api import Schedule
 from ...tensor.tensor import Tensor
 from .decisions import Value
+from .dots import conv_intrinsic, groups_of_conv
 from .injective import arrange
 from .machine import (
     FMA_CHAINS,
@@ -93,6 +94,14 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     stage.compute_at(s[out], pieces if part else ow_outer)
     n, fo, oh, ow, fi = stage.op.axis
     rco, ry, rx, rci = stage.op.reduce_axis
+    groups = groups_of_conv(stage.op, machine)
+    steps, inner = extent_of(rci), [fi]
+    if groups is not None:
+        steps //= groups.terms
+        rci, terms = stage.split(rci, factor=groups.terms)
+        fo_vector, fi = stage.split(fi, factor=groups.dot.lanes)
+        stage.unroll(fo_vector)
+        inner = [fo_vector, fi, terms]
     if part:
         rco_outer, rco = stage.split(rco, factor=part)
         ow_outer, ow = stage.split(ow, factor=columns)
@@ -101,11 +110,14 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
         order = (n, oh, rco, ry, rx, rci)
     # chunks innermost: a broadcast value serves all and is gone; columns innermost, all broadcasts
     # stay in registers from one chunk to the next, and sums are spilled
-    stage.reorder(*order, ow, fo, fi)
-    stage.vectorize(fi)
+    stage.reorder(*order, ow, fo, *inner)
+    if groups is None:
+        stage.vectorize(fi)
+    else:
+        stage.tensorize(fi, conv_intrinsic(stage.op, groups))
     stage.unroll(fo)
     stage.unroll(ow)
-    if extent_of(rci) <= 4:
+    if steps <= 4:
         stage.unroll(rci)
     schedule_padding(s, conv, machine)
 
@@ -115,7 +127,7 @@ def _parts_of_reduction(conv: Any, group: int, machine: Machine) -> list[Value]:
     first. It is cut where the weights of a tile would not stay near the core until the next tile
     reads them again; from the second cache they stream as fast as they are used."""
     blocks, *others = (extent_of(a) for a in conv.reduce_axis)
-    nbytes = parse(conv.output_dtype(0)).nbytes
+    nbytes = min(parse(t.dtype).nbytes for t in conv.input_tensors)
     block = prod(others) * group * extent_of(conv.axis[-1]) * nbytes
     if not blocks * block:
         return [(0,)]

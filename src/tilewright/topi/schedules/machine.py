@@ -11,6 +11,7 @@ from ...base.dtype import parse
 from ...loopir.expr import const_int
 from ...loopir.iter import IterVar
 from ...schedule.api import Stage
+from ...target.dots import Dot
 from ...target.target import Target
 from ...tensor.tensor import Tensor
 from .decisions import Decisions, Value
@@ -18,8 +19,9 @@ from .decisions import Decisions, Value
 
 @dataclass(frozen=True)
 class Machine:
-    """Vector width in bytes, number of vector registers and bytes of the caches of one core, and
-    the number of cores; and who decides what these leave open."""
+    """Vector width in bytes, number of vector registers and bytes of the caches of one core, the
+    number of cores, and the instructions that add up products of neighbours; and who decides what
+    these leave open."""
 
     vector_bytes: int
     registers: int
@@ -27,6 +29,7 @@ class Machine:
     l2_bytes: int = 256 << 10
     cores: int = 4
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
+    dots: tuple[Dot, ...] = ()
 
     def choose(self, operation: str, question: str, options: Iterable[Sequence[int]]) -> Value:
         """One of some options, best first (see Decisions)."""
@@ -48,7 +51,16 @@ class Machine:
             target.l2_cache_bytes,
             target.num_cores,
             decisions,
+            _fitting(target),
         )
+
+
+def _fitting(target: Target) -> tuple[Dot, ...]:
+    """The target's, where vectors are as wide as those."""
+    if target.kind.name != "llvm":
+        return ()
+    width = target.vector_bytes
+    return tuple(d for d in target.capabilities.dots if d.lanes * parse(d.sums).nbytes == width)
 
 
 def extent_of(axis: Any) -> int:

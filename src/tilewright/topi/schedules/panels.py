@@ -11,6 +11,7 @@ from ...loopir.expr import const_int
 from ...loopir.visit import free_vars
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of
+from .dots import groups_of
 from .machine import Machine
 from .register_tile import panel_width
 
@@ -47,5 +48,13 @@ def panels_of(op: Any, constants: Container[Tensor], machine: Machine) -> Panels
     count = -(-(sizes[form.column] or 0) // width)
     parts = [(d, sizes[d] or 0, 1) for d in outer]
     parts.append((form.column, count, width))
-    parts += [(d, sizes[d] or 0, 1) for d in order if used[d]]
-    return Panels(tensor, form.column, (*parts, (form.column, width, 1)))
+    groups = groups_of(op, form, machine)
+    terms = 1 if groups is None else groups.terms
+    last: list[tuple[int, int, int]] = [(form.column, width, 1)]
+    for d in order:
+        grouped = groups is not None and side.indices[d] is groups.steps.var
+        if used[d]:
+            parts.append((d, (sizes[d] or 0) // (terms if grouped else 1), terms if grouped else 1))
+        if grouped:
+            last.append((d, terms, 1))
+    return Panels(tensor, form.column, (*parts, *last))

@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from ...arith import detect_linear_equation
 from ...base.dtype import parse
-from ...loopir.expr import const_int
-from ...loopir.iter import ProducerLoad
-from .contraction import NARROW, Contraction
+from .contraction import NARROW, Contraction, step_of
+from .dots import groups_of
 from .machine import LINE, WAY, Machine, even, extent_of
 
 MOST_PANELS = 8
@@ -36,6 +34,9 @@ def tile_of(op: Any, form: Contraction, machine: Machine) -> tuple[int, Tile]:
     """Lanes of the vectors of a sum of products, and its tile."""
     n = form.group or extent_of(op.axis[-1])
     lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
+    groups = groups_of(op, form, machine)
+    if groups is not None:
+        lanes = groups.dot.lanes
     if form.both:  # each element of the row side takes a register, and stays for its neighbours
         registers = max(4, registers * SUMS_OF_16 // 16)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
@@ -58,7 +59,7 @@ def crowded_rows(form: Contraction, op: Any, machine: Machine) -> Callable[[int,
     if side is None:
         return lambda rows, lines: False
     last, before = [*(axes[i].var for i in reversed(form.rows[-2:])), None, None][:2]
-    strides = [_step(side, v) * parse(side.dtype).nbytes for v in (last, before)]
+    strides = [step_of(side, v) * parse(side.dtype).nbytes for v in (last, before)]
 
     def crowded(rows: int, lines: int) -> bool:
         starts = {i * strides[0] + j * strides[1] for i in range(rows) for j in range(lines)}
@@ -66,16 +67,6 @@ def crowded_rows(form: Contraction, op: Any, machine: Machine) -> Callable[[int,
         return max(map(sets.count, sets)) > machine.l1_bytes // WAY - SPARE_WAYS
 
     return crowded
-
-
-def _step(load: ProducerLoad, v: Any) -> int:
-    """Elements between what neighbours along an axis read; 0 where that is not known."""
-    step, below = 0, 1
-    for index, size in zip(reversed(load.indices), reversed(load.producer.shape)):
-        factors = detect_linear_equation(index, [v]) if v is not None else []
-        step += below * (const_int(factors[0]) or 0 if factors else 0)
-        below *= const_int(size) or 0
-    return step
 
 
 def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:

@@ -15,12 +15,13 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...loopir.expr import const_int
-from ...loopir.iter import IterVar
+from ...loopir.iter import IterVar, ProducerLoad
 from ...loopir.visit import free_vars
 from ...schedule.api import Schedule, Stage
 from ...tensor.op import domain
 from ...tensor.tensor import Tensor
-from .contraction import Contraction, kept_inputs
+from .contraction import Contraction, contraction_of, kept_inputs
+from .dots import Groups, groups_of
 from .injective import arrange
 from .machine import (
     PARALLEL_PRODUCTS,
@@ -29,6 +30,7 @@ from .machine import (
     bytes_of,
     even,
     extent_of,
+    largest_divisor,
     nearby,
     parallel_if,
     work_of,
@@ -62,6 +64,7 @@ def tiles(
     work, name = work_of(product), s[product].op.name
     pads = kept_inputs(s, s[product].op)
     lanes, tile = tile_of(s[product].op, form, machine)
+    groups = groups_of(s[product].op, form, machine) if packed or form.panel else None
     if product.op is out.op:
         product = s.cache_write(out, "local")
     axes = list(s[out].op.axis)
@@ -98,19 +101,22 @@ def tiles(
         parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
     panel = jo if cut.rows_first else piece
     size = prod(sizes) // max(sizes[cut.axis], 1) * cut.size if cut.size else prod(sizes)
-    room = _room(name, product, size, width, machine) if packed or form.panel else 0
+    room = _room(name, product, form, size, width, machine) if packed or form.panel else 0
     at = panel if room else rows[-1] if rows else piece
     few = nearby(WRITTEN_OUT if form.both else FEW_STEPS, 1, 4, 16)
     most = 0 if room else machine.choose(name, "steps", few)[0]
-    _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room)
+    if packed:
+        copy = _pack(s, form, product, lanes, groups)
+        copy.compute_at(s[out], panel)
+    if groups is not None:  # copies have made other axes
+        form = contraction_of(s[product].op) or form
+        groups = groups_of(s[product].op, form, machine)
+    _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room, groups)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
     side = s[form.row_side.producer] if own and form.row_side is not None else None
     little = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
     for pad in pads:
         _place_pad(pad, s[out], piece if pad is side else None, little, machine)
-    if packed:
-        copy = _pack(s, form, product, lanes)
-        copy.compute_at(s[out], panel)
 
 
 def _apart(form: Contraction, product: Tensor) -> bool:
@@ -122,14 +128,17 @@ def _apart(form: Contraction, product: Tensor) -> bool:
     )
 
 
-def _room(name: str, product: Tensor, rows: int, width: int, machine: Machine) -> int:
+def _room(
+    name: str, product: Tensor, form: Contraction, rows: int, width: int, machine: Machine
+) -> int:
     """Steps of a part of the reduction, of which the panel stays in the first-level cache; 0 where
     it stays whole: it is so short that it stays near the core from one tile to the next, or the
     sums of all rows do not."""
-    nbytes = width * parse(product.dtype).nbytes
+    side = form.vector_side
+    nbytes = width * parse(product.dtype if side is None else side.dtype).nbytes
     steps = prod(extent_of(k) for k in product.op.reduce_axis)
     pays = steps * nbytes > LONG_PANEL * machine.l1_bytes
-    pays = pays and rows * nbytes <= machine.l2_bytes // 4
+    pays = pays and rows * width * parse(product.dtype).nbytes <= machine.l2_bytes // 4
     halves = [h for h in (1, 2, 4) if steps > h * machine.l1_bytes // 2 // nbytes]
     (half,) = machine.choose(name, "parts", nearby(ROOM if pays else 0, 0, *halves, least=0))
     return half * machine.l1_bytes // 2 // nbytes
@@ -162,28 +171,37 @@ def _accumulate(
     most: int,
     tile: Tile | None,
     room: int,
+    groups: Groups | None,
 ) -> None:
     """The sums: of one register tile over all steps of the reduction, its elements innermost. With
     `tile`, of all rows at once, parts of `room` steps of the reduction one after the other, the
-    sums kept in memory in between. Up to `most` innermost steps are written out."""
+    sums kept in memory in between. Up to `most` innermost steps are written out. With `groups`,
+    an instruction takes some steps at a time."""
     stage = s[product]
     stage.compute_at(s[out], at)
     axes, steps = list(stage.op.axis), list(stage.op.reduce_axis)
     rows = [axes[i] for i in form.rows]
     others = [axes[i] for i in (*form.batch, *form.columns)]
     jp, jv = stage.split(axes[-1], factor=lanes)
+    in_group = 0
     if tile is None:
         before: list[IterVar] = []
         rows, inner = rows[:-2], rows[-2:]
     else:
-        before, steps = _last_part(stage, steps, room)
+        before, steps = _last_part(stage, steps, room, groups)
         inner = _split_rows(stage, rows, tile)
-    stage.reorder(*others, *before, *rows, *steps, *inner, jp, jv)
-    stage.vectorize(jv)
+    if groups is None:
+        stage.reorder(*others, *before, *rows, *steps, *inner, jp, jv)
+        stage.vectorize(jv)
+    else:
+        in_group = extent_of(groups.steps) // groups.terms
+        steps, kt = _in_groups(stage, steps, groups)
+        stage.reorder(*others, *before, *rows, *steps, *inner, jp, jv, kt)
+        stage.tensorize(jv, groups.intrinsic(stage.op, form))
     for axis in (jp, *inner):
         stage.unroll(axis)
     for k in reversed(steps if tile is None else ()):
-        size = const_int(domain(k).extent) or most + 1
+        size = (const_int(domain(k).extent) if k in stage.op.reduce_axis else in_group) or most + 1
         if size > most:
             break
         stage.unroll(k)
@@ -201,7 +219,7 @@ def _split_rows(stage: Stage, rows: list[IterVar], tile: Tile) -> list[IterVar]:
 
 
 def _last_part(
-    stage: Stage, steps: list[IterVar], room: int
+    stage: Stage, steps: list[IterVar], room: int, groups: Groups | None
 ) -> tuple[list[IterVar], list[IterVar]]:
     """The axes of a reduction, cut into those around and those within a part of `room` steps."""
     before, within = list(steps), list[IterVar]()
@@ -209,9 +227,21 @@ def _last_part(
         room //= max(extent_of(before[-1]), 1)
         within.insert(0, before.pop())
     if before and not within:
-        before[-1], ki = stage.split(before[-1], factor=even(extent_of(before[-1]), room))
+        size = even(extent_of(before[-1]), room)
+        if groups is not None and before[-1] is groups.steps:  # whole groups, in equal parts
+            size = groups.terms * largest_divisor(
+                extent_of(before[-1]) // groups.terms, max(1, room // groups.terms)
+            )
+        before[-1], ki = stage.split(before[-1], factor=size)
         within = [ki]
     return before, within
+
+
+def _in_groups(stage: Stage, steps: list[IterVar], groups: Groups) -> tuple[list[IterVar], IterVar]:
+    """The steps of a reduction in groups that an instruction takes, and those in a group."""
+    inside = groups.steps if groups.steps in steps else steps[-1]
+    ko, kt = stage.split(inside, factor=groups.terms)
+    return [ko if k is inside else k for k in steps], kt
 
 
 def vectors(stage: Stage, machine: Machine) -> None:
@@ -284,12 +314,14 @@ def _unevenness(sizes: Sequence[int], times: int, cores: int) -> float:
     return max(busy) * cores / sum(busy) * (1 + LATE * cores / total)
 
 
-def _pack(s: Schedule, form: Contraction, product: Tensor, lanes: int) -> Stage:
-    """A copy of a panel, one step of the reduction after the other."""
+def _pack(
+    s: Schedule, form: Contraction, product: Tensor, lanes: int, groups: Groups | None
+) -> Stage:
+    """A copy of a panel, one step of the reduction after the other, or one group of them."""
     side, column = form.vector_side, form.column
     assert side is not None, "what is packed is read"
     copy = s[s.cache_read(side.producer, "global", [product])]
-    if form.in_order:
+    if form.in_order and groups is None:
         *_, j = copy.op.axis
         jp, jv = copy.split(j, factor=lanes)
         copy.vectorize(jv)
@@ -298,6 +330,8 @@ def _pack(s: Schedule, form: Contraction, product: Tensor, lanes: int) -> Stage:
     steps = {a.var for a in product.op.reduce_axis}
     along = [d for d, x in enumerate(side.indices) if steps.intersection(free_vars(x))]
     others = [d for d in range(len(side.indices)) if d != column and d not in along]
+    if groups is not None:
+        return _pack_groups(copy, side, groups, others, along, column, lanes)
 
     def panel(*indices: Any) -> list[Any]:
         return [indices[d] for d in (*others, *along, column)]
@@ -307,4 +341,26 @@ def _pack(s: Schedule, form: Contraction, product: Tensor, lanes: int) -> Stage:
     ko, ki = copy.split(k, factor=lanes)
     copy.reorder(*outer, ko, j, ki)
     copy.unroll(ki)
+    return copy
+
+
+def _pack_groups(
+    copy: Stage,
+    side: ProducerLoad,
+    groups: Groups,
+    others: list[int],
+    along: list[int],
+    column: int,
+    lanes: int,
+) -> Stage:
+    """Vectors of columns, in each of which the steps of a group are neighbours."""
+    terms = groups.terms
+    (grouped,) = [d for d in along if side.indices[d] is groups.steps.var]
+
+    def panel(*indices: Any) -> list[Any]:
+        steps = [indices[d] // terms if d == grouped else indices[d] for d in along]
+        return [*(indices[d] for d in others), *steps, indices[column], indices[grouped] % terms]
+
+    *_, k = copy.transform_layout(panel)
+    copy.unroll(k)
     return copy

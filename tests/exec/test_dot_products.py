@@ -1,0 +1,98 @@
+"""Products of narrow numbers by instructions that add up neighbours, under default schedules."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te, topi
+from tilewright.target.capability import capabilities_of
+from tilewright.target.dots import Dot
+from tilewright.target.target import Target
+
+HERE = Target("llvm")
+RNG = np.random.default_rng(5)
+TYPES = [
+    ("bfloat16", "bfloat16", "float32"),
+    ("uint8", "int8", "int32"),
+    ("int8", "int8", "int32"),
+    ("uint8", "uint8", "int32"),
+    ("int8", "uint8", "int32"),
+]
+SHAPES = [(67, 83, 64), (64, 64, 70), (33, 7, 64), (130, 200, 2048), (67, 50, 65)]
+
+
+def product(shape, a, b, out, across):
+    m, n, k = shape
+    x = te.placeholder((m, k), a, name="x")
+    y = te.placeholder((n, k) if across else (k, n), b, name="y")
+    r = te.reduce_axis((0, k), "r")
+
+    def element(i, j):
+        other = y[j, r] if across else y[r, j]
+        return te.sum(x[i, r].astype(out) * other.astype(out), axis=r)
+
+    return x, y, te.compute((m, n), element, name="z")
+
+
+def numbers(shape, dtype):
+    """All values of bytes; small whole numbers of bfloat16, whose sums float32 holds."""
+    if dtype == "bfloat16":
+        return RNG.integers(-8, 9, shape).astype(ml_dtypes.bfloat16)
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def code(shape, types, across, target):
+    a, b, out = types
+    x, y, z = product(shape, a, b, out, across)
+    s = topi.default_schedule(z, target)
+    return tvm.build(s, [x, y, z], target)
+
+
+CASES = [("llvm", shape, False) for shape in SHAPES] + [("llvm", SHAPES[0], True)]
+CASES += [("llvm -mcpu=haswell", SHAPES[0], True), ("llvm -mcpu=x86-64", SHAPES[0], False)]
+
+
+@pytest.mark.parametrize("types", TYPES, ids="-".join)
+@pytest.mark.parametrize(("target", "shape", "across"), CASES)
+def test_products_are_exact(target, shape, across, types):
+    chosen = Target(target)
+    if chosen.missing_on_host():
+        pytest.skip(chosen.missing_on_host())
+    m, n, k = shape
+    a, b = numbers((m, k), types[0]), numbers((n, k) if across else (k, n), types[1])
+    c = np.zeros((m, n), types[2])
+    code(shape, types, across, chosen)(a, b, c)
+    wanted = a.astype("float64") @ (b.T if across else b).astype("float64")
+    np.testing.assert_array_equal(c, wanted)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "types", "instruction"),
+    [
+        ("znver4", TYPES[0], "vdpbf16ps"),
+        ("znver4", TYPES[1], "vpdpbusd"),
+        ("znver4", TYPES[2], "vpdpwssd"),
+        ("skylake-avx512", TYPES[1], "vpmaddwd"),
+        ("alderlake", TYPES[1], "vpdpbusd"),
+        ("haswell", TYPES[2], "vpmaddwd"),
+        ("x86-64", TYPES[2], "pmaddwd"),
+    ],
+)
+def test_the_instructions_are_those_of_the_target(cpu, types, instruction):
+    target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
+    text = code((64, 64, 64), types, False, target).get_source("asm")
+    assert f"\t{instruction}\t" in text.replace("{vex}\t", "\t")
+
+
+def test_capabilities_of_other_architectures():
+    arm = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1").capabilities.dots
+    assert [(d.row, d.column) for d in arm] == [
+        ("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"),
+    ]  # fmt: skip
+    assert not capabilities_of("riscv64-linux-gnu", frozenset("v")).dots
+    bytes_of_4 = Dot("uint8", "int8", "int32", 4, 16, "llvm.x86.avx512.vpdpbusd.512")
+    assert bytes_of_4.takes("uint8", "int8", "int32")
+    assert not bytes_of_4.takes("int8", "int8", "int32")
+    assert not bytes_of_4.takes("uint8", "int8", "float32")
