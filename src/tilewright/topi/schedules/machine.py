@@ -79,11 +79,6 @@ def size_of(extent: Any) -> int:
     return known or 0
 
 
-def is_known(axis: Any) -> bool:
-    """Whether the extent of a root axis is a constant."""
-    return const_int(axis.dom.extent) is not None
-
-
 def extent_of(axis: Any) -> int:
     """The extent of a root axis, or a likely one; 0 where neither is known."""
     return size_of(axis.dom.extent)
