@@ -1,16 +1,14 @@
-"""onnx's own node tests: models of single operators with the outputs that the format expects."""
+"""onnx's own node tests that become kernels as a whole."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tests.graph.conformance import Conformance, node_cases
 from tilewright import graph
 from tilewright.graph.onnx.load import CONVERTERS
 
@@ -18,18 +16,7 @@ KNOWN_TYPES = {1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16}
 
 
 @cache
-def node_cases() -> dict[str, Any]:
-    """All of the suite's cases, by name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's, from the suite's own generators
-        from onnx.backend.test.case.node import collect_testcases
-
-        found = collect_testcases(None)
-    return {c.name: c for c in found if c.model is not None}
-
-
-@cache
-def cases() -> dict[str, Any]:
+def cases() -> dict[str, Conformance]:
     """The suite's cases whose operators and element types are supported, by name."""
     return {name: c for name, c in node_cases().items() if _supported(c.model)}
 
@@ -45,21 +32,6 @@ def _supported(model: onnx.ModelProto) -> bool:
     casts = {a.i for n in model.graph.node if n.op_type == "Cast" for a in n.attribute
              if a.name == "to"}  # fmt: skip
     return standard and types | casts <= KNOWN_TYPES
-
-
-def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Pairs of inputs and expected outputs, as arrays."""
-    for inputs, outputs in case.data_sets:
-        yield [as_array(x) for x in inputs], [as_array(x) for x in outputs]
-
-
-def as_array(x: Any) -> Any:
-    """A value of a case: an array, a list of them, or None."""
-    if isinstance(x, (list, tuple)):
-        return [as_array(item) for item in x]
-    if x is None or isinstance(x, dict):
-        return x
-    return numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else np.asarray(x)
 
 
 def load_with_known_parameters(

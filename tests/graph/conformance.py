@@ -40,31 +40,28 @@ class Conformance:
 
 
 @cache
-def conformance_cases() -> dict[str, Conformance]:
-    """All cases by name."""
+def node_cases() -> dict[str, Conformance]:
+    """Those of single operators, most of one node, by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's, from the suite's own generators
         from onnx.backend.test.case.node import collect_testcases
-        from onnx.backend.test.loader import load_model_tests
 
-        found = {
-            c.name: Conformance(
-                c.name,
-                c.model,
-                [
-                    ([as_value(x) for x in i], [as_value(x) for x in o])
-                    for i, o in c.data_sets or ()
-                ],
-                c.rtol,
-                c.atol,
-            )
-            for c in collect_testcases(None)
-            if c.model is not None
-        }
-        for suite in SUITES:
-            for c in load_model_tests(kind=suite):
-                found[c.name] = _from_folder(c)
-    return found
+        found = collect_testcases(None)
+    return {c.name: _from_arrays(c) for c in found if c.model is not None}
+
+
+@cache
+def conformance_cases() -> dict[str, Conformance]:
+    """All cases by name."""
+    from onnx.backend.test.loader import load_model_tests
+
+    stored = [_from_folder(c) for suite in SUITES for c in load_model_tests(kind=suite)]
+    return {**node_cases(), **{c.name: c for c in stored}}
+
+
+def _from_arrays(c: Any) -> Conformance:
+    data = [([as_value(x) for x in i], [as_value(x) for x in o]) for i, o in c.data_sets or ()]
+    return Conformance(c.name, c.model, data, c.rtol, c.atol)
 
 
 def _from_folder(c: Any) -> Conformance:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import onnx.backend.test
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.graph.backend import node_cases
+from tests.graph.conformance import Conformance, conformance_cases
 from tilewright.graph.onnx.host import HOST, HostNode
 
 
@@ -74,43 +72,13 @@ def opset_of(model: onnx.ModelProto, node: onnx.NodeProto) -> int:
 
 
 @cache
-def host_cases() -> dict[str, Any]:
-    """The suite's cases all of whose nodes have host operators: (model, data sets)."""
-    found = {c.name: (c.model, c.data_sets) for c in node_cases().values()}
-    found.update(_stored_cases())
+def host_cases() -> dict[str, Conformance]:
+    """The suite's cases all of whose nodes have host operators."""
     return {
-        name: pair
-        for name, pair in found.items()
-        if all(key_of(n) in HOST for n in pair[0].graph.node)
+        name: case
+        for name, case in conformance_cases().items()
+        if all(key_of(n) in HOST for n in case.model.graph.node)
     }
-
-
-def _stored_cases() -> Iterator[tuple[str, Any]]:
-    """The cases that come as files."""
-    for path in sorted(Path(onnx.backend.test.__file__).parent.glob("data/*/*/model.onnx")):
-        model = onnx.load(path)
-        if any(key_of(n) not in HOST for n in model.graph.node):
-            continue
-        sets = []
-        for folder in sorted(path.parent.glob("test_data_set_*")):
-            values = [
-                [
-                    read_value(p, item.type)
-                    for p, item in zip(sorted(folder.glob(f"{what}_*.pb")), declared)
-                ]
-                for what, declared in (("input", model.graph.input), ("output", model.graph.output))
-            ]
-            sets.append(tuple(values))
-        yield f"{path.parts[-3]}/{path.parts[-2]}", (model, sets)
-
-
-def read_value(path: Path, kind: Any) -> Any:
-    """A value in a file, of a type that a model declares."""
-    data = path.read_bytes()
-    if kind.WhichOneof("value") == "sequence_type":
-        sequence = onnx.SequenceProto.FromString(data)
-        return [numpy_helper.to_array(t) for t in sequence.tensor_values]
-    return numpy_helper.to_array(onnx.TensorProto.FromString(data))
 
 
 def check_same(got: Any, wanted: Any, what: str = "") -> None:

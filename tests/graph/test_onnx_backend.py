@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tvm
 from tests.fuzz.test_fuzz_slice import fresh_seed
-from tests.graph.backend import cases, data_sets, load_with_known_parameters
+from tests.graph.backend import cases, load_with_known_parameters
 from tests.graph.conformance import different
 from tests.narrow import as_a
 from tilewright import graph
@@ -15,7 +15,7 @@ from tilewright.graph.device import DeviceExecutable
 
 
 def _run(case, target) -> None:
-    for inputs, expected in data_sets(case):
+    for inputs, expected in case.data:
         names = [i.name for i in case.model.graph.input]
         imported, _ = load_with_known_parameters(case.model, inputs)
         open_names = {v.name for v in imported.inputs}
@@ -38,13 +38,13 @@ def _small() -> list[str]:
         for name, case in cases().items()
         if different(name) is None
         and len(case.model.graph.node) == 1
-        and all(x.size <= 500 for pair in data_sets(case) for part in pair for x in part)
+        and all(x.size <= 500 for pair in case.data for part in pair for x in part)
     ]
 
 
 def _compiled_whole(name: str) -> bool:
     case = cases()[name]
-    inputs, _ = next(data_sets(case))
+    inputs, _ = case.data[0]
     return load_with_known_parameters(case.model, inputs)[0].rest is None
 
 

@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
 
-from tests.graph.backend import as_array, node_cases
+from tests.graph.conformance import node_cases
 from tilewright.graph.limits import Budget
 from tilewright.graph.onnx import bodies
 from tilewright.graph.onnx.functions import Body, standard_body
@@ -346,11 +346,11 @@ def check_case(operator: str, case: Any) -> None:
     found = body_of(case.model)
     assert found is not None
     model = with_nodes(case.model, found.nodes, found.opsets)
-    for inputs, outputs in case.data_sets:
-        given = {i.name: as_array(x) for i, x in zip(model.graph.input, inputs)}
+    for inputs, outputs in case.data:
+        given = {i.name: x for i, x in zip(model.graph.input, inputs)}
         with np.errstate(all="ignore"):
             results = evaluate(model, **given)
-        for got, wanted in zip(results, map(as_array, outputs), strict=True):
+        for got, wanted in zip(results, outputs, strict=True):
             if operator == "Bernoulli":  # whose numbers are random
                 assert got.shape == wanted.shape and set(np.unique(got)) <= {0, 1}
                 continue

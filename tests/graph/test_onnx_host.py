@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
-from tests.graph.backend import as_array
+from tests.graph.conformance import Conformance
 from tests.graph.host import check_same, host_cases, key_of, opset_of, run_node
 from tilewright.base.errors import TilewrightError
 from tilewright.graph.onnx.host import HOST
 
 
-def check_case(model: Any, data_sets: Any) -> None:
-    weights = {t.name: as_array(t) for t in model.graph.initializer}
+def check_case(case: Conformance) -> None:
+    model = case.model
+    weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     names = [i.name for i in model.graph.input if i.name not in weights]
-    for inputs, outputs in data_sets:
-        known = {"": None, **weights, **dict(zip(names, map(as_array, inputs)))}
+    for inputs, outputs in case.data:
+        known = {"": None, **weights, **dict(zip(names, inputs))}
         for node in model.graph.node:
             given = [known[n] for n in node.input]
             opset = opset_of(model, node)
@@ -31,7 +33,7 @@ def check_case(model: Any, data_sets: Any) -> None:
             if is_random(node, given):
                 check_random(node, given, results)
                 return
-        for item, wanted in zip(model.graph.output, map(as_array, outputs), strict=True):
+        for item, wanted in zip(model.graph.output, outputs, strict=True):
             check_same(known[item.name], wanted, item.name)
 
 
@@ -56,11 +58,11 @@ def check_random(node: Any, given: list[Any], results: list[Any]) -> None:
 @pytest.mark.parametrize("operator", sorted(HOST))
 def test_operator(operator: str) -> None:
     failures = []
-    for name, (model, data_sets) in host_cases().items():
-        if all(key_of(n) != operator for n in model.graph.node):
+    for name, case in host_cases().items():
+        if all(key_of(n) != operator for n in case.model.graph.node):
             continue
         try:
-            check_case(model, data_sets)
+            check_case(case)
         except Exception as error:
             failures.append(f"{name}: {type(error).__name__}: {error}")
     assert not failures, "\n".join(failures)

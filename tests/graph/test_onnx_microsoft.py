@@ -142,3 +142,24 @@ def test_conversions_of_its_own(dtype: str) -> None:
     x, zero = floats(3, 17) * 9, np.asarray(30, dtype)
     check("QuantizeLinear", [x], [S, zero], dtype)
     check("DequantizeLinear", [whole(3, 17, dtype=dtype)], [S, zero], "float32", 1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind, params",
+    [("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.1]), ("Clip", [-0.5, 0.7]),
+     ("HardSigmoid", [0.3, 0.4])],
+)  # fmt: skip
+def test_fused_activations(kind: str, params: list[float]) -> None:
+    more: dict[str, Any] = {"activation_params": params} if params else {}
+    conv = [floats(4, 3, 3, 3), floats(4)]
+    check("FusedConv", [floats(2, 3, 6, 5)], conv, "float32", 1e-5, activation=kind, **more)
+    if kind in ("Relu", "Tanh", "Sigmoid", "LeakyRelu"):
+        names = ["activation_alpha", "activation_beta"]
+        gemm = [floats(7, 5), floats(7)]
+        check("FusedGemm", [floats(3, 5)], gemm, "float32", 1e-5, transB=1, activation=kind,
+              **dict(zip(names, params)))  # fmt: skip
+
+
+def test_fused_convolution_with_a_sum() -> None:
+    more = [floats(4, 3, 3, 3), floats(4), floats(2, 4, 4, 3)]
+    check("FusedConv", [floats(2, 3, 6, 5)], more, "float32", 1e-5, activation="Relu")

@@ -121,9 +121,10 @@ def test_views_share_the_place_of_what_they_view() -> None:
 
 
 def test_blocks_of_channels_go_through_activations_and_gates() -> None:
-    """Squeeze-and-excite: a pooled value scales channels; nothing is unpacked in between."""
+    """Squeeze-and-excite: a pooled value scales channels; nothing is unpacked in between. 16
+    channels are whole blocks of any vectors."""
     text = """
-    net (float[1, 3, 12, 12] x) => (float[1, 8, 12, 12] y) {
+    net (float[1, 3, 12, 12] x) => (float[1, 16, 12, 12] y) {
         a = Conv <pads = [1, 1, 1, 1]> (x, w)
         b = HardSwish (a)
         c = Conv (b, v)
@@ -136,8 +137,8 @@ def test_blocks_of_channels_go_through_activations_and_gates() -> None:
     }
     """
     weights = {
-        "w": floats(8, 3, 3, 3), "v": floats(8, 8, 1, 1), "u": floats(8, 8, 1, 1),
-        "each": floats(8, 1, 1), "axes": np.array([2, 3]),
+        "w": floats(16, 3, 3, 3), "v": floats(16, 16, 1, 1), "u": floats(16, 16, 1, 1),
+        "each": floats(16, 1, 1), "axes": np.array([2, 3]),
     }  # fmt: skip
     model, found = kernels(text, **weights)
     assert sum("unpack_channels" in f for f in found) == 1

@@ -26,14 +26,18 @@ GPU = ["matmul", "gram", "depthwise", "softmax", "chain"]
 
 @pytest.mark.parametrize(
     "target, name",
-    [*(("llvm", name) for name in (*CPU, *ODD)), *(("cuda -arch=sm_80", name) for name in GPU)],
+    [
+        *(("llvm", name) for name in (*CPU, *ODD)),
+        *((f"llvm -mcpu={cpu}", name) for cpu in ("haswell", "znver4") for name in ODD),
+        *(("cuda -arch=sm_80", name) for name in GPU),
+    ],
 )
 def test_candidates_of_a_search(target: str, name: str) -> None:
     dag = ComputeDAG((ODD.get(name) or getattr(C, name))())
     task = SearchTask(compute_dag=dag, workload_key=name, target=Target(target))
     policy = SketchPolicy(task, RandomModel(), seed=1, verbose=0)
     population = policy.population
-    for state in policy.sample_initial_population(8):
+    for state in policy.sample_initial_population(24 if name in ODD else 8):
         candidate = policy.recognise(state.rows)
         assert candidate is not None
         found, offsets = population.features(candidate.sketch, candidate.row[None])

@@ -16,8 +16,8 @@ from ...loopir.iter import IterVar
 from ...schedule.placement import attach_point, runs_on, same_thread
 from ...schedule.relations import Fuse, Singleton, Split
 from ...schedule.thread_memory import sees_all
-from ...tensor.op import ComputeOp, ExternOp, PlaceholderOp
-from ..layout import PackOrder, pack_order
+from ...tensor.op import ComputeOp, ExternOp, PlaceholderOp, domain
+from ..layout import Digit, PackOrder, pack_order
 from .index import IndexParser, Sum
 from .program import ONE, ZERO, Program, Slot
 from .regions import Regions
@@ -170,7 +170,7 @@ class Nest:
         if order is None:
             return False
         for place, digit in enumerate(order.digits):
-            extent, below = (self.slot(convert(e)) for e in (digit.extent, digit.below))
+            extent, below = self._count(stage, digit), self.slot(convert(digit.below))
             last = digit is order.digits[-1]
             loop = self._add_loop(nest, digit.axis, place, extent, None, True, last)
             own = nest.axes[stage.op.axis[digit.dim].var].own
@@ -192,8 +192,18 @@ class Nest:
             return None
         shape = [ONE] * order.rank
         for digit in order.digits:
-            shape[digit.dim] = self.program.mul(shape[digit.dim], self.slot(convert(digit.extent)))
+            shape[digit.dim] = self.program.mul(shape[digit.dim], self._count(stage, digit))
         return shape
+
+    def _count(self, stage: Any, digit: Digit) -> Slot:
+        """How many values a digit takes. Constants are laid out in whole tiles; copies end with the
+        last tile that there is of an axis, so where outer parts have one value, inner ones do not
+        take all of theirs."""
+        p, extent = self.program, self.slot(convert(digit.extent))
+        if not isinstance(stage.op, ComputeOp):
+            return extent
+        size = self.slot(convert(domain(stage.op.axis[digit.dim]).extent))
+        return p.min(extent, p.ceildiv(size, self.slot(convert(digit.below))))
 
     def _add_loop(self, nest: StageNest, *about: Any) -> Loop:
         loop = Loop(len(self.loops), nest.stage, *about)

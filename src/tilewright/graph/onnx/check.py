@@ -20,6 +20,8 @@ _UNCHECKED = {"SimplifiedLayerNormalization", "GroupNormalization"}
 """What runtimes write into the standard domain without the format knowing it, or of which it has
 withdrawn a version that models have."""
 
+_WITH_DEFAULTS = {"MeanVarianceNormalization", "STFT"}
+
 
 def check_model(
     model: Model,
@@ -41,9 +43,6 @@ def check_model(
         for node in lean.graph.node:
             _without_ceiling(onnx, node, known)
             _with_defaults(onnx, node, version)
-            if node.op_type == "STFT" and all(a.name != "onesided" for a in node.attribute):
-                # what is left out is 1, as which it is not taken where onnx infers shapes
-                node.attribute.append(onnx.helper.make_attribute("onesided", 1))
         onnx.checker.check_model(lean, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise ImportModelError(f"the model is not valid ONNX: {error}") from None
@@ -92,9 +91,9 @@ def _without_ceiling(onnx: Any, node: Any, known: Mapping[str, Value]) -> None:
 
 
 def _with_defaults(onnx: Any, node: Any, opset: int) -> None:
-    """Write out attributes that are left out, where onnx infers shapes from the operator's
-    definition by others: it does not find their defaults."""
-    if node.op_type != "MeanVarianceNormalization" or node.domain not in ("", "ai.onnx"):
+    """Write out attributes that are left out, where onnx does not find their defaults when it
+    infers shapes."""
+    if node.op_type not in _WITH_DEFAULTS or node.domain not in ("", "ai.onnx"):
         return
     schema = onnx.defs.get_schema(node.op_type, opset, "")
     given = {a.name for a in node.attribute}

@@ -39,8 +39,8 @@ def loop(p: Pending, inputs: Sequence[Any], run: Run) -> list[Any]:
 def scan(p: Pending, inputs: Sequence[Any], run: Run) -> list[Any]:
     """Operator set 8 has batches in front and lengths of sequences; later ones have axes."""
     if p.opset >= 9:
-        return _scan(p, inputs, run, p.attributes(), None)
-    attrs = p.attributes()
+        return _scan(p, inputs, run, p.attributes, None)
+    attrs = p.attributes
     lengths, *values = inputs
     extent = np.asarray(values[0]).shape[0]
     count = attrs["num_scan_inputs"]

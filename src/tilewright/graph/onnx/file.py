@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ...base.dtype import canonical
@@ -124,15 +125,29 @@ def carried(dtype: np.dtype[Any]) -> str | None:
         return None
 
 
+_TYPES = [
+    "", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "O", "bool", "float16",
+    "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4", "float4_e2m1fn",
+    "float8_e8m0fnu", "uint2", "int2",
+]  # fmt: skip
+"""What ONNX's numbers of types stand for."""
+
+
+def numbered_type(number: Any) -> np.dtype[Any] | None:
+    """The NumPy type that an ONNX number stands for (text: objects); None where there is none."""
+    name = _TYPES[number] if isinstance(number, int) and 0 < number < len(_TYPES) else ""
+    return np.dtype(getattr(ml_dtypes, name, name)) if name else None
+
+
 def element_type(onnx: Any, number: int, what: str) -> np.dtype[Any]:
     """The NumPy type of an ONNX element type (text: objects)."""
-    try:
-        dtype: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
-    except (KeyError, TypeError):
+    dtype = numbered_type(number)
+    if dtype is None:
         kinds = {v: k for k, v in onnx.TensorProto.DataType.items()}
         raise ImportModelError(
             f"{what} has elements of type {kinds.get(number, number)}, which is not supported"
-        ) from None
+        )
     return dtype
 
 

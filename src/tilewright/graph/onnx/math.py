@@ -10,6 +10,7 @@ import numpy as np
 from ...base.dtype import canonical, parse
 from ..ir import Value
 from .convert import Builder, Converter, OnHostError, OnnxNode
+from .file import carried, numbered_type
 
 
 def simple(op: str) -> Converter:
@@ -127,10 +128,6 @@ def leaky_relu(b: Builder, node: OnnxNode) -> Value:
     return b.add("leaky_relu", [node.input(0)], node.name, alpha=node.get("alpha", 0.01))
 
 
-_TYPES = {
-    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
-    9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
-}  # fmt: skip
 _FIRST_NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}  # in operator sets before 6
 
 
@@ -138,7 +135,8 @@ def type_of(node: OnnxNode, number: Any) -> str:
     """The type that an ONNX number stands for; OnHostError for those that are not compiled."""
     if isinstance(number, str):
         return canonical(_FIRST_NAMES.get(number, number.lower()))
-    dtype = _TYPES.get(number)
+    numbered = numbered_type(number)
+    dtype = None if numbered is None else carried(numbered)
     if dtype is None:
         raise OnHostError(str(node.error(f"ONNX type {number} is not supported")))
     return dtype

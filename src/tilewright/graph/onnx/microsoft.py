@@ -9,6 +9,8 @@ import numpy as np
 
 from ..ir import Value
 from .convert import Builder, Converter, OnHostError, OnnxNode
+from .convolution import conv
+from .nn import gemm
 from .products import product
 from .quantize import (
     dequantize_linear,
@@ -182,6 +184,43 @@ def quick_gelu(b: Builder, node: OnnxNode) -> Value:
     return b.add("swish", [node.input(0)], node.name, alpha=node.get("alpha", 1.702))
 
 
+_ACTIVATIONS = {
+    "Relu": ("relu", ()),
+    "Tanh": ("tanh", ()),
+    "Sigmoid": ("sigmoid", ()),
+    "LeakyRelu": ("leaky_relu", ("alpha",)),
+    "Clip": ("clip", ("min", "max")),
+    "HardSigmoid": ("hard_sigmoid", ("alpha", "beta")),
+}
+"""What fused operators do last: the operation, and the names of its parameters."""
+
+
+def _activated(b: Builder, node: OnnxNode, v: Value, params: list[float]) -> Value:
+    kind = node.get("activation", "")
+    if not kind:
+        return v
+    if kind not in _ACTIVATIONS:
+        raise OnHostError(str(node.error(f"activation {kind!r} is not supported")))
+    op, names = _ACTIVATIONS[kind]
+    if len(params) < len(names):
+        raise node.error(f"{kind} needs {len(names)} parameters, got {params}")
+    return b.add(op, [v], node.name, **dict(zip(names, params)))
+
+
+def fused_conv(b: Builder, node: OnnxNode) -> Value:
+    """A convolution, the sum with a fourth input, an activation."""
+    out, more = conv(b, node), node.optional(3)
+    if more is not None:
+        out = b.add("add", [out, more], node.name)
+    return _activated(b, node, out, node.get("activation_params", []))
+
+
+def fused_gemm(b: Builder, node: OnnxNode) -> Value:
+    names = ("activation_alpha", "activation_beta", "activation_gamma")
+    params = [node.attrs[n] for n in names if n in node.attrs]
+    return _activated(b, node, gemm(b, node), params)
+
+
 _OWN: dict[str, Converter] = {
     "QuantizeLinear": quantize_linear,
     "DequantizeLinear": dequantize_linear,
@@ -195,6 +234,9 @@ _OWN: dict[str, Converter] = {
     "MatMulIntegerToFloat": matmul_integer_to_float,
     "MatMulNBits": matmul_nbits,
     "FusedMatMul": fused_matmul,
+    "TransposeMatMul": fused_matmul,
+    "FusedConv": fused_conv,
+    "FusedGemm": fused_gemm,
     "Gelu": _gelu("none"),
     "FastGelu": _gelu("tanh"),
     "BiasGelu": _gelu("none"),

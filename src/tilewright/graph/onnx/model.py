@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ class Pending:
         domain = "" if standard(self.node.domain) else self.node.domain
         return self.opsets.get(domain, 1)
 
-    def attributes(self) -> dict[str, Any]:
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
         return attributes(self.model.onnx, self.node, self.model.folder)
 
 

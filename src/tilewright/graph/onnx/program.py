@@ -304,7 +304,7 @@ class Importer:
 
     def _convert(self, p: Pending) -> None:
         inputs = [self.known[i] if i else None for i in p.node.input]
-        wrapped = OnnxNode(p.kind, p.name, inputs, list(p.node.output), p.attributes())
+        wrapped = OnnxNode(p.kind, p.name, inputs, list(p.node.output), p.attributes)
         self.builder.opset = p.opsets.get("", 1)
         try:
             result = CONVERTERS[p.kind](self.builder, wrapped)
@@ -352,7 +352,7 @@ def _computed(p: Pending, reads: Env, execute: Execute) -> list[Any]:
 
             return CONTROL[p.kind](p, values, run)
         if p.kind in HOST:
-            made = HostNode(p.kind, p.name, values, list(p.node.output), p.attributes(), p.opset)
+            made = HostNode(p.kind, p.name, values, list(p.node.output), p.attributes, p.opset)
             return HOST[p.kind](made)
     except TilewrightError:
         raise

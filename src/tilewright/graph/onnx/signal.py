@@ -13,9 +13,8 @@ import numpy as np
 from ..ir import Value
 from .compose import Compose
 from .convert import Array, Builder, Converter, OnnxNode
+from .math import type_of
 
-_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
-          10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16"}  # fmt: skip
 _DIRECT = 512
 """The longest transform that is done by one matrix, where its length can be divided."""
 
@@ -165,10 +164,10 @@ def _window(*terms: float) -> Converter:
 
 
 def _type_of(node: OnnxNode) -> str:
-    kind = node.get("output_datatype", 1)
-    if kind not in _TYPES:
-        raise node.error(f"output_datatype {kind} is no type of numbers")
-    return _TYPES[kind]
+    dtype = type_of(node, node.get("output_datatype", 1))
+    if dtype == "bool":
+        raise node.error("output_datatype bool is no type of numbers")
+    return dtype
 
 
 def mel_weights(b: Builder, node: OnnxNode) -> Value:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ...limits import require
+from ..file import numbered_type
 from .node import HostNode
 
 Array = np.ndarray[Any, Any]
@@ -76,18 +76,9 @@ def zero(dtype: np.dtype[Any]) -> Any:
     return "" if dtype.kind == "O" else dtype.type(0)
 
 
-_TYPES = [
-    "", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "O", "bool", "float16",
-    "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8_e4m3fn",
-    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4", "float4_e2m1fn",
-    "float8_e8m0fnu", "uint2", "int2",
-]  # fmt: skip
-"""What ONNX's numbers of types stand for."""
-
-
 def element_type(node: HostNode, number: int) -> np.dtype[Any]:
     """The NumPy type of an ONNX element type."""
-    name = _TYPES[number] if 0 < number < len(_TYPES) else ""
-    if not name:
+    dtype = numbered_type(number)
+    if dtype is None:
         raise node.error(f"there is no type of number {number}")
-    return np.dtype(getattr(ml_dtypes, name, name))
+    return dtype
