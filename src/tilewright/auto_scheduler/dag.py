@@ -8,7 +8,6 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
-from ..topi.schedules.machine import size_of
 from ..base.errors import ScheduleError, TilewrightError
 from ..loopir.expr import Add, Max, Min, Mul, PrimExpr, const_int
 from ..loopir.iter import Reduce
@@ -17,6 +16,7 @@ from ..schedule.api import Schedule
 from ..tensor.op import BaseComputeOp, Operation, PlaceholderOp, ScanOp, domain, post_order
 from ..tensor.tensor import Tensor
 from ..topi.algorithms import Algorithm, algorithms_of, apply_algorithm
+from ..topi.schedules.machine import size_of
 from .access import Access
 from .state import State
 from .structure import structure_hash

@@ -27,6 +27,7 @@ from .device import DeviceExecutable
 from .ir import Graph, Node, Value
 from .kernel import compile_group, describe, lower_named, symbols_of
 from .limits import require
+from .open import OpenExecutable
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
 from .passes.memory import ALIGN, DEVICE_ALIGN, lifetimes, plan_memory, views
@@ -35,7 +36,6 @@ from .passes.reshapes import sink_reshapes
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants
 from .passes.to_half import to_half
 from .passes.winograd import winograd
-from .open import OpenExecutable
 from .sizes import Symbols, dim_of
 from .staged import StagedExecutable
 from .tuned import Layouts, Tuned, find_tuned, in_panels
@@ -212,13 +212,11 @@ def _open_executable(
     code = ObjectCode(kernels, emit_entry(calls, target), target)
     nodes = [[n.name for n in g.nodes] for g in groups]
     inputs, outputs = plain(graph.inputs), plain(original.outputs)
-    return Executable(
-        original.name, inputs, outputs, data, 0, code, calls, target, nodes, sizes
-    )
+    return Executable(original.name, inputs, outputs, data, 0, code, calls, target, nodes, sizes)
 
 
 def target_for(given: Any, dtype: str) -> Target:
-    """The target of a network; CompileError where networks are not compiled for it, or in `dtype`."""
+    """The target of a network; CompileError where none is compiled for it, or in `dtype`."""
     target = Target(given)
     if target.kind.name != "llvm" and not _is_device(target):
         raise CompileError(

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import ArgumentError, TilewrightError
+from ..base.errors import TilewrightError
 from ..rt.network import Executable
-from ..rt.open_sizes import OtherSizesError
+from ..rt.open_sizes import OtherSizesError, bound_sizes
 from ..rt.plan import Array, Tensor, alone_or_tuple, by_name, described
 from ..target.target import Target
 
@@ -56,9 +56,7 @@ class OpenExecutable:
         else:
             reason = "there is no network for all sizes"
         shapes = {v.name: np.shape(inputs[v.name]) for v in self.inputs if v.name in inputs}
-        absent = [v.name for v in self.inputs if v.name not in inputs]
-        if absent:
-            raise ArgumentError(f"{self.name}: input {absent[0]!r} is missing")
+        bound_sizes(self.name, self.inputs, shapes)
         key = tuple(shapes.items())
         with self._lock:
             if key not in self._made:

@@ -41,7 +41,9 @@ class Symbols:
     """The symbols of one network: a likely value and a variable of each, and the `conditions`
     (dimension, relation to 0, whether it holds) under which the network is what was imported."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: int = 1) -> None:
+        """`part`: likely values are so many times smaller than what is said of them."""
+        self.part = part
         self.likely: dict[str, int] = {}
         self.conditions: dict[tuple[Dim, str, bool], None] = {}
         self._variables: dict[str, E.Var] = {}
@@ -49,7 +51,7 @@ class Symbols:
 
     def size(self, name: str, likely: int) -> Size:
         """The symbol of a name; the first call says what value is likely."""
-        self.likely.setdefault(name, likely)
+        self.likely.setdefault(name, max(2, likely // self.part))
         self._variables.setdefault(name, E.SizeVar(name, "int32"))
         return Size(self, {(name,): 1})
 
@@ -278,7 +280,7 @@ class Size:
 def _terms(x: Any) -> Mapping[Monomial, int] | None:
     if isinstance(x, Size):
         return x.terms
-    if isinstance(x, int) or type(x).__module__ == "numpy" and hasattr(x, "__index__"):
+    if isinstance(x, int) or (type(x).__module__ == "numpy" and hasattr(x, "__index__")):
         return {(): int(x)}
     return None
 

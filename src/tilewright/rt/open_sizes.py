@@ -20,7 +20,7 @@ import numpy as np
 from ..base.errors import ArgumentError
 from .places import places_of
 from .plan import Tensor
-from .signature import MOST_NARROW, Dim, dim_source, dim_value, read_dim
+from .signature import MOST_NARROW, Dim, dim_source, dim_value, dims_text, read_dim
 
 ALIGN = 64
 _KEPT = 256
@@ -72,30 +72,6 @@ class OpenSizes:
             [(read_dim(d), int(born), int(last)) for d, born, last in values],
         )
 
-    def bound(
-        self, name: str, inputs: Sequence[Tensor], shapes: Mapping[str, tuple[int, ...]]
-    ) -> dict[str, int]:
-        """The values of the symbols of network `name` for inputs of these shapes.
-
-        Raises ArgumentError where a rank or extent is another than the network's, or two inputs
-        give one symbol two values.
-        """
-        sizes: dict[str, int] = {}
-        first: dict[str, str] = {}
-        for v in inputs:
-            shape = shapes.get(v.name)
-            if shape is None or len(shape) != len(v.shape):
-                continue  # the check of inputs says so
-            for k, (d, n) in enumerate(zip(v.shape, shape)):
-                if isinstance(d, str):
-                    if sizes.setdefault(d, n) != n:
-                        raise ArgumentError(
-                            f"{name}: dimension {k} of input {v.name!r}, {d}, is {n}, but {d} is "
-                            f"{sizes[d]} in input {first[d]!r}"
-                        )
-                    first.setdefault(d, v.name)
-        return sizes
-
     def shaped(
         self,
         name: str,
@@ -131,6 +107,38 @@ class OpenSizes:
         )
 
 
+def bound_sizes(
+    name: str, inputs: Sequence[Tensor], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, int]:
+    """The values of the symbols of network `name` for inputs of these shapes.
+
+    Raises ArgumentError where an input is missing, a rank or extent is another than the network's,
+    or two inputs give one symbol two values.
+    """
+    sizes: dict[str, int] = {}
+    first: dict[str, str] = {}
+    for v in inputs:
+        shape = shapes.get(v.name)
+        if shape is None:
+            expected = ", ".join(map(repr, inputs))
+            raise ArgumentError(f"{name}: input {v.name!r} is missing; inputs: {expected}")
+        fits = len(shape) == len(v.shape)
+        if not fits or any(isinstance(d, int) and d != n for d, n in zip(v.shape, shape)):
+            raise ArgumentError(
+                f"{name}: input {v.name!r} has shape {shape}, expected {dims_text(v.shape)}"
+            )
+        for k, (d, n) in enumerate(zip(v.shape, shape)):
+            if not isinstance(d, str):
+                continue
+            if sizes.setdefault(d, n) != n:
+                raise ArgumentError(
+                    f"{name}: dimension {k} of input {v.name!r}, {d}, is {n}, but {d} is "
+                    f"{sizes[d]} in input {first[d]!r}"
+                )
+            first.setdefault(d, v.name)
+    return sizes
+
+
 class Shapes:
     """The network at the sizes that it was called with."""
 
@@ -145,12 +153,8 @@ class Shapes:
         self._lock = Lock()
 
     def of(self, given: Mapping[str, Any]) -> Shaped:
-        """For arrays by name; ArgumentError as `OpenSizes.bound` and `shaped`."""
-        found = self.sizes.bound(
-            self.name, self.inputs, {n: np.shape(a) for n, a in given.items()}
-        )
-        if len(found) < len(self.sizes.symbols):  # an input is missing, or of another rank
-            return Shaped(self.inputs, self.outputs, 0)
+        """For arrays by name; ArgumentError as `bound_sizes` and `OpenSizes.shaped`."""
+        found = bound_sizes(self.name, self.inputs, {n: np.shape(a) for n, a in given.items()})
         key = tuple(found[s] for s in self.sizes.symbols)
         with self._lock:
             if key not in self._made:

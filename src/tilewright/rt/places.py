@@ -28,8 +28,9 @@ def places_of(
     offsets = [0] * len(sizes)
     for k in sorted(range(len(sizes)), key=lambda k: (-sizes[k], born[k])):
         size = -(-max(sizes[k], 1) // align) * align
+        first = born[k]
         near = np.concatenate([
-            births[np.searchsorted(births, born[k] - longest) : np.searchsorted(births, last[k] + 1)]
+            births[np.searchsorted(births, first - longest) : np.searchsorted(births, last[k] + 1)]
             for longest, births in classes.items()
         ])  # fmt: skip
         beside = near[(ends[near] > 0) & (dies[near] >= born[k])]

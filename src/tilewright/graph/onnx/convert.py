@@ -53,7 +53,11 @@ class Builder:
             if all(v.is_constant for v in inputs):
                 known = evaluate_sizes(op, inputs, attrs)
                 if known is not None:
-                    return constant_sizes(name, known) if known.dtype == object else constant(name, known)
+                    return (
+                        constant_sizes(name, known)
+                        if known.dtype == object
+                        else constant(name, known)
+                    )
             inputs = [self._computed(v) if v.has_sizes else v for v in inputs]
         shape, dtype = infer(op, inputs, attrs)
         out = Value(name, shape, dtype)

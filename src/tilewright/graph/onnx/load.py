@@ -12,8 +12,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from ...base.errors import ImportModelError
-from ..ir import Graph, Rest, Value
 from ...rt.plan import Tensor
+from ..ir import Graph, Rest, Value
 from ..limits import Budget
 from ..sizes import Size, Symbols, dim_of, is_open
 from .check import check_model
@@ -35,6 +35,11 @@ LIKELY = 128
 and schedules chosen for them."""
 
 
+PARTS = (1, 4, 16)
+"""So many times smaller ones are tried where a model does not fit them: a table of 64 positions
+has none for 128."""
+
+
 def load_onnx(
     model: Any, shapes: Mapping[str, Sequence[Any]] | None = None, symbolic: bool = False
 ) -> Graph:
@@ -43,15 +48,23 @@ def load_onnx(
     `shapes` gives the extents of inputs whose dimensions the file leaves open (a batch dimension
     that is left open is taken as 1). With `symbolic`, what is still open is a size that each call
     gives (sizes.py): under its name in the file, one size wherever the name stands. A name among
-    the extents of `shapes` is such a size, too. What cannot be computed before the network runs (branches,
-    loops, results whose extents depend on data, text, sequences) is the graph's `rest`. Raises
+    the extents of `shapes` is such a size, too. What cannot be
+    computed before the network runs (branches, loops, results whose extents depend on data, text, sequences) is the graph's `rest`. Raises
     ImportModelError for files that are cut off or no ONNX, operators that are not supported (all
     are listed), and external data outside the model's folder.
     """
     import onnx
 
     try:
-        return _load(onnx, model, shapes, symbolic)
+        if not symbolic:
+            return _load(onnx, model, shapes, None)
+        *parts, last = PARTS
+        for part in parts:
+            try:
+                return _load(onnx, model, shapes, Symbols(part))
+            except ImportModelError:
+                continue
+        return _load(onnx, model, shapes, Symbols(last))
     except UnicodeDecodeError as error:  # names and attributes are decoded where they are asked for
         raise ImportModelError(
             f"the model holds text that is not UTF-8: {bytes(error.object)!r:.60}"
@@ -59,7 +72,7 @@ def load_onnx(
 
 
 def _load(
-    onnx: Any, given: Any, shapes: Mapping[str, Sequence[Any]] | None, symbolic: bool
+    onnx: Any, given: Any, shapes: Mapping[str, Sequence[Any]] | None, symbols: Symbols | None
 ) -> Graph:
     proto, folder = read_model(onnx, given)
     graph = proto.graph
@@ -74,7 +87,6 @@ def _load(
     _check_operators(model, nodes)
     known, held = model.initializers(graph)
     inputs, objects = [], []
-    symbols = Symbols() if symbolic else None
     for item in graph.input:
         if item.name in known or item.name in held:
             continue
@@ -124,9 +136,7 @@ def _outputs(importer: Importer, names: Sequence[str]) -> list[Value]:
     return outputs
 
 
-def open_inputs(
-    model: Any, shapes: Mapping[str, Sequence[Any]]
-) -> tuple[str, list[Tensor]] | None:
+def open_inputs(model: Any, shapes: Mapping[str, Sequence[Any]]) -> tuple[str, list[Tensor]] | None:
     """The name of a model and its inputs, where `shapes` leave extents of them open and all are
     tensors of numbers; None otherwise."""
     import onnx

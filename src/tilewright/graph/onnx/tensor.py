@@ -60,7 +60,9 @@ def squeeze(b: Builder, node: OnnxNode) -> Value:
     axes = node.numbers("axes" if b.opset < 13 else 1, scalar=True)
     rank = len(x.shape)
     gone = (
-        node.axes(axes, rank) if axes is not None else [k for k, d in enumerate(x.shape) if same(d, 1)]
+        node.axes(axes, rank)
+        if axes is not None
+        else [k for k, d in enumerate(x.shape) if same(d, 1)]
     )
     shape = tuple(d for k, d in enumerate(x.shape) if k not in gone)
     return b.add("reshape", [x], node.name, shape=shape)

@@ -15,7 +15,7 @@ from ...loopir.expr import const_int
 from ...tensor.compute import placeholder
 from ...tensor.tensor import Tensor
 from ..ir import Value
-from ..sizes import Symbols, symbols_in, with_exprs
+from ..sizes import Symbols, broadcast_shapes, symbols_in, with_exprs
 from . import (
     activations,
     attention,
@@ -84,7 +84,13 @@ def infer(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> tuple[A
 def _infer_open(
     op: str, inputs: Sequence[Value], attrs: Mapping[str, Any], symbols: Symbols
 ) -> tuple[Any, str]:
-    """As infer, of extents that are not known."""
+    """As infer, of extents that are not known. TilewrightError where such an extent meets a number
+    that it would have to be."""
+    if OPS[op].kind == ELEMWISE and "axis" not in attrs:
+        try:
+            broadcast_shapes(*(v.shape for v in inputs))
+        except ValueError as error:
+            raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))}: {error}") from None
     how = {k: with_exprs(v) for k, v in attrs.items()}
     result = OPS[op].compute(tensors_of(inputs), how)
     shape = tuple(map(symbols.of_expr, result.shape))

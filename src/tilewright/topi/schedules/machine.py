@@ -55,14 +55,14 @@ class Machine:
         )
 
 
-_LIKELY: ContextVar[Mapping[Any, int]] = ContextVar("likely", default={})
+_LIKELY: ContextVar[Mapping[Any, int] | None] = ContextVar("likely", default=None)
 
 
 @contextmanager
 def likely_sizes(values: Mapping[Any, int]) -> Iterator[None]:
     """Schedules made within are for these values of variables of shapes: right for others too,
     since an axis is cut by constants alone, and as fast as they are near."""
-    token = _LIKELY.set({**_LIKELY.get(), **values})
+    token = _LIKELY.set({**(_LIKELY.get() or {}), **values})
     try:
         yield
     finally:
