@@ -208,7 +208,8 @@ def test_arithmetic_of_sizes() -> None:
         broadcast_shapes((b,), (s,))
     with pytest.raises(TypeError, match="depends on the shape"):
         bool(s > 5)
-    for refused in (int, range, np.zeros):
+    takers: list[Any] = [int, range, np.zeros]
+    for refused in takers:
         with pytest.raises(TypeError):
             refused(s)
     with symbols.asking():

@@ -46,7 +46,7 @@ def evaluate_sizes(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -
         if attrs["type"] not in ("prod", "sum"):
             return None
         function = np.multiply if attrs["type"] == "prod" else np.add
-        how = {"axis": tuple(attrs["axes"]), "keepdims": bool(attrs["keepdims"])}
+        how: dict[str, Any] = {"axis": tuple(attrs["axes"]), "keepdims": bool(attrs["keepdims"])}
         return np.asarray(function.reduce(arrays[0], **how), object)
     if op == "divide" and all(v.dtype in ("int64", "int32") for v in inputs):
         return np.asarray(np.vectorize(_quotient, otypes=[object])(*arrays), object)

@@ -26,7 +26,7 @@ class Value:
     def __init__(
         self,
         name: str,
-        shape: Iterable[int],
+        shape: Iterable[Any],
         dtype: str,
         data: np.ndarray[Any, Any] | None = None,
     ) -> None:

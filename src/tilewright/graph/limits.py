@@ -42,7 +42,7 @@ def span(v: Value) -> int:
     0 where they are not known: what does not fit is refused when the network runs."""
     if is_open(v.shape):
         return 0
-    return parse(v.dtype).nbytes * prod(max(d, 1) for d in v.shape)
+    return int(parse(v.dtype).nbytes * prod(max(d, 1) for d in v.shape))
 
 
 class Budget:

@@ -258,7 +258,8 @@ class Size:
     @property
     def expr(self) -> E.PrimExpr:
         """As an expression of the symbols' variables."""
-        return _expr(self.dim, self.symbols)
+        made: E.PrimExpr = _expr(self.dim, self.symbols)
+        return made
 
     @property
     def names(self) -> set[str]:

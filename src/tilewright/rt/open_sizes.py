@@ -96,7 +96,7 @@ class OpenSizes:
             return Tensor(v.name, tuple(dim_value(d, sizes) for d in v.shape), v.dtype)
 
         nbytes = [dim_value(d, sizes) for d, _, _ in self.values]
-        born, last = ([v[k] for v in self.values] for k in (1, 2))
+        born, last = [v[1] for v in self.values], [v[2] for v in self.values]
         offsets, size = places_of(nbytes, born, last, ALIGN)
         return Shaped(
             [known(v) for v in inputs],

@@ -77,7 +77,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        return prod(self.shape) * parse(self.dtype).nbytes
+        return int(prod(self.shape)) * parse(self.dtype).nbytes
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{dims_text(self.shape).strip('(),')}]"

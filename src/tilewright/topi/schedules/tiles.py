@@ -79,7 +79,7 @@ def tiles(
     jp, jv = s[out].split(ji, factor=lanes)
     batches = prod(extents[i] for i in form.batch) * (-(-extents[-1] // n) if form.group else 1)
     panels = prod(extents[i] for i in form.columns) * -(-n // width)
-    open_rows = [const_int(axes[i].dom.extent) is None for i in form.rows]
+    open_rows = [const_int(domain(axes[i]).extent) is None for i in form.rows]
     cuts = [_Cut()]
     if on_threads:
         cuts = _cuts(form, sizes, tile, batches, panels, packed, machine, open_rows)
