@@ -138,9 +138,9 @@ class OnnxNode:
     def numbers(
         self, source: int | str, count: int | None = None, scalar: bool = False
     ) -> list[Any] | None:
-        """A list of whole numbers (or sizes), `count` of them if given: an attribute by its name, or
-        an input that has to be known, by its index; `scalar`: one number does too, as definitions of the
-        standard have it. None where it is left out."""
+        """A list of whole numbers (or sizes), `count` of them if given: an attribute by its name,
+        or an input that has to be known, by its index; `scalar`: one number does too, as
+        definitions of the standard have it. None where it is left out."""
         data = self.get(source) if isinstance(source, str) else self.array(source)
         if data is None:
             return None

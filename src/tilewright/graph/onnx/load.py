@@ -48,10 +48,10 @@ def load_onnx(
     `shapes` gives the extents of inputs whose dimensions the file leaves open (a batch dimension
     that is left open is taken as 1). With `symbolic`, what is still open is a size that each call
     gives (sizes.py): under its name in the file, one size wherever the name stands. A name among
-    the extents of `shapes` is such a size, too. What cannot be
-    computed before the network runs (branches, loops, results whose extents depend on data, text, sequences) is the graph's `rest`. Raises
-    ImportModelError for files that are cut off or no ONNX, operators that are not supported (all
-    are listed), and external data outside the model's folder.
+    the extents of `shapes` is such a size, too. What cannot be computed before the network runs
+    (branches, loops, results whose extents depend on data, text, sequences) is the graph's `rest`.
+    Raises ImportModelError for files that are cut off or no ONNX, operators that are not supported
+    (all are listed), and external data outside the model's folder.
     """
     import onnx
 
