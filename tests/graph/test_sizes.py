@@ -13,6 +13,7 @@ from onnx import numpy_helper, parser
 import tilewright
 from tests.graph.ort import reference
 from tilewright.base.errors import ArgumentError
+from tilewright.driver.c_library import write_library
 from tilewright.graph.open import OpenExecutable
 from tilewright.graph.sizes import Symbols, broadcast_shapes, same
 from tilewright.rt.network import load_network
@@ -106,6 +107,8 @@ def test_a_dense_layer_takes_any_number_of_rows(tmp_path: Path) -> None:
     assert net.run(calls[1], {"y": out})["y"] is out
     assert len(net.profile(calls[2], 1)) == len(net.whole.calls)
     net.prepare(calls[0])()
+    with pytest.raises(tilewright.TilewrightError, match="libraries hold networks of fixed sizes"):
+        write_library(net.whole, tmp_path / "net.so")
 
 
 def test_attention_with_shapes_computed_in_the_graph() -> None:
