@@ -57,7 +57,7 @@ def compile_to_file(options: Options) -> None:
         if not isinstance(net, Executable):
             raise TilewrightError(
                 f"{net.name} cannot become a library: libraries hold networks for CPUs, all of "
-                "whose shapes are known"
+                "whose shapes are known (--shape gives what the model leaves open)"
             )
         suffix = os.path.splitext(options.output)[1]
         if suffix != f".{options.format}":

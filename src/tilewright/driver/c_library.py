@@ -198,6 +198,10 @@ def write_library(
         raise TilewrightError(f"{name!r} cannot begin the names of C functions; give another name")
     if threads not in THREADS:
         raise TilewrightError(f"threads are one of {', '.join(THREADS)}, not {threads!r}")
+    if net.sizes is not None:
+        raise TilewrightError(
+            f"{net.name}: libraries hold networks of fixed sizes (shapes={{...}})"
+        )
     code = net.code
     if not isinstance(code, ObjectCode):
         raise TilewrightError("a saved network is linked already: compile the model to a library")

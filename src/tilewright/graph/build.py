@@ -20,27 +20,30 @@ from ..rt import threads
 from ..rt.module import Module
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
+from ..rt.open_sizes import OpenSizes, element_count
 from ..rt.plan import Kernel, KernelCall, Place, Tensor, Work, symbol_of, tensors
 from ..target.target import Target
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
-from .kernel import compile_group, describe, lower_named
+from .kernel import compile_group, describe, lower_named, symbols_of
 from .limits import require
+from .open import OpenExecutable
 from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
-from .passes.memory import ALIGN, DEVICE_ALIGN, plan_memory, views
+from .passes.memory import ALIGN, DEVICE_ALIGN, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
 from .passes.reshapes import sink_reshapes
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, multiply_powers
 from .passes.winograd import winograd
+from .sizes import Symbols, dim_of
 from .staged import StagedExecutable
 from .tuned import Layouts, Tuned, find_tuned, in_panels
 from .work import work_of
 
-Network = Executable | DeviceExecutable | StagedExecutable
+Network = Executable | DeviceExecutable | StagedExecutable | OpenExecutable
 """What a network is compiled to."""
 PRECISIONS = ("float32", "float16", "bfloat16")
 Progress = Callable[[int, int, str], None]
@@ -129,13 +132,19 @@ def compile(
     name)` is called after each. Raises CompileError with the node's name where one cannot be
     compiled.
     """
-    chosen = _checked(Target(target), dtype)
+    chosen = target_for(target, dtype)
     if graph.rest is not None:
         return StagedExecutable(graph, chosen, dtype, records, progress, compile)
     original = graph
     graph, groups = prepare(graph, chosen, dtype)
     groups, same = views(graph, groups, of_inputs=not _is_device(chosen))
     distinct, which = distinct_groups(groups)
+    symbols = graph.symbols
+    if symbols is not None:
+        if _is_device(chosen):
+            raise CompileError(f"{original.name}: devices take fixed sizes")
+        planned = (graph, original, symbols, groups, same, distinct, which)
+        return _open_executable(*planned, chosen, progress)
     tuned = find_schedules(distinct, chosen, records)
     align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
     offsets, size = plan_memory(graph, groups, align, same)
@@ -171,7 +180,59 @@ def compile(
     return Executable(*signature, code, calls, chosen, nodes, work)
 
 
-def _checked(target: Target, dtype: str) -> Target:
+def _open_executable(
+    graph: Graph,
+    original: Graph,
+    symbols: Symbols,
+    groups: Sequence[Group],
+    same: Mapping[Value, Value],
+    distinct: Sequence[Group],
+    which: Sequence[int],
+    target: Target,
+    progress: Progress | None,
+) -> Executable:
+    """A network whose sizes are known at each call only (rt/open_sizes.py): slots of inputs,
+    outputs, constants, symbols, and of each value between kernels."""
+    tuned = [in_panels(g, target) for g in distinct]
+    layouts = Layouts()
+    reads = [layouts.inputs(group, tuned[which[k]]) for k, group in enumerate(groups)]
+    constants = list(dict.fromkeys(v for values in reads for v in values if v.is_constant))
+    lives = lifetimes(graph, groups, same)
+    names = sorted(symbols.likely)
+    arrays = [*graph.inputs, *graph.outputs, *constants]
+    slots = {v: Place(k) for k, v in reversed(list(enumerate(arrays)))}
+    at = {name: Place(len(arrays) + k) for k, name in enumerate(names)}
+    slots |= {v: Place(len(arrays) + len(names) + k) for k, v in enumerate(lives)}
+    slots |= {v: slots[source] for v, source in same.items()}
+    calls = []
+    for k, group in enumerate(groups):
+        mine = [at[v.name] for v in symbols_of(group)]
+        places = (*(slots[v] for v in (*reads[k], group.output)), *mine)
+        calls.append(KernelCall(which[k], places))
+
+    def plain(values: Sequence[Value]) -> list[Tensor]:
+        return [Tensor(v.name, tuple(map(dim_of, v.shape)), v.dtype) for v in values]
+
+    made = [*graph.inputs, *(n.output for g in groups for n in g.nodes)]
+    counts = dict.fromkeys(element_count(v.shape) for v in plain(made))
+    sizes = OpenSizes(
+        names,
+        list(symbols.conditions),
+        [d for d in counts if not isinstance(d, int)],
+        [(dim_of(v.nbytes), *life) for v, life in lives.items()],
+    )
+    data = [np.asarray(v.data, order="C") for v in constants]
+    kernels = _compile_kernels(distinct, tuned, target, progress)
+    code = ObjectCode(kernels, emit_entry(calls, target), target)
+    nodes = [[n.name for n in g.nodes] for g in groups]
+    inputs, outputs = plain(graph.inputs), plain(original.outputs)
+    about = (original.name, inputs, outputs, data, 0, code, calls, target, nodes)
+    return Executable(*about, sizes=sizes)
+
+
+def target_for(given: Any, dtype: str) -> Target:
+    """The target of a network; CompileError where none is compiled for it, or in `dtype`."""
+    target = Target(given)
     if target.kind.name != "llvm" and not _is_device(target):
         raise CompileError(
             f"networks are compiled for 'llvm', 'cuda' and 'opencl' targets, not {str(target)!r}"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.errors import ImportModelError
-from .build import Network, Progress
+from ..base.errors import ImportModelError, TilewrightError
+from ..rt.network import Executable
+from .build import Network, Progress, target_for
 from .build import compile as compile_graph
 from .ir import Graph
+from .open import OpenExecutable
+
+log = logging.getLogger(__name__)
 
 
 def compile(
@@ -19,13 +24,15 @@ def compile(
     precision: str | None = None,
     dtype: str = "float32",
     records: Any = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     progress: Progress | None = None,
 ) -> Network:
     """Compile a model: `net = tilewright.compile("model.onnx"); outputs = net(image)`.
 
     model: the path of an ONNX file, its bytes, an onnx.ModelProto, or a graph.Graph. shapes:
     extents of inputs whose dimensions the model leaves open, (8, 3, 224, 224) by the input's name.
+    What stays open is known at each call: such a network is compiled once for all sizes (an
+    `OpenExecutable`). In `shapes` a name or None leaves a dimension open, too.
     precision: in which weights and values between kernels are kept, "float32", "float16" or
     "bfloat16"; `dtype` is its name in `graph.compile`. The rest is as there: a target such as
     "llvm" or "cuda", a file of records that tuning wrote, `progress(done, total, name)`.
@@ -33,6 +40,7 @@ def compile(
     Raises ImportModelError where the model cannot be read, CompileError where it cannot be
     compiled.
     """
+    dtype = dtype if precision is None else precision
     if isinstance(model, Graph):
         if shapes:
             raise ImportModelError("shapes are for models; those of a Graph are fixed already")
@@ -46,6 +54,45 @@ def compile(
                 "a model is a path, the bytes of an ONNX file, an onnx.ModelProto or a "
                 f"graph.Graph, not {type(model).__name__}"
             )
-        graph = load_onnx(bytes(model) if isinstance(model, bytearray) else model, shapes)
-    dtype = dtype if precision is None else precision
+        given = bytes(model) if isinstance(model, bytearray) else model
+        options = {"dtype": dtype, "records": records}
+        opened = compile_open(given, shapes or {}, target, options, progress)
+        if opened is not None:
+            return opened
+        graph = load_onnx(given, shapes)
     return compile_graph(graph, target, dtype=dtype, records=records, progress=progress)
+
+
+def compile_open(
+    model: Any,
+    shapes: Mapping[str, Sequence[int | str | None]],
+    target: Any,
+    options: Mapping[str, Any],
+    progress: Progress | None = None,
+) -> OpenExecutable | None:
+    """A model that leaves extents of its inputs open, for all of them; None where it does not.
+
+    Where an operator does not take such sizes, a warning says which, and each shape is compiled
+    when it first occurs.
+    """
+    from .onnx.load import load_onnx, open_inputs
+
+    found = open_inputs(model, shapes)
+    if found is None:
+        return None
+    name, inputs = found
+    chosen = target_for(target, options["dtype"])
+    whole: Executable | None = None
+    try:
+        made = compile_graph(
+            load_onnx(model, shapes, symbolic=True), chosen, **options, progress=progress
+        )
+        assert isinstance(made, Executable), "the graph has no rest"
+        whole = made
+    except (TilewrightError, TypeError, ValueError) as error:
+        log.warning("%s is compiled for each shape of its inputs by itself: %s", name, error)
+
+    def fixed(known: Mapping[str, tuple[int, ...]]) -> Any:
+        return compile_graph(load_onnx(model, known), chosen, **options)
+
+    return OpenExecutable(name, inputs, chosen, whole, fixed)

@@ -1,8 +1,9 @@
 """Networks: values, nodes, graphs.
 
 A `Graph` is a list of nodes in an order in which they can run. A value is a graph input, a
-constant (weights: `data` is set) or the output of one node. Shapes are fixed numbers. Passes
-change graphs in place and return them.
+constant (weights: `data` is set) or the output of one node. Extents are numbers, or a `Size` where
+they are known only when the network runs (sizes.py); a constant that holds such sizes has them as
+objects. Passes change graphs in place and return them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dtype import canonical, parse
+from .sizes import Size, Symbols, symbols_in
 
 
 class Value:
@@ -25,12 +27,12 @@ class Value:
     def __init__(
         self,
         name: str,
-        shape: Iterable[int],
+        shape: Iterable[Any],
         dtype: str,
         data: np.ndarray[Any, Any] | None = None,
     ) -> None:
         self.name = name
-        self.shape = tuple(int(d) for d in shape)
+        self.shape: tuple[Any, ...] = tuple(d if isinstance(d, Size) else int(d) for d in shape)
         self.dtype = dtype
         self.data = data
         self.producer: Node | None = None
@@ -41,8 +43,14 @@ class Value:
         return self.data is not None
 
     @property
-    def nbytes(self) -> int:
-        size = parse(self.dtype).nbytes
+    def has_sizes(self) -> bool:
+        """Whether this is a constant with sizes that are known only when the network runs."""
+        return self.data is not None and self.data.dtype == object
+
+    @property
+    def nbytes(self) -> Any:
+        """A number, or a `Size`."""
+        size: Any = parse(self.dtype).nbytes
         for d in self.shape:
             size *= d
         return size
@@ -56,6 +64,14 @@ def constant(name: str, data: np.ndarray[Any, Any]) -> Value:
     """A value that is known."""
     data = np.asarray(data, order="C")
     return Value(name, data.shape, canonical(data.dtype), data)
+
+
+def constant_sizes(name: str, data: np.ndarray[Any, Any]) -> Value:
+    """A value of whole numbers, some of which may be a `Size`."""
+    data = np.asarray(data, object)
+    if any(isinstance(d, Size) for d in data.flat):
+        return Value(name, data.shape, "int64", data)
+    return constant(name, data.astype(np.int64))
 
 
 class Node:
@@ -132,6 +148,11 @@ class Graph:
         if self.rest is not None:
             return list(self.rest.inputs), list(self.rest.outputs)
         return self.inputs, [v.name for v in self.outputs]
+
+    @property
+    def symbols(self) -> Symbols | None:
+        """What extents of inputs are made of, where some are not known."""
+        return symbols_in([v.shape for v in self.inputs])
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Which nodes read each value."""

@@ -13,6 +13,8 @@ from ..base.errors import CompileError, TilewrightError
 from ..base.fingerprint import compiler_fingerprint
 from ..driver.build_module import build_lowered, llvm_version
 from ..driver.lower import lower
+from ..loopir.buffer import decl_buffer
+from ..loopir.expr import Var
 from ..loopir.stmt import IRModule
 from ..rt import cache as disk
 from ..schedule.api import Schedule
@@ -21,9 +23,11 @@ from ..tensor.compute import placeholder
 from ..tensor.graph import replace_inputs
 from ..tensor.op import ComputeOp
 from ..tensor.tensor import Tensor
+from ..topi.schedules.machine import likely_sizes
 from .ir import Node, Value
 from .ops import ANCHOR, OPS
 from .passes.fuse import Group
+from .sizes import names_of, symbols_in, with_exprs
 
 LAYOUT_FREE = "layout_free_placeholders"
 
@@ -42,7 +46,9 @@ class Scheduled(Protocol):
 def describe(group: Group) -> str:
     """Text that is equal for groups whose kernels are the same code."""
     number = {v: k for k, v in enumerate(group.inputs)}
+    symbols = symbols_of(group)
     rows: list[Any] = [[v.shape, v.dtype, v.is_constant] for v in group.inputs]
+    rows += [[v.name, n] for v, n in sorted(symbols.items(), key=lambda item: item[0].name)]
     for node in group.nodes:
         reads = [number[v] for v in node.inputs]
         number[node.output] = len(number)
@@ -50,18 +56,29 @@ def describe(group: Group) -> str:
     return json.dumps(rows, default=str)
 
 
+def symbols_of(group: Group) -> dict[Var, int]:
+    """The variables of the sizes that a group's kernel needs, in the order of its arguments, with
+    a likely value of each."""
+    found = [v.shape for v in group.inputs]
+    found += [x for n in group.nodes for x in (n.output.shape, *n.attrs.values())]
+    symbols = symbols_in(found)
+    if symbols is None:
+        return {}
+    return {symbols.variable(n): symbols.likely[n] for n in sorted(names_of(found))}
+
+
 def tensors(group: Group) -> tuple[list[Tensor], Tensor]:
     """The group as tensor expressions: inputs and output. Weights may be laid out anew."""
     table: dict[Value, Tensor] = {}
     inputs: list[Tensor] = []
     for k, v in enumerate(group.inputs):
-        table[v] = placeholder(v.shape, v.dtype, f"p{k}")
+        table[v] = placeholder(with_exprs(v.shape), v.dtype, f"p{k}")
         inputs.append(table[v])
     for node in group.nodes:
         reads = [table[v] for v in node.inputs]
-        table[node.output] = _with_free_weights(
-            node, reads, OPS[node.op].compute(reads, node.attrs)
-        )
+        attrs = {name: with_exprs(x) for name, x in node.attrs.items()}
+        result = OPS[node.op].compute(reads, attrs)
+        table[node.output] = _with_free_weights(node, reads, result)
     return inputs, table[group.output]
 
 
@@ -89,12 +106,16 @@ def lower_group(
     group: Group, target: Target, name: str, tuned: Scheduled | None = None
 ) -> IRModule:
     """The loop IR of a group, under its default schedule where no other is given."""
-    with target:
+    symbols = symbols_of(group)
+    with target, likely_sizes(symbols):
         if tuned is not None:
-            return lower(tuned.schedule, list(tuned.args), name=name)
-        inputs, out = tensors(group)
-        s = topi.default_schedule(out, target)
-        return lower(s, [*inputs, out], name=name)
+            schedule, args = tuned.schedule, list(tuned.args)
+        else:
+            inputs, out = tensors(group)
+            schedule, args = topi.default_schedule(out, target), [*inputs, out]
+        # arrays of sizes that are not known would be taken to have strides, too
+        compact = {t: decl_buffer(t.shape, t.dtype, t.name) for t in args} if symbols else None
+        return lower(schedule, [*args, *symbols], name=name, binds=compact)
 
 
 def lower_named(

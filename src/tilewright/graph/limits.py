@@ -15,6 +15,7 @@ from ..base import config
 from ..base.dtype import parse
 from ..base.errors import ImportModelError, TilewrightError
 from .ir import Value
+from .sizes import is_open
 
 _MIB = 1 << 20
 LEAST = 256 * _MIB
@@ -37,8 +38,11 @@ def require(nbytes: int, what: str, error: type[TilewrightError] = TilewrightErr
 
 
 def span(v: Value) -> int:
-    """Bytes of an array, extents of 0 taken as 1: NumPy refuses shapes whose others are absurd."""
-    return parse(v.dtype).nbytes * prod(max(d, 1) for d in v.shape)
+    """Bytes of an array, extents of 0 taken as 1: NumPy refuses shapes whose others are absurd.
+    0 where they are not known: what does not fit is refused when the network runs."""
+    if is_open(v.shape):
+        return 0
+    return int(parse(v.dtype).nbytes * prod(max(d, 1) for d in v.shape))
 
 
 class Budget:
@@ -53,7 +57,8 @@ class Budget:
         """Count tensors that the model declares as brought."""
         for v in values:
             require(span(v), f"input {v!r}", ImportModelError)
-            self.limit = min(self.limit + self.growth * v.nbytes, machine_limit())
+            if not is_open(v.shape):
+                self.limit = min(self.limit + self.growth * v.nbytes, machine_limit())
 
     def spend(self, nbytes: int, what: str, error: type[TilewrightError] = TilewrightError) -> None:
         """`error` where `what` does not fit any more."""

@@ -27,8 +27,9 @@ from ..base.mapped import give_back
 from ..schedule.api import Schedule
 from ..target.target import Target
 from ..tensor.tensor import Tensor
+from ..topi.schedules.machine import likely_sizes
 from .ir import Value, constant
-from .kernel import tensors
+from .kernel import symbols_of, tensors
 from .ops import ANCHOR
 from .passes.fuse import Group
 
@@ -105,8 +106,9 @@ def in_panels(group: Group, target: Target) -> Tuned | None:
         return None
     if any(0 in v.shape for v in group.inputs):  # nothing is read
         return None
-    task = task_of(group, target)
-    found = _of_state(task, State.default(task), recorded=False)
+    with likely_sizes(symbols_of(group)):
+        task = task_of(group, target)
+        found = _of_state(task, State.default(task), recorded=False)
     return found if found.rearranged else None
 
 

@@ -20,6 +20,7 @@ from ..base.errors import TilewrightError
 from . import cpu, network_file, packed, threads
 from .array import empty
 from .network_code import ObjectCode, SharedCode
+from .open_sizes import OpenSizes, Shaped, Shapes
 from .plan import (
     ENTRY,
     Array,
@@ -37,6 +38,7 @@ from .plan import (
     mebibytes,
     tensors,
 )
+from .signature import read_dim
 
 if TYPE_CHECKING:
     from ..target.target import Target
@@ -63,9 +65,10 @@ class Executable:
         target: Target | Mapping[str, Any],
         nodes: Sequence[Sequence[str]],
         work: Sequence[Work] | Callable[[], Sequence[Work]] = (),
+        sizes: OpenSizes | None = None,
     ) -> None:
         """`target`: a Target, or what a file says of one. `work`: of each call, or what counts it
-        when it is asked for."""
+        when it is asked for. `sizes`: what depends on sizes that are known at each call only."""
         self.name = name
         self.inputs = tensors(inputs)
         self.outputs = tensors(outputs)
@@ -73,6 +76,9 @@ class Executable:
         self.workspace_bytes = workspace
         self.calls = list(calls)
         self.nodes = [list(n) for n in nodes]
+        self.sizes = sizes
+        self._shapes = None if sizes is None else Shapes(name, self.inputs, self.outputs, sizes)
+        self._fixed = Shaped(self.inputs, self.outputs, workspace)
         self._code = code
         self._work = work
         self._target = target
@@ -142,14 +148,16 @@ class Executable:
             return self._function
 
     @contextmanager
-    def _slots(self, arrays: Sequence[Array]) -> Iterator[Any]:
+    def _slots(self, arrays: Sequence[Array], now: Shaped) -> Iterator[Any]:
         """Slots of one call on inputs and outputs, which nobody else uses meanwhile."""
         try:
             mine = self._idle.pop()  # one step, so no lock
         except IndexError:
             first = len(self.inputs) + len(self.outputs)
-            mine = _Slots(first, self.constants, self.workspace_bytes)
+            last = 0 if self.sizes is None else len(self.sizes.symbols) + len(self.sizes.values)
+            mine = _Slots(first, self.constants, last)
         slots = mine.slots
+        mine.fit(now)
         for k, a in enumerate(arrays):
             slots[k] = a.ctypes.data
         yield slots
@@ -169,14 +177,19 @@ class Executable:
         `outputs`: arrays to write outputs to, for any of them: of their dtype and shape, compact,
         writable, and sharing no memory with inputs or each other; ArgumentError where one is not.
         """
-        arrays = checked_inputs(self.name, self.inputs, inputs)
-        results = checked_outputs(self.name, self.outputs, outputs, arrays)
-        self._invoke(arrays, results)
+        now = self.shaped(inputs)
+        arrays = checked_inputs(self.name, now.inputs, inputs)
+        results = checked_outputs(self.name, now.outputs, outputs, arrays)
+        self._invoke(arrays, results, now)
         return dict(zip(self.output_names, results))
 
-    def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def shaped(self, inputs: Mapping[str, Any]) -> Shaped:
+        """The network at the sizes of some inputs; OtherSizesError where it is not for them."""
+        return self._fixed if self._shapes is None else self._shapes.of(inputs)
+
+    def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array], now: Shaped) -> None:
         function = self._function or self._load()
-        with self._slots([*arrays, *outputs]) as slots:
+        with self._slots([*arrays, *outputs], now) as slots:
             code = function(ctypes.addressof(slots))
         if code < 0:
             raise packed.take_pending(code)
@@ -185,11 +198,12 @@ class Executable:
 
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on fixed inputs that are checked once; results are dropped. For timing."""
-        arrays = checked_inputs(self.name, self.inputs, inputs)
-        outputs = [v.empty() for v in self.outputs]
+        now = self.shaped(inputs)
+        arrays = checked_inputs(self.name, now.inputs, inputs)
+        outputs = [v.empty() for v in now.outputs]
 
         def call() -> None:
-            self._invoke(arrays, outputs)
+            self._invoke(arrays, outputs, now)
 
         return call
 
@@ -199,10 +213,11 @@ class Executable:
         The calls run in their order, as in a network, so that each finds in the caches what it
         finds there.
         """
-        arrays = checked_inputs(self.name, self.inputs, inputs)
-        outputs = [v.empty() for v in self.outputs]
-        self._invoke(arrays, outputs)
-        with self._slots([*arrays, *outputs]) as slots:
+        now = self.shaped(inputs)
+        arrays = checked_inputs(self.name, now.inputs, inputs)
+        outputs = [v.empty() for v in now.outputs]
+        self._invoke(arrays, outputs, now)
+        with self._slots([*arrays, *outputs], now) as slots:
             calls = [self._bound(call, slots) for call in self.calls]
             times = np.empty((repeat, len(calls)))
             for row in times:
@@ -245,6 +260,7 @@ class Executable:
             "work": [[w.flops, w.bytes] for w in self.work],
             "target": dict(known) if isinstance(known, Mapping) else _target_facts(known),
             "needs_threads": self._code.needs_threads,
+            "sizes": None if self.sizes is None else self.sizes.to_json(),
         }
         network_file.write(path, description, self._code.shared(), constants)
 
@@ -286,8 +302,8 @@ def _of_parts(parts: network_file.Parts, target: Mapping[str, Any]) -> Executabl
     calls = [KernelCall(k, tuple(Place(*p) for p in args)) for k, args in told["calls"]]
     return Executable(
         told["name"],
-        [Tensor(n, tuple(shape), dtype) for n, shape, dtype in told["inputs"]],
-        [Tensor(n, tuple(shape), dtype) for n, shape, dtype in told["outputs"]],
+        [Tensor(n, tuple(map(read_dim, shape)), dtype) for n, shape, dtype in told["inputs"]],
+        [Tensor(n, tuple(map(read_dim, shape)), dtype) for n, shape, dtype in told["outputs"]],
         network_file.arrays_in(parts.weights, rows),
         told["workspace"],
         SharedCode(parts.code, kernels, told["needs_threads"]),
@@ -295,6 +311,7 @@ def _of_parts(parts: network_file.Parts, target: Mapping[str, Any]) -> Executabl
         target,
         told["nodes"],
         [Work(int(flops), int(moved)) for flops, moved in told.get("work", ())],
+        None if told.get("sizes") is None else OpenSizes.from_json(told["sizes"]),
     )
 
 
@@ -316,8 +333,27 @@ class _Slots:
     """The slots of the entry function, with a workspace of their own; inputs and outputs, which
     come first, are filled in for each call."""
 
-    def __init__(self, first: int, constants: Sequence[Array], workspace: int) -> None:
-        self.kept = [*constants, np.asarray(empty((max(workspace, 1),), "uint8"))]
-        self.slots = (ctypes.c_int64 * (first + len(self.kept)))()
-        for k, a in enumerate(self.kept):
+    def __init__(self, first: int, constants: Sequence[Array], last: int) -> None:
+        """`first`, `last`: how many slots come before the constants, and how many that depend on
+        sizes come behind them, instead of one for the workspace."""
+        self.kept = list(constants)
+        self.last = last
+        self.after = first + len(constants)
+        self.slots = (ctypes.c_int64 * (self.after + (last or 1)))()
+        for k, a in enumerate(constants):
             self.slots[first + k] = a.ctypes.data
+        self.room = np.empty(0, np.uint8)
+        self.now: Shaped | None = None
+
+    def fit(self, now: Shaped) -> None:
+        """Be for a network at these sizes."""
+        if self.now is now:
+            return
+        if len(self.room) < max(now.workspace, 1):
+            self.room = np.asarray(empty((max(now.workspace, 1),), "uint8"))
+        base = self.room.ctypes.data
+        if self.last:
+            self.slots[self.after :] = [*now.symbols, *(base + at for at in now.offsets)]
+        else:
+            self.slots[self.after] = base
+        self.now = now

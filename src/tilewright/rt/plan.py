@@ -16,6 +16,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from .array import NDArray
+from .signature import dims_text
 
 Array = np.ndarray[Any, Any]
 
@@ -76,18 +77,19 @@ class Described(Protocol):
 
 @dataclass(frozen=True)
 class Tensor:
-    """Name, shape and dtype of an input or output."""
+    """Name, shape and dtype of an input or output; extents are numbers, or dimensions
+    (rt/signature.py) of a network whose sizes are known at each call only."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     dtype: str
 
     @property
     def nbytes(self) -> int:
-        return prod(self.shape) * parse(self.dtype).nbytes
+        return int(prod(self.shape)) * parse(self.dtype).nbytes
 
     def __repr__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{self.name}: {self.dtype}[{dims_text(self.shape).strip('(),')}]"
 
     def empty(self) -> Array:
         """A new array of this kind."""

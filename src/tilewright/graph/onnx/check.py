@@ -148,4 +148,5 @@ def _copy(onnx: Any, proto: Any, inputs: Sequence[Value], outputs: Mapping[str, 
 
 
 def _declare(onnx: Any, where: Any, name: str, kind: int, shape: Sequence[int | None]) -> None:
-    where.append(onnx.helper.make_tensor_value_info(name, kind, shape))
+    told = [d if d is None or isinstance(d, int) else str(d) for d in shape]
+    where.append(onnx.helper.make_tensor_value_info(name, kind, told))

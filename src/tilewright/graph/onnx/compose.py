@@ -10,6 +10,7 @@ import numpy as np
 from ...base.dtype import parse
 from ...topi.elemwise import accumulator
 from ..ir import Value
+from ..sizes import Size
 from .convert import Builder, OnnxNode
 
 
@@ -48,7 +49,7 @@ class Compose:
         return self.cast(v, accumulator(v.dtype))
 
     def reshape(self, v: Value, shape: Sequence[int]) -> Value:
-        shape = tuple(int(d) for d in shape)
+        shape = tuple(d if isinstance(d, Size) else int(d) for d in shape)
         return v if v.shape == shape else self("reshape", v, shape=shape)
 
     def transpose(self, v: Value, axes: Sequence[int]) -> Value:

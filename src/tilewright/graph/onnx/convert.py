@@ -9,10 +9,11 @@ import numpy as np
 
 from ...base.dtype import canonical
 from ...base.errors import ImportModelError
-from ..evaluate import evaluate, is_quick
-from ..ir import Node, Value, constant
+from ..evaluate import evaluate, evaluate_sizes, is_quick
+from ..ir import Node, Value, constant, constant_sizes
 from ..limits import Budget, require, span
 from ..ops import infer
+from ..sizes import Size, is_open, symbols_in
 
 Array = np.ndarray[Any, Any]
 
@@ -48,9 +49,20 @@ class Builder:
         folded.
         """
         name = self.fresh(name or op)
+        if any(v.has_sizes for v in inputs):
+            if all(v.is_constant for v in inputs):
+                known = evaluate_sizes(op, inputs, attrs)
+                if known is not None:
+                    return (
+                        constant_sizes(name, known)
+                        if known.dtype == object
+                        else constant(name, known)
+                    )
+            inputs = [self._computed(v) if v.has_sizes else v for v in inputs]
         shape, dtype = infer(op, inputs, attrs)
         out = Value(name, shape, dtype)
-        if inputs and all(v.is_constant for v in inputs) and is_quick(op, inputs, attrs):
+        known_now = inputs and all(v.is_constant for v in inputs)
+        if known_now and not symbols_in([shape, *attrs.values()]) and is_quick(op, inputs, attrs):
             self.budget.spend(span(out), repr(out))
             known = constant(name, evaluate(op, inputs, attrs))
             if op == "dequantize" or (op == "transpose" and inputs[0].recipe is not None):
@@ -60,11 +72,26 @@ class Builder:
         self.nodes.append(Node(op, name, inputs, [out], attrs))
         return out
 
+    def _computed(self, v: Value) -> Value:
+        """A constant that holds sizes, as a value that the network computes."""
+        assert v.data is not None
+        if v.data.ndim > 1:
+            flat = constant_sizes(v.name, v.data.reshape(-1))
+            return self.add("reshape", [self._computed(flat)], v.name, shape=v.shape)
+        return self.add("extents", [], v.name, values=tuple(v.data.flat), rank=v.data.ndim)
+
+    def sizes(self, data: Sequence[Any], name: str = "shape") -> Value:
+        """A constant of whole numbers, some of which may not be known before the network runs."""
+        return constant_sizes(self.fresh(name), np.asarray(data, object))
+
     def constant(self, data: Any, name: str = "const") -> Value:
         return constant(self.fresh(name), np.asarray(data))
 
     def full(self, shape: Sequence[int], value: Any, dtype: Any, name: str) -> Value:
         """A constant whose elements are all one number."""
+        if is_open(shape):
+            one = self.constant(np.asarray(value, dtype), name + ".value")
+            return self.add("broadcast_to", [one], name, shape=tuple(shape))
         out = Value(self.fresh(name), shape, canonical(dtype))
         self.budget.spend(span(out), repr(out))
         out.data = np.full(out.shape, value, dtype)
@@ -113,10 +140,10 @@ class OnnxNode:
 
     def numbers(
         self, source: int | str, count: int | None = None, scalar: bool = False
-    ) -> list[int] | None:
-        """A list of whole numbers, `count` of them if given: an attribute by its name, or an input
-        that has to be known, by its index; `scalar`: one number does too, as definitions of the
-        standard have it. None where it is left out."""
+    ) -> list[Any] | None:
+        """A list of whole numbers (or sizes), `count` of them if given: an attribute by its name,
+        or an input that has to be known, by its index; `scalar`: one number does too, as
+        definitions of the standard have it. None where it is left out."""
         data = self.get(source) if isinstance(source, str) else self.array(source)
         if data is None:
             return None
@@ -127,7 +154,7 @@ class OnnxNode:
             what = source if isinstance(source, str) else f"input {source}"
             wanted = "a list of numbers" if count is None else f"a list of {count}"
             raise self.error(f"{what} must be {wanted}, got {listed.tolist()}")
-        return [int(n) for n in listed]
+        return [n if isinstance(n, Size) else int(n) for n in listed]
 
     def axis(self, axis: int, rank: int) -> int:
         """A dimension of `rank`; negative ones count from behind."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base.dtype import parse
 from ..ir import Value
+from ..sizes import Size
 from .convert import Builder, Converter, OnnxNode
 from .math import type_of
 
@@ -95,8 +96,11 @@ def eye_like(b: Builder, node: OnnxNode) -> Value:
 
 def range_(b: Builder, node: OnnxNode) -> Value:
     """start + i * delta, of narrow floats in float32."""
-    start, limit, delta = (_one(node, k) for k in range(3))
     dtype = node.input(0).dtype
+    given = [node.input(k) for k in range(3)]
+    if any(v.has_sizes for v in given):
+        return _open_range(b, node, dtype)
+    start, limit, delta = (_one(node, k) for k in range(3))
     kind = parse(dtype)
     if not delta:
         raise node.error("delta is 0")
@@ -114,6 +118,18 @@ def range_(b: Builder, node: OnnxNode) -> Value:
     out = b.full((count,), 0, kind.numpy, node.name)
     out.data = (start + np.arange(count, dtype=wide) * delta).astype(kind.numpy)
     return out
+
+
+def _open_range(b: Builder, node: OnnxNode, dtype: str) -> Value:
+    """A range of whole numbers whose ends are not known."""
+    ends = (_one(node, k) for k in range(3))
+    start, limit, delta = (n if isinstance(n, Size) else int(n) for n in ends)
+    if parse(dtype).is_float or not delta > 0:
+        raise node.error("a range to an end that is not known is of whole numbers, upwards")
+    count = -((start - limit) // delta)
+    count = count if count > 0 else 0
+    how = {"start": start, "step": delta, "count": count, "dtype": dtype}
+    return b.add("arange", [], node.name, **how)
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ...base.errors import ImportModelError
+from ...rt.plan import Tensor
 from ..ir import Graph, Rest, Value
 from ..limits import Budget
+from ..sizes import Size, Symbols, dim_of, is_open
 from .check import check_model
 from .control import CONTROL
 from .converters import CONVERTERS
@@ -25,26 +28,52 @@ from .program import Importer, Program
 __all__ = ["CONVERTERS", "input_names", "load_onnx", "load_tensor"]
 
 
-def load_onnx(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+LIKELY_PIXELS = 224
+LIKELY_BATCH = 4
+LIKELY = 128
+"""Extents that are not known: of pictures, of a first dimension, of others. Conditions are answered
+and schedules chosen for them."""
+
+
+PARTS = (1, 4, 16)
+"""So many times smaller ones are tried where a model does not fit them: a table of 64 positions
+has none for 128."""
+
+
+def load_onnx(
+    model: Any, shapes: Mapping[str, Sequence[Any]] | None = None, symbolic: bool = False
+) -> Graph:
     """Read a model: a path, bytes, or an onnx.ModelProto.
 
     `shapes` gives the extents of inputs whose dimensions the file leaves open (a batch dimension
-    that is left open is taken as 1). What cannot be computed before the network runs (branches,
-    loops, results whose extents depend on data, text, sequences) is the graph's `rest`. Raises
-    ImportModelError for files that are cut off or no ONNX, operators that are not supported (all
-    are listed), and external data outside the model's folder.
+    that is left open is taken as 1). With `symbolic`, what is still open is a size that each call
+    gives (sizes.py): under its name in the file, one size wherever the name stands. A name among
+    the extents of `shapes` is such a size, too. What cannot be computed before the network runs
+    (branches, loops, results whose extents depend on data, text, sequences) is the graph's `rest`.
+    Raises ImportModelError for files that are cut off or no ONNX, operators that are not supported
+    (all are listed), and external data outside the model's folder.
     """
     import onnx
 
     try:
-        return _load(onnx, model, shapes)
+        if not symbolic:
+            return _load(onnx, model, shapes, None)
+        *parts, last = PARTS
+        for part in parts:
+            try:
+                return _load(onnx, model, shapes, Symbols(part))
+            except ImportModelError:
+                continue
+        return _load(onnx, model, shapes, Symbols(last))
     except UnicodeDecodeError as error:  # names and attributes are decoded where they are asked for
         raise ImportModelError(
             f"the model holds text that is not UTF-8: {bytes(error.object)!r:.60}"
         ) from None
 
 
-def _load(onnx: Any, given: Any, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+def _load(
+    onnx: Any, given: Any, shapes: Mapping[str, Sequence[Any]] | None, symbols: Symbols | None
+) -> Graph:
     file = read_model(onnx, given)
     graph = file.proto.graph
     model = Model(onnx, file.proto, file.folder, Budget(file.nbytes), file.weights)
@@ -61,7 +90,7 @@ def _load(onnx: Any, given: Any, shapes: Mapping[str, Sequence[int]] | None) -> 
     for item in graph.input:
         if item.name in known or item.name in held:
             continue
-        value = _input(onnx, item, shapes or {})
+        value = _input(onnx, item, shapes or {}, symbols)
         if value is None:
             objects.append(item.name)
         else:
@@ -76,7 +105,12 @@ def _load(onnx: Any, given: Any, shapes: Mapping[str, Sequence[int]] | None) -> 
     wanted = [item.name for item in graph.output]
     program = Program(model, name, nodes, known, held, wanted)
     tensors = {v.name: v for v in inputs}
-    importer = program.imported(tensors, objects)
+    with symbols.asking() if symbols is not None else nullcontext():
+        importer = program.imported(tensors, objects)
+    left = importer.left or any(n not in importer.known for n in wanted)
+    if left and any(is_open(v.shape) for v in inputs):
+        names = ", ".join(f"{p.kind} node {p.name!r}" for p in importer.left[:5])
+        raise ImportModelError(f"shapes depend on data, or text is computed: {names}")
     if importer.left or any(n not in importer.known for n in wanted):
         segment = program.segment_of(importer, tensors)
         check_model(model, inputs, {}, importer.known)
@@ -100,6 +134,30 @@ def _outputs(importer: Importer, names: Sequence[str]) -> list[Value]:
         value.name = name
         outputs.append(value)
     return outputs
+
+
+def open_inputs(model: Any, shapes: Mapping[str, Sequence[Any]]) -> tuple[str, list[Tensor]] | None:
+    """The name of a model and its inputs, where `shapes` leave extents of them open and all are
+    tensors of numbers; None otherwise."""
+    import onnx
+
+    graph = read_model(onnx, model).proto.graph
+    known = {t.name for t in (*graph.initializer, *(s.values for s in graph.sparse_initializer))}
+    symbols = Symbols()
+    inputs = []
+    for item in graph.input:
+        if item.name in known:
+            continue
+        tensor = item.type.tensor_type
+        if item.type.WhichOneof("value") != "tensor_type" or not (
+            tensor.HasField("shape") or item.name in shapes
+        ):
+            return None
+        value = _input(onnx, item, shapes, symbols)
+        if value is None:
+            return None
+        inputs.append(Tensor(value.name, tuple(map(dim_of, value.shape)), value.dtype))
+    return (graph.name or "network", inputs) if symbols.likely else None
 
 
 def input_names(path: str | os.PathLike[str]) -> list[str]:
@@ -159,7 +217,9 @@ def _check_names(nodes: Sequence[Pending], there: set[str], graph: Any) -> None:
             raise ImportModelError(f"output {item.name!r} is computed by no node")
 
 
-def _input(onnx: Any, item: Any, shapes: Mapping[str, Sequence[int]]) -> Value | None:
+def _input(
+    onnx: Any, item: Any, shapes: Mapping[str, Sequence[Any]], symbols: Symbols | None
+) -> Value | None:
     """A declared input; None where it is no tensor of numbers."""
     what = f"input {item.name!r}"
     if item.type.WhichOneof("value") != "tensor_type":
@@ -183,14 +243,20 @@ def _input(onnx: Any, item: Any, shapes: Mapping[str, Sequence[int]]) -> Value |
     for k, d in enumerate(dims):
         fixed = d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
         extent = fixed if given is None else given[k]
+        if isinstance(extent, str) or (extent is None and symbols is not None):
+            name = extent or d.dim_param or f"{item.name}.{k}"
+            likely = LIKELY_BATCH if k == 0 else LIKELY_PIXELS if len(dims) > 3 else LIKELY
+            if symbols is None:
+                raise ImportModelError(f"{what}: extents are numbers here, got {extent!r}")
+            extent = symbols.size(name, likely)
         if extent is None and k > 0:
             raise ImportModelError(
                 f"{what}: dimension {k} ({d.dim_param or '?'}) is open; "
                 f"give shapes={{{item.name!r}: (...)}}"
             )
-        if fixed is not None and extent != fixed:
+        if fixed is not None and (isinstance(extent, Size) or extent != fixed):
             raise ImportModelError(f"{what}: dimension {k} is {fixed} in the model, got {extent}")
         shape.append(1 if extent is None else extent)
-    if min(shape, default=0) < 0:
+    if any(d < 0 for d in shape):
         raise ImportModelError(f"{what}: extents must not be negative, got shape {shape}")
     return Value(item.name, shape, dtype)

@@ -158,7 +158,7 @@ def mean(b: Builder, node: OnnxNode) -> Value:
 
 
 def size(b: Builder, node: OnnxNode) -> Value:
-    return b.constant(np.asarray(prod(node.input(0).shape), np.int64), node.name)
+    return b.sizes(prod(node.input(0).shape), node.name)
 
 
 def reciprocal(b: Builder, node: OnnxNode) -> Value:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..ir import Value
+from ..sizes import broadcast_shapes
 from .convert import Builder, OnnxNode
 
 
@@ -39,7 +38,7 @@ def _matrices(b: Builder, name: str, x: Value, y: Value, how: dict[str, Any]) ->
             out = b.add("matmul", [flat, y], name, **how)
         shape = (*x.shape[:-1], y.shape[1])
     else:
-        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
         both = []
         for v in (x, y):
             if v.shape[:-2] != batch:

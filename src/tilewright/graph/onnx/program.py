@@ -298,7 +298,8 @@ class Importer:
                 found.append(None)
                 continue
             number = make.np_dtype_to_tensor_dtype(_numpy_type(v))
-            found.append(make.make_tensor_type_proto(number, v.shape))
+            shape = [d if isinstance(d, int) else str(d) for d in v.shape]
+            found.append(make.make_tensor_type_proto(number, shape))
         return found
 
     def _convert(self, p: Pending) -> None:

@@ -44,7 +44,7 @@ def gather_nd(b: Builder, node: OnnxNode) -> Value:
 def _depth(node: OnnxNode, x: Value, indices: Value, batch: int = 0) -> int:
     if not indices.shape or indices.shape[-1] + batch > len(x.shape):
         raise node.error(f"the indices {indices!r} name more dimensions than {x!r} has")
-    return indices.shape[-1]
+    return int(indices.shape[-1])
 
 
 def _check_columns(b: Builder, node: OnnxNode, indices: Value, extents: tuple[int, ...]) -> None:

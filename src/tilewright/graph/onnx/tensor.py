@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..ir import Value
+from ..sizes import Size, broadcast_shapes, same
 from .convert import Builder, Converter, OnHostError, OnnxNode
 from .file import carried
 
 _WIDEST = 16
+_FAR = (1 << 31) - 1
 
 
 def reshape(b: Builder, node: OnnxNode) -> Value:
@@ -58,7 +60,9 @@ def squeeze(b: Builder, node: OnnxNode) -> Value:
     axes = node.numbers("axes" if b.opset < 13 else 1, scalar=True)
     rank = len(x.shape)
     gone = (
-        node.axes(axes, rank) if axes is not None else [k for k, d in enumerate(x.shape) if d == 1]
+        node.axes(axes, rank)
+        if axes is not None
+        else [k for k, d in enumerate(x.shape) if same(d, 1)]
     )
     shape = tuple(d for k, d in enumerate(x.shape) if k not in gone)
     return b.add("reshape", [x], node.name, shape=shape)
@@ -77,10 +81,28 @@ def unsqueeze(b: Builder, node: OnnxNode) -> Value:
 def _places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]:
     """A slice within a dimension. As Python's, but that downwards a start in front of the first
     element means this one."""
+    if any(isinstance(n, Size) for n in (start, end, extent)):
+        return _open_places(start, end, step, extent)
     if step < 0 and extent:
         start = max(start, -extent)
     places = slice(start, end, step).indices(extent)
     return places if range(*places) else (0, 0, 1)
+
+
+def _open_places(start: Any, end: Any, step: int, extent: Any) -> tuple[Any, Any, int]:
+    """As `_places`, of sizes that are not known, forwards."""
+    if step < 0:
+        raise ValueError("a slice backwards of a dimension that is not known")
+
+    def within(n: Any) -> Any:
+        if isinstance(n, int) and n >= _FAR:
+            return extent
+        if n < 0:
+            n = n + extent
+        return 0 if n < 0 else extent if n > extent else n
+
+    first, last = within(start), within(end)
+    return (first, last, step) if last >= first else (0, 0, 1)
 
 
 def slice_(b: Builder, node: OnnxNode) -> Value:
@@ -103,7 +125,7 @@ def slice_(b: Builder, node: OnnxNode) -> Value:
 
 def shape_of(b: Builder, node: OnnxNode) -> Value:
     shape = node.input(0).shape[node.get("start", 0) : node.get("end")]
-    return b.constant(np.asarray(shape, np.int64), node.name)
+    return b.sizes(shape, node.name)
 
 
 _CONSTANT_TYPES = {
@@ -145,7 +167,7 @@ def gather(b: Builder, node: OnnxNode) -> Value:
 
 def expand(b: Builder, node: OnnxNode) -> Value:
     x = node.input(0)
-    shape = np.broadcast_shapes(x.shape, tuple(node.numbers(1) or []))
+    shape = broadcast_shapes(x.shape, tuple(node.numbers(1) or []))
     return b.add("broadcast_to", [x], node.name, shape=shape)
 
 

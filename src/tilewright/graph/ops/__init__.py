@@ -15,6 +15,7 @@ from ...loopir.expr import const_int
 from ...tensor.compute import placeholder
 from ...tensor.tensor import Tensor
 from ..ir import Value
+from ..sizes import Symbols, broadcast_shapes, symbols_in, with_exprs
 from . import (
     activations,
     attention,
@@ -66,16 +67,39 @@ OPS["attention"] = attention.attention_op({name: spec.compute for name, spec in 
 
 def tensors_of(values: Sequence[Value]) -> list[Tensor]:
     """A placeholder for each value."""
-    return [placeholder(v.shape, v.dtype, f"p{i}") for i, v in enumerate(values)]
+    return [placeholder(with_exprs(v.shape), v.dtype, f"p{i}") for i, v in enumerate(values)]
 
 
 def infer(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> tuple[Any, str]:
     """Shape and dtype of the result of an operation."""
+    symbols = symbols_in([[v.shape for v in inputs], list(attrs.values())])
+    if symbols is not None:
+        return _infer_open(op, inputs, attrs, symbols)
     types = tuple((v.shape, v.dtype) for v in inputs)
     shape, dtype = _infer(op, types, tuple((k, _frozen(v)) for k, v in attrs.items()))
     if any(d is None or d < 0 for d in shape):
         raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))} gives shape {list(shape)}")
     return shape, dtype
+
+
+def _infer_open(
+    op: str, inputs: Sequence[Value], attrs: Mapping[str, Any], symbols: Symbols
+) -> tuple[Any, str]:
+    """As infer, of extents that are not known. TilewrightError where such an extent meets a number
+    that it would have to be."""
+    if OPS[op].kind == ELEMWISE and "axis" not in attrs:
+        try:
+            broadcast_shapes(*(v.shape for v in inputs))
+        except ValueError as error:
+            raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))}: {error}") from None
+    how = {k: with_exprs(v) for k, v in attrs.items()}
+    result = OPS[op].compute(tensors_of(inputs), how)
+    shape = tuple(map(symbols.of_expr, result.shape))
+    if any(d is None for d in shape):
+        raise TilewrightError(
+            f"{op} of {', '.join(map(repr, inputs))} gives shape {list(result.shape)}"
+        )
+    return shape, result.dtype
 
 
 @lru_cache(maxsize=4096)

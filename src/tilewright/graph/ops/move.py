@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 
 from ... import topi
+from ...base.errors import TilewrightError
+from ...loopir import op as O
+from ...loopir.expr import PrimExpr, cast, convert
+from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from .spec import INJECTIVE, OPAQUE, Array, OpSpec
 
@@ -15,8 +19,51 @@ from .spec import INJECTIVE, OPAQUE, Array, OpSpec
 def _slice(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     """Here an end of -1 means up to and with the first element, where steps go backwards."""
     steps = a["strides"]
+    if any(isinstance(d, PrimExpr) for d in (*a["begin"], *a["end"])):
+        return _open_slice(t[0], a["begin"], a["end"], steps)
     ends = [-(1 << 31) if e == -1 and s < 0 else e for e, s in zip(a["end"], steps)]
     result: Tensor = topi.strided_slice(t[0], a["begin"], ends, steps)
+    return result
+
+
+def _open_slice(x: Tensor, begin: Sequence[Any], end: Sequence[Any], steps: Any) -> Tensor:
+    """A slice whose ends, within the tensor, are not known."""
+    if any(s < 1 for s in steps):
+        raise TilewrightError("a slice to an end that is not known goes forwards")
+    shape = [(e - b + s - 1) // s if s > 1 else e - b for b, e, s in zip(begin, end, steps)]
+    result: Tensor = compute(
+        shape,
+        lambda *i: x(*(j * s + b for j, b, s in zip(i, begin, steps))),
+        "T_strided_slice",
+        "injective",
+    )
+    return result
+
+
+def _extents(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """Whole numbers, some of which are known only when the network runs."""
+    values = [cast("int64", convert(d)) for d in a["values"]]
+
+    def element(*i: Any) -> Any:
+        if not i:
+            return values[0]
+        chosen = values[-1]
+        for k, value in reversed(list(enumerate(values[:-1]))):
+            chosen = O.select(i[0].equal(k), value, chosen)
+        return chosen
+
+    result: Tensor = compute((len(values),) * a["rank"], element, "T_extents", "injective")
+    return result
+
+
+def _arange(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """start, start + step, ...: `count` whole numbers."""
+    result: Tensor = compute(
+        (a["count"],),
+        lambda i: cast(a["dtype"], i * a["step"] + a["start"]),
+        "T_arange",
+        "injective",
+    )
     return result
 
 
@@ -66,6 +113,8 @@ OPS: dict[str, OpSpec] = {
     "reverse_sequence": OpSpec(
         lambda t, a: topi.reverse_sequence(t[0], t[1], a["seq_axis"], a["batch_axis"]), INJECTIVE
     ),
+    "extents": OpSpec(_extents, INJECTIVE),
+    "arange": OpSpec(_arange, INJECTIVE),
     "slice": OpSpec(_slice, INJECTIVE, _numpy_slice),
     "pack_channels": OpSpec(lambda t, a: topi.pack_channels(t[0], a["block"]), INJECTIVE),
     "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0], a["channels"]), INJECTIVE),

@@ -97,7 +97,7 @@ class _Blocker:
         return self.plain[v]
 
     def _is_padded(self, v: Value) -> bool:
-        return self.blocked[v].shape[1] * self.block != v.shape[1]
+        return bool(self.blocked[v].shape[1] * self.block != v.shape[1])
 
     def _packed(self, v: Value, block: int) -> Value:
         """The blocked form of a value."""

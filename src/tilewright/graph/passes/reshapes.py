@@ -8,8 +8,7 @@ care, and without a reshape in between they join the layer's kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from math import prod
 
 from ..ir import Graph, Node, Value, constant
 from ..ops import ELEMWISE, OPS
@@ -56,10 +55,10 @@ def _shape_before(node: Node) -> Shape | None:
 
 def _fits(v: Value, shape: Shape, before: Shape) -> bool:
     """Whether an operand of an operation on `shape` can be one of the same on `before`."""
-    if v.shape == shape or int(np.prod(v.shape)) == 1:
+    if v.shape == shape or prod(v.shape) == 1:
         return True
     # one element for each of the last dimension, the same for all others
-    return v.is_constant and v.shape[-1:] == before[-1:] and int(np.prod(v.shape)) == v.shape[-1]
+    return v.is_constant and v.shape[-1:] == before[-1:] and prod(v.shape) == v.shape[-1]
 
 
 def _reshaped(node: Node, before: Shape) -> Sequence[Node]:
@@ -68,7 +67,7 @@ def _reshaped(node: Node, before: Shape) -> Sequence[Node]:
     inputs = []
     shape = node.output.shape
     for k, v in enumerate(node.inputs):
-        to = before if v.shape == shape else v.shape[-1:] if int(np.prod(v.shape)) != 1 else ()
+        to = before if v.shape == shape else v.shape[-1:] if prod(v.shape) != 1 else ()
         if v.data is not None:
             v = constant(v.name, v.data.reshape(to)) if v.shape != to else v
         elif v.shape != to:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..evaluate import evaluate, is_quick
 from ..ir import Graph, Node, Value, constant
+from ..sizes import is_open, symbols_in
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -13,6 +14,8 @@ def fold_constants(graph: Graph) -> Graph:
 
     def known(node: Node) -> Value | None:
         if not node.inputs or not all(v.is_constant for v in node.inputs):
+            return None
+        if is_open(node.output.shape) or symbols_in(list(node.attrs.values())):
             return None
         if not is_quick(node.op, node.inputs, node.attrs):
             return None

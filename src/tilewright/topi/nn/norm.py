@@ -14,7 +14,7 @@ from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
 from ..transform import reshape
-from ..utils import get_const_int
+from ..utils import get_const_int, get_const_tuple
 
 ROWS = "softmax_output"
 """As a softmax: all stages of a row are computed together."""
@@ -76,14 +76,14 @@ def normalize_rows(
 
 def _rows(data: Tensor, first: int) -> Tensor:
     """Dimensions from `first` on as one, those before it as another."""
-    shape = [get_const_int(d) for d in data.shape]
+    shape = get_const_tuple(data.shape)
     return reshape(data, (prod(shape[:first]), prod(shape[first:])))
 
 
 def _flat(values: Tensor | None) -> Tensor | None:
     if values is None:
         return None
-    return reshape(values, (prod(get_const_int(d) for d in values.shape),))
+    return reshape(values, (prod(get_const_tuple(values.shape)),))
 
 
 def layer_norm(
@@ -110,10 +110,11 @@ def group_norm(
 ) -> Tensor:
     """Of data (N, C, ...) every image and group of channels by itself; a scale and shift for each
     channel."""
-    n, c, *rest = (get_const_int(d) for d in data.shape)
+    n, c, *rest = get_const_tuple(data.shape)
     size = prod(rest)
     flat = reshape(data, (n * num_groups, c // num_groups * size))
-    how = (epsilon, True, num_groups, max(size, 1))
+    size = max(size, 1) if isinstance(size, int) else size
+    how = (epsilon, True, num_groups, size)
     return reshape(normalize_rows(flat, gamma, beta, *how), data.shape)
 
 

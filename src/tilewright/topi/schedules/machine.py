@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from ...arith import Analyzer
 from ...base.dtype import parse
-from ...loopir.expr import const_int
+from ...loopir.expr import const, const_int
 from ...loopir.iter import IterVar
+from ...loopir.subst import substitute
 from ...schedule.api import Stage
 from ...target.dots import Dot
 from ...target.target import Target
@@ -63,9 +67,33 @@ def _fitting(target: Target) -> tuple[Dot, ...]:
     return tuple(d for d in target.capabilities.dots if d.lanes * parse(d.sums).nbytes == width)
 
 
+_LIKELY: ContextVar[Mapping[Any, int] | None] = ContextVar("likely", default=None)
+
+
+@contextmanager
+def likely_sizes(values: Mapping[Any, int]) -> Iterator[None]:
+    """Schedules made within are for these values of variables of shapes: right for others too,
+    since an axis is cut by constants alone, and as fast as they are near."""
+    token = _LIKELY.set({**(_LIKELY.get() or {}), **values})
+    try:
+        yield
+    finally:
+        _LIKELY.reset(token)
+
+
+def size_of(extent: Any) -> int:
+    """An extent, or its likely value; 0 where neither is known."""
+    known = const_int(extent)
+    values = _LIKELY.get()
+    if known is None and values:
+        table = {v: const(n, v.dtype) for v, n in values.items()}
+        known = const_int(Analyzer().simplify(substitute(extent, table)))
+    return known or 0
+
+
 def extent_of(axis: Any) -> int:
-    """The extent of a root axis, 0 where it is not known."""
-    return const_int(axis.dom.extent) or 0
+    """The extent of a root axis, or a likely one; 0 where neither is known."""
+    return size_of(axis.dom.extent)
 
 
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
@@ -101,7 +129,7 @@ def nearby(first: int, *others: int, least: int = 1, most: int | None = None) ->
 
 def bytes_of(t: Tensor) -> int:
     """The bytes of a tensor; 0 where a size is not known."""
-    return prod(const_int(d) or 0 for d in t.shape) * parse(t.dtype).nbytes
+    return prod(map(size_of, t.shape)) * parse(t.dtype).nbytes
 
 
 def even(n: int, most: int) -> int:

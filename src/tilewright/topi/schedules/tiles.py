@@ -42,6 +42,7 @@ COPY_ROWS = 8  # rows that cost as much as the copy of a panel for them
 LATE = 0.1  # of its share, that a thread may miss
 PANELS_APART = 1.1  # threads at different columns write to the same lines, and each reads all rows
 MANY_PIECES = 8  # for each core: they are shared evenly
+SPREAD = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # of sizes that are not known, around a likely one
 MOST_TRIED = 16  # numbers of pieces
 LONG_PANEL = 3  # times the first-level cache
 FEW_TAPS = 25  # with each element: a padded copy of all took as long as the sums
@@ -81,7 +82,10 @@ def tiles(
     jp, jv = s[out].split(ji, factor=lanes)
     batches = prod(extents[i] for i in form.batch) * (-(-extents[-1] // n) if form.group else 1)
     panels = prod(extents[i] for i in form.columns) * -(-n // width)
-    cuts = _cuts(form, sizes, tile, batches, panels, packed, machine) if on_threads else [_Cut()]
+    open_rows = [const_int(domain(axes[i]).extent) is None for i in form.rows]
+    cuts = [_Cut()]
+    if on_threads:
+        cuts = _cuts(form, sizes, tile, batches, panels, packed, machine, open_rows)
     cut = _Cut(*machine.choose(name, "cut", map(astuple, cuts)))
     rows = [axes[i] for i in form.rows]
     chunk: list[IterVar] = []
@@ -271,12 +275,14 @@ def _cuts(
     panels: int,
     packed: bool,
     machine: Machine,
+    open_rows: Sequence[bool],
 ) -> list[_Cut]:
     """Ways to cut rows into pieces, those that cost least first: threads that wait for the last
     one, and each piece's copies of panels, which are worth so many rows. The second-level cache
     holds the row side of a piece.
 
     `batches`, `panels`: pieces for all rows (0: not known), of which the latter share rows.
+    `open_rows`: whose sizes are only likely; then the cut has to do for others, too.
     """
     if not form.rows or not all(sizes):
         return [_Cut()]
@@ -290,12 +296,14 @@ def _cuts(
     for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
         steps = -(-size // count)
         whole = -(-steps // step) * step
-        chunks = -(-size // whole)
         for rows_first in (True, False):
             times = batches * (1 if rows_first else panels)
-            pieces = [whole] * (chunks - 1) + [size - (chunks - 1) * whole]
-            cost = _unevenness(pieces, times, cores) * (1.0 if rows_first else PANELS_APART)
-            cost *= 1 + (COPY_ROWS if packed else 1) * chunks / m
+            cost = 1.0 if rows_first else PANELS_APART
+            for n in [size] if not open_rows[axis] else [max(1, int(size * x)) for x in SPREAD]:
+                chunks = -(-n // whole)
+                pieces = [whole] * (chunks - 1) + [n - (chunks - 1) * whole]
+                cost *= _unevenness(pieces, times, cores)
+                cost *= 1 + (COPY_ROWS if packed else 1) * chunks / (m // size * n)
             found.append((cost, _Cut(axis, whole, rows_first)))
     found.sort(key=lambda item: item[0])
     return [cut for _, cut in found]

@@ -1,0 +1,234 @@
+"""Networks whose sizes come with their inputs: one compilation, any sizes, never a wrong result."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import numpy_helper, parser
+
+import tilewright
+from tests.graph.ort import reference
+from tilewright.base.errors import ArgumentError
+from tilewright.driver.c_library import write_library
+from tilewright.graph.open import OpenExecutable
+from tilewright.graph.sizes import Symbols, broadcast_shapes, same
+from tilewright.rt.network import load_network
+from tilewright.rt.places import places_of
+
+RNG = np.random.default_rng(12)
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
+
+
+def floats(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model_of(text: str, **weights: Any) -> Any:
+    model = parser.parse_model(HEAD + text)
+    model.graph.initializer.extend(numpy_helper.from_array(w, n) for n, w in weights.items())
+    return model
+
+
+def check(model: Any, *calls: dict[str, Any]) -> OpenExecutable:
+    """A network that is compiled once, and right on each of the calls."""
+    net = tilewright.compile(model)
+    assert isinstance(net, OpenExecutable) and net.whole is not None
+    for inputs in calls:
+        got, want = net.run(inputs), reference(model, inputs)
+        for name, value in want.items():
+            np.testing.assert_allclose(got[name], value, rtol=2e-5, atol=2e-5)
+            assert got[name].shape == value.shape
+    assert not net._made, "no shape was compiled by itself"
+    return net
+
+
+DENSE = """
+net (float[batch, seq, 24] x) => (float[batch, seq, 40] y) {
+    a = MatMul (x, w)
+    b = Add (a, bias)
+    y = Relu (b)
+}
+"""
+
+ATTENTION = """
+net (float[batch, seq, 24] x, int64[batch, seq] mask) => (float[batch, seq, 24] y) {
+    shape = Shape (x)
+    first = Constant <value_ints = [0]> ()
+    second = Constant <value_ints = [1]> ()
+    batch = Gather (shape, first)
+    seq = Gather (shape, second)
+    heads = Constant <value_ints = [3, 8]> ()
+    split = Concat <axis = 0> (batch, seq, heads)
+    places = Slice (table, first, seq, second)
+    z = Add (x, places)
+    q = MatMul (z, w)
+    r = Reshape (q, split)
+    s = Transpose <perm = [0, 2, 1, 3]> (r)
+    t = Transpose <perm = [0, 2, 3, 1]> (r)
+    scores = MatMul (s, t)
+    wide = Unsqueeze (mask, middle)
+    kept = Cast <to = 9> (wide)
+    low = Constant <value_float = -10000.0> ()
+    masked = Where (kept, scores, low)
+    soft = Softmax <axis = -1> (masked)
+    mixed = MatMul (soft, s)
+    back = Transpose <perm = [0, 2, 1, 3]> (mixed)
+    end = Constant <value_ints = [-1]> ()
+    flat = Concat <axis = 0> (batch, seq, end)
+    y = Reshape (back, flat)
+}
+"""
+
+
+def attention() -> Any:
+    return model_of(
+        ATTENTION, table=floats(1, 64, 24), w=floats(24, 24), middle=np.array([1, 2], np.int64)
+    )
+
+
+def attended(batch: int, seq: int) -> dict[str, Any]:
+    return {"x": floats(batch, seq, 24), "mask": RNG.integers(0, 2, (batch, seq))}
+
+
+def test_a_dense_layer_takes_any_number_of_rows(tmp_path: Path) -> None:
+    model = model_of(DENSE, w=floats(24, 40), bias=floats(40))
+    calls = [{"x": floats(*s, 24)} for s in ((1, 1), (2, 5), (3, 17), (1, 64), (7, 131))]
+    net = check(model, *calls)
+    assert net.whole is not None and "batch, seq, 24" in repr(net)
+    net.save(tmp_path / "net")
+    saved = load_network(tmp_path / "net")
+    for inputs in calls:
+        np.testing.assert_array_equal(saved.run(inputs)["y"], net.run(inputs)["y"])
+    out = np.empty((2, 5, 40), np.float32)
+    assert net.run(calls[1], {"y": out})["y"] is out
+    assert len(net.profile(calls[2], 1)) == len(net.whole.calls)
+    net.prepare(calls[0])()
+    with pytest.raises(tilewright.TilewrightError, match="libraries hold networks of fixed sizes"):
+        write_library(net.whole, tmp_path / "net.so")
+
+
+def test_attention_with_shapes_computed_in_the_graph() -> None:
+    net = check(attention(), *(attended(*s) for s in ((2, 16), (1, 1), (3, 37), (5, 64))))
+    assert net.whole is not None and net.whole.sizes is not None
+    assert net.whole.sizes.conditions == [(("sub", "seq", 64), "<=", True)]
+
+
+def test_sizes_that_contradict_each_other_are_named() -> None:
+    net = tilewright.compile(attention())
+    given = {"x": floats(2, 9, 24), "mask": np.ones((2, 8), np.int64)}
+    text = r"dimension 1 of input 'mask', seq, is 8, but seq is 9 in input 'x'"
+    with pytest.raises(ArgumentError, match=text):
+        net.run(given)
+    with pytest.raises(
+        ArgumentError, match=r"'x' has shape \(2, 9, 23\), expected \(batch, seq, 24\)"
+    ):
+        net.run({"x": floats(2, 9, 23), "mask": np.ones((2, 9), np.int64)})
+    with pytest.raises(ArgumentError, match="'mask' is missing"):
+        net.run({"x": floats(2, 9, 24)})
+
+
+def test_sizes_outside_of_the_conditions_get_a_network_of_their_own() -> None:
+    """What a minimum is depends on the size: one answer is compiled for all, the other when met."""
+    model = model_of(
+        """
+        net (float[n, 4] x) => (float[m, 4] y) {
+            y = Slice (x, start, end, start)
+        }
+        """,
+        start=np.array([0], np.int64),
+        end=np.array([9], np.int64),
+    )
+    net = tilewright.compile(model)
+    assert isinstance(net, OpenExecutable)
+    for n in (12, 5, 9, 5):
+        x = floats(n, 4)
+        np.testing.assert_array_equal(net.run({"x": x})["y"], x[:9])
+    assert net.whole is not None and len(net._made) >= 1
+    assert net.run({"x": floats(0, 4)})["y"].shape == (0, 4)
+
+
+def test_what_takes_no_such_sizes_is_compiled_for_each_shape(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    model = model_of("net (float[n] x) => (int64[1, k] y) {\n    y = NonZero (x)\n}")
+    with caplog.at_level(logging.WARNING):
+        net = tilewright.compile(model)
+    assert isinstance(net, OpenExecutable) and net.whole is None
+    assert "NonZero" in caplog.text
+    for n in (3, 6):
+        x = np.arange(n).astype(np.float32) % 2
+        np.testing.assert_array_equal(net.run({"x": x})["y"], np.stack(np.nonzero(x)))
+    with pytest.raises(tilewright.TilewrightError, match="cannot be saved"):
+        net.save(tmp_path / "net")
+
+
+@pytest.mark.parametrize("sizes", ["batch", "batch, height and width"])
+def test_a_convolutional_network(sizes: str) -> None:
+    extents = "n, 3, 12, 12" if sizes == "batch" else "n, 3, h, w"
+    model = model_of(
+        f"net (float[{extents}] x) => (float[n, 16, 1, 1] y) {{"
+        """
+            a = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w1)
+            b = Relu (a)
+            c = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (b)
+            d = Conv <pads = [1, 1, 1, 1]> (c, w2)
+            e = Add (c, d)
+            y = GlobalAveragePool (e)
+        }""",
+        w1=floats(16, 3, 3, 3),
+        w2=floats(16, 16, 3, 3) / 8,
+    )
+    shapes = [(1, 12, 12), (3, 12, 12), (5, 12, 12)]
+    if sizes != "batch":
+        shapes += [(2, 17, 9), (1, 24, 31)]
+    net = tilewright.compile(model)
+    assert isinstance(net, OpenExecutable)
+    for n, h, w in shapes:
+        inputs = {"x": floats(n, 3, h, w)}
+        np.testing.assert_allclose(
+            net.run(inputs)["y"], reference(model, inputs)["y"], rtol=2e-5, atol=2e-5
+        )
+
+
+def test_arithmetic_of_sizes() -> None:
+    """Equal by arithmetic is equal; what it cannot decide is asked, and kept as a condition."""
+    symbols = Symbols()
+    b, s = symbols.size("b", 4), symbols.size("s", 128)
+    assert b * s * 768 // (b * 12 * 64) == s and (b * s) % s == 0
+    assert (b + s) * (b + 1) // (b + s) == b + 1
+    assert (4 * s + 3) // 2 == 2 * s + 1 and s - s == 0 and s // -1 == -s
+    assert b != s and s + 1 > 1 and -s < 0 and s != 0 and s >= 1
+    assert repr(b * s + 2) and hash(b * s) == hash(s * b)
+    value = (s * 3 + b + 5) // 4 - (b + 7) % 3
+    assert value.likely == (128 * 3 + 4 + 5) // 4 - 11 % 3
+    assert symbols.of_expr(value.expr) == value
+    assert broadcast_shapes((b, 1), (s,), (1, 1)) == (b, s)
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        broadcast_shapes((b,), (s,))
+    with pytest.raises(TypeError, match="depends on the shape"):
+        bool(s > 5)
+    takers: list[Any] = [int, range, np.zeros]
+    for refused in takers:
+        with pytest.raises(TypeError):
+            refused(s)
+    with symbols.asking():
+        assert s > 5 and not same(b, s) and not same(s, 1)
+    assert [(r, h) for _, r, h in symbols.conditions] == [
+        ("<=", False), ("==", False), ("==", False),
+    ]  # fmt: skip
+
+
+def test_places_overlap_only_in_time_apart() -> None:
+    sizes = [int(n) for n in RNG.integers(1, 900, 40)]
+    born = [int(n) for n in RNG.permutation(60)[:40]]
+    last = [b + int(n) for b, n in zip(born, RNG.integers(0, 9, 40))]
+    at, total = places_of(sizes, born, last, 64)
+    for i in range(40):
+        assert at[i] % 64 == 0 and at[i] + sizes[i] <= total
+        for j in range(i):
+            if born[i] <= last[j] and born[j] <= last[i]:
+                assert at[i] + sizes[i] <= at[j] or at[j] + sizes[j] <= at[i]
