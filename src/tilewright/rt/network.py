@@ -131,7 +131,7 @@ class Executable:
             return self._function
 
     @contextmanager
-    def _slots(self, arrays: Sequence[Array]) -> Iterator[Any]:
+    def _slots(self, addresses: Sequence[int]) -> Iterator[Any]:
         """Slots of one call on inputs and outputs, which nobody else uses meanwhile."""
         try:
             mine = self._idle.pop()  # one step, so no lock
@@ -139,8 +139,8 @@ class Executable:
             first = len(self.inputs) + len(self.outputs)
             mine = _Slots(first, self.constants, self.workspace_bytes)
         slots = mine.slots
-        for k, a in enumerate(arrays):
-            slots[k] = a.ctypes.data
+        for k, address in enumerate(addresses):
+            slots[k] = address
         yield slots
         if len(self._idle) < threads.num_threads():
             self._idle.append(mine)
@@ -164,8 +164,13 @@ class Executable:
         return dict(zip(self.output_names, results))
 
     def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+        self.call_at([a.ctypes.data for a in (*arrays, *outputs)])
+
+    def call_at(self, addresses: Sequence[int]) -> None:
+        """Run on memory of the caller: addresses of the inputs, then of the outputs, in order, each
+        compact and of its type. Nothing is checked."""
         function = self._function or self._load()
-        with self._slots([*arrays, *outputs]) as slots:
+        with self._slots(addresses) as slots:
             code = function(ctypes.addressof(slots))
         if code < 0:
             raise packed.take_pending(code)
@@ -187,7 +192,7 @@ class Executable:
         arrays = checked_inputs(self.name, self.inputs, inputs)
         outputs = [v.empty() for v in self.outputs]
         self._invoke(arrays, outputs)
-        with self._slots([*arrays, *outputs]) as slots:
+        with self._slots([a.ctypes.data for a in (*arrays, *outputs)]) as slots:
             return [
                 (" + ".join(nodes), self._time(call, slots, repeat))
                 for call, nodes in zip(self.calls, self.nodes)

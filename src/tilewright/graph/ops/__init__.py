@@ -29,6 +29,7 @@ from . import (
     recurrent,
     reduce,
     scatter,
+    special,
     weights,
 )
 from .spec import ANCHOR, ELEMWISE, INJECTIVE, OPAQUE, REARRANGED, OpSpec
@@ -59,6 +60,7 @@ OPS: dict[str, OpSpec] = {
     **recurrent.OPS,
     **reduce.OPS,
     **scatter.OPS,
+    **special.OPS,
     **weights.OPS,
 }
 
