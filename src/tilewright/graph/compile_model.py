@@ -19,12 +19,15 @@ def compile(
     dtype: str = "float32",
     records: Any = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Network:
     """Compile a model: `net = tilewright.compile("model.onnx"); outputs = net(image)`.
 
-    model: the path of an ONNX file, its bytes, an onnx.ModelProto, or a graph.Graph. shapes:
-    extents of inputs whose dimensions the model leaves open, (8, 3, 224, 224) by the input's name.
+    model: the path of an ONNX file, its bytes, an onnx.ModelProto, a torch.nn.Module, or a
+    graph.Graph. shapes: extents of inputs whose dimensions the model leaves open, (8, 3, 224, 224)
+    by the input's name. args, kwargs: what a torch.nn.Module is called with, as for `from_torch`.
     The rest is as for `graph.compile`: a target such as "llvm" or "cuda", values between kernels in
     "float32" or "float16", a file of records that tuning wrote, `progress(done, total, name)`.
 
@@ -35,14 +38,20 @@ def compile(
         if shapes:
             raise ImportModelError("shapes are for models; those of a Graph are fixed already")
         graph = model
+    elif args is not None or kwargs is not None:
+        if shapes:
+            raise ImportModelError("shapes are for models; those of a module are its arguments'")
+        from .torch.export import from_torch
+
+        graph = from_torch(model, args or (), kwargs)
     else:
         from .onnx.load import load_onnx
 
         known = isinstance(model, (str, bytes, bytearray, os.PathLike))
         if not known and not hasattr(model, "SerializeToString"):
             raise ImportModelError(
-                "a model is a path, the bytes of an ONNX file, an onnx.ModelProto or a "
-                f"graph.Graph, not {type(model).__name__}"
+                "a model is a path, the bytes of an ONNX file, an onnx.ModelProto, a graph.Graph, or "
+                f"a torch.nn.Module with args=(...), not {type(model).__name__}"
             )
         graph = load_onnx(bytes(model) if isinstance(model, bytearray) else model, shapes)
     return compile_graph(graph, target, dtype=dtype, records=records, progress=progress)

@@ -92,7 +92,7 @@ def _convert(importer: Importer, node: Any, failed: dict[str, list[str]]) -> Non
     """Convert a call; what reads one that failed is not tried."""
     if any(n not in importer.known for n in node.all_input_nodes):
         return
-    if not node.users and not node.is_impure():
+    if not node.users:
         return
     try:
         importer.convert(node)

@@ -58,6 +58,12 @@ def decompositions() -> dict[Any, Any]:
     return table  # type: ignore[no-any-return]
 
 
+def _is_assertion(target: Any) -> bool:
+    """Checks that PyTorch makes while it runs; data that is out of range is limited here."""
+    name = str(target)
+    return name.startswith(("aten._assert_", "aten.sym_constrain_range"))
+
+
 def _plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str, type(None)))
 
@@ -87,6 +93,9 @@ class Importer:
             if found is None:
                 raise ImportModelError(f"{node.name}: nothing computes this result")
             self.known[node] = found
+            return
+        if _is_assertion(node.target):
+            self.known[node] = None
             return
         numbers = self._number(node)
         if numbers is not None:

@@ -167,6 +167,21 @@ def linear(c: Call, x: Value, weight: Value, bias: Value | None = None) -> Value
     return out if bias is None else c("add", out, bias)
 
 
+def trilinear(
+    c: Call, x: Value, y: Value, z: Value, first: Sequence[int], second: Sequence[int],
+    third: Sequence[int], summed: Sequence[int], *_: Any,
+) -> Value:  # fmt: skip
+    """The product of three tensors, each with new dimensions of 1, summed over some."""
+    spread = []
+    for v, axes in ((x, first), (y, second), (z, third)):
+        shape = list(v.shape)
+        for axis in sorted(axes):
+            shape.insert(axis, 1)
+        spread.append(c.reshape(v, shape))
+    out = c("multiply", c("multiply", spread[0], spread[1]), spread[2])
+    return c("reduce", out, type="sum", axes=list(summed), keepdims=False) if summed else out
+
+
 # -- normalisation
 
 
@@ -466,6 +481,7 @@ CONVERTERS: dict[str, Converter] = {
     "addmv": add_product,
     "baddbmm": add_product,
     "linear": linear,
+    "_trilinear": trilinear,
     "_native_batch_norm_legit_no_training": batch_norm_inference,
     "_native_batch_norm_legit": batch_norm,
     "_native_batch_norm_legit.no_stats": batch_norm_no_stats,

@@ -133,7 +133,7 @@ class Partition:
             self.eager[node] = max(after, held, 0)
             return
         found = importer.known[node]
-        if isinstance(found, (int, float, bool)):
+        if found is None or isinstance(found, (int, float, bool)):
             self.plan.numbers[node] = found
         else:
             self.compiled[node] = level

@@ -233,6 +233,11 @@ def convert_to(c: Call, x: Value, *_: Any, **__: Any) -> Value:
     return c.cast(x, c.dtype)
 
 
+def copied(c: Call, x: Value, source: Value, *_: Any) -> Value:
+    """The source, in the shape and type of what it overwrites."""
+    return c.broadcast(convert_to(c, source), x.shape)
+
+
 def identity(c: Call, x: Value, *_: Any, **__: Any) -> Value:
     return x
 
@@ -295,6 +300,8 @@ CONVERTERS: dict[str, Converter] = {
     "logical_not": lambda c, x: c("invert", truth(c, x)),
     "bitwise_left_shift": _shift("LEFT"),
     "bitwise_right_shift": _shift("RIGHT"),
+    "__lshift__": _shift("LEFT"),
+    "__rshift__": _shift("RIGHT"),
     "where": where,
     "masked_fill": masked_fill,
     "isinf": is_inf,
@@ -318,6 +325,7 @@ CONVERTERS: dict[str, Converter] = {
     "addcmul": addcmul,
     "addcdiv": addcdiv,
     "lerp": lerp,
+    "copy": copied,
     "_to_copy": convert_to,
     "convert_element_type": convert_to,
     **{

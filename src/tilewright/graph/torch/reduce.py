@@ -207,6 +207,14 @@ def bucketize(c: Call, x: Any, edges: Value, *, right: bool = False, **_: Any) -
     return c.cast(total, c.dtype)
 
 
+def searchsorted(
+    c: Call, edges: Value, x: Any, *, right: bool = False, side: Any = None, **how: Any
+) -> Value:
+    if len(edges.shape) != 1 or how.get("sorter") is not None:
+        raise c.error("edges of several dimensions, or out of order, are not supported")
+    return bucketize(c, x, edges, right=right or side == "right")
+
+
 CONVERTERS: dict[str, Converter] = {
     "sum": _reduce("sum"),
     "prod": _reduce("prod"),
@@ -237,4 +245,5 @@ CONVERTERS: dict[str, Converter] = {
     "argsort": argsort,
     "count_nonzero": count_nonzero,
     "bucketize": bucketize,
+    "searchsorted": searchsorted,
 }

@@ -147,6 +147,15 @@ def as_strided(
     return c("take", c.reshape(x, (prod(x.shape),)), c.integers(where), axis=0)
 
 
+def unfold(c: Call, x: Value, axis: int, size: int, step: int) -> Value:
+    """Windows along a dimension; their elements become the last one."""
+    axis = c.axis(axis, len(x.shape))
+    starts = np.arange(0, x.shape[axis] - size + 1, step)
+    out = c("take", x, c.integers(starts[:, None] + np.arange(size)), axis=axis)
+    rank = len(out.shape)
+    return c.transpose(out, [*(k for k in range(rank) if k != axis + 1), axis + 1])
+
+
 def diagonal(c: Call, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
     rank = len(x.shape)
     a, b = c.node.axes([first, second], rank)
@@ -328,6 +337,11 @@ def new_full(c: Call, x: Value, shape: Sequence[int], value: Any, **_: Any) -> V
     return c.full(shape, value, c.dtype)
 
 
+def empty_permuted(c: Call, shape: Sequence[int], *_: Any, **__: Any) -> Value:
+    """What is in new memory is anything; zeros here."""
+    return c.full(shape, 0, c.dtype)
+
+
 def _filled(value: int) -> Converter:
     return lambda c, shape, *_, **__: c.full(shape, value, c.dtype)
 
@@ -383,6 +397,7 @@ CONVERTERS: dict[str, Converter] = {
     **{f"reflection_pad{k}d": _padded("reflect") for k in (1, 2, 3)},
     **{f"replication_pad{k}d": _padded("edge") for k in (1, 2, 3)},
     "as_strided": as_strided,
+    "unfold": unfold,
     "diagonal": diagonal,
     "tril": _triangle(False),
     "triu": _triangle(True),
@@ -407,6 +422,11 @@ CONVERTERS: dict[str, Converter] = {
     "ones_like": _filled_like(1),
     "new_zeros": lambda c, x, shape, **_: c.full(shape, 0, c.dtype),
     "new_ones": lambda c, x, shape, **_: c.full(shape, 1, c.dtype),
+    "empty": _filled(0),
+    "empty_like": _filled_like(0),
+    "empty_permuted": empty_permuted,
+    "empty_strided": empty_permuted,
+    "new_empty": lambda c, x, shape, **_: c.full(shape, 0, c.dtype),
     "scalar_tensor": scalar,
     "fill": full_like,
     "arange": arange,
