@@ -20,6 +20,10 @@ from tilewright.graph.torch.importer import array_of
 
 from .torch_cases import LAYERS, cases
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # torch.export's own
+    pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning"),  # of LSTM's weights
+]
 CASES = cases()
 LEFT = {"embedding_bag", "transformer_layer"}
 """Those with an operator of PyTorch's own that is left to it."""

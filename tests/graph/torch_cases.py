@@ -191,7 +191,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[Any, ...]]] = {
     "conv2d_dilated": (lambda: nn.Conv2d(6, 8, 3, 1, 2, 2, bias=False), (IMAGE,)),
     "conv2d_grouped": (lambda: nn.Conv2d(6, 9, (3, 1), groups=3), (IMAGE,)),
     "conv2d_depthwise": (lambda: nn.Conv2d(6, 6, 3, 2, 1, groups=6), (IMAGE,)),
-    "conv2d_same": (lambda: nn.Conv2d(6, 4, 4, padding="same"), (IMAGE,)),
+    "conv2d_same": (lambda: nn.Conv2d(6, 4, 5, padding="same"), (IMAGE,)),
     "conv2d_single": (lambda: nn.Conv2d(6, 4, 3), (IMAGE[0],)),
     "conv2d_reflect": (lambda: nn.Conv2d(6, 4, 3, padding=1, padding_mode="reflect"), (IMAGE,)),
     "conv3d": (lambda: nn.Conv3d(4, 4, 3, padding=1), (CUBE,)),

@@ -123,9 +123,7 @@ class Network:
         return program(args)
 
     def _extents(self, args: Sequence[Any]) -> Any:
-        return tuple(
-            (*a.shape, *a.stride()) if hasattr(a, "stride") else a for a in args
-        )
+        return tuple((*a.shape, *a.stride()) if hasattr(a, "stride") else a for a in args)
 
     def _program(self, key: Any, args: Sequence[Any]) -> Program:
         with self.lock:
@@ -330,5 +328,3 @@ def _last_reads(steps: Sequence[Any], output: Any) -> list[list[Any]]:
         needed.update(last)
         frees.append(last)
     return frees[::-1]
-
-

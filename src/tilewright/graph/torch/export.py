@@ -54,7 +54,9 @@ def _graph(name: str, program: Any) -> Graph:
     signature = program.graph_signature
     for spec in signature.output_specs:
         if spec.kind != OutputKind.USER_OUTPUT:
-            raise ImportModelError(f"the module changes {spec.target or spec.arg.name!r} when called")
+            raise ImportModelError(
+                f"the module changes {spec.target or spec.arg.name!r} when called"
+            )
     nodes = list(program.graph.nodes)
     metas = {n: n.meta.get("val") for n in nodes}
     weights = _weights(program)
@@ -125,6 +127,8 @@ def _input(name: str, meta: Any) -> Value:
     extents = []
     for d in meta.shape:
         if not isinstance(d, int):
-            raise ImportModelError(f"input {name!r} has shape {list(meta.shape)}, which is not fixed")
+            raise ImportModelError(
+                f"input {name!r} has shape {list(meta.shape)}, which is not fixed"
+            )
         extents.append(d)
     return Value(name, extents, dtype)

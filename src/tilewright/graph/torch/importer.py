@@ -23,9 +23,13 @@ CONVERTERS: dict[str, Converter] = {
 }
 """By the operator's name without its namespace; of one overload with the overload's name."""
 
-_TYPES = frozenset(
-    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-) | {"bool", "float16", "bfloat16", "float32", "float64"}
+_TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
+    "bool",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+}
 
 
 def type_name(dtype: Any) -> str | None:
@@ -236,5 +240,3 @@ def array_of(tensor: Any) -> Any:
 
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return tensor.numpy()
-
-

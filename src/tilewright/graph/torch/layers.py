@@ -362,9 +362,7 @@ def _shuffle(kind: str) -> Converter:
     return convert
 
 
-def columns(
-    c: Call, x: Value, kernel: Any, dilation: Any, padding: Any, stride: Any
-) -> Value:
+def columns(c: Call, x: Value, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Value:
     """im2col: windows of an image as columns."""
     single = len(x.shape) == 3
     x = c.reshape(x, (1, *x.shape)) if single else x

@@ -73,9 +73,7 @@ def _logical(kind: str) -> Converter:
     return convert
 
 
-def moments(
-    c: Call, x: Value, axes: Any, correction: float, keep: bool
-) -> tuple[Value, Value]:
+def moments(c: Call, x: Value, axes: Any, correction: float, keep: bool) -> tuple[Value, Value]:
     """The variance, of differences, and the mean; both in a wide type."""
     given = c.axes(axes, len(x.shape))
     wide = c.wide(x)
@@ -181,7 +179,6 @@ def sort(c: Call, x: Value, *given: Any, **how: Any) -> list[Value]:
 
 def argsort(c: Call, x: Value, *given: Any, **how: Any) -> Value:
     return sort(c, x, *given, **how)[1]
-
 
 
 def count_nonzero(c: Call, x: Value, axes: Any = None) -> Value:
