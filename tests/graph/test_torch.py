@@ -11,14 +11,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import tilewright
-from tilewright.base.errors import ImportModelError
-from tilewright.graph import compile as compile_graph
-from tilewright.graph.torch.backend import tilewright as backend
-from tilewright.graph.torch.export import from_torch
-from tilewright.graph.torch.importer import array_of
+import tilewright  # noqa: E402
+from tilewright.base.errors import ImportModelError  # noqa: E402
+from tilewright.graph import compile as compile_graph  # noqa: E402
+from tilewright.graph.torch.backend import tilewright as backend  # noqa: E402
+from tilewright.graph.torch.export import from_torch  # noqa: E402
+from tilewright.graph.torch.importer import array_of  # noqa: E402
 
-from .torch_cases import LAYERS, cases
+from .torch_cases import LAYERS, cases  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # torch.export's own
