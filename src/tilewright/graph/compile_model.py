@@ -50,8 +50,8 @@ def compile(
         known = isinstance(model, (str, bytes, bytearray, os.PathLike))
         if not known and not hasattr(model, "SerializeToString"):
             raise ImportModelError(
-                "a model is a path, the bytes of an ONNX file, an onnx.ModelProto, a graph.Graph, or "
-                f"a torch.nn.Module with args=(...), not {type(model).__name__}"
+                "a model is a path, the bytes of an ONNX file, an onnx.ModelProto, a graph.Graph, "
+                f"or a torch.nn.Module with args=(...), not {type(model).__name__}"
             )
         graph = load_onnx(bytes(model) if isinstance(model, bytearray) else model, shapes)
     return compile_graph(graph, target, dtype=dtype, records=records, progress=progress)

@@ -77,10 +77,9 @@ def _graph(name: str, program: Any) -> Graph:
     for node in nodes:
         if node.op == "call_function":
             _convert(importer, node, failed)
-        elif node.op == "output":
-            if not failed:
-                found = importer.reads(list(node.args[0]))
-                outputs = [v for v in found if isinstance(v, Value)]
+        elif node.op == "output" and not failed:
+            found = importer.reads(list(node.args[0]))
+            outputs = [v for v in found if isinstance(v, Value)]
     if failed:
         lines = [f"  {kind}: {'; '.join(why[:3])}" for kind, why in sorted(failed.items())]
         raise ImportModelError(
