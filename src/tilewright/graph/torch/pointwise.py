@@ -328,5 +328,5 @@ CONVERTERS: dict[str, Converter] = {
     "copy": copied,
     "_to_copy": convert_to,
     "convert_element_type": convert_to,
-    **dict.fromkeys(("clone", "alias", "detach", "lift_fresh_copy", "contiguous", "view_of"), identity),
+    **dict.fromkeys(("clone", "alias", "detach", "lift_fresh_copy", "view_of"), identity),
 }  # fmt: skip
