@@ -306,7 +306,7 @@ def _concrete(gm: Any, args: Sequence[Any]) -> dict[Any, Any]:
 
     metas: dict[Any, Any] = {}
 
-    class Interpreter(torch.fx.Interpreter):
+    class Interpreter(torch.fx.Interpreter):  # type: ignore[misc]
         def run_node(self, n: Any) -> Any:
             metas[n] = super().run_node(n)
             return metas[n]

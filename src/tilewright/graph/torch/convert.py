@@ -24,7 +24,7 @@ OPSET = 22
 
 Result = Any
 """A value, or a list with None for what nobody computes."""
-Converter = Callable[..., Result]
+Converter = Callable[..., Any]
 
 
 class Call(Compose):

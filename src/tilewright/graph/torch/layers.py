@@ -213,7 +213,7 @@ def batch_norm(
         return batch_norm_inference(c, x, weight, bias, mean, variance, momentum, epsilon)
     axes = [k for k in range(len(x.shape)) if k != 1]
     spread, middle = moments(c, x, axes, 0, False)
-    out = _fixed_norm(c, c.wide(x), *_widened(c, weight, bias), middle, spread, epsilon)
+    out = _fixed_norm(c, c.wide(x), _widened(c, weight), _widened(c, bias), middle, spread, epsilon)
     if any(c.read[1:]):
         if mean is not None or variance is not None:
             raise c.error("running statistics are not updated")
@@ -221,8 +221,8 @@ def batch_norm(
     return [c.cast(out, x.dtype), *[None] * (len(c.read) - 1)]
 
 
-def _widened(c: Call, *values: Value | None) -> list[Value | None]:
-    return [None if v is None else c.wide(v) for v in values]
+def _widened(c: Call, value: Value | None) -> Value | None:
+    return None if value is None else c.wide(value)
 
 
 def batch_norm_no_stats(
@@ -349,7 +349,7 @@ def _shuffle(kind: str) -> Converter:
     def convert(c: Call, x: Value, block: int) -> Value:
         front = x.shape[:-3]
         four = c.reshape(x, (prod(front), *x.shape[-3:]))
-        mode = {"mode": "CRD"} if kind == "DepthToSpace" else {}
+        mode: dict[str, Any] = {"mode": "CRD"} if kind == "DepthToSpace" else {}
         if kind == "SpaceToDepth":
             n, channels, h, w = four.shape
             apart = c.reshape(four, (n, channels, h // block, block, w // block, block))
