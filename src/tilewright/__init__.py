@@ -24,6 +24,7 @@ __getattr__, __dir__ = face(
         "loopir.node": "Object",
         "rt.array": "NDArray",
         "graph.compile_model": "compile",
+        "graph.torch.export": "from_torch",
         "rt.network": "load_network",
         "base.errors": "TilewrightError ScheduleError CompileError",
         "error": "TVMError",

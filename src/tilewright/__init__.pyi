@@ -8,6 +8,7 @@ from tilewright.driver.build_module import build as build
 from tilewright.driver.lower import lower as lower
 from tilewright.error import TVMError as TVMError
 from tilewright.graph.compile_model import compile as compile
+from tilewright.graph.torch.export import from_torch as from_torch
 from tilewright.interp.simt import SimtError as SimtError
 from tilewright.interp.simt import register_simt as register_simt
 from tilewright.loopir.expr import const as const

@@ -25,14 +25,17 @@ def compile(
     dtype: str = "float32",
     records: Any = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Network:
     """Compile a model: `net = tilewright.compile("model.onnx"); outputs = net(image)`.
 
-    model: the path of an ONNX file, its bytes, an onnx.ModelProto, or a graph.Graph. shapes:
-    extents of inputs whose dimensions the model leaves open, (8, 3, 224, 224) by the input's name.
-    What stays open is known at each call: such a network is compiled once for all sizes (an
-    `OpenExecutable`). In `shapes` a name or None leaves a dimension open, too.
+    model: the path of an ONNX file, its bytes, an onnx.ModelProto, a torch.nn.Module, or a
+    graph.Graph. shapes: extents of inputs whose dimensions the model leaves open, (8, 3, 224, 224)
+    by the input's name. What stays open is known at each call: such a network is compiled once for
+    all sizes (an `OpenExecutable`). In `shapes` a name or None leaves a dimension open, too.
+    args, kwargs: what a torch.nn.Module is called with, as for `from_torch`.
     precision: in which weights and values between kernels are kept, "float32", "float16" or
     "bfloat16"; `dtype` is its name in `graph.compile`. The rest is as there: a target such as
     "llvm" or "cuda", a file of records that tuning wrote, `progress(done, total, name)`.
@@ -45,14 +48,20 @@ def compile(
         if shapes:
             raise ImportModelError("shapes are for models; those of a Graph are fixed already")
         graph = model
+    elif args is not None or kwargs is not None:
+        if shapes:
+            raise ImportModelError("shapes are for models; those of a module are its arguments'")
+        from .torch.export import from_torch
+
+        graph = from_torch(model, args or (), kwargs)
     else:
         from .onnx.load import load_onnx
 
         known = isinstance(model, (str, bytes, bytearray, os.PathLike))
         if not known and not hasattr(model, "SerializeToString"):
             raise ImportModelError(
-                "a model is a path, the bytes of an ONNX file, an onnx.ModelProto or a "
-                f"graph.Graph, not {type(model).__name__}"
+                "a model is a path, the bytes of an ONNX file, an onnx.ModelProto, a graph.Graph, "
+                f"or a torch.nn.Module with args=(...), not {type(model).__name__}"
             )
         given = bytes(model) if isinstance(model, bytearray) else model
         options = {"dtype": dtype, "records": records}

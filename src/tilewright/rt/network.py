@@ -148,7 +148,7 @@ class Executable:
             return self._function
 
     @contextmanager
-    def _slots(self, arrays: Sequence[Array], now: Shaped) -> Iterator[Any]:
+    def _slots(self, addresses: Sequence[int], now: Shaped) -> Iterator[Any]:
         """Slots of one call on inputs and outputs, which nobody else uses meanwhile."""
         try:
             mine = self._idle.pop()  # one step, so no lock
@@ -158,8 +158,8 @@ class Executable:
             mine = _Slots(first, self.constants, last)
         slots = mine.slots
         mine.fit(now)
-        for k, a in enumerate(arrays):
-            slots[k] = a.ctypes.data
+        for k, address in enumerate(addresses):
+            slots[k] = address
         yield slots
         if len(self._idle) < threads.num_threads():
             self._idle.append(mine)
@@ -188,8 +188,16 @@ class Executable:
         return self._fixed if self._shapes is None else self._shapes.of(inputs)
 
     def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array], now: Shaped) -> None:
+        self._call(_addresses([*arrays, *outputs]), now)
+
+    def call_at(self, addresses: Sequence[int]) -> None:
+        """Run on memory of the caller: addresses of the inputs, then of the outputs, in order, each
+        compact and of its type. Nothing is checked. Of networks with fixed sizes only."""
+        self._call(addresses, self._fixed)
+
+    def _call(self, addresses: Sequence[int], now: Shaped) -> None:
         function = self._function or self._load()
-        with self._slots([*arrays, *outputs], now) as slots:
+        with self._slots(addresses, now) as slots:
             code = function(ctypes.addressof(slots))
         if code < 0:
             raise packed.take_pending(code)
@@ -217,7 +225,7 @@ class Executable:
         arrays = checked_inputs(self.name, now.inputs, inputs)
         outputs = [v.empty() for v in now.outputs]
         self._invoke(arrays, outputs, now)
-        with self._slots([*arrays, *outputs], now) as slots:
+        with self._slots(_addresses([*arrays, *outputs]), now) as slots:
             calls = [self._bound(call, slots) for call in self.calls]
             times = np.empty((repeat, len(calls)))
             for row in times:
@@ -327,6 +335,10 @@ def _target_facts(target: Target) -> dict[str, Any]:
         "architecture": architecture(target.triple),
         "features": features,
     }
+
+
+def _addresses(arrays: Sequence[Array]) -> list[int]:
+    return [a.ctypes.data for a in arrays]
 
 
 class _Slots:

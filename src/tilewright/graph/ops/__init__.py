@@ -30,6 +30,7 @@ from . import (
     recurrent,
     reduce,
     scatter,
+    special,
     weights,
 )
 from .spec import ANCHOR, ELEMWISE, INJECTIVE, OPAQUE, REARRANGED, OpSpec
@@ -60,6 +61,7 @@ OPS: dict[str, OpSpec] = {
     **recurrent.OPS,
     **reduce.OPS,
     **scatter.OPS,
+    **special.OPS,
     **weights.OPS,
 }
 OPS["attention"] = attention.attention_op({name: spec.compute for name, spec in OPS.items()})

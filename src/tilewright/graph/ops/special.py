@@ -1,0 +1,54 @@
+"""Functions of one or two elements that PyTorch names and ONNX does not.
+
+Narrow floats are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...loopir import op as O
+from .activations import number, widened
+from .spec import OpSpec
+
+
+def _erfc(x: Any) -> Any:
+    """1 - erf(x): its absolute error is that of erf, so tails far out are no more than that."""
+    return number(x, 1) - O.erf(x)
+
+
+def _softplus(a: Mapping[str, Any], x: Any) -> Any:
+    """log(1 + exp(beta x)) / beta, and x itself from a threshold on."""
+    scaled = number(x, a["beta"]) * x
+    smooth = O.max(scaled, number(x, 0)) + O.log1p(O.exp(-O.abs(scaled)))
+    return O.select(scaled > number(x, a["threshold"]), x, smooth / number(x, a["beta"]))
+
+
+def _log_sigmoid(a: Mapping[str, Any], x: Any) -> Any:
+    """min(x, 0) - log(1 + exp(-|x|)), of which no exponential overflows."""
+    return O.min(x, number(x, 0)) - O.log1p(O.exp(-O.abs(x)))
+
+
+def _one(function: Any) -> OpSpec:
+    return widened(lambda a, x: function(x))
+
+
+def _two(function: Any) -> OpSpec:
+    return widened(lambda a, x, y: function(x, y))
+
+
+OPS: dict[str, OpSpec] = {
+    **{
+        name: _one(getattr(O, name))
+        for name in ("expm1", "log1p", "log2", "log10", "exp2", "rsqrt", "trunc")
+    },
+    "erfc": _one(_erfc),
+    "atan2": _two(O.atan2),
+    "hypot": _two(O.hypot),
+    "copysign": _two(O.copysign),
+    "floor_divide": _two(O.floordiv),
+    "trunc_divide": _two(O.truncdiv),
+    "softplus_of": widened(_softplus),
+    "log_sigmoid": widened(_log_sigmoid),
+}

@@ -1,0 +1,1 @@
+"""PyTorch: modules through torch.export, and a backend of torch.compile."""

@@ -1,0 +1,92 @@
+"""What converters of PyTorch's operators work with.
+
+A converter is a function of a `Call` and the operator's arguments: tensors are values of the graph,
+everything else is Python data. It returns a value, or a list of them. The result has to have the
+type that PyTorch gives it (`Call.dtype`); `Importer` compares that and the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.dtype import parse
+from ...base.errors import ImportModelError
+from ..ir import Value
+from ..onnx.compose import Compose
+from ..onnx.convert import Builder, OnnxNode
+from ..onnx.converters import CONVERTERS as ONNX
+
+OPSET = 22
+"""The version by which ONNX's converters read what is handed to them here."""
+
+Result = Any
+"""A value, or a list with None for what nobody computes."""
+Converter = Callable[..., Any]
+
+
+class Call(Compose):
+    """One operator of a PyTorch graph. `dtypes`: of its results, canonical names; `promoted`: the
+    type in which PyTorch takes its tensor arguments together; `read`: which results are read."""
+
+    def __init__(
+        self,
+        b: Builder,
+        kind: str,
+        name: str,
+        dtypes: Sequence[str],
+        promoted: str,
+        read: Sequence[bool] = (True,),
+    ) -> None:
+        super().__init__(b, OnnxNode(kind, name, [], [], {}))
+        self.dtypes = list(dtypes)
+        self.promoted = promoted
+        self.read = list(read)
+
+    @property
+    def dtype(self) -> str:
+        return self.dtypes[0]
+
+    def value(self, x: Value | float, dtype: str) -> Value:
+        """An argument, tensor or number, as a value of a type."""
+        if isinstance(x, Value):
+            return self.cast(x, dtype)
+        return self.number(x, dtype)
+
+    def error(self, text: str) -> ImportModelError:
+        return self.node.error(text)
+
+    def onnx(
+        self, kind: str, inputs: Sequence[Value | None], outputs: int = 1, **attrs: Any
+    ) -> Any:
+        """What ONNX's operator of that name becomes: one meaning, one converter."""
+        names = [f"{self.name}.{k}" for k in range(outputs)]
+        return ONNX[kind](self.b, OnnxNode(kind, self.name, inputs, names, attrs))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """PyTorch lets a number have dimension 0."""
+        return self.node.axis(axis, rank) if rank else 0
+
+    def axes(self, axes: Any, rank: int) -> list[int]:
+        """Dimensions of a reduction: one, several, none for all."""
+        if axes is None or axes == []:
+            return list(range(rank))
+        given = [axes] if isinstance(axes, int) else list(axes)
+        return self.node.axes(given, rank) if rank else []
+
+    def integers(self, data: Any) -> Value:
+        return self.constant(np.asarray(data, np.int64))
+
+
+def each(value: Any, rank: int) -> list[int]:
+    """A number for each of `rank` dimensions, of which PyTorch may have been given one for all."""
+    listed = [value] if isinstance(value, int) else list(value)
+    return listed * rank if len(listed) == 1 else listed
+
+
+def lowest(dtype: str) -> Any:
+    """What is less than any other number of a type."""
+    info = parse(dtype)
+    return float("-inf") if info.is_float else info.min_value

@@ -1,0 +1,133 @@
+"""from_torch: a network from a PyTorch module, through torch.export."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...base.errors import ImportModelError, TilewrightError
+from ..ir import Graph, Value, constant
+from ..limits import Budget
+from .importer import Importer, array_of, decompositions, graph_of, type_name
+
+
+def from_torch(
+    module: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+) -> Graph:
+    """Read a torch.nn.Module, called as module(*args, **kwargs), or a torch.export.ExportedProgram.
+
+    Inputs have the names of `forward`'s arguments, and the shapes of those given; outputs are
+    output_0, output_1 ... in the order in which `forward` returns tensors. Weights share their
+    memory with the module: they are read when the graph is compiled. A module in training mode is
+    read as it is, so call `eval()` first.
+
+    Raises ImportModelError where torch.export cannot follow the module, where it changes its own
+    buffers or inputs, and with all operators that are not supported.
+    """
+    import torch
+    from torch.export import ExportedProgram, export
+
+    if isinstance(module, ExportedProgram):
+        if args or kwargs:
+            raise ImportModelError("an ExportedProgram has its arguments already")
+        program = module
+    elif isinstance(module, torch.nn.Module):
+        try:
+            program = export(module, tuple(args), dict(kwargs or {}), strict=False)
+        except Exception as error:  # whatever tracing a user's code runs into
+            raise ImportModelError(
+                f"torch.export cannot read {type(module).__name__}: {error}"
+            ) from error
+    else:
+        raise ImportModelError(f"a module is a torch.nn.Module, not {type(module).__name__}")
+    name = name or type(module).__name__
+    return _graph(name, program.run_decompositions(decompositions()))
+
+
+def _graph(name: str, program: Any) -> Graph:
+    from torch.export.graph_signature import OutputKind
+
+    signature = program.graph_signature
+    for spec in signature.output_specs:
+        if spec.kind != OutputKind.USER_OUTPUT:
+            raise ImportModelError(
+                f"the module changes {spec.target or spec.arg.name!r} when called"
+            )
+    nodes = list(program.graph.nodes)
+    metas = {n: n.meta.get("val") for n in nodes}
+    weights = _weights(program)
+    importer = Importer(Budget(sum(a.nbytes for a in weights.values())), metas)
+    inputs = []
+    for spec, node in zip(signature.input_specs, (n for n in nodes if n.op == "placeholder")):
+        if node.name in weights:
+            importer.known[node] = constant(spec.target or node.name, weights[node.name])
+        elif hasattr(metas[node], "dtype"):
+            value = _input(node.name, metas[node])
+            inputs.append(value)
+            importer.known[node] = value
+        else:  # a number or a text, which torch.export keeps as it was
+            importer.known[node] = spec.arg.value if hasattr(spec.arg, "value") else metas[node]
+    importer.builder.budget.declare(inputs)
+    failed: dict[str, list[str]] = {}
+    outputs: list[Value] = []
+    for node in nodes:
+        if node.op == "call_function":
+            _convert(importer, node, failed)
+        elif node.op == "output" and not failed:
+            found = importer.reads(list(node.args[0]))
+            outputs = [v for v in found if isinstance(v, Value)]
+    if failed:
+        lines = [f"  {kind}: {'; '.join(why[:3])}" for kind, why in sorted(failed.items())]
+        raise ImportModelError(
+            "the module has operators that are not supported (operator: reason):\n"
+            + "\n".join(lines)
+        )
+    return graph_of(name, inputs, outputs, importer.builder)
+
+
+def _convert(importer: Importer, node: Any, failed: dict[str, list[str]]) -> None:
+    """Convert a call; what reads one that failed is not tried."""
+    if any(n not in importer.known for n in node.all_input_nodes):
+        return
+    if not node.users:
+        return
+    try:
+        importer.convert(node)
+    except TilewrightError as error:
+        failed.setdefault(str(node.target), []).append(str(error))
+
+
+def _weights(program: Any) -> dict[str, Any]:
+    """The arrays of parameters, buffers and constants by the names of their placeholders."""
+    import torch
+
+    signature = program.graph_signature
+    held = {**program.constants, **program.state_dict}
+    names = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    found = {node: held[target] for node, target in names.items()}
+    for node, tensor in found.items():
+        if type_name(tensor.dtype) is None or tensor.device != torch.device("cpu"):
+            raise ImportModelError(f"{names[node]} is {tensor.dtype} on {tensor.device}")
+    return {node: array_of(tensor.contiguous()) for node, tensor in found.items()}
+
+
+def _input(name: str, meta: Any) -> Value:
+    dtype = type_name(meta.dtype)
+    if dtype is None:
+        raise ImportModelError(f"input {name!r} is {meta.dtype}, which is not supported")
+    extents = []
+    for d in meta.shape:
+        if not isinstance(d, int):
+            raise ImportModelError(
+                f"input {name!r} has shape {list(meta.shape)}, which is not fixed"
+            )
+        extents.append(d)
+    return Value(name, extents, dtype)

@@ -1,0 +1,242 @@
+"""From a PyTorch graph of core ATen operators to the nodes of a network."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...base.dtype import canonical
+from ...base.errors import ImportModelError, TilewrightError
+from ..ir import Graph, Value
+from ..limits import Budget
+from ..onnx.convert import Builder
+from . import layers, pointwise, reduce, views
+from .convert import OPSET, Call, Converter
+
+CONVERTERS: dict[str, Converter] = {
+    **pointwise.CONVERTERS,
+    **views.CONVERTERS,
+    **reduce.CONVERTERS,
+    **layers.CONVERTERS,
+}
+"""By the operator's name without its namespace; of one overload with the overload's name."""
+
+_TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
+    "bool",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+}
+
+
+def type_name(dtype: Any) -> str | None:
+    """A type of PyTorch by its canonical name; None for those that networks have not."""
+    name = str(dtype).removeprefix("torch.")
+    return canonical(name) if name in _TYPES else None
+
+
+def converter_of(target: Any) -> Converter | None:
+    """What converts calls of an operator, or None."""
+    namespace, _, name = str(getattr(target, "_schema", target)).partition("::")
+    if namespace not in ("aten", "prims"):
+        return None
+    name = name.partition("(")[0]
+    return CONVERTERS.get(name) or CONVERTERS.get(name.partition(".")[0])
+
+
+def covered(target: Any) -> bool:
+    return converter_of(target) is not None
+
+
+def decompositions() -> dict[Any, Any]:
+    """PyTorch's decompositions into core ATen, but of what is read here as it is."""
+    from torch.export import default_decompositions
+
+    table: Any = default_decompositions()
+    for op in list(table.keys()):
+        if covered(op):
+            table.pop(op)
+    return table  # type: ignore[no-any-return]
+
+
+def _is_assertion(target: Any) -> bool:
+    """Checks that PyTorch makes while it runs; data that is out of range is limited here."""
+    name = str(target)
+    return name.startswith(("aten._assert_", "aten.sym_constrain_range"))
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str, type(None)))
+
+
+class Importer:
+    """Converts the calls of a graph one by one; `known` has the value of each node that is one: a
+    Value, a number, or a list.
+
+    `metas`: what PyTorch says of each node's result, by which results are checked.
+    """
+
+    def __init__(self, budget: Budget, metas: Mapping[Any, Any]) -> None:
+        self.builder = Builder(OPSET, budget)
+        self.metas = metas
+        self.known: dict[Any, Any] = {}
+
+    def reads(self, argument: Any) -> Any:
+        """An argument of a call, with values for nodes. KeyError for nodes that have none."""
+        from torch.fx.node import map_arg
+
+        return map_arg(argument, lambda node: self.known[node])
+
+    def convert(self, node: Any) -> None:
+        """Convert a call, or raise TilewrightError, which says why it cannot be."""
+        if node.target is operator.getitem:
+            found = self.known[node.args[0]][node.args[1]]
+            if found is None:
+                raise ImportModelError(f"{node.name}: nothing computes this result")
+            self.known[node] = found
+            return
+        if _is_assertion(node.target):
+            self.known[node] = None
+            return
+        numbers = self._number(node)
+        if numbers is not None:
+            self.known[node] = numbers[0]
+            return
+        function = converter_of(node.target)
+        if function is None:
+            raise ImportModelError(f"{node.target} is not supported")
+        metas = _tensors(self.metas[node])
+        self._check_types(node, metas)
+        call = Call(
+            self.builder,
+            str(node.target),
+            node.name,
+            [_type(m) for m in metas],
+            self._promoted(node),
+            _read(node, len(metas)),
+        )
+        kept = len(self.builder.nodes)
+        try:
+            result = function(call, *self.reads(list(node.args)), **self.reads(dict(node.kwargs)))
+            self._check(node, result, metas)
+        except (TilewrightError, TypeError, ValueError, IndexError, AttributeError) as error:
+            del self.builder.nodes[kept:]
+            if isinstance(error, TilewrightError):
+                raise
+            raise ImportModelError(f"{node.target} {node.name!r}: {error}") from error
+        self.known[node] = result
+
+    def _number(self, node: Any) -> list[Any] | None:
+        """Arithmetic on extents, and extents themselves, are numbers."""
+        name = str(node.target)
+        if name.startswith("aten.sym_size"):
+            x, axis = self.known[node.args[0]], node.args[1]
+            return [x.shape[axis]]
+        if name.startswith("aten.sym_numel"):
+            return [math.prod(self.known[node.args[0]].shape)]
+        args = self.reads(list(node.args))
+        python = getattr(node.target, "__module__", "") in ("_operator", "math", "builtins")
+        python = python or "sym_" in getattr(node.target, "__name__", "")
+        if python and all(_plain(a) for a in args) and callable(node.target):
+            return [node.target(*args)]
+        return None
+
+    def _promoted(self, node: Any) -> str:
+        """The type of the first two arguments together; "" where they have none."""
+        import torch
+
+        given = [self.metas.get(a, a) if isinstance(a, torch.fx.Node) else a for a in node.args[:2]]
+        given = [g for g in given if isinstance(g, (torch.Tensor, bool, int, float))]
+        if not any(isinstance(g, torch.Tensor) for g in given):
+            return ""
+        dtype = torch.result_type(given[0], given[-1])
+        return type_name(dtype) or ""
+
+    def _check_types(self, node: Any, metas: Sequence[Any]) -> None:
+        read = [_tensors(self.metas[n]) for n in node.all_input_nodes if n in self.metas]
+        for meta in [*metas, *(m for group in read for m in group)]:
+            if meta is None:
+                continue
+            if type_name(meta.dtype) is None or meta.is_complex() or meta.layout_name != "strided":
+                raise ImportModelError(f"{node.target}: {meta.dtype} is not supported")
+
+    def _check(self, node: Any, result: Any, metas: Sequence[Any]) -> None:
+        """A result of another shape or type than PyTorch's would be wrong."""
+        values = result if isinstance(result, list) else [result]
+        for value, meta in zip(values, metas):
+            if value is None or meta is None:
+                continue
+            shape, dtype = tuple(meta.shape), type_name(meta.dtype)
+            if value.shape != shape or value.dtype != dtype:
+                raise ImportModelError(
+                    f"{node.target} {node.name!r} gives {value!r}, and in PyTorch "
+                    f"{dtype}{list(shape)}"
+                )
+
+
+def _type(meta: Any) -> str:
+    return "" if meta is None else (type_name(meta.dtype) or "")
+
+
+def _read(node: Any, count: int) -> list[bool]:
+    """Which results are read: of a call with several, each by a getitem."""
+    read = [False] * max(count, 1)
+    for user in node.users:
+        if user.target is operator.getitem and isinstance(user.args[1], int):
+            if user.users and user.args[1] < count:
+                read[user.args[1]] = True
+        else:
+            return [True] * max(count, 1)
+    return read
+
+
+class _Meta:
+    """Shape and type of a tensor, and how it lies in memory."""
+
+    __slots__ = ("dtype", "layout_name", "shape", "stride")
+
+    def __init__(self, tensor: Any) -> None:
+        self.shape = tuple(int(d) for d in tensor.shape)
+        self.dtype = tensor.dtype
+        self.layout_name = str(tensor.layout).removeprefix("torch.")
+        self.stride = tuple(int(s) for s in tensor.stride())
+
+    def is_complex(self) -> bool:
+        return bool(self.dtype.is_complex)
+
+
+def _tensors(meta: Any) -> list[Any]:
+    """Descriptions of the tensors of a result, None for what is none."""
+    import torch
+
+    listed = list(meta) if isinstance(meta, (list, tuple)) else [meta]
+    return [_Meta(m) if isinstance(m, torch.Tensor) else None for m in listed]
+
+
+def graph_of(name: str, inputs: Sequence[Value], outputs: Sequence[Value], b: Builder) -> Graph:
+    """A network; each output a value of its own, which a node computes."""
+    found: list[Value] = []
+    for value in outputs:
+        if value.producer is None or value in found:
+            value = b.add("identity", [value], "output")
+        found.append(value)
+    for k, value in enumerate(found):
+        value.name = f"output_{k}"
+    graph = Graph(name, inputs, found, b.nodes)
+    graph.drop_dead_nodes()
+    return graph
+
+
+def array_of(tensor: Any) -> Any:
+    """The memory of a compact tensor on the CPU as an array; bfloat16 through its bits."""
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.dtype == torch.bfloat16:
+        import ml_dtypes
+
+        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()

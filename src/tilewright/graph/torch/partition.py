@@ -1,0 +1,205 @@
+"""A PyTorch graph in parts: what is covered becomes networks, the rest stays PyTorch's.
+
+Each call has a level: a part that is compiled reads what PyTorch computed on lower levels, and
+PyTorch reads what parts of its own level or lower ones computed. So one part of each level is
+enough, and they run level by level.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import ImportModelError, TilewrightError
+from ..ir import Graph, Value
+from ..limits import Budget
+from .importer import Importer, graph_of, type_name
+
+
+@dataclass(frozen=True)
+class Result:
+    """A tensor that a part gives: of `shape` in memory, seen with dimensions in `order`."""
+
+    node: Any
+    shape: tuple[int, ...]
+    dtype: Any
+    order: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A network, the nodes whose tensors it reads, and what it gives."""
+
+    graph: Graph
+    reads: tuple[Any, ...]
+    results: tuple[Result, ...]
+
+
+@dataclass
+class Plan:
+    """Parts and calls of PyTorch in the order in which they run; tensors and numbers that are known
+    already; and why calls are left to PyTorch."""
+
+    steps: list[Any] = field(default_factory=list)
+    constants: dict[Any, Any] = field(default_factory=dict)
+    numbers: dict[Any, Any] = field(default_factory=dict)
+    left: dict[str, list[str]] = field(default_factory=dict)
+
+
+class _Known(dict[Any, Any]):
+    """What a level knows of nodes; those of others become inputs of its part when first read."""
+
+    def __init__(self, partition: Partition, level: int) -> None:
+        super().__init__()
+        self.partition = partition
+        self.level = level
+        self.inputs: dict[Any, Value] = {}
+
+    def __missing__(self, node: Any) -> Any:
+        value = self.partition.seen_from(node, self.level)
+        if isinstance(value, Value) and not value.is_constant:
+            self.inputs[node] = value
+        self[node] = value
+        return value
+
+
+class Partition:
+    """Divides one graph. `metas`: of each node, concrete; `weights`: values of placeholders that
+    are known; `numbers`: of those that are numbers."""
+
+    def __init__(
+        self,
+        graph: Any,
+        metas: Mapping[Any, Any],
+        weights: Mapping[Any, Value],
+        numbers: Mapping[Any, Any],
+    ) -> None:
+        self.nodes = list(graph.nodes)
+        self.metas = metas
+        self.weights = weights
+        self.plan = Plan(numbers=dict(numbers))
+        self.budget = Budget(sum(v.nbytes for v in weights.values()))
+        self.levels: dict[int, Importer] = {}
+        self.compiled: dict[Any, int] = {}
+        self.eager: dict[Any, int] = {}
+
+    def importer(self, level: int) -> Importer:
+        if level not in self.levels:
+            self.levels[level] = importer = Importer(self.budget, self.metas)
+            importer.known = _Known(self, level)
+        return self.levels[level]
+
+    def seen_from(self, node: Any, level: int) -> Any:
+        """A node's value for a part on another level: known ones as they are."""
+        if node in self.plan.numbers:
+            return self.plan.numbers[node]
+        if node in self.weights:
+            return self.weights[node]
+        other = self.compiled.get(node)
+        if other is not None and other != level:
+            value = self.levels[other].known[node]
+            if not isinstance(value, Value) or value.is_constant:
+                return value
+        meta = self.metas[node]
+        dtype = type_name(getattr(meta, "dtype", None))
+        if dtype is None:
+            raise ImportModelError(f"{node.name} is {getattr(meta, 'dtype', type(meta).__name__)}")
+        return Value(node.name, tuple(map(int, meta.shape)), dtype)
+
+    def run(self) -> Plan:
+        for node in self.nodes:
+            if node.op == "call_function":
+                self._place(node)
+            elif node.op not in ("placeholder", "output"):
+                self.eager[node] = 0
+        self._order()
+        return self.plan
+
+    def _place(self, node: Any) -> None:
+        reads = node.all_input_nodes
+        after = max((self.compiled[n] for n in reads if n in self.compiled), default=0)
+        held = max((self.eager[n] for n in reads if n in self.eager), default=-1)
+        if node.target is operator.getitem and node.args[0] in self.eager:
+            self.eager[node] = max(held, 0)
+            return
+        level = after if node.target is operator.getitem else max(after, held + 1)
+        importer = self.importer(level)
+        try:
+            importer.convert(node)
+        except TilewrightError as error:
+            self.plan.left.setdefault(str(node.target), []).append(str(error))
+            self.eager[node] = max(after, held, 0)
+            return
+        found = importer.known[node]
+        if found is None or isinstance(found, (int, float, bool)):
+            self.plan.numbers[node] = found
+        else:
+            self.compiled[node] = level
+
+    def _order(self) -> None:
+        """Steps, level by level, after it is known what each part has to give."""
+        wanted: dict[int, dict[Any, None]] = {level: {} for level in self.levels}
+        last = self.nodes[-1]
+        returned = set(last.all_input_nodes)
+        for node, level in self.compiled.items():
+            value = self.levels[level].known[node]
+            if isinstance(value, list):
+                self._check_list(node)
+            elif any(self.compiled.get(u, -1) != level for u in node.users):
+                if value.is_constant:
+                    self.plan.constants[node] = value
+                else:
+                    wanted[level][node] = None
+        eager: dict[int, list[Any]] = {}
+        for node, level in self.eager.items():
+            eager.setdefault(level, []).append(node)
+        for level in sorted({*wanted, *eager}):
+            part = self._part(level, list(wanted.get(level, ())), returned)
+            if part is not None:
+                self.plan.steps.append(part)
+            self.plan.steps.extend(eager.get(level, []))
+
+    def _check_list(self, node: Any) -> None:
+        """PyTorch reads results of a call one by one."""
+        for user in node.users:
+            if user.target is not operator.getitem:
+                raise ImportModelError(f"{user.target} reads {node.name}, a list")
+
+    def _part(self, level: int, nodes: Sequence[Any], returned: set[Any]) -> Part | None:
+        if not nodes:
+            return None
+        importer = self.levels[level]
+        known = importer.known
+        assert isinstance(known, _Known)
+        results, outputs = [], []
+        for node in nodes:
+            value = known[node]
+            order = _order_in_memory(self.metas[node]) if node in returned else None
+            if order is not None:
+                value = importer.builder.add("transpose", [value], node.name, axes=order)
+            back = None if order is None else tuple(order.index(k) for k in range(len(order)))
+            results.append(Result(node, value.shape, self.metas[node].dtype, back))
+            outputs.append(value)
+        graph = graph_of(f"torch_{level}", list(known.inputs.values()), outputs, importer.builder)
+        read = {v for n in graph.nodes for v in n.inputs}
+        kept = {node: v for node, v in known.inputs.items() if v in read}
+        graph.inputs = list(kept.values())
+        for k, v in enumerate(graph.inputs):
+            v.name = f"input_{k}"
+        return Part(graph, tuple(kept), tuple(results))
+
+
+def _order_in_memory(meta: Any) -> tuple[int, ...] | None:
+    """The dimensions of a dense tensor as they lie in memory; None where that is as they are, or
+    where it is not dense."""
+    shape, strides = tuple(map(int, meta.shape)), tuple(map(int, meta.stride()))
+    order = sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] != 1, k))
+    step = 1
+    for k in reversed(order):
+        if shape[k] != 1 and strides[k] != step:
+            return None
+        step *= shape[k]
+    there = [k for k in order if shape[k] != 1]
+    return None if there == sorted(there) else tuple(order)

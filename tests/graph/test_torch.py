@@ -1,0 +1,227 @@
+"""PyTorch's modules, through torch.export and as a backend of torch.compile, against PyTorch."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import tilewright  # noqa: E402
+from tilewright.base.errors import ImportModelError  # noqa: E402
+from tilewright.graph import compile as compile_graph  # noqa: E402
+from tilewright.graph.torch.backend import tilewright as backend  # noqa: E402
+from tilewright.graph.torch.export import from_torch  # noqa: E402
+from tilewright.graph.torch.importer import array_of  # noqa: E402
+
+from .torch_cases import LAYERS, cases  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # torch.export's own
+    pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning"),  # of LSTM's weights
+]
+CASES = cases()
+LEFT = {"embedding_bag", "transformer_layer"}
+"""Those with an operator of PyTorch's own that is left to it."""
+EXPORTED = ("linear", "conv2d", "lstm", "attention_mask", "multihead", "activations", "reductions")
+
+
+def _leaves(result: Any) -> list[Any]:
+    from torch.utils._pytree import tree_leaves
+
+    return [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+
+
+def _close(found: Any, wanted: Any) -> None:
+    found, wanted = _leaves(found), _leaves(wanted)
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        tol = 1e-2 if b.dtype in (torch.half, torch.bfloat16) else 1e-4
+        scale = float(b.double().nan_to_num().abs().max()) if b.numel() else 0.0
+        torch.testing.assert_close(
+            a.double(), b.double(), rtol=tol, atol=tol * max(scale, 1e-6), equal_nan=True
+        )
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Any:
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in LAYERS or n in LEFT])
+def test_backend_agrees_with_eager(name: str, caplog: Any) -> None:
+    module, args = CASES[name]()
+    with caplog.at_level(logging.WARNING, "tilewright.torch"):
+        _close(torch.compile(module, backend=backend)(*args), module(*args))
+    assert bool(caplog.records) == (name in LEFT), caplog.text
+
+
+class Every(torch.nn.Module):
+    """Some layers, each on arguments of its own."""
+
+    def __init__(self, modules: list[Any]) -> None:
+        super().__init__()
+        self.inner = torch.nn.ModuleList(modules)
+
+    def forward(self, *groups: Any) -> Any:
+        return [module(*args) for module, args in zip(self.inner, groups)]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_layers_agree_with_eager(part: int, caplog: Any) -> None:
+    recurrent = {n for n in LAYERS if n.startswith(("lstm", "gru", "rnn"))}
+    names = sorted(set(LAYERS) - LEFT - recurrent)[part::4]
+    modules, groups = zip(*(CASES[n]() for n in names))
+    every = Every(list(modules)).eval()
+    with caplog.at_level(logging.WARNING, "tilewright.torch"):
+        _close(torch.compile(every, backend=backend)(*groups), every(*groups))
+    assert not caplog.records, caplog.text
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_exported_module_agrees_with_eager(name: str) -> None:
+    module, args = CASES[name]()
+    graph = from_torch(module, args)
+    net = compile_graph(graph)
+    found = net.run({v.name: a.numpy() for v, a in zip(graph.inputs, args)})
+    arrays = [found[n] for n in net.output_names]
+    wanted = [array_of(t.contiguous()) for t in _leaves(module(*args))]
+    assert len(arrays) == len(wanted)
+    for a, b in zip(arrays, wanted):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, 1e-4, 1e-4 * max(float(np.abs(b).max()), 1e-6))
+
+
+def test_compile_takes_a_module_and_its_arguments() -> None:
+    module, (x,) = CASES["linear"]()
+    net = tilewright.compile(module, args=(x,))
+    np.testing.assert_allclose(net(x.numpy()), module(x).numpy(), 1e-4, 1e-5)
+
+
+def test_every_unsupported_operator_is_named() -> None:
+    class Two(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.special.bessel_j1(x), torch.special.bessel_j0(x)
+
+    with pytest.raises(ImportModelError) as caught:
+        from_torch(Two(), (torch.eye(3),))
+    assert "bessel_j1" in str(caught.value) and "bessel_j0" in str(caught.value)
+
+
+def test_module_that_changes_its_buffers_is_refused() -> None:
+    with pytest.raises(ImportModelError, match="changes"):
+        from_torch(torch.nn.BatchNorm1d(3).train(), (torch.ones(2, 3),))
+
+
+def test_what_is_not_covered_runs_in_pytorch_between_networks(caplog: Any) -> None:
+    def function(x: Any) -> Any:
+        middle = torch.linalg.inv(x @ x.t() + 4 * torch.eye(4))
+        return torch.relu(middle) * 2, middle, x.t()
+
+    x = torch.randn(4, 6)
+    with caplog.at_level(logging.WARNING, "tilewright.torch"):
+        _close(torch.compile(function, backend=backend)(x), function(x))
+    assert "linalg_inv_ex" in caplog.text
+
+
+def test_extents_may_change(caplog: Any) -> None:
+    module, _ = CASES["linear"]()
+    compiled = torch.compile(module, backend=backend)
+    with caplog.at_level(logging.WARNING, "tilewright.torch"):
+        for n, m in ((3, 5), (4, 5), (7, 2), (3, 5), (6, 9)):
+            x = torch.randn(n, m, 8)
+            _close(compiled(x), module(x))
+    assert not caplog.records, caplog.text
+
+
+def test_extents_in_arithmetic_may_change() -> None:
+    def function(x: Any) -> Any:
+        return x.reshape(x.shape[0] * 2, -1).sum(1) / x.shape[1] + torch.arange(2 * x.shape[0])
+
+    compiled = torch.compile(function, backend=backend, dynamic=True)
+    for n in (2, 3, 5):
+        x = torch.randn(n, 6)
+        _close(compiled(x), function(x))
+
+
+def test_layout_of_inputs_and_outputs_is_kept() -> None:
+    module, (x,) = CASES["conv2d"]()
+    x = x.to(memory_format=torch.channels_last)
+    found, wanted = torch.compile(module, backend=backend)(x), module(x)
+    _close(found, wanted)
+    assert found.stride() == wanted.stride()
+
+
+def test_changed_weights_are_seen() -> None:
+    module, (x,) = CASES["linear"]()
+    compiled = torch.compile(module, backend=backend)
+    for _ in range(4):
+        _close(compiled(x), module(x))
+        module.weight.mul_(1.5)
+
+
+def test_buffers_that_a_module_changes() -> None:
+    class Counts(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x: Any) -> Any:
+            self.seen += x
+            return self.seen * 2
+
+    module, other = Counts(), Counts()
+    compiled = torch.compile(module, backend=backend)
+    for k in range(3):
+        _close(compiled(torch.ones(3) * k), other(torch.ones(3) * k))
+    _close(module.seen, other.seen)
+
+
+def test_outputs_are_the_callers_own() -> None:
+    def function(x: Any) -> Any:
+        return x * 2, torch.arange(3)
+
+    compiled = torch.compile(function, backend=backend)
+    first = compiled(torch.ones(3))
+    first[0].zero_()
+    first[1].zero_()
+    _close(compiled(torch.ones(3)), function(torch.ones(3)))
+
+
+def test_gradients_run_in_pytorch(caplog: Any) -> None:
+    module, (x,) = CASES["linear"]()
+    with torch.enable_grad(), caplog.at_level(logging.WARNING, "tilewright.torch"):
+        torch.compile(module, backend=backend)(x).sum().backward()
+        found = module.weight.grad.clone()
+        module.weight.grad = None
+        module(x).sum().backward()
+    _close(found, module.weight.grad)
+    assert "gradients" in caplog.text
+
+
+def test_threads_share_a_network() -> None:
+    module, _ = CASES["linear"]()
+    compiled = torch.compile(module, backend=backend)
+    compiled(torch.randn(4, 8))
+    inputs = [torch.randn(4, 8) for _ in range(32)]
+
+    def call(x: Any) -> Any:
+        with torch.no_grad():
+            return compiled(x)
+
+    with ThreadPoolExecutor(4) as pool:
+        for x, y in zip(inputs, pool.map(call, inputs)):
+            _close(y, module(x))
+
+
+def test_options_are_checked() -> None:
+    compiled = torch.compile(torch.relu, backend=backend, options={"speed": "high"})
+    with pytest.raises(Exception, match="unknown options"):
+        compiled(torch.ones(3))
