@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        print(json.dumps(run(*args.one, args.runs, args.threads)))
+        print(json.dumps(run(args.one[0], args.one[1], args.runs, args.threads)))
         return 0
     import torch
 

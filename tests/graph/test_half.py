@@ -52,7 +52,10 @@ def test_bfloat16_is_near_and_masks_stay_finite(tmp_path):
     off = np.abs(narrow - whole).max() / np.abs(whole).max()
     assert narrow.dtype == np.float32 and 0 < off < 2e-2
     assert "bfloat16" in {str(c.dtype) for c in net.constants}
-    x, low = Value("x", (4,), "float32"), constant("low", np.float32([-3.4028235e38, 1, 0, 3.4e38]))
+    x, low = (
+        Value("x", (4,), "float32"),
+        constant("low", np.array([-3.4028235e38, 1, 0, 3.4e38], np.float32)),
+    )
     graph = Graph("net", [x], [Value("y", (4,), "float32")], [])
     graph.nodes = [Node("add", "add", [x, low], [graph.outputs[0]])]
     (added,) = (n for n in narrow_floats(graph, "bfloat16").nodes if n.op == "add")

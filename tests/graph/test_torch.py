@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+Module: Any = torch.nn.Module
 
 import tilewright  # noqa: E402
 from tilewright.base.errors import ImportModelError  # noqa: E402
@@ -63,7 +64,7 @@ def test_backend_agrees_with_eager(name: str, caplog: Any) -> None:
     assert bool(caplog.records) == (name in LEFT), caplog.text
 
 
-class Every(torch.nn.Module):
+class Every(Module):
     """Some layers, each on arguments of its own."""
 
     def __init__(self, modules: list[Any]) -> None:
@@ -106,7 +107,7 @@ def test_compile_takes_a_module_and_its_arguments() -> None:
 
 
 def test_every_unsupported_operator_is_named() -> None:
-    class Two(torch.nn.Module):
+    class Two(Module):
         def forward(self, x: Any) -> Any:
             return torch.special.bessel_j1(x), torch.special.bessel_j0(x)
 
@@ -168,7 +169,7 @@ def test_changed_weights_are_seen() -> None:
 
 
 def test_buffers_that_a_module_changes() -> None:
-    class Counts(torch.nn.Module):
+    class Counts(Module):
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("seen", torch.zeros(3))

@@ -6,6 +6,7 @@ Each case is a function or a module, and the arrays that it is called on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -265,13 +266,21 @@ def cases() -> dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]]:
     found: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {}
     for name, functions in ELEMENTS.items():
         x = POSITIVE if name == "exponentials" else _x(4, 9)
-        found[name] = lambda functions=functions, x=x: (Several(functions), (x,))
+        found[name] = partial(_several, functions, x)
     for name, functions in IMAGES.items():
-        found[name] = lambda functions=functions: (Several(functions), (IMAGE,))
-    found["whole_numbers"] = lambda: (Several(WHOLES), (WHOLE,))
+        found[name] = partial(_several, functions, IMAGE)
+    found["whole_numbers"] = partial(_several, WHOLES, WHOLE)
     for name, (make, args) in LAYERS.items():
-        found[name] = lambda make=make, args=args: (_seeded(make), args)
+        found[name] = partial(_layer, make, args)
     return found
+
+
+def _several(functions: Any, x: Any) -> tuple[Any, tuple[Any, ...]]:
+    return Several(functions), (x,)
+
+
+def _layer(make: Callable[[], Any], args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    return _seeded(make), args
 
 
 def single() -> dict[str, tuple[Any, tuple[Any, ...]]]:

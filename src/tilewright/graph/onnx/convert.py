@@ -64,10 +64,10 @@ class Builder:
         known_now = inputs and all(v.is_constant for v in inputs)
         if known_now and not symbols_in([shape, *attrs.values()]) and is_quick(op, inputs, attrs):
             self.budget.spend(span(out), repr(out))
-            known = constant(name, evaluate(op, inputs, attrs))
+            folded = constant(name, evaluate(op, inputs, attrs))
             if op == "dequantize" or (op == "transpose" and inputs[0].recipe is not None):
-                known.recipe = Node(op, name, inputs, [out], attrs)
-            return known
+                folded.recipe = Node(op, name, inputs, [out], attrs)
+            return folded
         require(span(out), repr(out))
         self.nodes.append(Node(op, name, inputs, [out], attrs))
         return out

@@ -45,11 +45,13 @@ def _scaled(op: str) -> Converter:
 
 
 def _reversed(c: Call, x: Any, y: Any, alpha: Any = 1) -> Value:
-    return _scaled("subtract")(c, y, x, alpha)
+    result: Value = _scaled("subtract")(c, y, x, alpha)
+    return result
 
 
 def multiply(c: Call, x: Any, y: Any) -> Value:
-    return _two("bitwise_and" if c.dtype == "bool" else "multiply")(c, x, y)
+    result: Value = _two("bitwise_and" if c.dtype == "bool" else "multiply")(c, x, y)
+    return result
 
 
 def divide(c: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
@@ -76,15 +78,17 @@ def _remainder(fmod: int) -> Converter:
 def power(c: Call, x: Any, y: Any) -> Value:
     """Small powers are products, as in PyTorch."""
     if isinstance(x, Value) and isinstance(y, (int, float)):
-        x = c.cast(x, c.dtype)
+        base: Value = c.cast(x, c.dtype)
         if y == 2:
-            return c("multiply", x, x)
+            return c("multiply", base, base)
         if y == 3:
-            return c("multiply", c("multiply", x, x), x)
+            return c("multiply", c("multiply", base, base), base)
         if y == 1:
-            return x
-        if _is_float(x) and y in (0.5, -0.5, -1):
-            return c({0.5: "sqrt", -0.5: "rsqrt"}[y], x) if y != -1 else reciprocal(c, x)
+            return base
+        if _is_float(base) and y in (0.5, -0.5, -1):
+            if y == -1:
+                return reciprocal(c, base)
+            return c("sqrt" if y == 0.5 else "rsqrt", base)
     return c("power", c.value(x, c.dtype), c.value(y, c.dtype))
 
 
