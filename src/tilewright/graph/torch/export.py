@@ -8,7 +8,7 @@ from typing import Any
 from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value, constant
 from ..limits import Budget
-from .importer import Importer, array_of, decompositions, graph_of, type_name
+from .importer import TOKEN, Importer, array_of, decompositions, graph_of, type_name
 
 
 def from_torch(
@@ -49,11 +49,11 @@ def from_torch(
 
 
 def _graph(name: str, program: Any) -> Graph:
-    from torch.export.graph_signature import OutputKind
+    from torch.export.graph_signature import InputKind, OutputKind
 
     signature = program.graph_signature
     for spec in signature.output_specs:
-        if spec.kind != OutputKind.USER_OUTPUT:
+        if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
             raise ImportModelError(
                 f"the module changes {spec.target or spec.arg.name!r} when called"
             )
@@ -65,6 +65,8 @@ def _graph(name: str, program: Any) -> Graph:
     for spec, node in zip(signature.input_specs, (n for n in nodes if n.op == "placeholder")):
         if node.name in weights:
             importer.known[node] = constant(spec.target or node.name, weights[node.name])
+        elif spec.kind == InputKind.TOKEN:
+            importer.known[node] = TOKEN
         elif hasattr(metas[node], "dtype"):
             value = _input(node.name, metas[node])
             inputs.append(value)

@@ -62,10 +62,14 @@ def decompositions() -> dict[Any, Any]:
     return table  # type: ignore[no-any-return]
 
 
+TOKEN = "token"
+"""What torch.export hands from one call with effects to the next, to keep their order."""
+
+
 def _is_assertion(target: Any) -> bool:
     """Checks that PyTorch makes while it runs; data that is out of range is limited here."""
-    name = str(target)
-    return name.startswith(("aten._assert_", "aten.sym_constrain_range"))
+    checks = ("aten._assert_", "aten.sym_constrain_range", "aten._linalg_check_errors")
+    return str(target).startswith(checks)
 
 
 def _plain(value: Any) -> bool:
@@ -100,6 +104,9 @@ class Importer:
             return
         if _is_assertion(node.target):
             self.known[node] = None
+            return
+        if str(node.target) == "with_effects" and _is_assertion(node.args[1]):
+            self.known[node] = [TOKEN]
             return
         numbers = self._number(node)
         if numbers is not None:
