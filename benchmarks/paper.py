@@ -142,9 +142,8 @@ def network(name: str, given: Namespace, folder: Path) -> Row:
         tasks, weights = A.extract_tasks(str(made(name, folder)), "llvm")
         row |= {"tasks": len(tasks), "kernels": sum(weights)}
         records = str(given.records or folder / "networks.db")
-        how = Namespace(
-            threads=THREADS, runs=10, rounds=given.rounds, records=records, trials=row["trials"]
-        )
+        how = Namespace(threads=THREADS, rounds=given.rounds, seconds=1.0, records=records,
+                        trials=row["trials"], prepare=False, profile=False)  # fmt: skip
         row |= networks.measure(name, folder, how)
     except (TilewrightError, subprocess.CalledProcessError) as problem:
         row["failed"] = str(problem)
