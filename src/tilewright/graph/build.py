@@ -66,7 +66,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
         pack_dense(graph, lanes)  # warps reduce rows of weights together, CPUs read panels
     fold_constants(graph)
     multiply_powers(graph)
-    if not _is_device(target):
+    if not _is_device(target) and graph.symbols is None:  # its tiles are cut for known sizes
         fuse_attention(graph)
     sink_reshapes(graph)
     drop_identities(graph)

@@ -50,12 +50,12 @@ def test_conv2d_nchw(
 
 @pytest.mark.parametrize("strides, pads, dilation", SETTINGS)
 def test_conv2d_nchwc_with_a_reduction_in_parts(strides: Any, pads: Any, dilation: Any) -> None:
-    x, w = floats(2, 256, 9, 13), floats(32, 256, 3, 2)
+    x, w = floats(2, 1024, 9, 13), floats(32, 1024, 3, 2)
     plain = convolve(x, w, strides, pads, dilation, 1).astype(np.float32)
     h, v = plain.shape[2:]
     expected = np.maximum(plain.reshape(2, 2, 16, h, v).transpose(0, 1, 3, 4, 2), 0)
-    blocks = x.reshape(2, 16, 16, 9, 13).transpose(0, 1, 3, 4, 2).copy()
-    packed = w.reshape(2, 16, 16, 16, 3, 2).transpose(0, 2, 4, 5, 3, 1).copy()
+    blocks = x.reshape(2, 64, 16, 9, 13).transpose(0, 1, 3, 4, 2).copy()
+    packed = w.reshape(2, 16, 64, 16, 3, 2).transpose(0, 2, 4, 5, 3, 1).copy()
 
     def function(a: Any, b: Any) -> Any:
         return nn.relu(nn.conv2d_nchwc(a, b, strides, pads, dilation))
