@@ -34,8 +34,8 @@ def give_back(array: Array) -> None:
     if not isinstance(place, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
         return
     whole = np.frombuffer(place, np.uint8)
-    if whole.flags.writeable or not array.nbytes:
+    if whole.flags.writeable or not array.nbytes or not array.flags.forc:
         return  # what was written may be nowhere else
-    low, high = np.lib.array_utils.byte_bounds(array)
-    first = (low - whole.ctypes.data) // mmap.PAGESIZE * mmap.PAGESIZE
-    place.madvise(mmap.MADV_DONTNEED, first, high - whole.ctypes.data - first)
+    low = array.ctypes.data - whole.ctypes.data
+    first = low // mmap.PAGESIZE * mmap.PAGESIZE
+    place.madvise(mmap.MADV_DONTNEED, first, low + array.nbytes - first)
