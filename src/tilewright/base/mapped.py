@@ -34,8 +34,10 @@ def give_back(array: Array) -> None:
     if not isinstance(place, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
         return
     whole = np.frombuffer(place, np.uint8)
-    if whole.flags.writeable or not array.nbytes or not array.flags.forc:
+    if whole.flags.writeable or not array.nbytes:
         return  # what was written may be nowhere else
-    low = array.ctypes.data - whole.ctypes.data
-    first = low // mmap.PAGESIZE * mmap.PAGESIZE
-    place.madvise(mmap.MADV_DONTNEED, first, low + array.nbytes - first)
+    reach = [step * (n - 1) for step, n in zip(array.strides, array.shape)]
+    start = array.ctypes.data - whole.ctypes.data
+    first = (start + sum(min(r, 0) for r in reach)) // mmap.PAGESIZE * mmap.PAGESIZE
+    end = start + sum(max(r, 0) for r in reach) + array.itemsize
+    place.madvise(mmap.MADV_DONTNEED, first, end - first)
