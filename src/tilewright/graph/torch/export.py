@@ -8,7 +8,10 @@ from typing import Any
 from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value, constant
 from ..limits import Budget
-from .importer import TOKEN, Importer, array_of, decompositions, graph_of, type_name
+from .importer import Importer, array_of, decompositions, graph_of, is_assertion, type_name
+
+_TOKEN = "token"
+"""What torch.export hands from one call with effects to the next, to keep their order."""
 
 
 def from_torch(
@@ -66,7 +69,7 @@ def _graph(name: str, program: Any) -> Graph:
         if node.name in weights:
             importer.known[node] = constant(spec.target or node.name, weights[node.name])
         elif spec.kind == InputKind.TOKEN:
-            importer.known[node] = TOKEN
+            importer.known[node] = _TOKEN
         elif hasattr(metas[node], "dtype"):
             value = _input(node.name, metas[node])
             inputs.append(value)
@@ -96,6 +99,9 @@ def _convert(importer: Importer, node: Any, failed: dict[str, list[str]]) -> Non
     if any(n not in importer.known for n in node.all_input_nodes):
         return
     if not node.users:
+        return
+    if str(node.target) == "with_effects" and is_assertion(node.args[1]):
+        importer.known[node] = [_TOKEN]
         return
     try:
         importer.convert(node)

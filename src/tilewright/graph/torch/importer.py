@@ -12,13 +12,14 @@ from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value
 from ..limits import Budget
 from ..onnx.convert import Builder
-from . import layers, pointwise, reduce, views
+from . import images, layers, pointwise, reduce, views
 from .convert import OPSET, Call, Converter
 
 CONVERTERS: dict[str, Converter] = {
     **pointwise.CONVERTERS,
     **views.CONVERTERS,
     **reduce.CONVERTERS,
+    **images.CONVERTERS,
     **layers.CONVERTERS,
 }
 """By the operator's name without its namespace; of one overload with the overload's name."""
@@ -62,11 +63,7 @@ def decompositions() -> dict[Any, Any]:
     return table  # type: ignore[no-any-return]
 
 
-TOKEN = "token"
-"""What torch.export hands from one call with effects to the next, to keep their order."""
-
-
-def _is_assertion(target: Any) -> bool:
+def is_assertion(target: Any) -> bool:
     """Checks that PyTorch makes while it runs; data that is out of range is limited here."""
     checks = ("aten._assert_", "aten.sym_constrain_range", "aten._linalg_check_errors")
     return str(target).startswith(checks)
@@ -102,11 +99,8 @@ class Importer:
                 raise ImportModelError(f"{node.name}: nothing computes this result")
             self.known[node] = found
             return
-        if _is_assertion(node.target):
+        if is_assertion(node.target):
             self.known[node] = None
-            return
-        if str(node.target) == "with_effects" and _is_assertion(node.args[1]):
-            self.known[node] = [TOKEN]
             return
         numbers = self._number(node)
         if numbers is not None:

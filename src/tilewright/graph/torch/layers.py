@@ -1,4 +1,4 @@
-"""Layers: convolutions, pooling, products, normalisation, resizing, attention."""
+"""Layers: convolutions, pooling, products, normalisation, attention."""
 
 from __future__ import annotations
 
@@ -261,142 +261,6 @@ def group_norm(
     return [normalize(c, x, (n * groups, size), weight, bias, *how), None, None]
 
 
-# -- images
-
-
-def _factors(sizes: Sequence[int], x: Value, scales: Sequence[float | None]) -> list[float]:
-    given = [*scales, *[None] * len(sizes)]
-    return [s or n / d for s, n, d in zip(given, sizes, x.shape[2:])]
-
-
-def _resized(c: Call, x: Value, size: Sequence[int], scales: Any, how: dict[str, Any]) -> Value:
-    """`size` decides the extents; a scale, where given, where elements come from."""
-    factors = _factors(size, x, scales)
-    exact = all(int(d * f) == n for d, f, n in zip(x.shape[2:], factors, size))
-    if exact:
-        given = [x, None, c.constant([1.0, 1.0, *factors], "float64"), None]
-    else:
-        given = [x, None, None, c.integers([*x.shape[:2], *size])]
-    out: Value = c.onnx("Resize", given, **how)
-    return out
-
-
-def _nearest(exact: bool) -> Converter:
-    how = {"mode": "nearest", "nearest_mode": "floor"}
-    how["coordinate_transformation_mode"] = "half_pixel" if exact else "asymmetric"
-    if exact:
-        how["nearest_mode"] = "round_prefer_ceil"
-
-    def convert(c: Call, x: Value, size: Sequence[int], *scales: Any) -> Value:
-        return _resized(c, x, size, scales, how)
-
-    return convert
-
-
-def _linear(mode: str, antialias: bool = False) -> Converter:
-    def convert(c: Call, x: Value, size: Sequence[int], corners: bool, *scales: Any) -> Value:
-        how: dict[str, Any] = {"mode": mode, "antialias": int(antialias)}
-        how["coordinate_transformation_mode"] = "align_corners" if corners else "half_pixel"
-        if antialias:
-            how["cubic_coeff_a"] = -0.5
-            how["exclude_outside"] = 1
-        return _resized(c, x, size, scales, how)
-
-    return convert
-
-
-def _by_factors(convert: Converter, corners: bool) -> Converter:
-    """The overloads that take the extents or factors: (x, size, align_corners, factors)."""
-
-    def whole(c: Call, x: Value, size: Any, *rest: Any) -> Value:
-        factors = rest[-1]
-        if size is None:
-            size = [int(d * f) for d, f in zip(x.shape[2:], factors)]
-        scales = () if factors is None else tuple(factors)
-        out: Value = convert(c, x, size, *rest[:1][: int(corners)], *scales)
-        return out
-
-    return whole
-
-
-_RESIZES: dict[str, Converter] = {
-    **{f"upsample_nearest{k}d": _nearest(False) for k in (1, 2, 3)},
-    **{f"_upsample_nearest_exact{k}d": _nearest(True) for k in (1, 2, 3)},
-    "upsample_linear1d": _linear("linear"),
-    "upsample_bilinear2d": _linear("linear"),
-    "upsample_trilinear3d": _linear("linear"),
-    "upsample_bicubic2d": _linear("cubic"),
-    "_upsample_bilinear2d_aa": _linear("linear", True),
-    "_upsample_bicubic2d_aa": _linear("cubic", True),
-}
-
-_MODES = ("linear", "nearest", "cubic")
-_PADDING = ("zeros", "border", "reflection")
-
-
-def grid_sampler(c: Call, x: Value, grid: Value, mode: int, padding: int, corners: bool) -> Value:
-    out: Value = c.onnx(
-        "GridSample",
-        [x, grid],
-        mode=_MODES[mode],
-        padding_mode=_PADDING[padding],
-        align_corners=int(corners),
-    )
-    return out
-
-
-def _shuffle(kind: str) -> Converter:
-    def convert(c: Call, x: Value, block: int) -> Value:
-        front = x.shape[:-3]
-        four = c.reshape(x, (prod(front), *x.shape[-3:]))
-        mode: dict[str, Any] = {"mode": "CRD"} if kind == "DepthToSpace" else {}
-        if kind == "SpaceToDepth":
-            n, channels, h, w = four.shape
-            apart = c.reshape(four, (n, channels, h // block, block, w // block, block))
-            moved = c.transpose(apart, (0, 1, 3, 5, 2, 4))
-            shape = (*front, channels * block * block, h // block, w // block)
-            return c.reshape(moved, shape)
-        out: Value = c.onnx(kind, [four], blocksize=block, **mode)
-        return c.reshape(out, (*front, *out.shape[1:]))
-
-    return convert
-
-
-def columns(c: Call, x: Value, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Value:
-    """im2col: windows of an image as columns."""
-    single = len(x.shape) == 3
-    x = c.reshape(x, (1, *x.shape)) if single else x
-    n, channels, *size = x.shape
-    p, k = each(padding, 2), each(kernel, 2)
-    s, d = each(stride, 2), each(dilation, 2)
-    if any(p):
-        x = c("pad", x, before=[0, 0, *p], after=[0, 0, *p], value=0)
-    lines = []
-    for axis in range(2):
-        count = (size[axis] + 2 * p[axis] - d[axis] * (k[axis] - 1) - 1) // s[axis] + 1
-        taps = np.arange(k[axis])[:, None] * d[axis] + np.arange(count)[None, :] * s[axis]
-        lines.append(taps)
-    out = c("take", x, c.integers(lines[0]), axis=2)  # (n, channels, taps, rows, width)
-    out = c("take", out, c.integers(lines[1]), axis=4)
-    out = c.transpose(out, (0, 1, 2, 4, 3, 5))
-    shape = (channels * k[0] * k[1], out.shape[4] * out.shape[5])
-    return c.reshape(out, shape if single else (n, *shape))
-
-
-def image(
-    c: Call, x: Value, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any
-) -> Value:
-    """col2im: columns summed into an image."""
-    single = len(x.shape) == 2
-    x = c.reshape(x, (1, *x.shape)) if single else x
-    p = each(padding, 2)
-    given = [x, c.integers(each(size, 2)), c.integers(each(kernel, 2))]
-    out: Value = c.onnx(
-        "Col2Im", given, strides=each(stride, 2), dilations=each(dilation, 2), pads=[*p, *p]
-    )
-    return c.reshape(out, out.shape[1:]) if single else out
-
-
 # -- attention
 
 
@@ -487,17 +351,6 @@ CONVERTERS: dict[str, Converter] = {
     "native_layer_norm": layer_norm,
     "_fused_rms_norm": rms_norm,
     "native_group_norm": group_norm,
-    **_RESIZES,
-    **{
-        f"{kind}.vec": _by_factors(convert, "nearest" not in kind)
-        for kind, convert in _RESIZES.items()
-    },
-    "grid_sampler_2d": grid_sampler,
-    "grid_sampler_3d": grid_sampler,
-    "pixel_shuffle": _shuffle("DepthToSpace"),
-    "pixel_unshuffle": _shuffle("SpaceToDepth"),
-    "im2col": columns,
-    "col2im": image,
     "scaled_dot_product_attention": sdpa,
     "_scaled_dot_product_flash_attention_for_cpu": flash_attention,
     "_cdist_forward": distance,
