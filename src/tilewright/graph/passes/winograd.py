@@ -8,6 +8,7 @@ from typing import Any
 from ...topi.nn.winograd import TAPS, best_tile, winograd_kernel
 from ..ir import Graph, Node, Value, constant
 from ..ops import infer
+from ..sizes import is_open
 
 
 def winograd(graph: Graph) -> Graph:
@@ -28,7 +29,8 @@ def _is_eligible(node: Node) -> bool:
     plain = tuple(node.attrs["strides"]) == tuple(node.attrs["dilation"]) == (1, 1)
     square = tuple(kernel.shape[2:4]) == (TAPS, TAPS)
     floats = data.dtype == kernel.dtype == node.output.dtype == "float32"
-    return kernel.data is not None and same and plain and square and floats
+    known = kernel.data is not None and not is_open(data.shape)  # tiles are counted
+    return known and same and plain and square and floats
 
 
 def choose_tile(node: Node) -> int:
