@@ -232,3 +232,30 @@ def test_places_overlap_only_in_time_apart() -> None:
         for j in range(i):
             if born[i] <= last[j] and born[j] <= last[i]:
                 assert at[i] + sizes[i] <= at[j] or at[j] + sizes[j] <= at[i]
+
+
+def test_images_are_resized_in_batches_of_any_size() -> None:
+    """Dimensions that keep their size need not be known."""
+    text = """
+    net (float[batch, 3, 4, 5] x) => (float[batch, 3, 8, 10] y) {
+        s = Shape (x)
+        n = Slice (s, zero, one)
+        sizes = Concat <axis = 0> (n, rest)
+        y = Resize <mode = "linear"> (x, , , sizes)
+    }
+    """
+    known = {"zero": [0], "one": [1], "rest": [3, 8, 10]}
+    model = model_of(text, **{name: np.array(data) for name, data in known.items()})
+    check(model, *({"x": floats(n, 3, 4, 5)} for n in (1, 2, 5)))
+
+
+def test_convolutions_in_batches_of_any_size() -> None:
+    """Those that minimal filtering would compute at known sizes are direct."""
+    text = """
+    net (float[batch, 64, 28, 28] x) => (float[batch, 64, 28, 28] y) {
+        a = Conv <pads = [1, 1, 1, 1]> (x, w)
+        y = Relu (a)
+    }
+    """
+    model = model_of(text, w=floats(64, 64, 3, 3) / 24)
+    check(model, *({"x": floats(n, 64, 28, 28)} for n in (1, 3)))

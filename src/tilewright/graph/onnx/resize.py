@@ -120,10 +120,13 @@ def _plan(b: Builder, node: OnnxNode, x: Value, scales: Any, sizes: Any) -> list
     if scales is not None and len(scales):
         factors = [float(s) for s in scales]
         # in the type that the file has them in, as shapes are inferred
-        outs = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(extents, factors)]
+        outs = [
+            n if s == 1 else int(np.floor(np.float32(n) * np.float32(s)))
+            for n, s in zip(extents, factors)
+        ]
     elif sizes is not None and len(sizes):
-        outs = [int(s) for s in sizes]
-        factors = [o / n if n else 1.0 for n, o in zip(extents, outs)]
+        outs = [n if s == n else int(s) for n, s in zip(extents, sizes)]
+        factors = [1.0 if o == n or not n else o / n for n, o in zip(extents, outs)]
         policy = node.get("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             if policy not in ("not_larger", "not_smaller"):
@@ -135,7 +138,7 @@ def _plan(b: Builder, node: OnnxNode, x: Value, scales: Any, sizes: Any) -> list
         raise node.error("it has neither scales nor sizes")
     if len(factors) != count or len(roi) != 2 * count:
         raise node.error(f"{len(factors)} scales or sizes for {count} dimensions of {x!r}")
-    if min(factors, default=1.0) < 0 or min(outs, default=0) < 0:
+    if min(factors, default=1.0) < 0 or any(n < 0 for n in outs):
         raise node.error(f"scales {factors} must be positive")
     plan = []
     for a, n, s, o, start, end in zip(axes, extents, factors, outs, roi, roi[count:]):
