@@ -49,7 +49,7 @@ def test_conv2d_nchw(
 
 
 @pytest.mark.parametrize("strides, pads, dilation", SETTINGS)
-def test_conv2d_nchwc_with_a_reduction_in_parts(strides: Any, pads: Any, dilation: Any) -> None:
+def test_conv_nchwc_with_a_reduction_in_parts(strides: Any, pads: Any, dilation: Any) -> None:
     x, w = floats(2, 1024, 9, 13), floats(32, 1024, 3, 2)
     plain = convolve(x, w, strides, pads, dilation, 1).astype(np.float32)
     h, v = plain.shape[2:]
@@ -58,7 +58,7 @@ def test_conv2d_nchwc_with_a_reduction_in_parts(strides: Any, pads: Any, dilatio
     packed = w.reshape(2, 16, 64, 16, 3, 2).transpose(0, 2, 4, 5, 3, 1).copy()
 
     def function(a: Any, b: Any) -> Any:
-        return nn.relu(nn.conv2d_nchwc(a, b, strides, pads, dilation))
+        return nn.relu(nn.conv_nchwc(a, b, strides, pads, dilation))
 
     check(function, [blocks, packed], expected)
     tensors = [te.placeholder(a.shape, "float32", f"p{n}") for n, a in enumerate((blocks, packed))]
@@ -69,14 +69,14 @@ def test_conv2d_nchwc_with_a_reduction_in_parts(strides: Any, pads: Any, dilatio
 
 @pytest.mark.parametrize("strides, pads, dilation", SETTINGS)
 @pytest.mark.parametrize("cin, cb, fout", [(8, 4, 16), (3, 3, 32), (16, 16, 48), (1, 1, 16)])
-def test_conv2d_nchwc(cin: int, cb: int, fout: int, strides: Any, pads: Any, dilation: Any) -> None:
+def test_conv_nchwc(cin: int, cb: int, fout: int, strides: Any, pads: Any, dilation: Any) -> None:
     x, w = floats(1, cin, 9, 13), floats(fout, cin, 3, 2)
     plain = convolve(x, w, strides, pads, dilation, 1).astype(np.float32)
     n, f, h, v = plain.shape
     expected = plain.reshape(n, f // 16, 16, h, v).transpose(0, 1, 3, 4, 2)
     blocks = x.reshape(1, cin // cb, cb, 9, 13).transpose(0, 1, 3, 4, 2).copy()
     packed = w.reshape(fout // 16, 16, cin // cb, cb, 3, 2).transpose(0, 2, 4, 5, 3, 1).copy()
-    check(lambda a, b: nn.conv2d_nchwc(a, b, strides, pads, dilation), [blocks, packed], expected)
+    check(lambda a, b: nn.conv_nchwc(a, b, strides, pads, dilation), [blocks, packed], expected)
     check(lambda t: nn.pack_kernel(t, cb, 16), [w], packed)
 
 
@@ -89,7 +89,7 @@ def test_conv2d_with_what_follows_on_its_tiles() -> None:
     )
 
     def network(t: Any, k: Any, bias: Any, other: Any) -> Any:
-        return nn.relu(topi.add(nn.bias_add(nn.conv2d_nchwc(t, k), bias), other))
+        return nn.relu(topi.add(nn.bias_add(nn.conv_nchwc(t, k), bias), other))
 
     plain = x.transpose(0, 1, 4, 2, 3).reshape(1, 32, 7, 7)
     kernel = w.transpose(0, 5, 1, 4, 2, 3).reshape(48, 32, 3, 3)
@@ -205,7 +205,7 @@ def test_errors() -> None:
     cases: list[tuple[Any, str]] = [
         (lambda: nn.conv2d_nchw(data(1, 4, 9, 9), data(8, 3, 3, 3)), "data has 4 channels"),
         (lambda: nn.conv2d_nchw(data(1, 4, 9, 9), data(7, 2, 3, 3), groups=2), "7 filters do not"),
-        (lambda: nn.conv2d_nchwc(data(1, 2, 9, 9, 4), data(1, 3, 3, 3, 4, 4)), "channels of data"),
+        (lambda: nn.conv_nchwc(data(1, 2, 9, 9, 4), data(1, 3, 3, 3, 4, 4)), "channels of data"),
         (lambda: nn.matmul(data(2, 3), data(4, 5)), "reduced extents differ: 3 and 4"),
         (lambda: nn.pool2d(data(1, 1, 4, 4), (2, 2), (1, 1), pool_type="sum"), "'max' or 'avg'"),
     ]

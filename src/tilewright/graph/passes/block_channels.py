@@ -1,4 +1,4 @@
-"""Keep activations in blocks of channels, (N, C / b, H, W, b), between convolutions.
+"""Keep activations in blocks of channels, (N, C / b, ..., b), between convolutions.
 
 A vector then holds neighbouring channels of one pixel, which convolution, pooling and element-wise
 work all like. Values are packed where a convolution first needs it and unpacked where something
@@ -57,7 +57,9 @@ class _Blocker:
         self.plain: dict[Value, Value] = {}
         self.rules: dict[str, Callable[[Node], bool]] = {
             "conv2d": self._conv,
+            "conv_nd": self._conv,
             "pool2d": self._spatial,
+            "pool_nd": self._spatial,
             "global_pool": self._spatial,
             "bias_add": self._channelwise,
             "scale_shift": self._channelwise,
@@ -140,7 +142,7 @@ class _Blocker:
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
         source = self._packed(data, inner)
-        return self._replace(node, [source, packed], keep, "conv2d_nchwc")
+        return self._replace(node, [source, packed], keep, "conv_nchwc")
 
     def _depthwise(self, node: Node) -> bool:
         data, kernel = node.inputs
@@ -159,9 +161,9 @@ class _Blocker:
         return source in self.blocked and self._replace(node, [self.blocked[source]])
 
     def _over_pixels(self, node: Node) -> bool:
-        """A reduction over height and width, which stay as dimensions of extent 1."""
-        pixels = sorted(node.attrs["axes"]) == [2, 3] and bool(node.attrs["keepdims"])
-        return pixels and len(node.output.shape) == 4 and self._spatial(node)
+        """A reduction over all of an image, whose dimensions stay with extent 1."""
+        every = list(range(2, len(node.inputs[0].shape)))
+        return sorted(node.attrs["axes"]) == every and node.attrs["keepdims"] and self._spatial(node)
 
     def _channelwise(self, node: Node) -> bool:
         if node.inputs[0] not in self.blocked or node.attrs["axis"] != 1:
@@ -188,7 +190,7 @@ class _Blocker:
 
     def _elementwise(self, node: Node) -> bool:
         shape = node.output.shape
-        if OPS[node.op].kind != ELEMWISE or "axis" in node.attrs or len(shape) != 4:
+        if OPS[node.op].kind != ELEMWISE or "axis" in node.attrs:
             return False
         whole = [v for v in node.inputs if v in self.blocked and v.shape == shape]
         if not whole or (node.op not in _FINITE and self._is_padded(whole[0])):
@@ -206,11 +208,12 @@ class _Blocker:
             return v if v.shape == () else None
         if v.data.size == 1:
             return constant(v.name, v.data.reshape(()))
-        each = (1,) * (4 - v.data.ndim) + v.shape
-        if each != (1, shape[1], 1, 1):
+        each = (1,) * (len(shape) - v.data.ndim) + v.shape
+        pixel = (1,) * (len(shape) - 2)
+        if each != (1, shape[1], *pixel):
             return None
         data = in_whole_blocks(v.data.reshape(each), 1, self.block)
-        return constant(v.name + ".blocked", data.reshape(1, -1, 1, 1, self.block))
+        return constant(v.name + ".blocked", data.reshape(1, -1, *pixel, self.block))
 
     def _concat(self, node: Node) -> bool:
         if node.attrs["axis"] != 1 or not all(v in self.blocked for v in node.inputs):
