@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tilewright.base import config
 from tilewright.base.dtype import parse
+from tilewright.graph import build
 from tilewright.graph.build import copy_graph, flops, optimize
 from tilewright.graph.evaluate import evaluate
 from tilewright.graph.ir import Graph, Node, Value, constant
@@ -179,6 +180,29 @@ def test_winograd(height: int, channels: int, tile: int) -> None:
     assert [is_complex(g) for g in fuse_nodes(changed) if g.nodes[0].op in names] == [
         *(False, True, False)
     ]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_winograd_in_the_last_two_of_three_dimensions(stride: int) -> None:
+    b = Builder(17)
+    x = Value("x", (2, 32, 5, 17, 18), "float32")
+    how = {"strides": (stride, 1, 1), "dilation": (1, 1, 1), "padding": (0, 1, 1, 1, 0, 1)}
+    y = b.add("conv_nd", [x, b.constant(floats(64, 32, 3, 3, 3) / 16, "w")], groups=1, **how)
+    y = b.add("relu", [y])
+    pool = {"kernel": (1, 2, 2), "strides": (1, 2, 2), "dilation": (1, 1, 1), "padding": (0,) * 6}
+    flags = {"ceil_mode": False, "count_include_pad": True, "p": 2.0}
+    y = b.add("pool_nd", [y], type="max", **pool, **flags)
+    y = b.add("reduce", [y], "y", axes=(2, 3, 4), keepdims=True, type="mean")
+    graph = Graph("g", [x], [y], b.nodes)
+    changed = check_same(graph, lambda g: winograd(block_channels(g, 16)))
+    names = ["winograd_input", "winograd_product", "winograd_output"]
+    expected = ["pack_channels", *names, "relu", "pool_nd", "reduce", "unpack_channels"]
+    assert ops(changed) == expected
+    inputs = [floats(*x.shape)]
+    (wanted,) = results(graph, inputs)
+    got = build.compile(graph, "llvm")(inputs[0])
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    assert flops(graph) == 2 * 2 * 64 * 32 * 27 * 16 * 18 * (4 if stride == 1 else 2)
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,28 @@ Array = np.ndarray[Any, Any]
 
 
 def windows(x: Array, kernel: Any, strides: Any, pads: Any, dilation: Any, fill: float) -> Array:
-    """(N, C, OH, OW, KH, KW): what each window sees."""
-    top, left, bottom, right = pads
-    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
+    """(N, C, OH, OW, KH, KW), or with more dimensions: what each window sees."""
+    rank = len(kernel)
+    widths = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:])]
+    x = np.pad(x, widths, constant_values=fill)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-    view = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
-    return view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
+    view = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
+    steps = (slice(None, None, n) for n in (*strides, *dilation))
+    return view[(slice(None), slice(None), *steps)]
 
 
 def convolve(x: Array, w: Array, strides: Any, pads: Any, dilation: Any, groups: int) -> Array:
     seen = windows(x.astype(np.float64), w.shape[2:], strides, pads, dilation, 0.0)
     parts = zip(np.split(seen, groups, 1), np.split(w.astype(np.float64), groups))
-    return np.concatenate([np.einsum("nchwyx,fcyx->nfhw", s, k) for s, k in parts], 1)
+    out, taps = "hwd"[: w.ndim - 2], "yxz"[: w.ndim - 2]
+    formula = f"nc{out}{taps},fc{taps}->nf{out}"
+    return np.concatenate([np.einsum(formula, s, k) for s, k in parts], 1)
+
+
+def blocked(x: Array, block: int) -> Array:
+    """(N, C, ...) to (N, C / block, ..., block)."""
+    apart = x.reshape(x.shape[0], -1, block, *x.shape[2:])
+    return np.ascontiguousarray(np.moveaxis(apart, 2, -1))
 
 
 SETTINGS = [
@@ -80,6 +90,48 @@ def test_conv_nchwc(cin: int, cb: int, fout: int, strides: Any, pads: Any, dilat
     check(lambda t: nn.pack_kernel(t, cb, 16), [w], packed)
 
 
+VOLUMES = [
+    ((1, 1, 1), (1, 1, 1, 1, 1, 1), (1, 1, 1)),
+    ((2, 1, 2), (0, 2, 1, 2, 0, 1), (1, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("strides, pads, dilation", VOLUMES)
+@pytest.mark.parametrize("lead", [False, True])
+def test_convolutions_over_volumes(strides: Any, pads: Any, dilation: Any, lead: bool) -> None:
+    """`lead`: data that is computed first, whose padding is copied."""
+    x, w, k = floats(2, 16, 4, 5, 7), floats(32, 16, 2, 3, 3), floats(16, 1, 2, 3, 3)
+    seen = np.maximum(x, 0) if lead else x
+    expected = convolve(seen, w, strides, pads, dilation, 1).astype(np.float32)
+    packed = w.reshape(2, 16, 2, 8, 2, 3, 3).transpose(0, 2, 4, 5, 6, 3, 1).copy()
+    check(lambda t: nn.pack_kernel(t, 8, 16), [w], packed)
+
+    def first(t: Any) -> Any:
+        return nn.relu(t) if lead else t
+
+    def all_channels(a: Any, b: Any) -> Any:
+        return nn.relu(nn.conv_nchwc(first(a), b, strides, pads, dilation))
+
+    wanted = blocked(np.maximum(expected, 0), 16)
+    check(all_channels, [blocked(x, 8), packed], wanted)
+    each = convolve(seen, k, strides, pads, dilation, 16).astype(np.float32)
+
+    def one_by_one(a: Any, b: Any) -> Any:
+        return nn.depthwise_nchwc(first(a), b, strides, pads, dilation)
+
+    own = k.reshape(2, 8, 2, 3, 3).transpose(0, 2, 3, 4, 1).copy()
+    check(lambda t: nn.pack_depthwise(t, 8), [k], own)
+    check(one_by_one, [blocked(x, 8), own], blocked(each, 8))
+
+
+def test_no_copy_is_made_of_data_with_its_padding() -> None:
+    x, k = te.placeholder((1, 2, 14, 14, 16), "float32"), te.placeholder((2, 3, 3, 16), "float32")
+    with tw.target.Target("llvm -mcpu=skylake-avx512") as target:
+        out = nn.depthwise_nchwc(x, k, (1, 1), (1, 1, 1, 1))
+        text = str(tw.lower(topi.default_schedule(out, target), [x, k, out]))
+    assert "data_pad" not in text and "likely" not in text
+
+
 def test_conv2d_with_what_follows_on_its_tiles() -> None:
     x, w, b, r = (
         floats(1, 2, 7, 7, 16),
@@ -104,6 +156,19 @@ POOLS = [
     ((3, 2), (1, 2), (1, 0, 2, 1)),
     ((9, 11), (1, 1), (0, 0, 0, 0)),
 ]
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_pools_of_blocked_volumes(kind: str) -> None:
+    x = floats(2, 16, 4, 5, 7, low=-3, high=-1)
+    kernel, strides, pads = (2, 3, 3), (1, 2, 2), (1, 0, 1, 0, 1, 1)
+    how = (kernel, strides, (1, 1, 1), pads, kind)
+    if kind == "max":
+        expected = windows(x, kernel, strides, pads, (1, 1, 1), -np.inf).max((5, 6, 7))
+    else:
+        expected = windows(x, kernel, strides, pads, (1, 1, 1), 0.0).mean((5, 6, 7))
+    check(lambda t: nn.pool_nd(t, *how), [x], expected)
+    check(lambda t: nn.pool_nd(t, *how), [blocked(x, 8)], blocked(expected, 8))
 
 
 @pytest.mark.parametrize("kernel, strides, pads", POOLS)

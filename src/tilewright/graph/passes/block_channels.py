@@ -163,7 +163,8 @@ class _Blocker:
     def _over_pixels(self, node: Node) -> bool:
         """A reduction over all of an image, whose dimensions stay with extent 1."""
         every = list(range(2, len(node.inputs[0].shape)))
-        return sorted(node.attrs["axes"]) == every and node.attrs["keepdims"] and self._spatial(node)
+        pixels = sorted(node.attrs["axes"]) == every and bool(node.attrs["keepdims"])
+        return pixels and self._spatial(node)
 
     def _channelwise(self, node: Node) -> bool:
         if node.inputs[0] not in self.blocked or node.attrs["axis"] != 1:

@@ -1,5 +1,5 @@
-"""Convolution on channels in blocks, (N, C / b, ..., b), over any number of dimensions: a vector holds
-neighbouring filters of one place."""
+"""Convolution on channels in blocks, (N, C / b, ..., b), over any number of dimensions: a vector
+holds neighbouring filters of one place."""
 
 from __future__ import annotations
 
@@ -92,8 +92,9 @@ def depthwise_nchwc(
 ) -> Tensor:
     """Every channel by its own filter, channels blocked.
 
-    data (N, C / b, ..., b), kernel (C / b, ..., b) as `pack_depthwise` makes it; padding in front of
-    each dimension, then behind each. Returns (N, C / b, ..., b) of `out_dtype` (default: of data).
+    data (N, C / b, ..., b), kernel (C / b, ..., b) as `pack_depthwise` makes it; padding in front
+    of each dimension, then behind each. Returns (N, C / b, ..., b) of `out_dtype` (default: of
+    data).
     """
     n, co, *_, cb = data.shape
     co2, *window, cb2 = kernel.shape
@@ -118,7 +119,7 @@ class _Windows:
     def __init__(
         self,
         data: Tensor,
-        window: Numbers,
+        window: Sequence[Any],
         strides: Numbers,
         padding: Numbers,
         dilation: Numbers,

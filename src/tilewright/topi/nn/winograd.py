@@ -100,7 +100,8 @@ def _rounded(rows: Sequence[Sequence[Fraction]]) -> Rows:
 
 
 def winograd_kernel(kernel: np.ndarray[Any, Any], tile: int, block: int) -> np.ndarray[Any, Any]:
-    """Filters (F, C, ..., 3, 3) to (a * a, F / block, C / block, ..., block, block), filters last."""
+    """Filters (F, C, ..., 3, 3) to (a * a, F / block, C / block, ..., block, block), filters
+    last."""
     rows = np.asarray(transforms(tile).filter)
     f, c, *depth, _, _ = kernel.shape
     d = prod(depth)
@@ -134,14 +135,15 @@ def best_tile(
     direct = images * prod(size) * product * taps * frames
     if direct < LEAST:
         return 0
-    least, chosen = WORTHWHILE * (direct / DIRECT_RATE + FILTER_BYTE * 4 * taps * product * depth), 0
+    loads = FILTER_BYTE * 4 * product * depth  # of filters, by their places
+    least, chosen = WORTHWHILE * (direct / DIRECT_RATE + loads * taps), 0
     for tile in tiles:
         places = (tile + TAPS - 1) ** 2
         columns = images * tiles_of(size[0], tile) * tiles_of(size[1], tile)
         moved = 4 * places * columns * (channels + filters)
         moved += 0 if ahead else 4 * (places + taps) * product * depth
         cost = places * columns * product * frames / RATE + MOVED_BYTE * moved
-        cost += FILTER_BYTE * 4 * places * product * depth
+        cost += loads * places
         if cost < least:
             least, chosen = cost, tile
     return chosen

@@ -19,9 +19,10 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...schedule.api import Schedule
+from ...tensor.op import PlaceholderOp
 from ...tensor.tensor import Tensor
 from .decisions import Value
-from .dots import conv_intrinsic, groups_of_conv
+from .dots import Groups, conv_intrinsic, groups_of_conv
 from .injective import arrange
 from .machine import (
     FMA_CHAINS,
@@ -90,16 +91,16 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
     pieces = s[out].fuse(n, fo_outer, *outer)
     parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine)
     s[conv].compute_at(s[out], pieces if part else ow_outer)
-    _schedule_sums(s[conv], part, columns, size[-1] == columns, machine)
-    schedule_padding(s, conv, machine)
+    groups = groups_of_conv(s[conv].op, machine)
+    _schedule_sums(s[conv], part, columns, groups)
+    tap = s[conv].op.reduce_axis[-2] if groups is None else None
+    _read_padding(s, s[conv], machine, tap, size[-1] == columns)
 
 
-def _schedule_sums(stage: Any, part: int, columns: int, whole: bool, machine: Machine) -> None:
-    """The loops of a blocked convolution within those of its output; `whole`: a register tile has
-    all of the columns."""
+def _schedule_sums(stage: Any, part: int, columns: int, groups: Groups | None) -> None:
+    """The loops of a blocked convolution within those of its output."""
     n, fo, *outer, ow, fi = stage.op.axis
     rco, *taps, rci = stage.op.reduce_axis
-    groups = groups_of_conv(stage.op, machine)
     steps, inner = extent_of(rci), [fi]
     if groups is not None:
         steps //= groups.terms
@@ -107,7 +108,6 @@ def _schedule_sums(stage: Any, part: int, columns: int, whole: bool, machine: Ma
         fo_vector, fi = stage.split(fi, factor=groups.dot.lanes)
         stage.unroll(fo_vector)
         inner = [fo_vector, fi, terms]
-    # the taps that whole rows or planes of padding see are left out before channels are counted
     if part:
         rco_outer, rco = stage.split(rco, factor=part)
         ow_outer, ow = stage.split(ow, factor=columns)
@@ -123,10 +123,6 @@ def _schedule_sums(stage: Any, part: int, columns: int, whole: bool, machine: Ma
         stage.tensorize(fi, conv_intrinsic(stage.op, groups))
     stage.unroll(fo)
     stage.unroll(ow)
-    if any(t.op.tag.endswith("pad") for t in stage.op.input_tensors) and groups is None:
-        stage.pragma(rci, "skip_zeros")
-        if whole:
-            stage.unroll(taps[-1])  # which columns see padding is known
     if steps <= 4:
         stage.unroll(rci)
 
@@ -164,17 +160,30 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Ma
     stage = s[conv]
     stage.compute_at(s[out], ow_outer)
     n, co, *outer, ow, ci = stage.op.axis
-    stage.reorder(n, co, *outer, *stage.op.reduce_axis, ow, ci)
+    taps = stage.op.reduce_axis
+    stage.reorder(n, co, *outer, *taps, ow, ci)
     stage.vectorize(ci)
     stage.unroll(ow)
-    schedule_padding(s, conv, machine)
+    _read_padding(s, stage, machine, taps[-1], True)
 
 
-def schedule_padding(s: Schedule, conv: Tensor, machine: Machine) -> None:
-    """A padded copy of the data is made first, in parallel."""
-    for t in s[conv].op.input_tensors:
-        if t.op.tag.endswith("pad"):
+def _read_padding(
+    s: Schedule, stage: Any, machine: Machine, tap: Any = None, known: bool = False
+) -> None:
+    """Data that lies in memory is read where it is, and padding is not: taps of whole rows of it
+    are left out; of the columns of a tile those at its ends ask, or, `known`, have steps of their
+    own for each `tap`. Data that is computed first is copied together with its padding, in
+    parallel, and so is all without a tap."""
+    for t in stage.op.input_tensors:
+        if not t.op.tag.endswith("pad"):
+            continue
+        if tap is None or not all(isinstance(x.op, PlaceholderOp) for x in t.op.input_tensors):
             arrange(s[t], list(s[t].op.axis), machine)
+            continue
+        s[t].compute_inline()
+        stage.pragma(tap, "skip_zeros")
+        if known:
+            stage.unroll(tap)
 
 
 def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
@@ -198,7 +207,7 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machin
     stage.reorder(n, oh, rc, ry, rx, f, ow)
     stage.vectorize(ow)
     stage.unroll(f)
-    schedule_padding(s, conv, machine)
+    _read_padding(s, stage, machine)
 
 
 def _columns(width: int, lanes: int) -> int:
