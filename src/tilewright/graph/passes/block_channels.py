@@ -102,7 +102,9 @@ class _Blocker:
         return bool(self.blocked[v].shape[1] * self.block != v.shape[1])
 
     def _packed(self, v: Value, block: int) -> Value:
-        """The blocked form of a value."""
+        """The blocked form of a value; in blocks of one it lies as it is."""
+        if block == 1:
+            return self._emit("reshape", [v], v.name + ".planes", {"shape": (*v.shape, 1)})
         if v not in self.blocked:
             out = self._emit("pack_channels", [v], v.name + ".blocked", {"block": block})
             if block != self.block:
@@ -128,15 +130,15 @@ class _Blocker:
         if filters + -filters % self.block > MOST_WASTE * filters:
             return False
         whole = channels % self.block == 0 or data in self.blocked
-        inner = self.block if whole else channels
-        if inner > self.block:
-            return False
         weights = in_whole_blocks(kernel.data, 0, self.block)
         weights = in_whole_blocks(weights, 1, self.block) if whole else weights
         sums = str(node.attrs.get("out_dtype", data.dtype))
         dot = next((d for d in self.dots if d.takes(data.dtype, kernel.dtype, sums)), None)
-        grouped = dot is not None and inner % dot.terms == 0 and self.block % dot.lanes == 0
+        most = self.block if whole else channels
+        grouped = dot is not None and most % dot.terms == 0 and self.block % dot.lanes == 0
         terms = dot.terms if dot is not None and grouped else 1
+        inner = most if whole or (terms > 1 and channels < self.block) else 1
+        terms = min(terms, inner)
         attrs = {"in_block": inner, "out_block": self.block, "terms": terms}
         padded = constant(kernel.name, weights)
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
