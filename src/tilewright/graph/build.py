@@ -13,6 +13,7 @@ import numpy as np
 from ..auto_scheduler.history import ApplyHistoryBest
 from ..base import config
 from ..base.errors import CompileError
+from ..base.mapped import give_back
 from ..driver.build_device import build_device
 from ..driver.network import emit_entry
 from ..loopir.stmt import IRModule, PrimFunc
@@ -161,7 +162,7 @@ def compile(
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
-    data = [np.require(v.data, requirements=["C", "A"]) for v in constants]
+    data = [_compact(v) for v in constants]
     outputs = [Tensor(v.name, v.shape, v.dtype) for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, tensors(graph.inputs), outputs, data, size)
@@ -221,13 +222,23 @@ def _open_executable(
         [d for d in counts if not isinstance(d, int)],
         [(dim_of(v.nbytes), *life) for v, life in lives.items()],
     )
-    data = [np.asarray(v.data, order="C") for v in constants]
+    data = [_compact(v) for v in constants]
     kernels = _compile_kernels(distinct, tuned, target, progress)
     code = ObjectCode(kernels, emit_entry(calls, target), target)
     nodes = [[n.name for n in g.nodes] for g in groups]
     inputs, outputs = plain(graph.inputs), plain(original.outputs)
     about = (original.name, inputs, outputs, data, 0, code, calls, target, nodes)
     return Executable(*about, sizes=sizes)
+
+
+def _compact(v: Value) -> np.ndarray[Any, Any]:
+    """The data of a constant, its elements in order and aligned; where it is not so in its file, a
+    copy, and what was read of the file is given back."""
+    assert v.data is not None
+    data = np.require(v.data, requirements=["C", "A"])
+    if data is not v.data:
+        give_back(v.data)
+    return data
 
 
 def target_for(given: Any, dtype: str) -> Target:
