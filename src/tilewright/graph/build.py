@@ -356,7 +356,7 @@ def flops(graph: Graph) -> int:
     total = 0
     for n in graph.nodes:
         out = int(np.prod(n.output.shape))
-        if n.op == "conv2d":
+        if n.op in ("conv2d", "conv_nd"):
             total += 2 * out * int(np.prod(n.inputs[1].shape[1:]))
         elif n.op in ("dense", "matmul", "batch_matmul"):
             total += 2 * out * n.inputs[0].shape[-1]
