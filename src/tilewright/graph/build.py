@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +15,16 @@ from ..base.mapped import give_back
 from ..driver.build_device import build_device
 from ..driver.network import emit_entry
 from ..loopir.stmt import IRModule, PrimFunc
-from ..rt import threads
 from ..rt.module import Module
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
 from ..rt.open_sizes import OpenSizes, element_count
-from ..rt.plan import Kernel, KernelCall, Place, Tensor, Work, symbol_of, tensors
+from ..rt.plan import KernelCall, Place, Tensor, Work, symbol_of, tensors
 from ..target.target import Target
+from .compile_kernels import Progress, compile_kernels
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
-from .kernel import compile_group, describe, lower_named, symbols_of
+from .kernel import describe, lower_named, symbols_of
 from .limits import require
 from .open import OpenExecutable
 from .passes.attention import fuse_attention
@@ -47,7 +45,6 @@ from .work import work_of
 Network = Executable | DeviceExecutable | StagedExecutable | OpenExecutable
 """What a network is compiled to."""
 PRECISIONS = ("float32", "float16", "bfloat16")
-Progress = Callable[[int, int, str], None]
 
 
 def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
@@ -129,9 +126,9 @@ def compile(
 
     What of a network is only known while it runs is compiled then (staged.py).
 
-    Kernels are compiled in parallel, each once however often it occurs; `progress(done, total,
-    name)` is called after each. Raises CompileError with the node's name where one cannot be
-    compiled.
+    Kernels are compiled each once however often it occurs, many of them in several processes;
+    `progress(done, total, name)` is called after each. Raises CompileError with the node's name
+    where one cannot be compiled.
     """
     chosen = target_for(target, dtype)
     if graph.rest is not None:
@@ -171,7 +168,7 @@ def compile(
         return DeviceExecutable(
             *signature, module, calls, chosen, nodes, [_recorded(t) for t in tuned]
         )
-    kernels = _compile_kernels(distinct, tuned, chosen, progress)
+    kernels = compile_kernels(distinct, tuned, chosen, progress)
     code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
 
     def work() -> list[Work]:
@@ -223,7 +220,7 @@ def _open_executable(
         [(dim_of(v.nbytes), *life) for v, life in lives.items()],
     )
     data = [_compact(v) for v in constants]
-    kernels = _compile_kernels(distinct, tuned, target, progress)
+    kernels = compile_kernels(distinct, tuned, target, progress)
     code = ObjectCode(kernels, emit_entry(calls, target), target)
     nodes = [[n.name for n in g.nodes] for g in groups]
     inputs, outputs = plain(graph.inputs), plain(original.outputs)
@@ -309,29 +306,6 @@ def distinct_groups(groups: Sequence[Group]) -> tuple[list[Group], list[int]]:
             distinct.append(group)
         which.append(number[text])
     return distinct, which
-
-
-def _compile_kernels(
-    distinct: Sequence[Group],
-    tuned: Sequence[Tuned | None],
-    target: Target,
-    progress: Progress | None,
-) -> list[Kernel]:
-    """Object code of each group."""
-    workers = max(1, threads.num_threads())
-    done = 0
-    with ThreadPoolExecutor(workers) as pool:
-        jobs = [
-            pool.submit(copy_context().run, compile_group, g, target, symbol_of(k), t)
-            for k, (g, t) in enumerate(zip(distinct, tuned))
-        ]
-        kernels = []
-        for k, (g, job) in enumerate(zip(distinct, jobs)):
-            kernels.append(Kernel(symbol_of(k), g.name, job.result(), _recorded(tuned[k])))
-            done += 1
-            if progress is not None:
-                progress(done, len(distinct), g.name)
-    return kernels
 
 
 def _device_module(
