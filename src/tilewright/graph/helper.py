@@ -30,12 +30,12 @@ from ..target.target import Target
 from .ir import Node, Value
 from .kernel import compile_group, describe
 from .passes.fuse import Group
+from .sizes import Size, Symbols, symbols_in
 from .tuned import Tuned, in_panels, of_state, task_of
 
 
 def as_data(group: Group, tuned: Tuned | None) -> Message | None:
-    """A kernel for `of_data`; None where a part of it is no data, such as a size that is not
-    known."""
+    """A kernel for `of_data`; None where a part of it is no data."""
     values = list(group.inputs)
     try:
         rows = [_literal([v.shape, v.dtype, v.is_constant]) for v in values]
@@ -43,11 +43,14 @@ def as_data(group: Group, tuned: Tuned | None) -> Message | None:
         for n in group.nodes:
             reads = [values.index(v) for v in n.inputs]
             values.append(n.output)
-            nodes.append(_literal([n.op, reads, n.attrs, n.output.shape, n.output.dtype]))
+            how = [list(n.attrs), list(n.attrs.values())]
+            nodes.append(_literal([n.op, reads, *how, n.output.shape, n.output.dtype]))
     except TypeError:
         return None
     steps = tuned.steps if tuned is not None and tuned.recorded else None
-    data = {"inputs": rows, "nodes": nodes, "steps": steps}
+    found = symbols_in([[v.shape for v in values], [list(n.attrs.values()) for n in group.nodes]])
+    symbols = {} if found is None else found.likely
+    data = {"inputs": rows, "nodes": nodes, "steps": steps, "symbols": symbols}
     return data if describe(_group(data)) == describe(group) else None
 
 
@@ -62,24 +65,32 @@ def of_data(data: Mapping[str, Any], target: Target) -> tuple[Group, Tuned | Non
 
 
 def _group(data: Mapping[str, Any]) -> Group:
-    values = []
+    symbols, values = Symbols(), []
+    for name, likely in data["symbols"].items():
+        symbols.size(name, likely)
+
+    def read(row: str) -> Any:
+        return _with_sizes(ast.literal_eval(row), symbols)
+
     for k, row in enumerate(data["inputs"]):
-        shape, dtype, known = ast.literal_eval(row)
+        shape, dtype, known = read(row)
         zeros = np.broadcast_to(np.zeros((), parse(dtype).numpy), shape) if known else None
         values.append(Value(f"p{k}", shape, dtype, zeros))
     nodes = []
     for k, row in enumerate(data["nodes"]):
-        op, reads, attrs, shape, dtype = ast.literal_eval(row)
+        op, reads, names, attrs, shape, dtype = read(row)
         values.append(Value(f"n{k}", shape, dtype))
-        nodes.append(Node(op, f"n{k}", [values[r] for r in reads], values[-1:], attrs))
+        nodes.append(
+            Node(op, f"n{k}", [values[r] for r in reads], values[-1:], dict(zip(names, attrs)))
+        )
     return Group(nodes)
 
 
 def _literal(x: Any) -> str:
-    """Text that `ast.literal_eval` reads; TypeError for what is neither a number, text, nor made of
-    such."""
-    if isinstance(x, dict):
-        return "{" + ", ".join(f"{_literal(k)}: {_literal(v)}" for k, v in x.items()) + "}"
+    """Text that `ast.literal_eval` reads, a size being a dict of its terms; TypeError for what is
+    neither a number, a size, text, nor made of such."""
+    if isinstance(x, Size):
+        return "{" + ", ".join(f"{_literal(m)}: {c}" for m, c in x.terms.items()) + "}"
     if isinstance(x, list):
         return "[" + ", ".join(map(_literal, x)) + "]"
     if isinstance(x, tuple):
@@ -89,6 +100,15 @@ def _literal(x: Any) -> str:
     if x is None or (type(x) in (bool, int, float, str) and x == x):
         return repr(x)
     raise TypeError(f"{type(x).__name__} is no data")
+
+
+def _with_sizes(x: Any, symbols: Symbols) -> Any:
+    """What `_literal` was given, of what was read."""
+    if isinstance(x, dict):
+        return Size(symbols, x)
+    if isinstance(x, (list, tuple)):
+        return type(x)(_with_sizes(v, symbols) for v in x)
+    return x
 
 
 def _answer(request: Message) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -79,18 +80,6 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> Any:
     config.set_option("compile_processes", None)
 
 
-def test_kernels_travel_as_data() -> None:
-    groups, tuned = kernels_of(network())
-    expected = objects(groups, tuned)
-    again = []
-    for group, how in zip(groups, tuned):
-        data = as_data(group, how)
-        assert data is not None
-        again.append(of_data(data, TARGET))
-    assert objects(*map(list, zip(*again))) == expected
-    assert any(t is not None for t in tuned)  # a weight in panels among them
-
-
 def test_recorded_schedules_travel_as_their_steps() -> None:
     groups, tuned = kernels_of(network())
     k = next(k for k, t in enumerate(tuned) if t is not None)
@@ -104,9 +93,24 @@ def test_recorded_schedules_travel_as_their_steps() -> None:
     assert objects([group], [back]) == objects([groups[k]], [recorded])
 
 
-def test_sizes_that_are_not_known_stay_here() -> None:
-    _, groups = build.prepare(network(batch="n"), TARGET)
-    assert [as_data(g, None) for g in groups] == [None] * len(groups)
+@pytest.mark.parametrize("batch", [1, "n"])
+def test_kernels_travel_as_data(batch: Any) -> None:
+    groups, tuned = kernels_of(network(batch=batch))
+    expected = objects(groups, tuned)
+    again = []
+    for group, how in zip(groups, tuned):
+        data = as_data(group, how)
+        assert data is not None
+        again.append(of_data(json.loads(json.dumps(data)), TARGET))
+    assert objects(*map(list, zip(*again))) == expected
+    assert any(t is not None for t in tuned)  # a weight in panels among them
+
+
+def test_what_is_no_data_stays_here() -> None:
+    groups, _ = kernels_of(network())
+    groups[0].nodes[0].attrs["more"] = object()
+    assert as_data(groups[0], None) is None
+    assert as_data(groups[1], None) is not None
 
 
 def test_a_helper_makes_the_same(helped: None) -> None:
