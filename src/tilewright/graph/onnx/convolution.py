@@ -74,6 +74,8 @@ def conv_transpose(b: Builder, node: OnnxNode) -> Value:
     strides, dilation = steps_of(node, data, kernel.shape[2:], "convolution")
     rank = len(strides)
     pads, shape = _transposed_pads(node, data, kernel, strides, dilation)
+    if groups == 1 and all(n == 1 for n in data.shape[2:]):
+        return _biased(c, _of_one_pixel(c, data, kernel, dilation, pads, shape), bias)
     if all(s == 1 for s in strides):
         weights, taps = kernel, kernel.shape[2:]
     else:
@@ -97,6 +99,24 @@ def conv_transpose(b: Builder, node: OnnxNode) -> Value:
     w = Window(tuple(taps), (1,) * rank, before, after, tuple(dilation))
     out = convolve(c, data, weights, w, groups)
     return _biased(c, _interleaved(c, out, strides, pads, first, shape), bias)
+
+
+def _of_one_pixel(
+    c: Compose, data: Value, kernel: Value, dilation: list[int], pads: list[int], shape: list[int]
+) -> Value:
+    """A product with the weights as they lie: each element of the output has one tap."""
+    filters, *taps = kernel.shape[1:]
+    flat = c.reshape(kernel, (kernel.shape[0], filters * prod(taps)))
+    out = c("matmul", c.reshape(data, data.shape[:2]), flat)
+    out = _dilated(c, c.reshape(out, (data.shape[0], filters, *taps)), dilation)
+    for k, (p, extent) in enumerate(zip(pads, shape), 2):
+        lacking = p + extent - out.shape[k]
+        if lacking > 0:
+            rank = len(out.shape)
+            behind = [lacking if d == k else 0 for d in range(rank)]
+            out = c("pad", out, before=[0] * rank, after=behind, value=0)
+        out = c.part(out, k, p, p + extent)
+    return out
 
 
 def _transposed_pads(

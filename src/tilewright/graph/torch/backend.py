@@ -243,9 +243,7 @@ class Program:
         for step in plan.steps:
             read.update(() if isinstance(step, Part) else step.all_input_nodes)
         self.ready = {n: v for n, v in plan.numbers.items() if not isinstance(v, Size)}
-        self.computed = {
-            n: v for n, v in plan.numbers.items() if isinstance(v, Size) and n in read
-        }
+        self.computed = {n: v for n, v in plan.numbers.items() if isinstance(v, Size) and n in read}
         self.ready |= {n: _tensor(v.data) for n, v in plan.constants.items()}
         target = options.get("target", "llvm")
         how = {k: v for k, v in options.items() if k != "target"}
@@ -333,9 +331,7 @@ class Run:
 
         inputs = [held[n].contiguous() for n in self.part.reads]
         shapes = (self.network if now is None else now).outputs
-        outputs = [
-            torch.empty(v.shape, dtype=r.dtype) for v, r in zip(shapes, self.part.results)
-        ]
+        outputs = [torch.empty(v.shape, dtype=r.dtype) for v, r in zip(shapes, self.part.results)]
         if self.direct:
             self.network.call_at([t.data_ptr() for t in (*inputs, *outputs)], now)
         else:
