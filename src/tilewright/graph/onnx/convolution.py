@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
+from numpy import ndindex, ravel_multi_index
+
 from ..ir import Value
+from ..sizes import is_open
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
 from .window import (
@@ -17,6 +21,9 @@ from .window import (
     unplane,
     window_of,
 )
+
+OWN_FILTERS = 32  # that fill the registers for each phase of a transposed convolution
+OWN_PLACES = 1.1  # of all phases together over those of each, which pay for convolutions by phases
 
 
 def convolve(c: Compose, data: Value, kernel: Value, w: Window, groups: int) -> Value:
@@ -94,11 +101,48 @@ def conv_transpose(b: Builder, node: OnnxNode) -> Value:
     first = [p // s for p, s in zip(pads, strides)]
     last = [-(-(p + n) // s) for p, n, s in zip(pads, shape, strides)]
     reach = [d * (t - 1) for t, d in zip(taps, dilation)]
-    before = tuple(r - f for r, f in zip(reach, first))
-    after = tuple(n - d for n, d in zip(last, data.shape[2:]))
-    w = Window(tuple(taps), (1,) * rank, before, after, tuple(dilation))
-    out = convolve(c, data, weights, w, groups)
+
+    def convolved(kernel: Value, first: Sequence[int], last: Sequence[int]) -> Value:
+        """At places from `first` on, before `last`."""
+        before = tuple(r - f for r, f in zip(reach, first))
+        after = tuple(n - d for n, d in zip(last, data.shape[2:]))
+        w = Window(tuple(taps), (1,) * rank, before, after, tuple(dilation))
+        return convolve(c, data, kernel, w, groups)
+
+    known = groups == 1 and filters >= OWN_FILTERS and not is_open(data.shape) and min(shape) > 0
+    even = known and all(n % s == 0 for n, s in zip(shape, strides))
+    places = zip(strides, first, last, shape)
+    if even and prod(s * (b - a) / n for s, a, b, n in places) > OWN_PLACES:
+        out = _by_phases(c, weights, strides, pads, shape, convolved)
+        first, pads = [0] * rank, [0] * rank
+    else:
+        out = convolved(weights, first, last)
     return _biased(c, _interleaved(c, out, strides, pads, first, shape), bias)
+
+
+def _by_phases(
+    c: Compose,
+    weights: Value,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    shape: Sequence[int],
+    convolved: Callable[[Value, Sequence[int], Sequence[int]], Value],
+) -> Value:
+    """A convolution for each phase, in the order in which the output has them, at the places that
+    it has of it: of small images, those of all phases are many more."""
+    apart = c.reshape(weights, (-1, prod(strides), *weights.shape[1:]))
+    parts = []
+    for place in ndindex(*strides):
+        phase = [(o + p) % s for o, p, s in zip(place, pads, strides)]
+        first = [(o + p) // s for o, p, s in zip(place, pads, strides)]
+        last = [f + n // s for f, n, s in zip(first, shape, strides)]
+        number = int(ravel_multi_index(phase, strides))
+        kernel = c.part(apart, 1, number, number + 1)
+        kernel = c.reshape(kernel, (kernel.shape[0], *weights.shape[1:]))
+        part = convolved(kernel, first, last)
+        parts.append(c.reshape(part, (*part.shape[:2], 1, *part.shape[2:])))
+    whole = c.join(parts, 2)
+    return c.reshape(whole, (whole.shape[0], -1, *whole.shape[3:]))
 
 
 def _of_one_pixel(
