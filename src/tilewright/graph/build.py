@@ -65,7 +65,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     fold_constants(graph)
     multiply_powers(graph)
     if not _is_device(target) and graph.symbols is None:  # its tiles are cut for known sizes
-        fuse_attention(graph)
+        fuse_attention(graph, target)
     sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()

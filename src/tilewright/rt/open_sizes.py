@@ -154,7 +154,11 @@ class Shapes:
 
     def of(self, given: Mapping[str, Any]) -> Shaped:
         """For arrays by name; ArgumentError as `bound_sizes` and `OpenSizes.shaped`."""
-        found = bound_sizes(self.name, self.inputs, {n: np.shape(a) for n, a in given.items()})
+        shapes = {n: np.shape(a) for n, a in given.items()}
+        return self.at(bound_sizes(self.name, self.inputs, shapes))
+
+    def at(self, found: Mapping[str, int]) -> Shaped:
+        """For values of the symbols; OtherSizesError as `OpenSizes.shaped`."""
         key = tuple(found[s] for s in self.sizes.symbols)
         with self._lock:
             if key not in self._made:

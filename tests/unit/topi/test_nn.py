@@ -10,7 +10,9 @@ import pytest
 import tilewright as tw
 from tests.unit.topi.run import check, floats
 from tilewright import te, topi
+from tilewright.base.dtype import parse
 from tilewright.base.errors import TilewrightError
+from tilewright.loopir.visit import children
 from tilewright.topi import nn
 
 Array = np.ndarray[Any, Any]
@@ -252,6 +254,27 @@ def test_softmax(shape: Any) -> None:
         check(lambda t, a=axis: nn.softmax(t, a), [x], (power / total).astype(np.float32))
         logs = wide - wide.max(axis, keepdims=True) - np.log(total)
         check(lambda t, a=axis: nn.log_softmax(t, a), [x], logs.astype(np.float32))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_softmax_computes_each_exponential_once(axis: int) -> None:
+    """Along any dimension, and not again for each element of the output."""
+    x = te.placeholder((16, 32, 48), "float32", "x")
+    with tw.target.Target("llvm -mcpu=skylake-avx512") as target:
+        out = nn.softmax(x, axis)
+        func = tw.lower(topi.default_schedule(out, target), [x, out], simple_mode=True)["main"]
+    steps: list[int] = []
+
+    def visit(node: Any, trips: int) -> None:
+        if isinstance(node, tw.tir.For):
+            trips *= int(node.extent)
+        if isinstance(node, tw.tir.Call) and node.op.name == "tir.exp":
+            steps.append(trips * parse(node.dtype).lanes)
+        for child in children(node):
+            visit(child, trips)
+
+    visit(func.body, 1)
+    assert sum(steps) == 16 * 32 * 48
 
 
 def test_activations() -> None:
