@@ -11,7 +11,7 @@ import numpy as np
 from ..auto_scheduler.history import ApplyHistoryBest
 from ..base import config
 from ..base.errors import CompileError
-from ..base.mapped import give_back
+from ..base.mapped import compact
 from ..driver.build_device import build_device
 from ..driver.network import emit_entry
 from ..loopir.stmt import IRModule, PrimFunc
@@ -229,13 +229,10 @@ def _open_executable(
 
 
 def _compact(v: Value) -> np.ndarray[Any, Any]:
-    """The data of a constant, its elements in order and aligned; where it is not so in its file, a
-    copy, and what was read of the file is given back."""
+    """The data of a constant, its elements in order and aligned."""
     assert v.data is not None
-    data = np.require(v.data, requirements=["C", "A"])
-    if data is not v.data:
-        give_back(v.data)
-    return data
+    plain = v.data.flags.c_contiguous and v.data.flags.aligned
+    return v.data if plain else compact(v.data)
 
 
 def target_for(given: Any, dtype: str) -> Target:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.mapped import compact
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi import nn
@@ -29,7 +30,7 @@ def _numpy_pack_kernel(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     terms = a.get("terms", 1)
     fours = x[0].reshape(f // fb, fb, c // cb, cb // terms, terms, *window)
     taps = range(5, 5 + len(window))
-    packed = np.ascontiguousarray(fours.transpose(0, 2, *taps, 3, 1, 4))
+    packed = compact(fours.transpose(0, 2, *taps, 3, 1, 4))
     return packed if terms > 1 else packed[..., 0]
 
 
@@ -45,7 +46,7 @@ def _pack_dense(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 def _numpy_pack_dense(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     n, k = x[0].shape
     b = a["block"]
-    return np.ascontiguousarray(x[0].reshape(n // b, b, k).transpose(0, 2, 1))
+    return compact(x[0].reshape(n // b, b, k).transpose(0, 2, 1))
 
 
 def _dense(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -82,7 +83,7 @@ def _depthwise_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 def _numpy_pack_depthwise(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
     c, _, *window = x[0].shape
     b = a["block"]
-    return np.ascontiguousarray(np.moveaxis(x[0].reshape(c // b, b, *window), 1, -1))
+    return compact(np.moveaxis(x[0].reshape(c // b, b, *window), 1, -1))
 
 
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
