@@ -15,11 +15,9 @@ from math import prod
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from ..base.errors import ArgumentError
 from .places import places_of
-from .plan import Tensor
+from .plan import Tensor, shapes_given
 from .signature import MOST_NARROW, Dim, dim_source, dim_value, dims_text, read_dim
 
 ALIGN = 64
@@ -154,7 +152,7 @@ class Shapes:
 
     def of(self, given: Mapping[str, Any]) -> Shaped:
         """For arrays by name; ArgumentError as `bound_sizes` and `OpenSizes.shaped`."""
-        found = bound_sizes(self.name, self.inputs, {n: np.shape(a) for n, a in given.items()})
+        found = bound_sizes(self.name, self.inputs, shapes_given(self.name, given))
         key = tuple(found[s] for s in self.sizes.symbols)
         with self._lock:
             if key not in self._made:
