@@ -153,6 +153,19 @@ def test_text_of_functions_that_is_none() -> None:
     assert "text that is not UTF-8" in refusal(data)[0]
 
 
+def test_functions_that_call_themselves() -> None:
+    model = damage.functions()
+    first = model.functions[0]
+    second = onnx.FunctionProto()
+    second.CopyFrom(first)
+    second.name = "Other"
+    model.functions.append(second)
+    for f, called in ((first, "Other"), (model.functions[1], "Mix")):
+        f.node.append(onnx.helper.make_node(called, ["a", "b"], ["again"], domain="mine"))
+    line = refusal(model)[0]
+    assert line in ("function mine.Mix calls itself", "function mine.Other calls itself")
+
+
 def test_inputs_that_do_not_fit_are_refused() -> None:
     made = imported(damage.functions())
     assert made is not None

@@ -273,7 +273,7 @@ def library_ir(net: Executable, name: str, threads: str) -> str:
 
 
 def _checks_ir(arrays: Sequence[Tensor]) -> str:
-    """%bad: whether an array that has elements is at NULL, or the workspace not where it must be."""
+    """%bad: an array that has elements is at NULL, or the workspace not where it must be."""
     lines = [
         "  %room = ptrtoint ptr %workspace to i64",
         f"  %odd = urem i64 %room, {_ALIGN}",
@@ -282,9 +282,8 @@ def _checks_ir(arrays: Sequence[Tensor]) -> str:
         "  %bad.0 = or i1 %none, %crooked",
     ]
     for k, v in enumerate(arrays):
-        lines.append(
-            f"  %null.{k} = icmp eq ptr %a{k}, {'null' if v.nbytes else 'inttoptr (i64 1 to ptr)'}"
-        )
+        refused = "null" if v.nbytes else "inttoptr (i64 1 to ptr)"
+        lines.append(f"  %null.{k} = icmp eq ptr %a{k}, {refused}")
         lines.append(f"  %bad.{k + 1} = or i1 %bad.{k}, %null.{k}")
     return "\n".join([*lines, f"  %bad = or i1 %bad.{len(arrays)}, false"])
 

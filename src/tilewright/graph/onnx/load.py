@@ -22,7 +22,7 @@ from .faults import Faults
 from .file import carried, element_type, load_tensor, read_model
 from .model import Model, pending_nodes, weights_of
 from .program import Importer, Program
-from .sound import check_names, check_nodes
+from .sound import check_functions, check_names, check_nodes
 
 __all__ = ["CONVERTERS", "input_names", "load_onnx", "load_tensor"]
 
@@ -85,6 +85,7 @@ def _load(
         )
     nodes = pending_nodes(model, graph.node, model.opsets)
     check_nodes(model, nodes, faults)
+    check_functions(model, faults)
     known, held = model.initializers(graph, faults.noted)
     inputs, objects, declared = _inputs(onnx, graph, {*known, *held}, shapes or {}, symbols, faults)
     with faults.noted():

@@ -62,6 +62,34 @@ def _all_nodes(model: Model, nodes: Sequence[Pending]) -> Iterator[tuple[Any, Op
             stack.extend((n, inner) for n in reversed(function.node))
 
 
+def check_functions(model: Model, faults: Faults) -> None:
+    """No function of the model may call itself, through others or not."""
+    done: set[int] = set()
+    for function in model.functions.values():
+        way: list[Any] = []  # the functions that are being read, each called by the one before
+        stack = [(function, False)]
+        while stack:
+            f, left = stack.pop()
+            if left:
+                done.add(id(way.pop()))
+            elif any(f is g for g in way):
+                faults.add(f"function {f.domain}.{f.name} calls itself")
+            elif id(f) not in done:
+                way.append(f)
+                stack.append((f, True))
+                stack += [(g, False) for n in _nodes_in(model, f.node) if (g := model.function(n))]
+
+
+def _nodes_in(model: Model, nodes: Iterable[Any]) -> Iterator[Any]:
+    """Nodes and those of their subgraphs."""
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        yield node
+        for graph in subgraphs(model.onnx, node).values():
+            stack += graph.node
+
+
 _FIELDS = (
     "", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs", "sparse_tensor",
     "sparse_tensors", "tp", "type_protos",
