@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import tilewright
+from tests.graph import damage
 from tests.narrow import as_a
 from tilewright import graph
 from tilewright.base.errors import ArgumentError, ImportModelError, TilewrightError
@@ -369,6 +370,107 @@ def run_in_c(
 @pytest.mark.parametrize("threads", C_CASES)
 def test_programs_in_c_run_it(net: graph.Executable, threads: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(run_in_c(net, threads, tmp_path, ["cc"], []), net(X)[0])
+
+
+C_THREADS = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib{name}.h"
+static void *in[8], *first[8];
+static long sizes[8];
+static void *call(void *own) {{
+  void *workspace = own ? aligned_alloc(64, {name}_workspace_bytes()) : NULL, *out[8];
+  for (int k = 0; k < {outputs}; ++k) out[k] = malloc(sizes[k]);
+  long bad = 0;
+  for (int turn = 0; turn < 5; ++turn) {{
+    bad |= own ? {name}_run_in(workspace, {args}) : {name}_run({args});
+    for (int k = 0; k < {outputs}; ++k) bad |= memcmp(out[k], first[k], sizes[k]) != 0;
+  }}
+  for (int k = 0; k < {outputs}; ++k) free(out[k]);
+  free(workspace);
+  return (void *)bad;
+}}
+int main(void) {{
+  const long in_sizes[] = {{{in_sizes}}}, out_sizes[] = {{{out_sizes}}};
+  char path[] = "in0";
+  for (int k = 0; k < {inputs}; ++k, ++path[2]) {{
+    in[k] = malloc(in_sizes[k]);
+    FILE *f = fopen(path, "rb");
+    if (fread(in[k], 1, in_sizes[k], f) != in_sizes[k]) return 2;
+    fclose(f);
+  }}
+  void *out[8];
+  for (int k = 0; k < {outputs}; ++k) {{
+    sizes[k] = out_sizes[k];
+    out[k] = first[k] = malloc(sizes[k]);
+  }}
+  if ({name}_run({args})) return 3;
+  void *kept = in[0];
+  in[0] = NULL;
+  if ({name}_run({args}) != -2) return 4;
+  in[0] = kept;
+  if ({name}_run_in(NULL, {args}) != -2 || {name}_run_in((char *)64 + 8, {args}) != -2) return 5;
+  pthread_t threads[8];
+  for (long k = 0; k < 8; ++k) pthread_create(&threads[k], NULL, call, (void *)(k & 1));
+  long bad = 0;
+  for (int k = 0; k < 8; ++k) {{
+    void *result;
+    pthread_join(threads[k], &result);
+    bad |= (long)result;
+  }}
+  strcpy(path, "y0");
+  for (int k = 0; k < {outputs}; ++k, ++path[1]) {{
+    FILE *f = fopen(path, "wb");
+    fwrite(first[k], 1, sizes[k], f);
+    fclose(f);
+    free(first[k]);
+  }}
+  for (int k = 0; k < {inputs}; ++k) free(in[k]);
+  return bad ? 6 : 0;
+}}
+"""
+
+
+@pytest.mark.parametrize("machine", ["here", "aarch64"])
+@pytest.mark.parametrize("name", ["attention", "recurrent"])
+def test_threads_in_c_share_a_library(name: str, machine: str, tmp_path: Path) -> None:
+    """Whole numbers go in and come out, there are several outputs; NULL is an error."""
+    cc, start, target = "cc", [], "llvm"
+    if machine == "aarch64":
+        cc, start = "aarch64-linux-gnu-gcc", ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
+        target = ARM
+    missing = [t for t in (cc, *start[:1]) if shutil.which(t) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed")
+    model = graph.load_onnx(damage.MODELS[name]())
+    made = as_a(graph.Executable, tilewright.compile(model, target))
+    write_library(made, tmp_path / f"lib{name}.so")
+    inputs, rng = {}, np.random.default_rng(5)
+    for k, v in enumerate(made.inputs):
+        whole = v.dtype == "int64"
+        data = rng.integers(0, 9, v.shape) if whole else rng.standard_normal(v.shape)
+        inputs[v.name] = data.astype(v.dtype)
+        inputs[v.name].tofile(tmp_path / f"in{k}")
+    places = [f"in[{k}]" for k in range(len(made.inputs))]
+    text = C_THREADS.format(
+        name=name,
+        inputs=len(made.inputs),
+        outputs=len(made.outputs),
+        args=", ".join([*places, *(f"out[{k}]" for k in range(len(made.outputs)))]),
+        in_sizes=", ".join(str(v.nbytes) for v in made.inputs),
+        out_sizes=", ".join(str(v.nbytes) for v in made.outputs),
+    )
+    (tmp_path / "main.c").write_text(text)
+    command = [cc, "main.c", "-L.", f"-l{name}", "-lm", "-pthread", "-Wl,-rpath,.", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run([*start, "./main"], cwd=tmp_path, check=True)
+    here = tilewright.compile(graph.load_onnx(damage.MODELS[name]()))
+    wanted = here.run(inputs)
+    for k, v in enumerate(made.outputs):
+        got = np.fromfile(tmp_path / f"y{k}", v.dtype).reshape(v.shape)
+        np.testing.assert_allclose(got, wanted[v.name], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

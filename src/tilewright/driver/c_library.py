@@ -43,6 +43,11 @@ define i64 @{name}_workspace_bytes() {{
   ret i64 {workspace}
 }}
 define i32 @{name}_run_in(ptr %workspace, {parameters}) {{
+{checks}
+  br i1 %bad, label %refused, label %good
+refused:
+  ret i32 -2
+good:
   %slots = alloca [{count} x ptr], align 8
 {stores}
   %code = call i32 @{entry}(ptr %slots)
@@ -164,7 +169,8 @@ extern "C" {{
 /* Inputs: {inputs}.
    Outputs: {outputs}.
    Arrays are compact, in row-major order; float16 and bfloat16 as their bits. 0, or the number of
-   an error: -1 where there is no memory. Any number of threads may call at once. */
+   an error: -1 where there is no memory, -2 where a pointer is NULL or the workspace not aligned.
+   Any number of threads may call at once. */
 int32_t {name}_run({parameters});
 /* The same with the caller's memory for intermediate values, {name}_workspace_bytes() bytes at a
    multiple of 64 that no other call uses meanwhile. */
@@ -256,6 +262,7 @@ def library_ir(net: Executable, name: str, threads: str) -> str:
         arguments=listed,
         count=count,
         stores="\n".join([*slots, *stores]),
+        checks=_checks_ir([*net.inputs, *net.outputs]),
     )
     for what, values in (("input", net.inputs), ("output", net.outputs)):
         text += _shapes_ir(name, what, values)
@@ -263,6 +270,22 @@ def library_ir(net: Executable, name: str, threads: str) -> str:
     if threads == "own":
         text += pool.pool_ir(triple.partition("-")[0], "Linux", own=True)
     return text
+
+
+def _checks_ir(arrays: Sequence[Tensor]) -> str:
+    """%bad: an array that has elements is at NULL, or the workspace not where it must be."""
+    lines = [
+        "  %room = ptrtoint ptr %workspace to i64",
+        f"  %odd = urem i64 %room, {_ALIGN}",
+        "  %none = icmp eq ptr %workspace, null",
+        "  %crooked = icmp ne i64 %odd, 0",
+        "  %bad.0 = or i1 %none, %crooked",
+    ]
+    for k, v in enumerate(arrays):
+        refused = "null" if v.nbytes else "inttoptr (i64 1 to ptr)"
+        lines.append(f"  %null.{k} = icmp eq ptr %a{k}, {refused}")
+        lines.append(f"  %bad.{k + 1} = or i1 %bad.{k}, %null.{k}")
+    return "\n".join([*lines, f"  %bad = or i1 %bad.{len(arrays)}, false"])
 
 
 def _shapes_ir(name: str, what: str, values: Sequence[Tensor]) -> str:

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
-import numpy as np
-
 from ..base.errors import TilewrightError
 from ..rt.network import Executable
 from ..rt.open_sizes import OtherSizesError, bound_sizes
-from ..rt.plan import Array, Tensor, alone_or_tuple, by_name, described
+from ..rt.plan import Array, Tensor, alone_or_tuple, by_name, described, shapes_given
 from ..target.target import Target
 
 log = logging.getLogger(__name__)
@@ -55,7 +53,8 @@ class OpenExecutable:
                 reason = str(error)
         else:
             reason = "there is no network for all sizes"
-        shapes = {v.name: np.shape(inputs[v.name]) for v in self.inputs if v.name in inputs}
+        given = {v.name: inputs[v.name] for v in self.inputs if v.name in inputs}
+        shapes = shapes_given(self.name, given)
         bound_sizes(self.name, self.inputs, shapes)
         key = tuple(shapes.items())
         with self._lock:

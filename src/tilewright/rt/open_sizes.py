@@ -15,11 +15,9 @@ from math import prod
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from ..base.errors import ArgumentError
 from .places import places_of
-from .plan import Tensor
+from .plan import Tensor, shapes_given
 from .signature import MOST_NARROW, Dim, dim_source, dim_value, dims_text, read_dim
 
 ALIGN = 64
@@ -154,8 +152,7 @@ class Shapes:
 
     def of(self, given: Mapping[str, Any]) -> Shaped:
         """For arrays by name; ArgumentError as `bound_sizes` and `OpenSizes.shaped`."""
-        shapes = {n: np.shape(a) for n, a in given.items()}
-        return self.at(bound_sizes(self.name, self.inputs, shapes))
+        return self.at(bound_sizes(self.name, self.inputs, shapes_given(self.name, given)))
 
     def at(self, found: Mapping[str, int]) -> Shaped:
         """For values of the symbols; OtherSizesError as `OpenSizes.shaped`."""

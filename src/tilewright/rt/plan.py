@@ -6,7 +6,7 @@ the workspace. A kernel's argument is a slot, or a place in the workspace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -116,10 +116,22 @@ def checked_inputs(
     for v in values:
         if v.name not in inputs:
             raise ArgumentError(f"{name}: input {v.name!r} is missing; inputs: {expected}")
-        array = np.asarray(inputs[v.name])
+        array = _converted(np.asarray, name, v.name, inputs[v.name])
         _require_kind(name, "input", v, array)
         result.append(np.require(array, requirements=["C", "A"]))
     return result
+
+
+def shapes_given(name: str, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs for network `name`; ArgumentError where one is no array."""
+    return {n: _converted(np.shape, name, n, a) for n, a in inputs.items()}
+
+
+def _converted(how: Callable[[Any], Any], name: str, n: str, given: Any) -> Any:
+    try:
+        return how(given)
+    except (ValueError, TypeError, RuntimeError) as error:  # what arrays of other libraries raise
+        raise ArgumentError(f"{name}: input {n!r} is no array that can be read: {error}") from error
 
 
 def _require_kind(name: str, what: str, v: Described, array: Array) -> None:

@@ -16,7 +16,7 @@ _SMALL = 4096  # elements: such weights may be shapes and axes, which the checke
 _IR_VERSION = 8  # of the copy, at least: what later ones add does not change what operators mean
 _NEWEST = 13
 
-_UNCHECKED = {"SimplifiedLayerNormalization", "GroupNormalization"}
+UNCHECKED = {"SimplifiedLayerNormalization", "GroupNormalization"}
 """What runtimes write into the standard domain without the format knowing it, or of which it has
 withdrawn a version that models have."""
 
@@ -113,7 +113,7 @@ def _copy(onnx: Any, proto: Any, inputs: Sequence[Value], outputs: Mapping[str, 
     graph.name = proto.graph.name or "network"
     graph.node.extend(proto.graph.node)
     for node in graph.node:
-        if node.op_type in _UNCHECKED and node.domain in ("", "ai.onnx"):
+        if node.op_type in UNCHECKED and node.domain in ("", "ai.onnx"):
             node.domain = "com.microsoft"
             if all(o.domain != node.domain for o in lean.opset_import):
                 lean.opset_import.add(domain=node.domain, version=1)

@@ -1,13 +1,13 @@
 """load_onnx: a network from an ONNX file.
 
-Everything that could be wrong with a file is found before any work is done on it, and all
-unsupported operators are listed at once.
+What is wrong with a file, and operators that are not supported, are found before any work is done
+on it, and told in one error (sound.py).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,13 +17,12 @@ from ..ir import Graph, Rest, Value
 from ..limits import Budget
 from ..sizes import Size, Symbols, dim_of, is_open
 from .check import check_model
-from .control import CONTROL
 from .converters import CONVERTERS
-from .file import carried, element_type, load_tensor, read_model, subgraphs
-from .functions import has_body
-from .host import HOST
-from .model import Model, Pending, kind_of, pending_nodes
+from .faults import Faults
+from .file import carried, element_type, load_tensor, read_model
+from .model import Model, pending_nodes, weights_of
 from .program import Importer, Program
+from .sound import check_functions, check_names, check_nodes
 
 __all__ = ["CONVERTERS", "input_names", "load_onnx", "load_tensor"]
 
@@ -50,8 +49,8 @@ def load_onnx(
     gives (sizes.py): under its name in the file, one size wherever the name stands. A name among
     the extents of `shapes` is such a size, too. What cannot be computed before the network runs
     (branches, loops, results whose extents depend on data, text, sequences) is the graph's `rest`.
-    Raises ImportModelError for files that are cut off or no ONNX, operators that are not supported
-    (all are listed), and external data outside the model's folder.
+    Raises ImportModelError for files that are cut off or no ONNX; for operators that are not
+    supported, and for what is malformed: all of both at once.
     """
     import onnx
 
@@ -77,30 +76,22 @@ def _load(
     file = read_model(onnx, given)
     graph = file.proto.graph
     model = Model(onnx, file.proto, file.folder, Budget(file.nbytes), file.weights)
+    faults = Faults()
     newest = onnx.defs.onnx_opset_version()
     if model.opsets.get("", 0) > newest:
-        raise ImportModelError(
+        faults.add(
             f"the model is written for operator set {model.opsets['']}; the onnx package that is "
             f"installed knows those up to {newest}"
         )
     nodes = pending_nodes(model, graph.node, model.opsets)
-    _check_operators(model, nodes)
-    known, held = model.initializers(graph)
-    inputs, objects = [], []
-    for item in graph.input:
-        if item.name in known or item.name in held:
-            continue
-        value = _input(onnx, item, shapes or {}, symbols)
-        if value is None:
-            objects.append(item.name)
-        else:
-            inputs.append(value)
-    unknown = sorted(set(shapes or {}) - {v.name for v in inputs})
-    if unknown:
-        has = ", ".join(v.name for v in inputs) or "none"
-        raise ImportModelError(f"the model has no input {unknown[0]!r} to shape; inputs: {has}")
-    model.budget.declare(inputs)
-    _check_names(nodes, {*known, *held, *objects, *(v.name for v in inputs)}, graph)
+    check_nodes(model, nodes, faults)
+    check_functions(model, faults)
+    known, held = model.initializers(graph, faults.noted)
+    inputs, objects, declared = _inputs(onnx, graph, {*known, *held}, shapes or {}, symbols, faults)
+    with faults.noted():
+        model.budget.declare(inputs)
+    check_names(nodes, {*declared, *(t.name for t in weights_of(graph))}, graph.output, faults)
+    faults.end()
     name = graph.name or "network"
     wanted = [item.name for item in graph.output]
     program = Program(model, name, nodes, known, held, wanted)
@@ -142,7 +133,7 @@ def open_inputs(model: Any, shapes: Mapping[str, Sequence[Any]]) -> tuple[str, l
     import onnx
 
     graph = read_model(onnx, model).proto.graph
-    known = {t.name for t in (*graph.initializer, *(s.values for s in graph.sparse_initializer))}
+    known = {t.name for t in weights_of(graph)}
     symbols = Symbols()
     inputs = []
     for item in graph.input:
@@ -169,52 +160,33 @@ def input_names(path: str | os.PathLike[str]) -> list[str]:
     return [item.name for item in graph.input if item.name not in known]
 
 
-def _check_operators(model: Model, nodes: Sequence[Pending]) -> None:
-    """All operators that nothing computes, in functions, branches and loops too."""
-    missing: dict[str, list[str]] = {}
-    opsets = model.opsets
-    for k, node in enumerate(_all_nodes(model, [p.node for p in nodes])):
-        kind = kind_of(node)
-        if kind in CONVERTERS or kind in HOST or kind in CONTROL or model.function(node):
+def _inputs(
+    onnx: Any,
+    graph: Any,
+    weights: set[str],
+    shapes: Mapping[str, Sequence[Any]],
+    symbols: Symbols | None,
+    faults: Faults,
+) -> tuple[list[Value], list[str], list[str]]:
+    """The inputs that are no weights: tensors of numbers, the names of others, and all names."""
+    inputs, objects = [], []
+    names = [item.name for item in graph.input if item.name not in weights]
+    for item in graph.input:
+        if item.name in weights:
             continue
-        if not has_body(model.onnx, node, opsets):
-            missing.setdefault(kind, []).append(node.name or f"#{k}")
-    if missing:
-        lines = [
-            f"  {kind}: {', '.join(names)}" for kind, names in sorted(missing.items(), key=str)
-        ]
-        raise ImportModelError(
-            "the model has operators that are not supported (operator: nodes):\n" + "\n".join(lines)
-        )
-
-
-def _all_nodes(model: Model, nodes: Sequence[Any]) -> Iterator[Any]:
-    """Nodes, those of their subgraphs, and of the functions that they call."""
-    called = set()
-    stack = list(reversed(nodes))
-    while stack:
-        node = stack.pop()
-        yield node
-        for graph in subgraphs(model.onnx, node).values():
-            stack.extend(reversed(graph.node))
-        function = model.function(node)
-        if function is not None and id(function) not in called:
-            called.add(id(function))
-            stack.extend(reversed(function.node))
-
-
-def _check_names(nodes: Sequence[Pending], there: set[str], graph: Any) -> None:
-    """Every name that is read must be computed before."""
-    for p in nodes:
-        for name in p.reads:
-            if name not in there:
-                raise ImportModelError(
-                    f"{p.kind} node {p.node.name!r} reads {name!r}, which nothing computes"
-                )
-        there.update(p.node.output)
-    for item in graph.output:
-        if item.name not in there:
-            raise ImportModelError(f"output {item.name!r} is computed by no node")
+        with faults.noted():
+            value = _input(onnx, item, shapes, symbols)
+            if value is None:
+                objects.append(item.name)
+            else:
+                inputs.append(value)
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        faults.add(f"input {name!r} is declared twice")
+    unknown = sorted({*shapes} - {*names})
+    if unknown:
+        has = ", ".join(v.name for v in inputs) or "none"
+        faults.add(f"the model has no input {unknown[0]!r} to shape; inputs: {has}")
+    return inputs, objects, names
 
 
 def _input(

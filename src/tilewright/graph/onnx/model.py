@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
@@ -56,15 +57,19 @@ class Model:
     def opsets(self) -> dict[str, int]:
         return opsets_of(self.proto.opset_import)
 
-    def initializers(self, graph: Any) -> tuple[dict[str, Value], dict[str, Any]]:
+    def initializers(
+        self, graph: Any, noted: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> tuple[dict[str, Value], dict[str, Any]]:
         """The weights of a graph, or of a subgraph: those that compiled code can read, and others
-        (text)."""
+        (text). Each is read within `noted()`, which may keep errors for later."""
         apart = self.weights if graph is self.proto.graph else ()
-        data = {
-            t.name: weight(self.onnx, t, there, self.folder)
-            for t, there in zip_longest(graph.initializer, apart)
-        }
-        data |= {t.values.name: dense(self.onnx, t, self.folder) for t in graph.sparse_initializer}
+        data: dict[str, Any] = {}
+        for t, there in zip_longest(graph.initializer, apart):
+            with noted():
+                data[t.name] = weight(self.onnx, t, there, self.folder)
+        for t in graph.sparse_initializer:
+            with noted():
+                data[t.values.name] = dense(self.onnx, t, self.folder)
         known = {name: constant(name, x) for name, x in data.items() if carried(x.dtype)}
         return known, {name: x for name, x in data.items() if name not in known}
 
@@ -73,10 +78,15 @@ class Model:
         return self.functions.get((node.domain, node.op_type, node.overload))
 
 
+def weights_of(graph: Any) -> list[Any]:
+    """The tensors that a graph brings, dense and sparse ones."""
+    return [*graph.initializer, *(t.values for t in graph.sparse_initializer)]
+
+
 def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     for item in imports:
-        if not 0 <= item.version < 1 << 31:
+        if not standard(item.domain) <= item.version < 1 << 31:
             raise ImportModelError(f"the model names operator set {item.version}")
         found["" if standard(item.domain) else item.domain] = item.version
     return found
@@ -139,8 +149,7 @@ def _reads(onnx: Any, node: Any) -> Iterator[str]:
 
 def captured(onnx: Any, graph: Any) -> list[str]:
     """The names of values that a subgraph reads and does not have itself."""
-    mine = {v.name for v in graph.input} | {t.name for t in graph.initializer}
-    mine |= {t.values.name for t in graph.sparse_initializer}
+    mine = {v.name for v in graph.input} | {t.name for t in weights_of(graph)}
     found: dict[str, None] = {}
     for node in graph.node:
         found.update((name, None) for name in _reads(onnx, node) if name not in mine)

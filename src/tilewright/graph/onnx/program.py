@@ -26,6 +26,7 @@ from .bodies import body_of
 from .control import CONTROL
 from .convert import Builder, NotKnownError, OnHostError, OnnxNode
 from .converters import CONVERTERS
+from .faults import Faults
 from .file import carried
 from .host import HOST, RANDOM, HostNode
 from .model import Model, Pending, pending_nodes
@@ -208,23 +209,39 @@ class Importer:
         self.left: list[Pending] = []
 
     def convert(self, nodes: Iterable[Pending], read: Iterable[str]) -> None:
-        """Go through nodes in order; `read` are the names that something reads."""
+        """Go through nodes in order; `read` are the names that something reads. ImportModelError
+        with what is wrong with any of them; what reads the results of a wrong one is left out."""
         self.read = set(read)
+        faults = Faults()
+        failed: set[str] = set()
         queue = deque(nodes)
         while queue:
             p = queue.popleft()
-            absent = [n for n in p.reads if n not in self.known]
-            if absent and self._held(p, absent):
+            if not failed.isdisjoint(p.reads):
+                failed.update(filter(None, p.node.output))
                 continue
-            if absent:
-                ready = self.objects.issuperset(absent)
-                self.left.append(p.left_to_host() if ready and not p.on_host else p)
-            elif p.on_host:
-                self.left.append(p)
-            else:
-                more = self._one(p)
+            count = len(faults.found)
+            with faults.noted():
+                more = self._next(p)
                 self.read.update(n for q in more for n in q.reads)
                 queue.extendleft(reversed(more))
+            if len(faults.found) > count:
+                failed.update(filter(None, p.node.output))
+        faults.end()
+
+    def _next(self, p: Pending) -> Sequence[Pending]:
+        """Convert a node as far as can be; or the nodes that stand for it."""
+        absent = [n for n in p.reads if n not in self.known]
+        if absent and self._held(p, absent):
+            return ()
+        if absent:
+            ready = self.objects.issuperset(absent)
+            self.left.append(p.left_to_host() if ready and not p.on_host else p)
+            return ()
+        if p.on_host:
+            self.left.append(p)
+            return ()
+        return self._one(p)
 
     def _held(self, p: Pending, absent: Sequence[str]) -> bool:
         """Compute a node ahead that reads constants alone, some of which compiled code cannot hold
@@ -310,10 +327,13 @@ class Importer:
             result = CONVERTERS[p.kind](self.builder, wrapped)
         except (ImportModelError, InternalError):
             raise
-        except Exception as error:
-            what = "" if isinstance(error, TilewrightError) else f"{type(error).__name__}: "
+        except TilewrightError as error:
             raise ImportModelError(
-                f"{p.kind} node {p.name!r} cannot be imported: {what}{error}"
+                f"{p.kind} node {p.name!r} cannot be imported: {error}"
+            ) from error
+        except Exception as error:
+            raise ImportModelError(
+                f"{p.kind} node {p.name!r} does not take inputs {inputs}: {error}"
             ) from error
         results = result if isinstance(result, list) else [result]
         outputs = list(p.node.output)

@@ -23,11 +23,11 @@ which gives its core to others: to the very thread it waits for, where that lost
 takes longer than handing work to a thread that is awake (measured). Threads that sleep are woken
 for a loop, or for a series of them, that takes longer than waking does.
 
-*Several callers* have a slot each, up to 16 at once; one that finds none runs its loop alone, and so
+*Several callers* have a slot each, up to 16 at once; one that finds none runs its loop alone. So
 does one that finds as many callers in loops as it could have threads: they fill the cores, and to
-share would only interrupt them. So threads with one network each get what the cores give. Loops
-inside of loops are calls like any other. No lock is held while a task runs, and waiting cannot
-close a circle: a thread waits for pieces of a loop that is younger than all pieces that it holds.
+share would only interrupt them. Loops inside of loops are calls like any other. No lock is held
+while a task runs, and waiting cannot close a circle: a thread waits for pieces of a loop that is
+younger than all pieces that it holds.
 
 *Memory orders.* A slot's fields are written by its caller while no piece of it can be claimed, then
 its claim words are stored (release). A claim is an acquiring compare-and-swap on a word, and all
