@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError
+from ..base.mapped import compact
 from ..loopir.expr import const, const_int
 from ..loopir.iter import ProducerLoad
 from ..loopir.rewrite import Rewriter, handles
@@ -97,7 +98,7 @@ class Rearranged:
             array = np.pad(array, [(0, n - old) for n, old in zip(sizes, self.shape)])
         split = [n for dim in parts for _, n in dim]
         places = [p for dim in parts for p, _ in dim]
-        return np.ascontiguousarray(array.reshape(split).transpose(np.argsort(places)))
+        return compact(array.reshape(split).transpose(np.argsort(places)))
 
 
 def apply_state(state: State, option: int) -> tuple[Schedule, list[Tensor], list[Rearranged]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.base.mapped import give_back, map_file
+from tilewright.base.mapped import compact, give_back, map_file
 
 
 def resident() -> int:
@@ -41,3 +41,24 @@ def test_an_empty_file(tmp_path: Path) -> None:
     assert map_file(tmp_path / "empty").size == 0
     with pytest.raises(OSError, match=r"regular file|directory"):
         map_file(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say")
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_copies_take_no_memory_of_the_file(tmp_path: Path, axes: tuple[int, ...]) -> None:
+    path, shape = tmp_path / "numbers", (64, 256, 1024)
+    np.arange(1 << 24, dtype=np.int32).tofile(path)
+    view = map_file(path).view(np.int32).reshape(shape).transpose(axes)
+    before = resident()
+    made = compact(view)
+    assert made.flags.c_contiguous
+    assert resident() - before < made.nbytes // 4
+    np.testing.assert_array_equal(made, view)
+
+
+def test_copies_of_other_arrays() -> None:
+    own = np.arange(24).reshape(2, 3, 4)
+    for array in (own.T, own[::-1, 1], own[:0], own[1, 1, 1:2].reshape(())):
+        made = compact(array)
+        assert made.flags.c_contiguous and made.dtype == array.dtype
+        np.testing.assert_array_equal(made, array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -187,7 +188,7 @@ def test_a_hundred_thousand_small_loops(loops: Any) -> None:
     many(100_000, 0, 2, function=loops)
 
 
-@pytest.mark.parametrize(("callers", "team"), [(2, 2), (8, 2), (8, 5), (24, 3)])
+@pytest.mark.parametrize(("callers", "team"), [(2, 2), (8, 2), (8, 5), (24, 30)])
 def test_several_callers_share_the_pool(loops: Any, callers: int, team: int) -> None:
     failed: list[BaseException] = []
 
@@ -203,6 +204,48 @@ def test_several_callers_share_the_pool(loops: Any, callers: int, team: int) -> 
     for t in running:
         t.join(60)
     assert not any(t.is_alive() for t in running) and not failed
+
+
+TASK = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32
+)
+PARALLEL = ctypes.CFUNCTYPE(
+    ctypes.c_int32, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32,
+    ctypes.c_void_p,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("callers", "shares"), [(1, True), (2, False)])
+def test_callers_that_fill_the_cores_run_alone(callers: int, shares: bool) -> None:
+    """Of `callers` loops on up to two threads each, the last one begins while the others run: it
+    has pieces for a worker only where it is the first."""
+    parallel = PARALLEL(native.runtime_symbols()["tw_parallel"])
+    begun, end = threading.Semaphore(0), threading.Event()
+    ranges: list[tuple[int, int]] = []
+
+    def wait(context: Any, first: int, last: int, thread: int) -> int:
+        begun.release()
+        end.wait(60)
+        return 0
+
+    def note(context: Any, first: int, last: int, thread: int) -> int:
+        ranges.append((first, last))
+        return 0
+
+    def call(task: Any, steps: int) -> int:
+        site = ctypes.c_double(0.0)
+        return parallel(TASK(task), None, steps, 2, 0, ctypes.addressof(site))
+
+    held = [threading.Thread(target=call, args=(wait, 2)) for _ in range(callers - 1)]
+    for t in held:
+        t.start()
+        begun.acquire(timeout=60)
+    assert call(note, 64) == 0
+    end.set()
+    for t in held:
+        t.join(60)
+    assert sorted(n for r in ranges for n in range(*r)) == list(range(64))
+    assert (len(ranges) > 1) == shares
 
 
 def test_a_task_that_fails_fails_the_loop(loops: Any) -> None:

@@ -23,7 +23,9 @@ which gives its core to others: to the very thread it waits for, where that lost
 takes longer than handing work to a thread that is awake (measured). Threads that sleep are woken
 for a loop, or for a series of them, that takes longer than waking does.
 
-*Several callers* have a slot each, up to 16 at once; one that finds none runs its loop alone. Loops
+*Several callers* have a slot each, up to 16 at once; one that finds none runs its loop alone, and so
+does one that finds as many callers in loops as it could have threads: they fill the cores, and to
+share would only interrupt them. So threads with one network each get what the cores give. Loops
 inside of loops are calls like any other. No lock is held while a task runs, and waiting cannot
 close a circle: a thread waits for pieces of a loop that is younger than all pieces that it holds.
 

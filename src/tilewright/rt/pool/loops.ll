@@ -229,6 +229,8 @@ out:
   ret i32 %code
 }
 
+; steps on up to %threads threads. Where as many callers are in loops already, each runs its own: they
+; fill the cores, and workers would only take these from them
 define $linkage i32 @${prefix}_parallel(ptr %task, ptr %context, i64 %steps, i32 %threads, i32 %homes,
                                  ptr %site) {
 entry:
@@ -255,7 +257,11 @@ several:
   %twice = fmul double %hand, 4.0
   %short = fcmp olt double %total, %twice
   %small = and i1 %known, %short
-  br i1 %small, label %alone, label %crew
+  %before = atomicrmw add ptr @callers, i32 1 monotonic
+  %here = add i32 %before, 1
+  %enough = icmp sge i32 %here, %threads
+  %by.itself = or i1 %small, %enough
+  br i1 %by.itself, label %alone, label %crew
 crew:
   %others = sub i32 %threads, 1
   %workers = call i32 @grow(i32 %others)
@@ -284,10 +290,14 @@ enter:
 go:
   %result = call i32 @share(ptr %slot, ptr %task, ptr %context, i64 %steps, i32 %threads, i32 %homes,
                             ptr %site, i64 %start, double %total, double %hand, i1 %wakes)
-  ret i32 %result
+  br label %out
 alone:
   %own = call i32 @run_alone(ptr %task, ptr %context, i64 %steps, ptr %site, i64 %start)
-  ret i32 %own
+  br label %out
+out:
+  %got = phi i32 [ %result, %go ], [ %own, %alone ]
+  atomicrmw sub ptr @callers, i32 1 monotonic
+  ret i32 %got
 }
 
 ; forget all threads and loops: to be called once at first, and in a forked child
@@ -296,6 +306,7 @@ entry:
   store i64 0, ptr @signal
   store [2 x i64] zeroinitializer, ptr @team
   store i32 0, ptr @asleep
+  store i32 0, ptr @callers
   br label %next
 next:
   %k = phi i64 [ 0, %entry ], [ %k.next, %next ]

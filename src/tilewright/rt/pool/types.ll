@@ -11,6 +11,8 @@
 ; workers, growing, failed, wanted
 @team = internal global { i32, i32, i32, i32, [6 x i64] } zeroinitializer, align 64
 @asleep = internal global { i32, [15 x i32] } zeroinitializer, align 64
+; threads that are in a loop now, shared or alone
+@callers = internal global { i32, [15 x i32] } zeroinitializer, align 64
 ; nanoseconds: of waking a thread, at best; of handing work to one that is awake
 @times = internal global { double, double, [6 x i64] }
     { double 2.0e4, double 5.0e2, [6 x i64] zeroinitializer }, align 64
