@@ -18,6 +18,7 @@ from tilewright.graph.open import OpenExecutable
 from tilewright.graph.sizes import Symbols, broadcast_shapes, same
 from tilewright.rt.network import load_network
 from tilewright.rt.places import places_of
+from tilewright.rt.signature import dim_value
 
 RNG = np.random.default_rng(12)
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -259,3 +260,30 @@ def test_convolutions_in_batches_of_any_size() -> None:
     """
     model = model_of(text, w=floats(64, 64, 3, 3) / 24)
     check(model, *({"x": floats(n, 64, 28, 28)} for n in (1, 3)))
+
+
+def test_ranges_whose_count_is_a_quotient() -> None:
+    """-((1 - n) // 2) is no number below 1, though 1 - n is."""
+    text = """
+    net (float[n, 4] x) => (int64[m] y, float[n, 4] z) {
+        shape = Shape (x)
+        n = Gather <axis = 0> (shape, zero)
+        y = Range (one, n, two)
+        z = CumSum (x, zero)
+    }
+    """
+    numbers = {"zero": np.int64(0), "one": np.int64(1), "two": np.int64(2)}
+    model = model_of(text, **{k: np.asarray(v) for k, v in numbers.items()})
+    check(model, *({"x": floats(n, 4)} for n in (4, 7, 2, 30)))
+
+
+def test_quotients_have_one_form_and_bounds() -> None:
+    symbols = Symbols()
+    n = symbols.size("n", 5)
+    assert -((1 - n) // 2) == n // 2
+    assert -(-n // 4) == (n + 3) // 4
+    with symbols.asking():
+        assert -((1 - n) // 2) > 0
+    for value in range(1, 20):
+        for size, wanted in (((3 - 2 * n) // 5, (3 - 2 * value) // 5), (-n % 3, -value % 3)):
+            assert dim_value(size.dim, {"n": value}) == wanted

@@ -152,6 +152,70 @@ def test_extents_in_arithmetic_may_change() -> None:
         _close(compiled(x), function(x))
 
 
+OPEN: dict[str, Any] = {
+    "views": lambda x: (x[:, 1:], x[-2:], x[0], x.t(), x.flatten(), x.unsqueeze(1), x.size(0) * 2),
+    "parts": lambda x: (torch.cat([x, x + 1]), torch.stack([x, -x]), x.repeat(2, 1),
+        [p + 1 for p in x.chunk(2, 1)]),
+    "writes": lambda x: (
+        x.clone().index_fill_(1, torch.tensor([2]), 5.0), _written(x),
+        torch.select_scatter(x, x[0] * 2, 0, -1),
+    ),
+    "places": lambda x: (
+        x[torch.arange(x.shape[0])[:, None], torch.tensor([[3, 1]])], x.gather(1, _zeros(x)),
+        torch.zeros_like(x).scatter_add(1, _zeros(x), x),
+        x.as_strided((x.shape[0], 3), (6, 1), 2) * 2,
+    ),
+    "lines": lambda x: (x.cumsum(1), x.cumsum(0), x.softmax(0), x.mean(0), x.var(0), x.argmax(0)),
+    "made": lambda x: (
+        torch.arange(x.shape[0]) * 2, torch.ones(x.shape[0], 2), x * x.shape[0],
+        torch.full((2, x.shape[0] + 1), 3), torch.arange(1, x.shape[0] + 4, 2),
+    ),
+    "conditions": lambda x: x * 2 if x.shape[0] < 7 else x - 1,
+    "layout": lambda x: (x.t().clone(), x[:, None].expand(-1, 3, -1).permute(2, 0, 1) * 2),
+}  # fmt: skip
+"""Functions of a matrix (n, 6)."""
+
+
+def _written(x: Any) -> Any:
+    y = x.clone()
+    y[:, 1:3] = 7
+    y[0] = x[-1]
+    return y
+
+
+def _zeros(x: Any) -> Any:
+    return torch.zeros(x.shape[0], 2, dtype=torch.long)
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_open_extents_are_compiled_once(name: str, caplog: Any) -> None:
+    compiled = torch.compile(OPEN[name], backend=backend, dynamic=True)
+    with caplog.at_level(logging.INFO, "tilewright.torch"):
+        for n in (4, 2, 6, 9):
+            x = torch.randn(n, 6)
+            found, wanted = compiled(x), OPEN[name](x)
+            _close(found, wanted)
+            for a, b in zip(_leaves(found), _leaves(wanted)):
+                assert a.stride() == b.stride()
+    said = [r.message for r in caplog.records if r.name == "tilewright.torch"]
+    made = 2 if name == "conditions" else 1
+    assert said == ["1 networks, 0 calls in PyTorch"] * made
+
+
+def test_open_extents_between_pytorch_and_networks(caplog: Any) -> None:
+    def function(x: Any) -> Any:
+        inverse = torch.linalg.inv(x @ x.t() + 4 * torch.eye(x.shape[0]))
+        return torch.linalg.inv(torch.eye(x.shape[0]) * 2), inverse.reshape(-1)[1:] + x.shape[0]
+
+    compiled = torch.compile(function, backend=backend, dynamic=True)
+    with caplog.at_level(logging.WARNING, "tilewright.torch"):
+        for n in (4, 3, 7):
+            x = torch.randn(n, 6)
+            _close(compiled(x), function(x))
+    said = [r.message for r in caplog.records if r.name == "tilewright.torch"]
+    assert len(said) == 1 and "linalg_inv_ex" in said[0]
+
+
 def test_layout_of_inputs_and_outputs_is_kept() -> None:
     module, (x,) = CASES["conv2d"]()
     x = x.to(memory_format=torch.channels_last)

@@ -151,8 +151,11 @@ class Graph:
 
     @property
     def symbols(self) -> Symbols | None:
-        """What extents of inputs are made of, where some are not known."""
-        return symbols_in([v.shape for v in self.inputs])
+        """What extents are made of, where some are not known."""
+        inputs = symbols_in([v.shape for v in self.inputs])
+        if inputs is not None:
+            return inputs
+        return symbols_in([[v.shape for v in n.outputs] + [*n.attrs.values()] for n in self.nodes])
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Which nodes read each value."""

@@ -169,6 +169,8 @@ class Size:
             first = self._of(whole)
             if isinstance(rest, int):
                 return first
+            if all(c < 0 for m, c in rest.terms.items() if m):  # one form for each quotient
+                return first - (other - 1 - rest) // other
             return first + Size(self.symbols, {(("floordiv", rest.dim, other),): 1})
         quotient = _divided(self, other)
         if quotient is not None:
@@ -229,9 +231,7 @@ class Size:
         )
 
     def _least_of(self, atom: Atom) -> float:
-        if isinstance(atom, str):
-            return 1
-        return 0 if atom[0] == "floordiv" else -inf
+        return _bounds(atom)[0]
 
     # -- other forms
 
@@ -276,6 +276,28 @@ class Size:
 
         text = dim_source(self.dim)
         return text[1:-1] if text[:1] == "(" and self.terms and len(self.terms) > 1 else text
+
+
+def _bounds(dim: Dim) -> tuple[float, float]:
+    """Numbers that a dimension is never below, and never above."""
+    if isinstance(dim, int):
+        return dim, dim
+    if isinstance(dim, str):
+        return 1, inf
+    kind = dim[0]
+    (a, most_a), (b, most_b) = _bounds(dim[1]), _bounds(dim[2])
+    if kind == "add":
+        return a + b, most_a + most_b
+    if kind == "sub":
+        return a - most_b, most_a - b
+    if kind in ("max", "min"):
+        choose = max if kind == "max" else min
+        return choose(a, b), choose(most_a, most_b)
+    if kind == "floormod" and b > 0:
+        return 0, most_b - 1
+    if kind in ("mul", "floordiv") and a >= 0 and b > 0:
+        return (a * b, inf) if kind == "mul" else (0, most_a)
+    return -inf, inf
 
 
 def _terms(x: Any) -> Mapping[Monomial, int] | None:

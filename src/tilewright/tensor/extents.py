@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+from ..arith import Analyzer
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir.expr import FloatImm, IntImm, PrimExpr, StringImm, const, convert
@@ -39,7 +40,12 @@ def as_extent(extent: Any) -> PrimExpr:
 
 def same_extent(a: PrimExpr, b: PrimExpr) -> bool:
     """Whether two extents are surely equal."""
-    return a is b or same_tree(a, b)
+    if a is b or same_tree(a, b):
+        return True
+    if isinstance(a, IntImm) or isinstance(b, IntImm):
+        return False
+    analyzer = Analyzer()
+    return same_tree(analyzer.simplify(a), analyzer.simplify(b))
 
 
 def same_tree(a: PrimExpr, b: PrimExpr) -> bool:

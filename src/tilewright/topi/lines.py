@@ -11,25 +11,24 @@ from math import prod
 from typing import Any
 
 from ..base.errors import TilewrightError
-from ..loopir.expr import const_int
 from ..loopir.ir_builder import IRBuilder
 from ..target.target import Target
 from ..tensor.axes import thread_axis
 from ..tensor.tensor import Tensor
-from .utils import unravel_index
+from .utils import get_const_tuple, unravel_index
 
 _THREADS = 64  # of a block
 _PARALLEL = 1 << 14  # steps that are worth waking threads for
 
 
 class Lines:
-    """The lines of `x` along `axis`, in the order in which they begin in memory."""
+    """The lines of `x` along `axis`, in the order in which they begin in memory. Extents that are
+    no constants stay expressions, where `fixed` does not refuse them."""
 
-    def __init__(self, x: Tensor, axis: int) -> None:
-        shape = [const_int(d) for d in x.shape]
-        if any(d is None for d in shape):
+    def __init__(self, x: Tensor, axis: int, fixed: bool = True) -> None:
+        self.shape: list[Any] = [*get_const_tuple(x.shape)]
+        if fixed and not all(isinstance(d, int) for d in self.shape):
             raise TilewrightError(f"the extents of {x!r} must be constants here")
-        self.shape: list[int] = [d for d in shape if d is not None]
         self.axis = axis % len(self.shape)
         self.length = self.shape[self.axis]
         self.others = [*self.shape[: self.axis], *self.shape[self.axis + 1 :]]
@@ -52,12 +51,13 @@ def on_device() -> bool:
 
 
 def each(
-    ib: IRBuilder, count: int, steps: int, threads: int = _THREADS
+    ib: IRBuilder, count: Any, steps: Any, threads: int = _THREADS
 ) -> AbstractContextManager[Any]:
     """A loop over `count` independent pieces of work, `steps` in all; on a device in blocks of at
-    most so many threads."""
+    most so many threads. Numbers that are not known are taken for small ones."""
     if not on_device():
-        kind = "parallel" if count > 1 and steps >= _PARALLEL else "serial"
+        many = isinstance(steps, int) and isinstance(count, int) and count > 1
+        kind = "parallel" if many and steps >= _PARALLEL else "serial"
         return ib.for_range(0, count, name="line", kind=kind)
     return _Threads(ib, count, min(threads, count))
 

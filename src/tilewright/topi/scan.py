@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ..loopir.expr import cast, const
@@ -53,13 +54,13 @@ def _scan(
 ) -> Tensor:
     """Narrow floats are joined in float32, each result rounded once."""
     x = reshape(data, (-1,)) if axis is None else data
-    lines = Lines(x, 0 if axis is None else axis)
+    lines = Lines(x, 0 if axis is None else axis, fixed=False)
     kind = x.dtype if dtype in (None, "") else str(dtype)
     wide = accumulator(kind)
 
     along = lines.axis == x.ndim - 1
     last = 1 if along else lines.shape[-1]
-    width = 1 if on_device() else max(1, min(_WIDTH, last))
+    width = max(1, min(_WIDTH, last)) if isinstance(last, int) and not on_device() else 1
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
@@ -78,9 +79,9 @@ def _scan(
                     out[at] = cast(kind, total[v] if exclusive else more)
                     total[v] = more
 
-        whole, rest = divmod(last, width)
+        whole, rest = (last, 0) if width == 1 else divmod(last, width)
         steps = lines.count * lines.length
-        rows = lines.count // max(1, last)
+        rows = lines.count if along else prod(lines.others[:-1])
         with each(ib, rows * whole, steps) as n:
             piece(n // whole * last + n % whole * width, width)
         if rest:

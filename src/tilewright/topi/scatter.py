@@ -27,7 +27,7 @@ from ..tensor.tensor import Tensor
 from .elemwise import accumulator
 from .elemwise import cast as cast_all
 from .transform import INJECTIVE, index_within
-from .utils import get_const_int
+from .utils import get_const_int, get_const_tuple
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -51,10 +51,10 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     return result
 
 
-def _index_shape(indices: Tensor, index_axis: int) -> tuple[int, list[int]]:
+def _index_shape(indices: Tensor, index_axis: int) -> tuple[int, list[Any]]:
     """How many numbers an index has, and the shape of the places that have one."""
-    shape = [get_const_int(d) for d in indices.shape]
-    return shape.pop(index_axis), shape
+    shape = [*get_const_tuple(indices.shape)]
+    return get_const_int(shape.pop(index_axis)), shape
 
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0, index_axis: int = 0) -> Tensor:
@@ -92,7 +92,7 @@ class _Scatter:
     data: Tensor
     indices: Tensor
     target: Callable[[Any, Sequence[Any]], list[Any]]
-    count: int
+    count: Any
     depth: int
     inside: Callable[[Sequence[Any]], list[Any]]
     hit: Callable[[Sequence[Any], Any], Any]
@@ -106,8 +106,7 @@ def scatter_elements(
     `axis`; combined with what is there by `reduction` (update, add, mul, min, max). Of updates of
     one place, the last counts."""
     at = axis % data.ndim
-    shape = [get_const_int(d) for d in updates.shape]
-    whole = [get_const_int(d) for d in data.shape]
+    shape, whole = get_const_tuple(updates.shape), get_const_tuple(data.shape)
 
     def along(i: Sequence[Any], k: Any) -> list[Any]:
         return [*i[:at], k, *i[at + 1 :]]
@@ -139,7 +138,7 @@ def scatter_nd(
     `indices` (0 or -1), combined with what is there by `mode` (update, add, mul, min, max). Of
     updates of one place, the last counts."""
     depth, places = _index_shape(indices, index_axis)
-    whole = [get_const_int(d) for d in data.shape]
+    whole = get_const_tuple(data.shape)
     rank = len(places)
     if depth > data.ndim:
         raise TilewrightError(f"scatter_nd: {data!r} has no {depth} dimensions for {indices!r}")
@@ -171,12 +170,12 @@ def scatter_nd(
     return _scatter(plan, updates, mode, "T_scatter_nd")
 
 
-def _from_start(index: PrimExpr, extent: int) -> PrimExpr:
+def _from_start(index: PrimExpr, extent: Any) -> PrimExpr:
     """An index that may count from the end, as one that counts from the start."""
     if index.dtype.startswith("uint"):
         return index
     zero = const(0, index.dtype)
-    counted: PrimExpr = index + O.select(index < zero, const(extent, index.dtype), zero)
+    counted: PrimExpr = index + O.select(index < zero, cast(index.dtype, extent), zero)
     return counted
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...base.dtype import parse
 from ...base.errors import ImportModelError
 from ..ir import Value
+from ..sizes import Size
 from .model import Model
 
 _SMALL = 4096  # elements: such weights may be shapes and axes, which the checker looks into
@@ -83,7 +84,8 @@ def _without_ceiling(onnx: Any, node: Any, known: Mapping[str, Value]) -> None:
     for k, (size, windows) in enumerate(zip(data, result)):
         stride, dilation = (x[k] for x in steps)
         reach = (windows - 1) * stride + dilation * (windows_of[k] - 1) + 1
-        pads[len(data) + k] = max(reach - size, 0)
+        left = reach - size
+        pads[len(data) + k] = max(left.likely if isinstance(left, Size) else left, 0)
     kept = [a for a in node.attribute if a.name not in ("ceil_mode", "pads", "auto_pad")]
     kept = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
     del node.attribute[:]

@@ -96,7 +96,8 @@ def _load(
     wanted = [item.name for item in graph.output]
     program = Program(model, name, nodes, known, held, wanted)
     tensors = {v.name: v for v in inputs}
-    with symbols.asking() if symbols is not None else nullcontext():
+    asking = symbols.asking if symbols is not None else nullcontext
+    with asking():
         importer = program.imported(tensors, objects)
     left = importer.left or any(n not in importer.known for n in wanted)
     if left and any(is_open(v.shape) for v in inputs):
@@ -110,7 +111,8 @@ def _load(
         result.rest = Rest(inputs, objects, wanted, asked, segment.finish)
     else:
         outputs = _outputs(importer, wanted)
-        check_model(model, inputs, dict(zip(wanted, outputs)), importer.known)
+        with asking():
+            check_model(model, inputs, dict(zip(wanted, outputs)), importer.known)
         result = Graph(name, inputs, outputs, importer.builder.nodes)
     return result
 

@@ -10,7 +10,7 @@ import numpy as np
 from ... import topi
 from ...base.errors import TilewrightError
 from ...loopir import op as O
-from ...loopir.expr import PrimExpr, cast, convert
+from ...loopir.expr import cast, const_int, convert
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from .spec import INJECTIVE, OPAQUE, Array, OpSpec
@@ -19,7 +19,7 @@ from .spec import INJECTIVE, OPAQUE, Array, OpSpec
 def _slice(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     """Here an end of -1 means up to and with the first element, where steps go backwards."""
     steps = a["strides"]
-    if any(isinstance(d, PrimExpr) for d in (*a["begin"], *a["end"])):
+    if any(const_int(convert(d)) is None for d in (*a["begin"], *a["end"], *t[0].shape)):
         return _open_slice(t[0], a["begin"], a["end"], steps)
     ends = [-(1 << 31) if e == -1 and s < 0 else e for e, s in zip(a["end"], steps)]
     result: Tensor = topi.strided_slice(t[0], a["begin"], ends, steps)

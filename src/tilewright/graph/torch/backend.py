@@ -1,8 +1,8 @@
 """The backend of torch.compile: `torch.compile(module, backend="tilewright")`.
 
 PyTorch's AOTAutograd makes a graph of core ATen operators of each region that Dynamo traces. The
-graph is divided (partition.py), its parts are compiled when it is first called, for all extents that
-Dynamo keeps symbolic, and run on the tensors' own memory.
+graph is divided (partition.py), its parts are compiled when it is first called, for all extents
+that Dynamo keeps symbolic, and run on the tensors' own memory.
 """
 
 from __future__ import annotations
@@ -203,9 +203,15 @@ class Program:
         self.kept = [args[k] for k, _ in self.marks]  # so that no other gets its memory
         self.steps: list[Any] = []
         self.ready: dict[Any, Any] = {}
+        self.held: dict[Any, Any] = {}
         self.computed: dict[Any, Size] = {}
         self.extents = Extents(self.inputs, args) if open_ else None
         self.made: OrderedDict[Any, Now | None] = OrderedDict()
+        for n in graph.nodes:
+            held = _attribute(gm, n.target) if n.op == "get_attr" else None
+            if isinstance(held, torch.Tensor) and type_name(held.dtype) is not None:
+                weights[n] = constant(n.name, array_of(held.contiguous()))
+                self.held[n] = held
         try:
             self._compile(self._plan(weights, args), options)
         except TilewrightError as error:
@@ -245,6 +251,7 @@ class Program:
         self.ready = {n: v for n, v in plan.numbers.items() if not isinstance(v, Size)}
         self.computed = {n: v for n, v in plan.numbers.items() if isinstance(v, Size) and n in read}
         self.ready |= {n: _tensor(v.data) for n, v in plan.constants.items()}
+        self.ready |= self.held
         target = options.get("target", "llvm")
         how = {k: v for k, v in options.items() if k != "target"}
         for step in plan.steps:

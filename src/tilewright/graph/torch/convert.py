@@ -50,7 +50,7 @@ class Call(Compose):
     def dtype(self) -> str:
         return self.dtypes[0]
 
-    def value(self, x: Value | float, dtype: str) -> Value:
+    def value(self, x: Value | Size | float, dtype: str) -> Value:
         """An argument, tensor or number, as a value of a type."""
         if isinstance(x, Value):
             return self.cast(x, dtype)
@@ -83,7 +83,7 @@ class Call(Compose):
         """Whole numbers, among which there may be sizes."""
         found = np.asarray(data, object) if symbols_in(data) is not None else np.asarray(data)
         if found.dtype == object:
-            return self.b.sizes(found, self.name + ".sizes")
+            return self.b.sizes(found.tolist(), self.name + ".sizes")
         return self.constant(found.astype(np.int64))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from ...base.errors import ImportModelError
 from ..sizes import Size, Symbols, larger, smaller
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "FloorDiv": lambda a, b: a // b,
     "CleanDiv": lambda a, b: a // b,
     "Mod": lambda a, b: a % b,
@@ -39,9 +39,10 @@ class Extents:
     def _place(self, extent: Any, place: tuple[int, int | None]) -> None:
         """Note where the value of a symbol is found: a number is found fastest."""
         expr = getattr(getattr(extent, "node", None), "expr", None)
-        if expr is not None and getattr(expr, "is_Symbol", False):
-            if place[1] is None or str(expr) not in self.places:
-                self.places[str(expr)] = place
+        if not getattr(expr, "is_Symbol", False):
+            return
+        if place[1] is None or str(expr) not in self.places:
+            self.places[str(expr)] = place
 
     def bound(self, args: Sequence[Any]) -> dict[str, int]:
         """The values of the symbols for arguments of the graph."""

@@ -115,7 +115,7 @@ class Partition:
         for node in self.nodes:
             if node.op == "call_function":
                 self._place(node)
-            elif node.op not in ("placeholder", "output"):
+            elif node.op not in ("placeholder", "output") and node not in self.weights:
                 self.eager[node] = 0
         self._order()
         return self.plan

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...topi.elemwise import accumulator
 from ..ir import Value
+from ..sizes import Size, larger
 from .convert import Call, Converter
 from .pointwise import truth
 
@@ -80,8 +81,10 @@ def moments(c: Call, x: Value, axes: Any, correction: float, keep: bool) -> tupl
     middle = c.mean(wide, given)
     away = c("subtract", wide, middle)
     total = c.sum(c("multiply", away, away), given)
-    left = prod(x.shape[k] for k in given) - correction
-    spread = c("divide", total, max(left, 0.0))
+    whole = int(correction) if correction == int(correction) else correction
+    left = prod(x.shape[k] for k in given) - whole
+    left = larger(left, 0) if isinstance(left, Size) else max(left, 0.0)
+    spread = c("divide", total, c.value(left, total.dtype))
     return (
         c.reshape(spread, _kept(x, given, keep)),
         c.reshape(middle, _kept(x, given, keep)),

@@ -87,8 +87,9 @@ def stack(c: Call, values: Sequence[Value], axis: int = 0) -> Value:
 def split(c: Call, x: Value, sizes: Any, axis: int = 0) -> list[Value]:
     axis = c.axis(axis, len(x.shape))
     extent = x.shape[axis]
-    if isinstance(sizes, int):
-        sizes = [min(sizes, extent - k) for k in range(0, extent, sizes)] or [0]
+    if not isinstance(sizes, (list, tuple)):
+        last = len(c.dtypes) - 1
+        sizes = [sizes] * last + [extent - sizes * last]
     return c.parts(x, axis, sizes)
 
 
@@ -144,11 +145,17 @@ def as_strided(
     c: Call, x: Value, size: Sequence[int], strides: Sequence[int], offset: int | None = None
 ) -> Value:
     """Elements of the memory that `x` fills densely, each at a known place."""
-    where = np.full(tuple(size), offset or 0, np.int64)
+    where = c.broadcast(c.integers(offset or 0), size)
     for k, (extent, stride) in enumerate(zip(size, strides)):
-        line = np.arange(extent, dtype=np.int64) * stride
-        where += line.reshape(-1, *[1] * (len(size) - 1 - k))
-    return c("take", c.reshape(x, (prod(x.shape),)), c.integers(where), axis=0)
+        line = c("multiply", _line(c, 0, extent, 1), c.integers(stride))
+        where = c("add", where, c.reshape(line, (extent, *[1] * (len(size) - 1 - k))))
+    return c("take", c.reshape(x, (prod(x.shape),)), where, axis=0)
+
+
+def _line(c: Call, start: Any, end: Any, step: Any) -> Value:
+    """Whole numbers from one on, before another."""
+    line: Value = c.onnx("Range", [c.integers(n) for n in (start, end, step)])
+    return line
 
 
 def unfold(c: Call, x: Value, axis: int, size: int, step: int) -> Value:
@@ -256,13 +263,21 @@ def index_put(
         if axes == [0] and not accumulate:
             mask = c.reshape(mask, (*mask.shape, *[1] * (len(x.shape) - len(mask.shape))))
             return c("where", mask, c.reshape(values, ()), x)
-    if any(v.dtype in ("bool", "uint8") for _, v in given) or axes != list(range(len(axes))):
-        raise c.error("places by conditions, or behind whole dimensions, are not supported")
+    if any(v.dtype in ("bool", "uint8") for _, v in given):
+        raise c.error("places by conditions are not supported")
     shape = broadcast_shapes(*(v.shape for _, v in given))
     columns = [c.reshape(c.broadcast(c.cast(v, "int64"), shape), (*shape, 1)) for _, v in given]
-    updates = c.broadcast(values, (*shape, *x.shape[len(axes) :]))
+    order = [*axes, *(k for k in range(len(x.shape)) if k not in axes)]
+    turned = c.transpose(x, order)
+    others = turned.shape[len(axes) :]
+    front = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    whole = (*others[:front], *shape, *others[front:])
+    places = range(front, front + len(shape))  # the indices' own dimensions, which come first here
+    first = [*places, *(k for k in range(len(whole)) if k not in places)]
+    updates = c.transpose(c.broadcast(values, whole), first)
     reduction = "add" if accumulate else "update"
-    return c("scatter_nd", x, c.join(columns, len(shape)), updates, reduction=reduction)
+    out = c("scatter_nd", turned, c.join(columns, len(shape)), updates, reduction=reduction)
+    return c.transpose(out, [order.index(k) for k in range(len(order))])
 
 
 _REDUCTIONS = {"add": "add", "multiply": "mul", "sum": "add", "prod": "mul"}
@@ -300,41 +315,46 @@ def scatter_reduce(
     return _scattered(c, x, axis, indices, source, _REDUCTIONS[reduce])
 
 
-def _between(c: Call, x: Value, source: Value, axis: int, at: Sequence[int]) -> Value:
-    """x with the source at places `at` of a dimension: what is there, or the source's."""
-    which = np.full(x.shape[axis], 0, np.int64)
-    which[list(at)] = np.arange(len(at))
-    mask = np.zeros(x.shape[axis], bool)
-    mask[list(at)] = True
-    spread = c("take", source, c.integers(which), axis=axis)
-    shape = [-1 if k == axis else 1 for k in range(len(x.shape))]
-    return c("where", c.constant(mask.reshape(shape)), spread, x)
-
-
 def slice_scatter(
     c: Call, x: Value, source: Value, axis: int = 0, start: Any = None, end: Any = None,
     step: int = 1,
 ) -> Value:  # fmt: skip
+    """x with the source in place of a slice. With steps, each element says which it is."""
     axis = c.axis(axis, len(x.shape))
-    at = range(*slice(start, end, step).indices(x.shape[axis]))
-    return _between(c, x, c.broadcast(source, source.shape), axis, at) if at else x
+    extent = x.shape[axis]
+    first, last, step = places(start or 0, _FAR if end is None else end, step, extent)
+    if step == 1:
+        between = [c.part(x, axis, 0, first), source, c.part(x, axis, last, extent)]
+        kept = [v for v in between if v.shape[axis] != 0]
+        return c.join(kept, axis) if kept else x
+    at = range(first, last, step)
+    which = np.full(extent, 0, np.int64)
+    which[list(at)] = np.arange(len(at))
+    mask = np.zeros(extent, bool)
+    mask[list(at)] = True
+    spread = c("take", source, c.integers(which), axis=axis)
+    shape = [-1 if k == axis else 1 for k in range(len(x.shape))]
+    return c("where", c.constant(mask.reshape(shape)), spread, x) if at else x
 
 
 def select_scatter(c: Call, x: Value, source: Value, axis: int, index: int) -> Value:
     axis = c.axis(axis, len(x.shape))
     line = c.reshape(source, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
-    return _between(c, x, line, axis, [c.axis(index, x.shape[axis])])
+    index = index + x.shape[axis] if index < 0 else index
+    return slice_scatter(c, x, line, axis, index, index + 1)
 
 
 # -- tensors of known numbers
 
 
 def full(c: Call, shape: Sequence[int], value: Any, **_: Any) -> Value:
+    if isinstance(value, (Value, Size)):
+        return c.broadcast(c.value(value, c.dtype), shape)
     return c.full(shape, value, c.dtype)
 
 
 def full_like(c: Call, x: Value, value: Any, *_: Any, **__: Any) -> Value:
-    return c.full(x.shape, value, c.dtype)
+    return full(c, x.shape, value)
 
 
 def new_full(c: Call, x: Value, shape: Sequence[int], value: Any, **_: Any) -> Value:
@@ -355,7 +375,7 @@ def _filled_like(value: int) -> Converter:
 
 
 def scalar(c: Call, value: Any, **_: Any) -> Value:
-    return c.number(value, c.dtype)
+    return c.value(value, c.dtype)
 
 
 def arange(c: Call, *ends: Any, **_: Any) -> Value:
@@ -363,8 +383,7 @@ def arange(c: Call, *ends: Any, **_: Any) -> Value:
     start, end, step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
     info = parse(c.dtype)
     if any(isinstance(n, Size) for n in (start, end, step)):
-        line: Value = c.onnx("Range", [c.integers(n) for n in (start, end, step)])
-        return c.cast(line, c.dtype)
+        return c.cast(_line(c, start, end, step), c.dtype)
     count = max(int(np.ceil((end - start) / step)), 0)
     wide: Any = np.float64 if info.is_float else np.int64
     return c.constant(start + np.arange(count, dtype=wide) * step, c.dtype)

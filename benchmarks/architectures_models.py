@@ -1,30 +1,11 @@
-"""Architectures from torchvision, timm and transformers: exported, imported, compared.
-
-    python -m benchmarks.zoo export DIR [NAME ...] [--exporter old|new|both] [--dynamic]
-    python -m benchmarks.zoo check DIR [NAME ...] [--target T] [--json]
-
-`export` needs torch and the packages of the models; weights are random, seeded. Each model becomes
-DIR/NAME.EXPORTER.onnx with DIR/NAME.npz beside it: inputs and PyTorch's outputs. `check` needs
-tilewright alone: seconds to import and compile, the largest error relative to the largest output,
-what is left to be compiled at run time.
-"""
+"""Architectures from torchvision, timm and transformers, small where they can be, with random
+weights: what benchmarks/architectures.py exports and compiles."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import sys
-import time
-import traceback
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-import numpy as np
-
-SEED = 7
 
 
 def _vision(name: str, size: int = 64, **more: Any) -> Callable[[], Any]:
@@ -84,7 +65,6 @@ def _text(
 
         made = getattr(transformers, name)
         settings = made.config_class(**config)
-        settings._attn_implementation = "eager"
         if hasattr(settings, "use_cache"):
             settings.use_cache = False
         settings.return_dict = True
@@ -342,133 +322,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "detection_nms": _detection,
 }  # fmt: skip
 
-
-def export(folder: Path, name: str, exporter: str, dynamic: bool) -> str:
-    """Write one model and its data; what went wrong, or nothing."""
-    import torch
-
-    torch.manual_seed(SEED)
-    model, inputs = MODELS[name]()
-    model.eval()
-    names = [f"x{k}" for k in range(len(inputs))]
-    with torch.no_grad():
-        results = model(*inputs)
-    flat = [t for t in _flat(results) if t is not None]
-    arrays = {n: x.numpy() for n, x in zip(names, inputs)}
-    arrays |= {f"out{k}": t.numpy() for k, t in enumerate(flat)}
-    np.savez(folder / f"{name}.npz", **arrays)
-    path = folder / f"{name}.{exporter}{'.dynamic' if dynamic else ''}.onnx"
-    more: dict[str, Any] = {}
-    if dynamic and exporter == "old":
-        more["dynamic_axes"] = {n: {0: "batch"} for n in names}
-    elif dynamic:
-        more["dynamic_shapes"] = [{0: torch.export.Dim("batch")} for _ in names]
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            model,
-            inputs,
-            str(path),
-            input_names=names,
-            dynamo=exporter == "new",
-            opset_version=17 if exporter == "old" else 18,
-            verbose=False,
-            external_data=False,
-            **more,
-        )
-    return str(path)
-
-
-def _flat(x: Any) -> list[Any]:
-    if isinstance(x, (list, tuple)):
-        return [y for part in x for y in _flat(part)]
-    return [x]
-
-
-def check(path: Path, target: str) -> dict[str, Any]:
-    """Import, compile and run one model; compare with PyTorch's outputs."""
-    from tilewright import graph
-    from tilewright.graph.onnx.load import input_names
-
-    data = np.load(path.parent / f"{path.name.split('.')[0]}.npz")
-    given = {k: data[k] for k in data.files if k.startswith("x")}
-    expected = [data[f"out{k}"] for k in range(sum(k.startswith("out") for k in data.files))]
-    row: dict[str, Any] = {"model": path.name}
-    start = time.perf_counter()
-    try:
-        names = input_names(path)
-        shapes = {n: given[n].shape for n in names if n in given}
-        net = graph.load_onnx(path, shapes)
-        row["import_s"] = time.perf_counter() - start
-        row["staged"] = net.rest is not None
-        start = time.perf_counter()
-        compiled = graph.compile(net, target)
-        row["compile_s"] = time.perf_counter() - start
-        results = list(compiled.run({n: given[n] for n in names}).values())
-    except Exception as error:
-        row["failed"] = f"{type(error).__name__}: {error}"[:400]
-        row["where"] = traceback.format_exc().splitlines()[-3].strip()
-        return row
-    worst = 0.0
-    for got, want in zip(results, expected):
-        if got.shape != want.shape:
-            row["failed"] = f"shape {got.shape}, expected {want.shape}"
-            return row
-        scale = float(np.abs(want).max()) if want.size else 1.0
-        if want.size:
-            off = float(np.abs(got.astype(np.float64) - want).max()) / max(scale, 1e-12)
-            worst = off if not off <= worst else worst  # NaN is the worst
-    row["error"] = worst
-    return row
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("export", "check", "list"))
-    parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--exporter", choices=("old", "new", "both"), default="both")
-    parser.add_argument("--dynamic", action="store_true", help="the first dimension is left open")
-    parser.add_argument("--target", default="llvm")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    if options.what == "list":
-        print("\n".join(MODELS))
-        return 0
-    options.folder.mkdir(parents=True, exist_ok=True)
-    bad = 0
-    if options.what == "export":
-        exporters = ("old", "new") if options.exporter == "both" else (options.exporter,)
-        for name in options.names or MODELS:
-            for exporter in exporters:
-                try:
-                    print(export(options.folder, name, exporter, options.dynamic), flush=True)
-                except Exception as error:
-                    bad += 1
-                    text = str(error).strip().splitlines() or [""]
-                    print(f"{name}.{exporter}: {type(error).__name__}: {text[0]}", flush=True)
-        return 1 if bad else 0
-    rows = []
-    for path in sorted(options.folder.glob("*.onnx")):
-        if options.names and path.name.split(".")[0] not in options.names:
-            continue
-        rows.append(check(path, options.target))
-        bad += "failed" in rows[-1] or not rows[-1]["error"] <= 1e-4
-        if not options.json:
-            print(_line(rows[-1]), flush=True)
-    print(json.dumps(rows) if options.json else f"{len(rows)} models, {bad} not as they should be")
-    return 1 if bad else 0
-
-
-def _line(row: dict[str, Any]) -> str:
-    if "failed" in row:
-        return f"{row['model']:44} FAILED {row['failed']}"
-    staged = " staged" if row["staged"] else ""
-    return (
-        f"{row['model']:44} import {row['import_s']:6.2f} s, compile {row['compile_s']:6.2f} s, "
-        f"error {row['error']:.1e}{staged}"
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+ANY_IMAGE = (
+    "resnet18", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "densenet121",
+    "regnet_y_400mf", "convnext_tiny", "squeezenet1_1", "shufflenet_v2_x1_0", "fcn_resnet50",
+    "lraspp_mobilenet", "unet",
+)  # fmt: skip
+"""Those that take images of any height and width."""

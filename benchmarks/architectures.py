@@ -1,0 +1,264 @@
+"""Architectures as PyTorch's two exporters write them: imported, compiled, compared.
+
+    python -m benchmarks.architectures [NAME ...] [--exporter old new] [--shapes fixed open]
+        [--target T] [--results FILE.json] [--backend]
+
+Takes torch, torchvision, timm and transformers. Each network of architectures_models.py is
+exported by `torch.onnx.export` (old: traced; new: by torch.export), with fixed shapes, or with open
+ones: the batch, steps of text, and height and width where a network takes any. It is imported and
+compiled with empty caches, and compared with PyTorch: with open shapes on two sets of inputs, by
+one compilation. With `--backend` the module runs through torch.compile instead.
+
+Bar: all import, all within 1e-4 of the largest output, none takes more than 20 s to compile, of the
+clock or, where others use the machine, of its processors' time in sum. Where
+an exporter cannot write a network, that is said, and counts for nothing. Results are added to the
+file as they come, with a table beside it (.md); what is in it is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import inspect
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.architectures_models import ANY_IMAGE, MODELS
+
+SEED = 7
+ERROR_BAR, SECONDS_BAR = 1e-4, 20.0
+
+
+def open_axes(name: str, inputs: tuple[Any, ...]) -> list[dict[int, str]]:
+    """The dimensions of each input that are left open; those of one name are one."""
+    found = []
+    for x in inputs:
+        axes = {0: "batch"}
+        if x.ndim == 2 and not x.is_floating_point():
+            axes[1] = f"steps{x.shape[1]}"
+        if x.ndim == 4 and name in ANY_IMAGE:
+            axes |= {2: "height", 3: "width"}
+        found.append(axes)
+    return found
+
+
+def larger(x: Any, axes: dict[int, str]) -> Any:
+    """An input with other extents where they are open."""
+    import torch
+
+    for axis, what in axes.items():
+        more = x.shape[axis] if what == "batch" else x.shape[axis] // 2
+        x = torch.cat([x, x.narrow(axis, 0, more)], axis)
+    return x
+
+
+def leaves(results: Any) -> list[Any]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [t for t in tree_leaves(results) if isinstance(t, torch.Tensor)]
+
+
+def export(
+    model: Any, inputs: tuple[Any, ...], path: Path, exporter: str, axes: list[dict[int, str]]
+) -> None:
+    import torch
+
+    names = [f"x{k}" for k in range(len(inputs))]
+    more: dict[str, Any] = {}
+    if axes and exporter == "old":
+        more["dynamic_axes"] = dict(zip(names, axes))
+    elif axes:
+        each = tuple(dict.fromkeys(a, torch.export.Dim.AUTO) for a in axes)
+        kinds = [p.kind for p in inspect.signature(model.forward).parameters.values()]
+        more["dynamic_shapes"] = (each,) if inspect.Parameter.VAR_POSITIONAL in kinds else each
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model,
+            inputs,
+            str(path),
+            input_names=names,
+            dynamo=exporter == "new",
+            opset_version=17 if exporter == "old" else 18,
+            verbose=False,
+            external_data=False,
+            **more,
+        )
+
+
+def far(found: list[Any], wanted: list[Any]) -> float:
+    """The largest difference over the largest output; ValueError where shapes differ."""
+    if len(found) < len(wanted):
+        raise ValueError(f"{len(found)} outputs, not {len(wanted)}")
+    worst = 0.0
+    for got, want in zip(found, wanted):
+        if got.shape != want.shape:
+            raise ValueError(f"shape {got.shape}, not {want.shape}")
+        if want.size:
+            away = np.abs(got.astype(np.float64) - want).max() / max(np.abs(want).max(), 1e-12)
+            worst = float(away) if not away <= worst else worst  # NaN is the worst
+    return worst
+
+
+def measure(name: str, how: str, shapes: str, target: str) -> dict[str, Any]:
+    """One network: `how` is an exporter, or "backend"."""
+    import torch
+
+    torch.manual_seed(SEED)
+    row: dict[str, Any] = {"model": name, "by": how, "shapes": shapes}
+    model, inputs = MODELS[name]()
+    model.eval()
+    axes = open_axes(name, inputs) if shapes == "open" else []
+    sets = [inputs]
+    if axes:
+        sets.append(tuple(map(larger, inputs, axes)))
+    try:
+        with torch.no_grad():
+            wanted = [[t.numpy() for t in leaves(model(*given))] for given in sets]
+    except Exception as error:  # of a batch that a network does not take, say
+        return row | {"refused": f"PyTorch: {_line(error)}"}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TILEWRIGHT_CACHE_DIR"] = str(Path(folder, "cache"))
+        if how == "backend":
+            return row | _through_backend(model, sets, wanted, bool(axes))
+        path = Path(folder, f"{name}.onnx")
+        try:
+            export(model, inputs, path, how, axes)
+        except Exception as error:  # whatever an exporter raises
+            return row | {"refused": _line(error)}
+        return row | _from_file(path, sets, wanted, target)
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {text[0]}"[:300]
+
+
+def _from_file(path: Path, sets: Any, wanted: Any, target: str) -> dict[str, Any]:
+    import tilewright
+    from tilewright.graph.onnx.load import input_names
+
+    row: dict[str, Any] = {}
+    try:
+        start, spent = time.perf_counter(), time.process_time()
+        net = tilewright.compile(path, target)
+        row["compile_s"] = round(time.perf_counter() - start, 2)
+        row["cpu_s"] = round(time.process_time() - spent, 2)
+        whole = getattr(net, "whole", net)
+        row["once"] = whole is not None and type(whole).__name__ == "Executable"
+        names, errors = input_names(path), []
+        start = time.perf_counter()
+        for given, want in zip(sets, wanted):
+            arrays = {n: given[int(n[1:])].numpy() for n in names}
+            errors.append(far(list(net.run(arrays).values()), want))
+        row["run_s"] = round(time.perf_counter() - start, 2)
+        row["error"] = max(errors, key=lambda e: (e != e, e))
+    except Exception as error:  # a fault, which belongs into the table
+        row["failed"] = _line(error)
+    return row
+
+
+def _through_backend(model: Any, sets: Any, wanted: Any, dynamic: bool) -> dict[str, Any]:
+    import logging
+
+    import torch
+
+    from tilewright.graph.torch.backend import tilewright
+
+    row: dict[str, Any] = {"left": []}
+    heard = logging.Handler()
+    heard.emit = lambda r: row["left"].append(r.getMessage()[:300])  # type: ignore[method-assign]
+    heard.setLevel(logging.WARNING)
+    log = logging.getLogger("tilewright.torch")
+    log.addHandler(heard)
+    torch._dynamo.reset()
+    try:
+        compiled = torch.compile(model, backend=tilewright, dynamic=True if dynamic else None)
+        errors = []
+        with torch.no_grad():
+            for given, want in zip(sets, wanted):
+                start, spent = time.perf_counter(), time.process_time()
+                found = [t.numpy() for t in leaves(compiled(*given))]
+                row.setdefault("compile_s", round(time.perf_counter() - start, 2))
+                row.setdefault("cpu_s", round(time.process_time() - spent, 2))
+                errors.append(far(found, want))
+        row["error"] = max(errors, key=lambda e: (e != e, e))
+    except Exception as error:  # a fault, which belongs into the table
+        row["failed"] = _line(error)
+    finally:
+        log.removeHandler(heard)
+    return row
+
+
+def good(row: dict[str, Any]) -> bool:
+    """Whether a row keeps to the bar."""
+    if "refused" in row:
+        return True
+    seconds = min(row.get("compile_s", 0.0), row.get("cpu_s", 0.0))
+    return "failed" not in row and row["error"] <= ERROR_BAR and seconds <= SECONDS_BAR
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The rows as Markdown."""
+    made = [r for r in rows if "refused" not in r]
+    yield f"{len(made)} networks, {sum(map(good, made))} as they should be\n"
+    yield "| architecture | by | shapes | result | largest error | compile, s | CPU, s |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for r in sorted(rows, key=lambda r: (r["model"], r["by"], r["shapes"])):
+        said = "right" if good(r) else "not right"
+        if "refused" in r:
+            said = f"not exported: {r['refused']}"
+        elif "failed" in r:
+            said = f"failed: {r['failed']}"
+        elif r.get("once") is False:
+            said += ", by parts or shapes"
+        elif r.get("left"):
+            said += f"; {'; '.join(r['left'])}"
+        figures = f"{r['error']:.0e} | {r['compile_s']} | {r['cpu_s']}" if "error" in r else "| |"
+        yield f"| {r['model']} | {r['by']} | {r['shapes']} | {said.replace('|', '/')} | {figures} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("names", nargs="*", help="all, if left out")
+    choices = {"nargs": "+", "default": []}
+    parser.add_argument("--exporter", choices=("old", "new"), **choices)
+    parser.add_argument("--shapes", choices=("fixed", "open"), **choices)
+    parser.add_argument("--backend", action="store_true")
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--results", type=Path)
+    options = parser.parse_args()
+    path = options.results
+    rows = json.loads(path.read_text()) if path and path.exists() else []
+    known = {(r["model"], r["by"], r["shapes"]) for r in rows}
+    ways = ["backend"] if options.backend else options.exporter or ["old", "new"]
+    asked = [
+        (name, how, shapes)
+        for name in options.names or MODELS
+        for how in ways
+        for shapes in options.shapes or ["fixed", "open"]
+    ]
+    for one in asked:
+        if one in known:
+            continue
+        rows.append(measure(*one, options.target))
+        gc.collect()
+        print("good" if good(rows[-1]) else "BAD ", json.dumps(rows[-1]), flush=True)
+        if path:
+            path.write_text(json.dumps(rows, indent=1) + "\n")
+            path.with_suffix(".md").write_text("\n".join(table(rows)) + "\n")
+    return 0 if all(map(good, rows)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
