@@ -186,11 +186,20 @@ def test_winograd(height: int, channels: int, tile: int) -> None:
 def test_winograd_in_the_last_two_of_three_dimensions(stride: int) -> None:
     b = Builder(17)
     x = Value("x", (2, 32, 5, 17, 18), "float32")
-    how = {"strides": (stride, 1, 1), "dilation": (1, 1, 1), "padding": (0, 1, 1, 1, 0, 1)}
+    how: dict[str, Any] = {
+        "strides": (stride, 1, 1),
+        "dilation": (1, 1, 1),
+        "padding": (0, 1, 1, 1, 0, 1),
+    }
     y = b.add("conv_nd", [x, b.constant(floats(64, 32, 3, 3, 3) / 16, "w")], groups=1, **how)
     y = b.add("relu", [y])
-    pool = {"kernel": (1, 2, 2), "strides": (1, 2, 2), "dilation": (1, 1, 1), "padding": (0,) * 6}
-    flags = {"ceil_mode": False, "count_include_pad": True, "p": 2.0}
+    pool: dict[str, Any] = {
+        "kernel": (1, 2, 2),
+        "strides": (1, 2, 2),
+        "dilation": (1, 1, 1),
+        "padding": (0,) * 6,
+    }
+    flags: dict[str, Any] = {"ceil_mode": False, "count_include_pad": True, "p": 2.0}
     y = b.add("pool_nd", [y], type="max", **pool, **flags)
     y = b.add("reduce", [y], "y", axes=(2, 3, 4), keepdims=True, type="mean")
     graph = Graph("g", [x], [y], b.nodes)

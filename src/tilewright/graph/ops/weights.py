@@ -140,7 +140,8 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: nn.winograd_input(t[0], a["tile"], a["padding"]), REARRANGED
     ),
     "winograd_product": OpSpec(
-        lambda t, a: nn.winograd_product(*t, a["strides"], a["padding"], a["dilation"]), ANCHOR
+        lambda t, a: nn.winograd_product(t[0], t[1], a["strides"], a["padding"], a["dilation"]),
+        ANCHOR,
     ),
     "winograd_output": OpSpec(
         lambda t, a: nn.winograd_output(t[0], a["tile"], a["batch"], a["size"]), REARRANGED
