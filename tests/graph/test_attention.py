@@ -155,6 +155,30 @@ def test_sizes(sizes: Sizes) -> None:
     check(sizes)
 
 
+LONG = 9001  # keys, of which no machine's second cache holds the scores of many rows
+
+
+@pytest.mark.parametrize("empty", ["plain", "masked", "numbers"])
+def test_keys_in_blocks(empty: str) -> None:
+    """Blocks and rows without a key that counts; the last block overlaps the one before it."""
+    target = "llvm -mcpu=skylake-avx512"
+    sizes: Sizes = (1, 2, 1, 23, LONG, 8, 5)
+    _, groups = prepare(attention(sizes), Target(target))
+    (node,) = (n for g in groups for n in g.nodes if n.op == "attention")
+    block = node.attrs["block"]
+    assert 0 < block < LONG and LONG % block and LONG % -(-LONG // -(-LONG // block))
+    mask = some(1, 1, 23, LONG)
+    mask[..., 1, : 3 * block] = mask[..., 2, -block:] = mask[..., 4, 5:] = False
+    check(sizes, mask, empty=empty)
+    check(sizes, np.where(mask, np.float32(0.5), np.float32(-np.inf)), empty=empty)
+    check((1, 4, 1, 29, LONG, 8, 8))  # groups of queries
+
+
+def test_few_rows_take_all_keys_at_once() -> None:
+    _, groups = prepare(attention((1, 2, 2, 1, LONG, 8, 8)), Target("llvm -mcpu=haswell"))
+    assert not any(n.attrs["block"] for g in groups for n in g.nodes if n.op == "attention")
+
+
 @pytest.mark.parametrize("target", ["llvm -mcpu=haswell", "llvm -mcpu=x86-64"])
 def test_other_vectors(target: str) -> None:
     check((2, 4, 2, 19, 37, 24, 29), target=target)

@@ -282,12 +282,14 @@ def test_unique(axis: int | None, ordered: int) -> None:
 
 def test_non_max_suppression() -> None:
     rng = np.random.default_rng(3)
-    corners = rng.random((2, 20, 2), np.float32)
-    boxes = np.concatenate([corners, corners + rng.random((2, 20, 2), np.float32)], -1)
-    scores = np.round(rng.random((2, 3, 20), np.float32), 1)  # some are equal
-    for most, overlap, least in ((3, 0.5, 0.3), (20, 0.1, 0.0), (20, 0.7, 0.95), (0, 0.5, 0.0)):
-        limits = [ints(most), *np.array([[overlap], [least]], np.float32)]
-        check_like_reference("NonMaxSuppression", boxes, scores, *limits)
+    limits = [(3, 0.5, 0.3), (20, 0.1, 0.0), (20, 0.7, 0.95), (0, 0.5, 0.0), (1 << 40, 0.9, 0.0)]
+    for count in (20, 75):  # in a vector, and in several
+        corners = rng.random((2, count, 2), np.float32)
+        boxes = np.concatenate([corners, corners + rng.random((2, count, 2), np.float32)], -1)
+        scores = np.round(rng.random((2, 3, count), np.float32), 1)  # some are equal
+        for most, overlap, least in limits:
+            given = [ints(most), *np.array([[overlap], [least]], np.float32)]
+            check_like_reference("NonMaxSuppression", boxes, scores, *given)
     assert host("NonMaxSuppression", boxes, scores)[0].shape == (0, 3)
     assert host("NonMaxSuppression", boxes[:, :0], scores[..., :0], scalar(4))[0].shape == (0, 3)
 

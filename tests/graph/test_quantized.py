@@ -88,7 +88,7 @@ def test_within_a_step_of_onnxruntime(make, zero, data):
     assert np.mean(np.abs(got - wanted) > 1e-4) < 0.02 and np.ptp(wanted) > 2
 
     _, groups = prepare(tg.load_onnx(raw), Target("llvm"))
-    sums = [n for g in groups for n in g.nodes if n.op in ("conv2d_nchwc", "conv2d", "dense")]
+    sums = [n for g in groups for n in g.nodes if n.op in ("conv_nchwc", "conv2d", "dense")]
     assert len(sums) == 2 and all(n.output.dtype == "int32" for n in sums)
     assert all("int8" in v.dtype for n in sums for v in n.inputs)
 

@@ -210,6 +210,15 @@ for _option in (
         most=MAX_THREADS,
     ),
     Option(
+        "compile_processes",
+        int,
+        0,
+        "processes that compile the kernels of a large network, with that which asks; 0 means as "
+        "many as num_threads",
+        _T + "COMPILE_PROCESSES",
+        most=MAX_THREADS,
+    ),
+    Option(
         "winograd",
         bool,
         True,

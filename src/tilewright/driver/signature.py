@@ -9,7 +9,7 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
-from ..loopir.visit import free_vars, walk
+from ..loopir.visit import free_vars, nodes, walk
 from ..rt.signature import ArgInfo, Dim, FunctionInfo, SymbolInfo
 
 _OPS: dict[type, str] = {
@@ -65,7 +65,7 @@ def function_info(
 
 def _result(func: S.PrimFunc) -> dict[str, str]:
     """Of a function that returns a number, its kind: int, bool or float."""
-    for e in walk(func.body):
+    for e in nodes(func.body):
         if isinstance(e, E.Call) and e.op.name == "tir.ret":
             t = parse(e.dtype)
             return {"returns": "float" if t.is_float else "bool" if t.is_bool else "int"}

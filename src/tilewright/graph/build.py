@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +11,20 @@ import numpy as np
 from ..auto_scheduler.history import ApplyHistoryBest
 from ..base import config
 from ..base.errors import CompileError
+from ..base.mapped import give_back
 from ..driver.build_device import build_device
 from ..driver.network import emit_entry
 from ..loopir.stmt import IRModule, PrimFunc
-from ..rt import threads
 from ..rt.module import Module
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
 from ..rt.open_sizes import OpenSizes, element_count
-from ..rt.plan import Kernel, KernelCall, Place, Tensor, Work, symbol_of, tensors
+from ..rt.plan import KernelCall, Place, Tensor, Work, symbol_of, tensors
 from ..target.target import Target
+from .compile_kernels import Progress, compile_kernels
 from .device import DeviceExecutable
 from .ir import Graph, Node, Value
-from .kernel import compile_group, describe, lower_named, symbols_of
+from .kernel import describe, lower_named, symbols_of
 from .limits import require
 from .open import OpenExecutable
 from .passes.attention import fuse_attention
@@ -46,7 +45,6 @@ from .work import work_of
 Network = Executable | DeviceExecutable | StagedExecutable | OpenExecutable
 """What a network is compiled to."""
 PRECISIONS = ("float32", "float16", "bfloat16")
-Progress = Callable[[int, int, str], None]
 
 
 def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
@@ -67,7 +65,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     fold_constants(graph)
     multiply_powers(graph)
     if not _is_device(target) and graph.symbols is None:  # its tiles are cut for known sizes
-        fuse_attention(graph)
+        fuse_attention(graph, target)
     sink_reshapes(graph)
     drop_identities(graph)
     graph.drop_dead_nodes()
@@ -128,9 +126,9 @@ def compile(
 
     What of a network is only known while it runs is compiled then (staged.py).
 
-    Kernels are compiled in parallel, each once however often it occurs; `progress(done, total,
-    name)` is called after each. Raises CompileError with the node's name where one cannot be
-    compiled.
+    Kernels are compiled each once however often it occurs, many of them in several processes;
+    `progress(done, total, name)` is called after each. Raises CompileError with the node's name
+    where one cannot be compiled.
     """
     chosen = target_for(target, dtype)
     if graph.rest is not None:
@@ -161,7 +159,7 @@ def compile(
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
-    data = [np.require(v.data, requirements=["C", "A"]) for v in constants]
+    data = [_compact(v) for v in constants]
     outputs = [Tensor(v.name, v.shape, v.dtype) for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, tensors(graph.inputs), outputs, data, size)
@@ -170,7 +168,7 @@ def compile(
         return DeviceExecutable(
             *signature, module, calls, chosen, nodes, [_recorded(t) for t in tuned]
         )
-    kernels = _compile_kernels(distinct, tuned, chosen, progress)
+    kernels = compile_kernels(distinct, tuned, chosen, progress)
     code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
 
     def work() -> list[Work]:
@@ -221,13 +219,23 @@ def _open_executable(
         [d for d in counts if not isinstance(d, int)],
         [(dim_of(v.nbytes), *life) for v, life in lives.items()],
     )
-    data = [np.asarray(v.data, order="C") for v in constants]
-    kernels = _compile_kernels(distinct, tuned, target, progress)
+    data = [_compact(v) for v in constants]
+    kernels = compile_kernels(distinct, tuned, target, progress)
     code = ObjectCode(kernels, emit_entry(calls, target), target)
     nodes = [[n.name for n in g.nodes] for g in groups]
     inputs, outputs = plain(graph.inputs), plain(original.outputs)
     about = (original.name, inputs, outputs, data, 0, code, calls, target, nodes)
     return Executable(*about, sizes=sizes)
+
+
+def _compact(v: Value) -> np.ndarray[Any, Any]:
+    """The data of a constant, its elements in order and aligned; where it is not so in its file, a
+    copy, and what was read of the file is given back."""
+    assert v.data is not None
+    data = np.require(v.data, requirements=["C", "A"])
+    if data is not v.data:
+        give_back(v.data)
+    return data
 
 
 def target_for(given: Any, dtype: str) -> Target:
@@ -300,29 +308,6 @@ def distinct_groups(groups: Sequence[Group]) -> tuple[list[Group], list[int]]:
     return distinct, which
 
 
-def _compile_kernels(
-    distinct: Sequence[Group],
-    tuned: Sequence[Tuned | None],
-    target: Target,
-    progress: Progress | None,
-) -> list[Kernel]:
-    """Object code of each group."""
-    workers = max(1, threads.num_threads())
-    done = 0
-    with ThreadPoolExecutor(workers) as pool:
-        jobs = [
-            pool.submit(copy_context().run, compile_group, g, target, symbol_of(k), t)
-            for k, (g, t) in enumerate(zip(distinct, tuned))
-        ]
-        kernels = []
-        for k, (g, job) in enumerate(zip(distinct, jobs)):
-            kernels.append(Kernel(symbol_of(k), g.name, job.result(), _recorded(tuned[k])))
-            done += 1
-            if progress is not None:
-                progress(done, len(distinct), g.name)
-    return kernels
-
-
 def _device_module(
     distinct: Sequence[Group],
     tuned: Sequence[Tuned | None],
@@ -345,7 +330,7 @@ def flops(graph: Graph) -> int:
     total = 0
     for n in graph.nodes:
         out = int(np.prod(n.output.shape))
-        if n.op == "conv2d":
+        if n.op in ("conv2d", "conv_nd"):
             total += 2 * out * int(np.prod(n.inputs[1].shape[1:]))
         elif n.op in ("dense", "matmul", "batch_matmul"):
             total += 2 * out * n.inputs[0].shape[-1]

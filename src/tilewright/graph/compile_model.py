@@ -9,8 +9,9 @@ from typing import Any
 
 from ..base.errors import ImportModelError, TilewrightError
 from ..rt.network import Executable
-from .build import Network, Progress, target_for
+from .build import Network, target_for
 from .build import compile as compile_graph
+from .compile_kernels import Progress
 from .ir import Graph
 from .open import OpenExecutable
 

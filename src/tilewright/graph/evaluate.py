@@ -83,7 +83,11 @@ def is_quick(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> bool
 
 
 def evaluate(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> Array:
-    """The result of `op` on constants. Those that lie in files take no memory afterwards."""
+    """The result of `op` on constants. Those that lie in files take no memory afterwards.
+
+    What only moves elements may give a view, so that a weight which is transposed is read from its
+    file in that order, and copied once, when a kernel has it in its own.
+    """
     arrays = [v.data for v in inputs if v.data is not None]
     spec = OPS[op]
     if spec.numpy is not None:
@@ -91,7 +95,7 @@ def evaluate(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> Arra
     else:
         tensors = tensors_of(inputs)
         out = te_eval(spec.compute(tensors, attrs), dict(zip(tensors, arrays)))
-    result = np.asarray(out[0] if isinstance(out, list) else out, order="C")
+    result = np.asarray(out[0] if isinstance(out, list) else out)
     for array in arrays:
         give_back(array)
     return result

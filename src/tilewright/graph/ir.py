@@ -61,8 +61,8 @@ class Value:
 
 
 def constant(name: str, data: np.ndarray[Any, Any]) -> Value:
-    """A value that is known."""
-    data = np.asarray(data, order="C")
+    """A value that is known; its data may have any strides."""
+    data = np.asarray(data)
     return Value(name, data.shape, canonical(data.dtype), data)
 
 

@@ -134,14 +134,7 @@ def _in_group(group: Group, error: TilewrightError) -> CompileError:
 
 def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | None = None) -> bytes:
     """Object code of a group's kernel, from the compile cache where it has it."""
-    steps = "" if tuned is None else tuned.steps
-    options = [repr(config.get(o.name)) for o in config.options() if o.code]
-    key = (
-        "kernel|"
-        + "|".join([compiler_fingerprint(), llvm_version(), target.fingerprint(), *options])
-        + hashlib.sha256(f"{name}|{describe(group)}|{steps}".encode()).hexdigest()
-    )
-    found = disk.get(key)
+    found = cached(group, target, name, tuned)
     if found is not None:
         return found
     try:
@@ -150,5 +143,20 @@ def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | No
         raise _in_group(group, error) from error
     obj = module.object_code
     assert obj is not None
-    disk.put(key, obj)
+    disk.put(_key(group, target, name, tuned), obj)
     return obj
+
+
+def cached(group: Group, target: Target, name: str, tuned: Scheduled | None = None) -> bytes | None:
+    """Object code of a group's kernel, where the compile cache has it."""
+    return disk.get(_key(group, target, name, tuned)) if disk.is_on() else None
+
+
+def _key(group: Group, target: Target, name: str, tuned: Scheduled | None) -> str:
+    steps = "" if tuned is None else tuned.steps
+    options = [repr(config.get(o.name)) for o in config.options() if o.code]
+    return (
+        "kernel|"
+        + "|".join([compiler_fingerprint(), llvm_version(), target.fingerprint(), *options])
+        + hashlib.sha256(f"{name}|{describe(group)}|{steps}".encode()).hexdigest()
+    )

@@ -34,7 +34,7 @@ from .ops import ANCHOR
 from .passes.fuse import Group
 
 _SEVERAL_REDUCTIONS = frozenset(("softmax", "log_softmax"))
-_SHORT = {"conv2d_nchwc": "conv2d", "depthwise_nchwc": "depthwise", "dense_packed": "dense"}
+_SHORT = {"conv_nchwc": "conv2d", "depthwise_nchwc": "depthwise", "dense_packed": "dense"}
 
 
 _IN_PANELS = frozenset(("dense", "matmul", "batch_matmul", "conv2d"))
@@ -95,7 +95,7 @@ def find_tuned(group: Group, target: Target, history: ApplyHistoryBest) -> Tuned
     except ScheduleError as error:
         names = ", ".join(n.name for n in group.nodes)
         raise CompileError(f"the record of {names} does not fit it: {error}") from error
-    return _of_state(task, state)
+    return of_state(task, state)
 
 
 def in_panels(group: Group, target: Target) -> Tuned | None:
@@ -108,11 +108,12 @@ def in_panels(group: Group, target: Target) -> Tuned | None:
         return None
     with likely_sizes(symbols_of(group)):
         task = task_of(group, target)
-        found = _of_state(task, State.default(task), recorded=False)
+        found = of_state(task, State.default(task), recorded=False)
     return found if found.rearranged else None
 
 
-def _of_state(task: SearchTask, state: State, recorded: bool = True) -> Tuned:
+def of_state(task: SearchTask, state: State, recorded: bool = True) -> Tuned:
+    """A task's schedule with the arguments that it wants."""
     schedule, args, rearranged = apply_state(state, int(task.layout_rewrite_option or 0))
     steps = json.dumps([row_as_json(row) for row in state.rows], separators=(",", ":"))
     return Tuned(steps, schedule, args, rearranged, recorded)

@@ -9,8 +9,7 @@ from ..loopir import stmt as S
 from ..loopir.expr import const, const_int
 from ..loopir.op import likely
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import walk
-from .copies import fold_pair
+from .copies import fold_pair, walk_stmts
 from .fill_ahead import SCOPE, Ahead, Fill, fills_of
 from .options import LowerOptions
 from .software_pipeline import STAGES, pipelined
@@ -38,7 +37,7 @@ def inject_double_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     the final sizes.
     """
     marks = (SCOPE, STAGES)
-    if not any(type(s) is S.AttrStmt and s.attr_key in marks for s in walk(func.body)):
+    if not any(type(s) is S.AttrStmt and s.attr_key in marks for s in walk_stmts(func.body)):
         return func
     body = _DoubleBuffers(options.double_buffer_split_loop).stmt(func.body)
     return func.with_body(_RemoveScopes().stmt(body))

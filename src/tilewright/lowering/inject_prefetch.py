@@ -16,6 +16,7 @@ from ..loopir.rewrite import handles
 from ..loopir.subst import substitute
 from ..loopir.visit import walk
 from .bounded import BoundedRewriter
+from .copies import walk_stmts
 from .options import LowerOptions
 
 SCOPE = "prefetch_scope"
@@ -33,7 +34,7 @@ def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     Needs buffers with all their dimensions. Guarantees that no Prefetch and no "prefetch_scope" is
     left. Stands before flatten_buffers.
     """
-    if not any(_asks(s) for s in walk(func.body)):
+    if not any(_asks(s) for s in walk_stmts(func.body)):
         return func
     return func.with_body(_Prefetcher(func).stmt(func.body))
 

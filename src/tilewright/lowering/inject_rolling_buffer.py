@@ -15,6 +15,7 @@ from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import logical_or
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
+from .copies import walk_stmts
 from .options import LowerOptions
 
 SCOPE = "rolling_buffer_scope"
@@ -37,7 +38,7 @@ def inject_rolling_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc
     Needs buffers with all their dimensions. Guarantees that no "rolling_buffer_scope" is left.
     Stands before flatten_buffers.
     """
-    if not any(type(s) is S.AttrStmt and s.attr_key == SCOPE for s in walk(func.body)):
+    if not any(type(s) is S.AttrStmt and s.attr_key == SCOPE for s in walk_stmts(func.body)):
         return func
     return func.with_body(_RollingBuffers().stmt(func.body))
 

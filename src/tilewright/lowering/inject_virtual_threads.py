@@ -11,7 +11,7 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import Folder, fresh_copy, times
+from .copies import Folder, fresh_copy, times, walk_stmts
 from .options import LowerOptions
 
 MAX_UNROLLED = 16
@@ -28,7 +28,7 @@ def inject_virtual_threads(func: S.PrimFunc, options: LowerOptions) -> S.PrimFun
     Needs flat buffers and constant extents. Guarantees that no "virtual_thread" is left. Stands
     after vectorize_loops, so that what it repeats is vector code, and before rewrite_storage.
     """
-    keys = (s for s in walk(func.body) if type(s) is S.AttrStmt)
+    keys = (s for s in walk_stmts(func.body) if type(s) is S.AttrStmt)
     if not any(s.attr_key == "virtual_thread" for s in keys):
         return func
     return func.with_body(_Scopes().stmt(func.body))

@@ -18,6 +18,7 @@ from .allreduce import Allreduce
 from .allreduce_shared import reduce_in_shared
 from .allreduce_warp import reduce_in_warps
 from .block_threads import BlockThreads, warp_size_of
+from .copies import walk_stmts
 
 ALLREDUCE = "tir.tvm_thread_allreduce"
 
@@ -41,7 +42,7 @@ def lower_thread_allreduce(func: S.PrimFunc, target: Target) -> S.PrimFunc:
     memory added here. Stands after sync_threads, which puts barriers between the statements of
     the user. CompileError where some of the threads would not come to the reduction.
     """
-    if not any(_is_scope(x) for x in walk(func.body)):
+    if not any(_is_scope(x) for x in walk_stmts(func.body)):
         return func
     return func.with_body(_Kernels(target).stmt(func.body))
 

@@ -35,7 +35,7 @@ def lower_warp_memory(func: S.PrimFunc, target: Target) -> S.PrimFunc:
     after sync_threads, which sees who reads what others wrote. CompileError where a store goes to
     another lane's element, or a register that is read is another one in each lane.
     """
-    if not any(_is_warp(x) for x in walk(func.body)):
+    if not any(_is_warp(x) for x in walk_stmts(func.body)):
         return func
     return func.with_body(_Kernels(func, target).stmt(func.body))
 

@@ -54,7 +54,7 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """
     if options.simple_mode:
         return func
-    if not any(type(x) is S.IfThenElse and is_likely(x.condition) for x in walk(func.body)):
+    if not any(type(x) is S.IfThenElse and is_likely(x.condition) for x in walk_stmts(func.body)):
         return func
     return func.with_body(_Partitioner(func, options).stmt(func.body))
 

@@ -14,6 +14,7 @@ from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import factors
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, walk
+from .copies import walk_stmts
 from .options import LowerOptions
 
 SMALL_BYTES = 2048
@@ -36,7 +37,7 @@ def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """
     if options.disable_storage_rewrite:
         return func
-    if not any(type(x) is S.Allocate for x in walk(func.body)):
+    if not any(type(x) is S.Allocate for x in walk_stmts(func.body)):
         return func
     return func.with_body(_region(func.body))
 

@@ -25,6 +25,7 @@ from ..loopir.effects import CallEffectKind, side_effect
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import uses_var, walk
+from .copies import walk_stmts
 from .options import LowerOptions
 
 PRAGMA = "tree_reduce"
@@ -41,7 +42,7 @@ def tree_reduce(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
     Needs flat buffers. Stands before vectorize_loops, which makes the vectors.
     """
-    if not any(type(s) is S.AttrStmt and s.attr_key == _KEY for s in walk(func.body)):
+    if not any(type(s) is S.AttrStmt and s.attr_key == _KEY for s in walk_stmts(func.body)):
         return func
     return func.with_body(_Trees().stmt(func.body))
 

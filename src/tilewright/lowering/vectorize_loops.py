@@ -15,7 +15,7 @@ from ..loopir.op import likely
 from ..loopir.operators import logical_and, logical_not, logical_or
 from ..loopir.rewrite import handles
 from ..loopir.visit import walk
-from .copies import Folder, conjuncts, fold_pair, fresh_copy, strip_likely, times
+from .copies import Folder, conjuncts, fold_pair, fresh_copy, strip_likely, times, walk_stmts
 from .options import LowerOptions
 from .vector_exprs import (
     ScalarStatement,
@@ -51,7 +51,7 @@ def vectorize_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
 def walk_loops(body: S.Stmt) -> list[S.For]:
     """All loops below a statement."""
-    return [s for s in walk(body) if type(s) is S.For]
+    return [s for s in walk_stmts(body) if type(s) is S.For]
 
 
 class _Loops(Folder):
@@ -120,7 +120,7 @@ def _strips(var: E.Var, low: Any, extent: int, body: S.Stmt, register: int) -> S
 
 def _symbolic(s: S.For, body: S.Stmt) -> S.Stmt:
     """A loop of symbolic extent: whole vectors of 64 bytes, then the rest serially."""
-    stored = [parse(x.buffer.dtype).nbytes for x in walk(body) if type(x) is S.BufferStore]
+    stored = [parse(x.buffer.dtype).nbytes for x in walk_stmts(body) if type(x) is S.BufferStore]
     lanes = max(4, 64 // max(stored, default=4))
     width, var = const(lanes, s.loop_var.dtype), s.loop_var
     outer = E.Var(f"{var.name}_strip", var.dtype)

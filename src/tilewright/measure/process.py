@@ -21,7 +21,7 @@ _TAIL = 2000
 
 
 class WorkerProcess:
-    """A child `python -m tilewright.measure.worker`; one request at a time.
+    """A child `python -m MODULE` that `worker.serve`s; one request at a time.
 
     It starts at once and is `ready` when it has answered its first request. `memory`: the bytes it
     may use (0: no limit). `deadline` (of time.monotonic) is when the present request has to be
@@ -32,10 +32,10 @@ class WorkerProcess:
         "_errors", "_process", "_reader", "allowed", "deadline", "held", "job", "ready", "replies",
     )  # fmt: skip
 
-    def __init__(self, memory: int = 0) -> None:
+    def __init__(self, memory: int = 0, module: str = "tilewright.measure.worker") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the worker ends
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tilewright.measure.worker"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -100,6 +100,10 @@ class WorkerProcess:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         return self._end()
+
+    def stop(self) -> None:
+        """End the process now, whoever reads its replies; he finds that it has died."""
+        self._process.kill()
 
     def reason_of_death(self) -> str:
         """Why a worker that has closed its replies is gone; it is ended."""

@@ -151,24 +151,24 @@ def _follow_parent(parent: int) -> None:
     os._exit(1)
 
 
-def main() -> int:
+def serve(answer: Callable[[Message], Message]) -> int:
+    """Answer what comes in until it ends, or this process's parent does; an exit status."""
     threading.Thread(target=_follow_parent, args=(os.getppid(),), daemon=True).start()
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)  # replies have a pipe of their own, that no print can disturb
-    worker = Worker()
     while (request := protocol.read(requests)) is not None:
         try:
-            protocol.write(replies, worker.answer(request))
+            protocol.write(replies, answer(request))
         except BrokenPipeError:
             return 1
     return 0
 
 
 if __name__ == "__main__":
-    status = main()
+    status = serve(Worker().answer)
     sys.stdout.flush()
     # candidates and drivers may have left threads that an ordinary exit would wait for
     os._exit(status)

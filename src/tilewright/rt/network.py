@@ -190,10 +190,16 @@ class Executable:
     def _invoke(self, arrays: Sequence[Array], outputs: Sequence[Array], now: Shaped) -> None:
         self._call(_addresses([*arrays, *outputs]), now)
 
-    def call_at(self, addresses: Sequence[int]) -> None:
+    def at_sizes(self, sizes: Mapping[str, int]) -> Shaped:
+        """The network where its symbols have these values; OtherSizesError where it is not for
+        them."""
+        return self._fixed if self._shapes is None else self._shapes.at(sizes)
+
+    def call_at(self, addresses: Sequence[int], now: Shaped | None = None) -> None:
         """Run on memory of the caller: addresses of the inputs, then of the outputs, in order, each
-        compact and of its type. Nothing is checked. Of networks with fixed sizes only."""
-        self._call(addresses, self._fixed)
+        compact and of its type. Nothing is checked. `now`: what `at_sizes` gave, for networks whose
+        sizes are not fixed."""
+        self._call(addresses, self._fixed if now is None else now)
 
     def _call(self, addresses: Sequence[int], now: Shaped) -> None:
         function = self._function or self._load()

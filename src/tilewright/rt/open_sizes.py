@@ -152,7 +152,10 @@ class Shapes:
 
     def of(self, given: Mapping[str, Any]) -> Shaped:
         """For arrays by name; ArgumentError as `bound_sizes` and `OpenSizes.shaped`."""
-        found = bound_sizes(self.name, self.inputs, shapes_given(self.name, given))
+        return self.at(bound_sizes(self.name, self.inputs, shapes_given(self.name, given)))
+
+    def at(self, found: Mapping[str, int]) -> Shaped:
+        """For values of the symbols; OtherSizesError as `OpenSizes.shaped`."""
         key = tuple(found[s] for s in self.sizes.symbols)
         with self._lock:
             if key not in self._made:

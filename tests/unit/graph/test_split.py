@@ -61,13 +61,41 @@ def test_weights_are_views_of_the_file(tmp_path: Path) -> None:
         data = found[name]
         assert data is not None
         np.testing.assert_array_equal(data, expected)
-        place: Any = data
-        while isinstance(place, (np.ndarray, memoryview)):
-            place = place.base if isinstance(place, np.ndarray) else place.obj
-        assert isinstance(place, mmap.mmap) == (data.nbytes >= LARGE)
+        assert lies_in_a_file(data) == (data.nbytes >= LARGE)
     x = np.ones((SIDE, SIDE), np.float32)
     y = graph.compile(graph.load_onnx(path)).run({"x": x})["y"]
     np.testing.assert_array_equal(y, x + 5 + weights()["a"] + weights()["b"])
+
+
+def lies_in_a_file(data: np.ndarray[Any, Any]) -> bool:
+    place: Any = data
+    while isinstance(place, (np.ndarray, memoryview)):
+        place = place.base if isinstance(place, np.ndarray) else place.obj
+    return isinstance(place, mmap.mmap)
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_weights_of_products_are_views_however_they_lie(tmp_path: Path, turned: int) -> None:
+    """Dense layers take rows of weights; MatMul, and Gemm without transB, have them as columns."""
+    path = tmp_path / "product.onnx"
+    rng = np.random.default_rng(5)
+    w = rng.integers(-9, 9, (SIDE + 20, SIDE)[:: 1 - 2 * turned]).astype(np.float32)
+    tensor = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["y"], transB=turned),
+        *([] if turned else [helper.make_node("MatMul", ["x", "w"], ["z"])]),
+    ]
+    outputs = [tensor(n.output[0], TensorProto.FLOAT, [3, SIDE]) for n in nodes]
+    x = tensor("x", TensorProto.FLOAT, [3, SIDE + 20])
+    made = helper.make_graph(nodes, "product", [x], outputs, [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 13)]), path)
+    model = graph.load_onnx(path)
+    large = [v.data for v in model.constants() if v.data is not None and v.data.nbytes >= LARGE]
+    assert large and all(map(lies_in_a_file, large))
+    data = rng.integers(-9, 9, (3, SIDE + 20)).astype(np.float32)
+    expected = data @ (w.T if turned else w)
+    for result in graph.compile(model).run({"x": data}).values():
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_of_bytes_and_of_a_proto_alike() -> None:

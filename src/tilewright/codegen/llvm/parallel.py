@@ -13,7 +13,7 @@ from typing import Any
 
 from ...loopir import expr as E
 from ...loopir import stmt as S
-from ...loopir.visit import walk
+from ...loopir.visit import nodes
 from .emitter import CALL_PACKED, Emitter
 from .index import add64, index
 from .workspace import THREADS, slot_pointers, slot_variables
@@ -22,7 +22,7 @@ from .workspace import THREADS, slot_pointers, slot_variables
 def used_variables(f: Emitter, node: Any) -> list[E.Var]:
     """Variables with a value in `f` that a statement uses, in order of first use."""
     found: dict[E.Var, None] = {}
-    for x in walk(node):
+    for x in nodes(node):
         if isinstance(x, E.Var):
             found.setdefault(x)
         elif isinstance(x, (E.BufferLoad, S.BufferStore, S.Prefetch)):

@@ -7,7 +7,7 @@ from ...base.errors import CompileError, InternalError
 from ...loopir import expr as E
 from ...loopir import stmt as S
 from ...loopir.buffer import Buffer
-from ...loopir.visit import walk
+from ...loopir.visit import nodes
 from . import convert
 from .emitter import Emitter
 
@@ -17,7 +17,7 @@ RESULT = E.Var("result", "handle")
 
 def returns_value(func: S.PrimFunc) -> bool:
     """Whether a function has a `tir.ret`."""
-    return any(isinstance(e, E.Call) and e.op.name == "tir.ret" for e in walk(func.body))
+    return any(isinstance(e, E.Call) and e.op.name == "tir.ret" for e in nodes(func.body))
 
 
 def read_slots(f: Emitter, func: S.PrimFunc) -> list[E.Var]:

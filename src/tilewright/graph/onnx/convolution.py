@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
+from numpy import ndindex, ravel_multi_index
+
 from ..ir import Value
+from ..sizes import is_open
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
 from .window import (
@@ -17,6 +21,9 @@ from .window import (
     unplane,
     window_of,
 )
+
+OWN_FILTERS = 32  # that fill the registers for each phase of a transposed convolution
+OWN_PLACES = 1.1  # of all phases together over those of each, which pay for convolutions by phases
 
 
 def convolve(c: Compose, data: Value, kernel: Value, w: Window, groups: int) -> Value:
@@ -74,6 +81,8 @@ def conv_transpose(b: Builder, node: OnnxNode) -> Value:
     strides, dilation = steps_of(node, data, kernel.shape[2:], "convolution")
     rank = len(strides)
     pads, shape = _transposed_pads(node, data, kernel, strides, dilation)
+    if groups == 1 and all(n == 1 for n in data.shape[2:]):
+        return _biased(c, _of_one_pixel(c, data, kernel, dilation, pads, shape), bias)
     if all(s == 1 for s in strides):
         weights, taps = kernel, kernel.shape[2:]
     else:
@@ -92,11 +101,66 @@ def conv_transpose(b: Builder, node: OnnxNode) -> Value:
     first = [p // s for p, s in zip(pads, strides)]
     last = [-(-(p + n) // s) for p, n, s in zip(pads, shape, strides)]
     reach = [d * (t - 1) for t, d in zip(taps, dilation)]
-    before = tuple(r - f for r, f in zip(reach, first))
-    after = tuple(n - d for n, d in zip(last, data.shape[2:]))
-    w = Window(tuple(taps), (1,) * rank, before, after, tuple(dilation))
-    out = convolve(c, data, weights, w, groups)
+
+    def convolved(kernel: Value, first: Sequence[int], last: Sequence[int]) -> Value:
+        """At places from `first` on, before `last`."""
+        before = tuple(r - f for r, f in zip(reach, first))
+        after = tuple(n - d for n, d in zip(last, data.shape[2:]))
+        w = Window(tuple(taps), (1,) * rank, before, after, tuple(dilation))
+        return convolve(c, data, kernel, w, groups)
+
+    known = groups == 1 and filters >= OWN_FILTERS and not is_open(data.shape) and min(shape) > 0
+    even = known and all(n % s == 0 for n, s in zip(shape, strides))
+    places = zip(strides, first, last, shape)
+    if even and prod(s * (b - a) / n for s, a, b, n in places) > OWN_PLACES:
+        out = _by_phases(c, weights, strides, pads, shape, convolved)
+        first, pads = [0] * rank, [0] * rank
+    else:
+        out = convolved(weights, first, last)
     return _biased(c, _interleaved(c, out, strides, pads, first, shape), bias)
+
+
+def _by_phases(
+    c: Compose,
+    weights: Value,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    shape: Sequence[int],
+    convolved: Callable[[Value, Sequence[int], Sequence[int]], Value],
+) -> Value:
+    """A convolution for each phase, in the order in which the output has them, at the places that
+    it has of it: of small images, those of all phases are many more."""
+    apart = c.reshape(weights, (-1, prod(strides), *weights.shape[1:]))
+    parts = []
+    for place in ndindex(*strides):
+        phase = [(o + p) % s for o, p, s in zip(place, pads, strides)]
+        first = [(o + p) // s for o, p, s in zip(place, pads, strides)]
+        last = [f + n // s for f, n, s in zip(first, shape, strides)]
+        number = int(ravel_multi_index(phase, strides))
+        kernel = c.part(apart, 1, number, number + 1)
+        kernel = c.reshape(kernel, (kernel.shape[0], *weights.shape[1:]))
+        part = convolved(kernel, first, last)
+        parts.append(c.reshape(part, (*part.shape[:2], 1, *part.shape[2:])))
+    whole = c.join(parts, 2)
+    return c.reshape(whole, (whole.shape[0], -1, *whole.shape[3:]))
+
+
+def _of_one_pixel(
+    c: Compose, data: Value, kernel: Value, dilation: list[int], pads: list[int], shape: list[int]
+) -> Value:
+    """A product with the weights as they lie: each element of the output has one tap."""
+    filters, *taps = kernel.shape[1:]
+    flat = c.reshape(kernel, (kernel.shape[0], filters * prod(taps)))
+    out = c("matmul", c.reshape(data, data.shape[:2]), flat)
+    out = _dilated(c, c.reshape(out, (data.shape[0], filters, *taps)), dilation)
+    for k, (p, extent) in enumerate(zip(pads, shape), 2):
+        lacking = p + extent - out.shape[k]
+        if lacking > 0:
+            rank = len(out.shape)
+            behind = [lacking if d == k else 0 for d in range(rank)]
+            out = c("pad", out, before=[0] * rank, after=behind, value=0)
+        out = c.part(out, k, p, p + extent)
+    return out
 
 
 def _transposed_pads(

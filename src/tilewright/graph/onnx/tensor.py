@@ -13,7 +13,7 @@ from .convert import Builder, Converter, OnHostError, OnnxNode
 from .file import carried
 
 _WIDEST = 16
-_FAR = (1 << 31) - 1
+FAR = (1 << 31) - 1
 
 
 def reshape(b: Builder, node: OnnxNode) -> Value:
@@ -78,7 +78,7 @@ def unsqueeze(b: Builder, node: OnnxNode) -> Value:
     return b.add("reshape", [x], node.name, shape=shape)
 
 
-def _places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]:
+def places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]:
     """A slice within a dimension. As Python's, but that downwards a start in front of the first
     element means this one."""
     if any(isinstance(n, Size) for n in (start, end, extent)):
@@ -90,12 +90,12 @@ def _places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int
 
 
 def _open_places(start: Any, end: Any, step: int, extent: Any) -> tuple[Any, Any, int]:
-    """As `_places`, of sizes that are not known, forwards."""
+    """As `places`, of sizes that are not known, forwards."""
     if step < 0:
         raise ValueError("a slice backwards of a dimension that is not known")
 
     def within(n: Any) -> Any:
-        if isinstance(n, int) and n >= _FAR:
+        if isinstance(n, int) and n >= FAR:
             return extent
         if n < 0:
             n = n + extent
@@ -119,7 +119,7 @@ def slice_(b: Builder, node: OnnxNode) -> Value:
     for a, s, e, step in zip(axes, starts, ends, steps):
         if step == 0:
             raise node.error("steps must not be zero")
-        begin[a], end[a], strides[a] = _places(s, e, step, x.shape[a])
+        begin[a], end[a], strides[a] = places(s, e, step, x.shape[a])
     return b.add("slice", [x], node.name, begin=begin, end=end, strides=strides)
 
 

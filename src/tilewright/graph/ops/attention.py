@@ -20,7 +20,7 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
     the first three which axis is its index, and where that begins: of (*batch, *rows, size),
     (*batch, keys, size) and (*batch, keys, last). `steps` (operation, inputs, attributes) compute
     what the softmax is taken of: input 0 is the product (*batch, *rows, keys), those from 1 on the
-    further inputs, which are broadcast to it, and the steps before.
+    further inputs, which are broadcast to it, and the steps before. `block`: keys at a time.
     """
 
     def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -46,7 +46,8 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
 
         order = list(a["order"])
         assert sorted(order) == list(range(lead + 1))
-        return attention(sizes, read(0), read(1), read(2), t[0].dtype, score, a["empty"], order)
+        sides = (read(0), read(1), read(2), t[0].dtype)
+        return attention(sizes, *sides, score, a["empty"], order, a.get("block", 0))
 
     return OpSpec(apply, OPAQUE)
 

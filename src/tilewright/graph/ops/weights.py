@@ -24,14 +24,13 @@ from .spec import (
 
 
 def _numpy_pack_kernel(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
-    f, c, kh, kw = x[0].shape
+    f, c, *window = x[0].shape
     fb, cb = a["out_block"], a["in_block"]
     terms = a.get("terms", 1)
-    if terms > 1:
-        fours = x[0].reshape(f // fb, fb, c // cb, cb // terms, terms, kh, kw)
-        return np.ascontiguousarray(fours.transpose(0, 2, 5, 6, 3, 1, 4))
-    blocks = x[0].reshape(f // fb, fb, c // cb, cb, kh, kw)
-    return np.ascontiguousarray(blocks.transpose(0, 2, 4, 5, 3, 1))
+    fours = x[0].reshape(f // fb, fb, c // cb, cb // terms, terms, *window)
+    taps = range(5, 5 + len(window))
+    packed = np.ascontiguousarray(fours.transpose(0, 2, *taps, 3, 1, 4))
+    return packed if terms > 1 else packed[..., 0]
 
 
 def _pack_dense(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -70,9 +69,9 @@ def _conv2d(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return nn.conv2d_nchw(t[0], t[1], *how)
 
 
-def _conv2d_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+def _conv_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     how = (a["strides"], a["padding"], a["dilation"], a.get("out_dtype"))
-    return nn.conv2d_nchwc(t[0], t[1], *how)
+    return nn.conv_nchwc(t[0], t[1], *how)
 
 
 def _depthwise_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -81,9 +80,9 @@ def _depthwise_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 def _numpy_pack_depthwise(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
-    c, _, kh, kw = x[0].shape
+    c, _, *window = x[0].shape
     b = a["block"]
-    return np.ascontiguousarray(x[0].reshape(c // b, b, kh, kw).transpose(0, 2, 3, 1))
+    return np.ascontiguousarray(np.moveaxis(x[0].reshape(c // b, b, *window), 1, -1))
 
 
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -134,12 +133,14 @@ OPS: dict[str, OpSpec] = {
     "conv_nd": rounded_once(_conv_nd, precision=PRODUCT),
     "deformable_columns": OpSpec(_deformable_columns, OPAQUE),
     "col2im": OpSpec(_col2im, ANCHOR),
-    "conv2d_nchwc": rounded_once(_conv2d_nchwc),
+    "conv_nchwc": rounded_once(_conv_nchwc),
     "depthwise_nchwc": rounded_once(_depthwise_nchwc),
     "winograd_input": OpSpec(
         lambda t, a: nn.winograd_input(t[0], a["tile"], a["padding"]), REARRANGED
     ),
-    "winograd_product": OpSpec(lambda t, a: nn.winograd_product(t[0], t[1]), ANCHOR),
+    "winograd_product": OpSpec(
+        lambda t, a: nn.winograd_product(*t, a["strides"], a["padding"], a["dilation"]), ANCHOR
+    ),
     "winograd_output": OpSpec(
         lambda t, a: nn.winograd_output(t[0], a["tile"], a["batch"], a["size"]), REARRANGED
     ),

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...target.target import Target
 from ...topi.nn.attention import MASKED, NUMBERS, PLAIN
+from ...topi.schedules.attention import keys_at_once
+from ...topi.schedules.machine import Machine
 from ..ir import Graph, Node, Value, constant
 from ..ops import ELEMWISE, OPS, infer
 from .strided import Digit, Dimension, Strided, after, cut, reading, refined, strided, whole
@@ -33,8 +36,9 @@ class _Found:
     empty: str
 
 
-def fuse_attention(graph: Graph) -> Graph:
-    """Compute each attention as one node, where its arrays can be read as they lie."""
+def fuse_attention(graph: Graph, target: Target) -> Graph:
+    """Compute each attention as one node, where its arrays can be read as they lie; of many keys as
+    many at a time as `target` has room for."""
     readers, outputs = graph.consumers(), set(graph.outputs)
     instead: dict[Value, list[Node]] = {}
     for node in graph.nodes:
@@ -42,11 +46,18 @@ def fuse_attention(graph: Graph) -> Graph:
             found = _around(node, readers, outputs)
             made = None if found is None else _attention(found, readers, outputs)
             if made is not None:
-                instead[made[-1].output] = made
+                instead[made[-1].output] = [_in_blocks(n, target) for n in made]
     if instead:
         graph.nodes = [n for node in graph.nodes for n in instead.get(node.output, [node])]
         graph.drop_dead_nodes()
     return graph
+
+
+def _in_blocks(node: Node, target: Target) -> Node:
+    if node.op == "attention":
+        rows, keys = node.attrs["rows"], node.attrs["keys"]
+        node.attrs["block"] = keys_at_once(rows, keys, node.output.dtype, Machine.of(target))
+    return node
 
 
 def _around(softmax: Node, readers: Readers, outputs: set[Value]) -> _Found | None:

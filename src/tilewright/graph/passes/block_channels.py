@@ -1,4 +1,4 @@
-"""Keep activations in blocks of channels, (N, C / b, H, W, b), between convolutions.
+"""Keep activations in blocks of channels, (N, C / b, ..., b), between convolutions.
 
 A vector then holds neighbouring channels of one pixel, which convolution, pooling and element-wise
 work all like. Values are packed where a convolution first needs it and unpacked where something
@@ -57,7 +57,9 @@ class _Blocker:
         self.plain: dict[Value, Value] = {}
         self.rules: dict[str, Callable[[Node], bool]] = {
             "conv2d": self._conv,
+            "conv_nd": self._conv,
             "pool2d": self._spatial,
+            "pool_nd": self._spatial,
             "global_pool": self._spatial,
             "bias_add": self._channelwise,
             "scale_shift": self._channelwise,
@@ -100,7 +102,9 @@ class _Blocker:
         return bool(self.blocked[v].shape[1] * self.block != v.shape[1])
 
     def _packed(self, v: Value, block: int) -> Value:
-        """The blocked form of a value."""
+        """The blocked form of a value; in blocks of one it lies as it is."""
+        if block == 1:
+            return self._emit("reshape", [v], v.name + ".planes", {"shape": (*v.shape, 1)})
         if v not in self.blocked:
             out = self._emit("pack_channels", [v], v.name + ".blocked", {"block": block})
             if block != self.block:
@@ -126,21 +130,21 @@ class _Blocker:
         if filters + -filters % self.block > MOST_WASTE * filters:
             return False
         whole = channels % self.block == 0 or data in self.blocked
-        inner = self.block if whole else channels
-        if inner > self.block:
-            return False
         weights = in_whole_blocks(kernel.data, 0, self.block)
         weights = in_whole_blocks(weights, 1, self.block) if whole else weights
         sums = str(node.attrs.get("out_dtype", data.dtype))
         dot = next((d for d in self.dots if d.takes(data.dtype, kernel.dtype, sums)), None)
-        grouped = dot is not None and inner % dot.terms == 0 and self.block % dot.lanes == 0
+        most = self.block if whole else channels
+        grouped = dot is not None and most % dot.terms == 0 and self.block % dot.lanes == 0
         terms = dot.terms if dot is not None and grouped else 1
+        inner = most if whole or (terms > 1 and channels < self.block) else 1
+        terms = min(terms, inner)
         attrs = {"in_block": inner, "out_block": self.block, "terms": terms}
         padded = constant(kernel.name, weights)
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
         source = self._packed(data, inner)
-        return self._replace(node, [source, packed], keep, "conv2d_nchwc")
+        return self._replace(node, [source, packed], keep, "conv_nchwc")
 
     def _depthwise(self, node: Node) -> bool:
         data, kernel = node.inputs
@@ -159,9 +163,10 @@ class _Blocker:
         return source in self.blocked and self._replace(node, [self.blocked[source]])
 
     def _over_pixels(self, node: Node) -> bool:
-        """A reduction over height and width, which stay as dimensions of extent 1."""
-        pixels = sorted(node.attrs["axes"]) == [2, 3] and bool(node.attrs["keepdims"])
-        return pixels and len(node.output.shape) == 4 and self._spatial(node)
+        """A reduction over all of an image, whose dimensions stay with extent 1."""
+        every = list(range(2, len(node.inputs[0].shape)))
+        pixels = sorted(node.attrs["axes"]) == every and bool(node.attrs["keepdims"])
+        return pixels and self._spatial(node)
 
     def _channelwise(self, node: Node) -> bool:
         if node.inputs[0] not in self.blocked or node.attrs["axis"] != 1:
@@ -188,7 +193,7 @@ class _Blocker:
 
     def _elementwise(self, node: Node) -> bool:
         shape = node.output.shape
-        if OPS[node.op].kind != ELEMWISE or "axis" in node.attrs or len(shape) != 4:
+        if OPS[node.op].kind != ELEMWISE or "axis" in node.attrs:
             return False
         whole = [v for v in node.inputs if v in self.blocked and v.shape == shape]
         if not whole or (node.op not in _FINITE and self._is_padded(whole[0])):
@@ -206,11 +211,12 @@ class _Blocker:
             return v if v.shape == () else None
         if v.data.size == 1:
             return constant(v.name, v.data.reshape(()))
-        each = (1,) * (4 - v.data.ndim) + v.shape
-        if each != (1, shape[1], 1, 1):
+        each = (1,) * (len(shape) - v.data.ndim) + v.shape
+        pixel = (1,) * (len(shape) - 2)
+        if each != (1, shape[1], *pixel):
             return None
         data = in_whole_blocks(v.data.reshape(each), 1, self.block)
-        return constant(v.name + ".blocked", data.reshape(1, -1, 1, 1, self.block))
+        return constant(v.name + ".blocked", data.reshape(1, -1, *pixel, self.block))
 
     def _concat(self, node: Node) -> bool:
         if node.attrs["axis"] != 1 or not all(v in self.blocked for v in node.inputs):

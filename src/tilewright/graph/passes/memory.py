@@ -17,23 +17,28 @@ def views(
     graph: Graph, groups: Sequence[Group], of_inputs: bool = True
 ) -> tuple[list[Group], dict[Value, Value]]:
     """The groups without those that only reshape, and what each of their outputs is another view
-    of: elements lie in the same order. Outputs of the graph are copied, and what is read from its
-    inputs where not `of_inputs`."""
+    of: elements lie in the same order. What an output of the graph is a reshape of is a view of
+    that output, and written there at once. Inputs of the graph have views only where
+    `of_inputs`."""
     kept: list[Group] = []
     same: dict[Value, Value] = {}
-    fixed = set(graph.outputs) if of_inputs else {*graph.outputs, *graph.inputs}
+    outputs = set(graph.outputs)
+    given = {*graph.inputs} if of_inputs else set()
     for group in groups:
         source = group.inputs[0] if group.inputs else None
-        if (
-            source is None
-            or any(n.op != "reshape" for n in group.nodes)
-            or source.is_constant
-            or group.output in fixed
-            or same.get(source, source) in fixed
-        ):
+        root = None if source is None else same.get(source, source)
+        if root is None or root.is_constant or any(n.op != "reshape" for n in group.nodes):
+            kept.append(group)
+        elif group.output not in outputs:
+            if root.producer is None and root not in given:
+                kept.append(group)
+            else:
+                same[group.output] = root
+        elif root.producer is None or root in outputs:
             kept.append(group)
         else:
-            same[group.output] = same.get(source, source)
+            same |= {v: group.output for v, of in same.items() if of is root}
+            same[root] = group.output
     return kept, same
 
 
@@ -61,7 +66,7 @@ def lifetimes(
     last: dict[Value, int] = {}
     fixed = {*graph.inputs, *graph.outputs}
     for step, group in enumerate(groups):
-        if group.output not in fixed:
+        if same.get(group.output, group.output) not in fixed:
             first[group.output] = last[group.output] = step
         for v in group.inputs:
             v = same.get(v, v)

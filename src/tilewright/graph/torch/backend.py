@@ -1,14 +1,16 @@
 """The backend of torch.compile: `torch.compile(module, backend="tilewright")`.
 
 PyTorch's AOTAutograd makes a graph of core ATen operators of each region that Dynamo traces. The
-graph is divided (partition.py), its parts are compiled when it is first called, for the shapes that
-come, and run on the tensors' own memory.
+graph is divided (partition.py), its parts are compiled when it is first called, for all extents that
+Dynamo keeps symbolic, and run on the tensors' own memory.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -17,8 +19,11 @@ import numpy as np
 
 from ...base.errors import CompileError, TilewrightError
 from ...rt.network import Executable
+from ...rt.open_sizes import OtherSizesError, Shaped
 from ..build import compile as compile_graph
 from ..ir import Value, constant
+from ..sizes import Size
+from .extents import Extents, at_sizes
 from .importer import array_of, decompositions, type_name
 from .partition import Part, Partition, Plan, Result
 
@@ -26,6 +31,8 @@ _log = logging.getLogger("tilewright.torch")
 
 _KEPT = 64
 """Programs of one graph, each for one set of extents; the oldest goes where there are more."""
+_SHAPES = 256
+"""Sets of extents of a program for all of them whose plans are kept."""
 
 
 def tilewright(gm: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
@@ -100,7 +107,8 @@ def _is_fixed(x: Any) -> bool:
 
 
 class Network:
-    """A graph and the programs that it was compiled to, one for each set of extents and weights.
+    """A graph and the programs that it was compiled to: one for all extents, and others, each for
+    one set of them, where that one is not for all.
 
     Weights (`fixed`: which arguments) are compiled in. Where they have been changed, the graph is
     compiled again; from the second time on with them as inputs. Any number of threads may call.
@@ -111,23 +119,28 @@ class Network:
         self.options = options
         self.fixed = sorted(fixed)
         self.open = open_
+        self.whole: Program | None = None
         self.programs: dict[Any, Program] = {}
         self.lock = Lock()
         self.changes = 0
 
     def __call__(self, args: list[Any]) -> Any:
-        key = self._extents(args) if self.open else None
+        whole = self.whole
+        if whole is None or not whole.fits(args):
+            whole = self._program(None, args)
+        now = whole.at(args)
+        if now is not None:
+            return whole(args, now)
+        key = _extents(args)
         program = self.programs.get(key)
         if program is None or not program.fits(args):
             program = self._program(key, args)
-        return program(args)
-
-    def _extents(self, args: Sequence[Any]) -> Any:
-        return tuple((*a.shape, *a.stride()) if hasattr(a, "stride") else a for a in args)
+        return program(args, Now())
 
     def _program(self, key: Any, args: Sequence[Any]) -> Program:
+        """The program for a set of extents, None being all."""
         with self.lock:
-            program = self.programs.get(key)
+            program = self.whole if key is None else self.programs.get(key)
             if program is not None:
                 if program.fits(args):
                     return program
@@ -136,11 +149,18 @@ class Network:
                     _log.warning("weights change between calls: they are read anew at each call")
                     self.fixed = []
                     self.programs.clear()
-            program = Program(self.gm, self.options, self.fixed, args, self.open)
+            made = Program(self.gm, self.options, self.fixed, args, self.open and key is None)
+            if key is None:
+                self.whole = made
+                return made
             while len(self.programs) >= _KEPT:
                 self.programs.pop(next(iter(self.programs)))
-            self.programs[key] = program
-            return program
+            self.programs[key] = made
+            return made
+
+
+def _extents(args: Sequence[Any]) -> Any:
+    return tuple((*a.shape, *a.stride()) if hasattr(a, "stride") else a for a in args)
 
 
 def _mark(tensor: Any) -> tuple[int, int]:
@@ -149,8 +169,17 @@ def _mark(tensor: Any) -> tuple[int, int]:
     return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
+@dataclass(frozen=True)
+class Now:
+    """A program for one set of extents: numbers that it computes of them, and its networks."""
+
+    numbers: Mapping[Any, Any] = field(default_factory=dict)
+    networks: Mapping[Any, Shaped] = field(default_factory=dict)
+
+
 class Program:
-    """A graph for fixed extents: networks, and calls that PyTorch computes."""
+    """Networks, and calls that PyTorch computes; `open_`: for all extents that come, else for those
+    of `args`."""
 
     def __init__(
         self, gm: Any, options: Mapping[str, Any], fixed: Sequence[int], args: Sequence[Any],
@@ -162,7 +191,6 @@ class Program:
         graph = gm.graph
         self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
         self.output = next(n for n in graph.nodes if n.op == "output").args[0]
-        metas = _concrete(gm, args) if open_ else _noted(gm, graph)
         weights: dict[Any, Value] = {}
         self.marks: list[tuple[int, tuple[int, int]]] = []
         for k in fixed:
@@ -175,15 +203,34 @@ class Program:
         self.kept = [args[k] for k, _ in self.marks]  # so that no other gets its memory
         self.steps: list[Any] = []
         self.ready: dict[Any, Any] = {}
-        numbers = {n: a for n, a in zip(self.inputs, args) if not isinstance(a, torch.Tensor)}
+        self.computed: dict[Any, Size] = {}
+        self.extents = Extents(self.inputs, args) if open_ else None
+        self.made: OrderedDict[Any, Now | None] = OrderedDict()
         try:
-            plan = Partition(graph, metas, weights, numbers).run()
-            self._compile(plan, options)
+            self._compile(self._plan(weights, args), options)
         except TilewrightError as error:
+            if self.extents is not None:
+                _log.warning("each set of extents is compiled by itself: %s", error)
+                self.made[None] = None
+                return
             _log.warning("%s run in PyTorch: %s", _counted(gm), error)
             self.steps = [n for n in graph.nodes if n.op in ("call_function", "get_attr")]
             self.ready = {}
         self.frees = _last_reads(self.steps, self.output)
+
+    def _plan(self, weights: Mapping[Any, Value], args: Sequence[Any]) -> Plan:
+        import torch
+
+        graph = self.gm.graph
+        given = {n: a for n, a in zip(self.inputs, args) if not isinstance(a, torch.Tensor)}
+        if self.extents is None:
+            open_ = not all(_is_fixed(n.meta.get("val")) for n in self.inputs)
+            metas = _concrete(self.gm, args) if open_ else _noted(self.gm, graph)
+            return Partition(graph, metas, weights, given).run()
+        of = self.extents.of
+        given |= {n: of(n.meta["val"]) for n in given if hasattr(n.meta.get("val"), "node")}
+        with self.extents.symbols.asking():
+            return Partition(graph, _noted(self.gm, graph), weights, given, of).run()
 
     def _compile(self, plan: Plan, options: Mapping[str, Any]) -> None:
         if plan.left:
@@ -192,7 +239,11 @@ class Program:
                 for kind, why in sorted(plan.left.items())
             ]
             _log.warning("left to PyTorch: %s", "; ".join(lines))
-        self.ready = {**plan.numbers}
+        read = {n for n in self.output if hasattr(n, "op")}
+        for step in plan.steps:
+            read.update(() if isinstance(step, Part) else step.all_input_nodes)
+        self.ready = {n: v for n, v in plan.numbers.items() if not isinstance(v, Size)}
+        self.computed = {n: v for n, v in plan.numbers.items() if isinstance(v, Size) and n in read}
         self.ready |= {n: _tensor(v.data) for n, v in plan.constants.items()}
         target = options.get("target", "llvm")
         how = {k: v for k, v in options.items() if k != "target"}
@@ -208,15 +259,37 @@ class Program:
         """Whether the weights are those that were compiled in."""
         return all(_mark(args[k]) == mark for k, mark in self.marks)
 
-    def __call__(self, args: list[Any]) -> Any:
+    def at(self, args: Sequence[Any]) -> Now | None:
+        """The program for the extents of these arguments; None where it is not for them."""
+        if self.extents is None:
+            return _ALWAYS
+        if None in self.made:
+            return None
+        sizes = self.extents.bound(args)
+        key = tuple(sizes.values())
+        if key not in self.made:
+            try:
+                runs = [s for s in self.steps if isinstance(s, Run) and s.direct]
+                networks = {s: s.network.at_sizes(sizes) for s in runs}
+                numbers = {n: at_sizes(v, sizes) for n, v in self.computed.items()}
+                self.made[key] = Now(numbers, networks)
+            except OtherSizesError as error:
+                _log.info("compiled for its own extents: %s", error)
+                self.made[key] = None
+            while len(self.made) > _SHAPES:
+                self.made.popitem(last=False)
+        return self.made.get(key)
+
+    def __call__(self, args: list[Any], now: Now) -> Any:
         from torch.fx.node import map_arg
 
         held = dict(self.ready)
         held.update(zip(self.inputs, args))
+        held.update(now.numbers)
         args.clear()
         for step, frees in zip(self.steps, self.frees):
             if isinstance(step, Run):
-                step(held)
+                step(held, now.networks.get(step))
             elif step.op == "get_attr":
                 held[step] = _attribute(self.gm, step.target)
             else:
@@ -242,6 +315,9 @@ class Program:
         return tuple(found)
 
 
+_ALWAYS = Now()
+
+
 class Run:
     """One call of a network on tensors."""
 
@@ -250,13 +326,14 @@ class Run:
         self.part = part
         self.direct = isinstance(network, Executable)
 
-    def __call__(self, held: dict[Any, Any]) -> None:
+    def __call__(self, held: dict[Any, Any], now: Shaped | None) -> None:
         import torch
 
         inputs = [held[n].contiguous() for n in self.part.reads]
-        outputs = [torch.empty(r.shape, dtype=r.dtype) for r in self.part.results]
+        shapes = (self.network if now is None else now).outputs
+        outputs = [torch.empty(v.shape, dtype=r.dtype) for v, r in zip(shapes, self.part.results)]
         if self.direct:
-            self.network.call_at([t.data_ptr() for t in (*inputs, *outputs)])
+            self.network.call_at([t.data_ptr() for t in (*inputs, *outputs)], now)
         else:
             self._by_arrays(inputs, outputs)
         for result, tensor in zip(self.part.results, outputs):

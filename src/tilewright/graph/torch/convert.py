@@ -18,6 +18,7 @@ from ..ir import Value
 from ..onnx.compose import Compose
 from ..onnx.convert import Builder, OnnxNode
 from ..onnx.converters import CONVERTERS as ONNX
+from ..sizes import Size, symbols_in
 
 OPSET = 22
 """The version by which ONNX's converters read what is handed to them here."""
@@ -53,6 +54,8 @@ class Call(Compose):
         """An argument, tensor or number, as a value of a type."""
         if isinstance(x, Value):
             return self.cast(x, dtype)
+        if isinstance(x, Size):
+            return self.cast(self.integers(x), dtype)
         return self.number(x, dtype)
 
     def error(self, text: str) -> ImportModelError:
@@ -77,7 +80,11 @@ class Call(Compose):
         return self.node.axes(given, rank) if rank else []
 
     def integers(self, data: Any) -> Value:
-        return self.constant(np.asarray(data, np.int64))
+        """Whole numbers, among which there may be sizes."""
+        found = np.asarray(data, object) if symbols_in(data) is not None else np.asarray(data)
+        if found.dtype == object:
+            return self.b.sizes(found, self.name + ".sizes")
+        return self.constant(found.astype(np.int64))
 
 
 def each(value: Any, rank: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...base.dtype import canonical
@@ -12,8 +12,10 @@ from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value
 from ..limits import Budget
 from ..onnx.convert import Builder
+from ..sizes import Size, same
 from . import images, layers, pointwise, reduce, views
 from .convert import OPSET, Call, Converter
+from .extents import fixed
 
 CONVERTERS: dict[str, Converter] = {
     **pointwise.CONVERTERS,
@@ -70,19 +72,23 @@ def is_assertion(target: Any) -> bool:
 
 
 def _plain(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, str, type(None)))
+    return isinstance(value, (bool, int, float, str, type(None), Size))
 
 
 class Importer:
     """Converts the calls of a graph one by one; `known` has the value of each node that is one: a
     Value, a number, or a list.
 
-    `metas`: what PyTorch says of each node's result, by which results are checked.
+    `metas`: what PyTorch says of each node's result, by which results are checked; `extent` makes
+    a number or a Size of an extent there.
     """
 
-    def __init__(self, budget: Budget, metas: Mapping[Any, Any]) -> None:
+    def __init__(
+        self, budget: Budget, metas: Mapping[Any, Any], extent: Callable[[Any], Any] = fixed
+    ) -> None:
         self.builder = Builder(OPSET, budget)
         self.metas = metas
+        self.extent = extent
         self.known: dict[Any, Any] = {}
 
     def reads(self, argument: Any) -> Any:
@@ -109,7 +115,7 @@ class Importer:
         function = converter_of(node.target)
         if function is None:
             raise ImportModelError(f"{node.target} is not supported")
-        metas = _tensors(self.metas[node])
+        metas = self._tensors(self.metas[node])
         self._check_types(node, metas)
         call = Call(
             self.builder,
@@ -138,6 +144,9 @@ class Importer:
             return [x.shape[axis]]
         if name.startswith("aten.sym_numel"):
             return [math.prod(self.known[node.args[0]].shape)]
+        meta = self.metas.get(node)
+        if type(meta).__name__ == "SymInt":
+            return [self.extent(meta)]
         args = self.reads(list(node.args))
         python = getattr(node.target, "__module__", "") in ("_operator", "math", "builtins")
         python = python or "sym_" in getattr(node.target, "__name__", "")
@@ -157,12 +166,19 @@ class Importer:
         return type_name(dtype) or ""
 
     def _check_types(self, node: Any, metas: Sequence[Any]) -> None:
-        read = [_tensors(self.metas[n]) for n in node.all_input_nodes if n in self.metas]
+        read = [self._tensors(self.metas[n]) for n in node.all_input_nodes if n in self.metas]
         for meta in [*metas, *(m for group in read for m in group)]:
             if meta is None:
                 continue
             if type_name(meta.dtype) is None or meta.is_complex() or meta.layout_name != "strided":
                 raise ImportModelError(f"{node.target}: {meta.dtype} is not supported")
+
+    def _tensors(self, meta: Any) -> list[Any]:
+        """Descriptions of the tensors of a result, None for what is none."""
+        import torch
+
+        listed = list(meta) if isinstance(meta, (list, tuple)) else [meta]
+        return [Meta(m, self.extent) if isinstance(m, torch.Tensor) else None for m in listed]
 
     def _check(self, node: Any, result: Any, metas: Sequence[Any]) -> None:
         """A result of another shape or type than PyTorch's would be wrong."""
@@ -171,11 +187,15 @@ class Importer:
             if value is None or meta is None:
                 continue
             shape, dtype = tuple(meta.shape), type_name(meta.dtype)
-            if value.shape != shape or value.dtype != dtype:
+            if not _alike(value.shape, shape) or value.dtype != dtype:
                 raise ImportModelError(
                     f"{node.target} {node.name!r} gives {value!r}, and in PyTorch "
                     f"{dtype}{list(shape)}"
                 )
+
+
+def _alike(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(same(m, n) for m, n in zip(a, b))
 
 
 def _type(meta: Any) -> str:
@@ -194,27 +214,19 @@ def _read(node: Any, count: int) -> list[bool]:
     return read
 
 
-class _Meta:
+class Meta:
     """Shape and type of a tensor, and how it lies in memory."""
 
     __slots__ = ("dtype", "layout_name", "shape", "stride")
 
-    def __init__(self, tensor: Any) -> None:
-        self.shape = tuple(int(d) for d in tensor.shape)
+    def __init__(self, tensor: Any, extent: Callable[[Any], Any]) -> None:
+        self.shape = tuple(extent(d) for d in tensor.shape)
         self.dtype = tensor.dtype
         self.layout_name = str(tensor.layout).removeprefix("torch.")
-        self.stride = tuple(int(s) for s in tensor.stride())
+        self.stride = tuple(extent(s) for s in tensor.stride())
 
     def is_complex(self) -> bool:
         return bool(self.dtype.is_complex)
-
-
-def _tensors(meta: Any) -> list[Any]:
-    """Descriptions of the tensors of a result, None for what is none."""
-    import torch
-
-    listed = list(meta) if isinstance(meta, (list, tuple)) else [meta]
-    return [_Meta(m) if isinstance(m, torch.Tensor) else None for m in listed]
 
 
 def graph_of(name: str, inputs: Sequence[Value], outputs: Sequence[Value], b: Builder) -> Graph:

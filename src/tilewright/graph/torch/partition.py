@@ -8,22 +8,23 @@ enough, and they run level by level.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value
 from ..limits import Budget
-from .importer import Importer, graph_of, type_name
+from ..sizes import Size
+from .extents import fixed
+from .importer import Importer, Meta, graph_of, type_name
 
 
 @dataclass(frozen=True)
 class Result:
-    """A tensor that a part gives: of `shape` in memory, seen with dimensions in `order`."""
+    """A tensor that a part gives, seen with dimensions in `order`."""
 
     node: Any
-    shape: tuple[int, ...]
     dtype: Any
     order: tuple[int, ...] | None
 
@@ -66,8 +67,8 @@ class _Known(dict[Any, Any]):
 
 
 class Partition:
-    """Divides one graph. `metas`: of each node, concrete; `weights`: values of placeholders that
-    are known; `numbers`: of those that are numbers."""
+    """Divides one graph. `metas`: of each node; `weights`: values of placeholders that are known;
+    `numbers`: of those that are numbers; `extent` makes a number or a Size of an extent."""
 
     def __init__(
         self,
@@ -75,9 +76,11 @@ class Partition:
         metas: Mapping[Any, Any],
         weights: Mapping[Any, Value],
         numbers: Mapping[Any, Any],
+        extent: Callable[[Any], Any] = fixed,
     ) -> None:
         self.nodes = list(graph.nodes)
         self.metas = metas
+        self.extent = extent
         self.weights = weights
         self.plan = Plan(numbers=dict(numbers))
         self.budget = Budget(sum(v.nbytes for v in weights.values()))
@@ -87,7 +90,7 @@ class Partition:
 
     def importer(self, level: int) -> Importer:
         if level not in self.levels:
-            self.levels[level] = importer = Importer(self.budget, self.metas)
+            self.levels[level] = importer = Importer(self.budget, self.metas, self.extent)
             importer.known = _Known(self, level)
         return self.levels[level]
 
@@ -106,7 +109,7 @@ class Partition:
         dtype = type_name(getattr(meta, "dtype", None))
         if dtype is None:
             raise ImportModelError(f"{node.name} is {getattr(meta, 'dtype', type(meta).__name__)}")
-        return Value(node.name, tuple(map(int, meta.shape)), dtype)
+        return Value(node.name, tuple(map(self.extent, meta.shape)), dtype)
 
     def run(self) -> Plan:
         for node in self.nodes:
@@ -133,7 +136,7 @@ class Partition:
             self.eager[node] = max(after, held, 0)
             return
         found = importer.known[node]
-        if found is None or isinstance(found, (int, float, bool)):
+        if found is None or isinstance(found, (int, float, bool, Size)):
             self.plan.numbers[node] = found
         else:
             self.compiled[node] = level
@@ -148,7 +151,7 @@ class Partition:
             if isinstance(value, list):
                 self._check_list(node)
             elif any(self.compiled.get(u, -1) != level for u in node.users):
-                if value.is_constant:
+                if value.is_constant and not value.has_sizes:
                     self.plan.constants[node] = value
                 else:
                     wanted[level][node] = None
@@ -176,11 +179,12 @@ class Partition:
         results, outputs = [], []
         for node in nodes:
             value = known[node]
-            order = _order_in_memory(self.metas[node]) if node in returned else None
+            meta = Meta(self.metas[node], self.extent)
+            order = _order_in_memory(meta) if node in returned else None
             if order is not None:
                 value = importer.builder.add("transpose", [value], node.name, axes=order)
             back = None if order is None else tuple(order.index(k) for k in range(len(order)))
-            results.append(Result(node, value.shape, self.metas[node].dtype, back))
+            results.append(Result(node, meta.dtype, back))
             outputs.append(value)
         graph = graph_of(f"torch_{level}", list(known.inputs.values()), outputs, importer.builder)
         read = {v for n in graph.nodes for v in n.inputs}
@@ -191,12 +195,13 @@ class Partition:
         return Part(graph, tuple(kept), tuple(results))
 
 
-def _order_in_memory(meta: Any) -> tuple[int, ...] | None:
+def _order_in_memory(meta: Meta) -> tuple[int, ...] | None:
     """The dimensions of a dense tensor as they lie in memory; None where that is as they are, or
     where it is not dense."""
-    shape, strides = tuple(map(int, meta.shape)), tuple(map(int, meta.stride()))
-    order = sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] != 1, k))
-    step = 1
+    shape, strides = meta.shape, meta.stride
+    likely = [s.likely if isinstance(s, Size) else s for s in strides]
+    order = sorted(range(len(shape)), key=lambda k: (-likely[k], shape[k] != 1, k))
+    step: Any = 1
     for k in reversed(order):
         if shape[k] != 1 and strides[k] != step:
             return None

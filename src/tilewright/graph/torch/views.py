@@ -10,6 +10,9 @@ import numpy as np
 
 from ...base.dtype import parse
 from ..ir import Value
+from ..onnx.tensor import FAR as _FAR
+from ..onnx.tensor import places
+from ..sizes import Size, broadcast_shapes, same
 from .convert import Call, Converter, each
 
 
@@ -39,7 +42,7 @@ def turned(c: Call, x: Value) -> Value:
 
 def squeeze(c: Call, x: Value, axes: Any = None) -> Value:
     gone = c.axes(axes, len(x.shape))
-    return c.reshape(x, [d for k, d in enumerate(x.shape) if d != 1 or k not in gone])
+    return c.reshape(x, [d for k, d in enumerate(x.shape) if k not in gone or not same(d, 1)])
 
 
 def unsqueeze(c: Call, x: Value, axis: int) -> Value:
@@ -56,8 +59,9 @@ def slice_(
     c: Call, x: Value, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Value:
     axis = c.axis(axis, len(x.shape))
-    begin, stop, step = slice(start, end, step).indices(x.shape[axis])
-    return c.part(x, axis, begin, max(begin, stop), step)
+    end = _FAR if end is None else end
+    found: Value = c.part(x, axis, *places(start or 0, end, step, x.shape[axis]))
+    return found
 
 
 def select(c: Call, x: Value, axis: int, index: int) -> Value:
@@ -210,7 +214,7 @@ def index(c: Call, x: Value, indices: Sequence[Value | None]) -> Value:
     if apart is not None:
         return apart
     axes = [k for k, _ in given]
-    shape = np.broadcast_shapes(*(v.shape for _, v in given))
+    shape = broadcast_shapes(*(v.shape for _, v in given))
     order = [*axes, *(k for k in range(len(x.shape)) if k not in axes)]
     columns = [c.reshape(c.broadcast(c.cast(v, "int64"), shape), (*shape, 1)) for _, v in given]
     places = c.join(columns, len(shape))
@@ -254,7 +258,7 @@ def index_put(
             return c("where", mask, c.reshape(values, ()), x)
     if any(v.dtype in ("bool", "uint8") for _, v in given) or axes != list(range(len(axes))):
         raise c.error("places by conditions, or behind whole dimensions, are not supported")
-    shape = np.broadcast_shapes(*(v.shape for _, v in given))
+    shape = broadcast_shapes(*(v.shape for _, v in given))
     columns = [c.reshape(c.broadcast(c.cast(v, "int64"), shape), (*shape, 1)) for _, v in given]
     updates = c.broadcast(values, (*shape, *x.shape[len(axes) :]))
     reduction = "add" if accumulate else "update"
@@ -358,10 +362,12 @@ def arange(c: Call, *ends: Any, **_: Any) -> Value:
     """(end), (start, end) or (start, end, step)."""
     start, end, step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
     info = parse(c.dtype)
+    if any(isinstance(n, Size) for n in (start, end, step)):
+        line: Value = c.onnx("Range", [c.integers(n) for n in (start, end, step)])
+        return c.cast(line, c.dtype)
     count = max(int(np.ceil((end - start) / step)), 0)
     wide: Any = np.float64 if info.is_float else np.int64
-    line = start + np.arange(count, dtype=wide) * step
-    return c.constant(line, c.dtype)
+    return c.constant(start + np.arange(count, dtype=wide) * step, c.dtype)
 
 
 def eye(c: Call, rows: int, columns: int | None = None, **_: Any) -> Value:
@@ -369,7 +375,7 @@ def eye(c: Call, rows: int, columns: int | None = None, **_: Any) -> Value:
 
 
 def iota(c: Call, count: int, *, start: int, step: int, **_: Any) -> Value:
-    return c.constant(start + np.arange(count, dtype=np.int64) * step, c.dtype)
+    return arange(c, start, start + count * step, step)
 
 
 CONVERTERS: dict[str, Converter] = {

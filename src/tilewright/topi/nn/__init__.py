@@ -2,11 +2,11 @@
 
 from ..transform import flatten as flatten
 from ..transform import pad as pad
+from .blocked import conv_nchwc as conv_nchwc
+from .blocked import depthwise_nchwc as depthwise_nchwc
+from .blocked import pack_depthwise as pack_depthwise
+from .blocked import pack_kernel as pack_kernel
 from .conv2d import conv2d_nchw as conv2d_nchw
-from .conv2d import conv2d_nchwc as conv2d_nchwc
-from .conv2d import depthwise_nchwc as depthwise_nchwc
-from .conv2d import pack_depthwise as pack_depthwise
-from .conv2d import pack_kernel as pack_kernel
 from .conv_nd import between as between
 from .conv_nd import col2im as col2im
 from .conv_nd import conv_nd as conv_nd

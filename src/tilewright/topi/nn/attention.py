@@ -10,6 +10,7 @@ from ...loopir import op as O
 from ...loopir.expr import cast, const
 from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
+from ...tensor.reduce import comm_reducer
 from ...tensor.reduce import max as reduce_max
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
@@ -47,13 +48,14 @@ def attention(
     score: Callable[[Tensor], Tensor] = lambda x: x,
     empty: str = PLAIN,
     order: Sequence[int] | None = None,
+    block: int = 0,
 ) -> Tensor:
     """softmax(score(query x key)) x value. query(outer, row, d), key(batch, t, d) and value(batch,
     t, e) are elements: `outer` are the indices of all but the last dimension of rows.
 
     `score` makes what the softmax is taken of from the products (*batch, *rows, keys), element by
     element. Returns (*batch, *rows, last), its dimensions in `order`, of `dtype`; sums are taken in
-    float32 or wider.
+    float32 or wider. With a `block`, so many keys at a time, one block after the other.
     """
     wide = accumulator(dtype)
     lead, at = (*sizes.batch, *sizes.rows), len(sizes.batch)
@@ -65,38 +67,102 @@ def attention(
 
     scores = score(compute((*lead, sizes.keys), product, "T_scores"))
 
-    def over_keys(what: Callable[[Any, Any], Any], reduction: Any, name: str) -> Tensor:
-        def element(*i: Any) -> Any:
-            k = reduce_axis((0, sizes.keys), "t")
-            return reduction(what(i, k.var), axis=k)
+    def element_of(i: Sequence[Any], t: Any, e: Any) -> Any:
+        return cast(wide, value(i[:at], t, e))
 
-        result: Tensor = compute(lead, element, name, "comm_reduce")
-        return result
-
-    largest = over_keys(lambda i, k: scores(*i, k), reduce_max, "T_largest")
-
-    def power(*i: Any) -> Any:
-        most = largest(*i[:-1])
-        return O.exp(scores(*i) - (least(most) if empty == MASKED else most))
-
-    powers: Tensor = compute((*lead, sizes.keys), power, "T_powers", "attention_powers")
-    total = over_keys(lambda i, k: powers(*i, k), reduce_sum, "T_total")
-
-    def mixed(*i: Any) -> Any:
-        t = reduce_axis((0, sizes.keys), "t")
-        return reduce_sum(powers(*i[:-1], t.var) * cast(wide, value(i[:at], t.var, i[-1])), axis=t)
-
-    sums: Tensor = compute((*lead, sizes.last), mixed, "T_attended")
+    if 0 < block < sizes.keys:
+        total, sums = _in_blocks(scores, element_of, sizes, block)
+    else:
+        whole = _Parts(scores, element_of, sizes.last, empty == MASKED)
+        total, sums = whole.total, whole.sums
     places = list(order) if order is not None else list(range(len(lead) + 1))
 
     def element(*i: Any) -> Any:
         axes = [i[places.index(d)] for d in range(len(places))]
-        whole, zero = total(*axes[:-1]), const(0, wide)
+        whole, zero = total(*axes[: total.ndim]), const(0, wide)
         part = sums(*axes) / (
             O.select(whole.equal(zero), zero + 1, whole) if empty == MASKED else whole
         )
-        return cast(dtype, O.select(O.isnan(whole), zero, part) if empty == NUMBERS else part)
+        none = O.any(O.isnan(whole), whole.equal(zero))
+        return cast(dtype, O.select(none, zero, part) if empty == NUMBERS else part)
 
     shape = [(*lead, sizes.last)[d] for d in places]
     result: Tensor = compute(shape, element, "T_attention", ATTENTION)
     return result
+
+
+class _Parts:
+    """Of scores (*lead, keys): the largest of each row, the sum of their powers (of e, less the
+    largest), and the sum of values that these weigh. `masked`: nothing is taken from rows of
+    -infinity alone."""
+
+    def __init__(self, scores: Tensor, value: Element, last: int, masked: bool) -> None:
+        *lead, keys = scores.shape
+        self.scores, self.value, self.last = scores, value, last
+
+        def over_keys(what: Callable[[Any, Any], Any], reduction: Any, name: str) -> Tensor:
+            def element(*i: Any) -> Any:
+                k = reduce_axis((0, keys), "t")
+                return reduction(what(i, k.var), axis=k)
+
+            result: Tensor = compute(lead, element, name, "comm_reduce")
+            return result
+
+        def power(*i: Any) -> Any:
+            most = self.largest(*i[:-1])
+            return O.exp(scores(*i) - (least(most) if masked else most))
+
+        def mixed(*i: Any) -> Any:
+            t = reduce_axis((0, keys), "t")
+            weighed = self.powers(*i[:-1], t.var) * value(i[:-1], t.var, i[-1])
+            return reduce_sum(weighed, axis=t)
+
+        self.largest = over_keys(lambda i, k: scores(*i, k), reduce_max, "T_largest")
+        self.powers: Tensor = compute(scores.shape, power, "T_powers", "attention_powers")
+        self.total = over_keys(lambda i, k: self.powers(*i, k), reduce_sum, "T_total")
+        self.sums: Tensor = compute((*lead, last), mixed, "T_attended")
+
+
+def _in_blocks(scores: Tensor, value: Element, sizes: Sizes, block: int) -> tuple[Tensor, Tensor]:
+    """The sums of powers and of weighed values, over blocks of keys one after the other: both are
+    scaled whenever a block has a larger score than those before. What is summed up is (*lead,
+    last), sums of powers as well. Milakov and Gimelshein: Online normalizer calculation for
+    softmax, 2018; Dao et al.: FlashAttention, NeurIPS 2022.
+
+    Of blocks of equal size, the last one begins early enough to end with the keys; what it shares
+    with the one before counts there.
+    """
+    keys, count = sizes.keys, -(-sizes.keys // block)
+    size = -(-keys // count)
+    ragged = count * size > keys
+
+    def begin(k: Any) -> Any:
+        return O.min(k * size, keys - size) if ragged else k * size
+
+    def seen(k: Any, *i: Any) -> Any:
+        t = begin(k) + i[-1]
+        x = scores(*i[:-1], t)
+        return O.if_then_else(t >= k * size, x, const(float("-inf"), x.dtype)) if ragged else x
+
+    own: Tensor = compute((count, *scores.shape[:-1], size), seen, "T_seen", "attention_seen")
+    parts = _Parts(own, lambda i, t, e: value(i[1:], begin(i[0]) + t, e), sizes.last, True)
+    k = reduce_axis((0, count), "block")
+
+    def sources(*i: Any) -> Any:
+        row = (k.var, *i[:-1])
+        found = (parts.largest(*row), parts.total(*row), parts.sums(k.var, *i))
+        return _ONLINE(found, axis=k)
+
+    _, total, sums = compute((*scores.shape[:-1], sizes.last), sources, "T_online")
+    return total, sums
+
+
+def _joined(x: Sequence[Any], y: Sequence[Any]) -> tuple[Any, ...]:
+    most = O.max(x[0], y[0])
+    apart = [O.exp(side[0] - least(most)) for side in (x, y)]
+    return (most, *(x[n] * apart[0] + y[n] * apart[1] for n in (1, 2)))
+
+
+_ONLINE = comm_reducer(
+    _joined, lambda m, t, s: (const(float("-inf"), m), const(0, t), const(0, s)), "online_softmax"
+)

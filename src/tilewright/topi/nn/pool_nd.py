@@ -23,8 +23,8 @@ Numbers = Sequence[int]
 
 
 class _Windows:
-    """Windows over all dimensions of `data` but the first two: extents of the output, and the
-    padding with what `ceil_mode` adds behind."""
+    """Windows over the dimensions of `data` behind the first two, but for blocks of channels:
+    extents of the output, and the padding with what `ceil_mode` adds behind."""
 
     def __init__(
         self,
@@ -36,31 +36,34 @@ class _Windows:
         ceil_mode: bool,
     ) -> None:
         rank = len(kernel)
-        self.size = [get_const_int(d) for d in data.shape[2:]]
-        if len(self.size) != rank:
+        self.size = [get_const_int(d) for d in data.shape[2 : 2 + rank]]
+        self.behind = list(data.shape[2 + rank :])
+        if len(self.size) != rank or len(self.behind) > 1:
             raise TilewrightError(f"pooling of {data!r} by windows of {rank} dimensions")
         self.kernel, self.stride, self.dilation = kernel, stride, dilation
         self.before, self.after = padding[:rank], padding[rank:]
         self.more = [s - 1 if ceil_mode else 0 for s in stride]
         given = zip(self.size, kernel, stride, self.before, self.after, dilation, self.more)
-        self.shape = [*data.shape[:2], *(window_count(*numbers) for numbers in given)]
+        extents = (window_count(*numbers) for numbers in given)
+        self.shape = [*data.shape[:2], *extents, *self.behind]
         self.taps = [reduce_axis((0, k), f"r{d}") for d, k in enumerate(kernel)]
 
     def padded(self, data: Tensor, filler: Any) -> Tensor:
         behind = [a + m for a, m in zip(self.after, self.more)]
         if not any([*self.before, *behind]):
             return data
-        return pad(data, [0, 0, *self.before], [0, 0, *behind], filler, "pool_pad")
+        last = [0] * len(self.behind)
+        return pad(data, [0, 0, *self.before, *last], [0, 0, *behind, *last], filler, "pool_pad")
 
     def places(self, i: Sequence[Any]) -> list[Any]:
         """Where the elements of a window stand in the padded data."""
         every = zip(i[2:], self.stride, self.taps, self.dilation)
-        return [j * s + r * d for j, s, r, d in every]
+        return [*(j * s + r * d for j, s, r, d in every), *i[2 + len(self.size) :]]
 
     def counted(self, i: Sequence[Any], with_padding: bool) -> Any:
         """How many elements of a window count in its average."""
         count: Any = const(1)
-        for d, j in enumerate(i[2:]):
+        for d, j in enumerate(i[2 : 2 + len(self.size)]):
             start = j * self.stride[d]
             whole = self.size[d]
             if with_padding:
@@ -83,7 +86,8 @@ def pool_nd(
     p: float = 2.0,
 ) -> Tensor:
     """Maximum ("max"), average ("avg") or `p`-norm ("lp") over windows of the dimensions of data
-    (N, C, ...) behind the first two; padding in front of each, then behind each."""
+    (N, C, ...) or (N, C / b, ..., b) behind the first two; padding in front of each, then behind
+    each."""
     if pool_type not in ("max", "avg", "lp"):
         raise TilewrightError(f"pool_type is 'max', 'avg' or 'lp', got {pool_type!r}")
     windows = _Windows(data, kernel, stride, dilation, padding, ceil_mode)

@@ -6,7 +6,7 @@ products instead of 9 * m * m: 16 for 36 (m = 2), 36 for 144 (m = 4), 64 for 324
 channels they are a * a products of matrices. Three operations, each a kernel: `winograd_input`
 makes the transformed inputs, `winograd_product` multiplies, `winograd_output` makes the outputs;
 filters are transformed ahead of time by `winograd_kernel`. Channels are blocked, as in
-conv2d_nchwc.
+conv_nchwc.
 
 Transforms are written out as sums of the terms that are not zero, one for each place in a tile, and
 chosen by the place: schedules unroll it. The largest error over the largest output was 3e-7 for
@@ -34,6 +34,7 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..transform import pad
+from .conv2d import conv_extent
 
 TAPS = 3
 ERRORS = {2: 2e-6, 4: 3e-5, 6: 8e-5}
@@ -99,13 +100,15 @@ def _rounded(rows: Sequence[Sequence[Fraction]]) -> Rows:
 
 
 def winograd_kernel(kernel: np.ndarray[Any, Any], tile: int, block: int) -> np.ndarray[Any, Any]:
-    """Filters (F, C, 3, 3) to (a * a, F / block, C / block, block, block), filters last."""
+    """Filters (F, C, ..., 3, 3) to (a * a, F / block, C / block, ..., block, block), filters
+    last."""
     rows = np.asarray(transforms(tile).filter)
-    f, c = kernel.shape[:2]
-    blocks = kernel.reshape(f // block, block, c // block, block, TAPS * TAPS)
-    taps = np.ascontiguousarray(blocks.transpose(4, 0, 2, 3, 1)).reshape(TAPS * TAPS, -1)
+    f, c, *depth, _, _ = kernel.shape
+    d = prod(depth)
+    blocks = kernel.reshape(f // block, block, c // block, block, d, TAPS * TAPS)
+    taps = np.ascontiguousarray(blocks.transpose(5, 0, 2, 4, 3, 1)).reshape(TAPS * TAPS, -1)
     moved: np.ndarray[Any, Any] = np.kron(rows, rows).astype(kernel.dtype) @ taps
-    return moved.reshape(-1, f // block, c // block, block, block)
+    return moved.reshape(-1, f // block, c // block, *depth, block, block)
 
 
 def best_tile(
@@ -115,9 +118,12 @@ def best_tile(
     filters: int,
     tiles: Sequence[int] = TILES,
     ahead: bool = True,
+    depth: int = 1,
+    frames: float = 1.0,
 ) -> int:
     """The side of the tiles that make a convolution with `size` outputs fastest, 0 for none.
-    `ahead`: whether filters are transformed ahead of time.
+    `ahead`: whether filters are transformed ahead of time; `depth`: their taps in dimensions before
+    the last two, of which an output sees `frames` in the mean, and padding in the place of others.
 
     Products become fewer, transforms and larger filters are added. A rough model of a CPU chooses,
     in products: what they cost at the rate of each kernel, a byte that transforms move, a byte of
@@ -126,17 +132,18 @@ def best_tile(
     networks, and at worst (13 x 13, 48 to 192 channels) one that took 2.1 times as long.
     """
     taps, product = TAPS * TAPS, channels * filters
-    direct = images * prod(size) * product * taps
+    direct = images * prod(size) * product * taps * frames
     if direct < LEAST:
         return 0
-    least, chosen = WORTHWHILE * (direct / DIRECT_RATE + FILTER_BYTE * 4 * taps * product), 0
+    loads = FILTER_BYTE * 4 * product * depth  # of filters, by their places
+    least, chosen = WORTHWHILE * (direct / DIRECT_RATE + loads * taps), 0
     for tile in tiles:
         places = (tile + TAPS - 1) ** 2
         columns = images * tiles_of(size[0], tile) * tiles_of(size[1], tile)
         moved = 4 * places * columns * (channels + filters)
-        moved += 0 if ahead else 4 * (places + taps) * product
-        cost = places * columns * product / RATE + MOVED_BYTE * moved
-        cost += FILTER_BYTE * 4 * places * product
+        moved += 0 if ahead else 4 * (places + taps) * product * depth
+        cost = places * columns * product * frames / RATE + MOVED_BYTE * moved
+        cost += loads * places
         if cost < least:
             least, chosen = cost, tile
     return chosen
@@ -148,23 +155,24 @@ def tiles_of(size: int, tile: int) -> int:
 
 
 def winograd_input(data: Tensor, tile: int, padding: Sequence[int]) -> Tensor:
-    """Transformed tiles (a * a, C / b, N * TH * TW, b) of data (N, C / b, H, W, b).
+    """Transformed tiles (a * a, C / b, ..., N * TH * TW, b) of data (N, C / b, ..., H, W, b).
 
     `padding`: (top, left, bottom, right), of a convolution with (H + top + bottom - 2) rows and as
     many columns of outputs; `tile`: one of POINTS.
     """
-    n, blocks, h, w, b = (_known(d) for d in data.shape)
+    n, blocks, *depth, h, w, b = (_known(d) for d in data.shape)
     top, left, bottom, right = padding
     oh, ow = h + top + bottom - TAPS + 1, w + left + right - TAPS + 1
     th, tw = tiles_of(oh, tile), tiles_of(ow, tile)
     after = (th * tile + TAPS - 1 - h - top, tw * tile + TAPS - 1 - w - left)
-    padded = pad(data, (0, 0, top, left, 0), (0, 0, *after, 0), 0.0, "winograd_pad")
+    flat = [0] * (2 + len(depth))
+    padded = pad(data, (*flat, top, left, 0), (*flat, *after, 0), 0.0, "winograd_pad")
 
     def element(outer: Any, t: Any, y: Any, x: Any, lane: Any) -> Any:
         row, column = t // tw % th * tile + y, t % tw * tile + x
         return padded(t // (th * tw), *outer, row, column, lane)
 
-    return transformed_input(element, tile, (blocks,), n * th * tw, b)
+    return transformed_input(element, tile, (blocks, *depth), n * th * tw, b)
 
 
 def transformed_input(
@@ -210,25 +218,45 @@ def transformed_filter(
     return result
 
 
-def winograd_product(data: Tensor, kernel: Tensor) -> Tensor:
-    """Products of data (P, C / b, T, b) and kernel (P, F / f, C / b, b, f): (P, F / f, T, f)."""
-    places, blocks, tiles, b = data.shape
-    places2, filters, blocks2, b2, f = kernel.shape
+def winograd_product(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+) -> Tensor:
+    """Products of data (P, C / b, ..., T, b) and kernel (P, F / f, C / b, ..., b, f): (P, F / f,
+    ..., T, f). The dimensions in between are convolved: strides, padding in front of each, then
+    behind each, and dilation are theirs."""
+    places, blocks, *depth, tiles, b = data.shape
+    places2, filters, blocks2, *window, b2, f = kernel.shape
     if [_known(d) for d in (places, blocks, b)] != [_known(d) for d in (places2, blocks2, b2)]:
         raise TilewrightError(f"winograd: tiles {data.shape} do not fit filters {kernel.shape}")
+    rank = len(depth)
+    before, after = padding[:rank], padding[rank:]
+    padded = data
+    if any(padding):
+        padded = pad(data, [0, 0, *before, 0, 0], [0, 0, *after, 0, 0], 0.0, "depth_pad")
+    every = zip(depth, window, strides, before, after, dilation)
+    shape = (places, filters, *(conv_extent(*given) for given in every), tiles, f)
     co, ci = reduce_axis((0, blocks), "co"), reduce_axis((0, b), "ci")
-    result: Tensor = compute(
-        (places, filters, tiles, f),
-        lambda p, k, t, v: reduce_sum(data(p, co, t, ci) * kernel(p, k, co, ci, v), axis=[co, ci]),
-        "winograd_product",
-        "winograd_product",
-    )
+    taps = [reduce_axis((0, k), f"r{d}") for d, k in enumerate(window)]
+
+    def element(p: Any, k: Any, *i: Any) -> Any:
+        *at, t, v = i
+        frames = [j * s + r * d for j, s, r, d in zip(at, strides, taps, dilation)]
+        return reduce_sum(
+            padded(p, co, *frames, t, ci) * kernel(p, k, co, *taps, ci, v), axis=[*taps, co, ci]
+        )
+
+    result: Tensor = compute(shape, element, "winograd_product", "winograd_product")
     return result
 
 
 def winograd_output(product: Tensor, tile: int, batch: int, size: Sequence[int]) -> Tensor:
-    """Outputs (N, F / f, OH, OW, f) of products (a * a, F / f, N * TH * TW, f); `size`: OH, OW."""
-    places, filters, tiles, f = (_known(d) for d in product.shape)
+    """Outputs (N, F / f, ..., OH, OW, f) of products (a * a, F / f, ..., N * TH * TW, f); `size`:
+    OH, OW."""
+    places, filters, *depth, tiles, f = (_known(d) for d in product.shape)
     oh, ow = size
     th, tw = tiles_of(oh, tile), tiles_of(ow, tile)
     side = tile + TAPS - 1
@@ -237,11 +265,14 @@ def winograd_output(product: Tensor, tile: int, batch: int, size: Sequence[int])
             f"winograd: {product.shape} is not the product for {batch} images of {oh} x {ow}"
         )
 
-    def place(b: Any, k: Any, y: Any, x: Any, v: Any) -> Any:
-        return (k,), (b * th + y // tile) * tw + x // tile, y, x, v
+    def place(b: Any, *i: Any) -> Any:
+        *outer, y, x, v = i
+        return outer, (b * th + y // tile) * tw + x // tile, y, x, v
 
-    shape = (batch, filters, oh, ow, f)
-    return transformed_output(product, tile, shape, (2, 3), place, "winograd_output")
+    rank = len(depth)
+    shape = (batch, filters, *depth, oh, ow, f)
+    name = "winograd_output"
+    return transformed_output(product, tile, shape, (2 + rank, 3 + rank), place, name)
 
 
 def transformed_output(

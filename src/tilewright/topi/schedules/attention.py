@@ -1,16 +1,18 @@
 """Attention (topi/nn/attention.py): some rows of queries at a time, from their scores to their end.
 
 The scores of these rows with all keys stay in the second-level cache, so that no matrix of scores
-is ever in memory.
+is ever in memory. Of many keys a block at a time: each piece of rows copies all keys and values
+into panels, which pays for enough rows only.
 """
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
+from math import isqrt, prod
 
 from ...base.dtype import parse
 from ...loopir.expr import Var
-from ...loopir.iter import ProducerLoad
+from ...loopir.iter import IterVar, ProducerLoad
 from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective, loads_of
 from ...tensor.op import ComputeOp
@@ -19,17 +21,23 @@ from .contraction import contraction_of
 from .machine import PARALLEL_PRODUCTS, Machine, even, extent_of, nearby, parallel_if, work_of
 from .matmul import schedule_contraction
 from .reduce import in_lanes, row_run
-from .softmax import rows_at_once
+from .softmax import LEAST_ROWS, rows_at_once
 from .tiles import FEW_ROWS, vectors
+
+MORE_ROWS = 2 * LEAST_ROWS  # of all keys, that pay for the panels of these
+LEAST_KEYS = 32  # of a block
 
 
 def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
-    """All stages at the rows of a piece; pieces on threads."""
+    """All stages at the rows of a piece, or, where keys come in blocks, at one of those after the
+    other; pieces on threads."""
     sums, scores, powers = (_stage(s, n) for n in ("T_attended", "T_scores", "T_powers"))
+    online = next((x for x in s.stages if x.op.name == "T_online"), None)
     form = contraction_of(sums.op)
     inner = len(form.rows) if form is not None else 1
     # the axes of the output in the order of the sums
-    load = next(e for e in _loads(s[out]) if e.producer.op is sums.op)
+    ends = online if online is not None else sums
+    load = next(e for e in _loads(s[out]) if e.producer.op is ends.op and len(e.indices) > 1)
     by_variable = {a.var: a for a in s[out].op.axis}
     *lead, last = (by_variable[v] for v in load.indices if isinstance(v, Var))
     batch, rows = lead[: len(lead) - inner], lead[len(lead) - inner :]
@@ -46,36 +54,75 @@ def schedule_attention(s: Schedule, out: Tensor, machine: Machine) -> None:
     piece = s[out].fuse(*batch, piece) if batch else piece
     parallel_if(s[out], piece, work, PARALLEL_PRODUCTS, machine)
     vectors(s[out], machine)
-    few = beside * at_once <= FEW_ROWS
-    masked = _inlined_scores(s, scores, powers)
-    for stage in (powers, masked):
-        stage.compute_at(s[out], piece)
-    for name, at in (("T_largest", powers), ("T_total", s[out])):
-        stage = _stage(s, name)
-        axis = powers.op.axis[-2] if at is powers else piece
-        k = stage.op.reduce_axis[-1]
-        result = stage.op.output(0)
-        lanes = in_lanes(s, result, k, extent_of(k), machine, name) if row_run(result) else None
-        stage.compute_at(at, axis)
-        if lanes is not None:
-            lanes.compute_at(at, axis)
-    vectors(powers, machine)
-    result = scores.op.output(0)
-    if few:
-        k = scores.op.reduce_axis[-1]
-        lanes = (
-            in_lanes(s, result, k, extent_of(k), machine, "T_scores") if row_run(result) else None
-        )
-        if lanes is not None:
-            lanes.compute_at(s[out], piece)
-        if masked is not scores:
-            scores.compute_at(s[out], piece)
-            vectors(masked, machine)
-    else:
-        schedule_contraction(s, result, masked.op.output(0), machine, alone=False)
+    seen = _inlined_scores(s, scores, powers)
+    place: tuple[Stage, IterVar] = (s[out], piece)
+    if online is not None:
+        online.compute_at(*place)
+        place = (online, online.op.reduce_axis[0])
+        online.reorder(place[1], *online.op.axis)
+        vectors(online, machine)
+    _softmax_at(s, place, powers, machine)
+    few = beside * at_once <= FEW_ROWS and online is None
+    _scores_at(s, place, scores, seen, few, machine)
     result = sums.op.output(0)
     schedule_contraction(s, result, result, machine, alone=False)
-    sums.compute_at(s[out], piece)
+    sums.compute_at(*place)
+
+
+def keys_at_once(rows: Sequence[int], keys: int, dtype: str, machine: Machine) -> int:
+    """Keys in a block, 0 for all of them: as many as a piece has rows, whose scores are then what
+    `rows_at_once` has room for, where there would be few rows to a piece of all keys."""
+    room = machine.l2_bytes // 4 // parse(dtype).nbytes
+    if prod(rows) <= FEW_ROWS or room // max(1, keys) > MORE_ROWS:
+        return 0
+    size = max(LEAST_KEYS, isqrt(room) // LEAST_KEYS * LEAST_KEYS)
+    return size if size < keys else 0
+
+
+def _softmax_at(s: Schedule, place: tuple[Stage, IterVar], powers: Stage, machine: Machine) -> None:
+    """Powers of scores, with the largest of a row before it, and their sums."""
+    powers.compute_at(*place)
+    for name, at in (("T_largest", (powers, powers.op.axis[-2])), ("T_total", place)):
+        stage = _stage(s, name)
+        at = place if place[0].op.name == "T_online" else at
+        lanes = _in_lanes(s, stage, machine)
+        stage.compute_at(*at)
+        if lanes is not None:
+            lanes.compute_at(*at)
+    vectors(powers, machine)
+
+
+def _in_lanes(s: Schedule, stage: Stage, machine: Machine) -> Stage | None:
+    result, k = stage.op.output(0), stage.op.reduce_axis[-1]
+    if not row_run(result):
+        return None
+    return in_lanes(s, result, k, extent_of(k), machine, stage.op.name)
+
+
+def _scores_at(
+    s: Schedule,
+    place: tuple[Stage, IterVar],
+    scores: Stage,
+    seen: Stage,
+    few: bool,
+    machine: Machine,
+) -> None:
+    """Products of queries and keys, and what the softmax is taken of."""
+    seen.compute_at(*place)
+    result = scores.op.output(0)
+    if few:
+        lanes = _in_lanes(s, scores, machine)
+        if lanes is not None:
+            lanes.compute_at(*place)
+        if seen is not scores:
+            scores.compute_at(*place)
+            vectors(seen, machine)
+    elif len(seen.op.axis) == len(scores.op.axis):
+        schedule_contraction(s, result, seen.op.output(0), machine, alone=False)
+    else:  # of a block
+        schedule_contraction(s, result, result, machine, alone=False)
+        scores.compute_at(*place)
+        vectors(seen, machine)
 
 
 def _stage(s: Schedule, name: str) -> Stage:

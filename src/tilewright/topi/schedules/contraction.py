@@ -30,11 +30,12 @@ class Contraction:
     """The sides of a sum of products, and the positions of the output's axes, the last aside:
     `rows` are those of the row side alone, `columns` those of the vector side alone, `batch` the
     others. `group`: so many neighbours on the last axis read the same elements of the row side
-    (0: all do). `column`: the dimension of the vector side of which the last axis is the index,
-    -1 where it is a part of one. `both`: both sides are read along the last axis. `panel`: the
-    vector side lies in panels of so many columns, one dimension counts them and the last one is the
-    place within (0: it does not); behind that, there may be `terms` neighbouring steps of the
-    reduction. A side that is no read but computed from some is None."""
+    (0: all do). `column`: the dimension of the vector side of which the last axis is the index, or
+    the index behind what does not depend on it; -1 where it is neither. `both`: both sides are read
+    along the last axis. `panel`: the vector side lies in panels of so many columns, one dimension
+    counts them and the last one is the place within (0: it does not); behind that, there may be
+    `terms` neighbouring steps of the reduction. A side that is no read but computed from some is
+    None."""
 
     row_side: ProducerLoad | None
     vector_side: ProducerLoad | None
@@ -133,8 +134,12 @@ def _group_size(load: ProducerLoad, j: Any) -> int:
 
 
 def _own_dimension(load: ProducerLoad, j: Any) -> int:
+    """The one dimension whose index is j, or j behind what does not depend on it."""
     places = [d for d, x in enumerate(load.indices) if j in free_vars(x)]
-    return places[0] if len(places) == 1 and load.indices[places[0]] is j else -1
+    if len(places) != 1:
+        return -1
+    factors = detect_linear_equation(load.indices[places[0]], [j])
+    return places[0] if factors and const_int(factors[0]) == 1 else -1
 
 
 def _panel_of(load: ProducerLoad, j: Any) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Convolution: a tile of the output stays in registers over the whole reduction.
 
-Blocked channels (conv2d_nchwc): the tile is `columns` output columns times `chunks` vectors of
+Blocked channels (conv_nchwc): the tile is `columns` output columns times `chunks` vectors of
 filters. Each step of the reduction loads `chunks` vectors of weights, broadcasts `columns` values
 of data, and does columns * chunks FMAs; both are limited by the number of registers, and there
 must be enough chains to cover the latency of an FMA. What follows the convolution (bias, residual,
@@ -19,9 +19,10 @@ from typing import Any
 
 from ...base.dtype import parse
 from ...schedule.api import Schedule
+from ...tensor.op import PlaceholderOp
 from ...tensor.tensor import Tensor
 from .decisions import Value
-from .dots import conv_intrinsic, groups_of_conv
+from .dots import Groups, conv_intrinsic, groups_of_conv
 from .injective import arrange
 from .machine import (
     FMA_CHAINS,
@@ -62,39 +63,44 @@ def blocked_tiles(width: int, chunks: int, vectors: int, registers: int) -> list
     return [tile for _, tile in found] or [(1, 1)]
 
 
-def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
+def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
     """Schedule a blocked convolution and the element-wise stage `out` that ends its group."""
-    lanes = machine.lanes(conv.dtype)
-    block = extent_of(s[conv].op.axis[-1])
-    vectors = max(1, block // lanes)
+    vectors = max(1, extent_of(s[conv].op.axis[-1]) // machine.lanes(conv.dtype))
     work, name = work_of(conv), s[conv].op.name
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
-    _, chunks, height, width, _ = (extent_of(a) for a in s[out].op.axis)
-    tiles = blocked_tiles(width or 1, chunks or 1, vectors, machine.registers)
+    _, chunks, *size, _ = (extent_of(a) for a in s[out].op.axis)
+    tiles = blocked_tiles(size[-1] or 1, chunks or 1, vectors, machine.registers)
     columns, group = machine.choose(name, "tile", tiles)
 
-    n, fo, oh, ow, fi = s[out].op.axis
+    n, fo, *outer, ow, fi = s[out].op.axis
     fo_outer, fo_inner = s[out].split(fo, factor=group)
     ow_outer, ow_inner = s[out].split(ow, factor=columns)
-    s[out].reorder(n, fo_outer, oh, ow_outer, fo_inner, ow_inner, fi)
+    s[out].reorder(n, fo_outer, *outer, ow_outer, fo_inner, ow_inner, fi)
     s[out].vectorize(fi)
     s[out].unroll(fo_inner)
     s[out].unroll(ow_inner)
-    (part,) = machine.choose(name, "parts", _parts_of_reduction(s[conv].op, group, machine))
+    part = 0
+    if outer:
+        (part,) = machine.choose(name, "parts", _parts_of_reduction(s[conv].op, group, machine))
     if part:
-        least = -(-LEAST_PIECES // max(1, extent_of(n) * (chunks // group)))
-        rows = largest_divisor(height, max(1, height // least))
-        oh, oh_inner = s[out].split(oh, factor=rows)
-        s[out].reorder(oh, oh_inner)
-    pieces = s[out].fuse(n, fo_outer, oh)
+        others = [extent_of(n), chunks // group, *size[:-2]]
+        rows = largest_divisor(size[-2], max(1, size[-2] * prod(others) // LEAST_PIECES))
+        outer[-1], inner = s[out].split(outer[-1], factor=rows)
+        s[out].reorder(outer[-1], inner)
+    pieces = s[out].fuse(n, fo_outer, *outer)
     parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine)
+    s[conv].compute_at(s[out], pieces if part else ow_outer)
+    groups = groups_of_conv(s[conv].op, machine)
+    _schedule_sums(s[conv], part, columns, groups)
+    tap = s[conv].op.reduce_axis[-2] if groups is None else None
+    _read_padding(s, s[conv], machine, tap, size[-1] == columns)
 
-    stage = s[conv]
-    stage.compute_at(s[out], pieces if part else ow_outer)
-    n, fo, oh, ow, fi = stage.op.axis
-    rco, ry, rx, rci = stage.op.reduce_axis
-    groups = groups_of_conv(stage.op, machine)
+
+def _schedule_sums(stage: Any, part: int, columns: int, groups: Groups | None) -> None:
+    """The loops of a blocked convolution within those of its output."""
+    n, fo, *outer, ow, fi = stage.op.axis
+    rco, *taps, rci = stage.op.reduce_axis
     steps, inner = extent_of(rci), [fi]
     if groups is not None:
         steps //= groups.terms
@@ -105,9 +111,9 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     if part:
         rco_outer, rco = stage.split(rco, factor=part)
         ow_outer, ow = stage.split(ow, factor=columns)
-        order: tuple[Any, ...] = (n, rco_outer, oh, ow_outer, rco, ry, rx, rci)
+        order: tuple[Any, ...] = (n, rco_outer, *outer, ow_outer, rco, *taps, rci)
     else:
-        order = (n, oh, rco, ry, rx, rci)
+        order = (n, *outer, rco, *taps, rci)
     # chunks innermost: a broadcast value serves all and is gone; columns innermost, all broadcasts
     # stay in registers from one chunk to the next, and sums are spilled
     stage.reorder(*order, ow, fo, *inner)
@@ -119,7 +125,6 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machi
     stage.unroll(ow)
     if steps <= 4:
         stage.unroll(rci)
-    schedule_padding(s, conv, machine)
 
 
 def _parts_of_reduction(conv: Any, group: int, machine: Machine) -> list[Value]:
@@ -143,7 +148,7 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Ma
     work, name = work_of(conv), s[conv].op.name
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
-    n, co, oh, ow, ci = s[out].op.axis
+    n, co, *outer, ow, ci = s[out].op.axis
     vectors = max(1, extent_of(ci) // machine.lanes(conv.dtype))
     most = max(1, machine.registers // 2 // vectors)
     sizes = [largest_divisor(extent_of(ow), n) for n in (most, most // 2, most * 3 // 2)]
@@ -151,22 +156,34 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Ma
     ow_outer, ow_inner = s[out].split(ow, factor=columns)
     s[out].vectorize(ci)
     s[out].unroll(ow_inner)
-    parallel_if(s[out], s[out].fuse(n, co, oh), work, PARALLEL_PRODUCTS, machine)
+    parallel_if(s[out], s[out].fuse(n, co, *outer), work, PARALLEL_PRODUCTS, machine)
     stage = s[conv]
     stage.compute_at(s[out], ow_outer)
-    n, co, oh, ow, ci = stage.op.axis
-    ry, rx = stage.op.reduce_axis
-    stage.reorder(n, co, oh, ry, rx, ow, ci)
+    n, co, *outer, ow, ci = stage.op.axis
+    taps = stage.op.reduce_axis
+    stage.reorder(n, co, *outer, *taps, ow, ci)
     stage.vectorize(ci)
     stage.unroll(ow)
-    schedule_padding(s, conv, machine)
+    _read_padding(s, stage, machine, taps[-1], True)
 
 
-def schedule_padding(s: Schedule, conv: Tensor, machine: Machine) -> None:
-    """A padded copy of the data is made first, in parallel."""
-    for t in s[conv].op.input_tensors:
-        if t.op.tag.endswith("pad"):
+def _read_padding(
+    s: Schedule, stage: Any, machine: Machine, tap: Any = None, known: bool = False
+) -> None:
+    """Data that lies in memory is read where it is, and padding is not: taps of whole rows of it
+    are left out; of the columns of a tile those at its ends ask, or, `known`, have steps of their
+    own for each `tap`. Data that is computed first is copied together with its padding, in
+    parallel, and so is all without a tap."""
+    for t in stage.op.input_tensors:
+        if not t.op.tag.endswith("pad"):
+            continue
+        if tap is None or not all(isinstance(x.op, PlaceholderOp) for x in t.op.input_tensors):
             arrange(s[t], list(s[t].op.axis), machine)
+            continue
+        s[t].compute_inline()
+        stage.pragma(tap, "skip_zeros")
+        if known:
+            stage.unroll(tap)
 
 
 def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machine) -> None:
@@ -190,7 +207,7 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: Machin
     stage.reorder(n, oh, rc, ry, rx, f, ow)
     stage.vectorize(ow)
     stage.unroll(f)
-    schedule_padding(s, conv, machine)
+    _read_padding(s, stage, machine)
 
 
 def _columns(width: int, lanes: int) -> int:

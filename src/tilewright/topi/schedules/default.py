@@ -19,7 +19,7 @@ from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
 from .attention import schedule_attention
 from .contraction import contraction_of, is_product, kept_inputs
-from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
+from .conv2d import schedule_conv2d_nchw, schedule_conv_nchwc, schedule_depthwise_nchwc
 from .decisions import Decisions
 from .gpu import GPU_RULES
 from .gpu.machine import GpuMachine
@@ -38,7 +38,7 @@ from .winograd import (
 
 CPU_RULES: Rules[Machine] = Rules(
     anchors={
-        "conv2d_nchwc": schedule_conv2d_nchwc,
+        "conv_nchwc": schedule_conv_nchwc,
         "depthwise_nchwc": schedule_depthwise_nchwc,
         "conv2d_nchw": schedule_conv2d_nchw,
         "matmul": schedule_matmul,

@@ -33,6 +33,8 @@ def panels_of(op: Any, constants: Container[Tensor], machine: Machine) -> Panels
     side = None if form is None else form.vector_side
     if form is None or side is None or form.both or form.column < 0:
         return None
+    if side.indices[form.column] is not op.axis[-1].var:
+        return None
     tensor = side.producer
     sizes = [const_int(d) for d in tensor.shape]
     if tensor not in constants or None in sizes:

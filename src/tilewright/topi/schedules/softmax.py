@@ -7,7 +7,7 @@ from math import prod
 from ...base.dtype import parse
 from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
-from ...schedule.auto_inline import is_injective
+from ...schedule.auto_inline import is_injective, loads_of
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of, kept_inputs
 from .machine import PIECES, Machine, even, extent_of, nearby, parallel_if, work_of
@@ -16,6 +16,7 @@ from .reduce import in_lanes, row_run
 from .tiles import FEW_ROWS, vectors
 
 PARALLEL_EXPONENTIALS = 1 << 13
+MOST_VECTORS = 4  # of columns, that are computed together
 LEAST_ROWS = 16  # of a product, that pay for packing its other side
 
 
@@ -24,6 +25,10 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     the second-level cache has room for are computed at once."""
     axes = list(s[out].op.axis)
     if len(axes) == 1:
+        return
+    along = _dimension_of(s, out)
+    if along < len(axes) - 1:
+        _down_columns(s, out, along, machine)
         return
     work = work_of(out)
     products = [x for x in s.stages if not x.is_output and contraction_of(x.op) is not None]
@@ -67,6 +72,56 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
         result = product.op.output(0)
         schedule_contraction(s, result, result, machine, alone=False)
         product.compute_at(s[out], piece)
+
+
+def _dimension_of(s: Schedule, out: Tensor) -> int:
+    """Which dimension of the output the sums in front of it run along; the last, where none does
+    alone."""
+    axes = s[out].op.axis
+    for stage in s.stages:
+        if len(getattr(stage.op, "reduce_axis", ())) != 1 or len(stage.op.axis) != len(axes) - 1:
+            continue
+        k = stage.op.reduce_axis[0].var
+        for load in loads_of(stage.op):
+            if len(load.indices) == len(axes) and k in load.indices:
+                return int(load.indices.index(k))
+    return len(axes) - 1
+
+
+def _down_columns(s: Schedule, out: Tensor, along: int, machine: Machine) -> None:
+    """Columns side by side in vectors: all stages of a few vectors of them are computed together,
+    down the columns, in parallel. What is a product or has other shapes is computed before."""
+    work, shape = work_of(out), [extent_of(a) for a in out.op.axis]
+    lanes = machine.lanes(out.dtype)
+    stage = s[out]
+    *others, last = stage.op.axis
+    down = others.pop(along)
+    column = max(1, shape[along]) * parse(out.dtype).nbytes * lanes
+    wide = lanes * max(1, min(MOST_VECTORS, machine.l1_bytes // 2 // column))
+    wide = min(wide, max(1, shape[-1]))
+    chunk, last = stage.split(last, factor=wide)
+    stage.reorder(*others, chunk, down, last)
+    piece = stage.fuse(*others, chunk) if others else chunk
+    parallel_if(stage, piece, work, PARALLEL_EXPONENTIALS, machine)
+    _in_vectors(stage, last, wide, lanes)
+    rest = [*shape[:along], *shape[along + 1 :]]
+    for x in list(s.stages):
+        if x.op is stage.op or not hasattr(x.op, "body"):
+            continue
+        sizes = [extent_of(a) for a in x.op.axis]
+        if contraction_of(x.op) is not None or sizes not in (shape, rest):
+            continue
+        x.compute_at(stage, piece)
+        if x.op.reduce_axis:
+            x.reorder(*x.op.axis[:-1], *x.op.reduce_axis, x.op.axis[-1])
+        _in_vectors(x, x.op.axis[-1], wide, lanes)
+
+
+def _in_vectors(stage: Stage, last: IterVar, extent: int, lanes: int) -> None:
+    if extent > lanes:
+        _, last = stage.split(last, factor=lanes)
+    if extent > 1:
+        stage.vectorize(last)
 
 
 def _ancestors(s: Schedule, stage: Stage) -> list[Stage]:

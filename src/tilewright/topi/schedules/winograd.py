@@ -47,25 +47,27 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
     work, name = work_of(product), s[product].op.name
     if product.op is out.op:
         product = s.cache_write(out, "local")
-    _, chunks, columns, _ = (extent_of(a) for a in s[out].op.axis)
+    _, chunks, *_, columns, _ = (extent_of(a) for a in s[out].op.axis)
     blocks = blocked_tiles(columns or 1, chunks or 1, vectors, machine.registers)
     width, group = machine.choose(name, "tile", blocks)
     stage = s[out]
-    places, filters, tiles, lane = stage.op.axis
+    places, filters, *depth, tiles, lane = stage.op.axis
     filters_outer, filters_inner = stage.split(filters, factor=group)
     tiles_outer, tiles_inner = stage.split(tiles, factor=width)
-    stage.reorder(places, filters_outer, tiles_outer, filters_inner, tiles_inner, lane)
+    stage.reorder(places, filters_outer, *depth, tiles_outer, filters_inner, tiles_inner, lane)
     stage.unroll(filters_inner)
     stage.unroll(tiles_inner)
     stage.vectorize(lane)
     inner = s[product]
     inner.compute_at(stage, tiles_outer)
-    places_, filters_, tiles_, lane_ = inner.op.axis
-    co, ci = inner.op.reduce_axis
-    inner.reorder(places_, co, ci, filters_, tiles_, lane_)
+    places_, filters_, *depth_, tiles_, lane_ = inner.op.axis
+    *taps, co, ci = inner.op.reduce_axis
+    inner.reorder(places_, *depth_, *taps, co, ci, filters_, tiles_, lane_)
     inner.unroll(filters_)
     inner.unroll(tiles_)
     inner.vectorize(lane_)
+    if taps:
+        inner.pragma(ci, "skip_zeros")
     parallel_if(stage, stage.fuse(places, filters_outer), work, PARALLEL_PRODUCTS, machine)
 
 

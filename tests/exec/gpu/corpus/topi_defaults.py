@@ -52,7 +52,7 @@ CASES = [
     Case(
         "topi_conv2d_packed",
         scheduled(
-            lambda x, f: topi.nn.conv2d_nchwc(x, f, (2, 2), (1, 1, 1, 1)),
+            lambda x, f: topi.nn.conv_nchwc(x, f, (2, 2), (1, 1, 1, 1)),
             (1, 2, 9, 9, 4),
             (3, 2, 3, 3, 4, 4),
         ),

@@ -8,6 +8,8 @@ on ARM GPU with TVM", 2018) on data that is in blocks already.
 
 from __future__ import annotations
 
+from math import prod
+
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
@@ -35,18 +37,18 @@ def _on_registers(s: Schedule, conv: Tensor, out: Tensor) -> Tensor:
     return conv
 
 
-def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """Schedule a blocked convolution and the element-wise stage `out` that ends its group."""
     conv = _on_registers(s, conv, out)
     stage = s[out]
-    n, fo, oh, ow, fi = stage.op.axis
+    n, fo, *outer, ow, fi = stage.op.axis
     lanes, vectors = extent_of(fi), machine.warp == 1
     columns = _columns(extent_of(ow), COLUMNS if vectors else max(1, _SUMS // lanes))
     wide, pixel = stage.split(ow, factor=columns)
     filters = min(8, _power(extent_of(fo)))
     block_f, thread_f = stage.split(fo, factor=filters)
-    place = stage.fuse(oh, wide)
-    count = extent_of(oh) * -(-extent_of(ow) // columns)
+    place = stage.fuse(*outer, wide)
+    count = prod(map(extent_of, outer)) * -(-extent_of(ow) // columns)
     most = machine.threads // filters
     threads = count if count <= most else _even(count, most // 2)
     block_p, thread_p = stage.split(place, factor=max(1, threads))
@@ -59,9 +61,9 @@ def schedule_conv2d_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMa
     stage.vectorize(fi)
     inner = s[conv]
     inner.compute_at(stage, thread_p)
-    n, fo, oh, ow, fi = inner.op.axis
-    rco, ry, rx, rci = inner.op.reduce_axis
-    inner.reorder(n, fo, oh, rco, ry, rx, rci, ow, fi)
+    n, fo, *outer, ow, fi = inner.op.axis
+    *_, rx, rci = inner.op.reduce_axis
+    inner.reorder(n, fo, *outer, *inner.op.reduce_axis, ow, fi)
     for axis in (rci, ow):
         inner.unroll(axis)
     if extent_of(rx) * extent_of(rci) * columns * lanes <= _UNROLLED[vectors]:
@@ -74,9 +76,9 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gp
     """A vector of channels of one pixel a thread."""
     conv = _on_registers(s, conv, out)
     stage = s[out]
-    n, co, oh, ow, ci = stage.op.axis
-    count = extent_of(co) * extent_of(oh) * extent_of(ow)
-    whole = fused(stage, [n, co, oh, ow])
+    *places, ci = stage.op.axis
+    count = prod(map(extent_of, places[1:]))
+    whole = fused(stage, places)
     block, thread = stage.split(whole, factor=_even(count, machine.threads))
     bind(stage, block, "blockIdx.x")
     bind(stage, thread, "threadIdx.x")
@@ -84,9 +86,8 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gp
     inner = s[conv]
     inner.compute_at(stage, thread)
     *outer, ci = inner.op.axis
-    ry, rx = inner.op.reduce_axis
-    inner.reorder(*outer, ry, rx, ci)
-    inner.unroll(rx)
+    inner.reorder(*outer, *inner.op.reduce_axis, ci)
+    inner.unroll(inner.op.reduce_axis[-1])
     inner.vectorize(ci)
     _padding(s, conv, machine)
 

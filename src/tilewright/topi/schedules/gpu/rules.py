@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..rules import Rules
-from .conv2d import schedule_conv2d_nchw, schedule_conv2d_nchwc, schedule_depthwise_nchwc
+from .conv2d import schedule_conv2d_nchw, schedule_conv_nchwc, schedule_depthwise_nchwc
 from .injective import arrange
 from .machine import GpuMachine
 from .matmul import schedule_dense_packed, schedule_matmul
@@ -11,7 +11,7 @@ from .reduce import schedule_pool, schedule_reduce
 
 GPU_RULES: Rules[GpuMachine] = Rules(
     anchors={
-        "conv2d_nchwc": schedule_conv2d_nchwc,
+        "conv_nchwc": schedule_conv_nchwc,
         "depthwise_nchwc": schedule_depthwise_nchwc,
         "conv2d_nchw": schedule_conv2d_nchw,
         "matmul": schedule_matmul,

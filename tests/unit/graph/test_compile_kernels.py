@@ -1,0 +1,192 @@
+"""Kernels that other processes make are those that this one makes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs onnx")
+
+from onnx import TensorProto, helper, numpy_helper
+
+import tilewright
+from tilewright import graph
+from tilewright.base import config
+from tilewright.base.errors import CompileError
+from tilewright.graph import build, compile_kernels, kernel
+from tilewright.graph.helper import as_data, of_data
+from tilewright.graph.passes.fuse import Group
+from tilewright.graph.tuned import Tuned
+from tilewright.measure.process import WorkerProcess
+from tilewright.rt.plan import symbol_of
+from tilewright.target.target import Target
+
+TARGET = Target("llvm -mcpu=x86-64-v3")
+
+
+def network(*, batch: Any = 1) -> graph.Graph:
+    """Convolutions of several sizes, pooling that pads with -inf, and a dense layer."""
+    rng = np.random.default_rng(2)
+    sizes = {"a": (8, 3, 3, 3), "b": (16, 8, 1, 1), "c": (5, 16)}
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(s, np.float32), n) for n, s in sizes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["u"], pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["u"], ["v"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["v", "b"], ["w"]),
+        helper.make_node("GlobalAveragePool", ["w"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["q"]),
+        helper.make_node("Gemm", ["q", "c"], ["y"], transB=1),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 12, 12])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 5])
+    made = helper.make_graph(nodes, "parts", [x], [y], weights)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return graph.load_onnx(model.SerializeToString(), symbolic=isinstance(batch, str))
+
+
+def kernels_of(net: graph.Graph) -> tuple[list[Group], list[Tuned | None]]:
+    _, groups = build.prepare(net, TARGET)
+    distinct, _ = build.distinct_groups(groups)
+    return distinct, build.find_schedules(distinct, TARGET, None)
+
+
+def objects(groups: list[Group], tuned: list[Tuned | None]) -> list[bytes]:
+    return [
+        kernel.compile_group(g, TARGET, symbol_of(k), t)
+        for k, (g, t) in enumerate(zip(groups, tuned))
+    ]
+
+
+@pytest.fixture(autouse=True)
+def no_cache() -> Any:
+    config.set_option("cache", False)
+    yield
+    config.set_option("cache", None)
+
+
+@pytest.fixture
+def helped(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Any two kernels are worth a helper."""
+    monkeypatch.setattr(compile_kernels, "WORTH", 2)
+    config.set_option("compile_processes", 2)
+    yield
+    config.set_option("compile_processes", None)
+
+
+def test_recorded_schedules_travel_as_their_steps() -> None:
+    groups, tuned = kernels_of(network())
+    k = next(k for k, t in enumerate(tuned) if t is not None)
+    default = tuned[k]
+    assert default is not None
+    recorded = Tuned(default.steps, default.schedule, default.args, default.rearranged)
+    data = as_data(groups[k], recorded)
+    assert data is not None and data["steps"] == default.steps
+    group, back = of_data(data, TARGET)
+    assert back is not None and back.recorded and back.steps == recorded.steps
+    assert objects([group], [back]) == objects([groups[k]], [recorded])
+
+
+@pytest.mark.parametrize("batch", [1, "n"])
+def test_kernels_travel_as_data(batch: Any) -> None:
+    groups, tuned = kernels_of(network(batch=batch))
+    expected = objects(groups, tuned)
+    again = []
+    for group, how in zip(groups, tuned):
+        data = as_data(group, how)
+        assert data is not None
+        again.append(of_data(json.loads(json.dumps(data)), TARGET))
+    assert objects(*map(list, zip(*again))) == expected
+    assert any(t is not None for t in tuned)  # a weight in panels among them
+
+
+def test_what_is_no_data_stays_here() -> None:
+    groups, _ = kernels_of(network())
+    groups[0].nodes[0].attrs["more"] = object()
+    assert as_data(groups[0], None) is None
+    assert as_data(groups[1], None) is not None
+
+
+def test_a_helper_makes_the_same(helped: None) -> None:
+    groups, tuned = kernels_of(network())
+    expected = objects(groups, tuned)
+    jobs = [compile_kernels._Job(symbol_of(k), g, t) for k, (g, t) in enumerate(zip(groups, tuned))]
+    with compile_kernels._Team(jobs, TARGET) as team:
+        deadline = time.monotonic() + 120
+        while team.left or team.taken:  # this thread makes none
+            assert time.monotonic() < deadline and not any(j.here for j in jobs)
+            time.sleep(0.01)
+        assert sorted(j.symbol for j in team.rest()) == sorted(j.symbol for j in jobs)
+    assert [j.obj for j in jobs] == expected
+
+
+@pytest.mark.parametrize("how", ["it does not start", "it dies", "it cannot"])
+def test_what_helpers_leave_is_made_here(
+    helped: None, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tw_dies.py").write_text(
+        "from tilewright.measure.worker import serve\n"
+        "serve(lambda r: {'op': 'set'} if r['op'] == 'set' else 1 // 0)\n"
+    )
+    (tmp_path / "tw_cannot.py").write_text(
+        "from tilewright.measure.worker import serve\n"
+        "serve(lambda r: {'op': r['op']} if r['op'] == 'set' else {'op': 1, 'error': 'no'})\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    module = {"it does not start": "tw_none", "it dies": "tw_dies", "it cannot": "tw_cannot"}[how]
+    monkeypatch.setattr(compile_kernels, "WorkerProcess", lambda **_: WorkerProcess(module=module))
+    groups, tuned = kernels_of(network())
+    jobs = [compile_kernels._Job(symbol_of(k), g, t) for k, (g, t) in enumerate(zip(groups, tuned))]
+    with compile_kernels._Team(jobs, TARGET) as team:
+        (thread,) = team.threads
+        if how == "it cannot":  # it has had each of them
+            deadline = time.monotonic() + 60
+            while not all(j.here for j in jobs) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert all(j.here for j in jobs)
+        else:
+            thread.join(60)
+            assert not thread.is_alive()
+        while (job := team.next()) is not None:
+            team.finished(job, kernel.compile_group(job.group, TARGET, job.symbol, job.tuned))
+    assert [j.obj for j in jobs] == objects(groups, tuned)
+
+
+def test_progress_and_errors_are_those_of_one_process(
+    helped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, tuned = kernels_of(network())
+    seen: list[tuple[int, int]] = []
+    made = compile_kernels.compile_kernels(
+        groups, tuned, TARGET, lambda done, total, _: seen.append((done, total))
+    )
+    assert seen == [(k + 1, len(groups)) for k in range(len(groups))]
+    assert [k.title for k in made] == [g.name for g in groups]
+
+    def fail(*_: Any) -> bytes:
+        raise CompileError("no such kernel")
+
+    monkeypatch.setattr(compile_kernels, "compile_group", fail)
+    with pytest.raises(CompileError, match="no such kernel"):
+        compile_kernels.compile_kernels(groups, tuned, TARGET)
+
+
+def test_helpers_only_where_they_find_what_is_here(helped: None, tmp_path: Path) -> None:
+    def count(kernels: int = 40) -> int:
+        return compile_kernels._helpers(kernels, TARGET)
+
+    assert count() == 1 and count(1) == 0
+    with tilewright.transform.PassContext(config={"tir.add_lower_pass": [(1, lambda f: f)]}):
+        assert count() == 0
+    config.set_option("dump_dir", tmp_path)
+    assert count() == 0
+    config.set_option("dump_dir", None)
+    assert compile_kernels._is_python("/usr/bin/python3.12")
+    assert not compile_kernels._is_python("/opt/editor/editor")
+    assert not compile_kernels._is_python(None)
