@@ -155,7 +155,7 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
             continue
         if op.tag in HALVES:
             continue
-        if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv2d", "depthwise")):
+        if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv", "depthwise")):
             continue
         stage.compute_inline()
 
