@@ -176,9 +176,12 @@ def _through_backend(model: Any, sets: Any, wanted: Any, dynamic: bool) -> dict[
     from tilewright.graph.torch.backend import tilewright
 
     row: dict[str, Any] = {"left": []}
-    heard = logging.Handler()
-    heard.emit = lambda r: row["left"].append(r.getMessage()[:300])  # type: ignore[method-assign]
-    heard.setLevel(logging.WARNING)
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            row["left"].append(record.getMessage()[:300])
+
+    heard = Heard(logging.WARNING)
     log = logging.getLogger("tilewright.torch")
     log.addHandler(heard)
     torch._dynamo.reset()
@@ -231,9 +234,8 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("names", nargs="*", help="all, if left out")
-    choices = {"nargs": "+", "default": []}
-    parser.add_argument("--exporter", choices=("old", "new"), **choices)
-    parser.add_argument("--shapes", choices=("fixed", "open"), **choices)
+    for name, choices in (("--exporter", ("old", "new")), ("--shapes", ("fixed", "open"))):
+        parser.add_argument(name, choices=choices, nargs="+", default=[])
     parser.add_argument("--backend", action="store_true")
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--results", type=Path)
