@@ -135,7 +135,7 @@ def compile(
         return StagedExecutable(graph, chosen, dtype, records, progress, compile)
     original = graph
     graph, groups = prepare(graph, chosen, dtype)
-    groups, same = views(graph, groups, of_inputs=not _is_device(chosen))
+    groups, same = views(graph, groups, of_arrays=not _is_device(chosen))
     distinct, which = distinct_groups(groups)
     symbols = graph.symbols
     if symbols is not None:

@@ -14,27 +14,27 @@ DEVICE_ALIGN = 256  # what OpenCL devices ask of the start of a buffer within an
 
 
 def views(
-    graph: Graph, groups: Sequence[Group], of_inputs: bool = True
+    graph: Graph, groups: Sequence[Group], of_arrays: bool = True
 ) -> tuple[list[Group], dict[Value, Value]]:
     """The groups without those that only reshape, and what each of their outputs is another view
     of: elements lie in the same order. What an output of the graph is a reshape of is a view of
-    that output, and written there at once. Inputs of the graph have views only where
-    `of_inputs`."""
+    that output, and written there at once. Inputs and outputs of the graph have views only where
+    `of_arrays`."""
     kept: list[Group] = []
     same: dict[Value, Value] = {}
     outputs = set(graph.outputs)
-    given = {*graph.inputs} if of_inputs else set()
+    fixed = set() if of_arrays else {*graph.inputs, *graph.outputs}
     for group in groups:
         source = group.inputs[0] if group.inputs else None
         root = None if source is None else same.get(source, source)
         if root is None or root.is_constant or any(n.op != "reshape" for n in group.nodes):
             kept.append(group)
         elif group.output not in outputs:
-            if root.producer is None and root not in given:
+            if root in fixed:
                 kept.append(group)
             else:
                 same[group.output] = root
-        elif root.producer is None or root in outputs:
+        elif root.producer is None or root in outputs or not of_arrays:
             kept.append(group)
         else:
             same |= {v: group.output for v, of in same.items() if of is root}
