@@ -131,6 +131,25 @@ def test_block_channels(filters: int, channels: int) -> None:
     assert ops(changed) == expected
 
 
+@pytest.mark.parametrize("channels", [3, 8, 17])
+def test_few_channels_fill_up_the_groups_of_a_dot_product(channels: int) -> None:
+    b = Builder(17)
+    x = Value("x", (2, channels, 9, 8), "uint8")
+    weight = b.constant(RNG.integers(-128, 128, (16, channels, 3, 3), "int8"), "w")
+    y = b.add("conv2d", [x, weight], "y", **{**CONV, "out_dtype": "int32"})
+    graph = Graph("g", [x], [y], b.nodes)
+    inputs = [RNG.integers(0, 256, x.shape, "uint8")]
+    (wanted,) = results(graph, inputs)
+    dots = Target("llvm -mcpu=icelake-server").capabilities.dots
+    changed = block_channels(copy_graph(graph), 16, dots)
+    (got,) = results(changed, inputs)
+    np.testing.assert_array_equal(got, wanted)
+    first = {3: ["pad", "pack_channels"], 8: ["pack_channels"], 17: ["reshape"]}[channels]
+    assert ops(changed) == [*first, "conv_nchwc", "unpack_channels"]
+    packed = next(n for n in changed.nodes if n.op == "conv_nchwc").inputs[1].shape
+    assert packed[3:] == {3: (3, 1, 16, 4), 8: (3, 2, 16, 4), 17: (3, 1, 16)}[channels]
+
+
 def test_grouped_convolutions_stay_plain() -> None:
     b = Builder(17)
     x = Value("x", (1, 16, 5, 5), "float32")

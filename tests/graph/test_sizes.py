@@ -12,7 +12,7 @@ from onnx import numpy_helper, parser
 
 import tilewright
 from tests.graph.ort import reference
-from tilewright.base.errors import ArgumentError
+from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.driver.c_library import write_library
 from tilewright.graph.open import OpenExecutable
 from tilewright.graph.sizes import Symbols, broadcast_shapes, same
@@ -287,3 +287,18 @@ def test_quotients_have_one_form_and_bounds() -> None:
     for value in range(1, 20):
         for size, wanted in (((3 - 2 * n) // 5, (3 - 2 * value) // 5), (-n % 3, -value % 3)):
             assert dim_value(size.dim, {"n": value}) == wanted
+
+
+def test_a_reshape_that_loses_elements_is_refused() -> None:
+    """Of open sizes, too, where it was taken for one that reads fewer."""
+    model = model_of("""
+    net (float[batch, seq, 4] x) => (float[batch] y) {
+        size = Shape (x)
+        zero = Constant <value_ints = [0]> ()
+        flat = Gather <axis = 0> (size, zero)
+        y = Reshape (x, flat)
+    }
+    """)
+    net = tilewright.compile(model)
+    with pytest.raises(TilewrightError, match=r"shape \[2\] has not as many elements as"):
+        net.run({"x": floats(2, 3, 4)})

@@ -113,6 +113,15 @@ class _Blocker:
             self.plain[v] = v
         return self.blocked[v]
 
+    def _filled(self, v: Value, channels: int) -> Value:
+        """A value with zeros up to so many channels."""
+        more = channels - v.shape[1]
+        if not more:
+            return v
+        others = len(v.shape) - 2
+        sides = {"before": [0] * (2 + others), "after": [0, more, *[0] * others]}
+        return self._emit("pad", [v], v.name + ".filled", {**sides, "value": 0})
+
     def _replace(
         self, node: Node, inputs: list[Value], attrs: dict[str, object] | None = None, op: str = ""
     ) -> bool:
@@ -134,11 +143,12 @@ class _Blocker:
         weights = in_whole_blocks(weights, 1, self.block) if whole else weights
         sums = str(node.attrs.get("out_dtype", data.dtype))
         dot = next((d for d in self.dots if d.takes(data.dtype, kernel.dtype, sums)), None)
-        most = self.block if whole else channels
-        grouped = dot is not None and most % dot.terms == 0 and self.block % dot.lanes == 0
-        terms = dot.terms if dot is not None and grouped else 1
-        inner = most if whole or (terms > 1 and channels < self.block) else 1
-        terms = min(terms, inner)
+        terms = dot.terms if dot is not None and self.block % dot.lanes == 0 else 1
+        filled = channels + -channels % terms  # few channels: groups are filled up with zeros
+        inner = self.block if whole else filled if terms > 1 and filled <= self.block else 1
+        terms = terms if inner % terms == 0 else 1
+        if not whole and inner > 1:
+            data, weights = self._filled(data, inner), in_whole_blocks(weights, 1, inner)
         attrs = {"in_block": inner, "out_block": self.block, "terms": terms}
         padded = constant(kernel.name, weights)
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
