@@ -1,5 +1,5 @@
 """Which architecture builds for which device: a tiny network of each, for OpenCL and CUDA, in
-float32 and float16. Some run: on a device of OpenCL's (PoCL will do), in the interpreter of kernels."""
+float32 and float16. Some also run, on PoCL or another OpenCL device, and in the interpreter."""
 
 from __future__ import annotations
 
