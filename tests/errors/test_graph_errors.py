@@ -345,3 +345,8 @@ def test_text_that_is_none(where: str) -> None:
     assert broken != data
     with pytest.raises(ImportModelError):
         graph.load_onnx(broken)
+
+
+def test_only_graphs_are_compiled_as_such() -> None:
+    with pytest.raises(CompileError, match=r"takes a Graph, .* not str; tilewright.compile takes"):
+        graph.compile("model.onnx")  # type: ignore[arg-type]

@@ -130,6 +130,11 @@ def compile(
     `progress(done, total, name)` is called after each. Raises CompileError with the node's name
     where one cannot be compiled.
     """
+    if not isinstance(graph, Graph):
+        raise CompileError(
+            f"graph.compile takes a Graph, which load_onnx or from_torch gives, not "
+            f"{type(graph).__name__}; tilewright.compile takes models"
+        )
     chosen = target_for(target, dtype)
     if graph.rest is not None:
         return StagedExecutable(graph, chosen, dtype, records, progress, compile)
