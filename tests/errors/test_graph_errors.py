@@ -349,4 +349,4 @@ def test_text_that_is_none(where: str) -> None:
 
 def test_only_graphs_are_compiled_as_such() -> None:
     with pytest.raises(CompileError, match=r"takes a Graph, .* not str; tilewright.compile takes"):
-        graph.compile("model.onnx")  # type: ignore[arg-type]
+        graph.compile("model.onnx")
