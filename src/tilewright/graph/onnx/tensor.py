@@ -27,7 +27,7 @@ def reshape(b: Builder, node: OnnxNode) -> Value:
         known = prod(d for d in shape if d != -1)
         shape[shape.index(-1)] = prod(x.shape) // known if known else 0
     elif not same(prod(shape), prod(x.shape)):
-        raise node.error(f"shape {shape} has not as many elements as {x!r}")
+        raise node.error(f"reshape of {prod(x.shape)} elements to {shape}")
     return b.add("reshape", [x], node.name, shape=tuple(shape))
 
 
