@@ -209,7 +209,7 @@ def test_functions_that_cannot_be_called() -> None:
                                   domain="my") for j in (0, 1)]  # fmt: skip
         bombs.append(function(f"F{k + 1}", "a", "b", twice))
     for functions, name, inputs, text in [
-        ([me], "Me", ["x"], "a call of function Me takes .*options model_growth"),
+        ([me], "Me", ["x"], "function my.Me calls itself"),
         (bombs, "F40", ["x"], "a call of function F.*options model_growth"),
         ([old], "Old", ["x"], "FunctionOp imports version 11 whereas model imports version 17"),
         ([one], "One", ["x", "x"], "has 2 inputs and 1 outputs, its function 'One' 1 and 1"),
