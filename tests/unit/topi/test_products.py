@@ -7,6 +7,8 @@ import pytest
 
 import tilewright as tvm
 from tilewright import te, tir, topi
+from tilewright.base.dtype import parse
+from tilewright.loopir.visit import children
 from tilewright.topi.schedules.contraction import is_product
 
 SIZES = [
@@ -166,3 +168,31 @@ def test_what_is_no_product() -> None:
     }
     for name, body in bodies.items():
         assert not is_product(te.compute((9, 9), body, name="c").op), name
+
+
+@pytest.mark.parametrize("rows", [4, 17])
+def test_softmax_of_a_few_rows_of_a_product(rows: int) -> None:
+    """Neither the product nor what it reads is computed again for each row."""
+    q, k = (te.placeholder((rows, 3, 40), "float32", name) for name in "qk")
+    moved = te.compute((3, 40, rows), lambda h, d, j: k[j, h, d], "moved")
+    d = te.reduce_axis((0, 40), "d")
+    c = te.compute(
+        (3, rows, rows), lambda h, i, j: te.sum(q[i, h, d] * moved[h, d, j], axis=d), "product"
+    )
+    with tvm.target.Target("llvm -mcpu=skylake-avx512") as target:
+        out = topi.nn.softmax(c)
+        body = tvm.lower(topi.default_schedule(out, target), [q, k, out], simple_mode=True)["main"]
+    written = 0
+
+    def visit(node: Any, times: int) -> None:
+        nonlocal written
+        if isinstance(node, tir.For):
+            times *= int(node.extent)
+        if isinstance(node, tir.BufferStore):
+            written += times * parse(node.value.dtype).lanes
+        for child in children(node):
+            visit(child, times)
+
+    visit(body.body, 1)
+    lanes = -(-rows // 16) * 16
+    assert written < 1.3 * 3 * 40 * (rows * lanes + lanes) + 8 * 3 * rows * lanes

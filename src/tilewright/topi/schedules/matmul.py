@@ -73,7 +73,9 @@ def schedule_contraction(
         PLAIN: True,
     }
     likely = [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
-    likely += [w for w in (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if able[w]]
+    # plain sums are for threads of their own
+    order = (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if alone else (STRAIGHT, PACKED, PLAIN, SUMS)
+    likely += [w for w in order if able[w]]
     (way,) = machine.choose(op.name, "way", [(w,) for w in likely])
     if way in (PACKED, STRAIGHT):
         tiles(s, product, out, machine, form, way == PACKED, alone)

@@ -13,10 +13,11 @@ from .contraction import contraction_of, kept_inputs
 from .machine import PIECES, Machine, even, extent_of, nearby, parallel_if, work_of
 from .matmul import schedule_contraction
 from .reduce import in_lanes, row_run
-from .tiles import FEW_ROWS, vectors
+from .tiles import vectors
 
 PARALLEL_EXPONENTIALS = 1 << 13
 MOST_VECTORS = 4  # of columns, that are computed together
+LEAST_PACKED = 4  # rows of a product that are computed together
 LEAST_ROWS = 16  # of a product, that pay for packing its other side
 
 
@@ -33,7 +34,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     work = work_of(out)
     products = [x for x in s.stages if not x.is_output and contraction_of(x.op) is not None]
     product = products[0] if len(products) == 1 and len(products[0].op.axis) == len(axes) else None
-    if extent_of(axes[-2]) <= FEW_ROWS:
+    if extent_of(axes[-2]) < LEAST_PACKED:
         product = None
     before = _ancestors(s, product) if product is not None else []
     *outer, rows = axes[:-1]
