@@ -109,6 +109,18 @@ def test_weights_beyond_the_range_are_refused():
         narrow_floats(block(weight))
 
 
+def test_the_last_float32_is_the_last_float16():
+    """Masks are made with it; what it is added to is as good as left out."""
+    b = Builder(17)
+    x = Value("x", (2, 3), "float32")
+    last = np.finfo("float32").max
+    mask = b.constant(np.array([[0, -last, last]], "float32"), "mask")
+    graph = Graph("g", [x], [b.add("softmax", [b.add("add", [x, mask])], "y", axis=1)], b.nodes)
+    made = narrow_floats(graph, "float16")
+    (found,) = {v for n in made.nodes for v in n.inputs if v.name == "mask"}
+    np.testing.assert_array_equal(found.data, np.array([[0, -65504, 65504]], "float16"))
+
+
 def test_integers_and_wide_operations_stay():
     x = Value("x", (2, 8), "float32")
     soft, index = Value("soft", (2, 8), "float32"), Value("i", (3,), "int32")

@@ -120,22 +120,22 @@ class _Narrow:
 
 
 def _rounded(v: Value, dtype: str) -> np.ndarray[Any, Any]:
-    """A constant in a narrow type. Of bfloat16, whose range is that of float32 but for rounding,
-    the last number stands for what is beyond it: masks are made with the least float32."""
+    """A constant in a narrow type. Its last numbers stand for the last ones of float32, with which
+    masks are made, and, of bfloat16, for those that are rounded beyond it."""
     assert v.data is not None
     with np.errstate(over="ignore"):
         data = v.data.astype(parse(dtype).numpy)
     lost = np.isinf(data.astype("float32")) & np.isfinite(v.data)
     if lost.any():
-        if dtype == "bfloat16":
-            most = np.array(_MOST_BFLOAT16, "float32").astype(data.dtype)
-            return np.where(lost, np.where(v.data < 0, -most, most), data)
-        worst = float(np.abs(v.data[lost]).max())
-        raise CompileError(
-            f"constant {v.name} holds {worst:g}, which float16 cannot (65504 at most); compile the "
-            "network in float32"
-        )
+        worst = float(np.abs(v.data[lost]).min())
+        if dtype == "float16" and worst < np.finfo("float32").max:
+            raise CompileError(
+                f"constant {v.name} holds {worst:g}, which float16 cannot (65504 at most); compile "
+                "the network in float32"
+            )
+        most = np.array(_MOST[dtype], "float32").astype(data.dtype)
+        return np.where(lost, np.where(v.data < 0, -most, most), data)
     return data
 
 
-_MOST_BFLOAT16 = 2.0**128 - 2.0**120
+_MOST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
