@@ -128,6 +128,27 @@ def test_scalars(target: str) -> None:
     assert results["z"].shape == () and results["z"] == 6
 
 
+@pytest.mark.parametrize("target", ["cuda -arch=sm_80", "opencl", "opencl -device=mali"])
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
+def test_of_one_dimension(target: str, kind: str) -> None:
+    """Its sums have no axis left to bind: they run on the device all the same."""
+    b = Builder(17)
+    x = Value("x", (1009,), "float32")
+    y = b.add(kind, [x], "y", axis=0)
+    net = tg.compile(Graph("net", [x], [y], b.nodes), target)
+    if isinstance(net, DeviceExecutable) and target.startswith("cuda"):
+        net.device = tvm.simt(0)
+    elif not tvm.opencl(0).exist:
+        return
+    data = floats(1009)
+    power = np.exp(data.astype("float64") - data.max())
+    want = power / power.sum()
+    got = net.run({"x": data})["y"]
+    np.testing.assert_allclose(
+        got, want if kind == "softmax" else np.log(want), rtol=1e-5, atol=1e-5
+    )
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_cuda_source_of_a_network(dtype: str) -> None:
     net = tg.compile(mixed(), "cuda -arch=sm_80", dtype=dtype)

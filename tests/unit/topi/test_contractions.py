@@ -13,6 +13,7 @@ import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.interp.te_eval import te_eval
 from tilewright.topi.schedules.contraction import contraction_of
+from tilewright.topi.schedules.decisions import Decisions
 from tilewright.topi.schedules.machine import Machine
 from tilewright.topi.schedules.register_tile import Tile, crowded_rows, register_tiles
 
@@ -219,6 +220,28 @@ def test_edges_are_computed_whole() -> None:
 
     tir.stmt_functor.post_order_visit(body, visit)
     assert masked and not any(masked)
+
+
+def test_padding_of_bytes_is_copied_where_an_instruction_reads_it() -> None:
+    """Whatever else is chosen: a dot product reads memory, no condition."""
+    target = tvm.target.Target("llvm -mcpu=icelake-server")
+    x = te.placeholder((5, 5, 6), "int8", name="x")
+    w = te.placeholder((3, 3, 6, 29), "int8", name="w")
+    padded = topi.nn.pad(x, (1, 1, 0), (1, 1, 0), name="pad")
+    ry, rx, rc = (te.reduce_axis((0, n), s) for n, s in ((3, "ry"), (3, "rx"), (6, "rc")))
+
+    def value(i: Any, j: Any, f: Any) -> Any:
+        read = padded[i + ry, j + rx, rc].astype("int32") * w[ry, rx, rc, f].astype("int32")
+        return te.sum(read, axis=[ry, rx, rc])
+
+    y = te.compute((5, 5, 29), value, name="y")
+    asked = Decisions()
+    topi.schedules.default_schedule([y], target, asked)
+    answers = asked.asked["pad.pad"]
+    assert len(answers) > 0
+    for answer in answers:
+        s = topi.schedules.default_schedule([y], target, Decisions({"pad.pad": answer}))
+        assert "vpdpwssd" in str(tvm.lower(s, [x, w, y], simple_mode=True))
 
 
 def test_register_tiles_follow_the_target() -> None:

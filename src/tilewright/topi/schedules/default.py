@@ -84,7 +84,7 @@ def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: 
     heavy = [x for x in s.stages if getattr(x.op, "reduce_axis", ()) or _kind(x.op, rules)]
     out = outputs[0]
     whole = rules.whole.get(out.op.tag)
-    if len(outputs) == 1 and whole and _all_computed(s):
+    if len(outputs) == 1 and whole and len(out.shape) > 1 and _all_computed(s):
         whole(s, out, machine)
         return
     if len(outputs) == 1 and len(heavy) == 1 and _kind(heavy[0].op, rules):
@@ -172,8 +172,7 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
         op = stage.op
         if not isinstance(op, ComputeOp) or id(stage) in done or op.tag in HALVES:
             continue
-        whole = op.num_outputs == 1 and op.axis
-        if kinds[id(stage)] and whole and rules.anchors:
+        if kinds[id(stage)] and op.num_outputs == 1 and rules.anchors:
             end = _end_of(s, stage, kinds, readers)
             done.update(id(x) for x in end)
             for between in end[:-1]:
@@ -182,8 +181,7 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
             out = end[-1].op.output(0)
             rules.anchors[kinds[id(stage)]](s, op.output(0), out, machine)
         elif op.reduce_axis:
-            if whole:
-                rules.reduction(s, op.output(0), op.output(0), machine)
+            rules.reduction(s, op.output(0), op.output(0), machine)
         elif stage not in kept:
             found = [r for t in op.outputs for r in readers.get(t, ())]
             inlined = all(isinstance(r.op, ComputeOp) for r in found) and len(found) == 1

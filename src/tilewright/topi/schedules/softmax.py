@@ -25,8 +25,6 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     """All stages of a row are computed together, rows in parallel. Of a product, as many rows as
     the second-level cache has room for are computed at once."""
     axes = list(s[out].op.axis)
-    if len(axes) == 1:
-        return
     along = _dimension_of(s, out)
     if along < len(axes) - 1:
         _down_columns(s, out, along, machine)

@@ -120,7 +120,7 @@ def tiles(
     side = s[form.row_side.producer] if own and form.row_side is not None else None
     little = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
     for pad in pads:
-        _place_pad(pad, s[out], piece if pad is side else None, little, machine)
+        _place_pad(pad, s[out], piece if pad is side else None, little, groups is None, machine)
 
 
 def _apart(form: Contraction, product: Tensor) -> bool:
@@ -149,12 +149,14 @@ def _room(
 
 
 def _place_pad(
-    pad: Stage, out: Stage, piece: IterVar | None, little_work: bool, machine: Machine
+    pad: Stage, out: Stage, piece: IterVar | None, little_work: bool, inline: bool, machine: Machine
 ) -> None:
     """A padded copy, made by each piece for itself (`piece`) or of all beforehand; or none, with
-    its condition at each read, where there is `little_work` with each element."""
+    its condition at each read, first where there is `little_work` with each element, and where
+    this may be (`inline`): an instruction reads memory."""
     ways = ([OF_PIECE] if piece is not None else []) + [BEFORE]
-    ways = [INLINE, *ways] if little_work else [*ways, INLINE]
+    if inline:
+        ways = [INLINE, *ways] if little_work else [*ways, INLINE]
     (way,) = machine.choose(pad.op.name, "pad", [(w,) for w in ways])
     if way == INLINE:
         pad.compute_inline()
