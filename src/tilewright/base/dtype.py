@@ -129,6 +129,12 @@ class DType:
 
 
 @cache
+def numpy_type(text: str) -> np.dtype[Any]:
+    """The NumPy type of one lane of a data type."""
+    return parse(text).numpy
+
+
+@cache
 def parse(text: str) -> DType:
     """Read a data type; raises TilewrightError for text that names none."""
     match = _PATTERN.match(text)

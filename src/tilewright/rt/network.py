@@ -8,8 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from ..target.target import Target
 
 _NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+_BYTE: Any = ctypes.c_char
 
 
 class Executable:
@@ -147,20 +147,20 @@ class Executable:
                 self._function = _NATIVE(self._addresses[ENTRY])
             return self._function
 
-    @contextmanager
-    def _slots(self, addresses: Sequence[int], now: Shaped) -> Iterator[Any]:
-        """Slots of one call on inputs and outputs, which nobody else uses meanwhile."""
+    def _taken(self, addresses: Sequence[int], now: Shaped) -> _Slots:
+        """Slots of one call on inputs and outputs, which nobody else uses until `_give` has them."""
         try:
             mine = self._idle.pop()  # one step, so no lock
         except IndexError:
             first = len(self.inputs) + len(self.outputs)
             last = 0 if self.sizes is None else len(self.sizes.symbols) + len(self.sizes.values)
             mine = _Slots(first, self.constants, last)
-        slots = mine.slots
-        mine.fit(now)
-        for k, address in enumerate(addresses):
-            slots[k] = address
-        yield slots
+        if mine.now is not now:
+            mine.fit(now)
+        mine.slots[: len(addresses)] = list(addresses)
+        return mine
+
+    def _give(self, mine: _Slots) -> None:
         if len(self._idle) < threads.num_threads():
             self._idle.append(mine)
 
@@ -203,8 +203,9 @@ class Executable:
 
     def _call(self, addresses: Sequence[int], now: Shaped) -> None:
         function = self._function or self._load()
-        with self._slots(addresses, now) as slots:
-            code = function(ctypes.addressof(slots))
+        mine = self._taken(addresses, now)
+        code = function(mine.address)
+        self._give(mine)
         if code < 0:
             raise packed.take_pending(code)
         if code:
@@ -231,14 +232,15 @@ class Executable:
         arrays = checked_inputs(self.name, now.inputs, inputs)
         outputs = [v.empty() for v in now.outputs]
         self._invoke(arrays, outputs, now)
-        with self._slots(_addresses([*arrays, *outputs]), now) as slots:
-            calls = [self._bound(call, slots) for call in self.calls]
-            times = np.empty((repeat, len(calls)))
-            for row in times:
-                for k, call in enumerate(calls):
-                    start = time.perf_counter()
-                    call()
-                    row[k] = time.perf_counter() - start
+        mine = self._taken(_addresses([*arrays, *outputs]), now)
+        calls = [self._bound(call, mine.slots) for call in self.calls]
+        times = np.empty((repeat, len(calls)))
+        for row in times:
+            for k, call in enumerate(calls):
+                start = time.perf_counter()
+                call()
+                row[k] = time.perf_counter() - start
+        self._give(mine)
         names = (" + ".join(nodes) for nodes in self.nodes)
         return list(zip(names, np.median(times, axis=0).tolist()))
 
@@ -344,7 +346,15 @@ def _target_facts(target: Target) -> dict[str, Any]:
 
 
 def _addresses(arrays: Sequence[Array]) -> list[int]:
-    return [a.ctypes.data for a in arrays]
+    return [_address_of(a) for a in arrays]
+
+
+def _address_of(array: Array) -> int:
+    """`array.ctypes.data`, in a quarter of the time for compact arrays that can be written to."""
+    try:
+        return ctypes.addressof(_BYTE.from_buffer(array))
+    except (TypeError, ValueError, BufferError):  # read-only, empty, or of a type without a format
+        return int(array.ctypes.data)
 
 
 class _Slots:
@@ -358,6 +368,7 @@ class _Slots:
         self.last = last
         self.after = first + len(constants)
         self.slots = (ctypes.c_int64 * (self.after + (last or 1)))()
+        self.address = ctypes.addressof(self.slots)
         for k, a in enumerate(constants):
             self.slots[first + k] = a.ctypes.data
         self.room = np.empty(0, np.uint8)
@@ -365,8 +376,6 @@ class _Slots:
 
     def fit(self, now: Shaped) -> None:
         """Be for a network at these sizes."""
-        if self.now is now:
-            return
         if len(self.room) < max(now.workspace, 1):
             self.room = np.asarray(empty((max(now.workspace, 1),), "uint8"))
         base = self.room.ctypes.data

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base.dtype import parse
+from ..base.dtype import numpy_type, parse
 from ..base.errors import ArgumentError
 from .array import NDArray
 from .signature import dims_text
@@ -93,7 +93,7 @@ class Tensor:
 
     def empty(self) -> Array:
         """A new array of this kind."""
-        return np.empty(self.shape, parse(self.dtype).numpy)
+        return np.empty(self.shape, numpy_type(self.dtype))
 
 
 def tensors(values: Iterable[Described]) -> list[Tensor]:
@@ -108,18 +108,30 @@ def checked_inputs(
 
     Raises ArgumentError where one is missing, unknown, or of another shape or dtype.
     """
-    expected = ", ".join(repr(v) for v in values)
-    unknown = sorted(set(inputs) - {v.name for v in values})
-    if unknown:
-        raise ArgumentError(f"{name} has no input {unknown[0]!r}; inputs: {expected}")
     result = []
     for v in values:
-        if v.name not in inputs:
-            raise ArgumentError(f"{name}: input {v.name!r} is missing; inputs: {expected}")
-        array = _converted(np.asarray, name, v.name, inputs[v.name])
+        given = inputs.get(v.name)
+        if given is None:
+            _require_names(name, values, inputs)
+        array = given if type(given) is np.ndarray else _converted(np.asarray, name, v.name, given)
         _require_kind(name, "input", v, array)
-        result.append(np.require(array, requirements=["C", "A"]))
+        flags = array.flags
+        if not (flags.c_contiguous and flags.aligned):
+            array = np.require(array, requirements=["C", "A"])
+        result.append(array)
+    if len(inputs) != len(result):
+        _require_names(name, values, inputs)
     return result
+
+
+def _require_names(name: str, values: Sequence[Described], inputs: Mapping[str, Any]) -> None:
+    """ArgumentError where inputs are not those of `values`."""
+    known = {v.name: None for v in values}
+    expected = ", ".join(repr(v) for v in values)
+    for unknown in sorted(set(inputs) - known.keys()):
+        raise ArgumentError(f"{name} has no input {unknown!r}; inputs: {expected}")
+    for missing in (n for n in known if n not in inputs):
+        raise ArgumentError(f"{name}: input {missing!r} is missing; inputs: {expected}")
 
 
 def shapes_given(name: str, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -139,7 +151,7 @@ def _require_kind(name: str, what: str, v: Described, array: Array) -> None:
         raise ArgumentError(
             f"{name}: {what} {v.name!r} has shape {array.shape}, expected {v.shape}"
         )
-    if array.dtype != parse(v.dtype).numpy:
+    if array.dtype != numpy_type(v.dtype):
         raise ArgumentError(f"{name}: {what} {v.name!r} is {array.dtype}, expected {v.dtype}")
 
 
@@ -189,9 +201,9 @@ def by_name(name: str, names: Sequence[str], args: Sequence[Any], named: Any) ->
     if len(args) > len(names):
         raise ArgumentError(f"{name} takes {len(names)} inputs, got {len(args)}")
     given = dict(zip(names, args))
-    twice = sorted(given.keys() & named.keys())
-    if twice:
-        raise ArgumentError(f"{name}: input {twice[0]!r} is given twice")
+    if given and named:
+        for twice in sorted(given.keys() & named.keys()):
+            raise ArgumentError(f"{name}: input {twice!r} is given twice")
     return {**given, **named}
 
 
