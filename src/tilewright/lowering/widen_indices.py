@@ -44,6 +44,7 @@ Bounds = tuple[float, float]
 _LEAST, _LAST = -(1 << 31), (1 << 31) - 1
 _ANY: Bounds = (_LEAST, _LAST)
 _ANYTHING: Bounds = (-math.inf, math.inf)
+_FAR = 1 << 40  # what exceeds it is a product of sizes, which nothing known of each bounds
 _WHOLE = (E.FloorDiv, E.FloorMod, E.Div, E.Mod, E.Min, E.Max)
 
 
@@ -103,7 +104,8 @@ class _Widener(BoundedRewriter):
         rule = _BOUNDS.get(type(e)) if e.dtype.startswith(("int32", "int64")) else None
         bounds, fits = (None, True) if rule is None else rule(self, e)
         if bounds is not None and _is_int32(e.dtype) and not _inside(bounds):
-            tight = _ANYTHING if "x" in e.dtype else self._tight(e)
+            hopeless = "x" in e.dtype or (self.running is None and not _near(bounds))
+            tight = _ANYTHING if hopeless else self._tight(e)
             bounds = max(bounds[0], tight[0]), min(bounds[1], tight[1])
             fits = fits and _inside(bounds)
         self.judged[id(e)] = (e, bounds, fits)
@@ -190,11 +192,11 @@ class _Widener(BoundedRewriter):
 
     def index(self, e: Any) -> Any:
         """The index of an access."""
-        bounds, fits = self.judge(e)
-        if not _is_int32(e.dtype) or fits or bounds is None:
-            return self.expr(e)
         lanes = "x" in e.dtype and type(e) is not E.Ramp  # LLVM computes these as they are
-        return self.wide(e) if lanes or self._retyped(e) or not self.symbolic(e) else self.expr(e)
+        if not _is_int32(e.dtype) or not (lanes or self._retyped(e) or not self.symbolic(e)):
+            return self.expr(e)  # whether it fits makes no difference, and takes long to find out
+        bounds, fits = self.judge(e)
+        return self.expr(e) if fits or bounds is None else self.wide(e)
 
     # -- expressions
 
@@ -337,6 +339,10 @@ def _too_large(most: Any) -> E.StringImm:
         f"an index reaches {most}, which is more than 2^31 - 1, to which int32 counts; for such "
         f"sizes build with te.var(..., 'int64') for {sizes}"
     )
+
+
+def _near(bounds: Bounds) -> bool:
+    return -_FAR < bounds[0] and bounds[1] < _FAR
 
 
 def _interval(low: Any, extent: Any) -> IntervalSet:
