@@ -100,8 +100,8 @@ def test_the_command_runs_networks_on_devices(lenet: Any, tmp_path: Any) -> None
     assert text.exit_code == 0 and "GFLOP/s" in text.output and "peak" not in text.output
 
 
-@pytest.mark.parametrize("rows", [1, 5, 8, 20, 70])
-@pytest.mark.parametrize("columns", [1, 8, 33])
+@pytest.mark.parametrize("rows", [0, 1, 5, 8, 20, 70])
+@pytest.mark.parametrize("columns", [0, 1, 8, 33])
 def test_small_products_on_a_gpu(rows: int, columns: int) -> None:
     """Fewer rows or columns than a block has threads for."""
     b = Builder(17)
@@ -147,6 +147,19 @@ def test_of_one_dimension(target: str, kind: str) -> None:
     np.testing.assert_allclose(
         got, want if kind == "softmax" else np.log(want), rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("shape", [(2, 257), (1, 3), (7, 0)])
+def test_sorting_down_columns_reads_what_is_there(shape: tuple[int, ...]) -> None:
+    """Which of two elements comes first says where the other may be: not where nothing is."""
+    b = Builder(17)
+    x = Value("x", shape, "int64")
+    y = b.add("topk_places", [x], "y", k=1, axis=0, largest=False)
+    net = tg.compile(Graph("net", [x], [y], b.nodes), "cuda -arch=sm_80")
+    assert isinstance(net, DeviceExecutable)
+    net.device = tvm.simt(0)
+    data = RNG.integers(0, 2, shape)
+    np.testing.assert_array_equal(net.run({"x": data})["y"], data.argmin(0)[None])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

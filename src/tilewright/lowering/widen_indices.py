@@ -342,7 +342,7 @@ def _too_large(most: Any) -> E.StringImm:
 
 
 def _near(bounds: Bounds) -> bool:
-    return -_FAR < bounds[0] and bounds[1] < _FAR
+    return bounds[0] > -_FAR and bounds[1] < _FAR
 
 
 def _interval(low: Any, extent: Any) -> IntervalSet:

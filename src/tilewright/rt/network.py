@@ -148,7 +148,7 @@ class Executable:
             return self._function
 
     def _taken(self, addresses: Sequence[int], now: Shaped) -> _Slots:
-        """Slots of one call on inputs and outputs, which nobody else uses until `_give` has them."""
+        """Slots of one call on inputs and outputs, nobody else's until `_give` has them."""
         try:
             mine = self._idle.pop()  # one step, so no lock
         except IndexError:

@@ -69,9 +69,11 @@ def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
 
 
 def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
-    """The indices of an element of a flat row-major index."""
+    """The indices of an element of a flat row-major index; of an empty shape, which has no element,
+    some that can be computed."""
     indices = []
     for k, extent in reversed(list(enumerate(shape))):
+        extent = 1 if E.const_int(extent) == 0 else extent
         indices.append(idx % extent if k else idx)
         idx = idx // extent
     return list(reversed(indices))

@@ -12,9 +12,11 @@ from tilewright.loopir import op
 from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.expr import (
     EQ,
+    GE,
     LE,
     LT,
     NE,
+    And,
     Broadcast,
     BufferLoad,
     Call,
@@ -24,6 +26,7 @@ from tilewright.loopir.expr import (
     Min,
     Mul,
     Not,
+    Or,
     Ramp,
     Select,
     Shuffle,
@@ -32,6 +35,8 @@ from tilewright.loopir.expr import (
     cast,
     const,
 )
+from tilewright.loopir.iter import Range
+from tilewright.loopir.visit import walk
 
 x, y = Var("x"), Var("y")
 f, g = Var("f", "float32"), Var("g", "float32")
@@ -113,6 +118,19 @@ def test_predicated_loads() -> None:
     result = Analyzer().simplify(load)
     assert str(result.indices[0]) == "T.Ramp(0, 1, 4)"
     assert str(result.predicate) == "T.Broadcast(T.bool(True), 4)"
+
+
+def test_reads_do_not_learn_the_other_parts_of_a_condition() -> None:
+    """Each part may be evaluated where another one is false already."""
+    ana = Analyzer()
+    ana.bind(x, Range(0, 16))
+    read = LT(BufferLoad(A, (op.floormod(x, 8),)), f)
+    for late in (True, False):
+        for whole, few in ((And, LT(x, 8)), (Or, GE(x, 8))):
+            found = ana.simplify(whole(read, few) if late else whole(few, read))
+            loads = [e for e in walk(found) if type(e) is BufferLoad]
+            assert [str(e) for e in loads] == [str(read.a)]
+    assert str(ana.simplify(And(LT(x, 8), LT(op.floormod(x, 8), y)))) == "x < 8 and x < y"
 
 
 def test_reductions_and_tensor_reads() -> None:

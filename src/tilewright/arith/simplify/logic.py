@@ -1,4 +1,8 @@
-"""Conditions joined by and, or, not; each part is simplified under what those before it imply."""
+"""Conditions joined by and, or, not; each part is simplified under what those before it imply.
+
+A part may be evaluated whatever the others are: what might fail then, a read whose index they make
+simpler, a division, does not learn them, unless they decide it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ...base.deep import recursive
 from ...base.dtype import parse
 from ...loopir import expr as E
+from ...loopir.iter import ProducerLoad
+from ...loopir.visit import walk
 from ..assume import assume
 from ..forms import LINEAR_TYPES, combined
 from .cmp import NEGATED, boolean
@@ -15,6 +21,8 @@ if TYPE_CHECKING:
     from ..context import Context
 
 _MAX_PARTS = 24
+_READS = frozenset((E.BufferLoad, ProducerLoad, E.Call))
+_DIVISIONS = frozenset((E.Div, E.Mod, E.FloorDiv, E.FloorMod))
 
 
 def constant_truth(e: Any) -> bool | None:
@@ -22,6 +30,13 @@ def constant_truth(e: Any) -> bool | None:
     if type(e) is E.Broadcast:
         e = e.value
     return e.value != 0 if type(e) is E.IntImm else None
+
+
+def may_fail(e: Any) -> bool:
+    """Whether an expression may be undefined where it is not needed."""
+    return any(
+        type(x) in _READS or (type(x) in _DIVISIONS and type(x.b) is not E.IntImm) for x in walk(e)
+    )
 
 
 def and_form(ctx: Context, e: Any) -> Any:
@@ -76,12 +91,14 @@ def _in_turn(ctx: Context, parts: list[Any], unit: bool) -> list[Any] | None:
         if (not unit) in truths:
             return None
         return [p for p, truth in zip(kept, truths) if truth is None]
+    alone = [ctx.simp(p) if may_fail(p) else None for p in parts]
     ctx.push()
     try:
-        for i, part in enumerate(parts):
+        for i, (part, failing) in enumerate(zip(parts, alone)):
             s = ctx.simp(part)
             truth = constant_truth(s)
             if truth is None:
+                s = s if failing is None else failing
                 kept.append(s)
                 if i + 1 < len(parts):
                     assume(ctx, s, unit)

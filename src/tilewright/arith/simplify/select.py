@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.effects import is_pure
-from ...loopir.iter import ProducerLoad
 from ...loopir.subst import substitute
-from ...loopir.visit import walk
 from ..assume import assume, let_var
 from ..forms import LINEAR_TYPES
-from .logic import constant_truth
+from .logic import constant_truth, may_fail
 
 if TYPE_CHECKING:
     from ..context import Context
 
 _LEAVES = frozenset((E.Var, E.SizeVar, E.IntImm, E.FloatImm))
-_READS = frozenset((E.BufferLoad, ProducerLoad, E.Call))
-_DIVISIONS = frozenset((E.Div, E.Mod, E.FloorDiv, E.FloorMod))
 _SMALL_LET = frozenset((E.Var, E.SizeVar, E.IntImm, E.FloatImm))
 
 
@@ -42,13 +38,7 @@ def _chosen(ctx: Context, cond: Any, truth: bool, e: Any) -> Any:
     """
     if type(e) in _LEAVES:
         return ctx.simp(e)
-    return ctx.simp(e) if _may_fail(e) else _under(ctx, cond, truth, e)
-
-
-def _may_fail(e: Any) -> bool:
-    return any(
-        type(x) in _READS or (type(x) in _DIVISIONS and type(x.b) is not E.IntImm) for x in walk(e)
-    )
+    return ctx.simp(e) if may_fail(e) else _under(ctx, cond, truth, e)
 
 
 def select(ctx: Context, e: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ....loopir.expr import const_int
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
+from ....tensor.op import domain
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
 from .machine import GpuMachine, bind, fused
@@ -67,9 +69,12 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
 
 
 def _threads(axis: IterVar, most: int) -> int:
-    """Threads along an axis: small products have no work for all of them."""
+    """Threads along an axis: small products have no work for all of them, and empty ones a loop
+    that is cut to one."""
     extent = extent_of(axis)
-    return min(most, -(-extent // TILE)) if extent > 0 else most
+    if extent == 0 and const_int(domain(axis).extent) is None:
+        return most
+    return max(1, min(most, -(-extent // TILE)))
 
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:
