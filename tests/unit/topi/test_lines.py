@@ -49,6 +49,12 @@ def test_topk() -> None:
     np.testing.assert_array_equal(every, np.arange(299, -1, -1))
 
 
+def test_no_lines() -> None:
+    for axis in (0, 1, 2):
+        for function in (topi.sort, topi.argsort, topi.cumsum):
+            assert run(function, np.zeros((3, 0, 2), np.float32), axis=axis).size == 0
+
+
 def test_running_sums() -> None:
     a = RNG.integers(0, 3, (4, 5, 37)).astype(np.int32)
     for axis in (0, 1, 2, -1):
