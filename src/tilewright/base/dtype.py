@@ -27,12 +27,14 @@ MOST_SIZE = 2**31 - 2**16
 
 
 @cache
-def _bfloat16() -> np.dtype[Any]:
-    """NumPy's type for bfloat16, of a package that nothing else needs."""
-    import ml_dtypes
+def _numpy_type(element: str) -> np.dtype[Any]:
+    """NumPy's type for a scalar; bfloat16 is of a package that nothing else needs."""
+    if element == "bfloat16":
+        import ml_dtypes
 
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
+    return np.dtype(np.uintp if element == "handle" else element)
 
 
 def _finfo(dtype: np.dtype[Any]) -> Any:
@@ -121,17 +123,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of one lane."""
-        if self.code == "bfloat":
-            return _bfloat16()
-        if self.code == "handle":
-            return np.dtype(np.uintp)
-        return np.dtype(self.element)
-
-
-@cache
-def numpy_type(text: str) -> np.dtype[Any]:
-    """The NumPy type of one lane of a data type."""
-    return parse(text).numpy
+        return _numpy_type(self.element)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base.dtype import numpy_type, parse
+from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from .array import NDArray
 from .signature import dims_text
@@ -93,7 +93,7 @@ class Tensor:
 
     def empty(self) -> Array:
         """A new array of this kind."""
-        return np.empty(self.shape, numpy_type(self.dtype))
+        return np.empty(self.shape, parse(self.dtype).numpy)
 
 
 def tensors(values: Iterable[Described]) -> list[Tensor]:
@@ -151,7 +151,7 @@ def _require_kind(name: str, what: str, v: Described, array: Array) -> None:
         raise ArgumentError(
             f"{name}: {what} {v.name!r} has shape {array.shape}, expected {v.shape}"
         )
-    if array.dtype != numpy_type(v.dtype):
+    if array.dtype != parse(v.dtype).numpy:
         raise ArgumentError(f"{name}: {what} {v.name!r} is {array.dtype}, expected {v.dtype}")
 
 

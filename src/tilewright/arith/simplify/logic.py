@@ -91,7 +91,8 @@ def _in_turn(ctx: Context, parts: list[Any], unit: bool) -> list[Any] | None:
         if (not unit) in truths:
             return None
         return [p for p, truth in zip(kept, truths) if truth is None]
-    alone = [ctx.simp(p) if may_fail(p) else None for p in parts]
+    # the first has nothing to learn from
+    alone = [None, *(ctx.simp(p) if may_fail(p) else None for p in parts[1:])]
     ctx.push()
     try:
         for i, (part, failing) in enumerate(zip(parts, alone)):

@@ -84,7 +84,8 @@ def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: 
     heavy = [x for x in s.stages if getattr(x.op, "reduce_axis", ()) or _kind(x.op, rules)]
     out = outputs[0]
     whole = rules.whole.get(out.op.tag)
-    if len(outputs) == 1 and whole and len(out.shape) > 1 and _all_computed(s):
+    rows = len(out.shape) > 1  # of one dimension there are none to compute together
+    if len(outputs) == 1 and whole and rows and _all_computed(s):
         whole(s, out, machine)
         return
     if len(outputs) == 1 and len(heavy) == 1 and _kind(heavy[0].op, rules):
