@@ -1,13 +1,15 @@
 """Architectures as PyTorch's two exporters write them: imported, compiled, compared.
 
     python -m benchmarks.architectures [NAME ...] [--exporter old new] [--shapes fixed open]
-        [--target T] [--results FILE.json] [--backend]
+        [--target T] [--results FILE.json] [--backend] [--draw N --seed S]
 
 Takes torch, torchvision, timm and transformers. Each network of architectures_models.py is
 exported by `torch.onnx.export` (old: traced; new: by torch.export), with fixed shapes, or with open
 ones: the batch, steps of text, and height and width where a network takes any. It is imported and
 compiled with empty caches, and compared with PyTorch: with open shapes on two sets of inputs, by
-one compilation. With `--backend` the module runs through torch.compile instead.
+one compilation. With `--backend` the module runs through torch.compile instead. With `--draw` the
+networks are so many of those that timm and transformers have, drawn by a seed
+(architectures_drawn.py): what nobody looked at while working.
 
 Bar: all import, all within 1e-4 of the largest output, none takes more than 20 s to compile, of the
 clock or, where others use the machine, of its processors' time in sum. Where
@@ -32,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import architectures_drawn
 from benchmarks.architectures_models import ANY_IMAGE, MODELS
 
 SEED = 7
@@ -116,7 +119,7 @@ def measure(name: str, how: str, shapes: str, target: str) -> dict[str, Any]:
 
     torch.manual_seed(SEED)
     row: dict[str, Any] = {"model": name, "by": how, "shapes": shapes}
-    model, inputs = MODELS[name]()
+    model, inputs = (MODELS.get(name) or (lambda: architectures_drawn.make(name)))()
     model.eval()
     axes = open_axes(name, inputs) if shapes == "open" else []
     sets = [inputs]
@@ -131,7 +134,7 @@ def measure(name: str, how: str, shapes: str, target: str) -> dict[str, Any]:
         os.environ["TILEWRIGHT_CACHE_DIR"] = str(Path(folder, "cache"))
         if how == "backend":
             return row | _through_backend(model, sets, wanted, bool(axes))
-        path = Path(folder, f"{name}.onnx")
+        path = Path(folder, "model.onnx")
         try:
             export(model, inputs, path, how, axes)
         except Exception as error:  # whatever an exporter raises
@@ -239,14 +242,19 @@ def main() -> int:
     parser.add_argument("--backend", action="store_true")
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--results", type=Path)
+    parser.add_argument("--draw", type=int, default=0, metavar="N", help="networks by chance")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     options = parser.parse_args()
     path = options.results
     rows = json.loads(path.read_text()) if path and path.exists() else []
     known = {(r["model"], r["by"], r["shapes"]) for r in rows}
+    names = options.names or list(MODELS)
+    if options.draw:
+        names = architectures_drawn.drawn(options.draw, options.seed)
     ways = ["backend"] if options.backend else options.exporter or ["old", "new"]
     asked = [
         (name, how, shapes)
-        for name in options.names or MODELS
+        for name in names
         for how in ways
         for shapes in options.shapes or ["fixed", "open"]
     ]

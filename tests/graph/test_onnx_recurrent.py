@@ -9,12 +9,20 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.graph.ort import compare, model_of, ours
 from tests.graph.test_onnx_ops import floats
+from tilewright import graph
+from tilewright.graph.build import copy_graph
+from tilewright.graph.passes.recurrent import recurrent
+from tilewright.rt.network import Executable
+from tilewright.target.target import Target
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def _layer(kind: str, steps: int, batch: int, direction: str = "forward", **more: Any) -> None:
-    size, hidden, dirs = 5, 7, 2 if direction == "bidirectional" else 1
+def _made(
+    kind: str, steps: int, batch: int, direction: str = "forward", hidden: int = 7, **more: Any
+) -> tuple[Any, dict[str, Any]]:
+    """A model of one layer, and an input of it."""
+    size, dirs = 5, 2 if direction == "bidirectional" else 1
     rows = GATES[kind] * hidden
     x = {"x": floats(steps, batch, size)}
     weights = {
@@ -31,7 +39,11 @@ def _layer(kind: str, steps: int, batch: int, direction: str = "forward", **more
         names.pop()
     outputs = ["y", "yh", "yc"] if kind == "LSTM" else ["y", "yh"]
     node = helper.make_node(kind, names, outputs, hidden_size=hidden, direction=direction, **more)
-    compare(model_of([node], x, outputs, known), x)
+    return model_of([node], x, outputs, known), x
+
+
+def _layer(*args: Any, **more: Any) -> None:
+    compare(*_made(*args, **more))
 
 
 @pytest.mark.parametrize("kind", GATES)
@@ -66,6 +78,40 @@ def test_activations(name: str, alpha: Any, beta: Any) -> None:
     if beta:
         more["activation_beta"] = beta
     _layer("RNN", 3, 2, activations=[name], **more)
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("hidden, batch", [(1, 1), (8, 5), (37, 2), (64, 17), (100, 1), (520, 1)])
+def test_tiles_of_rows_and_columns(kind: str, hidden: int, batch: int) -> None:
+    _layer(kind, 3, batch, hidden=hidden)
+    if kind == "GRU":
+        _layer(kind, 3, batch, "reverse", hidden, linear_before_reset=1)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_layer_is_one_kernel_however_long(kind: str) -> None:
+    short, long = (
+        graph.compile(graph.load_onnx(_made(kind, steps, 2, "bidirectional")[0]))
+        for steps in (3, 700)
+    )
+    assert isinstance(short, Executable) and isinstance(long, Executable)
+    assert len(long.calls) == len(short.calls) < 16
+    _layer(kind, 700, 1)
+
+
+@pytest.mark.parametrize("kind, more", [
+    ("RNN", {}), ("LSTM", {}), ("LSTM", {"input_forget": 1}), ("GRU", {}),
+    ("GRU", {"linear_before_reset": 1}),
+])  # fmt: skip
+def test_steps_by_themselves_are_the_layer(kind: str, more: Any) -> None:
+    """What devices compute, one step after the other, run by the kernels of a CPU."""
+    lens = np.array([2, 5, 1], np.int32)
+    model, x = _made(kind, 5, 3, "bidirectional", lens=lens, clip=2.0, **more)
+    network = graph.load_onnx(model)
+    want = graph.compile(network).run(x)
+    single = graph.compile(recurrent(copy_graph(network), Target("opencl"))).run(x)
+    for name, value in want.items():
+        np.testing.assert_allclose(single[name], value, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("heads, kv_heads", [(4, 4), (6, 2), (3, 1)])

@@ -55,6 +55,12 @@ net (float[batch, seq, 24] x) => (float[batch, seq, 40] y) {
 }
 """
 
+RECURRENT = """
+net (float[seq, batch, 6] x) => (float[seq, 2, batch, 20] y, float[2, batch, 20] last) {
+    y, last = %s <hidden_size = 20, direction = "bidirectional"> (x, w, r, b)
+}
+"""
+
 ATTENTION = """
 net (float[batch, seq, 24] x, int64[batch, seq] mask) => (float[batch, seq, 24] y) {
     shape = Shape (x)
@@ -302,3 +308,21 @@ def test_a_reshape_that_loses_elements_is_refused() -> None:
     net = tilewright.compile(model)
     with pytest.raises(TilewrightError, match=r"reshape of 24 elements to \[2\]"):
         net.run({"x": floats(2, 3, 4)})
+
+
+@pytest.mark.parametrize("kind, gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_recurrent_layers_of_any_length(kind: str, gates: int) -> None:
+    rows = gates * 20
+    weights = {"w": floats(2, rows, 6), "r": 0.2 * floats(2, rows, 20), "b": floats(2, 2 * rows)}
+    model = model_of(RECURRENT % kind, **{k: v.astype(np.float32) for k, v in weights.items()})
+    check(model, *({"x": floats(*n, 6)} for n in ((4, 3), (9, 1), (1, 7), (31, 4), (130, 2))))
+
+
+@pytest.mark.parametrize("start, end, step", [
+    (-1, -(2**63), -1), (2**62, -(2**62), -3), (-2, 1, -1), (1, -(2**31) + 1, -2), (1, -1, 2),
+])  # fmt: skip
+def test_slices_of_open_dimensions_in_both_directions(start: int, end: int, step: int) -> None:
+    text = "net (float[n, 3] x) => (float[m, 3] y) { y = Slice (x, start, end, axis, step) }"
+    ends = {"start": start, "end": end, "axis": 0, "step": step}
+    model = model_of(text, **{k: np.array([v], np.int64) for k, v in ends.items()})
+    check(model, *({"x": floats(n, 3)} for n in (64, 7, 8, 200)))

@@ -34,6 +34,7 @@ from .passes.memory import ALIGN, DEVICE_ALIGN, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
+from .passes.recurrent import recurrent
 from .passes.reshapes import sink_reshapes
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, multiply_powers
 from .passes.winograd import winograd
@@ -54,6 +55,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     drop_identities(graph)
     multiply_whole(graph)
     fold_batch_norm(graph)
+    recurrent(graph, target)
     if dtype != "float32":
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)

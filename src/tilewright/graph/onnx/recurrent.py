@@ -1,18 +1,15 @@
-"""RNN, GRU and LSTM: the input's products of all steps at once, then one step after another.
-
-Steps are unrolled. Their kernels are the same code, since the number of the step is data.
-"""
+"""RNN, GRU and LSTM: the input's products of all steps at once, then a layer for each direction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ...topi.nn.recurrent import ACTIVATIONS, Activation
+from ...topi.nn.recurrent import ACTIVATIONS, Activation, Functions
+from ...topi.nn.recurrent_layer import products_of
 from ..ir import Value
+from ..ops.recurrent import OPTIONAL
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
 
@@ -36,119 +33,32 @@ def _activations(node: OnnxNode, default: list[str], directions: int) -> list[li
     return [found[k : k + len(default)] for k in range(0, len(found), len(default))]
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """One direction of a layer. `inputs`: the products of the input, (steps, batch, gates *
-    hidden), biases included but `state_bias`; `recurrent` (gates * hidden, hidden)."""
-
-    c: Compose
-    inputs: Value
-    recurrent: Value
-    state_bias: Value | None
-    peepholes: Value | None
-    lengths: Value | None
-    hidden: int
-    clip: float | None
-    functions: list[Activation]
-
-    def cell(self, op: str, step: Value, product: Value, *more: Value, **attrs: Any) -> Value:
-        lengths = [] if self.lengths is None else [self.lengths]
-        return self.c(
-            op,
-            self.inputs,
-            step,
-            product,
-            *more,
-            *lengths,
-            lengths=self.lengths is not None,
-            hidden=self.hidden,
-            clip=self.clip,
-            **attrs,
-        )
-
-
-States = tuple[Value, ...]
-Advance = Callable[[_Layer, Value, States], States]
-
-
-def _rnn_step(layer: _Layer, step: Value, states: States) -> States:
-    (h,) = states
-    product = layer.c("dense", h, layer.recurrent)
-    return (layer.cell("rnn_cell", step, product, h, f=layer.functions[0]),)
-
-
-def _lstm_step(coupled: bool) -> Advance:
-    def advance(layer: _Layer, step: Value, states: States) -> States:
-        h, cell = states
-        product = layer.c("dense", h, layer.recurrent)
-        peepholes = [] if layer.peepholes is None else [layer.peepholes]
-        f, g, last = layer.functions
-        how: dict[str, Any] = {"peepholes": layer.peepholes is not None, "f": f}
-        after = layer.cell(
-            "lstm_cell", step, product, cell, *peepholes, g=g, coupled=coupled, **how
-        )
-        out = layer.cell("lstm_output", step, product, h, after, *peepholes, h=last, **how)
-        return out, after
-
-    return advance
-
-
-def _gru_step(reset_after: bool) -> Advance:
-    def advance(layer: _Layer, step: Value, states: States) -> States:
-        (h,) = states
-        c, n = layer.c, layer.hidden
-        f, g = layer.functions
-        if reset_after:
-            product = gates = c("dense", h, layer.recurrent)
-            if layer.state_bias is not None:
-                product = gates = c("bias_add", product, layer.state_bias, axis=1)
-        else:
-            gates = c("dense", h, c.part(layer.recurrent, 0, 0, 2 * n))
-            kept = layer.cell("gru_reset", step, gates, h, f=f)
-            product = c("dense", kept, c.part(layer.recurrent, 0, 2 * n, 3 * n))
-        how = {"f": f, "g": g, "reset_after": reset_after}
-        return (layer.cell("gru_cell", step, gates, h, product, **how),)
-
-    return advance
-
-
 def _recurrent(gates: int, default: list[str]) -> Converter:
     """A layer with so many gates, and by default such activations."""
 
     def convert(b: Builder, node: OnnxNode) -> list[Value | None]:
-        c = Compose(b, node)
         direction = node.get("direction", "forward")
         if direction not in _DIRECTIONS:
             raise node.error(f"direction {direction!r} is unknown")
-        reset_after = bool(node.get("linear_before_reset", 0))
-        advance: Advance = _rnn_step
-        if node.kind == "LSTM":
-            advance = _lstm_step(bool(node.get("input_forget", 0)))
-        elif node.kind == "GRU":
-            advance = _gru_step(reset_after)
-        whole = _Inputs(c, node, gates, _DIRECTIONS[direction])
+        whole = _Inputs(Compose(b, node), node, gates, _DIRECTIONS[direction])
         functions = _activations(node, default, whole.directions)
-        results = []
-        for k in range(whole.directions):
-            layer = whole.layer(k, functions[k], reset_after and node.kind == "GRU")
-            backwards = direction == "reverse" or k == 1
-            results.append(_run(layer, whole.states(k), advance, whole.steps, backwards))
+        backwards = [direction == "reverse", True]
+        results = [
+            _Result(whole.layer(k, functions[k], backwards[k]), backwards[k])
+            for k in range(whole.directions)
+        ]
         return whole.outputs(results)
 
     return convert
 
 
-def _run(
-    layer: _Layer, states: States, advance: Advance, steps: int, backwards: bool
-) -> tuple[list[Value], States]:
-    """The state after each step, in the order of the steps in the data, and the last states."""
-    found: list[Value] = []
-    order = range(steps)
-    for t in reversed(order) if backwards else order:
-        step = layer.c.constant(np.asarray(t, np.int32))
-        states = advance(layer, step, states)
-        found.append(states[0])
-    return found[::-1] if backwards else found, states
+@dataclass(frozen=True)
+class _Result:
+    """The states of one direction in the order in which they are computed: (steps + 1, batch, kept,
+    hidden), the first of which was there before."""
+
+    states: Value
+    backwards: bool
 
 
 class _Inputs:
@@ -191,82 +101,96 @@ class _Inputs:
         part = self.c.part(v, 0, direction, direction + 1)
         return self.c.reshape(part, v.shape[1:])
 
-    def layer(self, k: int, functions: list[Activation], reset_after: bool) -> _Layer:
-        """Direction `k`."""
+    def layer(self, k: int, functions: list[Activation], backwards: bool) -> Value:
+        """The states of direction `k`."""
+        c, kind, n = self.c, self.node.kind, self.hidden
+        reset_after = kind == "GRU" and bool(self.node.get("linear_before_reset", 0))
+        coupled = kind == "LSTM" and bool(self.node.get("input_forget", 0))
+        how = Functions(tuple(functions), coupled, reset_after)
+        more: dict[str, Value | None] = {"lengths": self.lengths}
+        inputs, more["state_bias"] = self._products(k, reset_after)
+        if self.peepholes is not None:
+            more["peepholes"] = self._of(self.peepholes, k)
+        recurrent = self._of(self.recurrent, k)
+        weights = [
+            c.join([c.part(recurrent, 0, g * n, (g + 1) * n) for g in numbers], 0)
+            for numbers in products_of(kind, how)
+        ]
+        optional = {name: more.get(name) for name in OPTIONAL}
+        clip = self.node.get("clip")
+        return c(
+            "recurrent_layer",
+            inputs,
+            self._initial(k),
+            *weights,
+            *(v for v in optional.values() if v is not None),
+            kind=kind,
+            functions=how.activations,
+            coupled=coupled,
+            reset_after=reset_after,
+            clip=None if clip is None else float(clip),
+            backwards=backwards,
+            **{name: v is not None for name, v in optional.items()},
+        )
+
+    def _products(self, k: int, reset_after: bool) -> tuple[Value, Value | None]:
+        """What the input gives the gates, (steps, batch, gates * hidden), with all biases but the
+        second: the hidden gate's, which is reset with the state."""
         c, rows = self.c, self.gates * self.hidden
         flat = c.reshape(self.x, (self.steps * self.batch, self.size))
         products = c("dense", flat, self._of(self.weights, k))
         state_bias: Value | None = None
         if self.bias is not None:
             first, second = c.parts(self._of(self.bias, k), 0, [rows, rows])
-            if reset_after:  # the hidden gate's bias is reset with the state
-                zeros = c.full((self.hidden,), 0, first.dtype)
-                gates, last = c.parts(second, 0, [rows - self.hidden, self.hidden])
-                second = c.join([gates, zeros], 0)
-                state_bias = c.join([c.full((rows - self.hidden,), 0, last.dtype), last], 0)
+            if reset_after:
+                gates, state_bias = c.parts(second, 0, [rows - self.hidden, self.hidden])
+                second = c.join([gates, c.full((self.hidden,), 0, first.dtype)], 0)
             products = c("bias_add", products, c("add", first, second), axis=1)
-        inputs = c.reshape(products, (self.steps, self.batch, rows))
-        peepholes = None if self.peepholes is None else self._of(self.peepholes, k)
-        clip = self.node.get("clip")
-        return _Layer(
-            c,
-            inputs,
-            self._of(self.recurrent, k),
-            state_bias,
-            peepholes,
-            self.lengths,
-            self.hidden,
-            None if clip is None else float(clip),
-            functions,
-        )
+        return c.reshape(products, (self.steps, self.batch, rows)), state_bias
 
-    def states(self, k: int) -> States:
-        """The states of direction `k` before the first step."""
-        found = []
+    def _initial(self, k: int) -> Value:
+        """What direction `k` keeps before the first step, (batch, kept, hidden)."""
+        found, one = [], (self.batch, 1, self.hidden)
         for index in (5, 6) if self.node.kind == "LSTM" else (5,):
             if self.node.optional(index) is None:
-                zeros = self.c.full((self.batch, self.hidden), 0, self.x.dtype)
-                found.append(zeros)
+                found.append(self.c.full(one, 0, self.x.dtype))
                 continue
             outer = (self.directions, self.batch)
             shape = (*(outer[::-1] if self.batch_first else outer), self.hidden)
             given = self._checked(index, shape)
             given = self.c.transpose(given, (1, 0, 2)) if self.batch_first else given
-            found.append(self._of(given, k))
-        return tuple(found)
+            found.append(self.c.reshape(self._of(given, k), one))
+        return self.c.join(found, 1)
 
-    def outputs(self, results: list[tuple[list[Value], States]]) -> list[Value | None]:
+    def outputs(self, results: list[_Result]) -> list[Value | None]:
         """Y, Y_h and Y_c, as far as they are asked for."""
         c, node = self.c, self.node
-        found: list[Value | None] = []
-        if node.outputs[0]:
-            found.append(self._every_step([states for states, _ in results]))
-        else:
-            found.append(None)
-        for k, name in enumerate(node.outputs[1:]):
+        found: list[Value | None] = [self._every_step(results) if node.outputs[0] else None]
+        for which, name in enumerate(node.outputs[1:]):
             if not name:
                 found.append(None)
                 continue
-            last = [c.reshape(s[k], (1, self.batch, self.hidden)) for _, s in results]
-            joined = c.join(last, 0)
+            last = [c.part(r.states, 0, self.steps, self.steps + 1) for r in results]
+            last = [c.part(v, 2, which, which + 1) for v in last]
+            joined = c.join([c.reshape(v, (1, self.batch, self.hidden)) for v in last], 0)
             joined = c.transpose(joined, (1, 0, 2)) if self.batch_first else joined
             found.append(c.cast(joined, self.dtype))
         return found
 
-    def _every_step(self, each: list[list[Value]]) -> Value:
+    def _every_step(self, results: list[_Result]) -> Value:
         """(steps, directions, batch, hidden), zeros behind the ends of sequences."""
         c = self.c
-        shape = (self.steps, self.directions, self.batch, self.hidden)
-        if not self.steps:
-            y = c.full(shape, 0, self.x.dtype)
-        else:
-            one = (1, 1, self.batch, self.hidden)
-            lines = [c.join([c.reshape(h, one) for h in states], 0) for states in each]
-            y = c.join(lines, 1)
+        lines = []
+        for r in results:
+            order = (self.steps, 0, -1) if r.backwards else (1, self.steps + 1, 1)
+            states = c.part(c.part(r.states, 0, *order), 2, 0, 1)
+            lines.append(c.reshape(states, (self.steps, 1, self.batch, self.hidden)))
+        y = c.join(lines, 1)
         if self.lengths is not None:
-            steps = np.arange(self.steps, dtype=np.int64).reshape(-1, 1, 1, 1)
+            how = {"start": 0, "step": 1, "count": self.steps, "dtype": "int64"}
+            steps = c.b.add("arange", [], self.node.name, **how)
             ends = c.reshape(c.cast(self.lengths, "int64"), (1, 1, self.batch, 1))
-            inside = c("less", c.constant(steps), ends)
+            inside = c("less", c.reshape(steps, (self.steps, 1, 1, 1)), ends)
             y = c("where", inside, y, c.number(0, y.dtype))
         y = c.transpose(y, (2, 0, 1, 3)) if self.batch_first else y
         return c.cast(y, self.dtype)

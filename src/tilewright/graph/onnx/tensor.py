@@ -92,19 +92,20 @@ def places(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]
 
 
 def _open_places(start: Any, end: Any, step: int, extent: Any) -> tuple[Any, Any, int]:
-    """As `places`, of sizes that are not known, forwards."""
-    if step < 0:
-        raise ValueError("a slice backwards of a dimension that is not known")
+    """As `places`, of sizes that are not known."""
+    back = step < 0
 
-    def within(n: Any) -> Any:
-        if isinstance(n, int) and n >= FAR:
-            return extent
+    def within(n: Any, least: int) -> Any:
+        most = extent - 1 if back else extent
+        if isinstance(n, int) and abs(n) >= FAR:
+            return most if n > 0 else least
         if n < 0:
             n = n + extent
-        return 0 if n < 0 else extent if n > extent else n
+        return least if n < least else most if n > most else n
 
-    first, last = within(start), within(end)
-    return (first, last, step) if last >= first else (0, 0, 1)
+    first, last = within(start, 0), within(end, -1 if back else 0)
+    some = first >= last if back else last >= first
+    return (first, last, step) if some else (0, 0, 1)
 
 
 def slice_(b: Builder, node: OnnxNode) -> Value:

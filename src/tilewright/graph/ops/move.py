@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ... import topi
-from ...base.errors import TilewrightError
 from ...loopir import op as O
 from ...loopir.expr import cast, const_int, convert
 from ...tensor.compute import compute
@@ -27,10 +26,13 @@ def _slice(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 
 def _open_slice(x: Tensor, begin: Sequence[Any], end: Sequence[Any], steps: Any) -> Tensor:
-    """A slice whose ends, within the tensor, are not known."""
-    if any(s < 1 for s in steps):
-        raise TilewrightError("a slice to an end that is not known goes forwards")
-    shape = [(e - b + s - 1) // s if s > 1 else e - b for b, e, s in zip(begin, end, steps)]
+    """A slice whose ends, within the tensor, are not known; not empty where it goes backwards."""
+
+    def count(b: Any, e: Any, s: int) -> Any:
+        away, step = (e - b, s) if s > 0 else (b - e, -s)
+        return (away + step - 1) // step if step > 1 else away
+
+    shape = list(map(count, begin, end, steps))
     result: Tensor = compute(
         shape,
         lambda *i: x(*(j * s + b for j, b, s in zip(i, begin, steps))),

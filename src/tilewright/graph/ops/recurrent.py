@@ -1,7 +1,9 @@
-"""One step of recurrent layers.
+"""Recurrent layers, and single steps of them.
 
-Inputs of each: the products of the input at all steps, the number of the step, the product of the
-state, the state before; then what the attributes `peepholes` and `lengths` say is there.
+Inputs of a layer: the products of the input at all steps, the state before the first step, the
+weights of each product of the state; then what the attributes say is there. Inputs of a step: the
+products of the input at all steps, the number of the step, the product of the state, the state
+before; then what the attributes `peepholes` and `lengths` say is there.
 """
 
 from __future__ import annotations
@@ -11,10 +13,28 @@ from typing import Any
 
 from ...tensor.tensor import Tensor
 from ...topi.nn import recurrent as R
-from .spec import OPAQUE, OpSpec
+from ...topi.nn.recurrent_layer import Layer, products_of
+from .spec import OPAQUE, WIDE, OpSpec
 
 Tensors = Sequence[Tensor]
 Attrs = Mapping[str, Any]
+OPTIONAL = ("state_bias", "peepholes", "lengths")
+"""Inputs of a layer that may be there, in their order."""
+
+
+def functions_of(a: Attrs) -> R.Functions:
+    """What a layer's or a step's attributes say of its functions."""
+    return R.Functions(tuple(map(tuple, a["functions"])), a["coupled"], a["reset_after"])
+
+
+def _layer(t: Tensors, a: Attrs) -> Tensor:
+    how, given = functions_of(a), iter(t)
+    inputs, initial = next(given), next(given)
+    weights = [next(given) for _ in products_of(a["kind"], how)]
+    more = {name: next(given) for name in OPTIONAL if a[name]}
+    shape = {"backwards": a["backwards"], "rows": a.get("rows", 1)}
+    layer = Layer(a["kind"], inputs, initial, weights, how, a["clip"], **more, **shape)
+    return layer.states()
 
 
 def _step(t: Tensors, a: Attrs) -> R.Step:
@@ -23,30 +43,38 @@ def _step(t: Tensors, a: Attrs) -> R.Step:
 
 
 def _rnn(t: Tensors, a: Attrs) -> Tensor:
-    return R.rnn_cell(_step(t, a), t[3], a["f"])
+    s = _step(t, a)
+    return s.result("T_rnn", R.rnn_element(s, functions_of(a)), t[3])
 
 
 def _lstm_cell(t: Tensors, a: Attrs) -> Tensor:
-    peepholes = t[4] if a["peepholes"] else None
-    return R.lstm_cell(_step(t, a), t[3], peepholes, a["f"], a["g"], a["coupled"])
+    s, peepholes = _step(t, a), t[4] if a["peepholes"] else None
+    element = R.lstm_cell_element(s, functions_of(a), t[3], peepholes)
+    return s.result("T_lstm_cell", element, t[3])
 
 
 def _lstm_output(t: Tensors, a: Attrs) -> Tensor:
     """The fifth input is the cell after the step."""
-    peepholes = t[5] if a["peepholes"] else None
-    return R.lstm_output(_step(t, a), t[3], t[4], peepholes, a["f"], a["h"])
+    s, peepholes = _step(t, a), t[5] if a["peepholes"] else None
+    element = R.lstm_output_element(s, functions_of(a), t[4], peepholes)
+    return s.result("T_lstm_output", element, t[3])
 
 
 def _gru_reset(t: Tensors, a: Attrs) -> Tensor:
-    return R.gru_reset(_step(t, a), t[3], a["f"])
+    s = _step(t, {**a, "lengths": False})
+    return s.result("T_gru_reset", R.gru_reset_element(s, functions_of(a), t[3]), t[3])
 
 
 def _gru_cell(t: Tensors, a: Attrs) -> Tensor:
-    """The fifth input is the product of the hidden gate."""
-    return R.gru_cell(_step(t, a), t[3], t[4], a["f"], a["g"], a["reset_after"])
+    """The fifth input is the product of the hidden gate, its last columns."""
+    s, product = _step(t, a), t[4]
+    ahead = product.shape[1] - s.hidden
+    element = R.gru_element(s, functions_of(a), t[3], lambda b, j: product(b, ahead + j))
+    return s.result("T_gru", element, t[3])
 
 
 OPS: dict[str, OpSpec] = {
+    "recurrent_layer": OpSpec(_layer, OPAQUE, precision=WIDE),
     "rnn_cell": OpSpec(_rnn, OPAQUE),
     "lstm_cell": OpSpec(_lstm_cell, OPAQUE),
     "lstm_output": OpSpec(_lstm_output, OPAQUE),

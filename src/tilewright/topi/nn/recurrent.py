@@ -1,15 +1,15 @@
-"""One step of recurrent layers. The input's products with the weights are there for all steps:
-`inputs` (steps, batch, gates * hidden) at index `step`, with all biases; `states` (batch, gates *
-hidden) holds those of the state before. Results are (batch, hidden).
+"""What recurrent layers compute: elements of new states, made of gates.
 
-Where `lengths` (batch) says that a sequence has ended before `step`, its state stays.
+Where the gates come from differs between a step alone (`Step`, for devices) and a whole layer
+(recurrent_layer.py). Where `lengths` (batch) says that a sequence has ended before a step, its
+state stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ...base.errors import TilewrightError
 from ...loopir import op as O
@@ -37,9 +37,30 @@ ACTIVATIONS: dict[str, tuple[int, float, float, Callable[[Any, float, float], An
 """By name: how many of alpha and beta it has, their defaults, the function."""
 
 
+Element = Callable[[Any, Any], Any]
+"""Of a row of the batch and a column of the state."""
+
+
+class Gates(Protocol):
+    """What an element of a new state is made of. `clip` bounds what gates' activations are
+    given."""
+
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def clip(self) -> float | None: ...
+    def gate(self, b: Any, j: Any, number: int) -> Any:
+        """A gate before its activation."""
+
+    def input(self, b: Any, j: Any, number: int) -> Any:
+        """What the input alone gives a gate."""
+
+
 @dataclass(frozen=True)
 class Step:
-    """What all steps read. `clip` bounds what gates' activations are given."""
+    """The gates of one step: `inputs` (steps, batch, gates * hidden), the input's products with the
+    weights and all biases, at index `step`, and `states` (batch, gates * hidden), the products of
+    the state before. Results are (batch, hidden)."""
 
     inputs: Tensor
     step: Tensor
@@ -49,36 +70,41 @@ class Step:
     clip: float | None
 
     def gate(self, b: Any, j: Any, number: int) -> Any:
-        """A gate before its activation."""
-        place = index_within(self.step(), self.inputs.shape[0], "clip")
-        column = number * self.hidden + j
-        return self.inputs(place, b, column) + self.states(b, column)
+        return self.input(b, j, number) + self.states(b, number * self.hidden + j)
 
     def input(self, b: Any, j: Any, number: int) -> Any:
-        """What the input alone gives a gate."""
         place = index_within(self.step(), self.inputs.shape[0], "clip")
         return self.inputs(place, b, number * self.hidden + j)
 
-    def active(self, which: Activation, x: Any) -> Any:
-        """An activation of a clipped gate."""
-        if self.clip is not None:
-            limit = const(self.clip, x.dtype)
-            x = O.max(O.min(x, limit), -limit)
-        return apply(which, x)
-
-    def result(self, name: str, element: Callable[[Any, Any], Any], before: Tensor) -> Tensor:
+    def result(self, name: str, element: Element, before: Tensor) -> Tensor:
         """The new state, or the one before where the sequence has ended."""
 
         def kept(b: Any, j: Any) -> Any:
-            new = element(b, j)
-            if self.lengths is None:
-                return new
-            length = self.lengths(b)
-            return O.select(cast(length.dtype, self.step()) < length, new, before(b, j))
+            return unless_ended(self.lengths, self.step(), element, before)(b, j)
 
         shape = (self.states.shape[0], self.hidden)
         result: Tensor = compute(shape, kept, name, "elemwise")
         return result
+
+
+def unless_ended(lengths: Tensor | None, step: Any, element: Element, before: Any) -> Element:
+    """An element of a new state, or of the one before where the sequence has ended."""
+    if lengths is None:
+        return element
+
+    def kept(b: Any, j: Any) -> Any:
+        length = lengths(b)
+        return O.select(cast(length.dtype, step) < length, element(b, j), before(b, j))
+
+    return kept
+
+
+def _active(s: Gates, which: Activation, x: Any) -> Any:
+    """An activation of a clipped gate."""
+    if s.clip is not None:
+        limit = const(s.clip, x.dtype)
+        x = O.max(O.min(x, limit), -limit)
+    return apply(which, x)
 
 
 def apply(which: Activation, x: Any) -> Any:
@@ -89,83 +115,70 @@ def apply(which: Activation, x: Any) -> Any:
     return ACTIVATIONS[name][3](x, alpha, beta)
 
 
-def rnn_cell(s: Step, before: Tensor, f: Activation) -> Tensor:
+@dataclass(frozen=True)
+class Functions:
+    """What a layer's gates become: activations in ONNX's order, and for an LSTM whether what is not
+    taken in is kept (`coupled`), for a GRU whether the state is reset behind its product."""
+
+    activations: tuple[Activation, ...]
+    coupled: bool = False
+    reset_after: bool = False
+
+
+def rnn_element(s: Gates, how: Functions) -> Element:
     """The state after a step of a plain recurrent layer."""
-    return s.result("T_rnn", lambda b, j: s.active(f, s.gate(b, j, 0)), before)
+    return lambda b, j: _active(s, how.activations[0], s.gate(b, j, 0))
 
 
-def lstm_cell(
-    s: Step,
-    cell: Tensor,
-    peepholes: Tensor | None,
-    f: Activation,
-    g: Activation,
-    coupled: bool = False,
-) -> Tensor:
-    """The cell after a step of an LSTM, whose gates are input, output, forget and cell;
-    `peepholes` (3 * hidden) those of input, output and forget. `coupled`: what is not taken in is
-    kept."""
+def _peeping(s: Gates, peepholes: Tensor | None, cell: Any) -> Callable[[Any, Any, int, int], Any]:
+    """Gates of an LSTM with what they see of the cell; `peepholes` (3 * hidden) are those of input,
+    output and forget."""
 
     def gate(b: Any, j: Any, number: int, peephole: int) -> Any:
         x = s.gate(b, j, number)
-        if peepholes is not None:
-            x = x + peepholes(peephole * s.hidden + j) * cell(b, j)
-        return s.active(f, x)
+        return x if peepholes is None else x + peepholes(peephole * s.hidden + j) * cell(b, j)
+
+    return gate
+
+
+def lstm_cell_element(s: Gates, how: Functions, cell: Any, peepholes: Tensor | None) -> Element:
+    """The cell after a step of an LSTM, whose gates are input, output, forget and cell."""
+    f, g = how.activations[:2]
+    gate = _peeping(s, peepholes, cell)
 
     def element(b: Any, j: Any) -> Any:
-        taken = gate(b, j, 0, 0)
-        kept = const(1, taken.dtype) - taken if coupled else gate(b, j, 2, 2)
-        return kept * cell(b, j) + taken * s.active(g, s.gate(b, j, 3))
+        taken = _active(s, f, gate(b, j, 0, 0))
+        kept = const(1, taken.dtype) - taken if how.coupled else _active(s, f, gate(b, j, 2, 2))
+        return kept * cell(b, j) + taken * _active(s, g, s.gate(b, j, 3))
 
-    return s.result("T_lstm_cell", element, cell)
-
-
-def lstm_output(
-    s: Step,
-    before: Tensor,
-    cell: Tensor,
-    peepholes: Tensor | None,
-    f: Activation,
-    h: Activation,
-) -> Tensor:
-    """The state after a step of an LSTM, of its cell after it."""
-
-    def element(b: Any, j: Any) -> Any:
-        x = s.gate(b, j, 1)
-        if peepholes is not None:
-            x = x + peepholes(s.hidden + j) * cell(b, j)
-        return s.active(f, x) * apply(h, cell(b, j))  # the cell is not clipped, as in ONNX Runtime
-
-    return s.result("T_lstm_output", element, before)
+    return element
 
 
-def gru_reset(s: Step, before: Tensor, f: Activation) -> Tensor:
+def lstm_output_element(s: Gates, how: Functions, after: Any, peepholes: Tensor | None) -> Element:
+    """The state after a step of an LSTM, of its cell after it, which is not clipped, as in ONNX
+    Runtime."""
+    gate = _peeping(s, peepholes, after)
+    f, h = how.activations[0], how.activations[2]
+    return lambda b, j: _active(s, f, gate(b, j, 1, 1)) * apply(h, after(b, j))
+
+
+def gru_reset_element(s: Gates, how: Functions, before: Any) -> Element:
     """What a GRU, whose gates are update, reset and hidden, keeps of its state for the product of
     the hidden gate."""
-    free = Step(s.inputs, s.step, s.states, None, s.hidden, s.clip)
-    return free.result(
-        "T_gru_reset", lambda b, j: s.active(f, s.gate(b, j, 1)) * before(b, j), before
-    )
+    return lambda b, j: _active(s, how.activations[0], s.gate(b, j, 1)) * before(b, j)
 
 
-def gru_cell(
-    s: Step,
-    before: Tensor,
-    product: Tensor,
-    f: Activation,
-    g: Activation,
-    reset_after: bool = False,
-) -> Tensor:
-    """The state after a step of a GRU. `product`: the hidden gate's of what gru_reset keeps, or
-    with `reset_after` of the state, which is reset then; of the last columns."""
-    ahead = product.shape[1] - s.hidden
+def gru_element(s: Gates, how: Functions, before: Any, product: Element) -> Element:
+    """The state after a step of a GRU. `product`: the hidden gate's of what gru_reset_element
+    keeps, or with `reset_after` of the state, which is reset then."""
+    f, g = how.activations
 
     def element(b: Any, j: Any) -> Any:
-        moved = product(b, ahead + j)
-        if reset_after:
-            moved = moved * s.active(f, s.gate(b, j, 1))
-        new = s.active(g, s.input(b, j, 2) + moved)
-        update = s.active(f, s.gate(b, j, 0))
+        moved = product(b, j)
+        if how.reset_after:
+            moved = moved * _active(s, f, s.gate(b, j, 1))
+        new = _active(s, g, s.input(b, j, 2) + moved)
+        update = _active(s, f, s.gate(b, j, 0))
         return (const(1, update.dtype) - update) * new + update * before(b, j)
 
-    return s.result("T_gru", element, before)
+    return element

@@ -17,6 +17,7 @@ from ...schedule.auto_inline import is_injective, loads_of
 from ...target.target import Target
 from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
+from ..nn.recurrent_layer import LAYER
 from .attention import schedule_attention
 from .contraction import contraction_of, is_product, kept_inputs
 from .conv2d import schedule_conv2d_nchw, schedule_conv_nchwc, schedule_depthwise_nchwc
@@ -26,6 +27,7 @@ from .gpu.machine import GpuMachine
 from .injective import arrange
 from .machine import Machine, extent_of
 from .matmul import schedule_contraction, schedule_dense_packed, schedule_matmul
+from .recurrent import schedule_recurrent
 from .reduce import schedule_pool, schedule_reduce
 from .rules import M, Rules
 from .softmax import schedule_softmax
@@ -57,7 +59,11 @@ CPU_RULES: Rules[Machine] = Rules(
     },
     reduction=schedule_reduce,
     arrange=arrange,
-    whole={"softmax_output": schedule_softmax, "attention_output": schedule_attention},
+    whole={
+        "softmax_output": schedule_softmax,
+        "attention_output": schedule_attention,
+        LAYER: schedule_recurrent,
+    },
 )
 
 
@@ -85,7 +91,7 @@ def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: 
     out = outputs[0]
     whole = rules.whole.get(out.op.tag)
     rows = len(out.shape) > 1  # of one dimension there are none to compute together
-    if len(outputs) == 1 and whole and rows and _all_computed(s):
+    if len(outputs) == 1 and whole and rows and (_all_computed(s) or out.op.tag == LAYER):
         whole(s, out, machine)
         return
     if len(outputs) == 1 and len(heavy) == 1 and _kind(heavy[0].op, rules):
