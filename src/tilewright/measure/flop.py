@@ -10,7 +10,15 @@ from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.iter import ProducerLoad, Reduce
 from ..loopir.visit import CHILDREN
-from ..tensor.op import BaseComputeOp, ComputeOp, Operation, PlaceholderOp, domain, post_order
+from ..tensor.op import (
+    BaseComputeOp,
+    ComputeOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    domain,
+    post_order,
+)
 
 _ARITHMETIC = frozenset(
     (E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, E.Max)
@@ -37,7 +45,7 @@ def op_flop(op: Operation) -> int:
         return _given(op, given)
     if isinstance(op, ComputeOp):
         return _size(op) * _op_cost(op)
-    if isinstance(op, PlaceholderOp):
+    if isinstance(op, (PlaceholderOp, ScanOp)):  # a scan's steps are stages of their own
         return 0
     raise TilewrightError(
         f"cannot count the operations of {op.name}, a {op.kind} operation; say how many there are "

@@ -54,3 +54,11 @@ def test_an_attribute_says_how_many() -> None:
         E = te.compute((8,), lambda i: A[i], name="E", attrs={"FLOP": wrong})
         with pytest.raises(TilewrightError, match="E: the attribute"):
             count_flop([E.op])
+
+
+def test_steps_of_a_scan_count_their_stages() -> None:
+    x = te.placeholder((10, 8), name="x")
+    state = te.placeholder((10, 8), name="s")
+    first = te.compute((1, 8), lambda t, i: x[0, i], name="first")
+    step = te.compute((10, 8), lambda t, i: state[t - 1, i] * x[t, i] + x[t, i], name="step")
+    assert count_flop([te.scan(first, step, state).op]) == 10 * 8 * 2
