@@ -28,7 +28,10 @@ pytestmark = [
 CASES = cases()
 LEFT = {"embedding_bag", "transformer_layer"}
 """Those with an operator of PyTorch's own that is left to it."""
-EXPORTED = ("linear", "conv2d", "lstm", "attention_mask", "multihead", "activations", "reductions")
+EXPORTED = (
+    *("linear", "conv2d", "attention_mask", "multihead", "activations", "reductions"),
+    *("lstm", "lstm_two", "lstm_projected", "gru", "gru_two", "rnn", "rnn_relu"),
+)
 
 
 def _leaves(result: Any) -> list[Any]:

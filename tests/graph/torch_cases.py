@@ -225,7 +225,12 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[Any, ...]]] = {
     "lstm": (lambda: nn.LSTM(8, 6, batch_first=True), (ROWS,)),
     "lstm_two": (lambda: nn.LSTM(8, 6, 2, bidirectional=True), (ROWS,)),
     "gru": (lambda: nn.GRU(8, 6, batch_first=True), (ROWS,)),
+    "gru_two": (lambda: nn.GRU(8, 6, 2, bias=False, bidirectional=True), (ROWS,)),
     "rnn": (lambda: nn.RNN(8, 6), (ROWS,)),
+    "rnn_relu": (lambda: nn.RNN(8, 6, 2, "relu", batch_first=True), (ROWS,)),
+    "lstm_projected": (
+        lambda: nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True, proj_size=3), (ROWS,)
+    ),
     "lstm_cell": (lambda: nn.LSTMCell(8, 6), (ROWS[0],)),
     "gru_cell": (lambda: nn.GRUCell(8, 6), (ROWS[0],)),
     "multihead": (lambda: Heads(), (ROWS,)),

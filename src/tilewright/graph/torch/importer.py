@@ -13,7 +13,7 @@ from ..ir import Graph, Value
 from ..limits import Budget
 from ..onnx.convert import Builder
 from ..sizes import Size, same
-from . import images, layers, pointwise, reduce, views
+from . import images, layers, pointwise, recurrent, reduce, views
 from .convert import OPSET, Call, Converter
 from .extents import fixed
 
@@ -23,6 +23,7 @@ CONVERTERS: dict[str, Converter] = {
     **reduce.CONVERTERS,
     **images.CONVERTERS,
     **layers.CONVERTERS,
+    **recurrent.CONVERTERS,
 }
 """By the operator's name without its namespace; of one overload with the overload's name."""
 
