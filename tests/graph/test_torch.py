@@ -24,6 +24,7 @@ from .torch_cases import LAYERS, cases  # noqa: E402
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # torch.export's own
     pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning"),  # of LSTM's weights
+    pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning"),  # of PyTorch's kernels
 ]
 CASES = cases()
 LEFT = {"embedding_bag", "transformer_layer"}
