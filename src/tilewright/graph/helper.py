@@ -25,7 +25,7 @@ from ..auto_scheduler.state import State
 from ..base import config
 from ..base.dtype import parse
 from ..measure.protocol import Message
-from ..measure.worker import serve
+from ..measure.serve import serve
 from ..target.target import Target
 from .ir import Node, Value
 from .kernel import compile_group, describe

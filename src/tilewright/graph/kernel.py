@@ -11,8 +11,8 @@ from .. import topi
 from ..base import config
 from ..base.errors import CompileError, TilewrightError
 from ..base.fingerprint import compiler_fingerprint
-from ..driver.build_module import build_lowered, llvm_version
 from ..driver.lower import lower
+from ..driver.object_code import generate_code, llvm_version
 from ..loopir.buffer import decl_buffer
 from ..loopir.expr import Var
 from ..loopir.stmt import IRModule
@@ -138,11 +138,9 @@ def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | No
     if found is not None:
         return found
     try:
-        module = build_lowered(lower_group(group, target, name, tuned), target)
+        obj = generate_code(lower_group(group, target, name, tuned), target).object_code()
     except TilewrightError as error:
         raise _in_group(group, error) from error
-    obj = module.object_code
-    assert obj is not None
     disk.put(_key(group, target, name, tuned), obj)
     return obj
 

@@ -131,11 +131,11 @@ def test_what_helpers_leave_is_made_here(
     helped: None, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "tw_dies.py").write_text(
-        "from tilewright.measure.worker import serve\n"
+        "from tilewright.measure.serve import serve\n"
         "serve(lambda r: {'op': 'set'} if r['op'] == 'set' else 1 // 0)\n"
     )
     (tmp_path / "tw_cannot.py").write_text(
-        "from tilewright.measure.worker import serve\n"
+        "from tilewright.measure.serve import serve\n"
         "serve(lambda r: {'op': r['op']} if r['op'] == 'set' else {'op': 1, 'error': 'no'})\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
