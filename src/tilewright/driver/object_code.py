@@ -34,12 +34,14 @@ class LoweredCode:
     opt_level: int
     vectorize: bool
 
-    def object_code(self) -> bytes:
-        """Object code, from the compile cache where it has it."""
+    def object_code(self, cached: bool = True) -> bytes:
+        """Object code, from the compile cache where it has it. Who keeps it there himself, under a
+        key that needs no IR, has it made not `cached`."""
         name, functions = self.generated.functions[0].name, self.functions
         dump(name, "tir", lambda: str(IRModule(functions)))
         dump(name, "ll", lambda: self.generated.text)
-        obj = emit_cached(self.generated, self.target, self.opt_level, self.vectorize)
+        emit = emit_cached if cached else emit_new
+        obj = emit(self.generated, self.target, self.opt_level, self.vectorize)
         dump(name, "s", self.assembly)
         return obj
 
@@ -65,9 +67,16 @@ def emit_cached(
     found = disk.get(key)
     if found is not None:
         return found
-    obj = backend.emit_object(generated.text, target, generated.imports, opt_level, vectorize)
+    obj = emit_new(generated, target, opt_level, vectorize)
     disk.put(key, obj)
     return obj
+
+
+def emit_new(
+    generated: GeneratedModule, target: Target, opt_level: int = 2, vectorize: bool = False
+) -> bytes:
+    """Object code, made by LLVM."""
+    return backend.emit_object(generated.text, target, generated.imports, opt_level, vectorize)
 
 
 def cache_key(generated: GeneratedModule, target: Target, opt_level: int, vectorize: bool) -> str:
