@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError
-from ..driver.build_module import build
 from ..loopir.expr import const_int
-from ..rt.array import array as as_array
 from ..tensor.graph import replace_inputs
 from ..tensor.op import ComputeOp, Operation, PlaceholderOp
 from ..tensor.tensor import Tensor
@@ -73,6 +71,9 @@ def computed_ahead(state: State) -> tuple[State, dict[Tensor, Tensor]]:
 
 def evaluated(array: np.ndarray[Any, Any], given: Tensor, wanted: Tensor) -> Any:
     """A tensor that needs one argument, of its array."""
+    from ..driver.build_module import build  # only what is computed ahead is run here
+    from ..rt.array import array as as_array
+
     shape = tuple(const_int(e) or 0 for e in given.shape)
     if array.shape != shape:
         raise TilewrightError(f"expected an array of shape {shape}, got {array.shape}")

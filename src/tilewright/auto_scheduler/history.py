@@ -6,13 +6,15 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import TilewrightError
 from ..target.target import Target
 from .fastest import Fastest
-from .records import Pair, load_records, workload_distance
 from .rows import Row
+
+if TYPE_CHECKING:
+    from .records import Pair
 
 _active: ContextVar[tuple[ApplyHistoryBest, ...]] = ContextVar("histories", default=())
 
@@ -53,6 +55,8 @@ class ApplyHistoryBest:
     ) -> None:
         """Take further records in."""
         if isinstance(records, (str, os.PathLike)):
+            from .records import load_records  # networks are compiled without any, as a rule
+
             self._add(load_records(records), n_lines)
             return
         items = list(records)
@@ -105,7 +109,11 @@ class ApplyHistoryBest:
     def _factor(self, wanted: str, known: str) -> float:
         if known == wanted:
             return 1.0
-        return workload_distance(wanted, known) if self.include_compatible else math.inf
+        if not self.include_compatible:
+            return math.inf
+        from .records import workload_distance
+
+        return workload_distance(wanted, known)
 
     def __len__(self) -> int:
         """The number of workloads and targets that are known."""

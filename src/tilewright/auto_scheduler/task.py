@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import TargetError, TilewrightError
-from ..driver.build_module import build
 from ..schedule.api import Schedule
 from ..target.target import Target
 from ..tensor.tensor import Tensor
 from .dag import ComputeDAG
 from .hardware import HardwareParams
-from .records import load_best_record
-from .search import tune
 from .state import State
 from .transform import LayoutRewriteOption, Rearranged, apply_state
 from .workload import make_workload_key
@@ -109,6 +106,8 @@ class SearchTask:
 
     def tune(self, tuning_options: TuningOptions, search_policy: Any = None, **more: Any) -> None:
         """Search: measures `num_measure_trials` candidates and records them by the callbacks."""
+        from .search import tune  # networks are compiled from tasks without any search
+
         tune(self, tuning_options, search_policy, **more)
 
     def apply_best(
@@ -132,6 +131,8 @@ class SearchTask:
 
     def best_state(self, log_file: Any, include_compatible: bool = False) -> State:
         """The best recorded state of this task; TilewrightError where the file has none."""
+        from .records import load_best_record
+
         found, _ = load_best_record(log_file, self.workload_key, self.target, include_compatible)
         if found is None:
             raise TilewrightError(
@@ -149,6 +150,8 @@ class SearchTask:
         sch, args = self.apply_best(log_file, include_compatible)
         if print_mode == "schedule":
             return sch.as_python()
+        from ..driver.build_module import build
+
         module = build(sch, args, self.target)
         devices = module.imported_modules
         if not devices:

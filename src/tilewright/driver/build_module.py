@@ -1,37 +1,26 @@
 """build(): from a schedule or loop IR to a module that runs; the one place where the pieces meet.
 
-Stages: lower (driver.lower) -> device passes (`prepare`) -> LLVM IR -> object code -> rt.Module.
-The compile cache is keyed by the LLVM IR with everything that changes what LLVM makes of it, so
-what stands above the IR (rules, callbacks, options of passes) needs no place in the key.
+Stages: lower (driver.lower) -> device passes (`prepare`) -> LLVM IR -> object code (for CPUs, all
+three in object_code.py) -> rt.Module.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ..base import config
 from ..base.deep import roomy
 from ..base.errors import CompileError
-from ..codegen.llvm import backend
-from ..codegen.llvm.module import GeneratedModule, generate
-from ..codegen.source import generate as generate_source
-from ..codegen.source import prepare_kernel
 from ..loopir.buffer import Buffer
 from ..loopir.stmt import IRModule, PrimFunc
-from ..rt import cache as disk
 from ..rt.module import Module
 from ..schedule.api import Schedule
 from ..target.target import Target
-from .dump import dump
 from .lower import lower, schedule_to_func
-from .prepare import prepare
+from .object_code import generate_code
 from .signature import function_info
 
-_CACHE_VERSION = 1
 BACKENDS = {
     "llvm": __name__,
     "cuda": "tilewright.driver.build_device",
@@ -123,26 +112,15 @@ def build_lowered(module: IRModule, target: Target) -> Module:
     if target.kind.name != "llvm":  # who builds for CPUs only, loads no writers of GPU code
         built: Module = import_module(BACKENDS[target.kind.name]).build_device(module, target)
         return built
-    functions = {key: prepare(func, target) for key, func in module.functions.items()}
-    generated = generate(functions, target)
+    code = generate_code(module, target)
     infos = [
-        function_info(functions[g.name], g.name, g.symbols, g.messages, str(target))
-        for g in generated.functions
+        function_info(code.functions[g.name], g.name, g.symbols, g.messages, str(target))
+        for g in code.generated.functions
     ]
-    opt_level, vectorize = int(config.get("opt_level")), bool(config.get("llvm_vectorize"))
-    dump(infos[0].name, "tir", lambda: str(IRModule(functions)))
-    dump(infos[0].name, "ll", lambda: generated.text)
-    obj = emit_cached(generated, target, opt_level, vectorize)
-
-    def assembly() -> str:
-        return backend.emit_assembly(
-            generated.text, target, generated.imports, opt_level, vectorize
-        )
-
-    dump(infos[0].name, "s", assembly)
+    obj = code.object_code()
     sources: dict[str, str | Callable[[], str]] = {
-        "ll": generated.text,
-        "asm": assembly,
+        "ll": code.generated.text,
+        "asm": code.assembly,
         "c": lambda: c_source(module),
         "tir": lambda: str(module),
     }
@@ -151,37 +129,8 @@ def build_lowered(module: IRModule, target: Target) -> Module:
 
 def c_source(module: IRModule) -> str:
     """The functions of a lowered module as C source."""
+    from ..codegen.source import generate, prepare_kernel  # who needs no C loads no writers of it
+
     target = Target("c")
     functions = {key: prepare_kernel(func, target) for key, func in module.functions.items()}
-    return generate_source(functions, target)
-
-
-def emit_cached(
-    generated: GeneratedModule, target: Target, opt_level: int = 2, vectorize: bool = False
-) -> bytes:
-    """Object code, from the compile cache where it has it."""
-    key = cache_key(generated, target, opt_level, vectorize)
-    found = disk.get(key)
-    if found is not None:
-        return found
-    obj = backend.emit_object(generated.text, target, generated.imports, opt_level, vectorize)
-    disk.put(key, obj)
-    return obj
-
-
-def cache_key(generated: GeneratedModule, target: Target, opt_level: int, vectorize: bool) -> str:
-    """Text that differs wherever the object code may differ."""
-    digest = hashlib.sha256(generated.text.encode())
-    for text in generated.imports:
-        digest.update(b"\0" + text.encode())
-    how = f"{_CACHE_VERSION}|{llvm_version()}|{opt_level}|{vectorize}"
-    return f"object|{how}|{target.fingerprint()}|{digest.hexdigest()}"
-
-
-@cache
-def llvm_version() -> str:
-    """Versions of llvmlite and LLVM."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
-    return f"{llvmlite.__version__}/{'.'.join(map(str, llvm.llvm_version_info))}"
+    return generate(functions, target)

@@ -40,6 +40,7 @@ from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, m
 from .passes.winograd import winograd
 from .sizes import Symbols, dim_of
 from .staged import StagedExecutable
+from .team import Team
 from .tuned import Layouts, Tuned, find_tuned, in_panels
 from .work import work_of
 
@@ -140,7 +141,15 @@ def compile(
     chosen = target_for(target, dtype)
     if graph.rest is not None:
         return StagedExecutable(graph, chosen, dtype, records, progress, compile)
-    original = graph
+    with Team(chosen) as team:
+        team.expect(graph)
+        return _compiled(graph, dtype, records, progress, team)
+
+
+def _compiled(
+    graph: Graph, dtype: str, records: Any, progress: Progress | None, team: Team
+) -> Executable | DeviceExecutable:
+    chosen, original = team.target, graph
     graph, groups = prepare(graph, chosen, dtype)
     groups, same = views(graph, groups, of_arrays=not _is_device(chosen))
     distinct, which = distinct_groups(groups)
@@ -149,7 +158,7 @@ def compile(
         if _is_device(chosen):
             raise CompileError(f"{original.name}: devices take fixed sizes")
         planned = (graph, original, symbols, groups, same, distinct, which)
-        return _open_executable(*planned, chosen, progress)
+        return _open_executable(*planned, team, progress)
     tuned = find_schedules(distinct, chosen, records)
     align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
     offsets, size = plan_memory(graph, groups, align, same)
@@ -175,7 +184,7 @@ def compile(
         return DeviceExecutable(
             *signature, module, calls, chosen, nodes, [_recorded(t) for t in tuned]
         )
-    kernels = compile_kernels(distinct, tuned, chosen, progress)
+    kernels = compile_kernels(distinct, tuned, team, progress)
     code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
 
     def work() -> list[Work]:
@@ -193,11 +202,12 @@ def _open_executable(
     same: Mapping[Value, Value],
     distinct: Sequence[Group],
     which: Sequence[int],
-    target: Target,
+    team: Team,
     progress: Progress | None,
 ) -> Executable:
     """A network whose sizes are known at each call only (rt/open_sizes.py): slots of inputs,
     outputs, constants, symbols, and of each value between kernels."""
+    target = team.target
     tuned = [in_panels(g, target) for g in distinct]
     layouts = Layouts()
     reads = [layouts.inputs(group, tuned[which[k]]) for k, group in enumerate(groups)]
@@ -227,7 +237,7 @@ def _open_executable(
         [(dim_of(v.nbytes), *life) for v, life in lives.items()],
     )
     data = [_compact(v) for v in constants]
-    kernels = compile_kernels(distinct, tuned, target, progress)
+    kernels = compile_kernels(distinct, tuned, team, progress)
     code = ObjectCode(kernels, emit_entry(calls, target), target)
     nodes = [[n.name for n in g.nodes] for g in groups]
     inputs, outputs = plain(graph.inputs), plain(original.outputs)

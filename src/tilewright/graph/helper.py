@@ -25,10 +25,10 @@ from ..auto_scheduler.state import State
 from ..base import config
 from ..base.dtype import parse
 from ..measure.protocol import Message
-from ..measure.worker import serve
+from ..measure.serve import serve
 from ..target.target import Target
 from .ir import Node, Value
-from .kernel import compile_group, describe
+from .kernel import describe, make_kernel
 from .passes.fuse import Group
 from .sizes import Size, Symbols, symbols_in
 from .tuned import Tuned, in_panels, of_state, task_of
@@ -120,7 +120,8 @@ def _answer(request: Message) -> Message:
             config.set_option(name, value)
         target = Target(request["target"])
         group, tuned = of_data(request["kernel"], target)
-        reply["object"] = b64encode(compile_group(group, target, request["name"], tuned)).decode()
+        obj = make_kernel(group, target, request["name"], tuned, request["key"])
+        reply["object"] = b64encode(obj).decode()
     except Exception as error:  # who asked compiles it himself, and so meets the same
         reply["error"] = f"{type(error).__name__}: {error}"
     return reply

@@ -11,8 +11,8 @@ from .. import topi
 from ..base import config
 from ..base.errors import CompileError, TilewrightError
 from ..base.fingerprint import compiler_fingerprint
-from ..driver.build_module import build_lowered, llvm_version
 from ..driver.lower import lower
+from ..driver.object_code import generate_code, llvm_version
 from ..loopir.buffer import decl_buffer
 from ..loopir.expr import Var
 from ..loopir.stmt import IRModule
@@ -134,29 +134,32 @@ def _in_group(group: Group, error: TilewrightError) -> CompileError:
 
 def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | None = None) -> bytes:
     """Object code of a group's kernel, from the compile cache where it has it."""
-    found = cached(group, target, name, tuned)
-    if found is not None:
-        return found
+    key = cache_key(group, target, name, tuned)
+    found = disk.get(key)
+    return make_kernel(group, target, name, tuned, key) if found is None else found
+
+
+def make_kernel(
+    group: Group, target: Target, name: str, tuned: Scheduled | None, key: str
+) -> bytes:
+    """Object code of a group's kernel, which the compile cache does not have under its key."""
     try:
-        module = build_lowered(lower_group(group, target, name, tuned), target)
+        code = generate_code(lower_group(group, target, name, tuned), target)
+        obj = code.object_code(cached=False)
     except TilewrightError as error:
         raise _in_group(group, error) from error
-    obj = module.object_code
-    assert obj is not None
-    disk.put(_key(group, target, name, tuned), obj)
+    disk.put(key, obj)
     return obj
 
 
-def cached(group: Group, target: Target, name: str, tuned: Scheduled | None = None) -> bytes | None:
-    """Object code of a group's kernel, where the compile cache has it."""
-    return disk.get(_key(group, target, name, tuned)) if disk.is_on() else None
-
-
-def _key(group: Group, target: Target, name: str, tuned: Scheduled | None) -> str:
+def cache_key(group: Group, target: Target, name: str, tuned: Scheduled | None) -> str:
+    """Text that differs wherever the object code of a group's kernel may differ."""
     steps = "" if tuned is None else tuned.steps
+    text = hashlib.sha256(f"{name}|{describe(group)}|{steps}".encode()).hexdigest()
+    return f"kernel|{compiler_key(target)}{text}"
+
+
+def compiler_key(target: Target) -> str:
+    """Text that differs wherever the compiler, its options or its target do."""
     options = [repr(config.get(o.name)) for o in config.options() if o.code]
-    return (
-        "kernel|"
-        + "|".join([compiler_fingerprint(), llvm_version(), target.fingerprint(), *options])
-        + hashlib.sha256(f"{name}|{describe(group)}|{steps}".encode()).hexdigest()
-    )
+    return "|".join([compiler_fingerprint(), llvm_version(), target.fingerprint(), *options])

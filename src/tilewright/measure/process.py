@@ -21,7 +21,7 @@ _TAIL = 2000
 
 
 class WorkerProcess:
-    """A child `python -m MODULE` that `worker.serve`s; one request at a time.
+    """A child `python -m MODULE` that `serve`s; one request at a time.
 
     It starts at once and is `ready` when it has answered its first request. `memory`: the bytes it
     may use (0: no limit). `deadline` (of time.monotonic) is when the present request has to be

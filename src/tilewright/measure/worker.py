@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,13 +25,11 @@ from typing import Any
 from ..base import config
 from ..base.errors import ArgumentError, CompileError, InternalError, TargetError, TilewrightError
 from ..rt.module import Module
-from . import protocol
 from .program import Unfit, construct
 from .protocol import Message
 from .result import MeasureErrorNo as No
+from .serve import serve
 from .timing import Bench, Wrong
-
-_WATCH_SECONDS = 1.0
 
 
 class Failed(Exception):
@@ -142,29 +139,6 @@ _HANDLERS: dict[str, Callable[[Worker, Message], Message]] = {
     "run": _run,
     "drop": _drop,
 }
-
-
-def _follow_parent(parent: int) -> None:
-    """End with the search that started this worker, also in the middle of a candidate."""
-    while os.getppid() == parent:
-        time.sleep(_WATCH_SECONDS)
-    os._exit(1)
-
-
-def serve(answer: Callable[[Message], Message]) -> int:
-    """Answer what comes in until it ends, or this process's parent does; an exit status."""
-    threading.Thread(target=_follow_parent, args=(os.getppid(),), daemon=True).start()
-    requests, replies = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)  # replies have a pipe of their own, that no print can disturb
-    while (request := protocol.read(requests)) is not None:
-        try:
-            protocol.write(replies, answer(request))
-        except BrokenPipeError:
-            return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import tilewright
 from tilewright import graph
 from tilewright.base import config
 from tilewright.base.errors import CompileError
-from tilewright.graph import build, compile_kernels, kernel
+from tilewright.graph import build, compile_kernels, kernel, team
 from tilewright.graph.helper import as_data, of_data
 from tilewright.graph.passes.fuse import Group
 from tilewright.graph.tuned import Tuned
@@ -64,6 +65,13 @@ def objects(groups: list[Group], tuned: list[Tuned | None]) -> list[bytes]:
     ]
 
 
+def jobs_of(groups: list[Group], tuned: list[Tuned | None]) -> list[team.Job]:
+    return [
+        team.Job(symbol_of(k), g, t, kernel.cache_key(g, TARGET, symbol_of(k), t))
+        for k, (g, t) in enumerate(zip(groups, tuned))
+    ]
+
+
 @pytest.fixture(autouse=True)
 def no_cache() -> Any:
     config.set_option("cache", False)
@@ -74,7 +82,7 @@ def no_cache() -> Any:
 @pytest.fixture
 def helped(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Any two kernels are worth a helper."""
-    monkeypatch.setattr(compile_kernels, "WORTH", 2)
+    monkeypatch.setattr(team, "WORTH", 2)
     config.set_option("compile_processes", 2)
     yield
     config.set_option("compile_processes", None)
@@ -116,13 +124,14 @@ def test_what_is_no_data_stays_here() -> None:
 def test_a_helper_makes_the_same(helped: None) -> None:
     groups, tuned = kernels_of(network())
     expected = objects(groups, tuned)
-    jobs = [compile_kernels._Job(symbol_of(k), g, t) for k, (g, t) in enumerate(zip(groups, tuned))]
-    with compile_kernels._Team(jobs, TARGET) as team:
+    jobs = jobs_of(groups, tuned)
+    with team.Team(TARGET) as all_of_us:
+        all_of_us.give(jobs)
         deadline = time.monotonic() + 120
-        while team.left or team.taken:  # this thread makes none
+        while all_of_us.left or all_of_us.taken:  # this thread makes none
             assert time.monotonic() < deadline and not any(j.here for j in jobs)
             time.sleep(0.01)
-        assert sorted(j.symbol for j in team.rest()) == sorted(j.symbol for j in jobs)
+        assert sorted(j.symbol for j in all_of_us.rest()) == sorted(j.symbol for j in jobs)
     assert [j.obj for j in jobs] == expected
 
 
@@ -131,20 +140,21 @@ def test_what_helpers_leave_is_made_here(
     helped: None, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "tw_dies.py").write_text(
-        "from tilewright.measure.worker import serve\n"
+        "from tilewright.measure.serve import serve\n"
         "serve(lambda r: {'op': 'set'} if r['op'] == 'set' else 1 // 0)\n"
     )
     (tmp_path / "tw_cannot.py").write_text(
-        "from tilewright.measure.worker import serve\n"
+        "from tilewright.measure.serve import serve\n"
         "serve(lambda r: {'op': r['op']} if r['op'] == 'set' else {'op': 1, 'error': 'no'})\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     module = {"it does not start": "tw_none", "it dies": "tw_dies", "it cannot": "tw_cannot"}[how]
-    monkeypatch.setattr(compile_kernels, "WorkerProcess", lambda **_: WorkerProcess(module=module))
+    monkeypatch.setattr(team, "WorkerProcess", lambda **_: WorkerProcess(module=module))
     groups, tuned = kernels_of(network())
-    jobs = [compile_kernels._Job(symbol_of(k), g, t) for k, (g, t) in enumerate(zip(groups, tuned))]
-    with compile_kernels._Team(jobs, TARGET) as team:
-        (thread,) = team.threads
+    jobs = jobs_of(groups, tuned)
+    with team.Team(TARGET) as all_of_us:
+        all_of_us.give(jobs)
+        (thread,) = all_of_us.threads
         if how == "it cannot":  # it has had each of them
             deadline = time.monotonic() + 60
             while not all(j.here for j in jobs) and time.monotonic() < deadline:
@@ -153,8 +163,8 @@ def test_what_helpers_leave_is_made_here(
         else:
             thread.join(60)
             assert not thread.is_alive()
-        while (job := team.next()) is not None:
-            team.finished(job, kernel.compile_group(job.group, TARGET, job.symbol, job.tuned))
+        while (job := all_of_us.next()) is not None:
+            all_of_us.finished(job, kernel.compile_group(job.group, TARGET, job.symbol, job.tuned))
     assert [j.obj for j in jobs] == objects(groups, tuned)
 
 
@@ -163,23 +173,24 @@ def test_progress_and_errors_are_those_of_one_process(
 ) -> None:
     groups, tuned = kernels_of(network())
     seen: list[tuple[int, int]] = []
-    made = compile_kernels.compile_kernels(
-        groups, tuned, TARGET, lambda done, total, _: seen.append((done, total))
-    )
+    with team.Team(TARGET) as all_of_us:
+        made = compile_kernels.compile_kernels(
+            groups, tuned, all_of_us, lambda done, total, _: seen.append((done, total))
+        )
     assert seen == [(k + 1, len(groups)) for k in range(len(groups))]
     assert [k.title for k in made] == [g.name for g in groups]
 
     def fail(*_: Any) -> bytes:
         raise CompileError("no such kernel")
 
-    monkeypatch.setattr(compile_kernels, "compile_group", fail)
-    with pytest.raises(CompileError, match="no such kernel"):
-        compile_kernels.compile_kernels(groups, tuned, TARGET)
+    monkeypatch.setattr(compile_kernels, "make_kernel", fail)
+    with pytest.raises(CompileError, match="no such kernel"), team.Team(TARGET) as all_of_us:
+        compile_kernels.compile_kernels(groups, tuned, all_of_us)
 
 
 def test_helpers_only_where_they_find_what_is_here(helped: None, tmp_path: Path) -> None:
     def count(kernels: int = 40) -> int:
-        return compile_kernels._helpers(kernels, TARGET)
+        return team._helpers(kernels, TARGET)
 
     assert count() == 1 and count(1) == 0
     with tilewright.transform.PassContext(config={"tir.add_lower_pass": [(1, lambda f: f)]}):
@@ -187,6 +198,70 @@ def test_helpers_only_where_they_find_what_is_here(helped: None, tmp_path: Path)
     config.set_option("dump_dir", tmp_path)
     assert count() == 0
     config.set_option("dump_dir", None)
-    assert compile_kernels._is_python("/usr/bin/python3.12")
-    assert not compile_kernels._is_python("/opt/editor/editor")
-    assert not compile_kernels._is_python(None)
+    assert team._is_python("/usr/bin/python3.12")
+    assert not team._is_python("/opt/editor/editor")
+    assert not team._is_python(None)
+
+
+def test_helpers_start_before_the_passes_unless_the_network_was_compiled(
+    helped: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started = []
+
+    def start(**how: Any) -> WorkerProcess:
+        started.append(bool(passed))
+        return WorkerProcess(**how)
+
+    passed: list[Any] = []
+    prepare = build.prepare
+    monkeypatch.setattr(team, "WorkerProcess", start)
+
+    def prepared(*args: Any) -> Any:
+        for thread in threading.enumerate():  # one that starts ahead has begun
+            if thread.name == "compile":
+                while not started:
+                    time.sleep(0.001)
+        passed.append(args)
+        return prepare(*args)
+
+    monkeypatch.setattr(build, "prepare", prepared)
+    net, data = network(), np.ones((1, 3, 12, 12), np.float32)
+    expected = graph.compile(net, TARGET).run({"x": data})["y"]
+    assert started == [False]
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    config.set_option("cache", True)
+    for round_ in range(2):  # the second finds all kernels
+        started.clear()
+        passed.clear()
+        y = graph.compile(net, TARGET).run({"x": data})["y"]
+        assert started == ([False] if round_ == 0 else [])
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_a_helper_that_was_not_needed_ends(helped: None) -> None:
+    with team.Team(TARGET) as all_of_us:
+        all_of_us.expect(network())
+        (thread,) = all_of_us.threads
+        all_of_us.give([])
+        assert all_of_us.next() is None
+    assert not thread.is_alive() and not all_of_us.processes
+
+
+def test_helpers_end_where_a_pass_fails(helped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise CompileError("no such pass")
+
+    monkeypatch.setattr(build, "prepare", fail)
+    with pytest.raises(CompileError, match="no such pass"):
+        graph.compile(network(), TARGET)
+    assert not [t for t in threading.enumerate() if t.name == "compile"]
+
+
+def test_what_is_given_at_last_has_its_helpers(helped: None) -> None:
+    """Where fewer were expected."""
+    groups, tuned = kernels_of(network())
+    with team.Team(TARGET) as all_of_us:
+        all_of_us.give(jobs_of(groups, tuned))
+        assert len(all_of_us.threads) == 1
+        while (job := all_of_us.next()) is not None:
+            all_of_us.finished(job, kernel.compile_group(job.group, TARGET, job.symbol, job.tuned))

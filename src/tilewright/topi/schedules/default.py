@@ -22,8 +22,6 @@ from .attention import schedule_attention
 from .contraction import contraction_of, is_product, kept_inputs
 from .conv2d import schedule_conv2d_nchw, schedule_conv_nchwc, schedule_depthwise_nchwc
 from .decisions import Decisions
-from .gpu import GPU_RULES
-from .gpu.machine import GpuMachine
 from .injective import arrange
 from .machine import Machine, extent_of
 from .matmul import schedule_contraction, schedule_dense_packed, schedule_matmul
@@ -80,6 +78,9 @@ def default_schedule(
     chosen = chosen if chosen is not None else Target.current(allow_none=True)
     s = create_schedule([t.op for t in outputs])
     if chosen is not None and "gpu" in chosen.keys:
+        from .gpu import GPU_RULES  # who compiles for CPUs loads none of it
+        from .gpu.machine import GpuMachine
+
         _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen))
     else:
         _schedule(s, outputs, CPU_RULES, Machine.of(chosen, decisions))
