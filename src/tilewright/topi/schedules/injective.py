@@ -6,6 +6,7 @@ from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
 from .machine import Machine, extent_of
+from .turned import arrange_turned, run_across
 
 PARALLEL_ELEMENTS = 1 << 14
 
@@ -32,6 +33,12 @@ def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
     total = size
     for axis in outer:
         total *= extent_of(axis)
+    run = run_across(stage, axes) if len(outer) == len(axes) - 1 else (0, 0)
+    if run != (0, 0):
+        tiles = arrange_turned(stage, axes, run, machine)
+        if total >= PARALLEL_ELEMENTS:
+            stage.parallel(tiles)
+        return
     chunk: IterVar | None = None
     if size == 0 or size > lanes > 1:
         chunk, inner = stage.split(inner, factor=lanes)
