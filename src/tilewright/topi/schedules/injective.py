@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import lcm, prod
 
 from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
@@ -11,6 +11,7 @@ from .machine import PIECES, Machine
 from .memory_order import in_squares, runs_of
 
 PARALLEL_ELEMENTS = 1 << 14
+MOST_TOGETHER = 7  # vectors, that are whole rows which are shorter than one
 
 
 def schedule_injective(s: Schedule, out: Tensor, machine: Machine) -> None:
@@ -38,12 +39,18 @@ def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
             stage.parallel(stage.fuse(*loops) if len(loops) > 1 else loops[0])
         return
     outer, inner = axes[:-1], axes[-1]
-    size = sizes.pop()
+    size = period = sizes.pop()
     while outer and 0 < size < lanes:
         size *= sizes.pop()
         inner = stage.fuse(outer.pop(), inner)
     chunk: IterVar | None = None
-    if size == 0 or size > lanes > 1:
+    together = lcm(lanes, period) if 1 < period < lanes else lanes
+    if together > lanes and 2 * together <= size and together <= MOST_TOGETHER * lanes:
+        # whole vectors of whole rows: lane by lane, places within a row are the same each time
+        chunk, inner = stage.split(inner, factor=together)
+        several, inner = stage.split(inner, factor=lanes)
+        stage.unroll(several)
+    elif size == 0 or size > lanes > 1:
         chunk, inner = stage.split(inner, factor=lanes)
     if lanes > 1 and size != 1:
         stage.vectorize(inner)

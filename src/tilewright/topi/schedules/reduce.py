@@ -8,17 +8,34 @@ from ...loopir.expr import const_int
 from ...loopir.iter import IterVar, ProducerLoad
 from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
+from ...schedule.state import INLINE
 from ...tensor.tensor import Tensor
-from .machine import PARALLEL_STEPS, PIECES, Machine, extent_of, nearby, parallel_if, work_of
+from .machine import (
+    PARALLEL_STEPS,
+    PIECES,
+    Machine,
+    extent_of,
+    nearby,
+    parallel_if,
+    size_of,
+    work_of,
+)
 
 CHAINS = 4  # vectors that are added to in turns
 
 
+def schedule_global_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
+    """Images that lie behind one another are rows of a reduction."""
+    whole = row_run(pool) == len(pool.op.reduce_axis)
+    (schedule_reduce if whole else schedule_pool)(s, pool, out, machine)
+
+
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
     """Windows of a block of channels (or of a row) at a time, in vectors along the last
-    dimension.
+    dimension. Rows are padded before, so that vectors of them are read without conditions.
     """
     stage = s[out]
+    pad = _padding_of(s, pool)
     lanes = machine.lanes(pool.dtype)
     *outer, last = stage.op.axis
     size = extent_of(last)
@@ -30,6 +47,10 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
         stage.vectorize(inner)
     head = stage.fuse(*outer[:3]) if len(outer) >= 3 else stage.fuse(*outer)
     parallel_if(stage, head, work_of(pool), PARALLEL_STEPS, machine)
+    if pad is not None:
+        _, inner_pad = pad.split(pad.op.axis[-1], factor=lanes)
+        pad.vectorize(inner_pad)
+        pad.compute_at(stage, head)
     if pool.op is not out.op:
         s[pool].compute_at(stage, outer[3] if len(outer) > 3 else head)
         *_, last = s[pool].op.axis
@@ -38,6 +59,20 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
             s[pool].vectorize(last)
     else:
         stage.reorder(*stage.op.reduce_axis, inner)
+
+
+def _padding_of(s: Schedule, pool: Tensor) -> Stage | None:
+    """The stage that pads rows for a pool, which then is not inlined; None where there is none, or
+    only rows of vectors are added, whose conditions are of whole vectors."""
+    pads = [s[t] for t in pool.op.input_tensors if s[t].op.tag.endswith("pad")]
+    if not pads or pads[0].attach_type == INLINE:
+        return None
+    (stage,) = pads
+    rows = [size_of(t.shape[-1]) for t in (stage.op.output(0), *stage.op.input_tensors)]
+    if rows[0] == rows[1] or not extent_of(pool.op.axis[-1]):
+        stage.compute_inline()
+        return None
+    return stage
 
 
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
