@@ -126,7 +126,7 @@ def _strided(store: Any, lanes: int) -> list[Any]:
 def _is_strided(e: Any) -> bool:
     if type(e) is not E.BufferLoad or e.predicate is not None or len(e.indices) != 1:
         return False
-    at = e.indices[0]
+    at: Any = e.indices[0]
     plain = type(at) is E.Ramp and parse(e.buffer.dtype).lanes == 1
     return plain and (const_int(at.stride) or 0) > 1
 

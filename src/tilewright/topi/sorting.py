@@ -3,8 +3,8 @@
 A line is sorted by merging, stably: n log n steps. Where few of many elements are wanted, those
 that may be among them are collected until there are twice as many, and the better half of these
 stays: at most n log k steps, and hardly more than n where a line is in no particular order. Very
-few are kept in order, and a better one is put in its place among them. On devices, where a thread by itself is slow, the elements of lines that are not long are counted: how
-many come before each.
+few are kept in order, and a better one is put in its place among them. On devices, where a thread
+by itself is slow, the elements of lines that are not long are counted: how many come before each.
 """
 
 from __future__ import annotations

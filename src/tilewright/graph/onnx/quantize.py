@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base.dtype import parse
 from ..ir import Value
+from ..sizes import is_open
 from .compose import Compose
 from .convert import Builder, Converter, OnHostError, OnnxNode
 from .convolution import biased, conv, convolve
@@ -17,6 +18,8 @@ from .math import type_of
 from .products import product
 from .window import cropped, window_of
 
+GROUP = 4
+"""Neighbours whose products instructions add up, at most: sums are padded to so many with zeros."""
 _NARROW = ("int8", "uint8", "int16", "uint16")
 
 
@@ -130,7 +133,13 @@ def integer_product(
         and x.dtype in ("int8", "uint8")
         and (zero is None or prod(zero.shape) == 1)
     ):
-        total = product(b, node, x, b.constant(known, y.name + ".centred"), "int32")
+        more = -known.shape[0] % GROUP if known.shape[0] > GROUP and not is_open(x.shape) else 0
+        left, right = x, np.pad(known, ((0, more), (0, 0)))
+        if more:
+            behind = [0] * (len(x.shape) - 1) + [more]
+            ends: dict[str, Any] = {"before": [0] * len(x.shape), "after": behind}
+            left = b.add("pad", [x], x.name + ".whole", value=0, **ends)
+        total = product(b, node, left, b.constant(right, y.name + ".centred"), "int32")
         if zero is None or is_zero(zero):
             return total
         columns = b.constant(known.astype("int32").sum(0, dtype="int32"), y.name + ".sums")
