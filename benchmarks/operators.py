@@ -1,14 +1,15 @@
 """Every operator by itself, on drawn sizes, against ONNX Runtime: where are the cliffs?
 
-    python -m benchmarks.operators [--seed S] [--only TEXT,...] [--rounds 6] [--seconds 0.015]
-        [--threads 2] [--out FILE.json] [--json] [--list]
+    python -m benchmarks.operators [--seed S] [--only TEXT;...] [--count N] [--rounds 6]
+        [--seconds 0.015] [--threads 2] [--out FILE.json] [--json] [--list]
 
 A case is a model of one node (operators_plain.py, operators_moves.py, operators_layers.py), with
 types, sizes and attributes drawn by the seed, compiled by `tilewright.compile` and by ONNX Runtime
 in one process. Both take turns; a time is the least of all turns, which other programs disturb
 least, the median stands beside it. x is ONNX Runtime's time over ours. Results are compared, in
-float32 within 1e-4 of the largest. A case is a cliff where x is below 0.5, and ours takes 20 us or
-more. `--only` has parts of names or families. With `--out` a table lies beside the file (.md).
+float32 within 1e-4 of the largest; where they differ, either may be wrong. A case is a cliff where
+x is below 0.5, and ours takes 20 us or more. `--only` has parts of names, or families; `--count`
+takes so many of the cases, drawn by the seed. With `--out` a table lies beside the file (.md).
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def is_cliff(row: Row) -> bool:
     return "x" in row and row["x"] < CLIFF and row["ours_us"] >= SUBSTANTIAL_S * 1e6
 
 
-def is_wrong(row: Row) -> bool:
+def differs(row: Row) -> bool:
     return "failed" in row or row.get("error", 0) > 1
 
 
@@ -166,7 +167,7 @@ def summary(rows: Sequence[Row]) -> Row:
     long = [r for r in timed if max(r["ours_us"], r["ort_us"]) >= SUBSTANTIAL_S * 1e6]
     result: Row = {"cases": len(rows), "timed": len(timed), "at_20us": len(long)}
     result |= {"refused_by_ort": sum("refused" in r for r in rows)}
-    result |= {"cliffs": sum(map(is_cliff, rows)), "wrong": sum(map(is_wrong, rows))}
+    result |= {"cliffs": sum(map(is_cliff, rows)), "differ": sum(map(differs, rows))}
     if long:
         result |= {"geomean_at_20us": geometric_mean(r["x"] for r in long)}
         result |= {"below_1_at_20us": sum(r["x"] < 1 for r in long)}
@@ -181,12 +182,12 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
 
     def order(r: Row) -> Any:
         short = max(r.get("ours_us", 0), r.get("ort_us", 0)) < SUBSTANTIAL_S * 1e6
-        return not is_wrong(r), "refused" in r, short, r.get("x", 0)
+        return not differs(r), "refused" in r, short, r.get("x", 0)
 
     for r in sorted(rows, key=order):
         said = r.get("failed") or (f"ONNX Runtime: {r['refused']}" if "refused" in r else "")
-        if is_wrong(r) and not said:
-            said = f"error {r['error']:.1f} of what is allowed"
+        if differs(r) and not said:
+            said = f"results differ, {r['error']:.1f} of what is allowed"
         if is_cliff(r):
             said = f"cliff {said}"
         if r.get("as", "Executable") != "Executable":
@@ -231,6 +232,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="parts of names or families, between semicolons")
+    parser.add_argument("--count", type=int, help="of the cases; all, if left out")
     parser.add_argument("--rounds", type=int, default=6, help="turns of each")
     parser.add_argument("--seconds", type=float, default=0.015, help="of a turn")
     parser.add_argument("--threads", type=int, default=2)
@@ -243,12 +245,17 @@ def main() -> int:
         c for c in cases_of(options.seed)
         if not parts or any(p in c.name or p == c.family for p in parts)
     ]  # fmt: skip
+    if options.count is not None:
+        order = np.random.default_rng(options.seed).permutation(len(chosen))
+        chosen = [chosen[k] for k in sorted(order[: options.count])]
     if options.list:
         print("\n".join(f"{c.family:14} {c.name}" for c in chosen))
         return 0
     if not chosen:
         parser.error(f"no case's name has a part of {options.only!r}")
-    command = f"python -m benchmarks.operators --seed {options.seed}"
+    command = f"python -m benchmarks.operators --seed {options.seed} --rounds {options.rounds}"
+    command += f" --seconds {options.seconds}"
+    command += "" if options.count is None else f" --count {options.count}"
     result: Row = {"command": command, "where": where.facts(), "rows": []}
     with watched():
         for case in chosen:
@@ -267,7 +274,7 @@ def main() -> int:
         else "\n".join([*by_family(result["rows"]), "", *table(result["rows"])])
     )
     print(json.dumps(result["summary"]), file=sys.stderr)
-    return 1 if any(map(is_wrong, result["rows"])) else 0
+    return 1 if any(map(differs, result["rows"])) else 0
 
 
 if __name__ == "__main__":

@@ -222,12 +222,9 @@ def whole_numbers(d: Draws) -> Iterator[Case]:
         yield Case("whole", op, what, inputs, off=1)
     for _ in range(2):
         m, k, n = _product(d)
-        inputs = [
-            Values((m, k)),
-            Values((k, n), "int8", known=True),
-            _scale(0.01),
-            _zero(0, "int8"),
-        ]
+        # pairs of larger products do not fit the 16 bits of an instruction of ONNX Runtime's
+        weights = Values((k, n), "int8", -60, 60, known=True)
+        inputs = [Values((m, k)), weights, _scale(0.01), _zero(0, "int8")]
         what = f"{m}x{k} {k}x{n}"
         domain = "com.microsoft"
         yield Case("whole", "DynamicQuantizeMatMul", what, inputs, domain=domain)
