@@ -35,6 +35,7 @@ from .rewrite_unsafe_select import rewrite_unsafe_select
 from .simplify_statements import simplify_statements
 from .specialize_strides import specialize_strides
 from .tree_reduce import tree_reduce
+from .turn_loads import turn_loads
 from .unroll_loops import unroll_loops
 from .vectorize_loops import vectorize_loops
 from .widen_indices import widen_indices
@@ -67,6 +68,7 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
         remove_no_ops,  # what simplification emptied
         blend_stores,  # vectors of register tiles at constant places
         promote_accumulators,  # register tiles are unrolled, indices comparable
+        turn_loads,  # stores are side by side, indices comparable
     ),
     (  # 3: the form for printing and code generation
         eliminate_common,  # names hide what an index is made of

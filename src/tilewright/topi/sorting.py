@@ -2,9 +2,9 @@
 
 A line is sorted by merging, stably: n log n steps. Where few of many elements are wanted, those
 that may be among them are collected until there are twice as many, and the better half of these
-stays: at most n log k steps, and hardly more than n where a line is in no particular order. On
-devices, where a thread by itself is slow, the elements of lines that are not long are counted: how
-many come before each.
+stays: at most n log k steps, and hardly more than n where a line is in no particular order. Very
+few are kept in order, and a better one is put in its place among them. On devices, where a thread
+by itself is slow, the elements of lines that are not long are counted: how many come before each.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .lines import Lines, each, on_device, variable
 
 _COUNTED = 4096  # elements of a line: the square of it is what a device does at once, nearly
 _ROOM = 64  # for candidates, beside twice as many as are wanted
+_INSERTED = 16  # as many are kept in order; each that is better moves half of them
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: int = 1) -> Tensor:
@@ -91,7 +92,8 @@ def _places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
         raise TilewrightError(f"{count} of the {lines.length} elements of a line of {data!r}")
     if on_device() and lines.length <= _COUNTED:
         return _counted_places(data, lines, count, ascending)
-    room = min(lines.length, 2 * count + _ROOM)
+    few = count <= _INSERTED
+    room = count if few else min(lines.length, 2 * count + _ROOM)
     order = _order_of(data.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
@@ -105,7 +107,8 @@ def _places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
                 return _key(x[lines.at(line, place)], ascending)
 
             half = _Line(ib, keys, places, line, room)
-            half.select(key, lines.length, count)
+            choose = half.insert if few else half.select
+            choose(key, lines.length, count)
             with ib.for_range(0, count, name="k") as k:
                 out[lines.at(line, k)] = half.place(k)
         return ib.get()
@@ -196,6 +199,30 @@ class _Line:
                 self.used[0] = count
                 full[0] = const(True)
                 worst[0] = self.keys[self.at(count - 1)]
+
+    def insert(self, key: Any, length: int, count: int) -> None:
+        """As select, for so few that those found so far are always in order."""
+        ib = self.ib
+        with ib.for_range(0, count, name="read") as read:
+            self._put(ib.let("value", key(read)), read, read)
+        worst = variable(ib, self.keys.dtype, self.keys[self.at(count - 1)], "worst")
+        with ib.for_range(0, length - count, name="read") as more:
+            value = ib.let("value", key(more + count))
+            with ib.if_scope(value < worst[0]):
+                self._put(value, more + count, const(count - 1))
+                worst[0] = self.keys[self.at(count - 1)]
+
+    def _put(self, value: Any, place: Any, last: Any) -> None:
+        """An element behind those that are as good, which others move for; that at `last` goes."""
+        ib = self.ib
+        free = variable(ib, "int32", last, "free")
+        before = self.keys[self.at(free[0] - 1)]
+        with ib.while_loop(O.if_then_else(free[0] > 0, before > value, const(False))):
+            self.keys[self.at(free[0])] = before
+            self.places[self.at(free[0])] = self.places[self.at(free[0] - 1)]
+            free[0] = free[0] - 1
+        self.keys[self.at(free[0])] = value
+        self.places[self.at(free[0])] = place
 
     def sort(self) -> None:
         """By merging runs of 1, 2, 4, ... elements."""

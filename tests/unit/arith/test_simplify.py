@@ -19,6 +19,7 @@ ii, jj, one = Var("ii"), Var("jj"), Var("one")  # in [0, 32), [0, 16), [0, 1)
 L = Var("L", "int64")
 f, b = Var("f", "float32"), Var("b", "bool")
 u, u8, i8 = Var("u", "uint32"), Var("u8", "uint8"), Var("i8", "int8")
+three = i * 8 + jj % 8  # its digits by 24, 12 and 1
 
 
 def analyzer() -> Analyzer:
@@ -84,6 +85,9 @@ DIVISIONS = [
     (x // 16 * 16 + x % 16 // 4 * 4 + x % 4, "x"),
     (x // 16 * 4 + x % 16 // 4, "x // 4"),
     ((x // 16) * 2 + (x // 8) % 2, "x // 8"),
+    (three // 24 * 24 + three // 12 % 2 * 12 + three % 12, "i * 8 + jj % 8"),
+    (i % 6 * 8 // 12 * 12 + i * 8 % 12, "i % 6 * 8"),
+    (i % 5 * 8 // 12 * 12 + i * 8 % 12, "i % 5 * 2 // 3 * 12 + i * 2 % 3 * 4"),
     ((x + 15) // 16 - x // 16, "(x % 16 + 15) // 16"),
     ((i * 32 + ii) // 32, "i"),
     ((i * 32 + ii) % 32, "ii"),

@@ -3,6 +3,7 @@
 With x//c = SplitAtom(x, c, 0) and x%c = SplitAtom(x, 1, c), a sum may hold
 
 - neighbouring digits: k*(x%m//a) + k*(m/a)*(x%u//m)  ->  k*(x%u//a)      a | m | u
+  (also of two numbers that differ by a multiple of m)
 - a number and its high digits: k*(x%u//a) - k*(m/a)*(x%u//m)  ->  k*(x%m//a)
 - quotients of shifted numbers: (x + d)//c - x//c  ->  (x%c + d)//c
 - a number and its low digits: k*(x%u//a) - k*(x%m//a)  ->  k*(m/a)*(x%u//m)
@@ -136,6 +137,9 @@ def _melt_step(ctx: Context, terms: dict[Atom, int], const: int) -> Sum | None:
                 continue
             if found is not None:
                 return found
+        found = _join_alike(ctx, terms, const, splits)
+        if found is not None:
+            return found
     if ctx.residues:
         for s in splits:
             found = _exact(ctx, terms, const, s)
@@ -184,6 +188,21 @@ def _join(
         return _replace(ctx, terms, const, p, q, _Digit(p, a, m, kp))
     if a == m and kp == -kq and u and p.upper != u and p.upper % u == 0 and u % a == 0:
         return _replace(ctx, terms, const, p, q, _Digit(p, u, p.upper, kp * (u // a)))
+    return None
+
+
+def _join_alike(
+    ctx: Context, terms: dict[Atom, int], const: int, splits: list[SplitAtom]
+) -> Sum | None:
+    """Neighbouring digits x%m//a and y%u//m of numbers that differ by a multiple of m, as o*8 + v
+    and (o%3)*8 + v do by one of 12, which therefore have the same low digits."""
+    for p, q in permutations(splits, 2):
+        a, m, u = p.lower, q.lower, q.upper
+        if p.upper != m or m % a or (u and u % m) or terms[p] * m != terms[q] * a:
+            continue
+        step, rest = lin_residue(ctx, add(ctx, p.x, -1, q.x))
+        if rest % m == 0 and step % m == 0:
+            return _replace(ctx, terms, const, p, q, _Digit(q, a, u, terms[p]))
     return None
 
 

@@ -26,9 +26,13 @@ OWN_FILTERS = 32  # that fill the registers for each phase of a transposed convo
 OWN_PLACES = 1.1  # of all phases together over those of each, which pay for convolutions by phases
 
 
-def convolve(c: Compose, data: Value, kernel: Value, w: Window, groups: int) -> Value:
-    """Over one dimension as over a plane with a row, which has the fastest kernels."""
+def convolve(
+    c: Compose, data: Value, kernel: Value, w: Window, groups: int, sums: str | None = None
+) -> Value:
+    """Over one dimension as over a plane with a row, which has the fastest kernels. `sums`: their
+    type, if not that of the data."""
     data, w = cropped(c, data, w)
+    how = {} if sums is None else {"out_dtype": sums}
     if w.rank > 2:
         return c(
             "conv_nd",
@@ -38,6 +42,7 @@ def convolve(c: Compose, data: Value, kernel: Value, w: Window, groups: int) -> 
             padding=w.padding,
             dilation=w.dilation,
             groups=groups,
+            **how,
         )
     out = c(
         "conv2d",
@@ -47,11 +52,13 @@ def convolve(c: Compose, data: Value, kernel: Value, w: Window, groups: int) -> 
         padding=(*of_plane(w.before, 0), *of_plane(w.after, 0)),
         dilation=of_plane(w.dilation, 1),
         groups=groups,
+        **how,
     )
     return unplane(c, out, w.rank)
 
 
-def _biased(c: Compose, out: Value, bias: Value | None) -> Value:
+def biased(c: Compose, out: Value, bias: Value | None) -> Value:
+    """With a number added for each filter."""
     if bias is None:
         return out
     if bias.shape != out.shape[1:2]:
@@ -67,7 +74,7 @@ def conv(b: Builder, node: OnnxNode) -> Value:
         raise node.error(f"the bias {bias!r} does not fit weights {kernel!r}")
     w = window_of(node, data, kernel.shape[2:], "convolution")
     c = Compose(b, node)
-    return _biased(c, convolve(c, data, kernel, w, node.get("group", 1)), bias)
+    return biased(c, convolve(c, data, kernel, w, node.get("group", 1)), bias)
 
 
 def conv_transpose(b: Builder, node: OnnxNode) -> Value:
@@ -82,7 +89,7 @@ def conv_transpose(b: Builder, node: OnnxNode) -> Value:
     rank = len(strides)
     pads, shape = _transposed_pads(node, data, kernel, strides, dilation)
     if groups == 1 and all(n == 1 for n in data.shape[2:]):
-        return _biased(c, _of_one_pixel(c, data, kernel, dilation, pads, shape), bias)
+        return biased(c, _of_one_pixel(c, data, kernel, dilation, pads, shape), bias)
     if all(s == 1 for s in strides):
         weights, taps = kernel, kernel.shape[2:]
     else:
@@ -117,7 +124,7 @@ def conv_transpose(b: Builder, node: OnnxNode) -> Value:
         first, pads = [0] * rank, [0] * rank
     else:
         out = convolved(weights, first, last)
-    return _biased(c, _interleaved(c, out, strides, pads, first, shape), bias)
+    return biased(c, _interleaved(c, out, strides, pads, first, shape), bias)
 
 
 def _by_phases(
@@ -268,7 +275,7 @@ def deform_conv(b: Builder, node: OnnxNode) -> Value:
     weights = c.broadcast(weights, (n, *weights.shape[1:]))
     weights = c.reshape(weights, (n * groups, filters // groups, per * taps))
     out = c("batch_matmul", weights, columns)
-    return _biased(c, c.reshape(out, (n, filters, *size)), bias)
+    return biased(c, c.reshape(out, (n, filters, *size)), bias)
 
 
 def col2im(b: Builder, node: OnnxNode) -> Value:

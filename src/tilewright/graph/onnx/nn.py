@@ -11,7 +11,7 @@ from ..ir import Value
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
 from .norm import batch_norm_training
-from .products import product
+from .products import matrices, product
 
 
 def batch_norm(b: Builder, node: OnnxNode) -> Any:
@@ -55,9 +55,10 @@ def gemm(b: Builder, node: OnnxNode) -> Value:
     x, w, c = node.input(0), node.input(1), node.optional(2)
     if node.get("transA", 0):
         x = b.add("transpose", [x], node.name + ".a", axes=(1, 0))
-    if not node.get("transB", 0):
-        w = b.add("transpose", [w], node.name + ".b", axes=(1, 0))
-    out = b.add("dense", [x, w], node.name)
+    if node.get("transB", 0):
+        out = b.add("dense", [x, w], node.name)
+    else:
+        out = matrices(b, node.name, x, w, {})
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
     whole = alpha == 1.0 and beta in (0.0, 1.0)
     wide = out.dtype if "float" in out.dtype or whole else "float64"

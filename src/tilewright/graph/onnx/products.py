@@ -19,7 +19,7 @@ def product(b: Builder, node: OnnxNode, x: Value, y: Value, out_dtype: str = "")
     x = b.add("reshape", [x], shape=(1, *x.shape)) if row else x
     y = b.add("reshape", [y], shape=(*y.shape, 1)) if column else y
     how = {"out_dtype": out_dtype} if out_dtype else {}
-    out = _matrices(b, node.name, x, y, how)
+    out = matrices(b, node.name, x, y, how)
     if row or column:
         shape = list(out.shape)
         del shape[len(shape) - 2 + (not row) : len(shape) - 1 + column]
@@ -27,12 +27,18 @@ def product(b: Builder, node: OnnxNode, x: Value, y: Value, out_dtype: str = "")
     return out
 
 
-def _matrices(b: Builder, name: str, x: Value, y: Value, how: dict[str, Any]) -> Value:
+def matrices(b: Builder, name: str, x: Value, y: Value, how: dict[str, Any]) -> Value:
+    """A product of matrices, in batches or not. A constant one on the right is turned beforehand,
+    a single column is a row as it lies."""
     if len(y.shape) == 2:
         rows = prod(x.shape[:-1])
         flat = x if len(x.shape) == 2 else b.add("reshape", [x], shape=(rows, x.shape[-1]))
-        if y.is_constant:
-            weight = b.add("transpose", [y], name + ".t", axes=(1, 0))
+        if y.is_constant or y.shape[1] == 1:
+            weight = (
+                b.add("transpose", [y], name + ".t", axes=(1, 0))
+                if y.is_constant
+                else b.add("reshape", [y], shape=(1, y.shape[0]))
+            )
             out = b.add("dense", [flat, weight], name, **how)
         else:
             out = b.add("matmul", [flat, y], name, **how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -9,11 +10,16 @@ import numpy as np
 
 from ...base.dtype import parse
 from ..ir import Value
+from ..sizes import is_open
+from .compose import Compose
 from .convert import Builder, Converter, OnHostError, OnnxNode
-from .convolution import conv
+from .convolution import biased, conv, convolve
 from .math import type_of
 from .products import product
+from .window import cropped, window_of
 
+GROUP = 4
+"""Neighbours whose products instructions add up, at most: sums are padded to so many with zeros."""
 _NARROW = ("int8", "uint8", "int16", "uint16")
 
 
@@ -119,14 +125,21 @@ def integer_product(
 ) -> Value:
     """A product of matrices of 8 bits in int32. With known factors on the right and one zero point
     on the left, this is taken out of the sums, which then are those of bytes."""
-    known = _known_bytes(y, zeros[1]) if len(x.shape) > 1 else None
+    matrices = len(x.shape) > 1 and len(y.shape) == 2
+    known = _known_bytes(y, zeros[1]) if matrices else None
     zero = zeros[0]
     if (
         known is not None
         and x.dtype in ("int8", "uint8")
         and (zero is None or prod(zero.shape) == 1)
     ):
-        total = product(b, node, x, b.constant(known, y.name + ".centred"), "int32")
+        more = -known.shape[0] % GROUP if known.shape[0] > GROUP and not is_open(x.shape) else 0
+        left, right = x, np.pad(known, ((0, more), (0, 0)))
+        if more:
+            behind = [0] * (len(x.shape) - 1) + [more]
+            ends: dict[str, Any] = {"before": [0] * len(x.shape), "after": behind}
+            left = b.add("pad", [x], x.name + ".whole", value=0, **ends)
+        total = product(b, node, left, b.constant(right, y.name + ".centred"), "int32")
         if zero is None or is_zero(zero):
             return total
         columns = b.constant(known.astype("int32").sum(0, dtype="int32"), y.name + ".sums")
@@ -138,8 +151,8 @@ def integer_product(
 
 
 def _known_bytes(y: Value, zero: Value | None) -> np.ndarray[Any, Any] | None:
-    """A known matrix less its zero point where that fits int8; None for others."""
-    if y.data is None or len(y.shape) != 2 or y.dtype not in ("int8", "uint8"):
+    """Known whole numbers less their zero point where that fits int8; None for others."""
+    if y.data is None or y.dtype not in ("int8", "uint8"):
         return None
     if zero is not None and zero.data is None:
         return None
@@ -189,12 +202,17 @@ def integer_conv(
     b: Builder, node: OnnxNode, x: list[Value | None], w: list[Value | None], bias: Value | None
 ) -> Value:
     """A convolution of 8 bits in int32, each with its zero point. Padding is the data's zero
-    point, which is 0 once it is subtracted."""
+    point, which is 0 once it is subtracted. With known filters and one zero point of the data, this
+    is taken out of the sums, which then are those of bytes."""
     data, kernel = x[0], w[0]
     assert data is not None and kernel is not None
     zero = w[1]
     if zero is not None and len(zero.shape) == 1 and zero.shape[0] > 1:
         zero = b.add("reshape", [zero], shape=(*zero.shape, *[1] * (len(kernel.shape) - 1)))
+    known, lost = _known_bytes(kernel, zero), x[1]
+    alone = lost is None or prod(lost.shape) == 1
+    if known is not None and data.dtype in ("int8", "uint8") and alone:
+        return _conv_of_bytes(b, node, data, lost, b.constant(known, kernel.name + ".whole"), bias)
     wide = []
     for v, z in ((data, x[1]), (kernel, zero)):
         v = centred(b, v, z)
@@ -202,6 +220,30 @@ def integer_conv(
     inner = OnnxNode(node.kind, node.name, [*wide, bias], node.outputs, node.attrs)
     result: Value = conv(b, inner)
     return result
+
+
+def _conv_of_bytes(
+    b: Builder, node: OnnxNode, data: Value, zero: Value | None, kernel: Value, bias: Value | None
+) -> Value:
+    """Sums of x * w, less zero * (sum of w) of each filter; padding is the zero point."""
+    c = Compose(b, node)
+    data, w = cropped(c, data, window_of(node, data, kernel.shape[2:], "convolution"))
+    zero = None if zero is None or is_zero(zero) else _number(b, zero)
+    if zero is not None and any(w.padding):
+        ends = {"before": (0, 0, *w.before), "after": (0, 0, *w.after)}
+        if zero.data is None:
+            data = c("pad_by", data, zero, **ends)
+        else:
+            data = c("pad", data, value=int(zero.data), **ends)
+        w = replace(w, before=(0,) * w.rank, after=(0,) * w.rank)
+    total = convolve(c, data, kernel, w, node.get("group", 1), "int32")
+    if zero is not None and kernel.data is not None:
+        weights = kernel.data.astype("int32").reshape(kernel.shape[0], -1).sum(1, dtype="int32")
+        sums = weights.reshape(-1, *[1] * w.rank)
+        amount = b.add("cast", [zero], dtype="int32")
+        columns = b.add("multiply", [b.constant(sums, kernel.name + ".sums"), amount])
+        total = b.add("subtract", [total, columns], node.name + ".sums")
+    return biased(c, total, bias)
 
 
 def conv_integer(b: Builder, node: OnnxNode) -> Value:

@@ -12,6 +12,7 @@ from ...loopir import op as O
 from ...loopir.expr import cast, const_int, convert
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
+from ...topi.joined import joined
 from .spec import INJECTIVE, OPAQUE, Array, OpSpec
 
 
@@ -86,7 +87,7 @@ OPS: dict[str, OpSpec] = {
         lambda x, a: x[0].transpose(a["axes"]),
     ),
     "concat": OpSpec(
-        lambda t, a: topi.concatenate(t, a["axis"]),
+        lambda t, a: joined(t, a["axis"]),
         OPAQUE,
         lambda x, a: np.concatenate(x, a["axis"]),
     ),

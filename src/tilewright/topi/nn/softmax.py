@@ -36,13 +36,18 @@ def least(most: Any) -> Any:
     return O.select(most > const(float("-inf"), most.dtype), most, const(0, most.dtype))
 
 
+def _inverse(total: Any) -> Any:
+    """Of the sum of a row, which is 1 at least: one division a row, not one an element."""
+    return const(1, total.dtype) / total
+
+
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x - max x) / sum of it along `axis`."""
     at = axis % x.ndim
     _, power, total = _exponentials(x, at)
 
     def element(*i: Any) -> Any:
-        return cast(x.dtype, power(*i) / total(*_without(i, at)))
+        return cast(x.dtype, power(*i) * _inverse(total(*_without(i, at))))
 
     result: Tensor = compute(x.shape, element, "T_softmax_norm", "softmax_output")
     return result
@@ -56,7 +61,7 @@ def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
     def element(*i: Any) -> Any:
         whole = total(*_without(i, at))
         zero = const(0, whole.dtype)
-        return cast(x.dtype, power(*i) / O.select(whole.equal(zero), zero + 1, whole))
+        return cast(x.dtype, power(*i) * _inverse(O.select(whole.equal(zero), zero + 1, whole)))
 
     result: Tensor = compute(x.shape, element, "T_softmax_norm", "softmax_output")
     return result

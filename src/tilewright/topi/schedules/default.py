@@ -26,7 +26,7 @@ from .injective import arrange
 from .machine import Machine, extent_of
 from .matmul import schedule_contraction, schedule_dense_packed, schedule_matmul
 from .recurrent import schedule_recurrent
-from .reduce import schedule_pool, schedule_reduce
+from .reduce import schedule_global_pool, schedule_pool, schedule_reduce
 from .rules import M, Rules
 from .softmax import schedule_softmax
 from .winograd import (
@@ -47,8 +47,8 @@ CPU_RULES: Rules[Machine] = Rules(
         "dense_packed": schedule_dense_packed,
         "pool_max": schedule_pool,
         "pool_avg": schedule_pool,
-        "global_pool_avg": schedule_pool,
-        "global_pool_max": schedule_pool,
+        "global_pool_avg": schedule_global_pool,
+        "global_pool_max": schedule_global_pool,
         "comm_reduce": schedule_reduce,
         "winograd_input": schedule_winograd_input,
         "winograd_filter": schedule_winograd_input,
@@ -153,7 +153,7 @@ def _element_wise(s: Schedule, stage: Any, behind: set[int]) -> bool:
 
 
 def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
-    """Inline all element-wise stages but the output and a convolution's padding."""
+    """Inline all element-wise stages but the output and a convolution's or pool's padding."""
     kept = [] if anchor.op.tag else kept_inputs(s, anchor.op)
     for stage in s.stages:
         op = stage.op
@@ -163,7 +163,7 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
             continue
         if op.tag in HALVES:
             continue
-        if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv", "depthwise")):
+        if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv", "depthwise", "pool")):
             continue
         stage.compute_inline()
 

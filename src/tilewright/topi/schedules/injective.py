@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import lcm, prod
+
 from ...loopir.iter import IterVar
 from ...schedule.api import Schedule, Stage
 from ...tensor.tensor import Tensor
-from .machine import Machine, extent_of
+from .machine import PIECES, Machine
+from .memory_order import in_squares, runs_of
 
 PARALLEL_ELEMENTS = 1 << 14
+MOST_TOGETHER = 7  # vectors, that are whole rows which are shorter than one
 
 
 def schedule_injective(s: Schedule, out: Tensor, machine: Machine) -> None:
@@ -24,21 +28,41 @@ def arrange(stage: Stage, axes: list[IterVar], machine: Machine) -> None:
     if not axes:
         return
     lanes = machine.lanes(stage.op.output_dtype(0))
+    runs, across = runs_of(stage, axes)
+    axes = [stage.fuse(*r.axes) if len(r.axes) > 1 else r.axes[0] for r in runs]
+    sizes = [r.size for r in runs]
+    total = prod(sizes)
+    small = 0 < total < PARALLEL_ELEMENTS
+    if across is not None and sizes[-1] >= lanes:
+        loops = in_squares(stage, axes, sizes, across, machine)
+        if not small:
+            stage.parallel(stage.fuse(*loops) if len(loops) > 1 else loops[0])
+        return
     outer, inner = axes[:-1], axes[-1]
-    size = extent_of(inner)
+    size = period = sizes.pop()
     while outer and 0 < size < lanes:
-        size *= extent_of(outer[-1])
+        size *= sizes.pop()
         inner = stage.fuse(outer.pop(), inner)
-    total = size
-    for axis in outer:
-        total *= extent_of(axis)
     chunk: IterVar | None = None
-    if size == 0 or size > lanes > 1:
+    together = lcm(lanes, period) if 1 < period < lanes else lanes
+    if together > lanes and 2 * together <= size and together <= MOST_TOGETHER * lanes:
+        # whole vectors of whole rows: lane by lane, places within a row are the same each time
+        chunk, inner = stage.split(inner, factor=together)
+        several, inner = stage.split(inner, factor=lanes)
+        stage.unroll(several)
+    elif size == 0 or size > lanes > 1:
         chunk, inner = stage.split(inner, factor=lanes)
     if lanes > 1 and size != 1:
         stage.vectorize(inner)
-    if total and total < PARALLEL_ELEMENTS:
+    if small:
         return
+    if chunk is not None and prod(sizes) < PIECES * machine.cores:
+        if not outer:
+            stage.parallel(chunk)
+            return
+        # few rows: each thread takes a part of them all, or of each
+        part, chunk = stage.split(chunk, nparts=PIECES * machine.cores)
+        outer.append(part)
     if outer:
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
     elif chunk is not None:

@@ -20,7 +20,7 @@ from .machine import (
     parallel_if,
     work_of,
 )
-from .reduce import schedule_reduce
+from .reduce import row_run, schedule_reduce
 from .tiles import FEW_ROWS, tiles
 
 SMALL_ROWS = 4
@@ -72,7 +72,10 @@ def schedule_contraction(
         DOTS: alone and m and is_product(op) and long,
         PLAIN: True,
     }
-    likely = [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
+    # a vector of so few columns would be empty for the most part
+    thin = 0 < extent_of(op.axis[-1]) <= machine.lanes(product.dtype) // 4
+    likely = [DOTS] if thin and able[DOTS] and row_run(product) else []
+    likely += [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
     # plain sums are for threads of their own
     order = (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if alone else (STRAIGHT, PACKED, PLAIN, SUMS)
     likely += [w for w in order if able[w]]

@@ -8,17 +8,34 @@ from ...loopir.expr import const_int
 from ...loopir.iter import IterVar, ProducerLoad
 from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
+from ...schedule.state import INLINE
 from ...tensor.tensor import Tensor
-from .machine import PARALLEL_STEPS, PIECES, Machine, extent_of, nearby, parallel_if, work_of
+from .machine import (
+    PARALLEL_STEPS,
+    PIECES,
+    Machine,
+    extent_of,
+    nearby,
+    parallel_if,
+    size_of,
+    work_of,
+)
 
 CHAINS = 4  # vectors that are added to in turns
 
 
+def schedule_global_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
+    """Images that lie behind one another are rows of a reduction."""
+    whole = row_run(pool) == len(pool.op.reduce_axis)
+    (schedule_reduce if whole else schedule_pool)(s, pool, out, machine)
+
+
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
     """Windows of a block of channels (or of a row) at a time, in vectors along the last
-    dimension.
+    dimension. Rows are padded before, so that vectors of them are read without conditions.
     """
     stage = s[out]
+    pad = _padding_of(s, pool)
     lanes = machine.lanes(pool.dtype)
     *outer, last = stage.op.axis
     size = extent_of(last)
@@ -30,6 +47,10 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
         stage.vectorize(inner)
     head = stage.fuse(*outer[:3]) if len(outer) >= 3 else stage.fuse(*outer)
     parallel_if(stage, head, work_of(pool), PARALLEL_STEPS, machine)
+    if pad is not None:
+        _, inner_pad = pad.split(pad.op.axis[-1], factor=lanes)
+        pad.vectorize(inner_pad)
+        pad.compute_at(stage, head)
     if pool.op is not out.op:
         s[pool].compute_at(stage, outer[3] if len(outer) > 3 else head)
         *_, last = s[pool].op.axis
@@ -40,14 +61,31 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> N
         stage.reorder(*stage.op.reduce_axis, inner)
 
 
+def _padding_of(s: Schedule, pool: Tensor) -> Stage | None:
+    """The stage that pads rows for a pool, which then is not inlined; None where there is none, or
+    only rows of vectors are added, whose conditions are of whole vectors."""
+    pads = [s[t] for t in pool.op.input_tensors if s[t].op.tag.endswith("pad")]
+    if not pads or pads[0].attach_type == INLINE:
+        return None
+    (stage,) = pads
+    rows = [size_of(t.shape[-1]) for t in (stage.op.output(0), *stage.op.input_tensors)]
+    if rows[0] == rows[1] or not extent_of(pool.op.axis[-1]):
+        stage.compute_inline()
+        return None
+    return stage
+
+
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> None:
     """Reductions along rows in memory run in lanes of partial results, those down columns in
     vectors of columns. Where the output has too few elements for the cores, each of them reduces a
     part first."""
     op = red.op
     run = row_run(red)
-    if op.num_outputs > 1 or not (run or _runs_down_columns(red)):
+    if not (run or _runs_down_columns(red)):
         _plain(s, red, out, machine)
+        return
+    if op.num_outputs > 1 and not run:
+        _columns_of_several(s, red, machine)
         return
     work, least = work_of(red), PIECES * machine.cores
     axes = op.reduce_axis[-run:] if run else [max(op.reduce_axis, key=extent_of)]
@@ -56,7 +94,9 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
     tiles = prod(map(extent_of, op.axis))
     if not run:
         tiles = -(-tiles // (CHAINS * machine.lanes(red.dtype)))
-    if work >= 2 * PARALLEL_STEPS and 0 < tiles < least and size > least:
+    if op.num_outputs > 1:
+        _rows(s, red, k, size, out, machine, work, op.name)
+    elif work >= 2 * PARALLEL_STEPS and 0 < tiles < least and size > least:
         whole = CHAINS * machine.lanes(red.dtype) if run else 1  # only the last part has a rest
         steps = -(-size // (least * whole)) * whole
         part, _ = s[red].split(k, factor=steps)
@@ -111,14 +151,15 @@ def in_lanes(
 ) -> Stage | None:
     """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first;
     their stage, None where the run is too short for it."""
-    lanes = machine.lanes(red.dtype)
+    lanes = _lanes(red, machine)
     if size < 4 * lanes:
         return None
     most = size // (4 * lanes)
     chains = nearby(CHAINS if most >= CHAINS else 1, 1, 2, 4, 8, most=most)
     width = lanes * machine.choose(name, "chains", chains)[0]
     _, lane = s[red].split(k, factor=width)
-    stage = s[s.rfactor(red, lane, len(red.op.axis))]
+    parts = s.rfactor(red, lane, len(red.op.axis))
+    stage = s[parts[0] if isinstance(parts, list) else parts]
     s[red].pragma(s[red].op.reduce_axis[0], "tree_reduce")
     *data, lane = stage.op.axis
     several, one = stage.split(lane, factor=lanes)
@@ -126,6 +167,22 @@ def in_lanes(
     stage.vectorize(one)
     stage.unroll(several)
     return stage
+
+
+def _lanes(red: Tensor, machine: Machine) -> int:
+    """Elements of a vector of each output of a reduction."""
+    return min(machine.lanes(t.dtype) for t in red.op.outputs)
+
+
+def _columns_of_several(s: Schedule, red: Tensor, machine: Machine) -> None:
+    """A vector of neighbouring columns at a time, of all outputs together."""
+    stage = s[red]
+    *outer, j = stage.op.axis
+    jo, jv = stage.split(j, factor=_lanes(red, machine))
+    stage.reorder(*outer, jo, *stage.op.reduce_axis, jv)
+    stage.vectorize(jv)
+    piece = stage.fuse(*outer, jo) if outer else jo
+    parallel_if(stage, piece, work_of(red), PARALLEL_STEPS, machine)
 
 
 def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int, name: str) -> None:
@@ -152,7 +209,8 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int,
 
 
 def _reads(red: Tensor) -> list[ProducerLoad]:
-    return [e for e in walk(red.op.body[0].source[0]) if isinstance(e, ProducerLoad)]
+    sources = red.op.body[0].source
+    return [e for source in sources for e in walk(source) if isinstance(e, ProducerLoad)]
 
 
 def row_run(red: Tensor) -> int:

@@ -10,9 +10,10 @@ from ...schedule.api import Schedule, Stage
 from ...schedule.auto_inline import is_injective, loads_of
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of, kept_inputs
+from .injective import arrange
 from .machine import PIECES, Machine, even, extent_of, nearby, parallel_if, work_of
 from .matmul import schedule_contraction
-from .reduce import in_lanes, row_run
+from .reduce import in_lanes, row_run, schedule_reduce
 from .tiles import vectors
 
 PARALLEL_EXPONENTIALS = 1 << 13
@@ -31,6 +32,10 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
         return
     work = work_of(out)
     products = [x for x in s.stages if not x.is_output and contraction_of(x.op) is not None]
+    few = 0 < prod(map(extent_of, axes[:-1])) < machine.cores
+    if few and work >= 2 * PARALLEL_EXPONENTIALS and not products:
+        _in_parts(s, machine)
+        return
     product = products[0] if len(products) == 1 and len(products[0].op.axis) == len(axes) else None
     if extent_of(axes[-2]) < LEAST_PACKED:
         product = None
@@ -71,6 +76,18 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
         result = product.op.output(0)
         schedule_contraction(s, result, result, machine, alone=False)
         product.compute_at(s[out], piece)
+
+
+def _in_parts(s: Schedule, machine: Machine) -> None:
+    """Rows that are fewer than the cores: one stage after another, each by all threads."""
+    for stage in list(s.stages):
+        if not hasattr(stage.op, "body"):
+            continue
+        if stage.op.reduce_axis:
+            result = stage.op.output(0)
+            schedule_reduce(s, result, result, machine)
+        else:
+            arrange(stage, list(stage.op.axis), machine)
 
 
 def _dimension_of(s: Schedule, out: Tensor) -> int:

@@ -1,0 +1,145 @@
+"""In which order element-wise work goes through the memory that it reads.
+
+Neighbouring axes that are one run in all that is read and written are one loop. Where a stage
+writes rows of memory and reads columns of it, as a transpose does, each element along the last axis
+comes from another line of the cache: lines are fetched as often as they have elements, unless the
+axis along which they lie is near. Both axes are cut into tiles of whole lines, and these into
+squares of vectors, which lowering turns in registers (lowering/turn_loads.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from ...arith import Analyzer, detect_linear_equation
+from ...base.dtype import parse
+from ...loopir.expr import PrimExpr, Var, const, const_int
+from ...loopir.iter import IterVar, ProducerLoad
+from ...loopir.subst import substitute
+from ...loopir.visit import CHILDREN, free_vars
+from ...schedule.api import Stage
+from ...schedule.auto_inline import is_injective
+from ...schedule.state import INLINE
+from ...tensor.tensor import Tensor
+from .machine import LINE, PIECES, Machine, extent_of
+
+
+@dataclass
+class Uses:
+    """What a stage reads, and where, behind the stages that are inlined into it; and variables that
+    it uses otherwise."""
+
+    reads: list[tuple[Tensor, Sequence[PrimExpr]]] = field(default_factory=list)
+    bare: set[Var] = field(default_factory=set)
+
+
+def uses_of(stage: Stage) -> Uses:
+    """The uses of a stage's axes in its body."""
+    found, op = Uses(), stage.op
+    stack: list[Any] = list(getattr(op, "body", ()))
+    while stack:
+        e = stack.pop()
+        if type(e) is Var:
+            found.bare.add(e)
+        elif type(e) is not ProducerLoad:
+            stack.extend(CHILDREN[type(e)](e))
+        else:
+            _add_read(found, stage.schedule, e)
+    return found
+
+
+def _add_read(found: Uses, s: Any, load: ProducerLoad) -> None:
+    before = s.stage_of.get(load.producer.op)
+    if before is None or before.attach_type != INLINE or not is_injective(before.op):
+        found.reads.append((load.producer, load.indices))
+        return
+    table = {a.var: i for a, i in zip(before.op.axis, load.indices)}
+    inner = uses_of(before)
+    found.reads += [(t, [substitute(i, table) for i in indices]) for t, indices in inner.reads]
+    for v in inner.bare:
+        found.bare.update(free_vars(table.get(v, v)))
+
+
+def steps_of(t: Tensor, indices: Sequence[PrimExpr], axes: Sequence[IterVar]) -> list[int] | None:
+    """Elements between what neighbours along each axis read; None where that is not known."""
+    at: Any = const(0)
+    for index, extent in zip(indices, t.shape):
+        size = const_int(extent)
+        if size is None:
+            return None
+        at = at * size + index
+    analyzer = Analyzer()
+    for a in axes:
+        analyzer.bind(a.var, a.dom)
+    factors = detect_linear_equation(analyzer.simplify(at), [a.var for a in axes])
+    found = [const_int(f) for f in factors[:-1]]
+    return None if not found or None in found else [n or 0 for n in found]
+
+
+@dataclass
+class Run:
+    """Axes that are one loop, its extent (0: not known), and the step of each read along it."""
+
+    axes: list[IterVar]
+    size: int
+    steps: list[int]
+    alone: bool = False
+
+    def takes(self, axis: IterVar, steps: Sequence[int], alone: bool) -> bool:
+        """Whether the axis in front of it continues it."""
+        if extent_of(axis) == 1 or self.size == 1:
+            return True
+        on = all(n == m * self.size for n, m in zip(steps, self.steps))
+        return self.size > 0 and extent_of(axis) > 0 and on and not alone and not self.alone
+
+    def add(self, axis: IterVar, steps: Sequence[int], alone: bool) -> None:
+        if self.size == 1:
+            self.steps, self.alone = list(steps), alone
+        self.axes.insert(0, axis)
+        self.size *= extent_of(axis)
+
+
+def runs_of(stage: Stage, axes: Sequence[IterVar]) -> tuple[list[Run], int | None]:
+    """The axes, neighbours together that are one run in all that is read and written; and which of
+    these some input lies along that is not read in order of the last one, None for none."""
+    uses = uses_of(stage)
+    known = [steps_of(t, indices, axes) for t, indices in uses.reads]
+    table = [n for n in known if n is not None]
+    runs: list[Run] = []
+    for k in range(len(axes) - 1, -1, -1):
+        steps, alone = [n[k] for n in table], len(table) < len(known) or axes[k].var in uses.bare
+        if runs and runs[0].takes(axes[k], steps, alone):
+            runs[0].add(axes[k], steps, alone)
+        else:
+            runs.insert(0, Run([axes[k]], extent_of(axes[k]), steps, alone))
+    *outer, last = runs
+    for r, step in enumerate(last.steps):
+        ones = [k for k, run in enumerate(outer) if run.steps[r] == 1 and run.size > 1]
+        if abs(step) > 1 and ones:
+            return runs, ones[0]
+    return runs, None
+
+
+def in_squares(
+    stage: Stage, axes: Sequence[IterVar], sizes: Sequence[int], across: int, machine: Machine
+) -> list[IterVar]:
+    """Tiles of the axis at `across` and the last one; the loops whose steps threads may share."""
+    dtype = stage.op.output_dtype(0)
+    side = min(machine.lanes(dtype), machine.registers)
+    whole = max(side, LINE // parse(dtype).nbytes)
+    others = [*axes[:across], *axes[across + 1 : -1]]
+    tile, row = stage.split(axes[across], factor=whole)
+    several, row = stage.split(row, factor=side)
+    chunk, lane = stage.split(axes[-1], factor=side)
+    shared = [*others, tile]
+    steps = prod(sizes[:-1]) // sizes[across] * -(-sizes[across] // whole)
+    if steps < PIECES * machine.cores:
+        part, chunk = stage.split(chunk, nparts=PIECES * machine.cores)
+        shared.append(part)
+    stage.reorder(*shared, chunk, several, row, lane)
+    stage.unroll(row)
+    stage.vectorize(lane)
+    return shared
