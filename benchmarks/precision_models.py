@@ -35,9 +35,10 @@ NETWORKS: dict[str, Maker] = {
         name: _smaller(name, 64, 64)
         for name in (
             "resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3",
-            "efficientnet_b0", "vgg16", "densenet121",
+            "efficientnet_b0", "densenet121",
         )
     },
+    "vgg16": networks_models.MODELS["vgg16"],
     "unet": networks_models.unet(8, 64),
     "dcgan": networks_models.dcgan(16),
     "resnet3d_18": _smaller("resnet3d_18", 8, 32, 32),
@@ -51,7 +52,7 @@ NETWORKS: dict[str, Maker] = {
 """Those of networks_models.py, reduced so that float64 takes seconds."""
 
 ARCHITECTURES = (
-    "alexnet", "squeezenet1_1", "shufflenet_v2_x1_0", "regnet_y_400mf", "convnext_tiny", "swin_t",
+    "squeezenet1_1", "shufflenet_v2_x1_0", "regnet_y_400mf", "convnext_tiny", "swin_t",
     "googlenet", "lraspp_mobilenet", "ghostnet_100", "nfnet_l0", "poolformer_s12", "deit_tiny",
     "roberta", "albert", "deberta_v2", "gpt_neox", "opt", "llama", "gemma", "bloom", "t5", "bart",
     "whisper", "clip_vision", "wav2vec2", "segformer", "gru", "rnn", "diffusion_unet",
@@ -223,3 +224,19 @@ def models() -> dict[str, Maker]:
     drawn = {name: architectures_models.MODELS[name] for name in ARCHITECTURES}
     others = {f"{name}, small" if name in NETWORKS else name: make for name, make in drawn.items()}
     return {**NETWORKS, **others, **HARD}
+
+
+def settled(module: Any, inputs: tuple[Any, ...]) -> None:
+    """Let batch norms have the statistics of the inputs: drawn weights alone make activations grow
+    or vanish from layer to layer."""
+    import torch
+
+    norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    for norm in norms:
+        norm.train()
+        norm.momentum = 1.0
+    with torch.no_grad():
+        module(*inputs)
+    module.eval()

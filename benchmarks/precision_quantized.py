@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.architectures import export
 from benchmarks.networks_models import Made
-from benchmarks.precision_models import models
+from benchmarks.precision_models import models, settled
 
 SEED = 7
 CALIBRATIONS = 3
@@ -242,7 +242,7 @@ def measure(name: str, _precision: str, target: str) -> list[Row]:
     torch.manual_seed(SEED)
     torch.backends.mha.set_fastpath_enabled(False)  # which no operator of ONNX stands for
     module, inputs = {**models(), **_DRAWN}[drawn]()
-    module.eval()
+    settled(module.eval(), inputs)
     data = {f"x{k}": x.numpy() for k, x in enumerate(inputs)}
     floating = [k for k, x in data.items() if x.dtype == np.float32]
     draws = [

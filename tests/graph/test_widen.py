@@ -222,3 +222,36 @@ def test_a_graph_without_narrow_floats_is_left_alone():
     assert widen_floats(graph, TYPES).nodes == nodes
     lone = Graph("net", [], [constant("c", data("float16", 3))], [])
     assert some(widen_floats(lone, TYPES).outputs[0].data).dtype == np.float16
+
+
+def test_constants_are_computed_without_rounding_in_between():
+    """What is done to weights ahead of time, as the standardisation of filters."""
+    b = Builder(17)
+    x = Value("x", (3, 40), "float16")
+    w = data("float16", 9, 40, scale=300)
+    weight = b.constant(w, "w")
+    square = b.add("multiply", [weight, weight], "square")  # beyond float16
+    mean = b.add("reduce", [square], "mean", type="mean", axes=[1], keepdims=True)
+    unit = b.add("divide", [weight, b.add("sqrt", [mean], "root")], "unit")
+    moved = b.add("reshape", [unit], "moved", shape=(9, 40))
+    y = b.add("cast", [b.add("dense", [x, moved], "y")], "z", dtype="float32")
+    given = data("float16", 3, 40)
+    got = tg.compile(Graph("net", [x], [y], b.nodes)).run({"x": given})["z"]
+    exact = w.astype("f8")
+    exact /= np.sqrt((exact**2).mean(1, keepdims=True))
+    expected = given.astype("f8") @ exact.T
+    assert np.abs(got - expected).max() <= 1e-6 * np.abs(expected).max()
+
+
+def test_batch_norms_of_float16_are_those_of_float32():
+    """Whose shift is a difference of products with a large mean."""
+    names = ("gamma", "beta", "mean", "var")
+    values = [data("float16", 6) for _ in names]
+    values[2], values[3] = values[2] * np.float16(300), np.abs(values[3]) + np.float16(0.01)
+    nodes = [helper.make_node("BatchNormalization", ["x", *names], ["y"])]
+    x = data("float16", 2, 6, 5, 5) + values[2].reshape(1, 6, 1, 1)
+    model = file_of(nodes, dict(zip(names, values)), [2, 6, 5, 5])
+    (got,) = tvm.compile(model.SerializeToString()).run({"x": x}).values()
+    gamma, beta, mean, var = (v.astype("f8").reshape(1, 6, 1, 1) for v in values)
+    expected = (x.astype("f8") - mean) / np.sqrt(var + 1e-5) * gamma + beta
+    assert np.abs(got - expected).max() <= 2.0**-11 * np.abs(expected).max()

@@ -7,11 +7,12 @@ their elements, and what the network itself converts to a narrow type. Outputs k
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
+from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
 from ..ops import OPS, infer
 from ..ops.spec import BITS, MOVED, PRODUCT
@@ -56,6 +57,11 @@ def _weight_of(node: Node) -> int | None:
     return 0 if node.op == "take" else None
 
 
+def _is_stored(v: Value) -> bool:
+    """Whether a value is a constant that stands in the file, or whose elements do."""
+    return v.is_constant and (v.recipe is None or OPS[v.recipe.op].precision == BITS)
+
+
 class _Widen:
     """`narrow` and `wide` hold the two forms of a value that exist so far; what was never rounded
     has no narrow one until something needs it."""
@@ -97,7 +103,7 @@ class _Widen:
             return
         weight = _weight_of(node)
         inputs = [
-            v if k == weight and v.is_constant else self._as_wide(v)
+            v if k == weight and _is_stored(v) else self._as_wide(v)
             for k, v in enumerate(node.inputs)
         ]
         if node.output.dtype not in self.types or node.op == "cast":
@@ -105,11 +111,7 @@ class _Widen:
             self.nodes.append(node)
             self.narrow.update({v: v for v in node.outputs if v.dtype in self.types})
             return
-        attrs = {
-            name: WIDE_TYPE if name in ("dtype", "out_dtype") and x in self.types else x
-            for name, x in node.attrs.items()
-        }
-        out = self._emit(node.op, inputs, node.name, attrs)
+        out = self._emit(node.op, inputs, node.name, self._in_wide(node.attrs))
         (self.narrow if out.dtype in self.types else self.wide)[node.output] = out
 
     def _stays(self, node: Node) -> bool:
@@ -131,11 +133,35 @@ class _Widen:
             return v
         if v not in self.wide:
             if v.data is not None:
-                self.wide[v] = constant(v.name, np.asarray(v.data).astype(WIDE_TYPE))
+                self._compute(v)
             else:
                 name, attrs = f"{v.name}.wide", {"dtype": WIDE_TYPE}
                 self.wide[v] = self._emit("cast", [self.narrow[v]], name, attrs)
         return self.wide[v]
+
+    def _compute(self, v: Value) -> None:
+        """The float32 form of a constant, where it was computed without rounding in between."""
+        todo = [v]
+        while todo:
+            u = todo[-1]
+            recipe = None if _is_stored(u) else u.recipe
+            before = [] if recipe is None else recipe.inputs
+            missing = [x for x in before if x.dtype in self.types and x not in self.wide]
+            if missing:
+                todo += missing
+                continue
+            todo.pop()
+            if recipe is None:
+                data = np.asarray(u.data).astype(WIDE_TYPE)
+            else:
+                inputs = [self.wide.get(x, x) for x in before]
+                data = evaluate(recipe.op, inputs, self._in_wide(recipe.attrs))
+            self.wide[u] = constant(u.name, data)
+
+    def _in_wide(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes, of which those that name a narrow type of the result name float32."""
+        named = ("dtype", "out_dtype")
+        return {k: WIDE_TYPE if k in named and x in self.types else x for k, x in attrs.items()}
 
     def _as_narrow(self, v: Value) -> Value:
         """The form of a narrow value in its own type; other values as they are."""
