@@ -21,7 +21,7 @@ def run_exact(model: Any, data: Arrays, names: Sequence[str]) -> Arrays | None:
     wide = {n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in data.items()}
     wanted = {v.name for v in made.graph.input}
     try:
-        outputs = ReferenceEvaluator(made, new_ops=own).run(  # type: ignore[arg-type]
+        outputs = ReferenceEvaluator(made, new_ops=own).run(
             list(names), {n: x for n, x in wide.items() if n in wanted}
         )
     except (NotImplementedError, RuntimeImplementationError):
@@ -71,7 +71,7 @@ def _operators() -> Sequence[Any]:
     """The conversions, which the evaluator has in float32 only."""
     from onnx.reference.op_run import OpRun
 
-    class QuantizeLinear(OpRun):  # type: ignore[misc]
+    class QuantizeLinear(OpRun):
         op_domain = DOMAIN
 
         def _run(self, x: Any, scale: Any, zero: Any = None, axis: int = 1, **_more: Any) -> Any:
@@ -81,14 +81,14 @@ def _operators() -> Sequence[Any]:
             whole = np.rint(np.asarray(x, np.float64) / _stretched(scale, x, axis)) + moved
             return (np.clip(whole, info.min, info.max).astype(kind),)
 
-    class DequantizeLinear(OpRun):  # type: ignore[misc]
+    class DequantizeLinear(OpRun):
         op_domain = DOMAIN
 
         def _run(self, x: Any, scale: Any, zero: Any = None, axis: int = 1, **_more: Any) -> Any:
             moved = 0 if zero is None else _stretched(zero, x, axis)
             return ((x.astype(np.float64) - moved) * _stretched(scale, x, axis),)
 
-    class DynamicQuantizeLinear(OpRun):  # type: ignore[misc]
+    class DynamicQuantizeLinear(OpRun):
         op_domain = DOMAIN
 
         def _run(self, x: Any, **_more: Any) -> Any:

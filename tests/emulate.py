@@ -4,7 +4,6 @@ LLVM IR, so that all around these instructions runs here."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from tilewright.base.dtype import parse
 from tilewright.rt.module import Module
@@ -44,7 +43,7 @@ def _definition(dot: Dot) -> str:
     return "\n".join([*lines, f"  ret {sums} {total}", "}"])
 
 
-def _elements(side: str, dot: Dot, dtype: str, operand: str) -> Iterable[str]:
+def _elements(side: str, dot: Dot, dtype: str, operand: str) -> list[str]:
     """The elements of a side as numbers of the sums: for each place in a group, of all groups."""
     bits = f"i{parse(dtype).bits}"
     whole = f"<{dot.lanes * dot.terms} x {bits}>"

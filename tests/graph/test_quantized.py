@@ -6,6 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tilewright as tvm
+from tests.narrow import as_a
 from tilewright import graph as tg
 from tilewright.graph.build import prepare
 from tilewright.target.target import Target
@@ -108,7 +109,7 @@ def test_dynamic_quantisation_multiplies_bytes(zero, weights):
     raw = model.SerializeToString()
     x = RNG.standard_normal((5, 64)).astype("float32")
     # sums of ONNX Runtime saturate at 16 bits on processors without VNNI
-    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    (wanted,) = as_a(list, ReferenceEvaluator(model).run(None, {"x": x}))
     (got,) = tvm.compile(raw).run({"x": x}).values()
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-4)
     _, groups = prepare(tg.load_onnx(raw), Target("llvm"))

@@ -172,8 +172,8 @@ def test_squares_beyond_float16_do_not_become_infinite():
     """As they did in norms that are spelled out, whose results were 0."""
     names = (("Mul", "x x", "s"), ("ReduceMean", "s", "m"), ("Add", "m e", "a"),
              ("Sqrt", "a", "r"), ("Div", "x r", "y"))  # fmt: skip
-    attrs = {"ReduceMean": {"axes": [-1]}}
-    nodes = [helper.make_node(op, i.split(), [o], **attrs.get(op, {})) for op, i, o in names]
+    nodes = [helper.make_node(op, i.split(), [o]) for op, i, o in names]
+    nodes[1].attribute.append(helper.make_attribute("axes", [-1]))
     model = file_of(nodes, {"e": np.array(1e-3, "float16")}, [8, 512])
     x = data("float16", 8, 512, scale=500)
     (got,) = tvm.compile(model.SerializeToString()).run({"x": x}).values()

@@ -15,8 +15,9 @@ from .spec import INSIDE, OPAQUE, WIDE, OpSpec, elementwise
 def _scale_shift(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     """Of narrow floats in float32, rounded once."""
     dtype = t[0].dtype
-    wide = [x if x.dtype == accumulator(dtype) else cast(x, accumulator(dtype)) for x in t]
-    result = nn.scale_shift(*wide, a["axis"])
+    wide = accumulator(dtype)
+    x, scale, shift = (v if v.dtype == wide else cast(v, wide) for v in t)
+    result = nn.scale_shift(x, scale, shift, a["axis"])
     return result if result.dtype == dtype else cast(result, dtype)
 
 
