@@ -72,12 +72,18 @@ def leaves(results: Any) -> list[Any]:
 
 
 def export(
-    model: Any, inputs: tuple[Any, ...], path: Path, exporter: str, axes: list[dict[int, str]]
+    model: Any,
+    inputs: tuple[Any, ...],
+    path: Path,
+    exporter: str,
+    axes: list[dict[int, str]],
+    **options: Any,
 ) -> None:
+    """Write a module as a file; `options` of torch.onnx.export beside those that stand here."""
     import torch
 
     names = [f"x{k}" for k in range(len(inputs))]
-    more: dict[str, Any] = {}
+    more = dict(options)
     if axes and exporter == "old":
         more["dynamic_axes"] = dict(zip(names, axes))
     elif axes:

@@ -62,7 +62,7 @@ def _resnet3d() -> Made:
     return model, (torch.randn(1, 3, 16, 112, 112),)
 
 
-def _bert(length: int, **config: Any) -> Callable[[], Made]:
+def bert(length: int, **config: Any) -> Callable[[], Made]:
     def make() -> Made:
         import torch
         import transformers
@@ -71,14 +71,14 @@ def _bert(length: int, **config: Any) -> Callable[[], Made]:
         settings._attn_implementation = "eager"
         ids = torch.randint(1, settings.vocab_size, (1, length))
         model = transformers.BertModel(settings)
-        return _wrapped(
+        return wrapped(
             lambda ids, mask: model(input_ids=ids, attention_mask=mask).last_hidden_state, model
         ), (ids, torch.ones_like(ids))
 
     return make
 
 
-def _gpt2(length: int, past: int, **config: Any) -> Callable[[], Made]:
+def gpt2(length: int, past: int, **config: Any) -> Callable[[], Made]:
     """`length` tokens after `past` ones, whose keys and values go in, and come out grown."""
 
     def make() -> Made:
@@ -94,7 +94,7 @@ def _gpt2(length: int, past: int, **config: Any) -> Callable[[], Made]:
             def prefill(ids: Any) -> Any:
                 return model(ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
 
-            return _wrapped(prefill, model), (ids,)
+            return wrapped(prefill, model), (ids,)
         heads = settings.n_head
         shape = (1, heads, past, settings.n_embd // heads)
         known = [torch.randn(shape) for _ in range(2 * settings.n_layer)]
@@ -111,12 +111,12 @@ def _gpt2(length: int, past: int, **config: Any) -> Callable[[], Made]:
             grown = [t for layer in out.past_key_values.layers for t in (layer.keys, layer.values)]
             return (out.logits, *grown)
 
-        return _wrapped(step, model), (ids, *known)
+        return wrapped(step, model), (ids, *known)
 
     return make
 
 
-def _wrapped(function: Callable[..., Any], model: Any) -> Any:
+def wrapped(function: Callable[..., Any], model: Any) -> Any:
     """A module that calls `function`, with the weights of `model`."""
     import torch
 
@@ -131,17 +131,17 @@ def _wrapped(function: Callable[..., Any], model: Any) -> Any:
     return Wrapped()
 
 
-def _lstm(length: int, width: int) -> Callable[[], Made]:
+def lstm(length: int, width: int) -> Callable[[], Made]:
     def make() -> Made:
         import torch
 
         layer = torch.nn.LSTM(width, width, 2, batch_first=True)
-        return _wrapped(lambda x: layer(x)[0], layer), (torch.randn(1, length, width),)
+        return wrapped(lambda x: layer(x)[0], layer), (torch.randn(1, length, width),)
 
     return make
 
 
-def _dcgan(base: int) -> Callable[[], Made]:
+def dcgan(base: int) -> Callable[[], Made]:
     """The generator of Radford, Metz, Chintala (2015): 100 numbers to an image of 64x64."""
 
     def make() -> Made:
@@ -158,7 +158,7 @@ def _dcgan(base: int) -> Callable[[], Made]:
     return make
 
 
-def _unet(base: int, size: int) -> Callable[[], Made]:
+def unet(base: int, size: int) -> Callable[[], Made]:
     """Ronneberger, Fischer, Brox (2015), with batch norm and padding, four levels deep."""
 
     def make() -> Made:
@@ -203,15 +203,15 @@ MODELS: dict[str, Callable[[], Made]] = {
     "efficientnet_b0": _vision("efficientnet_b0"),
     "vgg16": _vision("vgg16"),
     "densenet121": _vision("densenet121"),
-    "unet": _unet(32, 256),
-    "dcgan": _dcgan(64),
+    "unet": unet(32, 256),
+    "dcgan": dcgan(64),
     "resnet3d_18": _resnet3d,
     "vit_b_16": _vit,
-    "bert_128": _bert(128),
-    "bert_384": _bert(384),
-    "gpt2_prefill": _gpt2(128, 0),
-    "gpt2_token": _gpt2(1, 127),
-    "lstm": _lstm(128, 512),
+    "bert_128": bert(128),
+    "bert_384": bert(384),
+    "gpt2_prefill": gpt2(128, 0),
+    "gpt2_token": gpt2(1, 127),
+    "lstm": lstm(128, 512),
 }
 
 

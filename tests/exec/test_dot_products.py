@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.emulate import emulated
 from tilewright import te, topi
 from tilewright.target.capability import capabilities_of
 from tilewright.target.dots import Dot
@@ -96,3 +97,29 @@ def test_capabilities_of_other_architectures():
     assert bytes_of_4.takes("uint8", "int8", "int32")
     assert not bytes_of_4.takes("int8", "int8", "int32")
     assert not bytes_of_4.takes("uint8", "int8", "float32")
+
+
+OTHERS = {
+    "znver4": "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4",
+    "skylake-avx512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",
+    "alderlake": "llvm -mtriple=x86_64-linux-gnu -mcpu=alderlake",
+    "haswell": "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell",
+    "x86-64": "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64",
+    "neoverse-v1": "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1",
+    "cortex-a76": "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76",
+}
+
+
+@pytest.mark.parametrize("types", TYPES, ids="-".join)
+@pytest.mark.parametrize("cpu", list(OTHERS))
+def test_products_for_other_machines_are_exact(cpu, types):
+    """All numbers of bytes, at the ends of which sums of 16 bits saturate."""
+    target = Target(OTHERS[cpu])
+    m, n, k = 19, 53, 64
+    a, b = numbers((m, k), types[0]), numbers((k, n), types[1])
+    if types[0] != "bfloat16":
+        a[:3], b[:, ::2] = np.iinfo(types[0]).max, np.iinfo(types[1]).min
+        b[:, ::3] = np.iinfo(types[1]).max
+    c = np.zeros((m, n), types[2])
+    emulated(code((m, n, k), types, False, target))(a, b, c)
+    np.testing.assert_array_equal(c, a.astype("float64") @ b.astype("float64"))

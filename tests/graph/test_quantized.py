@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import tilewright as tvm
+from tests.narrow import as_a
 from tilewright import graph as tg
 from tilewright.graph.build import prepare
 from tilewright.target.target import Target
@@ -103,10 +105,11 @@ def test_dynamic_quantisation_multiplies_bytes(zero, weights):
     own = [] if zero is None else [net.constant(np.array(zero, weights))]
     v = net.add("MatMulInteger", ["q", w, "zero", *own])
     v = net.add("Mul", [net.add("Cast", [v], to=TensorProto.FLOAT), "scale"])
-    raw = net.model(v).SerializeToString()
-    session = ort.InferenceSession(raw, providers=["CPUExecutionProvider"])
+    model = net.model(v)
+    raw = model.SerializeToString()
     x = RNG.standard_normal((5, 64)).astype("float32")
-    (wanted,) = session.run(None, {"x": x})
+    # sums of ONNX Runtime saturate at 16 bits on processors without VNNI
+    (wanted,) = as_a(list, ReferenceEvaluator(model).run(None, {"x": x}))
     (got,) = tvm.compile(raw).run({"x": x}).values()
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-4)
     _, groups = prepare(tg.load_onnx(raw), Target("llvm"))

@@ -182,6 +182,6 @@ def test_half_precision_has_tasks_of_its_own() -> None:
     model = graph.load_onnx(network()[0])
     wide, _ = graph.extract_tasks(model)
     half, _ = graph.extract_tasks(model, dtype="float16")
-    assert not {t.workload_key for t in wide} & {
-        t.workload_key for t in half if not t.desc.startswith("softmax")
-    }
+    known = {t.workload_key for t in wide}
+    same = [t.desc.split()[0] for t in half if t.workload_key in known]
+    assert len(half) == len(wide) and same == ["pool2d", "softmax"]  # these read no weights

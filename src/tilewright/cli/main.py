@@ -42,7 +42,7 @@ _dtype = click.option(
     type=click.Choice(["float32", "float16", "bfloat16"]),
     default="float32",
     show_default=True,
-    help="Precision of weights and of what flows between kernels.",
+    help="Precision of weights, and of what flows between kernels where the target multiplies it.",
 )
 _shapes = click.option(
     "--shape",

@@ -37,6 +37,7 @@ from .passes.pack_dense import pack_dense
 from .passes.recurrent import recurrent
 from .passes.reshapes import sink_reshapes
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, multiply_powers
+from .passes.widen_floats import narrow_weights, widen_floats
 from .passes.winograd import winograd
 from .sizes import Symbols, dim_of
 from .staged import StagedExecutable
@@ -55,9 +56,13 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     fold_constants(graph)
     drop_identities(graph)
     multiply_whole(graph)
+    wide = _computed_wide(target)
+    if dtype in wide:
+        narrow_weights(graph, dtype)
+    widen_floats(graph, wide)
     fold_batch_norm(graph)
     recurrent(graph, target)
-    if dtype != "float32":
+    if dtype != "float32" and dtype not in wide:
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
     block_channels(graph, lanes, () if _is_device(target) else target.capabilities.dots)
@@ -73,6 +78,15 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     drop_identities(graph)
     graph.drop_dead_nodes()
     return graph
+
+
+def _computed_wide(target: Target) -> tuple[str, ...]:
+    """Narrow floats that a target only converts, or computes with no faster than with float32: all
+    of CPUs but what their instructions multiply."""
+    if _is_device(target):
+        return ()
+    known = {dot.row for dot in target.capabilities.dots}
+    return tuple(t for t in PRECISIONS if t != "float32" and t not in known)
 
 
 def _is_device(target: Target) -> bool:
@@ -120,8 +134,9 @@ def compile(
 ) -> Network:
     """Compile a network for a CPU ("llvm") or a device ("cuda", "opencl").
 
-    `dtype` "float16" or "bfloat16" keeps weights and intermediate values in such numbers (see
-    passes/narrow_floats); inputs and outputs keep their types.
+    `dtype` "float16" or "bfloat16" keeps weights in such numbers, and where the target multiplies
+    them intermediate values, too (passes/widen_floats, passes/narrow_floats); inputs and outputs
+    keep their types.
 
     `records`: a file that `tilewright tune` or a TaskScheduler wrote (or an ApplyHistoryBest; an
     active one if None). Kernels whose task it has get the fastest schedule recorded, others, and

@@ -37,9 +37,10 @@ def compile(
     by the input's name. What stays open is known at each call: such a network is compiled once for
     all sizes (an `OpenExecutable`). In `shapes` a name or None leaves a dimension open, too.
     args, kwargs: what a torch.nn.Module is called with, as for `from_torch`.
-    precision: in which weights and values between kernels are kept, "float32", "float16" or
-    "bfloat16"; `dtype` is its name in `graph.compile`. The rest is as there: a target such as
-    "llvm" or "cuda", a file of records that tuning wrote, `progress(done, total, name)`.
+    precision: in which weights are kept, "float32", "float16" or "bfloat16", and values between
+    kernels where the target multiplies such numbers; `dtype` is its name in `graph.compile`. The
+    rest is as there: a target such as "llvm" or "cuda", a file of records that tuning wrote,
+    `progress(done, total, name)`.
 
     Raises ImportModelError where the model cannot be read, CompileError where it cannot be
     compiled.

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtype import canonical
+from ...base.dtype import canonical, parse
 from ...base.errors import ImportModelError
+from ...topi.elemwise import accumulator
 from ..evaluate import evaluate, evaluate_sizes, is_quick
 from ..ir import Node, Value, constant, constant_sizes
 from ..limits import Budget, require, span
-from ..ops import infer
+from ..ops import OPS, infer
+from ..ops.spec import MOVED
 from ..sizes import Size, is_open, symbols_in
 
 Array = np.ndarray[Any, Any]
@@ -65,7 +67,7 @@ class Builder:
         if known_now and not symbols_in([shape, *attrs.values()]) and is_quick(op, inputs, attrs):
             self.budget.spend(span(out), repr(out))
             folded = constant(name, evaluate(op, inputs, attrs))
-            if op == "dequantize" or (op == "transpose" and inputs[0].recipe is not None):
+            if _keeps_recipe(op, inputs, dtype):
                 folded.recipe = Node(op, name, inputs, [out], attrs)
             return folded
         require(span(out), repr(out))
@@ -96,6 +98,15 @@ class Builder:
         self.budget.spend(span(out), repr(out))
         out.data = np.full(out.shape, value, dtype)
         return out
+
+
+def _keeps_recipe(op: str, inputs: Sequence[Value], dtype: str) -> bool:
+    """Whether a pass may want to know how a constant was computed: of whole numbers, or with
+    results rounded to a narrow float."""
+    known = any(v.recipe is not None for v in inputs)
+    moved = OPS[op].precision == MOVED
+    rounded = parse(dtype).is_float and accumulator(dtype) != dtype and op != "cast"
+    return op == "dequantize" or (op == "transpose" and known) or (rounded and (known or not moved))
 
 
 class OnnxNode:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...topi.elemwise import accumulator
 from ..ir import Value
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
@@ -38,9 +39,10 @@ def batch_norm(b: Builder, node: OnnxNode) -> Any:
         gamma, beta, mean, var = (node.array(i).astype(np.float64) for i in range(1, 5))
         scale = gamma / np.sqrt(var + epsilon)
         shift = beta - mean * scale
+        wide = accumulator(x.dtype)  # in which a shift keeps what the mean takes from it
         values = [
-            b.constant(scale.astype(x.dtype), node.name + ".scale"),
-            b.constant(shift.astype(x.dtype), node.name + ".shift"),
+            b.constant(scale.astype(wide), node.name + ".scale"),
+            b.constant(shift.astype(wide), node.name + ".shift"),
         ]
         return b.add("scale_shift", [x, *values], node.name, axis=1)
     g, t, m, v = statistics

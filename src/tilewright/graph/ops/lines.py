@@ -12,7 +12,7 @@ from ...loopir import op as O
 from ...loopir.expr import cast, const
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
-from .spec import INJECTIVE, OPAQUE, Array, OpSpec
+from .spec import INJECTIVE, MOVED, OPAQUE, Array, OpSpec
 
 
 def _topk_places(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -104,11 +104,11 @@ def _diagonal(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 OPS: dict[str, OpSpec] = {
     "topk_places": OpSpec(_topk_places, OPAQUE, _numpy_topk_places),
-    "take_along": OpSpec(_take_along, INJECTIVE),
+    "take_along": OpSpec(_take_along, INJECTIVE, precision=MOVED),
     "cumsum": _scan("sum"),
     "cumprod": _scan("prod"),
     "det": OpSpec(lambda t, a: topi.det(t[0]), OPAQUE),
     "trilu": OpSpec(_trilu),
     "one_hot": OpSpec(_one_hot, INJECTIVE),
-    "diagonal": OpSpec(_diagonal, INJECTIVE),
+    "diagonal": OpSpec(_diagonal, INJECTIVE, precision=MOVED),
 }

@@ -15,7 +15,7 @@ from ...loopir.operators import bitwise
 from ...tensor.broadcast import broadcast
 from ...tensor.tensor import Tensor
 from ...topi.elemwise import unary
-from .spec import OpSpec, elementwise
+from .spec import BITS, OpSpec, elementwise
 
 
 def _bits(name: str, numpy: Any) -> OpSpec:
@@ -115,7 +115,7 @@ OPS: dict[str, OpSpec] = {
     "isinf": OpSpec(_is_inf),
     "isnan": elementwise(topi.isnan),
     "nearbyint": OpSpec(lambda t, a: unary(O.nearbyint, t[0], "T_nearbyint")),
-    "bit_cast": OpSpec(_bit_cast),
+    "bit_cast": OpSpec(_bit_cast, precision=BITS),
     **{
         name: elementwise(getattr(topi, name))
         for name in (

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ... import topi
+from ...tensor.tensor import Tensor
 from ...topi import nn
+from ...topi.elemwise import accumulator, cast
 from .spec import INSIDE, OPAQUE, WIDE, OpSpec, elementwise
+
+
+def _scale_shift(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """Of narrow floats in float32, rounded once."""
+    dtype = t[0].dtype
+    wide = accumulator(dtype)
+    x, scale, shift = (v if v.dtype == wide else cast(v, wide) for v in t)
+    result = nn.scale_shift(x, scale, shift, a["axis"])
+    return result if result.dtype == dtype else cast(result, dtype)
+
 
 OPS: dict[str, OpSpec] = {
     "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE, precision=INSIDE),
     "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE, precision=INSIDE),
     "bias_add": OpSpec(lambda t, a: nn.bias_add(t[0], t[1], a["axis"])),
-    "scale_shift": OpSpec(lambda t, a: nn.scale_shift(t[0], t[1], t[2], a["axis"])),
+    "scale_shift": OpSpec(_scale_shift),
     "relu": elementwise(nn.relu),
     "leaky_relu": OpSpec(lambda t, a: nn.leaky_relu(t[0], a["alpha"])),
     "clip": OpSpec(lambda t, a: topi.clip(t[0], a["min"], a["max"])),

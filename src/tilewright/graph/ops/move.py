@@ -13,7 +13,7 @@ from ...loopir.expr import cast, const_int, convert
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi.joined import joined
-from .spec import INJECTIVE, OPAQUE, Array, OpSpec
+from .spec import INJECTIVE, MOVED, OPAQUE, Array, OpSpec
 
 
 def _slice(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -80,27 +80,32 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: topi.reshape(t[0], a["shape"]),
         INJECTIVE,
         lambda x, a: x[0].reshape(a["shape"]),
+        MOVED,
     ),
     "transpose": OpSpec(
         lambda t, a: topi.transpose(t[0], a["axes"]),
         INJECTIVE,
         lambda x, a: x[0].transpose(a["axes"]),
+        MOVED,
     ),
     "concat": OpSpec(
         lambda t, a: joined(t, a["axis"]),
         OPAQUE,
         lambda x, a: np.concatenate(x, a["axis"]),
+        MOVED,
     ),
     "pad": OpSpec(lambda t, a: topi.pad(t[0], a["before"], a["after"], a["value"]), INJECTIVE),
     "take": OpSpec(
         lambda t, a: topi.take(t[0], t[1], a["axis"], mode="from_end"),
         INJECTIVE,
         lambda x, a: np.take(x[0], x[1], a["axis"]),
+        MOVED,
     ),
     "broadcast_to": OpSpec(
         lambda t, a: topi.broadcast_to(t[0], a["shape"]),
         INJECTIVE,
         lambda x, a: np.broadcast_to(x[0], a["shape"]),
+        MOVED,
     ),
     "pad_by": OpSpec(
         lambda t, a: topi.pad(t[0], a["before"], a["after"], t[1]()), INJECTIVE
@@ -112,13 +117,16 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: topi.tile(t[0], a["repeats"]),
         INJECTIVE,
         lambda x, a: np.tile(x[0], a["repeats"]),
+        MOVED,
     ),
     "reverse_sequence": OpSpec(
-        lambda t, a: topi.reverse_sequence(t[0], t[1], a["seq_axis"], a["batch_axis"]), INJECTIVE
+        lambda t, a: topi.reverse_sequence(t[0], t[1], a["seq_axis"], a["batch_axis"]),
+        INJECTIVE,
+        precision=MOVED,
     ),
     "extents": OpSpec(_extents, INJECTIVE),
     "arange": OpSpec(_arange, INJECTIVE),
-    "slice": OpSpec(_slice, INJECTIVE, _numpy_slice),
+    "slice": OpSpec(_slice, INJECTIVE, _numpy_slice, MOVED),
     "pack_channels": OpSpec(lambda t, a: topi.pack_channels(t[0], a["block"]), INJECTIVE),
     "unpack_channels": OpSpec(lambda t, a: topi.unpack_channels(t[0], a["channels"]), INJECTIVE),
 }

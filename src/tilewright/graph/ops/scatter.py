@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import topi
 from ...topi.elemwise import accumulator
-from .spec import INJECTIVE, OPAQUE, Array, OpSpec
+from .spec import INJECTIVE, MOVED, OPAQUE, Array, OpSpec
 
 _AT: dict[str, Any] = {
     "add": np.add.at,
@@ -51,8 +51,12 @@ def _numpy_nd(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
 
 
 OPS: dict[str, OpSpec] = {
-    "gather_elements": OpSpec(lambda t, a: topi.gather(t[0], a["axis"], t[1]), INJECTIVE),
-    "gather_nd": OpSpec(lambda t, a: topi.gather_nd(t[0], t[1], a["batch_dims"], -1), INJECTIVE),
+    "gather_elements": OpSpec(
+        lambda t, a: topi.gather(t[0], a["axis"], t[1]), INJECTIVE, precision=MOVED
+    ),
+    "gather_nd": OpSpec(
+        lambda t, a: topi.gather_nd(t[0], t[1], a["batch_dims"], -1), INJECTIVE, precision=MOVED
+    ),
     "scatter_elements": OpSpec(
         lambda t, a: topi.scatter_elements(t[0], t[1], t[2], a["axis"], a["reduction"]),
         OPAQUE,

@@ -103,7 +103,7 @@ class _Narrow:
             return v
         if v not in self.narrow:
             if v.data is not None:
-                self.narrow[v] = constant(v.name, _rounded(v, self.dtype))
+                self.narrow[v] = constant(v.name, rounded(v, self.dtype))
             else:
                 name = f"{v.name}.narrow"
                 self.narrow[v] = self._emit("cast", [self.wide[v]], name, {"dtype": self.dtype})
@@ -119,7 +119,7 @@ class _Narrow:
         return self.wide[v]
 
 
-def _rounded(v: Value, dtype: str) -> np.ndarray[Any, Any]:
+def rounded(v: Value, dtype: str) -> np.ndarray[Any, Any]:
     """A constant in a narrow type. Its last numbers stand for the last ones of float32, with which
     masks are made, and, of bfloat16, for those that are rounded beyond it."""
     assert v.data is not None

@@ -28,7 +28,8 @@ def fold_constants(graph: Graph) -> Graph:
 def fold_batch_norm(graph: Graph) -> Graph:
     """Move a scale and shift behind a convolution or dense layer into its weights and a bias.
 
-    conv(x, w) + b, then * s + t, is conv(x, w * s) + (b * s + t).
+    conv(x, w) + b, then * s + t, is conv(x, w * s) + (b * s + t). Weights in fewer bits than the
+    scale stay as they are: it would round each of them anew.
     """
     readers = graph.consumers()
     outputs = set(graph.outputs)
@@ -51,6 +52,8 @@ def fold_batch_norm(graph: Graph) -> Graph:
         weight = before.inputs[1]
         scale, shift = node.inputs[1].data, node.inputs[2].data
         if weight.data is None or scale is None or shift is None:
+            continue
+        if weight.dtype != node.inputs[1].dtype:
             continue
         if bias is not None and bias.data is None:
             continue

@@ -1,0 +1,173 @@
+"""Compute a network's values in float16 or bfloat16 in float32.
+
+A CPU converts such numbers whenever it computes with them, so that keeping values between kernels
+in them would only round each one more. What stays narrow is what was: inputs, weights, what moves
+their elements, and what the network itself converts to a narrow type. Outputs keep their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..evaluate import evaluate
+from ..ir import Graph, Node, Value, constant
+from ..ops import OPS, infer
+from ..ops.spec import BITS, MOVED, PRODUCT
+from .narrow_floats import rounded
+
+WIDE_TYPE = "float32"
+
+
+def widen_floats(graph: Graph, types: Collection[str]) -> Graph:
+    """Compute what is of one of the narrow `types` in float32, and round outputs alone."""
+    return _Widen(graph, types).run()
+
+
+def narrow_weights(graph: Graph, dtype: str) -> Graph:
+    """Store float32 weights of products and tables in `dtype`, "float16" or "bfloat16", from which
+    kernels convert them; all else stays. CompileError where a weight does not fit it."""
+    narrow: dict[Value, Value] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        place = _weight_of(node)
+        weight = None if place is None else node.inputs[place]
+        if place is None or weight is None or weight.data is None or weight.dtype != WIDE_TYPE:
+            nodes.append(node)
+            continue
+        if weight not in narrow:
+            narrow[weight] = constant(weight.name, rounded(weight, dtype))
+        node.inputs[place] = narrow[weight]
+        nodes.append(node)
+        if node.op == "take":  # which gives what it reads
+            taken = Value(f"{node.name}.{dtype}", node.output.shape, dtype)
+            wide = Node("cast", f"{node.name}.wide", [taken], node.outputs, {"dtype": WIDE_TYPE})
+            node.outputs, taken.producer = [taken], node
+            nodes.append(wide)
+    graph.nodes = nodes
+    return graph
+
+
+def _weight_of(node: Node) -> int | None:
+    """Which input of a node is a weight, or a table of which it takes a part."""
+    if OPS[node.op].precision == PRODUCT:
+        return 1
+    return 0 if node.op == "take" else None
+
+
+def _is_stored(v: Value) -> bool:
+    """Whether a value is a constant that stands in the file, or whose elements do."""
+    return v.is_constant and (v.recipe is None or OPS[v.recipe.op].precision == BITS)
+
+
+class _Widen:
+    """`narrow` and `wide` hold the two forms of a value that exist so far; what was never rounded
+    has no narrow one until something needs it."""
+
+    def __init__(self, graph: Graph, types: Collection[str]) -> None:
+        self.graph, self.types = graph, types
+        self.nodes: list[Node] = []
+        self.narrow: dict[Value, Value] = {v: v for v in graph.inputs if v.dtype in types}
+        self.wide: dict[Value, Value] = {}
+
+    def run(self) -> Graph:
+        values = [*self.graph.inputs, *(v for n in self.graph.nodes for v in n.outputs)]
+        if not any(v.dtype in self.types for v in values):
+            return self.graph
+        for node in self.graph.nodes:
+            if any(v.dtype in self.types for v in (*node.inputs, *node.outputs)):
+                self._convert(node)
+            else:
+                self.nodes.append(node)
+        self.graph.outputs = [self._output(v) for v in self.graph.outputs]
+        self.graph.nodes = self.nodes
+        self.graph.drop_dead_nodes()
+        return self.graph
+
+    def _output(self, v: Value) -> Value:
+        if v.dtype not in self.types or v.is_constant or v.producer is None:
+            return v
+        out = self._as_narrow(v)
+        if out is not v:
+            name, v.name = v.name, f"{v.name}.old"
+            out.name = name
+        return out
+
+    def _convert(self, node: Node) -> None:
+        if self._stays(node):
+            node.inputs = [self._as_narrow(v) for v in node.inputs]
+            self.nodes.append(node)
+            self.narrow.update({v: v for v in node.outputs if v.dtype in self.types})
+            return
+        weight = _weight_of(node)
+        inputs = [
+            v if k == weight and _is_stored(v) else self._as_wide(v)
+            for k, v in enumerate(node.inputs)
+        ]
+        if node.output.dtype not in self.types or node.op == "cast":
+            node.inputs = inputs  # the file asks for this type
+            self.nodes.append(node)
+            self.narrow.update({v: v for v in node.outputs if v.dtype in self.types})
+            return
+        out = self._emit(node.op, inputs, node.name, self._in_wide(node.attrs))
+        (self.narrow if out.dtype in self.types else self.wide)[node.output] = out
+
+    def _stays(self, node: Node) -> bool:
+        """Whether a node takes narrow values as they are: it reads their bits, or moves those that
+        have been rounded anyway."""
+        kind = OPS[node.op].precision
+        known = all(v.is_constant or v in self.narrow for v in node.inputs if v.dtype in self.types)
+        return kind == BITS or len(node.outputs) != 1 or (kind == MOVED and known)
+
+    def _emit(self, op: str, inputs: list[Value], name: str, attrs: dict[str, Any]) -> Value:
+        shape, dtype = infer(op, inputs, attrs)
+        out = Value(f"{name}.{dtype}", shape, dtype)
+        self.nodes.append(Node(op, name, inputs, [out], attrs))
+        return out
+
+    def _as_wide(self, v: Value) -> Value:
+        """The float32 form of a narrow value; other values as they are."""
+        if v.dtype not in self.types:
+            return v
+        if v not in self.wide:
+            if v.data is not None:
+                self._compute(v)
+            else:
+                name, attrs = f"{v.name}.wide", {"dtype": WIDE_TYPE}
+                self.wide[v] = self._emit("cast", [self.narrow[v]], name, attrs)
+        return self.wide[v]
+
+    def _compute(self, v: Value) -> None:
+        """The float32 form of a constant, where it was computed without rounding in between."""
+        todo = [v]
+        while todo:
+            u = todo[-1]
+            recipe = None if _is_stored(u) else u.recipe
+            before = [] if recipe is None else recipe.inputs
+            missing = [x for x in before if x.dtype in self.types and x not in self.wide]
+            if missing:
+                todo += missing
+                continue
+            todo.pop()
+            if recipe is None:
+                data = np.asarray(u.data).astype(WIDE_TYPE)
+            else:
+                inputs = [self.wide.get(x, x) for x in before]
+                data = evaluate(recipe.op, inputs, self._in_wide(recipe.attrs))
+            self.wide[u] = constant(u.name, data)
+
+    def _in_wide(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes, of which those that name a narrow type of the result name float32."""
+        named = ("dtype", "out_dtype")
+        return {k: WIDE_TYPE if k in named and x in self.types else x for k, x in attrs.items()}
+
+    def _as_narrow(self, v: Value) -> Value:
+        """The form of a narrow value in its own type; other values as they are."""
+        if v.dtype not in self.types or v.data is not None:
+            return v
+        if v not in self.narrow:
+            name, attrs = f"{v.name}.narrow", {"dtype": v.dtype}
+            self.narrow[v] = self._emit("cast", [self.wide[v]], name, attrs)
+        return self.narrow[v]
