@@ -138,14 +138,14 @@ def compile(
     chosen = target_for(target, dtype)
     if graph.rest is not None:
         return StagedExecutable(graph, chosen, dtype, records, progress, compile)
+    if graph.symbols is not None and _is_device(chosen):
+        raise CompileError(f"{graph.name}: devices take fixed sizes")
     original = graph
     graph, groups = prepare(graph, chosen, dtype)
     groups, same = views(graph, groups, of_arrays=not _is_device(chosen))
     distinct, which = distinct_groups(groups)
     symbols = graph.symbols
     if symbols is not None:
-        if _is_device(chosen):
-            raise CompileError(f"{original.name}: devices take fixed sizes")
         planned = (graph, original, symbols, groups, same, distinct, which)
         return _open_executable(*planned, chosen, progress)
     tuned = find_schedules(distinct, chosen, records)
