@@ -173,6 +173,34 @@ def test_what_takes_no_such_sizes_is_compiled_for_each_shape(
         net.save(tmp_path / "net")
 
 
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("target", ["opencl", "opencl -device=mali", "cuda -arch=sm_80"])
+def test_devices_compile_for_each_shape(
+    target: str, precision: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    model = model_of(DENSE, w=floats(24, 40), bias=floats(40))
+    with caplog.at_level(logging.WARNING):
+        net = tilewright.compile(model, target, precision=precision)
+    assert isinstance(net, OpenExecutable) and net.whole is None
+    assert "for each shape of its inputs by itself: net: devices take fixed sizes" in caplog.text
+    off = 2e-5 if precision == "float32" else 2e-2
+    for shape in ((2, 9), (1, 4)):
+        inputs = {"x": floats(*shape, 24)}
+        made = net.at(inputs)
+        if target.startswith("cuda"):
+            made.device = tilewright.simt(0)
+        elif not tilewright.opencl(0).exist:
+            continue
+        want = reference(model, inputs)["y"]
+        out = np.zeros((*shape, 40), np.float32)
+        assert net.run(inputs, {"y": out})["y"] is out and net.at(inputs) is made
+        assert np.abs(out - want).max() <= off * np.abs(want).max()
+        with pytest.raises(ArgumentError, match="'y' has shape"):
+            net.run(inputs, {"y": out[:, 1:]})
+    with pytest.raises(TilewrightError, match=r"cannot be saved .* fix them \(shapes="):
+        net.save(tmp_path / "net")
+
+
 @pytest.mark.parametrize("sizes", ["batch", "batch, height and width"])
 def test_a_convolutional_network(sizes: str) -> None:
     extents = "n, 3, 12, 12" if sizes == "batch" else "n, 3, h, w"

@@ -156,6 +156,8 @@ def compile(
     chosen = target_for(target, dtype)
     if graph.rest is not None:
         return StagedExecutable(graph, chosen, dtype, records, progress, compile)
+    if graph.symbols is not None and _is_device(chosen):
+        raise CompileError(f"{graph.name}: devices take fixed sizes")
     with Team(chosen) as team:
         team.expect(graph)
         return _compiled(graph, dtype, records, progress, team)
@@ -170,8 +172,6 @@ def _compiled(
     distinct, which = distinct_groups(groups)
     symbols = graph.symbols
     if symbols is not None:
-        if _is_device(chosen):
-            raise CompileError(f"{original.name}: devices take fixed sizes")
         planned = (graph, original, symbols, groups, same, distinct, which)
         return _open_executable(*planned, team, progress)
     tuned = find_schedules(distinct, chosen, records)

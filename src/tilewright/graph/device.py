@@ -24,6 +24,7 @@ from ..rt.plan import (
     alone_or_tuple,
     by_name,
     checked_inputs,
+    checked_outputs,
     described,
     mebibytes,
     symbol_of,
@@ -148,13 +149,21 @@ class DeviceExecutable:
             "files hold networks for CPUs; compile it for an llvm target"
         )
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """Outputs by name. `inputs` has one array for each input, of its dtype and shape."""
-        with self._with(checked_inputs(self.name, self.inputs, inputs)) as bound:
+    def run(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
+    ) -> dict[str, Array]:
+        """Outputs by name. `inputs` has one array for each input, of its dtype and shape.
+        `outputs`: arrays of the CPU to copy outputs to, for any of them, as `Executable.run` takes
+        them."""
+        arrays = checked_inputs(self.name, self.inputs, inputs)
+        given = checked_outputs(self.name, self.outputs, outputs, arrays) if outputs else None
+        with self._with(arrays) as bound:
             bound.launch()
             first = len(self.inputs)
             results = [a.numpy() for a in bound.slots[first : first + len(self.outputs)]]
-        return dict(zip(self.output_names, results))
+        for mine, result in zip(given or (), results):
+            mine[...] = result
+        return dict(zip(self.output_names, results if given is None else given))
 
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
         """A call on inputs that are on the device already; returns when the device is done. For

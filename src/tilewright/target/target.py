@@ -256,6 +256,12 @@ class Target:
         return self.kind.name == "cuda" or bool(self.attrs.get("subgroups"))
 
     @property
+    def unrolls_marked_loops(self) -> bool:
+        """Whether the target's own compiler unrolls every loop that is marked, so that arrays which
+        such loops index lie in registers. OpenCL's compilers are many, and may not."""
+        return self.kind.name == "cuda"
+
+    @property
     def arch(self) -> str:
         """CUDA's architecture, "sm_75" where none is given; empty for other kinds."""
         return str(self.attrs.get("arch", ""))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from tests.narrow import int_of
 from tilewright.loopir import expr as E
+from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
 from tilewright.loopir.visit import walk
@@ -91,6 +95,19 @@ def test_without_unroll_explicit_loops_are_marked() -> None:
     body = lowered(hint, unroll_max_step=16)
     assert kinds(body) == [K.UNROLLED, K.UNROLLED]
     assert kinds(lowered(nest(), unroll_max_step=16, unroll_explicit=False)) == [K.UNROLLED] * 2
+
+
+def test_loops_with_conditions_are_copied_all_the_same() -> None:
+    n = E.Var("n")
+    inner: list[Callable[[E.Var, E.Var], S.Stmt]] = [
+        lambda i, j: S.IfThenElse(n * 4 + j < 9, store(i + j)),
+        lambda i, j: S.BufferStore(B, E.Select(n + j < 9, 1.0, 2.0), [i]),
+        lambda i, j: S.BufferStore(B, op.if_then_else(j < n, 1.0, 2.0), [i]),
+    ]
+    for make in inner:
+        body = loop(2, lambda i, m=make: loop(4, partial(m, i), K.UNROLLED), K.UNROLLED)
+        found = lowered(body, unroll_explicit=False)
+        assert not kinds(found) and len(stores(found)) == 8
 
 
 def test_too_many_steps_stay_a_marked_loop() -> None:

@@ -57,7 +57,7 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMach
     bind(stage, block_p, "blockIdx.x")
     bind(stage, thread_f, "threadIdx.y")
     bind(stage, thread_p, "threadIdx.x")
-    stage.unroll(pixel)
+    machine.unroll(stage, pixel)
     stage.vectorize(fi)
     inner = s[conv]
     inner.compute_at(stage, thread_p)
@@ -65,9 +65,9 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMach
     *_, rx, rci = inner.op.reduce_axis
     inner.reorder(n, fo, *outer, *inner.op.reduce_axis, ow, fi)
     for axis in (rci, ow):
-        inner.unroll(axis)
+        machine.unroll(inner, axis)
     if extent_of(rx) * extent_of(rci) * columns * lanes <= _UNROLLED[vectors]:
-        inner.unroll(rx)  # a pixel that several taps read is loaded once
+        machine.unroll(inner, rx)  # a pixel that several taps read is loaded once
     inner.vectorize(fi)
     _padding(s, conv, machine)
 
@@ -87,7 +87,7 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gp
     inner.compute_at(stage, thread)
     *outer, ci = inner.op.axis
     inner.reorder(*outer, *inner.op.reduce_axis, ci)
-    inner.unroll(inner.op.reduce_axis[-1])
+    machine.unroll(inner, inner.op.reduce_axis[-1])
     inner.vectorize(ci)
     _padding(s, conv, machine)
 
@@ -106,13 +106,13 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
     bind(stage, block_p, "blockIdx.x")
     bind(stage, thread_p, "threadIdx.x")
-    stage.unroll(thread_f)
+    machine.unroll(stage, thread_f)
     inner = s[conv]
     inner.compute_at(stage, thread_p)
     n, f, oh, ow = inner.op.axis
     rc, ry, rx = inner.op.reduce_axis
     inner.reorder(n, oh, ow, rc, ry, rx, f)
-    inner.unroll(f)
+    machine.unroll(inner, f)
     _padding(s, conv, machine)
 
 

@@ -16,12 +16,14 @@ VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
 @dataclass(frozen=True)
 class GpuMachine:
-    """Threads of a block to plan for, threads in lock step, and whether shared memory is on chip
-    (on Mali it is not, and copying to it gains nothing)."""
+    """Threads of a block to plan for, threads in lock step, whether shared memory is on chip (on
+    Mali it is not, and copying to it gains nothing), and whether the device's compiler unrolls
+    loops that are marked."""
 
     threads: int
     warp: int
     shared: bool
+    unrolls: bool
 
     def lanes(self, dtype: str) -> int:
         """Elements of the widest load."""
@@ -31,7 +33,15 @@ class GpuMachine:
     def of(target: Target) -> GpuMachine:
         most = int(target.attrs.get("max_threads_per_block", target.max_num_threads))
         shared = target.thread_warp_size > 1
-        return GpuMachine(min(256 if shared else 64, most), target.thread_warp_size, shared)
+        threads = min(256 if shared else 64, most)
+        return GpuMachine(threads, target.thread_warp_size, shared, target.unrolls_marked_loops)
+
+    def unroll(self, stage: Stage, axis: IterVar) -> None:
+        """Copies of a loop's body: made by the device's compiler where it does that, of source that
+        is a tenth as long, else by ours."""
+        stage.unroll(axis)
+        if self.unrolls:
+            stage.pragma(axis, "unroll_explicit", 0)
 
 
 def bind(stage: Stage, axis: IterVar, tag: str) -> None:

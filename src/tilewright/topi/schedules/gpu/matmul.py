@@ -44,7 +44,7 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
         (jt, "threadIdx.x"),
     ):
         bind(stage, axis, tag)
-    stage.unroll(ii)
+    machine.unroll(stage, ii)
     if extent_of(j) % TILE == 0:
         stage.vectorize(ji)
     inner = s[product]
@@ -53,9 +53,9 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
     (k,) = inner.op.reduce_axis
     ko, ki = inner.split(k, factor=STEP)
     inner.reorder(*batch, ko, ki, i, j)
-    inner.unroll(ki)
-    inner.unroll(i)
-    inner.unroll(j)
+    machine.unroll(inner, ki)
+    machine.unroll(inner, i)
+    machine.unroll(inner, j)
     if machine.shared:
         for t in dict.fromkeys(inner.op.input_tensors):
             copy = s.cache_read(t, "shared", [product.op])
@@ -98,5 +98,5 @@ def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Gp
     (k,) = inner.op.reduce_axis
     ko, ki = inner.split(k, factor=4)
     inner.reorder(i, j, ko, ki, v)
-    inner.unroll(ki)
+    machine.unroll(inner, ki)
     inner.vectorize(v)

@@ -51,7 +51,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
             arrange(s[out], list(s[out].op.axis), machine)
             stage.compute_at(s[out], s[out].leaf_iter_vars[1])
             if len(s[out].leaf_iter_vars) > 2:  # a vector of results a thread
-                s[red].unroll(s[red].op.axis[-1])
+                machine.unroll(s[red], s[red].op.axis[-1])
         else:
             block, thread = stage.split(fused(stage, list(stage.op.axis)), factor=machine.threads)
             bind(stage, block, "blockIdx.x")
