@@ -11,7 +11,7 @@ from tilewright.base.dtype import parse
 from tilewright.graph.build import optimize
 from tilewright.graph.ir import Graph, Value, constant
 from tilewright.graph.onnx.convert import Builder
-from tilewright.graph.passes.simplify import fold_batch_norm
+from tilewright.graph.passes.simplify import drop_identities, fold_batch_norm
 from tilewright.graph.passes.widen_floats import narrow_weights, widen_floats
 from tilewright.target.target import Target
 
@@ -76,7 +76,7 @@ def test_what_a_network_rounds_is_rounded():
     """A conversion that stands in the file, and bits that are read."""
     b = Builder(17)
     x = Value("x", (4,), "float32")
-    half = b.add("cast", [x], "half", dtype="float16")
+    half = b.add("cast", [x], "half", dtype="float16", rounds=True)
     wide = b.add("cast", [b.add("exp", [half], "exp")], "wide", dtype="float32")
     bits = b.add("bit_cast", [b.add("negative", [half], "minus")], "bits", dtype="int16")
     given = np.array([1.0001, 2.5003, -3.3333, 0.1], "float32")
@@ -255,3 +255,30 @@ def test_batch_norms_of_float16_are_those_of_float32():
     gamma, beta, mean, var = (v.astype("f8").reshape(1, 6, 1, 1) for v in values)
     expected = (x.astype("f8") - mean) / np.sqrt(var + 1e-5) * gamma + beta
     assert np.abs(got - expected).max() <= 2.0**-11 * np.abs(expected).max()
+
+
+def test_operators_that_are_made_of_several_round_once():
+    """Whose parts are computed in float32, and converted back at the end."""
+    b = Builder(17)
+    x = Value("x", (4, 9), "float16")
+    wide = b.add("exp", [b.add("cast", [x], "wide", dtype="float32")], "exp")
+    back = b.add("cast", [wide], "back", dtype="float16")
+    graph = widen_floats(Graph("net", [x], [b.add("multiply", [back, x], "y")], b.nodes), TYPES)
+    assert operations(drop_identities(graph)) == [
+        ("cast", "float32"),
+        ("exp", "float32"),
+        ("multiply", "float32"),
+        ("cast", "float16"),
+    ]
+
+
+def test_casts_of_a_file_round():
+    nodes = [
+        helper.make_node("Cast", ["x"], ["half"], to=TensorProto.FLOAT16),
+        helper.make_node("Mul", ["half", "half"], ["square"]),
+        helper.make_node("Cast", ["square"], ["y"], to=TensorProto.FLOAT),
+    ]
+    model = file_of(nodes, {}, [40], TensorProto.FLOAT)
+    x = data("float32", 40)
+    (got,) = tvm.compile(model.SerializeToString()).run({"x": x}).values()
+    np.testing.assert_allclose(got, x.astype("float16").astype("f8") ** 2, rtol=1e-7)

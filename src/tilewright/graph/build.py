@@ -60,6 +60,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     if dtype in wide:
         narrow_weights(graph, dtype)
     widen_floats(graph, wide)
+    drop_identities(graph)
     fold_batch_norm(graph)
     recurrent(graph, target)
     if dtype != "float32" and dtype not in wide:

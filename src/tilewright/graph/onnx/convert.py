@@ -67,7 +67,7 @@ class Builder:
         if known_now and not symbols_in([shape, *attrs.values()]) and is_quick(op, inputs, attrs):
             self.budget.spend(span(out), repr(out))
             folded = constant(name, evaluate(op, inputs, attrs))
-            if _keeps_recipe(op, inputs, dtype):
+            if _keeps_recipe(op, inputs, dtype, attrs):
                 folded.recipe = Node(op, name, inputs, [out], attrs)
             return folded
         require(span(out), repr(out))
@@ -100,12 +100,12 @@ class Builder:
         return out
 
 
-def _keeps_recipe(op: str, inputs: Sequence[Value], dtype: str) -> bool:
+def _keeps_recipe(op: str, inputs: Sequence[Value], dtype: str, attrs: Mapping[str, Any]) -> bool:
     """Whether a pass may want to know how a constant was computed: of whole numbers, or with
     results rounded to a narrow float."""
     known = any(v.recipe is not None for v in inputs)
     moved = OPS[op].precision == MOVED
-    rounded = parse(dtype).is_float and accumulator(dtype) != dtype and op != "cast"
+    rounded = parse(dtype).is_float and accumulator(dtype) != dtype and not attrs.get("rounds")
     return op == "dequantize" or (op == "transpose" and known) or (rounded and (known or not moved))
 
 

@@ -142,12 +142,18 @@ def type_of(node: OnnxNode, number: Any) -> str:
     return dtype
 
 
+def asked_cast(b: Builder, node: OnnxNode, dtype: str) -> Value:
+    """A conversion that stands in the network itself, which rounds whatever it is computed in."""
+    narrow = {"rounds": True} if dtype in ("float16", "bfloat16") else {}
+    return b.add("cast", [node.input(0)], node.name, dtype=dtype, **narrow)
+
+
 def cast(b: Builder, node: OnnxNode) -> Value:
-    return b.add("cast", [node.input(0)], node.name, dtype=type_of(node, node.get("to")))
+    return asked_cast(b, node, type_of(node, node.get("to")))
 
 
 def cast_like(b: Builder, node: OnnxNode) -> Value:
-    return b.add("cast", [node.input(0)], node.name, dtype=node.input(1).dtype)
+    return asked_cast(b, node, node.input(1).dtype)
 
 
 def mean(b: Builder, node: OnnxNode) -> Value:

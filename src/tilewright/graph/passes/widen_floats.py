@@ -2,7 +2,8 @@
 
 A CPU converts such numbers whenever it computes with them, so that keeping values between kernels
 in them would only round each one more. What stays narrow is what was: inputs, weights, what moves
-their elements, and what the network itself converts to a narrow type. Outputs keep their types.
+their elements, and what the network itself converts to a narrow type (casts with the attribute
+`rounds`). Outputs keep their types.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class _Widen:
             v if k == weight and _is_stored(v) else self._as_wide(v)
             for k, v in enumerate(node.inputs)
         ]
-        if node.output.dtype not in self.types or node.op == "cast":
+        if node.output.dtype not in self.types or node.attrs.get("rounds"):
             node.inputs = inputs  # the file asks for this type
             self.nodes.append(node)
             self.narrow.update({v: v for v in node.outputs if v.dtype in self.types})

@@ -234,6 +234,8 @@ def convert_to(c: Call, x: Value, *_: Any, **__: Any) -> Value:
     """To the result's type: which one, and on which device, PyTorch has worked out."""
     if x.dtype != "bool" and c.dtype == "bool":
         return truth(c, x)
+    if c.dtype in ("float16", "bfloat16") and x.dtype != c.dtype:
+        return c("cast", x, dtype=c.dtype, rounds=True)
     return c.cast(x, c.dtype)
 
 
