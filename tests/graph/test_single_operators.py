@@ -67,7 +67,9 @@ def test_convolutions_of_bytes(groups: int, channels: int, zero: int, known: boo
     parts = [np.float32(0.02), np.uint8(zero)]
     rest = [w, np.full(12, 0.01, "float32"), np.zeros(12, "int8"), np.float32(0.5), np.uint8(3)]
     bias = RNG.integers(-900, 900, 12).astype("int32")
-    how = {"pads": [1, 0, 2, 1], "strides": [2, 1], "group": groups}
+    how: Any = {"pads": [1, 0, 2, 1], "strides": [2, 1], "group": groups}
+    inputs: Any
+    weights: Any
     inputs, weights = ([x], [*parts, *rest, bias]) if known else ([x, *parts], [*rest, bias])
     model, given = node_model("QLinearConv", inputs, weights, opset=17, **how)
     model.ir_version = 8

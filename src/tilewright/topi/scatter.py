@@ -16,7 +16,7 @@ from typing import Any
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import op as O
-from ..loopir.expr import PrimExpr, cast, const
+from ..loopir.expr import PrimExpr, cast, const, const_int
 from ..loopir.ir_builder import IRBuilder
 from ..target.target import Target
 from ..tensor import reduce as R
@@ -27,7 +27,7 @@ from ..tensor.tensor import Tensor
 from .elemwise import accumulator
 from .elemwise import cast as cast_all
 from .transform import INJECTIVE, index_within
-from .utils import get_const_int, get_const_tuple
+from .utils import get_const_int, get_const_tuple, unravel_index
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -87,7 +87,8 @@ class _Scatter:
     """Which elements of `data` the updates meet. `target(read, u)`: the place that update `u`
     writes to, with indices by `read`. For an element at `i` on its own: `count` updates may meet
     it, update `k` does where `hit(i, k)` and is the one at `source(i, k)`, given `inside(i)`; only
-    the first `depth` numbers of `i` count for that."""
+    the first `depth` numbers of `i` count for that. Updates that differ behind their first `lead`
+    indices meet different elements, at places that differ as they do."""
 
     data: Tensor
     indices: Tensor
@@ -97,6 +98,7 @@ class _Scatter:
     inside: Callable[[Sequence[Any]], list[Any]]
     hit: Callable[[Sequence[Any], Any], Any]
     source: Callable[[Sequence[Any], Any], Sequence[Any]]
+    lead: int
 
 
 def scatter_elements(
@@ -127,6 +129,7 @@ def scatter_elements(
         inside,
         hit,
         along,
+        data.ndim,
     )
     return _scatter(plan, updates, reduction, "T_scatter_elements")
 
@@ -166,6 +169,7 @@ def scatter_nd(
         lambda i: [],
         hit,
         lambda i, k: [*apart(k), *i[depth:]],
+        rank,
     )
     return _scatter(plan, updates, mode, "T_scatter_nd")
 
@@ -197,10 +201,12 @@ def _scatter(plan: _Scatter, updates: Tensor, reduction: str, name: str) -> Tens
 
 
 def _in_order(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
-    """A copy of the data, then one update after another."""
+    """A copy of the data, then one update after another, the elements of each at once."""
 
     def loops(build: IRBuilder, stack: ExitStack, shape: Sequence[Any]) -> list[Any]:
-        return [stack.enter_context(build.for_range(0, d, f"i{k}")) for k, d in enumerate(shape)]
+        kinds = ["parallel" if _pays(shape) else "serial", *["serial"] * len(shape)]
+        each = (build.for_range(0, d, f"i{k}", kind=kinds[k]) for k, d in enumerate(shape))
+        return [stack.enter_context(one) for one in each]
 
     def body(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
         build = IRBuilder()
@@ -209,21 +215,59 @@ def _in_order(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
         if data.ndim == 0:
             out[()] = old[()]
         with ExitStack() as stack:
-            if i := loops(build, stack, data.shape):
-                out[tuple(i)] = old[tuple(i)]
+            if i := loops(build, stack, _copied(data.shape)):
+                place = _apart(i, data.shape)
+                out[place] = old[place]
         with ExitStack() as stack:
-            u = loops(build, stack, updates.shape)
-            to = plan.target(lambda at: index[tuple(at)], u)
-            to = [build.let(f"at{k}", p) for k, p in enumerate(to)]
+            u = [
+                stack.enter_context(build.for_range(0, d, f"u{k}"))
+                for k, d in enumerate(updates.shape[: plan.lead])
+            ]
+            behind = [const(0)] * (updates.ndim - plan.lead)
+            to = plan.target(lambda at: index[tuple(at)], [*u, *behind])
+            to = [build.let(f"at{k}", p) for k, p in enumerate(to[: data.ndim - len(behind)])]
             sides = [(p >= 0, p < cast(p.dtype, d)) for p, d in zip(to, data.shape)]
             inside = O.all(const(1, "bool"), *(c for pair in sides for c in pair))
             stack.enter_context(build.if_scope(inside))
-            out[tuple(to)] = _COMBINE[reduction](out[tuple(to)], new[tuple(u)])
+            shape = updates.shape[plan.lead :]
+            part = _apart(loops(build, stack, _copied(shape)), shape) if shape else ()
+            where, source = (*to, *part), (*u, *part)
+            out[where] = _COMBINE[reduction](out[where], new[source])
         return build.get()
 
     inputs = [data, plan.indices, updates]
     result: Tensor = extern(data.shape, inputs, body, name, data.dtype)
     return result
+
+
+_PARALLEL = 1 << 15  # elements that are worth waking threads for
+_PIECE = 4096  # of them, that a thread does at once
+
+
+def _size(shape: Sequence[Any]) -> int | None:
+    """Elements of a shape; None where an extent is not known."""
+    sizes = [const_int(d) for d in shape]
+    return None if None in sizes else prod(n or 0 for n in sizes)
+
+
+def _pays(shape: Sequence[Any]) -> bool:
+    return (_size(shape) or 0) >= _PARALLEL
+
+
+def _copied(shape: Sequence[Any]) -> Sequence[Any]:
+    """The extents of loops over all elements: two, of pieces for threads, where they are many and
+    divide into such; else those of the shape."""
+    size = _size(shape) or 0
+    piece = next((n for n in range(_PIECE, _PIECE // 8, -1) if size % n == 0), 0)
+    return (size // piece, piece) if _pays(shape) and piece else tuple(shape)
+
+
+def _apart(i: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
+    """The indices of an element by loops over `_copied(shape)`."""
+    loops = _copied(shape)
+    if tuple(loops) == tuple(shape):
+        return tuple(i)
+    return tuple(unravel_index(i[0] * loops[1] + i[1], shape))
 
 
 def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:

@@ -1,11 +1,13 @@
 """Squares that are turned in registers: strided vectors side by side."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright
+from tests.unit.codegen.device_kit import compile_c
 from tilewright import te
 from tilewright.base import config
 
@@ -91,3 +93,17 @@ def test_what_is_no_square_stays():
     s, args = turned(16, 16, "float32", 8)
     text = str(tilewright.lower(s, args, simple_mode=True))
     assert "_turned" not in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_as_source_in_c(dtype, tmp_path):
+    given = numbers(40, 48, dtype)
+    s, args = turned(48, 40, dtype, 8)
+    text = tilewright.build(s, args, "llvm", name="turn").get_source("c")
+    assert "a_turned" in text
+    library = compile_c(text, tmp_path)
+    out = np.zeros((48, 40), dtype)
+    strides = [40 * 0 + 48, 1, 40, 1]
+    places = [ctypes.c_void_p(x.ctypes.data) for x in (given, out)]
+    assert library.turn(*places, *strides) == 0
+    np.testing.assert_array_equal(out, given.T)

@@ -78,12 +78,12 @@ def test_few_long_rows_are_shared_between_threads(shape: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape, axis", [((3, 200), 1), ((40, 3, 33), 0), ((5, 41, 8), 1), ((7, 9), 1)]
+    "shape, axis", [((3, 200), 1), ((40, 3, 33), 0), ((5, 41, 8), 1), ((7, 9), 1), ((6, 80, 1), 1)]
 )
 @pytest.mark.parametrize("last", [False, True])
 def test_places_of_the_largest_among_equals(shape: Any, axis: int, last: bool) -> None:
     x = ints(*shape, dtype="float32", low=0, high=3)
-    x[..., 1] = np.where(x[..., 1] > 1, np.nan, x[..., 1])
+    x[..., -1] = np.where(x[..., -1] > 1, np.nan, x[..., -1])
     for name, find in (("argmax", np.argmax), ("argmin", np.argmin)):
         back = np.flip(x, axis) if last else x
         wanted = find(back, axis)

@@ -22,6 +22,7 @@ from .machine import (
 )
 
 CHAINS = 4  # vectors that are added to in turns
+SHORT = 2  # vectors in a row: the sums in the lanes of fewer are as many as the steps
 
 
 def schedule_global_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
@@ -152,9 +153,9 @@ def in_lanes(
     """Reduce along `k` of `size` steps, a run in memory, into the lanes of some vectors first;
     their stage, None where the run is too short for it."""
     lanes = _lanes(red, machine)
-    if size < 4 * lanes:
+    if size < SHORT * lanes:
         return None
-    most = size // (4 * lanes)
+    most = max(1, size // (4 * lanes))
     chains = nearby(CHAINS if most >= CHAINS else 1, 1, 2, 4, 8, most=most)
     width = lanes * machine.choose(name, "chains", chains)[0]
     _, lane = s[red].split(k, factor=width)
@@ -223,7 +224,12 @@ def row_run(red: Tensor) -> int:
         if not variables.intersection(v for x in e.indices for v in free_vars(x)):
             continue
         run = 0
-        for a, x, d in zip(axes[::-1], e.indices[::-1], e.producer.shape[::-1]):
+        places = [
+            (x, d)
+            for x, d in zip(e.indices, e.producer.shape)
+            if const_int(d) != 1 or any(x is v for v in variables)
+        ]
+        for a, (x, d) in zip(axes[::-1], places[::-1]):
             if x is not a.var:
                 break
             run += 1
