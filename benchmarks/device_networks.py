@@ -1,7 +1,7 @@
 """Networks of full size as kernels of devices: built, compiled by the devices' compilers, run.
 
     python -m benchmarks.device_networks DIR [--network NAME ...] [--dtype D ...] [--target T ...]
-        [--no-run] [--limit 900] [--out FILE.json]
+        [--upto STEP] [--limit 900] [--out FILE.json]
 
 Networks are those of networks_models.py, made in DIR unless they are there. float16 is what
 `precision="float16"` makes of them; "float16 file" an ONNX file in half precision, whose inputs and
@@ -22,6 +22,8 @@ import hashlib
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -70,9 +72,12 @@ def spent(start: tuple[float, float]) -> tuple[float, float]:
     return round(time.perf_counter() - start[0], 2), round(time.process_time() - start[1], 2)
 
 
-def measure(case: Sequence[str], folder: Path, run: bool, seen: Sequence[str]) -> Row:
-    """One case, in a process that has done nothing else. Source for OpenCL whose digest is in
-    `seen` is not compiled again."""
+STEPS = ("build", "compile", "run")
+
+
+def measure(case: Sequence[str], folder: Path, upto: str, seen: Sequence[str]) -> Row:
+    """One case up to one of STEPS, in a process that has done nothing else. Source for OpenCL whose
+    digest is in `seen` is not compiled again."""
     import tilewright
     from tilewright.graph.device import DeviceExecutable
 
@@ -92,12 +97,14 @@ def measure(case: Sequence[str], folder: Path, run: bool, seen: Sequence[str]) -
     row["source_kb"] = round(len(code.source) / 1024)
     row["workspace_mb"] = round(net.workspace_bytes / 2**20, 1)
     row["digest"] = hashlib.sha256(code.source.encode()).hexdigest()[:16]
+    if upto == "build":
+        return row
     if target.startswith("cuda"):
         return row | _through_nvrtc(code.source, target.partition("=")[2])
     if row["digest"] in seen:
         return row
     row |= _through_opencl(code)
-    return row | (_ran(net, path, inputs, BARS[dtype]) if run else {})
+    return row | (_ran(net, path, inputs, BARS[dtype]) if upto == "run" else {})
 
 
 def _launches(net: Any) -> int:
@@ -168,28 +175,22 @@ def _ran(net: Any, path: Path, inputs: Path, bar: float) -> Row:
 
 
 def measured(
-    case: tuple[str, str, str], folder: Path, run: bool, limit: float, before: Sequence[Row]
+    case: tuple[str, str, str], folder: Path, upto: str, limit: int, before: Sequence[Row]
 ) -> Row:
-    """`measure` in a process of its own, with caches of its own. What rows `before` know of the
-    same source is taken from there."""
+    """`measure` in a process of its own, with caches of its own, which ends after `limit` seconds
+    of processors' time. What rows `before` know of the same source is taken from there."""
     alike = [r for r in before if r["network"] == case[0] and r["target"].startswith("opencl")]
     seen = {r["digest"]: r for r in alike if "warnings" in r}
     row: Row = dict(zip(("network", "dtype", "target"), case))
     command = [sys.executable, "-m", "benchmarks.device_networks", str(folder), "--one", *case]
-    command += ["--seen", *seen]
+    command += ["--upto", upto, "--limit", str(limit), "--seen", *seen]
     with tempfile.TemporaryDirectory(prefix="tilewright-devices-") as caches:
         keep = {"TILEWRIGHT_CACHE_DIR": f"{caches}/ours", "POCL_CACHE_DIR": f"{caches}/pocl"}
-        try:
-            done = subprocess.run(
-                [*command, *([] if run else ["--no-run"])],
-                env={**os.environ, **keep},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=limit,
-            )
-        except subprocess.TimeoutExpired:
-            return row | {"failed": f"not done after {limit:.0f} s"}
+        done = subprocess.run(
+            command, env={**os.environ, **keep}, capture_output=True, text=True, check=False
+        )
+    if done.returncode == -signal.SIGXCPU:
+        return row | {"failed": f"not done after {limit} s of the processors"}
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
         return row | {"failed": lines[-1][:300]}
@@ -255,14 +256,15 @@ def main() -> int:
     parser.add_argument("--network", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--dtype", nargs="+", choices=list(BARS), default=["float32", "float16"])
     parser.add_argument("--target", nargs="+", default=list(TARGETS))
-    parser.add_argument("--no-run", action="store_true", help="build and compile only")
-    parser.add_argument("--limit", type=float, default=900, help="seconds for a case")
+    parser.add_argument("--upto", choices=STEPS, default="run", help="the last step")
+    parser.add_argument("--limit", type=int, default=900, help="seconds of processors for a case")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--seen", nargs="*", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        row = measure(options.one, options.folder, not options.no_run, options.seen)
+        resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 5))
+        row = measure(options.one, options.folder, options.upto, options.seen)
         print(json.dumps(row))
         return 0
     path = options.out
@@ -272,7 +274,7 @@ def main() -> int:
         for case in ((name, d, t) for d in options.dtype for t in options.target):
             if case in known:
                 continue
-            rows.append(measured(case, options.folder, not options.no_run, options.limit, rows))
+            rows.append(measured(case, options.folder, options.upto, options.limit, rows))
             print("FAULT" if faults(rows[-1]) else "good ", json.dumps(rows[-1]), flush=True)
             if path:
                 path.write_text(json.dumps(rows, indent=1) + "\n")

@@ -241,8 +241,9 @@ def test_opencl(name: str, dtype: str) -> None:
     _check(_built(name, "opencl", dtype), name, DTYPES[dtype])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", RUN)
-def test_cuda_in_the_interpreter(name: str) -> None:
-    net = _built(name, "cuda -arch=sm_80", "float32")
+def test_cuda_in_the_interpreter(name: str, dtype: str) -> None:
+    net = _built(name, "cuda -arch=sm_80", dtype)
     net.device = tw.simt(0)
-    _check(net, name, DTYPES["float32"])
+    _check(net, name, DTYPES[dtype])

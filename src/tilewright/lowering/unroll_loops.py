@@ -10,7 +10,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.expr import const_int
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import nodes, walk
+from ..loopir.visit import nodes, uses_var, walk
 from .copies import fold_pair, fresh_copy
 from .options import LowerOptions
 
@@ -27,9 +27,10 @@ def unroll_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     and at most `unroll_max_depth` nested loops were unrolled in it; or if its extent is at most
     `unroll_max_extent`. AttrStmt "pragma_auto_unroll_max_step" and "pragma_unroll_explicit" set
     these options for their body and are removed. Without `unroll_explicit` a loop is only marked
-    UNROLLED, as a hint to the compiler behind this one, unless there are conditions in it:
-    NVIDIA's made tiles at the edge of a product a fifth longer than copies are. Loops that would
-    become more than 8192 steps are marked, too. A marked loop of symbolic extent runs serially.
+    UNROLLED, as a hint to the compiler behind this one, except where a condition reads its
+    variable: this compiler decides conditions of copies, where others leave them to be computed.
+    Loops that would become more than 8192 steps are marked, too. A marked loop of symbolic extent
+    runs serially.
 
     Stands after vectorize_loops (a vector is one step) and
     after hoist_conditions (a condition outside is not copied), before the last simplify_statements,
@@ -112,7 +113,7 @@ class _Unroller(Rewriter):
         self.depth += 1
         small = self.steps * extent <= MAX_STEPS
         self.steps *= extent
-        if small and (self.explicit or extent == 1 or _has_conditions(s.body)):
+        if small and (self.explicit or extent == 1 or _decides(s)):
             return _copies(s, extent, body)
         self.loops += not small
         if marked and body is s.body:
@@ -144,12 +145,18 @@ class _Unroller(Rewriter):
         return False
 
 
-def _has_conditions(body: S.Stmt) -> bool:
-    return any(
-        type(x) in (S.IfThenElse, E.Select)
-        or (type(x) is E.Call and x.op.name == "tir.if_then_else")
-        for x in nodes(body)
-    )
+def _decides(s: S.For) -> bool:
+    """Whether a condition in a loop reads its variable."""
+    for x in nodes(s.body):
+        if type(x) in (S.IfThenElse, E.Select):
+            condition = x.condition
+        elif type(x) is E.Call and x.op.name == "tir.if_then_else":
+            condition = x.args[0]
+        else:
+            continue
+        if uses_var(condition, lambda v: v is s.loop_var):
+            return True
+    return False
 
 
 def _steps(extent: E.PrimExpr) -> int | None:

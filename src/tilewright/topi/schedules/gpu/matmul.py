@@ -53,9 +53,12 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
     (k,) = inner.op.reduce_axis
     ko, ki = inner.split(k, factor=STEP)
     inner.reorder(*batch, ko, ki, i, j)
-    machine.unroll(inner, ki)
-    machine.unroll(inner, i)
-    machine.unroll(inner, j)
+    rows, columns = (extent_of(a) for a in stage.op.axis[-2:])
+    for axis in (ki, i, j):
+        if rows % (high * TILE) or columns % (broad * TILE):
+            inner.unroll(axis)  # CUDA's compilers make code a fifth longer of tiles at an edge
+        else:
+            machine.unroll(inner, axis)
     if machine.shared:
         for t in dict.fromkeys(inner.op.input_tensors):
             copy = s.cache_read(t, "shared", [product.op])
