@@ -31,10 +31,9 @@ def _layer(t: Tensors, a: Attrs) -> Tensor:
     how, given = functions_of(a), iter(t)
     inputs, initial = next(given), next(given)
     weights = [next(given) for _ in products_of(a["kind"], how)]
-    more = {name: next(given) for name in OPTIONAL if a[name]}
-    shape = {"backwards": a["backwards"], "rows": a.get("rows", 1)}
-    layer = Layer(a["kind"], inputs, initial, weights, how, a["clip"], **more, **shape)
-    return layer.states()
+    bias, peepholes, lengths = (next(given) if a[name] else None for name in OPTIONAL)
+    more = (bias, peepholes, lengths, a["backwards"], a.get("rows", 1))
+    return Layer(a["kind"], inputs, initial, weights, how, a["clip"], *more).states()
 
 
 def _step(t: Tensors, a: Attrs) -> R.Step:
