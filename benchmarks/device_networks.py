@@ -211,8 +211,8 @@ def faults(row: Row) -> list[str]:
 
 
 HEAD = (
-    "network", "dtype", "target", "build s (CPU)", "kernels", "launches", "source KB", "compile s",
-    "registers", "spilling", "first run s", "run s", "error", "faults",
+    "network", "dtype", "target", "build s (CPU)", "kernels", "launches", "source KB",
+    "compile s (CPU)", "registers", "spilling", "first run s", "run s", "error", "faults",
 )  # fmt: skip
 
 
@@ -233,6 +233,10 @@ def report(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _seconds(row: Row, what: str) -> str:
+    return f"{row[f'{what}_s']} ({row[f'{what}_cpu_s']})" if f"{what}_s" in row else ""
+
+
 def _cells(row: Row) -> list[Any]:
     spilling = row.get("spilling")
     most = "" if not spilling else f", {max(spilling.values())} B at most"
@@ -241,8 +245,10 @@ def _cells(row: Row) -> list[Any]:
         row["network"],
         row["dtype"],
         row["target"],
-        f"{row['build_s']} ({row['build_cpu_s']})" if "build_s" in row else "",
-        *(row.get(key, "") for key in ("kernels", "calls", "source_kb", "compile_s", "registers")),
+        _seconds(row, "build"),
+        *(row.get(key, "") for key in ("kernels", "calls", "source_kb")),
+        _seconds(row, "compile"),
+        row.get("registers", ""),
         "" if spilling is None else f"{len(spilling)}{most}",
         *(row.get(key, "") for key in ("first_run_s", "run_s")),
         f"{row['error']:.1e}" if "error" in row else "",
