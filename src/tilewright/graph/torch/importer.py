@@ -13,7 +13,7 @@ from ..ir import Graph, Value
 from ..limits import Budget
 from ..onnx.convert import Builder
 from ..sizes import Size, same
-from . import images, layers, pointwise, reduce, views
+from . import fused, images, layers, made, places, pointwise, reduce, views
 from .convert import OPSET, Call, Converter
 from .extents import fixed
 
@@ -23,6 +23,9 @@ CONVERTERS: dict[str, Converter] = {
     **reduce.CONVERTERS,
     **images.CONVERTERS,
     **layers.CONVERTERS,
+    **made.CONVERTERS,
+    **places.CONVERTERS,
+    **fused.CONVERTERS,
 }
 """By the operator's name without its namespace; of one overload with the overload's name."""
 
@@ -124,6 +127,7 @@ class Importer:
             [_type(m) for m in metas],
             self._promoted(node),
             _read(node, len(metas)),
+            self._first(node),
         )
         kept = len(self.builder.nodes)
         try:
@@ -153,6 +157,12 @@ class Importer:
         if python and all(_plain(a) for a in args) and callable(node.target):
             return [node.target(*args)]
         return None
+
+    def _first(self, node: Any) -> Meta | None:
+        """How the first argument lies in memory; None where it is no tensor."""
+        first = node.args[0] if node.args else None
+        found = self._tensors(self.metas.get(first)) if hasattr(first, "op") else [None]
+        return found[0] if len(found) == 1 else None
 
     def _promoted(self, node: Any) -> str:
         """The type of the first two arguments together; "" where they have none."""
@@ -217,13 +227,14 @@ def _read(node: Any, count: int) -> list[bool]:
 class Meta:
     """Shape and type of a tensor, and how it lies in memory."""
 
-    __slots__ = ("dtype", "layout_name", "shape", "stride")
+    __slots__ = ("dtype", "layout_name", "offset", "shape", "stride")
 
     def __init__(self, tensor: Any, extent: Callable[[Any], Any]) -> None:
         self.shape = tuple(extent(d) for d in tensor.shape)
         self.dtype = tensor.dtype
         self.layout_name = str(tensor.layout).removeprefix("torch.")
         self.stride = tuple(extent(s) for s in tensor.stride())
+        self.offset = tensor.storage_offset()  # perhaps of symbols
 
     def is_complex(self) -> bool:
         return bool(self.dtype.is_complex)

@@ -16,6 +16,7 @@ from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value
 from ..limits import Budget
 from ..sizes import Size
+from .convert import order_in_memory
 from .extents import fixed
 from .importer import Importer, Meta, graph_of, type_name
 
@@ -132,6 +133,8 @@ class Partition:
         try:
             importer.convert(node)
         except TilewrightError as error:
+            if str(node.target).startswith("aten.as_strided"):
+                raise  # of what PyTorch itself laid out only
             self.plan.left.setdefault(str(node.target), []).append(str(error))
             self.eager[node] = max(after, held, 0)
             return
@@ -180,7 +183,8 @@ class Partition:
         for node in nodes:
             value = known[node]
             meta = Meta(self.metas[node], self.extent)
-            order = _order_in_memory(meta) if node in returned else None
+            order = order_in_memory(meta) if node in returned else None
+            order = None if order == tuple(range(len(meta.shape))) else order
             if order is not None:
                 value = importer.builder.add("transpose", [value], node.name, axes=order)
             back = None if order is None else tuple(order.index(k) for k in range(len(order)))
@@ -193,18 +197,3 @@ class Partition:
         for k, v in enumerate(graph.inputs):
             v.name = f"input_{k}"
         return Part(graph, tuple(kept), tuple(results))
-
-
-def _order_in_memory(meta: Meta) -> tuple[int, ...] | None:
-    """The dimensions of a dense tensor as they lie in memory; None where that is as they are, or
-    where it is not dense."""
-    shape, strides = meta.shape, meta.stride
-    likely = [s.likely if isinstance(s, Size) else s for s in strides]
-    order = sorted(range(len(shape)), key=lambda k: (-likely[k], shape[k] != 1, k))
-    step: Any = 1
-    for k in reversed(order):
-        if shape[k] != 1 and strides[k] != step:
-            return None
-        step *= shape[k]
-    there = [k for k in order if shape[k] != 1]
-    return None if there == sorted(there) else tuple(order)
