@@ -152,9 +152,16 @@ def test_extents_in_arithmetic_may_change() -> None:
 
 
 OPEN: dict[str, Any] = {
-    "views": lambda x: (x[:, 1:], x[-2:], x[0], x.t(), x.flatten(), x.unsqueeze(1), x.size(0) * 2),
+    "views": lambda x: (x[:, 1:], x[-2:], x[0], x.t(), x.flatten(), x.unsqueeze(1), x.size(0) * 2,
+        x[:, 1:] * 2, x[-2:] + 1, x[0] * 2, x.flatten() * 2, x.unsqueeze(1) * 2),
     "parts": lambda x: (torch.cat([x, x + 1]), torch.stack([x, -x]), x.repeat(2, 1),
         [p + 1 for p in x.chunk(2, 1)]),
+    "pieces": lambda x: (
+        x.chunk(2, 1), x.expand(2, *x.shape), x[:, 1:].chunk(2, 1)[1].t(), x * 3,
+    ),
+    "pieces_of_results": lambda x: (lambda y: (
+        y, y[:, 1:], y.chunk(2, 1), y[:, 0], y.t(), y.expand(3, *y.shape), y.t() + 1,
+    ))(x * 2),
     "writes": lambda x: (
         x.clone().index_fill_(1, torch.tensor([2]), 5.0), _written(x),
         torch.select_scatter(x, x[0] * 2, 0, -1),
@@ -199,6 +206,24 @@ def test_open_extents_are_compiled_once(name: str, caplog: Any) -> None:
     said = [r.message for r in caplog.records if r.name == "tilewright.torch"]
     made = 2 if name == "conditions" else 1
     assert said == ["1 networks, 0 calls in PyTorch"] * made
+
+
+@pytest.mark.parametrize(
+    "module, said",
+    [
+        (torch.nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), ""),
+        (torch.nn.EmbeddingBag(20, 6), ""),
+        (torch.nn.Upsample(scale_factor=1.7), "sym_float"),
+    ],
+)
+def test_open_extents_of_layers(module: Any, said: str, caplog: Any) -> None:
+    compiled = torch.compile(module.eval(), backend=backend, dynamic=True)
+    whole = isinstance(module, torch.nn.EmbeddingBag)
+    with caplog.at_level(logging.WARNING, "tilewright.torch"):
+        for n in (4, 2, 7):
+            x = torch.randint(0, 20, (n, n + 1)) if whole else torch.randn(n, n + 1, 6)
+            _close(compiled(x), module(x))
+    assert said in caplog.text and bool(said) == bool(caplog.text)
 
 
 def test_open_extents_between_pytorch_and_networks(caplog: Any) -> None:

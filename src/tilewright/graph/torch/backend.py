@@ -27,7 +27,7 @@ from .breaks import watch_breaks
 from .extents import Extents, at_sizes
 from .importer import array_of, decompositions, type_name
 from .marks import Mark
-from .partition import Part, Partition, Plan, Result
+from .partition import Part, Partition, Plan, Result, is_view
 
 _log = logging.getLogger("tilewright.torch")
 
@@ -255,8 +255,9 @@ class Program:
                 self.steps.append(Run(compile_graph(step.graph, target, **how), step))
             else:
                 self.steps.append(step)
-        compiled = sum(isinstance(s, Run) for s in self.steps)
-        _log.info("%d networks, %d calls in PyTorch", compiled, len(self.steps) - compiled)
+        networks = sum(isinstance(s, Run) for s in self.steps)
+        calls = sum(not isinstance(s, Run) and not is_view(s) for s in self.steps)
+        _log.info("%d networks, %d calls in PyTorch", networks, calls)
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the weights are those that were compiled in."""

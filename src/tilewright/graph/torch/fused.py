@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import Value
 from ..onnx.attend import Scores, attend, heads_apart, heads_together, in_four
 from ..onnx.norm import over_last
-from ..sizes import symbols_in
+from ..sizes import same, symbols_in
 from .convert import Call, Converter, lowest
 from .layers import linear
 from .pointwise import truth
@@ -28,6 +28,13 @@ def _not_masked(c: Call, mask: Value, kind: int | None) -> Value:
         batch, keys = mask.shape
         mask = c.reshape(mask, (batch, 1, 1, keys))
     return c("invert", in_four(c, mask))
+
+
+def _of_width(c: Call, x: Value, size: int) -> Value:
+    """PyTorch lets a symbolic extent pass here that has to be the weights' own."""
+    if not same(x.shape[-1], size):
+        raise c.error(f"{x!r} does not fit weights for {size}")
+    return c.reshape(x, (*x.shape[:-1], size))
 
 
 def self_attention(
@@ -56,7 +63,8 @@ def multi_head_attention(
     """_native_multi_head_attention."""
     shown = need_weights and c.read[-1]
     weights = (into, into_bias, out, out_bias)
-    found, chances = self_attention(c, (q, k, v), heads, weights, mask, mask_type, shown)
+    inputs = [_of_width(c, x, size) for x in (q, k, v)]
+    found, chances = self_attention(c, inputs, heads, weights, mask, mask_type, shown)
     if chances is not None and average:
         chances = c("reduce", chances, type="mean", axes=[1], keepdims=False)
     return [found, chances]
@@ -70,6 +78,7 @@ def encoder_layer(
     """_transformer_encoder_layer_fwd: attention and two linear layers, each with a norm before or
     behind it; behind the weights there may be a mask."""
     scale1, shift1, scale2, shift2, w1, b1, w2, b2, *more = weights
+    x = _of_width(c, x, size)
     mask, mask_type = (more + [mask, mask_type])[:2] if more else (mask, mask_type)
 
     def norm(v: Value, scale: Any, shift: Any) -> Value:

@@ -155,7 +155,10 @@ class Importer:
         python = getattr(node.target, "__module__", "") in ("_operator", "math", "builtins")
         python = python or "sym_" in getattr(node.target, "__name__", "")
         if python and all(_plain(a) for a in args) and callable(node.target):
-            return [node.target(*args)]
+            try:
+                return [node.target(*args)]
+            except TypeError as error:  # of sizes, which are no numbers yet
+                raise ImportModelError(f"{node.name}: {error}") from error
         return None
 
     def _first(self, node: Any) -> Meta | None:
