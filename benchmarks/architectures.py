@@ -183,6 +183,7 @@ def _through_backend(model: Any, sets: Any, wanted: Any, dynamic: bool) -> dict[
     import torch
 
     from tilewright.graph.torch.backend import tilewright
+    from tilewright.graph.torch.breaks import watch_breaks
 
     row: dict[str, Any] = {"left": []}
 
@@ -194,6 +195,7 @@ def _through_backend(model: Any, sets: Any, wanted: Any, dynamic: bool) -> dict[
     log = logging.getLogger("tilewright.torch")
     log.addHandler(heard)
     torch._dynamo.reset()
+    watch_breaks()
     try:
         compiled = torch.compile(model, backend=tilewright, dynamic=True if dynamic else None)
         errors = []

@@ -29,6 +29,23 @@ ROWS = _x(3, 5, 8)
 POSITIVE = _x(4, 9).abs() + 0.1
 WHOLE = _i(50, 4, 9) - 25
 
+TENTHS = (torch.arange(-50, 50) / 10)[:, None]
+STEPS = torch.tensor([0.1, -0.1, 0.3, 1, 0, float("inf"), float("-inf"), -7.3])
+
+
+def _put(x: Any, where: Any, values: Any) -> Any:
+    y = x.clone()
+    y[where] = values
+    return y
+
+
+def _scattered(reduce: str, whole: bool, x: Any) -> Any:
+    return x.scatter_reduce(0, PLACES, x * 2, reduce, include_self=whole)
+
+
+PLACES = _i(4, 4, 9)
+ODD = torch.tensor([0.0, -0.0, float("inf"), -2.0, float("nan"), 0.5, float("-inf"), 3e38, 1e-40])
+
 ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "exponentials": (
         torch.exp, torch.log, torch.log2, torch.log10, torch.log1p, torch.sqrt, torch.rsqrt,
@@ -46,7 +63,8 @@ ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
         F.relu, F.relu6, F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, F.elu, F.celu,
         F.selu, F.softplus, lambda x: F.softplus(x, 2.0, 1.0), F.mish, F.hardswish, F.hardsigmoid,
         F.hardtanh, F.leaky_relu, F.logsigmoid, F.softsign, F.tanhshrink, F.hardshrink,
-        F.softshrink, lambda x: F.threshold(x, 0.2, -3.0), F.sigmoid, lambda x: F.glu(x[:, :8]),
+        F.softshrink, F.rrelu,
+        lambda x: F.threshold(x, 0.2, -3.0), F.sigmoid, lambda x: F.glu(x[:, :8]),
     ),
     "arithmetic": (
         lambda x: x + 2, lambda x: 3 - x, lambda x: x * x / (x + 7), lambda x: x**3,
@@ -55,6 +73,11 @@ ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
         lambda x: torch.addcmul(x, x, x, value=0.5), lambda x: torch.lerp(x, x * 2, 0.3),
         lambda x: torch.addcdiv(x, x, x + 9, value=2), lambda x: x.clamp(-0.5, 0.7),
         lambda x: torch.maximum(x, -x), lambda x: x.clamp(min=x.mean()), torch.nan_to_num,
+    ),
+    "quotients": (
+        lambda x: TENTHS // STEPS, lambda x: TENTHS.half() // STEPS.half(), lambda x: x // 0.1,
+        lambda x: TENTHS % STEPS, lambda x: torch.div(TENTHS, STEPS, rounding_mode="trunc"),
+        lambda x: torch.fmod(TENTHS, STEPS),
     ),
     "comparisons": (
         lambda x: (x > 0) & (x < 1), lambda x: (x >= 0.5) | (x <= -0.5), lambda x: ~(x == x),
@@ -82,6 +105,17 @@ ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "sorting": (
         lambda x: x.topk(3), lambda x: x.sort(), lambda x: x.sort(0, descending=True),
         lambda x: x.argsort(1), lambda x: x.topk(2, 0, largest=False), lambda x: x.msort(),
+        lambda x: x.kthvalue(3, 1), lambda x: x.median(0, keepdim=True), torch.median,
+    ),
+    "odd_numbers": (
+        lambda x: torch.sign(ODD), lambda x: torch.sgn(ODD), lambda x: torch.signbit(ODD),
+        lambda x: torch.fmax(ODD, ODD.flip(0)), lambda x: torch.fmin(ODD, x[0, 0]),
+        lambda x: torch.lerp(ODD, x[0, 0], 0.7), lambda x: torch.lerp(ODD, x[0, 0], ODD.sigmoid()),
+        lambda x: torch.bucketize(ODD, torch.tensor([-0.5, 0.5]), right=True),
+        lambda x: torch.searchsorted(torch.tensor([-0.5, 0.5]), ODD), lambda x: ODD.median(),
+        lambda x: ODD.sort(), lambda x: ODD.clamp(-1, 1), lambda x: ODD.amax(), lambda x: ODD * 0,
+        lambda x: F.relu(ODD), lambda x: F.softmax(ODD, 0), lambda x: ODD.logsumexp(0),
+        lambda x: torch.maximum(ODD, x[0, 0]), lambda x: ODD.argmax(), lambda x: ODD.to(torch.bool),
     ),
     "views": (
         lambda x: x.t(), lambda x: x.reshape(-1), lambda x: x.view(2, -1), lambda x: x[:, None],
@@ -110,10 +144,27 @@ ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
             torch.tensor([0.0, 1.0]), x),
         lambda x: torch.bucketize(x, torch.tensor([-0.5, 0.5])),
     ),
+    "conditions": (
+        lambda x: x.masked_scatter(x > 0, x.flip(0)), lambda x: _put(x, x[:, 0] > 0, 7.0),
+        lambda x: torch.ops.aten.index_put(x, [None, x[0] > 0], x[:, :1] * 2),
+        lambda x: x.index_put((x > 0.5,), torch.tensor(1.0), accumulate=True),
+        lambda x: _put(x, x[:, 0] > 0, x[0]), lambda x: x.diagonal_scatter(x[:, 0], 2),
+        lambda x: x.t().diagonal_scatter(x[0, :3], -1, 1, 0),
+    ),
+    "scattered": tuple(
+        partial(_scattered, reduce, whole)
+        for reduce in ("sum", "prod", "mean", "amax", "amin") for whole in (True, False)
+    ),
+    "memory": (
+        lambda x: x.t().as_strided((3, 3), (1, 4)), lambda x: x[1:].as_strided((3, 3), (1, 4)) + 0,
+        lambda x: (x * 2).t().as_strided((3, 3), (2, 9), 1),
+        lambda x: x[None].as_strided((9,), (3,)),
+    ),
     "made": (
         lambda x: torch.arange(5) + x.shape[0], lambda x: torch.full((2, 2), 3.0) + x.mean(),
         lambda x: torch.zeros_like(x) + 1, lambda x: torch.ones(3) * 2, lambda x: torch.eye(4) @ x,
         lambda x: x.new_full((2,), 4.0), lambda x: torch.linspace(0, 1, 5) + x[0, 0],
+        lambda x: x[torch.tril_indices(4, 9, 1).unbind()],
         lambda x: torch.ones_like(x, dtype=torch.long), lambda x: torch.zeros(2, dtype=torch.bool),
         lambda x: torch.tensor([1.0, 2.0]) * x[0, 1], lambda x: torch.empty_like(x).fill_(2.0),
     ),
@@ -186,6 +237,13 @@ def _seeded(make: Callable[[], Any]) -> Any:
     return module
 
 
+PADDED = torch.arange(5) >= torch.tensor([[3], [5], [4]])
+
+
+def _causal(steps: int) -> Any:
+    return nn.Transformer.generate_square_subsequent_mask(steps)
+
+
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[Any, ...]]] = {
     "conv1d": (lambda: nn.Conv1d(6, 4, 3, 2, 1), (LINE,)),
     "conv2d": (lambda: nn.Conv2d(6, 8, 3, padding=1), (IMAGE,)),
@@ -213,7 +271,17 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[Any, ...]]] = {
     "linear_vector": (lambda: nn.Linear(8, 4), (ROWS[0, 0],)),
     "bilinear": (lambda: nn.Bilinear(8, 8, 3), (ROWS, ROWS)),
     "embedding": (lambda: nn.Embedding(20, 6), (_i(20, 3, 4),)),
-    "embedding_bag": (lambda: nn.EmbeddingBag(20, 6), (_i(20, 3, 4),)),
+    **{
+        f"embedding_bag_{mode}_{k}": (
+            partial(nn.EmbeddingBag, 20, 6, mode=mode, padding_idx=3), args
+        )
+        for mode in ("sum", "mean", "max")
+        for k, args in enumerate([(_i(20, 3, 4),), (_i(20, 12), torch.tensor([0, 3, 3, 9]))])
+    },
+    "embedding_bag_last": (
+        lambda: nn.EmbeddingBag(20, 6, mode="sum", include_last_offset=True),
+        (_i(20, 12), torch.tensor([0, 3, 9]), torch.linspace(0, 1, 12)),
+    ),
     "prelu": (lambda: nn.PReLU(6), (IMAGE,)),
     "max_pool1d": (lambda: nn.MaxPool1d(3, 2), (LINE,)),
     "avg_pool1d": (lambda: nn.AvgPool1d(4), (LINE,)),
@@ -236,6 +304,15 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[Any, ...]]] = {
     "multihead": (lambda: Heads(), (ROWS,)),
     "transformer_layer": (
         lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True), (ROWS,)
+    ),
+    "transformer_layer_gelu": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, activation="gelu"), (ROWS,)
+    ),
+    "transformer_causal": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (ROWS, _causal(5))
+    ),
+    "transformer_padded": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (ROWS, None, PADDED)
     ),
     "decoder_layer": (lambda: nn.TransformerDecoderLayer(8, 2, 16), (ROWS, ROWS)),
     "attention": (lambda: Attend(), (_x(2, 3, 5, 8),)),

@@ -30,6 +30,21 @@ def _log_sigmoid(a: Mapping[str, Any], x: Any) -> Any:
     return O.min(x, number(x, 0)) - O.log1p(O.exp(-O.abs(x)))
 
 
+def _floor_divide(x: Any, y: Any) -> Any:
+    """Of floats by the exact remainder: the quotient may round up to a whole number that it is
+    less than, as of 1 and 0.1."""
+    if "float" not in x.dtype:
+        return O.floordiv(x, y)
+    zero, one = number(x, 0), number(x, 1)
+    rest = O.fmod(x, y)
+    whole = (x - rest) / y
+    below = O.select((rest < zero) != (y < zero), whole - one, whole)
+    whole = O.select(rest.equal(zero), whole, below)
+    near = O.floor(whole)
+    near = O.select(whole - near > number(x, 0.5), near + one, near)
+    return O.select(y.equal(zero), x / y, near)
+
+
 def _one(function: Any) -> OpSpec:
     return widened(lambda a, x: function(x))
 
@@ -47,7 +62,7 @@ OPS: dict[str, OpSpec] = {
     "atan2": _two(O.atan2),
     "hypot": _two(O.hypot),
     "copysign": _two(O.copysign),
-    "floor_divide": _two(O.floordiv),
+    "floor_divide": _two(_floor_divide),
     "trunc_divide": _two(O.truncdiv),
     "softplus_of": widened(_softplus),
     "log_sigmoid": widened(_log_sigmoid),

@@ -23,9 +23,11 @@ from ...rt.open_sizes import OtherSizesError, Shaped
 from ..build import compile as compile_graph
 from ..ir import Value, constant
 from ..sizes import Size
+from .breaks import watch_breaks
 from .extents import Extents, at_sizes
 from .importer import array_of, decompositions, type_name
-from .partition import Part, Partition, Plan, Result
+from .marks import Mark
+from .partition import Part, Partition, Plan, Result, is_view
 
 _log = logging.getLogger("tilewright.torch")
 
@@ -47,6 +49,7 @@ def tilewright(gm: Any, example_inputs: Sequence[Any], **given: Any) -> Callable
     unknown = sorted(set(options) - {"target", "dtype", "records"})
     if unknown:
         raise CompileError(f"unknown options {unknown}; there are target, dtype and records")
+    watch_breaks()
     made = aot_autograd(
         fw_compiler=partial(_in_torch, "gradients are asked for; call it in torch.no_grad()"),
         bw_compiler=partial(_in_torch, ""),
@@ -163,12 +166,6 @@ def _extents(args: Sequence[Any]) -> Any:
     return tuple((*a.shape, *a.stride()) if hasattr(a, "stride") else a for a in args)
 
 
-def _mark(tensor: Any) -> tuple[int, int]:
-    """What changes when a tensor's memory is another, or was written to by PyTorch. Tensors of
-    inference mode do not count writes."""
-    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
-
-
 @dataclass(frozen=True)
 class Now:
     """A program for one set of extents: numbers that it computes of them, and its networks."""
@@ -192,15 +189,14 @@ class Program:
         self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
         self.output = next(n for n in graph.nodes if n.op == "output").args[0]
         weights: dict[Any, Value] = {}
-        self.marks: list[tuple[int, tuple[int, int]]] = []
+        self.marks: list[Mark] = []
         for k in fixed:
             tensor = args[k]
             if isinstance(tensor, torch.Tensor) and type_name(tensor.dtype) is not None:
                 weights[self.inputs[k]] = constant(
                     self.inputs[k].name, array_of(tensor.contiguous())
                 )
-                self.marks.append((k, _mark(tensor)))
-        self.kept = [args[k] for k, _ in self.marks]  # so that no other gets its memory
+                self.marks.append(Mark(k, tensor))
         self.steps: list[Any] = []
         self.ready: dict[Any, Any] = {}
         self.held: dict[Any, Any] = {}
@@ -259,12 +255,13 @@ class Program:
                 self.steps.append(Run(compile_graph(step.graph, target, **how), step))
             else:
                 self.steps.append(step)
-        compiled = sum(isinstance(s, Run) for s in self.steps)
-        _log.info("%d networks, %d calls in PyTorch", compiled, len(self.steps) - compiled)
+        networks = sum(isinstance(s, Run) for s in self.steps)
+        calls = sum(not isinstance(s, Run) and not is_view(s) for s in self.steps)
+        _log.info("%d networks, %d calls in PyTorch", networks, calls)
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the weights are those that were compiled in."""
-        return all(_mark(args[k]) == mark for k, mark in self.marks)
+        return all(mark.fits(args[mark.at]) for mark in self.marks)
 
     def at(self, args: Sequence[Any]) -> Now | None:
         """The program for the extents of these arguments; None where it is not for them."""

@@ -30,7 +30,8 @@ Converter = Callable[..., Any]
 
 class Call(Compose):
     """One operator of a PyTorch graph. `dtypes`: of its results, canonical names; `promoted`: the
-    type in which PyTorch takes its tensor arguments together; `read`: which results are read."""
+    type in which PyTorch takes its tensor arguments together; `read`: which results are read;
+    `first`: how the first argument lies in PyTorch's memory (`importer.Meta`)."""
 
     def __init__(
         self,
@@ -40,11 +41,13 @@ class Call(Compose):
         dtypes: Sequence[str],
         promoted: str,
         read: Sequence[bool] = (True,),
+        first: Any = None,
     ) -> None:
         super().__init__(b, OnnxNode(kind, name, [], [], {}))
         self.dtypes = list(dtypes)
         self.promoted = promoted
         self.read = list(read)
+        self.first = first
 
     @property
     def dtype(self) -> str:
@@ -97,3 +100,23 @@ def lowest(dtype: str) -> Any:
     """What is less than any other number of a type."""
     info = parse(dtype)
     return float("-inf") if info.is_float else info.min_value
+
+
+def highest(dtype: str) -> Any:
+    """What is more than any other number of a type."""
+    info = parse(dtype)
+    return float("inf") if info.is_float else info.max_value
+
+
+def order_in_memory(meta: Any) -> tuple[int, ...] | None:
+    """The dimensions of a dense tensor as they lie in memory; None where it is not dense."""
+    shape, strides = meta.shape, meta.stride
+    likely = [s.likely if isinstance(s, Size) else s for s in strides]
+    order = sorted(range(len(shape)), key=lambda k: (-likely[k], shape[k] != 1, k))
+    step: Any = 1
+    for k in reversed(order):
+        if shape[k] != 1 and strides[k] != step:
+            return None
+        step *= shape[k]
+    there = [k for k in order if shape[k] != 1]
+    return tuple(range(len(shape))) if there == sorted(there) else tuple(order)

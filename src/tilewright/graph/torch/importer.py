@@ -13,7 +13,7 @@ from ..ir import Graph, Value
 from ..limits import Budget
 from ..onnx.convert import Builder
 from ..sizes import Size, same
-from . import images, layers, pointwise, recurrent, reduce, views
+from . import fused, images, layers, made, places, pointwise, recurrent, reduce, views
 from .convert import OPSET, Call, Converter
 from .extents import fixed
 
@@ -24,6 +24,9 @@ CONVERTERS: dict[str, Converter] = {
     **images.CONVERTERS,
     **layers.CONVERTERS,
     **recurrent.CONVERTERS,
+    **made.CONVERTERS,
+    **places.CONVERTERS,
+    **fused.CONVERTERS,
 }
 """By the operator's name without its namespace; of one overload with the overload's name."""
 
@@ -125,6 +128,7 @@ class Importer:
             [_type(m) for m in metas],
             self._promoted(node),
             _read(node, len(metas)),
+            self._first(node),
         )
         kept = len(self.builder.nodes)
         try:
@@ -152,8 +156,17 @@ class Importer:
         python = getattr(node.target, "__module__", "") in ("_operator", "math", "builtins")
         python = python or "sym_" in getattr(node.target, "__name__", "")
         if python and all(_plain(a) for a in args) and callable(node.target):
-            return [node.target(*args)]
+            try:
+                return [node.target(*args)]
+            except TypeError as error:  # of sizes, which are no numbers yet
+                raise ImportModelError(f"{node.name}: {error}") from error
         return None
+
+    def _first(self, node: Any) -> Meta | None:
+        """How the first argument lies in memory; None where it is no tensor."""
+        first = node.args[0] if node.args else None
+        found = self._tensors(self.metas.get(first)) if hasattr(first, "op") else [None]
+        return found[0] if len(found) == 1 else None
 
     def _promoted(self, node: Any) -> str:
         """The type of the first two arguments together; "" where they have none."""
@@ -218,13 +231,14 @@ def _read(node: Any, count: int) -> list[bool]:
 class Meta:
     """Shape and type of a tensor, and how it lies in memory."""
 
-    __slots__ = ("dtype", "layout_name", "shape", "stride")
+    __slots__ = ("dtype", "layout_name", "offset", "shape", "stride")
 
     def __init__(self, tensor: Any, extent: Callable[[Any], Any]) -> None:
         self.shape = tuple(extent(d) for d in tensor.shape)
         self.dtype = tensor.dtype
         self.layout_name = str(tensor.layout).removeprefix("torch.")
         self.stride = tuple(extent(s) for s in tensor.stride())
+        self.offset = tensor.storage_offset()  # perhaps of symbols
 
     def is_complex(self) -> bool:
         return bool(self.dtype.is_complex)

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...topi.elemwise import accumulator
 from ..ir import Value
 from ..onnx.attend import Scores, all_of, attend, in_four, window_mask
 from ..onnx.norm import normalize, over_last
 from ..onnx.products import product
 from .convert import Call, Converter, each
-from .reduce import moments
+from .reduce import moments, vector_norm
 
 
 def convolution(
@@ -204,6 +203,16 @@ def batch_norm_inference(
     return [_fixed_norm(c, x, weight, bias, mean, variance, epsilon), None, None]
 
 
+def _by_batch(
+    c: Call, x: Value, weight: Any, bias: Any, epsilon: float
+) -> tuple[Value, Value, Value]:
+    """The data normalised by its own statistics, and these: mean and variance."""
+    axes = [k for k in range(len(x.shape)) if k != 1]
+    spread, middle = moments(c, x, axes, 0, False)
+    out = _fixed_norm(c, c.wide(x), _widened(c, weight), _widened(c, bias), middle, spread, epsilon)
+    return c.cast(out, x.dtype), middle, spread
+
+
 def batch_norm(
     c: Call, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, training: bool,
     momentum: float, epsilon: float, *_: Any,
@@ -211,14 +220,33 @@ def batch_norm(
     """By the batch's own statistics where there are no others."""
     if not training:
         return batch_norm_inference(c, x, weight, bias, mean, variance, momentum, epsilon)
-    axes = [k for k in range(len(x.shape)) if k != 1]
-    spread, middle = moments(c, x, axes, 0, False)
-    out = _fixed_norm(c, c.wide(x), _widened(c, weight), _widened(c, bias), middle, spread, epsilon)
     if any(c.read[1:]):
-        if mean is not None or variance is not None:
-            raise c.error("running statistics are not updated")
         raise c.error("statistics of the batch are for the backward pass")
-    return [c.cast(out, x.dtype), *[None] * (len(c.read) - 1)]
+    if mean is not None or variance is not None:
+        raise c.error("running statistics are not updated")
+    return [_by_batch(c, x, weight, bias, epsilon)[0], *[None] * (len(c.read) - 1)]
+
+
+def batch_norm_functional(
+    c: Call, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, training: bool,
+    momentum: float, epsilon: float,
+) -> list[Value | None]:  # fmt: skip
+    """As batch_norm; what the running statistics become are results, and stand last."""
+    if not training:
+        found = batch_norm_inference(c, x, weight, bias, mean, variance, momentum, epsilon)
+        return [*found, mean, variance]
+    if any(c.read[1:3]):
+        raise c.error("statistics of the batch are for the backward pass")
+    out, middle, spread = _by_batch(c, x, weight, bias, epsilon)
+    count = prod(x.shape[:1] + x.shape[2:])
+    spread = c("divide", c("multiply", spread, c.value(count, spread.dtype)),
+               c.value(count - 1, spread.dtype))  # fmt: skip
+    moved = [
+        c.cast(c("add", c("multiply", new, momentum), c("multiply", c.wide(old), 1 - momentum)),
+               old.dtype)
+        for new, old in ((middle, mean), (spread, variance))
+    ]  # fmt: skip
+    return [out, None, None, *moved]
 
 
 def _widened(c: Call, value: Value | None) -> Value | None:
@@ -313,11 +341,7 @@ def distance(c: Call, x: Value, y: Value, p: float = 2.0, mode: Any = None) -> V
     rows = c.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
     others = c.reshape(y, (*y.shape[:-2], 1, *y.shape[-2:]))
     away = c("subtract", rows, others)
-    wide = accumulator(away.dtype)
-    if p not in (1, 2) or wide != away.dtype:
-        raise c.error(f"distances of order {p} of {x.dtype} are not supported")
-    axes = [len(away.shape) - 1]
-    return c("reduce", away, type="l1" if p == 1 else "l2", axes=axes, keepdims=False)
+    return vector_norm(c, away, p, [len(away.shape) - 1])
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -346,6 +370,7 @@ CONVERTERS: dict[str, Converter] = {
     "_trilinear": trilinear,
     "_native_batch_norm_legit_no_training": batch_norm_inference,
     "_native_batch_norm_legit": batch_norm,
+    "_native_batch_norm_legit_functional": batch_norm_functional,
     "_native_batch_norm_legit.no_stats": batch_norm_no_stats,
     "native_batch_norm": batch_norm,
     "native_layer_norm": layer_norm,

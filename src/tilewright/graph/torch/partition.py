@@ -16,6 +16,7 @@ from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value
 from ..limits import Budget
 from ..sizes import Size
+from .convert import order_in_memory
 from .extents import fixed
 from .importer import Importer, Meta, graph_of, type_name
 
@@ -87,6 +88,8 @@ class Partition:
         self.levels: dict[int, Importer] = {}
         self.compiled: dict[Any, int] = {}
         self.eager: dict[Any, int] = {}
+        self.viewed: dict[Any, int] = {}
+        self.bases: set[Any] = set()
 
     def importer(self, level: int) -> Importer:
         if level not in self.levels:
@@ -117,8 +120,32 @@ class Partition:
                 self._place(node)
             elif node.op not in ("placeholder", "output") and node not in self.weights:
                 self.eager[node] = 0
+        self._view_outputs()
         self._order()
         return self.plan
+
+    def _view_outputs(self) -> None:
+        """Have PyTorch make the outputs that are views, of what they are views of: it takes from
+        their strides and offsets which parts of an input, or of another output, they are."""
+        for node in self.nodes[-1].all_input_nodes:
+            chain = [node]
+            while is_view(chain[-1]):
+                chain.append(chain[-1].args[0])
+            base = chain.pop()
+            level = self._level_of(base)
+            if chain and level is not None:
+                self.bases.add(base)
+                self.viewed.update(dict.fromkeys(chain, level))
+
+    def _level_of(self, node: Any) -> int | None:
+        """The level on which a tensor is there; None of those that are known ahead."""
+        if node.op == "placeholder":
+            return 0
+        level = self.compiled.get(node)
+        if level is None:
+            return None if node in self.weights else self.eager.get(node)
+        value = self.levels[level].known[node]
+        return level if isinstance(value, Value) and not value.is_constant else None
 
     def _place(self, node: Any) -> None:
         reads = node.all_input_nodes
@@ -132,6 +159,8 @@ class Partition:
         try:
             importer.convert(node)
         except TilewrightError as error:
+            if str(node.target).startswith("aten.as_strided"):
+                raise  # of what PyTorch itself laid out only
             self.plan.left.setdefault(str(node.target), []).append(str(error))
             self.eager[node] = max(after, held, 0)
             return
@@ -145,19 +174,23 @@ class Partition:
         """Steps, level by level, after it is known what each part has to give."""
         wanted: dict[int, dict[Any, None]] = {level: {} for level in self.levels}
         last = self.nodes[-1]
-        returned = set(last.all_input_nodes)
+        returned = {*last.all_input_nodes, *self.bases}
         for node, level in self.compiled.items():
+            if node in self.viewed:
+                continue
             value = self.levels[level].known[node]
             if isinstance(value, list):
                 self._check_list(node)
-            elif any(self.compiled.get(u, -1) != level for u in node.users):
+            elif any(u in self.viewed or self.compiled.get(u, -1) != level for u in node.users):
                 if value.is_constant and not value.has_sizes:
                     self.plan.constants[node] = value
                 else:
                     wanted[level][node] = None
         eager: dict[int, list[Any]] = {}
-        for node, level in self.eager.items():
-            eager.setdefault(level, []).append(node)
+        there = {**self.eager, **self.viewed}
+        for node in self.nodes:
+            if node in there:
+                eager.setdefault(there[node], []).append(node)
         for level in sorted({*wanted, *eager}):
             part = self._part(level, list(wanted.get(level, ())), returned)
             if part is not None:
@@ -180,7 +213,8 @@ class Partition:
         for node in nodes:
             value = known[node]
             meta = Meta(self.metas[node], self.extent)
-            order = _order_in_memory(meta) if node in returned else None
+            order = order_in_memory(meta) if node in returned else None
+            order = None if order == tuple(range(len(meta.shape))) else order
             if order is not None:
                 value = importer.builder.add("transpose", [value], node.name, axes=order)
             back = None if order is None else tuple(order.index(k) for k in range(len(order)))
@@ -195,16 +229,8 @@ class Partition:
         return Part(graph, tuple(kept), tuple(results))
 
 
-def _order_in_memory(meta: Meta) -> tuple[int, ...] | None:
-    """The dimensions of a dense tensor as they lie in memory; None where that is as they are, or
-    where it is not dense."""
-    shape, strides = meta.shape, meta.stride
-    likely = [s.likely if isinstance(s, Size) else s for s in strides]
-    order = sorted(range(len(shape)), key=lambda k: (-likely[k], shape[k] != 1, k))
-    step: Any = 1
-    for k in reversed(order):
-        if shape[k] != 1 and strides[k] != step:
-            return None
-        step *= shape[k]
-    there = [k for k in order if shape[k] != 1]
-    return None if there == sorted(there) else tuple(order)
+def is_view(node: Any) -> bool:
+    """Whether a call gives a view of its first argument, or is one of several views."""
+    if node.op == "call_function" and node.target is operator.getitem:
+        node = node.args[0]
+    return node.op == "call_function" and bool(getattr(node.target, "is_view", False))

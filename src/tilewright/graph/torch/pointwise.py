@@ -56,12 +56,20 @@ def multiply(c: Call, x: Any, y: Any) -> Value:
 
 def divide(c: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
     """With a mode, integers divide as integers."""
-    x, y = c.value(x, c.dtype), c.value(y, c.dtype)
     if rounding_mode is None:
-        return c("divide", x, y)
-    if not _is_float(x):
-        return c(f"{rounding_mode}_divide", x, y)
-    return c(rounding_mode, c("divide", x, y))
+        return c("divide", c.value(x, c.dtype), c.value(y, c.dtype))
+    wide = _type_of_quotient(c, x, y)
+    x, y = c.value(x, wide), c.value(y, wide)
+    if rounding_mode == "trunc" and _is_float(x):
+        return c.cast(c("trunc", c("divide", x, y)), c.dtype)
+    return c.cast(c(f"{rounding_mode}_divide", x, y), c.dtype)
+
+
+def _type_of_quotient(c: Call, x: Any, y: Any) -> str:
+    """Numbers are not rounded to narrow floats, since it matters which side of a whole number a
+    quotient is on."""
+    numbers = not (isinstance(x, Value) and isinstance(y, Value))
+    return accumulator(c.dtype) if numbers and parse(c.dtype).is_float else c.dtype
 
 
 def floor_divide(c: Call, x: Any, y: Any) -> Value:
@@ -70,7 +78,8 @@ def floor_divide(c: Call, x: Any, y: Any) -> Value:
 
 def _remainder(fmod: int) -> Converter:
     def convert(c: Call, x: Any, y: Any) -> Value:
-        return c("mod", c.value(x, c.dtype), c.value(y, c.dtype), fmod=fmod)
+        wide = _type_of_quotient(c, x, y)
+        return c.cast(c("mod", c.value(x, wide), c.value(y, wide), fmod=fmod), c.dtype)
 
     return convert
 
@@ -226,8 +235,48 @@ def addcdiv(c: Call, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
 
 
 def lerp(c: Call, x: Value, y: Value, weight: Any) -> Value:
-    away = c("subtract", y, x)
-    return c("add", x, c("multiply", away, c.value(weight, c.dtype)))
+    """From the end that is nearer."""
+    away, near = c("subtract", y, x), c.value(weight, c.dtype)
+    first = c("add", x, c("multiply", away, near))
+    second = c("subtract", y, c("multiply", away, c("subtract", c.number(1, c.dtype), near)))
+    if not isinstance(weight, Value):
+        return first if abs(weight) < 0.5 else second
+    return c("where", c("less", c("abs", near), 0.5), first, second)
+
+
+def sign(c: Call, x: Value) -> Value:
+    """0 of what is no number."""
+    found = c("sign", x)
+    return c("where", c("isnan", x), c.number(0, x.dtype), found) if _is_float(x) else found
+
+
+def sign_bit(c: Call, x: Value) -> Value:
+    """Zeros have a sign, too."""
+    if not _is_float(x):
+        return c("less", x, 0) if x.dtype != "bool" else c.full(x.shape, False, "bool")
+    return c("less", c("copysign", c.number(1, x.dtype), x), 0)
+
+
+def _number_of(op: str) -> Converter:
+    """fmax and fmin: of two, the one that is a number."""
+
+    def convert(c: Call, x: Value, y: Value) -> Value:
+        x, y = c.cast(x, c.dtype), c.cast(y, c.dtype)
+        if not _is_float(x):
+            return c(op, x, y)
+        return c("where", c("isnan", x), y, c("where", c("isnan", y), x, c(op, x, y)))
+
+    return convert
+
+
+def rrelu(
+    c: Call, x: Value, noise: Value, low: float = 1 / 8, high: float = 1 / 3,
+    training: bool = False, *_: Any,
+) -> list[Value]:  # fmt: skip
+    """rrelu_with_noise_functional: without noise where nothing is trained."""
+    if training:
+        raise c.error("it draws random numbers")
+    return [leaky_relu(c, x, (low + high) / 2), noise]
 
 
 def convert_to(c: Call, x: Value, *_: Any, **__: Any) -> Value:
@@ -271,7 +320,7 @@ CONVERTERS: dict[str, Converter] = {
             "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "expm1": "expm1",
             "log1p": "log1p", "log2": "log2", "log10": "log10", "exp2": "exp2",
             "rsqrt": "rsqrt", "erfc": "erfc", "mish": "mish", "hardswish": "hard_swish",
-            "neg": "negative", "sign": "sign", "bitwise_not": "invert", "abs": "abs",
+            "neg": "negative", "bitwise_not": "invert", "abs": "abs",
         }.items()
     },
     **{kind: _same(kind) for kind in ("floor", "ceil", "trunc")},
@@ -284,6 +333,12 @@ CONVERTERS: dict[str, Converter] = {
         }.items()
     },
     "round": rounded,
+    "sign": sign,
+    "sgn": sign,
+    "signbit": sign_bit,
+    "fmax": _number_of("maximum"),
+    "fmin": _number_of("minimum"),
+    "rrelu_with_noise_functional": rrelu,
     "add": _scaled("add"),
     "sub": _scaled("subtract"),
     "rsub": _reversed,

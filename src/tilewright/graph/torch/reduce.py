@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from ...base.dtype import parse
 from ...topi.elemwise import accumulator
 from ..ir import Value
 from ..sizes import Size, larger
@@ -184,6 +185,28 @@ def argsort(c: Call, x: Value, *given: Any, **how: Any) -> Value:
     return sort(c, x, *given, **how)[1]
 
 
+def kth_value(c: Call, x: Value, k: int, axis: int = -1, keep: bool = False) -> list[Value]:
+    """The k-th smallest, k from 1 on, and its place."""
+    if not x.shape:
+        return [x, c.integers(0)]
+    axis = c.axis(axis, len(x.shape))
+    shape = _kept(x, [axis], keep)
+    return [c.reshape(c.part(v, axis, k - 1, k), shape) for v in sort(c, x, axis)]
+
+
+def median(c: Call, x: Value, axis: int | None = None, keep: bool = False) -> Any:
+    """The lower one of two; what is no number, where there is such."""
+    if axis is None:
+        return median(c, c.reshape(x, (prod(x.shape),)), 0)[0]
+    extent = x.shape[c.axis(axis, len(x.shape))] if x.shape else 1
+    found = kth_value(c, x, (extent - 1) // 2 + 1, axis, keep)
+    if not parse(x.dtype).is_float:
+        return found
+    last = kth_value(c, x, extent, axis, keep)
+    bad = c("isnan", last[0])
+    return [c("where", bad, v, w) for v, w in zip(last, found)]
+
+
 def count_nonzero(c: Call, x: Value, axes: Any = None) -> Value:
     bits = c.cast(truth(c, x), "int64")
     return _reduced(c, "sum", bits, c.axes(axes, len(x.shape)), False)
@@ -199,11 +222,12 @@ def mean(c: Call, x: Value, axes: Any = None, keep: bool = False, **_: Any) -> V
 
 
 def bucketize(c: Call, x: Any, edges: Value, *, right: bool = False, **_: Any) -> Value:
-    """How many edges are below an element, or not above it."""
+    """How many edges are below an element, or not above it; what is no number is behind all."""
     x = c.value(x, edges.dtype)
     column = c.reshape(x, (*x.shape, 1))
-    below = c("less_equal", edges, column) if right else c("less", edges, column)
-    total = c("reduce", c.cast(below, "int64"), type="sum", axes=[len(x.shape)], keepdims=False)
+    behind = c("greater", edges, column) if right else c("greater_equal", edges, column)
+    before = c.cast(c("invert", behind), "int64")
+    total = c("reduce", before, type="sum", axes=[len(x.shape)], keepdims=False)
     return c.cast(total, c.dtype)
 
 
@@ -243,6 +267,8 @@ CONVERTERS: dict[str, Converter] = {
     "topk": topk,
     "sort": sort,
     "argsort": argsort,
+    "kthvalue": kth_value,
+    "median": median,
     "count_nonzero": count_nonzero,
     "bucketize": bucketize,
     "searchsorted": searchsorted,

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtype import parse
 from ..ir import Value
 from ..onnx.tensor import FAR as _FAR
 from ..onnx.tensor import places
-from ..sizes import Size, broadcast_shapes, same
-from .convert import Call, Converter, each
+from ..sizes import same, symbols_in
+from .convert import Call, Converter, each, order_in_memory
 
 
 def view(c: Call, x: Value, shape: Sequence[int], *_: Any) -> Value:
@@ -145,17 +144,27 @@ def as_strided(
     c: Call, x: Value, size: Sequence[int], strides: Sequence[int], offset: int | None = None
 ) -> Value:
     """Elements of the memory that `x` fills densely, each at a known place."""
+    order = order_in_memory(c.first)
+    if order is None:
+        raise c.error("it reads memory between the elements of its argument")
+    if offset is not None and not (isinstance(c.first.offset, int) and c.first.offset == 0):
+        raise c.error("it reads memory in front of its argument")
+    ends = [(d - 1) * s for d, s in zip(size, strides)]
+    known = symbols_in([*ends, offset, x.shape]) is None
+    if known and 0 not in size and sum(ends) + (offset or 0) >= prod(x.shape):
+        raise c.error("it reads memory behind its argument")
+    x = c.transpose(x, order)
     where = c.broadcast(c.integers(offset or 0), size)
     for k, (extent, stride) in enumerate(zip(size, strides)):
-        line = c("multiply", _line(c, 0, extent, 1), c.integers(stride))
-        where = c("add", where, c.reshape(line, (extent, *[1] * (len(size) - 1 - k))))
+        steps = c("multiply", counting(c, 0, extent, 1), c.integers(stride))
+        where = c("add", where, c.reshape(steps, (extent, *[1] * (len(size) - 1 - k))))
     return c("take", c.reshape(x, (prod(x.shape),)), where, axis=0)
 
 
-def _line(c: Call, start: Any, end: Any, step: Any) -> Value:
+def counting(c: Call, start: Any, end: Any, step: Any) -> Value:
     """Whole numbers from one on, before another."""
-    line: Value = c.onnx("Range", [c.integers(n) for n in (start, end, step)])
-    return line
+    numbers: Value = c.onnx("Range", [c.integers(n) for n in (start, end, step)])
+    return numbers
 
 
 def unfold(c: Call, x: Value, axis: int, size: int, step: int) -> Value:
@@ -178,6 +187,33 @@ def diagonal(c: Call, x: Value, offset: int = 0, first: int = 0, second: int = 1
     return c("take", flat, c.integers(at * columns + at + offset), axis=rank - 2)
 
 
+def diagonal_scatter(
+    c: Call, x: Value, source: Value, offset: int = 0, first: int = 0, second: int = 1
+) -> Value:
+    """x with the source in place of a diagonal."""
+    rank = len(x.shape)
+    a, b = c.node.axes([first, second], rank)
+    rows, columns = np.arange(x.shape[a])[:, None], np.arange(x.shape[b])[None, :]
+    shape = [x.shape[k] if k in (a, b) else 1 for k in range(rank)]
+    mask, places = (
+        columns - rows == offset,
+        (rows if offset >= 0 else columns) + 0 * (rows + columns),
+    )
+    places = np.clip(places, 0, max(source.shape[-1] - 1, 0))
+    if a > b:
+        mask, places = mask.T, places.T
+    if not mask.any():
+        return x
+    taken = c("take", source, c.integers(places), axis=rank - 2)  # the two dimensions come last
+    order = [*(k for k in range(rank) if k not in (a, b)), min(a, b), max(a, b)]
+    taken = c.transpose(taken, [order.index(k) for k in range(rank)])
+    return c("where", c.constant(mask.reshape(shape)), taken, x)
+
+
+def bits(c: Call, x: Value, dtype: Any) -> Value:
+    raise c.error("reading the bits of one type as another's is not supported")
+
+
 def _triangle(upper: bool) -> Converter:
     def convert(c: Call, x: Value, diagonal: int = 0) -> Value:
         return c("trilu", x, c.integers(diagonal), upper=upper)
@@ -188,131 +224,6 @@ def _triangle(upper: bool) -> Converter:
 def broadcast_in_dim(c: Call, x: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
     places = dict(zip(axes, x.shape))
     return c.broadcast(c.reshape(x, [places.get(k, 1) for k in range(len(shape))]), shape)
-
-
-# -- places that the data says
-
-
-def take(c: Call, x: Value, axis: int, indices: Value) -> Value:
-    """index_select."""
-    axis = c.axis(axis, len(x.shape))
-    return c("take", x, c.reshape(indices, (prod(indices.shape),)), axis=axis)
-
-
-def embedding(c: Call, table: Value, indices: Value, *_: Any, **__: Any) -> Value:
-    return c("take", table, indices, axis=0)
-
-
-def gather(c: Call, x: Value, axis: int, indices: Value, sparse_grad: bool = False) -> Value:
-    if not x.shape:
-        return c.broadcast(x, indices.shape)
-    axis = c.axis(axis, len(x.shape))
-    for k, d in enumerate(indices.shape):  # ONNX's operator wants no larger data elsewhere
-        x = x if k == axis else c.part(x, k, 0, d)
-    return c("gather_elements", x, indices, axis=axis)
-
-
-def index(c: Call, x: Value, indices: Sequence[Value | None]) -> Value:
-    """NumPy's indexing by arrays."""
-    given = [(k, v) for k, v in enumerate(indices) if v is not None]
-    if any(v.dtype in ("bool", "uint8") for _, v in given):
-        raise c.error("the shape of the result depends on the data")
-    apart = _separate(c, x, given)
-    if apart is not None:
-        return apart
-    axes = [k for k, _ in given]
-    shape = broadcast_shapes(*(v.shape for _, v in given))
-    order = [*axes, *(k for k in range(len(x.shape)) if k not in axes)]
-    columns = [c.reshape(c.broadcast(c.cast(v, "int64"), shape), (*shape, 1)) for _, v in given]
-    places = c.join(columns, len(shape))
-    out = c("gather_nd", c.transpose(x, order), places, batch_dims=0)
-    if axes == list(range(axes[0], axes[-1] + 1)) and axes[0]:  # in place of the dimensions
-        rank, first = len(out.shape), axes[0]
-        front = range(len(shape), len(shape) + first)
-        out = c.transpose(out, [*front, *range(len(shape)), *range(len(shape) + first, rank)])
-    return out
-
-
-def _separate(c: Call, x: Value, given: Sequence[tuple[int, Value]]) -> Value | None:
-    """Indices of neighbouring dimensions that vary each along one of their own, in order, read
-    rows and columns one after the other."""
-    axes = [k for k, _ in given]
-    if axes != list(range(axes[0], axes[-1] + 1)):
-        return None
-    rank = max(len(v.shape) for _, v in given)
-    if len(given) == 1:
-        return c("take", x, given[0][1], axis=axes[0])
-    if rank != len(given):
-        return None
-    for k, (_, v) in enumerate(given):
-        shape = (1,) * (rank - len(v.shape)) + v.shape
-        if any(d != 1 for j, d in enumerate(shape) if j != k):
-            return None
-    for axis, v in given:
-        x = c("take", x, c.reshape(v, (prod(v.shape),)), axis=axis)
-    return x
-
-
-def index_put(
-    c: Call, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
-) -> Value:
-    given = [(k, v) for k, v in enumerate(indices) if v is not None]
-    axes = [k for k, _ in given]
-    if len(given) == 1 and given[0][1].dtype == "bool" and prod(values.shape) == 1:
-        mask = given[0][1]
-        if axes == [0] and not accumulate:
-            mask = c.reshape(mask, (*mask.shape, *[1] * (len(x.shape) - len(mask.shape))))
-            return c("where", mask, c.reshape(values, ()), x)
-    if any(v.dtype in ("bool", "uint8") for _, v in given):
-        raise c.error("places by conditions are not supported")
-    shape = broadcast_shapes(*(v.shape for _, v in given))
-    columns = [c.reshape(c.broadcast(c.cast(v, "int64"), shape), (*shape, 1)) for _, v in given]
-    order = [*axes, *(k for k in range(len(x.shape)) if k not in axes)]
-    turned = c.transpose(x, order)
-    others = turned.shape[len(axes) :]
-    front = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
-    whole = (*others[:front], *shape, *others[front:])
-    places = range(front, front + len(shape))  # the indices' own dimensions, which come first here
-    first = [*places, *(k for k in range(len(whole)) if k not in places)]
-    updates = c.transpose(c.broadcast(values, whole), first)
-    reduction = "add" if accumulate else "update"
-    out = c("scatter_nd", turned, c.join(columns, len(shape)), updates, reduction=reduction)
-    return c.transpose(out, [order.index(k) for k in range(len(order))])
-
-
-_REDUCTIONS = {"add": "add", "multiply": "mul", "sum": "add", "prod": "mul"}
-_REDUCTIONS |= {"amax": "max", "amin": "min"}
-
-
-def scatter(c: Call, x: Value, axis: int, indices: Value, source: Any, **how: Any) -> Value:
-    reduce = how.get("reduce")
-    kind = "update" if reduce is None else _REDUCTIONS[reduce]
-    return _scattered(c, x, axis, indices, source, kind)
-
-
-def _scattered(c: Call, x: Value, axis: int, indices: Value, source: Any, kind: str) -> Value:
-    """The source may be larger than the indices, of which each has an element."""
-    if not x.shape or not indices.shape:
-        raise c.error("writing to a number")
-    if isinstance(source, Value):
-        for k, d in enumerate(indices.shape):
-            source = c.part(source, k, 0, d)
-    else:
-        source = c.broadcast(c.number(source, x.dtype), indices.shape)
-    axis = c.axis(axis, len(x.shape))
-    return c("scatter_elements", x, indices, source, axis=axis, reduction=kind)
-
-
-def scatter_add(c: Call, x: Value, axis: int, indices: Value, source: Value) -> Value:
-    return _scattered(c, x, axis, indices, source, "add")
-
-
-def scatter_reduce(
-    c: Call, x: Value, axis: int, indices: Value, source: Value, reduce: str, **how: Any
-) -> Value:
-    if reduce not in _REDUCTIONS or not how.get("include_self", True):
-        raise c.error(f"reduction {reduce!r}, or one without the data itself, is not supported")
-    return _scattered(c, x, axis, indices, source, _REDUCTIONS[reduce])
 
 
 def slice_scatter(
@@ -344,61 +255,9 @@ def select_scatter(c: Call, x: Value, source: Value, axis: int, index: int) -> V
     return slice_scatter(c, x, line, axis, index, index + 1)
 
 
-# -- tensors of known numbers
-
-
-def full(c: Call, shape: Sequence[int], value: Any, **_: Any) -> Value:
-    if isinstance(value, (Value, Size)):
-        return c.broadcast(c.value(value, c.dtype), shape)
-    return c.full(shape, value, c.dtype)
-
-
-def full_like(c: Call, x: Value, value: Any, *_: Any, **__: Any) -> Value:
-    return full(c, x.shape, value)
-
-
-def new_full(c: Call, x: Value, shape: Sequence[int], value: Any, **_: Any) -> Value:
-    return c.full(shape, value, c.dtype)
-
-
-def empty_permuted(c: Call, shape: Sequence[int], *_: Any, **__: Any) -> Value:
-    """What is in new memory is anything; zeros here."""
-    return c.full(shape, 0, c.dtype)
-
-
-def _filled(value: int) -> Converter:
-    return lambda c, shape, *_, **__: c.full(shape, value, c.dtype)
-
-
-def _filled_like(value: int) -> Converter:
-    return lambda c, x, *_, **__: c.full(x.shape, value, c.dtype)
-
-
-def scalar(c: Call, value: Any, **_: Any) -> Value:
-    return c.value(value, c.dtype)
-
-
-def arange(c: Call, *ends: Any, **_: Any) -> Value:
-    """(end), (start, end) or (start, end, step)."""
-    start, end, step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
-    info = parse(c.dtype)
-    if any(isinstance(n, Size) for n in (start, end, step)):
-        return c.cast(_line(c, start, end, step), c.dtype)
-    count = max(int(np.ceil((end - start) / step)), 0)
-    wide: Any = np.float64 if info.is_float else np.int64
-    return c.constant(start + np.arange(count, dtype=wide) * step, c.dtype)
-
-
-def eye(c: Call, rows: int, columns: int | None = None, **_: Any) -> Value:
-    return c.constant(np.eye(rows, columns), c.dtype)
-
-
-def iota(c: Call, count: int, *, start: int, step: int, **_: Any) -> Value:
-    return arange(c, start, start + count * step, step)
-
-
 CONVERTERS: dict[str, Converter] = {
     "view": view,
+    "view.dtype": bits,
     "_unsafe_view": view,
     "reshape": view,
     "_reshape_alias": view,
@@ -424,38 +283,10 @@ CONVERTERS: dict[str, Converter] = {
     "as_strided": as_strided,
     "unfold": unfold,
     "diagonal": diagonal,
+    "diagonal_scatter": diagonal_scatter,
     "tril": _triangle(False),
     "triu": _triangle(True),
-    "index_select": take,
-    "embedding": embedding,
-    "gather": gather,
-    "index": index,
-    "_unsafe_index": index,
-    "index_put": index_put,
-    "_unsafe_index_put": index_put,
-    "scatter": scatter,
-    "scatter_add": scatter_add,
-    "scatter_reduce": scatter_reduce,
     "slice_scatter": slice_scatter,
     "select_scatter": select_scatter,
-    "full": full,
-    "full_like": full_like,
-    "new_full": new_full,
-    "zeros": _filled(0),
-    "ones": _filled(1),
-    "zeros_like": _filled_like(0),
-    "ones_like": _filled_like(1),
-    "new_zeros": lambda c, x, shape, **_: c.full(shape, 0, c.dtype),
-    "new_ones": lambda c, x, shape, **_: c.full(shape, 1, c.dtype),
-    "empty": _filled(0),
-    "empty_like": _filled_like(0),
-    "empty_permuted": empty_permuted,
-    "empty_strided": empty_permuted,
-    "new_empty": lambda c, x, shape, **_: c.full(shape, 0, c.dtype),
-    "scalar_tensor": scalar,
-    "fill": full_like,
-    "arange": arange,
-    "eye": eye,
-    "iota": iota,
     "broadcast_in_dim": broadcast_in_dim,
 }
