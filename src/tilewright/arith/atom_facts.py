@@ -93,7 +93,7 @@ def _product_facts(search: Search, atom: MulAtom, k: int, found: list[Lin]) -> N
         if any(ctx.bound(q)[0] < 0 for q in others):
             continue
         low, high = ctx.bound(p)
-        rows = [] if type(p) is MulAtom else search.facts(p, k)
+        rows = [] if type(p) is MulAtom else list(search.facts(p, k))
         if k > 0 and low > -INF:
             rows.append(Lin({p: 1}, -int(low)))
         elif k < 0 and high < INF:

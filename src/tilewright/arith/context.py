@@ -47,6 +47,7 @@ class Context(Recursive):
         "lins",
         "modular",
         "plain",
+        "proofs",
         "ranges",
         "residues",
         "simp_table",
@@ -93,16 +94,18 @@ class Context(Recursive):
         self.simps: dict[int, tuple[Any, Any]] = {}
         self.bounds: dict[Atom, Bound] = {}
         self.modular: dict[Atom, tuple[int, int]] = {}
-        self._layers = [({}, {}, {}, {}, mark) for *_, mark in self._layers]
+        self.proofs: dict[Any, bool] = {}
+        self._layers = [({}, {}, {}, {}, {}, mark) for *_, mark in self._layers]
 
     def push(self) -> None:
         """Open a layer."""
-        self._layers.append((self.lins, self.simps, self.bounds, self.modular, len(self._undo)))
-        self.lins, self.simps, self.bounds, self.modular = {}, {}, {}, {}
+        results = (self.lins, self.simps, self.bounds, self.modular, self.proofs)
+        self._layers.append((*results, len(self._undo)))
+        self.lins, self.simps, self.bounds, self.modular, self.proofs = {}, {}, {}, {}, {}
 
     def pop(self) -> None:
         """Take back what was learned since the last `push`."""
-        self.lins, self.simps, self.bounds, self.modular, mark = self._layers.pop()
+        self.lins, self.simps, self.bounds, self.modular, self.proofs, mark = self._layers.pop()
         undo = self._undo
         while len(undo) > mark:
             undo.pop()()
@@ -111,8 +114,8 @@ class Context(Recursive):
         """Say how to take back a fact; results so far in this layer may be out of date."""
         if self._layers:
             self._undo.append(undo)
-        if self.lins or self.simps or self.bounds or self.modular:
-            self.lins, self.simps, self.bounds, self.modular = {}, {}, {}, {}
+        if self.lins or self.simps or self.bounds or self.modular or self.proofs:
+            self.lins, self.simps, self.bounds, self.modular, self.proofs = {}, {}, {}, {}, {}
 
     def lin(self, e: E.PrimExpr) -> Lin:
         """The linear form of an int32 or int64 scalar."""

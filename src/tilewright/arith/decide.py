@@ -9,7 +9,7 @@ from .assume import assume, learn_bound
 from .emit import OutOfRange
 from .forms import LINEAR_TYPES, Lin, VarAtom, combined
 from .prove import PROOF_STEPS
-from .simplify.cmp import decide
+from .simplify.cmp import holds
 from .simplify.logic import constant_truth, negate
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _by_structure(ctx: Context, e: Any, cases: int, effort: Effort) -> bool:
         return False
     if t in (E.LT, E.LE, E.EQ, E.NE) and e.a.dtype in LINEAR_TYPES:
         a, b = ctx.lin(e.a), ctx.lin(e.b)
-        if decide(ctx, t, a, b, PROOF_STEPS) is True:
+        if holds(ctx, t, a, b, PROOF_STEPS):
             return True
         return _one_by_one(ctx, t, a, b)
     return False
@@ -85,7 +85,7 @@ def _one_by_one(ctx: Context, cls: Any, a: Lin, b: Lin) -> bool:
 
 def _for_values(ctx: Context, cls: Any, a: Lin, b: Lin, few: list[Any]) -> bool:
     if not few:
-        return decide(ctx, cls, a, b) is True
+        return holds(ctx, cls, a, b)
     var, rest = few[0], few[1:]
     low, high = map(int, ctx.bound(var))
     for value in range(low, high + 1):

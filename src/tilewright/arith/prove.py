@@ -40,7 +40,12 @@ def proves(ctx: Context, x: Lin, steps: int = SIMPLIFY_STEPS) -> bool:
                 break
         else:
             return False
-    return Search(ctx, x, steps).proves(x, _DEPTH)
+    key = (tuple(x.terms.items()), x.const, steps)  # the order of terms is that of the search
+    known = ctx.proofs.get(key)
+    if known is None:
+        known = Search(ctx, x, steps).proves(x, _DEPTH)
+        ctx.proofs[key] = known
+    return known
 
 
 def tight_bound(ctx: Context, x: Lin) -> tuple[float, float]:
@@ -56,12 +61,13 @@ def tight_bound(ctx: Context, x: Lin) -> tuple[float, float]:
 class Search:
     """One question: what may be used for it, and how many steps are left."""
 
-    __slots__ = ("ctx", "scope", "seen", "steps")
+    __slots__ = ("_listed", "ctx", "scope", "seen", "steps")
 
     def __init__(self, ctx: Context, x: Lin, steps: int) -> None:
         self.ctx = ctx
         self.steps = steps
         self.seen: set[Any] = set()
+        self._listed: dict[tuple[Atom, bool], list[Lin]] = {}
         self.scope: dict[Atom, list[Lin]] = ctx.ranges_in_scope(x) if ctx.ranges else {}
 
     def proves(self, x: Lin, depth: int) -> bool:
@@ -98,6 +104,13 @@ class Search:
 
     def facts(self, atom: Atom, k: int) -> list[Lin]:
         """Forms >= 0 that hold `atom`, those with a coefficient of the sign of k among them."""
+        key = (atom, k > 0)
+        found = self._listed.get(key)
+        if found is None:
+            found = self._listed[key] = self._facts(atom, k)
+        return found
+
+    def _facts(self, atom: Atom, k: int) -> list[Lin]:
         found = list(self.ctx.facts.get(atom, ()))
         more = self.scope.get(atom)
         if more:
@@ -140,12 +153,13 @@ class Search:
     def _proves_with(self, x: Lin, fact: Lin, depth: int) -> bool:
         scope, self.scope = self.scope, {a: list(rows) for a, rows in self.scope.items()}
         seen, self.seen = self.seen, set()
+        listed, self._listed = self._listed, {}
         for a in fact.terms:
             self.scope.setdefault(a, []).append(fact)
         try:
             return self.proves(x, depth - 1)
         finally:
-            self.scope, self.seen = scope, seen
+            self.scope, self.seen, self._listed = scope, seen, listed
 
     def lowest(self, x: Lin, scale: int, depth: int) -> float:
         """A lower bound of x / scale from facts, rounded up."""

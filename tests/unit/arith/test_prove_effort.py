@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import product
 from typing import Any
 
 import pytest
 
-from tilewright.arith import Analyzer, decide
+from tilewright.arith import Analyzer, decide, prove
+from tilewright.arith.forms import MulAtom
+from tilewright.arith.simplify import cmp
 from tilewright.loopir import expr as E
+from tilewright.loopir.iter import Range
 from tilewright.loopir.operators import logical_and, logical_or
 
 
@@ -48,3 +52,58 @@ def test_disjunctions_are_still_proved_by_cases() -> None:
         analyzer.enter_constraint(logical_or(c < 1, b < 2)),
     ):
         assert analyzer.can_prove(logical_or(a < 5, logical_or(b < 4, c < 9)))
+
+
+def test_the_same_question_is_searched_once_until_more_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches = 0
+    search = prove.Search.__init__
+
+    def count(self: Any, *args: Any) -> None:
+        nonlocal searches
+        searches += 1
+        search(self, *args)
+
+    monkeypatch.setattr(prove.Search, "__init__", count)
+    n, m, k = (E.SizeVar(x) for x in "nmk")
+    analyzer = Analyzer()
+    for _ in range(2):  # a new expression each time
+        assert not analyzer.can_prove_less_equal(n * m, n * k)
+    assert searches == 1
+    with analyzer.enter_constraint(m <= k):
+        assert analyzer.can_prove_less_equal(n * m, n * k)
+    searches = 0
+    assert not analyzer.can_prove_less_equal(n * m, n * k)  # what was known is known no more
+    assert searches == 0
+    analyzer.bind(k, Range(m, m + 5))
+    assert analyzer.can_prove_less_equal(n * m, n * k)
+
+
+def test_facts_of_an_atom_stay_as_they_are() -> None:
+    """The facts of a factor are those of a product's, multiplied: who multiplies adds none."""
+    n, m, i = E.SizeVar("n"), E.SizeVar("m"), E.Var("i")
+    ctx = Analyzer().context
+    form = ctx.lin(n * (i // m))
+    search = prove.Search(ctx, form, 10)
+    (atom,) = form.terms
+    assert isinstance(atom, MulAtom)
+    before = [len(search.facts(f, 1)) for f in atom.factors]
+    search.facts(atom, 1)
+    assert [len(search.facts(f, 1)) for f in atom.factors] == before
+
+
+@pytest.mark.parametrize("kind", [E.LT, E.LE, E.EQ, E.NE])
+def test_what_holds_is_what_is_decided_to_be_true(kind: Any) -> None:
+    n, i, j = E.SizeVar("n"), E.Var("i"), E.Var("j")
+    analyzer = Analyzer()
+    analyzer.bind(i, Range(0, n))
+    analyzer.bind(j, Range(2, 3))
+    sides = [i, n, j, E.const(0), i * 2 + 1, i * 2, n * n, i * n + j, n - i, i // 4, E.const(3)]
+    answers = set()
+    for a, b in product(sides, repeat=2):
+        x, y = analyzer.context.lin(E.convert(a)), analyzer.context.lin(E.convert(b))
+        known = cmp.decide(analyzer.context, kind, x, y)
+        assert cmp.holds(analyzer.context, kind, x, y) is (known is True)
+        answers.add(known)
+    assert answers == {True, False, None}

@@ -81,6 +81,22 @@ def decide(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) 
     return None
 
 
+def holds(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) -> bool:
+    """Whether `decide` says True, without a search for a proof of the opposite."""
+    if cls is E.EQ:
+        return decide(ctx, cls, x, y, steps) is True
+    gap = combined(y, -1, x)
+    if cls is not E.NE:
+        return proves(ctx, Lin(gap.terms, gap.const - (cls is E.LT)), steps)
+    if not gap.terms:
+        return gap.const != 0
+    m, b = lin_residue(ctx, gap)
+    if m != 1 and (b % m if m else b):
+        return True
+    above, below = Lin(gap.terms, gap.const - 1), scaled(gap, -1)
+    return proves(ctx, above, steps) or proves(ctx, Lin(below.terms, below.const - 1), steps)
+
+
 def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
     left: dict[Atom, int] = {}
     right: dict[Atom, int] = {}
