@@ -8,7 +8,8 @@ interval arithmetic (interval.py, modular.py), proofs eliminate atoms by facts (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +32,43 @@ if TYPE_CHECKING:
     from .int_set import IntervalSet
 
 
+class _Condition:
+    """A condition of a place. It is `learned` when the first question is asked there."""
+
+    __slots__ = ("cond", "learned")
+
+    def __init__(self, cond: Any) -> None:
+        self.cond = cond
+        self.learned = False
+
+    def __call__(self, ctx: Context) -> None:
+        known = ctx_simplify(ctx, self.cond)  # in the layer around, where that is remembered
+        ctx.push()
+        self.learned = True
+        deep_call(assume, ctx, known)
+
+
 class Analyzer(Recursive):
-    """Simplifies and proves with what it is told; see the module's head."""
+    """Simplifies and proves with what it is told; see the module's head.
+
+    What it is told waits until the next question: conditions take long to learn, and at most places
+    of a program some passes ask nothing.
+    """
 
     def __init__(self) -> None:
-        self.context = Context(LIN_RULES, EXPR_RULES)
+        self._context = Context(LIN_RULES, EXPR_RULES)
+        self._told: deque[Callable[[Context], Any]] = deque()
+
+    @property
+    def context(self) -> Context:
+        """What is known, with all that was told so far."""
+        told, ctx = self._told, self._context
+        while told:
+            told.popleft()(ctx)
+        return ctx
 
     def go_deep(self) -> None:
-        self.context.go_deep()
+        self._context.go_deep()
 
     def bind(self, var: Any, value: Any, allow_override: bool = True) -> None:
         """Say what a variable stands for: an expression (it is replaced by it) or a Range.
@@ -49,18 +79,20 @@ class Analyzer(Recursive):
         del allow_override  # a second bind always replaces the first
         var = var.var if isinstance(var, IterVar) else var
         if isinstance(value, Range):
-            deep_call(bind_range, self.context, var, value)
+            self._told.append(lambda ctx: deep_call(bind_range, ctx, var, value))
         else:
-            deep_call(bind_value, self.context, var, E.convert(value))
+            value = E.convert(value)
+            self._told.append(lambda ctx: deep_call(bind_value, ctx, var, value))
 
     def let(self, var: Any, value: Any) -> None:
         """Say of a variable what can be said without writing its value in its place: whether it is
         data, and its constant bounds."""
-        deep_call(let_var, self.context, var, value)
+        self._told.append(lambda ctx: deep_call(let_var, ctx, var, value))
 
     def forget(self, var: Any) -> None:
         """Take back what `bind` said of a variable, where its scope ends."""
-        deep_call(renewed, self.context, var.var if isinstance(var, IterVar) else var)
+        var = var.var if isinstance(var, IterVar) else var
+        self._told.append(lambda ctx: deep_call(renewed, ctx, var))
 
     @contextmanager
     def enter_constraint(self, cond: Any) -> Iterator[None]:
@@ -70,14 +102,18 @@ class Analyzer(Recursive):
         functions are ignored: what they say may stop to hold before the scope ends.
         """
         cond = E.convert(cond)
-        ctx = self.context
-        ctx.push()
+        if not is_pure(cond):
+            yield
+            return
+        condition = _Condition(cond)
+        self._told.append(condition)
         try:
-            if is_pure(cond):
-                deep_call(assume, ctx, ctx_simplify(ctx, cond))
             yield
         finally:
-            ctx.pop()
+            if condition.learned:
+                self._context.pop()
+            else:
+                self._told.remove(condition)
 
     constraint_scope = enter_constraint
 
