@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from tilewright.arith import Analyzer, decide, prove
+<<<<<<< HEAD
+=======
+from tilewright.arith import analyzer as analyzer_module
+from tilewright.arith.assume import assume
+>>>>>>> h-compile
 from tilewright.arith.forms import MulAtom
 from tilewright.arith.simplify import cmp
 from tilewright.loopir import expr as E
@@ -107,3 +112,28 @@ def test_what_holds_is_what_is_decided_to_be_true(kind: Any) -> None:
         assert cmp.holds(analyzer.context, kind, x, y) is (known is True)
         answers.add(known)
     assert answers == {True, False, None}
+<<<<<<< HEAD
+=======
+
+
+def test_conditions_are_learned_when_something_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[Any] = []
+
+    def learning(context: Any, cond: Any) -> None:
+        learned.append(cond)
+        assume(context, cond)
+
+    monkeypatch.setattr(analyzer_module, "assume", learning)
+    i, n = E.Var("i"), E.SizeVar("n")
+    analyzer = Analyzer()
+    with analyzer.enter_constraint(i < n):
+        with analyzer.enter_constraint(i > 4):
+            analyzer.bind(E.Var("j"), Range(0, n))
+        assert not learned
+        assert analyzer.can_prove(i + 1 <= n) and not analyzer.can_prove(i > 4)
+        assert len(learned) == 1
+        with analyzer.enter_constraint(i > 4):
+            assert analyzer.can_prove(i >= 5) and len(learned) == 2
+        assert not analyzer.can_prove(i >= 5)
+    assert not analyzer.can_prove(i + 1 <= n)
+>>>>>>> h-compile
