@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from tilewright.arith import Analyzer, decide, prove
-<<<<<<< HEAD
-=======
 from tilewright.arith import analyzer as analyzer_module
 from tilewright.arith.assume import assume
->>>>>>> h-compile
 from tilewright.arith.forms import MulAtom
 from tilewright.arith.simplify import cmp
 from tilewright.loopir import expr as E
@@ -112,8 +109,6 @@ def test_what_holds_is_what_is_decided_to_be_true(kind: Any) -> None:
         assert cmp.holds(analyzer.context, kind, x, y) is (known is True)
         answers.add(known)
     assert answers == {True, False, None}
-<<<<<<< HEAD
-=======
 
 
 def test_conditions_are_learned_when_something_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,4 +131,3 @@ def test_conditions_are_learned_when_something_is_asked(monkeypatch: pytest.Monk
             assert analyzer.can_prove(i >= 5) and len(learned) == 2
         assert not analyzer.can_prove(i >= 5)
     assert not analyzer.can_prove(i + 1 <= n)
->>>>>>> h-compile
