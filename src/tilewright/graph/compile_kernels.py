@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..rt import cache as disk
 from ..rt.plan import Kernel, symbol_of
-from .kernel import cache_key, make_kernel
+from .kernel import cache_key, kept, make_kernel
 from .passes.fuse import Group
 from .team import Job, Team
 from .tuned import Tuned
@@ -37,7 +36,7 @@ def compile_kernels(
                 progress(done, len(jobs), job.group.name)
 
     for job in jobs:
-        job.obj = disk.get(job.key)
+        job.obj = kept(job.key)
     told(job for job in jobs if job.obj is not None)
     team.give([job for job in jobs if job.obj is None])
     while (mine := team.next()) is not None:

@@ -13,8 +13,10 @@ from ..base.errors import CompileError, TilewrightError
 from ..base.fingerprint import compiler_fingerprint
 from ..driver.lower import lower
 from ..driver.object_code import generate_code, llvm_version
+from ..driver.transform import user_passes
 from ..loopir.buffer import decl_buffer
 from ..loopir.expr import Var
+from ..loopir.intrin_rules import user_rules
 from ..loopir.stmt import IRModule
 from ..rt import cache as disk
 from ..schedule.api import Schedule
@@ -135,7 +137,7 @@ def _in_group(group: Group, error: TilewrightError) -> CompileError:
 def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | None = None) -> bytes:
     """Object code of a group's kernel, from the compile cache where it has it."""
     key = cache_key(group, target, name, tuned)
-    found = disk.get(key)
+    found = kept(key)
     return make_kernel(group, target, name, tuned, key) if found is None else found
 
 
@@ -148,12 +150,27 @@ def make_kernel(
         obj = code.object_code(cached=False)
     except TilewrightError as error:
         raise _in_group(group, error) from error
-    disk.put(key, obj)
+    if key:
+        disk.put(key, obj)
     return obj
 
 
+def kept(key: str) -> bytes | None:
+    """Object code from the compile cache, where it has it; of no key it has none."""
+    return disk.get(key) if key else None
+
+
+def of_users(target: Target) -> bool:
+    """Whether passes or rules of the user's own take part, which neither the cache nor another
+    process knows."""
+    return bool(user_passes() or user_rules([target.kind.name, "default"]))
+
+
 def cache_key(group: Group, target: Target, name: str, tuned: Scheduled | None) -> str:
-    """Text that differs wherever the object code of a group's kernel may differ."""
+    """Text that differs wherever the object code of a group's kernel may differ; empty where it
+    cannot say so."""
+    if of_users(target):
+        return ""
     steps = "" if tuned is None else tuned.steps
     text = hashlib.sha256(f"{name}|{describe(group)}|{steps}".encode()).hexdigest()
     return f"kernel|{compiler_key(target)}{text}"

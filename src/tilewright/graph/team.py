@@ -16,8 +16,6 @@ from typing import Any
 
 from ..base import config
 from ..base.errors import TilewrightError
-from ..driver.transform import user_passes
-from ..loopir.intrin_rules import user_rules
 from ..measure.process import WorkerProcess
 from ..measure.protocol import Message
 from ..rt import cache as disk
@@ -25,7 +23,7 @@ from ..rt import threads
 from ..target.target import Target
 from .helper import as_data
 from .ir import Graph, Value
-from .kernel import compiler_key
+from .kernel import compiler_key, of_users
 from .passes.fuse import Group
 from .tuned import Tuned
 
@@ -224,8 +222,7 @@ def _helpers(kernels: int, target: Target) -> int:
     count = min(most - 1, kernels // WORTH)
     if count <= 0 or config.get("dump_dir") is not None or not _is_python(sys.executable):
         return 0
-    users = user_passes() or user_rules([target.kind.name, "default"])
-    return 0 if users else count
+    return 0 if of_users(target) else count
 
 
 def _is_python(path: str | None) -> bool:

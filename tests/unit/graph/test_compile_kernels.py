@@ -265,3 +265,21 @@ def test_what_is_given_at_last_has_its_helpers(helped: None) -> None:
         assert len(all_of_us.threads) == 1
         while (job := all_of_us.next()) is not None:
             all_of_us.finished(job, kernel.compile_group(job.group, TARGET, job.symbol, job.tuned))
+
+
+def test_kernels_under_passes_of_the_user_are_not_those_of_the_cache(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    net, seen = network(), []
+
+    def watch(func: Any, *_: Any) -> Any:
+        seen.append(func)
+        return func
+
+    graph.compile(net, TARGET)
+    with tilewright.transform.PassContext(config={"tir.add_lower_pass": [(1, watch)]}):
+        graph.compile(net, TARGET)
+        first = len(seen)
+        graph.compile(net, TARGET)
+    assert first and len(seen) == 2 * first
