@@ -5,7 +5,8 @@
 
 Each system has a process of its own for each network; they take turns in every round, and sleep
 meanwhile. A network's time is the median over all its rounds, its speed-up that of the better of
-the peers over ours; the spread says between what the speed-ups of single rounds lie. Networks are
+the peers over ours; the spread says between what the speed-ups of single rounds lie, and "least"
+compares the fastest runs of each, which neighbours on the machine disturb least. Networks are
 those of networks_models.py; an ONNX file that lies in DIR already is taken as it is, with seeded
 inputs. DIR also keeps what is compiled: with `--prepare` nothing is timed, so that a machine that
 is not quiet can do that part. Bars: a geometric mean of 1.15 and no network below 0.90; ResNet-50
@@ -283,12 +284,15 @@ def _compared(facts: dict[str, Row], outputs: dict[str, list[Any]]) -> Row:
 def _latencies(turns: Sequence[dict[str, list[float]]]) -> Row:
     """Medians, and speed-ups over the better of the peers."""
     ms = {who: median([t for turn in turns for t in turn[who]]) for who in turns[0]}
+    least = {who: min(t for turn in turns for t in turn[who]) for who in turns[0]}
     row: Row = {f"{who}_ms": value for who, value in ms.items()}
+    row["least_ms"] = least
     row["turns_ms"] = [{who: median(times) for who, times in turn.items()} for turn in turns]
     peers = [who for who in PEERS if who in ms]
     for who in (who for who in BARS if who in ms):
         each = [min(turn[p] for p in peers) / turn[who] for turn in row["turns_ms"]]
         row[f"{who}_speedup"] = min(ms[p] for p in peers) / ms[who]
+        row[f"{who}_speedup_of_least"] = min(least[p] for p in peers) / least[who]
         row[f"{who}_spread"] = [min(each), max(each)]
     return row
 
@@ -327,6 +331,7 @@ def summary(rows: Sequence[Row]) -> Row:
         found[who] = {
             "mean": geometric_mean(row[f"{who}_speedup"] for row in mine),
             "worst": [worst["network"], worst[f"{who}_speedup"]],
+            "mean of least times": geometric_mean(row[f"{who}_speedup_of_least"] for row in mine),
             "networks": len(mine),
         }
         for peer in PEERS:
@@ -345,7 +350,8 @@ def line(row: Row) -> str:
     for who in BARS:
         if f"{who}_speedup" in row:
             low, high = row[f"{who}_spread"]
-            text += f"  {who} x{row[f'{who}_speedup']:.2f} ({low:.2f} to {high:.2f})"
+            text += f"  {who} x{row[f'{who}_speedup']:.2f} ({low:.2f} to {high:.2f}"
+            text += f"; least {row[f'{who}_speedup_of_least']:.2f})"
     for key, title in (("compile_cold_s", "cold"), ("compile_cached_s", "cached")):
         if row.get(key) is not None:
             text += f"  {title} {row[key]:.2f} s"
