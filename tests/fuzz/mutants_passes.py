@@ -17,6 +17,7 @@ from tilewright.lowering import (
     promote_accumulators,
     rewrite_storage,
     specialize_strides,
+    turn_loads,
     unroll_loops,
     vectorize_loops,
 )
@@ -288,6 +289,18 @@ def division_never_corrected() -> Any:
     )
 
 
+def squares_turned_the_other_way() -> Any:
+    """Of columns that are read as rows and turned, each store gets that of another."""
+
+    def make(old: Any) -> Any:
+        def columns(first: Any, square: Any, names: Any) -> Any:
+            return old(first, square[::-1], names)
+
+        return columns
+
+    return replaced(turn_loads, "_columns", make)
+
+
 PASSES = catalogue(
     main_part_too_long, loop_cut_too_short, rest_of_loop_forgotten, masks_forgotten,
     strides_of_vectors_lost, rest_of_vectors_forgotten, last_copy_forgotten, unrolled_from_zero,
@@ -295,5 +308,5 @@ PASSES = catalogue(
     accumulators_move, halves_shared, step_filled_twice, virtual_threads_share,
     virtual_thread_forgotten, first_rows_not_computed, strides_taken_for_one,
     constants_taken_for_one, narrowed_one_step_short, narrowed_in_the_wrong_order,
-    division_never_corrected,
+    division_never_corrected, squares_turned_the_other_way,
 )  # fmt: skip

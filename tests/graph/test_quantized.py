@@ -18,6 +18,8 @@ RNG = np.random.default_rng(11)
 class Net:
     """A network of conversions, products and convolutions, node by node."""
 
+    kind, middle = "int8", 0  # of weights, and their zero point
+
     def __init__(self, shape, zero, data):
         self.nodes, self.weights, self.count = [], [], 0
         self.zero, self.data = zero, data
@@ -40,11 +42,11 @@ class Net:
         return self.add("DequantizeLinear", [q, *how])
 
     def weight(self, shape, axis):
-        w = RNG.integers(-127, 128, shape).astype("int8")
+        w = (RNG.integers(-127, 128, shape) + self.middle).astype(self.kind)
         scale = RNG.uniform(0.002, 0.01, shape[axis]).astype("float32")
-        none = self.constant(np.zeros(shape[axis], "int8"))
+        zero = self.constant(np.full(shape[axis], self.middle, self.kind))
         return self.add(
-            "DequantizeLinear", [self.constant(w), self.constant(scale), none], axis=axis
+            "DequantizeLinear", [self.constant(w), self.constant(scale), zero], axis=axis
         )
 
     def model(self, out):
@@ -76,7 +78,10 @@ def products(zero, data):
 
 @pytest.mark.parametrize("make", [convolutions, products])
 @pytest.mark.parametrize(("zero", "data"), [(0, "uint8"), (117, "uint8"), (-3, "int8")])
-def test_within_a_step_of_onnxruntime(make, zero, data):
+@pytest.mark.parametrize(("kind", "middle"), [("int8", 0), ("uint8", 128)])
+def test_within_a_step_of_onnxruntime(make, zero, data, kind, middle, monkeypatch):
+    monkeypatch.setattr(Net, "kind", kind)
+    monkeypatch.setattr(Net, "middle", middle)
     model = make(zero, data)
     raw = model.SerializeToString()
     options = ort.SessionOptions()

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base.dtype import parse
 from ..ir import Value
+from ..ops.quantize import less_zero
 from ..sizes import is_open
 from .compose import Compose
 from .convert import Builder, Converter, OnHostError, OnnxNode
@@ -152,14 +153,10 @@ def integer_product(
 
 def _known_bytes(y: Value, zero: Value | None) -> np.ndarray[Any, Any] | None:
     """Known whole numbers less their zero point where that fits int8; None for others."""
-    if y.data is None or y.dtype not in ("int8", "uint8"):
+    if y.data is None or (zero is not None and zero.data is None):
         return None
-    if zero is not None and zero.data is None:
-        return None
-    data = y.data.astype("int16")
-    data = data if zero is None or zero.data is None else data - zero.data.astype("int16")
-    fits = not data.size or (data.min() >= -128 and data.max() <= 127)
-    return data.astype("int8") if fits and data.shape == y.shape else None
+    found = less_zero(y.data, None if zero is None else zero.data)
+    return found if found is not None and found.shape == y.shape else None
 
 
 def matmul_integer(b: Builder, node: OnnxNode) -> Value:

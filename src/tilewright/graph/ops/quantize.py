@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...base.dtype import parse
 from ...loopir import op as O
 from ...loopir.expr import cast, const
@@ -15,7 +17,18 @@ from ...tensor.broadcast import broadcast
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi.elemwise import accumulator
-from .spec import INJECTIVE, OpSpec, elementwise
+from .spec import INJECTIVE, Array, OpSpec, elementwise
+
+
+def less_zero(whole: Array, zero: Array | None) -> Array | None:
+    """Whole numbers of 8 bits less their zero point, where that fits int8; None for others. What
+    is unsigned about 128 fits as what is signed about 0 does."""
+    if whole.dtype not in (np.int8, np.uint8):
+        return None
+    found = whole.astype(np.int16)
+    found = found if zero is None else found - zero.astype(np.int16)
+    fits = not found.size or (found.min() >= -128 and found.max() <= 127)
+    return found.astype(np.int8) if fits else None
 
 
 def _parameter(p: Tensor, x: Tensor, axis: int, block: int) -> Callable[[Any], Any]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ir import Graph, Node, Value, constant
 from ..ops import infer
+from ..ops.quantize import less_zero
 
 Array = np.ndarray[Any, Any]
 
@@ -84,13 +85,17 @@ def _filters(weight: Value) -> tuple[Array, Array] | None:
         if tuple(recipe.attrs["axes"]) != (1, 0):
             return None
         recipe = recipe.inputs[0].recipe
-    if recipe is None or recipe.op != "dequantize" or len(recipe.inputs) != 2:
+    if recipe is None or recipe.op != "dequantize" or recipe.attrs["block"]:
         return None
-    whole, scale = (v.data for v in recipe.inputs)
-    if whole is None or scale is None or whole.dtype != np.int8 or recipe.attrs["block"]:
-        return None
+    given, scale, *zeros = (v.data for v in recipe.inputs)
     axis = recipe.attrs["axis"]
-    if scale.ndim and axis != (1 if turned else 0):
+    if given is None or scale is None or (scale.ndim and axis != (1 if turned else 0)):
+        return None
+    zero = zeros[0] if zeros else None
+    if zero is not None and zero.ndim:
+        zero = zero.reshape([-1 if k == axis else 1 for k in range(given.ndim)])
+    whole = less_zero(given, zero)
+    if whole is None:
         return None
     return (np.ascontiguousarray(whole.T) if turned else whole), scale
 
