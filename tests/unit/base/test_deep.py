@@ -339,6 +339,7 @@ BOUNDED = {
     "arith.linear.gaps_of": "for what a negation is pushed into",
     "arith.prove._by_branches": "as often as its steps",
     "arith.prove.lowest": "as often as its steps",
+    "arith.simplify.add._join_alike": "for what two digits are taken of, which holds fewer digits",
     "codegen.llvm.convert.cast": "from type to type",
     "codegen.c_preamble.add": "over helpers that need helpers",
     "codegen.cuda_preamble.add": "over helpers that need helpers",
@@ -365,6 +366,7 @@ BOUNDED = {
     "lowering.lower_thread_allreduce._launched": "over thread axes",
     "lowering.software_pipeline.pipelined": "over pragmas",
     "lowering.split_host_device._with_code": "over thread axes",
+    "lowering.turn_loads.interleaved": "as often as lanes can be halved",
     "lowering.vectorize_loops._strips": "for the last strip",
 }
 
