@@ -62,6 +62,7 @@ CPU_RULES: Rules[Machine] = Rules(
         "attention_output": schedule_attention,
         LAYER: schedule_recurrent,
     },
+    padded=("conv", "depthwise", "pool"),
 )
 
 
@@ -98,7 +99,7 @@ def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: 
     if len(outputs) == 1 and len(heavy) == 1 and _kind(heavy[0].op, rules):
         anchor = heavy[0]
         if _follows(s, anchor, out):
-            _inline_others(s, anchor, out)
+            _inline_others(s, anchor, out, rules.padded)
             end = s[out].op.output(0)
             rules.anchors[_kind(anchor.op, rules)](s, anchor.op.output(0), end, machine)
             return
@@ -152,8 +153,8 @@ def _element_wise(s: Schedule, stage: Any, behind: set[int]) -> bool:
     )
 
 
-def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
-    """Inline all element-wise stages but the output and a convolution's or pool's padding."""
+def _inline_others(s: Schedule, anchor: Any, out: Tensor, padded: tuple[str, ...]) -> None:
+    """Inline all element-wise stages but the output and what anchors read padding from."""
     kept = [] if anchor.op.tag else kept_inputs(s, anchor.op)
     for stage in s.stages:
         op = stage.op
@@ -163,7 +164,7 @@ def _inline_others(s: Schedule, anchor: Any, out: Tensor) -> None:
             continue
         if op.tag in HALVES:
             continue
-        if op.tag.endswith("pad") and anchor.op.tag.startswith(("conv", "depthwise", "pool")):
+        if op.tag.endswith("pad") and anchor.op.tag.startswith(padded):
             continue
         stage.compute_inline()
 
