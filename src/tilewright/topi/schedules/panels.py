@@ -16,6 +16,10 @@ from .machine import Machine
 from .register_tile import panel_width
 
 
+IN_BLOCKS = frozenset({"conv_nchwc", "depthwise_nchwc", "winograd_product"})
+"""Tags of sums whose weights lie in blocks already, and which have tiles of their own kind."""
+
+
 @dataclass(frozen=True)
 class Panels:
     """The dimensions of a tensor in panels, outermost first: (dimension, extent, below) stands for
@@ -29,7 +33,7 @@ class Panels:
 def panels_of(op: Any, constants: Container[Tensor], machine: Machine) -> Panels | None:
     """How the vector side of a sum of products should lie, where it is one of the `constants`:
     panels of columns, in each one step of the reduction after the other. None where it stays."""
-    form = contraction_of(op)
+    form = None if op.tag in IN_BLOCKS else contraction_of(op)
     side = None if form is None else form.vector_side
     if form is None or side is None or form.both or form.column < 0:
         return None
