@@ -15,7 +15,6 @@ from .dots import groups_of
 from .machine import Machine
 from .register_tile import panel_width
 
-
 IN_BLOCKS = frozenset({"conv_nchwc", "depthwise_nchwc", "winograd_product"})
 """Tags of sums whose weights lie in blocks already, and which have tiles of their own kind."""
 
