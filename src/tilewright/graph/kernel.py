@@ -134,17 +134,11 @@ def _in_group(group: Group, error: TilewrightError) -> CompileError:
     return CompileError(f"kernel of {', '.join(n.name for n in group.nodes)}: {error}")
 
 
-def compile_group(group: Group, target: Target, name: str, tuned: Scheduled | None = None) -> bytes:
-    """Object code of a group's kernel, from the compile cache where it has it."""
-    key = cache_key(group, target, name, tuned)
-    found = kept(key)
-    return make_kernel(group, target, name, tuned, key) if found is None else found
-
-
 def make_kernel(
     group: Group, target: Target, name: str, tuned: Scheduled | None, key: str
 ) -> bytes:
-    """Object code of a group's kernel, which the compile cache does not have under its key."""
+    """Object code of a group's kernel, which the compile cache does not have under its key; without
+    a key it is not kept."""
     try:
         code = generate_code(lower_group(group, target, name, tuned), target)
         obj = code.object_code(cached=False)

@@ -60,7 +60,7 @@ def kernels_of(net: graph.Graph) -> tuple[list[Group], list[Tuned | None]]:
 
 def objects(groups: list[Group], tuned: list[Tuned | None]) -> list[bytes]:
     return [
-        kernel.compile_group(g, TARGET, symbol_of(k), t)
+        kernel.make_kernel(g, TARGET, symbol_of(k), t, "")
         for k, (g, t) in enumerate(zip(groups, tuned))
     ]
 
@@ -164,7 +164,9 @@ def test_what_helpers_leave_is_made_here(
             thread.join(60)
             assert not thread.is_alive()
         while (job := all_of_us.next()) is not None:
-            all_of_us.finished(job, kernel.compile_group(job.group, TARGET, job.symbol, job.tuned))
+            all_of_us.finished(
+                job, kernel.make_kernel(job.group, TARGET, job.symbol, job.tuned, "")
+            )
     assert [j.obj for j in jobs] == objects(groups, tuned)
 
 
@@ -264,7 +266,9 @@ def test_what_is_given_at_last_has_its_helpers(helped: None) -> None:
         all_of_us.give(jobs_of(groups, tuned))
         assert len(all_of_us.threads) == 1
         while (job := all_of_us.next()) is not None:
-            all_of_us.finished(job, kernel.compile_group(job.group, TARGET, job.symbol, job.tuned))
+            all_of_us.finished(
+                job, kernel.make_kernel(job.group, TARGET, job.symbol, job.tuned, "")
+            )
 
 
 def test_kernels_under_passes_of_the_user_are_not_those_of_the_cache(

@@ -134,7 +134,7 @@ class _Steps(_Made):
     def _cell(
         self, op: str, step: Value, product: Value, *more: Value, peeps: bool = False
     ) -> Value:
-        optional = [self.more[name] for name in ("lengths",) if name in self.more]
+        optional = [self.more["lengths"]] if "lengths" in self.more else []
         if peeps and "peepholes" in self.more:
             optional = [self.more["peepholes"], *optional]
         names = ("lengths", "functions", "coupled", "reset_after", "clip")

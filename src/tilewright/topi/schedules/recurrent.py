@@ -10,6 +10,7 @@ from ...schedule.api import Schedule, Stage
 from ...tensor.op import ScanOp
 from ...tensor.tensor import Tensor
 from ..nn.recurrent_layer import INSIDE, PRODUCT, RESET
+from .decisions import Value
 from .machine import PARALLEL_PRODUCTS, Machine, extent_of, parallel_if, size_of, work_of
 from .tiles import vectors
 
@@ -18,7 +19,7 @@ SPARE = 4
 """Registers beside sums: weights and elements of the state."""
 
 
-def recurrent_tile(batch: int, hidden: int, gates: int, dtype: str, machine: Machine) -> Any:
+def recurrent_tile(batch: int, hidden: int, gates: int, dtype: str, machine: Machine) -> Value:
     """(rows, columns) of a tile: as many sums as fit the registers, of more columns where there are
     few rows, since sums wait for each other."""
     lanes = machine.lanes(dtype)
