@@ -39,11 +39,11 @@ def schedule_recurrent(s: Schedule, out: Tensor, machine: Machine) -> None:
     cells, resets, products = (
         [x for x in s.stages if x.op.tag == tag] for tag in (INSIDE, RESET, PRODUCT)
     )
-    work = sum(work_of(p.op.output(0)) for p in products)
-    work //= len(products) * max(1, size_of(out.shape[0]))
+    steps = max(1, size_of(out.shape[0]))
     ahead = [p for p in products if any(r in resets for r in readers[p.op.output(0)])]
     for end in (*resets, update):
         mine = [p for p in products if (p in ahead) == (end in resets)]
+        work = sum(work_of(p.op.output(0)) for p in mine) // steps
         tile, row = _tiles(end, mine[0].op, work, machine)
         for product in mine:
             _in_registers(product, machine)
