@@ -9,7 +9,7 @@ help:
 	@echo "make check     lint, types, import rules, unit and golden tests (about two minutes)"
 	@echo "make test      the whole test suite"
 	@echo "make fuzz      1000 random programs under random schedules, with a fresh seed"
-	@echo "make docs      build the documentation into site/, bring its listings up to date"
+	@echo "make docs      build the documentation into site/ (runs the tutorials), bring its listings up to date"
 	@echo "make clean     remove what the tools leave behind"
 
 $(BIN)/lint-imports: pyproject.toml
@@ -40,7 +40,7 @@ fuzz: $(BIN)/lint-imports
 
 docs: $(BIN)/lint-imports
 	$(BIN)/python -m tools.make_listings
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf site build .mypy_cache .ruff_cache .import_linter_cache

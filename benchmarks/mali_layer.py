@@ -16,7 +16,7 @@ import tilewright as tvm
 from benchmarks import tuners
 from tilewright import autotvm, te
 from tilewright.measure.progress import Progress
-from tilewright.measure.records import Store
+from tilewright.measure.store import Store
 from tilewright.template.measure import Batches
 from tilewright.topi.nn.spatial_pack import conv2d_spatial_pack
 from tilewright.topi.schedules.gpu.spatial_pack import schedule_spatial_pack

@@ -19,7 +19,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -29,14 +29,14 @@ import numpy as np
 import tilewright
 from benchmarks import operators_layers, operators_moves, operators_plain, where
 from benchmarks.operators_draw import Array, Case, Draws
+from tilewright.cli.latency import turns
+from tilewright.cli.peers import onnxruntime_call, onnxruntime_session
 from tilewright.rt.busy import watched
 
 Row = dict[str, Any]
 CLIFF, SUBSTANTIAL_S = 0.5, 20e-6
 ERRORS = {"float16": 5e-3, "float32": 1e-4, "float64": 1e-6}
 FAMILIES = (*operators_plain.FAMILIES, *operators_moves.FAMILIES, *operators_layers.FAMILIES)
-PAUSE_S = 0.003
-"""Between turns: the pools of threads of both stop to spin."""
 
 
 def cases_of(seed: int) -> list[Case]:
@@ -45,40 +45,6 @@ def cases_of(seed: int) -> list[Case]:
     for k, family in enumerate(FAMILIES):
         found.update((c.name, c) for c in family(Draws(seed * 1000 + k)))
     return list(found.values())
-
-
-def runtime(model: bytes, threads: int) -> Any:
-    """A session of ONNX Runtime."""
-    import onnxruntime as ort
-
-    settings = ort.SessionOptions()
-    settings.intra_op_num_threads = threads
-    settings.inter_op_num_threads = 1
-    settings.log_severity_level = 4
-    return ort.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
-
-
-def bound(session: Any, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> Any:
-    """A call of it on memory that is bound beforehand."""
-    import onnxruntime as ort
-
-    binding, kept = session.io_binding(), []
-    for name, x in feeds.items():
-        kept.append(ort.OrtValue.ortvalue_from_numpy(x))
-        binding.bind_ortvalue_input(name, kept[-1])
-    for v, y in zip(session.get_outputs(), wanted):
-        if all(isinstance(n, int) for n in v.shape) and y.size:
-            kept.append(ort.OrtValue.ortvalue_from_numpy(np.empty_like(y)))
-            binding.bind_ortvalue_output(v.name, kept[-1])
-        else:
-            binding.bind_output(v.name)
-    run, raw, options = session._sess.run_with_iobinding, binding._iobinding, ort.RunOptions()
-
-    def call() -> None:
-        run(raw, options)
-
-    call.kept = kept  # type: ignore[attr-defined]
-    return call
 
 
 def error(got: Sequence[Array], want: Sequence[Array], off: int) -> float:
@@ -106,31 +72,12 @@ def error(got: Sequence[Array], want: Sequence[Array], off: int) -> float:
     return worst
 
 
-def turns(calls: Sequence[Callable[[], Any]], rounds: int, seconds: float) -> list[list[float]]:
-    """Seconds of each run of each, in turns."""
-    times: list[list[float]] = [[] for _ in calls]
-    clock = time.perf_counter
-    for k in range(rounds + 1):
-        for call, spent in zip(calls, times):
-            time.sleep(PAUSE_S)
-            call()
-            end, count = clock() + seconds, 0
-            while count < 2 or clock() < end:
-                start = clock()
-                call()
-                spent.append(clock() - start)
-                count += 1
-            if k == 0:
-                spent.clear()
-    return times
-
-
 def measure(case: Case, options: Any) -> Row:
     """One case."""
     row: Row = {"case": case.name, "family": case.family, "op": case.op}
     model, feeds = case.model()
     try:
-        session = runtime(model, options.threads)
+        session = onnxruntime_session(model, options.threads)
         want = session.run(None, feeds)
     except Exception as why:  # what it does not have: its errors are of many classes
         return row | {"refused": _line(why)}
@@ -144,7 +91,9 @@ def measure(case: Case, options: Any) -> Row:
     except Exception as why:  # a fault, which belongs into the table
         return row | {"failed": _line(why)}
     row["as"] = type(net).__name__
-    ours, theirs = turns([mine, bound(session, feeds, want)], options.rounds, options.seconds)
+    ours, theirs = turns(
+        [mine, onnxruntime_call(session, feeds, want)], options.rounds, options.seconds
+    )
     row |= {"ours_us": min(ours) * 1e6, "ort_us": min(theirs) * 1e6}
     row |= {"ours_median_us": median(ours) * 1e6, "ort_median_us": median(theirs) * 1e6}
     return row | {"x": min(theirs) / min(ours), "x_median": median(theirs) / median(ours)}

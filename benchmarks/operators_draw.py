@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.graph.onnx.single import single_node
+
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
@@ -70,37 +72,18 @@ class Case:
 
     def model(self) -> tuple[bytes, dict[str, Array]]:
         """The model as a file, and its inputs."""
-        import onnx
-        from onnx import helper, numpy_helper
-
         rng = np.random.default_rng(zlib.crc32(self.name.encode()))
-        names, feeds, known = [], {}, []
+        names: list[str] = []
+        feeds: dict[str, Array] = {}
+        known: dict[str, Array] = {}
         for k, v in enumerate(self.inputs):
             names.append("" if v is None else f"x{k}")
-            if v is None:
-                continue
-            array = v.array(rng)
-            if v.known:
-                known.append(numpy_helper.from_array(array, f"x{k}"))
-            else:
-                feeds[f"x{k}"] = array
-        results = [f"y{k}" for k in range(self.outputs)]
-        node = helper.make_node(
-            self.op, names, results, name="node", domain=self.domain, **self.attrs
+            if v is not None:
+                (known if v.known else feeds)[f"x{k}"] = v.array(rng)
+        data = single_node(
+            self.op, names, feeds, known, self.attrs, self.outputs, self.domain, self.opset
         )
-        infos = [
-            helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-            for k, a in feeds.items()
-        ]
-        outs = [onnx.ValueInfoProto(name=name) for name in results]
-        graph = helper.make_graph([node], "case", infos, outs, known)
-        opsets = [helper.make_opsetid("", self.opset)]
-        if self.domain:
-            opsets.append(helper.make_opsetid(self.domain, 1))
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-        if not self.domain:
-            model = onnx.shape_inference.infer_shapes(model)
-        return model.SerializeToString(), feeds
+        return data, feeds
 
 
 class Draws:

@@ -24,8 +24,8 @@ from typing import Any
 import tilewright as tvm
 from tilewright import autotvm, te
 from tilewright.measure.progress import Progress
-from tilewright.measure.records import Store
 from tilewright.measure.result import MeasureErrorNo, Measurement
+from tilewright.measure.store import Store
 from tilewright.rt.busy import watched
 from tilewright.template.measure import Batches, as_result
 from tilewright.template.task import Task

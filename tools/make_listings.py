@@ -14,8 +14,10 @@ import ast
 import contextlib
 import inspect
 import io
+import os
 import re
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -71,13 +73,25 @@ def passes(*functions: Callable[..., Any]) -> None:
         _entry(function.__name__, inspect.getdoc(function) or "")
 
 
+def migrated(name: str, source: str) -> None:
+    """Print what `tilewright migrate` says of a program."""
+    from tilewright.cli.migrate import migrate
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, name).write_text(source)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            migrate([str(Path(folder, name))], as_json=False, width=100)
+    print(out.getvalue().replace(f"{folder}{os.sep}", ""), end="")
+
+
 def _entry(name: str, doc: str) -> None:
     """A name and the first sentence of a docstring, in two columns."""
     sentence = re.split(r"(?<=\.)\s", " ".join(doc.split("\n\n")[0].split()))[0]
     print(textwrap.fill(f"{name:<33} {sentence}", 100, subsequent_indent=" " * 34))
 
 
-HELPERS = {"loops": loops, "files": files, "passes": passes}
+HELPERS = {"loops": loops, "files": files, "migrated": migrated, "passes": passes}
 
 
 def run_document(text: str) -> str:
@@ -86,6 +100,7 @@ def run_document(text: str) -> str:
     from tilewright import te
 
     namespace: dict[str, Any] = {"tvm": tvm, "te": te, "np": np, **HELPERS}
+    before = Path.cwd()
 
     def run(match: re.Match[str]) -> str:
         out = io.StringIO()
@@ -93,7 +108,12 @@ def run_document(text: str) -> str:
             exec(compile(match["code"], "<listing>", "exec"), namespace)
         return f"```python\n{match['code']}```\n\n```text\n{out.getvalue().rstrip()}\n```\n"
 
-    return PAIR.sub(run, text)
+    with tempfile.TemporaryDirectory() as folder:  # of files that programs write
+        os.chdir(folder)
+        try:
+            return PAIR.sub(run, text)
+        finally:
+            os.chdir(before)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -14,8 +14,10 @@ from tilewright.base.face import FACES, Face
 
 MODULES = (
     "tilewright tilewright.te tilewright.te.schedule tilewright.tir tilewright.ir tilewright.nd "
-    "tilewright.runtime tilewright.topi tilewright.auto_scheduler tilewright.autotvm "
-    "tilewright.driver tilewright.graph"
+    "tilewright.runtime tilewright.topi tilewright.topi.image tilewright.topi.nn "
+    "tilewright.topi.testing tilewright.topi.vision tilewright.auto_scheduler tilewright.autotvm "
+    "tilewright.driver tilewright.graph tilewright.testing tilewright.testing.utils "
+    "tilewright.report"
 )
 
 

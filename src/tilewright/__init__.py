@@ -15,9 +15,14 @@ __getattr__, __dir__ = face(
         "driver.lower": "lower",
         "schedule.api": "create_schedule",
         "target.target": "Target",
-        "loopir.stmt": "IRModule",
+        "loopir.module": "IRModule",
         "loopir.expr": "convert const",
         "rt.packed": "register_func get_global_func",
+        "rt.values": "String DataTypeCode gpu cl mtl vpi ext_dev hexagon webgpu",
+        "rt.module": "PackedFunc",
+        "rt.threads": "num_threads",
+        "driver.saved": "save_json load_json",
+        "_ffi.registry": "register_object register_extension",
         "rt.device": "cpu cuda opencl rocm metal vulkan simt device Device",
         "interp.simt": "register_simt SimtError",
         "base.dtype": "DataType",
@@ -28,9 +33,10 @@ __getattr__, __dir__ = face(
         "rt.network": "load_network",
         "base.errors": "TilewrightError ScheduleError CompileError",
         "error": "TVMError",
+        "ir": "container",
     },
     modules=(
         "arith auto_scheduler autotvm contrib _ffi driver error graph interp instrument ir nd "
-        "runtime support target te testing tir topi transform"
+        "report rpc runtime script support target te testing tir topi transform"
     ),
 )

@@ -1,17 +1,11 @@
 """Errors under the names that TVM's users know: `tvm.error.TVMError`, `tvm.TVMError`."""
 
+from .base.errors import DiagnosticError as DiagnosticError
 from .base.errors import InternalError as InternalError
+from .base.errors import RPCError as RPCError
 from .base.errors import TilewrightError as TilewrightError
 
 TVMError = TilewrightError
-
-
-class DiagnosticError(TVMError):
-    """An error that has been reported already."""
-
-
-class RPCError(TVMError):
-    """A remote device failed."""
 
 
 class OpError(TVMError):

@@ -70,8 +70,25 @@ class PrintAfterAll(PassInstrument):
         print(f"After Running Pass: {info}\n{mod}")
 
 
+class PassPrintingInstrument(PassInstrument):
+    """Prints the program before and after the passes of those names."""
+
+    def __init__(self, print_before_pass_names: Any = (), print_after_pass_names: Any = ()) -> None:
+        self.before = tuple(print_before_pass_names)
+        self.after = tuple(print_after_pass_names)
+
+    def run_before_pass(self, mod: Any, info: Any) -> None:
+        if info.name in self.before:
+            print(f"Print IR before: {info.name}\n{mod}")
+
+    def run_after_pass(self, mod: Any, info: Any) -> None:
+        if info.name in self.after:
+            print(f"Print IR after: {info.name}\n{mod}")
+
+
 __all__ = [
     "PassInstrument",
+    "PassPrintingInstrument",
     "PassTimingInstrument",
     "PrintAfterAll",
     "PrintBeforeAll",

@@ -14,3 +14,10 @@ from tilewright.rt.device import opencl as opencl
 from tilewright.rt.device import rocm as rocm
 from tilewright.rt.device import simt as simt
 from tilewright.rt.device import vulkan as vulkan
+from tilewright.rt.values import cl as cl
+from tilewright.rt.values import ext_dev as ext_dev
+from tilewright.rt.values import gpu as gpu
+from tilewright.rt.values import hexagon as hexagon
+from tilewright.rt.values import mtl as mtl
+from tilewright.rt.values import vpi as vpi
+from tilewright.rt.values import webgpu as webgpu

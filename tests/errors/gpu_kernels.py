@@ -36,4 +36,6 @@ def by_hand(threads: Any, write: Any) -> tir.PrimFunc:
     thread = te.thread_axis("threadIdx.x")
     ib.scope_attr(thread, "thread_extent", threads)
     write(ib, ib.buffer_ptr(buffer), thread.var)
-    return tir.PrimFunc([buffer.data], ib.get(), {buffer.data: buffer}, {"global_symbol": "f"})
+    return tir.PrimFunc(
+        [buffer.data], ib.get(), None, {buffer.data: buffer}, {"global_symbol": "f"}
+    )

@@ -204,3 +204,42 @@ def test_compare_counts_what_is_not_finite() -> None:
     assert compare(a, np.array([1, nan, -inf], np.float32), 1e-3)["ok"] is False
     assert compare(np.zeros(0), np.zeros(0), 0.0)["ok"] is True
     assert compare(np.array([2.0]), np.array([4.0]), 0.4)["worst_error"] == 0.5
+
+
+PROGRAM = "def fails(n):\n    return 1 // (n - n)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("tune op.py:fails 5 --trials 1 --records new.json", "op.py, line 2: ZeroDivisionError"),
+        ("tune m.onnx --trials 1 --records op.py", "op.py is there already and is no file of"),
+        ("records show op.py", "op.py is no file of records"),
+        ("inspect m.onnx --stage tir", "no code of stage tir; it has: graph, groups, lowered"),
+        ("run m.onnx --trace no/t.json", "there is no directory no"),
+        ("run m.onnx --input x=op.py", "op.py: it is no .npy or .pb file"),
+        ("compile m.onnx -o m.so --format o", "a file of --format o ends in .o"),
+    ],
+)
+def test_what_files_do_not_have(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, text: str
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "op.py").write_text(PROGRAM)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    before = sorted(p.name for p in folder.iterdir())
+    result = CliRunner().invoke(main, arguments.split())
+    assert result.exit_code == 2
+    assert text in result.stderr
+    assert (folder / "op.py").read_text() == PROGRAM
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_the_end_of_a_name_says_what_is_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for name, begin in (("m.so", b"\x7fELF"), ("m.o", b"\x7fELF"), ("m.net", b"")):
+        result = CliRunner().invoke(main, ["compile", "m.onnx", "-o", name])
+        assert result.exit_code == 0, result.output
+        assert (folder / name).read_bytes().startswith(begin)
+        assert (folder / "m.h").exists() is (name != "m.net")
+        (folder / "m.h").unlink(missing_ok=True)

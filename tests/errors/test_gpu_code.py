@@ -27,7 +27,8 @@ from tilewright.rt.drivers import nvrtc
         ({"kind": "cuda", "arch": 90}, "such as sm_90, got 90"),
         ("cuda -thread_warp_size=33", "takes one of 1, 2, 4, 8, 16, 32, 64, 128, got '33'"),
         ({"kind": "cuda", "max_threads_per_block": 0}, "takes int, at least 1, got 0"),
-        ({"kind": "cuda", "host": {"kind": "opencl"}}, "the host of a target is a CPU"),
+        ({"kind": "cuda", "libs": {"a": "b"}}, "takes a list"),
+        ("cuda --host llvm -host=c", "gives 'host' twice"),
         ({"kind": "cuda", "host": "nonsense"}, "unknown target kind 'nonsense'"),
         ('{"kind": "cuda",', "is not valid JSON"),
         ("{}", "needs a 'kind'"),
@@ -67,7 +68,7 @@ def test_tensor_cores_that_an_architecture_lacks(dtype: str, arch: str, least: i
             if last:
                 args.append(tir.StringImm(last))
                 ib.emit(tir.call_intrin("handle", f"tir.{op}", *args))
-        func = tir.PrimFunc([out.data], ib.get(), {out.data: out}, {"global_symbol": "f"})
+        func = tir.PrimFunc([out.data], ib.get(), None, {out.data: out}, {"global_symbol": "f"})
         return tw.build(func, target=target)
 
     with pytest.raises(CompileError) as found:

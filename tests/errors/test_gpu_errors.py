@@ -99,7 +99,9 @@ def test_barrier_that_threads_could_miss() -> None:
     with ib.while_loop(a[thread.var] > 0.0):
         shared[thread.var] = a[thread.var]
         a[thread.var] = shared[63 - thread.var]
-    func = tir.PrimFunc([buffer.data], ib.get(), {buffer.data: buffer}, {"global_symbol": "f"})
+    func = tir.PrimFunc(
+        [buffer.data], ib.get(), None, {buffer.data: buffer}, {"global_symbol": "f"}
+    )
     with pytest.raises(CompileError, match="a barrier that threads could miss") as caught:
         tw.build(func, target="cuda")
     assert "while loop" in str(caught.value) and "local" in str(caught.value)
@@ -116,7 +118,7 @@ def test_two_extents_of_one_axis() -> None:
             ib.scope_attr(thread, "thread_extent", extent)
             a[thread.var] = 1.0
     buffers = {buffer.data: buffer}
-    func = tir.PrimFunc([buffer.data, n], ib.get(), buffers, {"global_symbol": "f"})
+    func = tir.PrimFunc([buffer.data, n], ib.get(), None, buffers, {"global_symbol": "f"})
     with pytest.raises(CompileError, match=r"threadIdx\.x has 8 threads in one place .* n in "):
         tw.build(func, target="cuda")
 
@@ -169,6 +171,8 @@ def test_what_the_host_cannot_do() -> None:
         thread = te.thread_axis("threadIdx.x")
         ib.scope_attr(thread, "thread_extent", 64)
         a[thread.var] = 1.0
-    func = tir.PrimFunc([buffer.data], ib.get(), {buffer.data: buffer}, {"global_symbol": "f"})
+    func = tir.PrimFunc(
+        [buffer.data], ib.get(), None, {buffer.data: buffer}, {"global_symbol": "f"}
+    )
     with pytest.raises(CompileError, match="cannot stand in the host part"):
         tw.build(func, target="cuda")

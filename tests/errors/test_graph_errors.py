@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import tilewright
 from tilewright import graph
 from tilewright.base.errors import ArgumentError, CompileError, ImportModelError, TargetError
 from tilewright.graph.onnx.load import load_tensor
@@ -350,3 +351,16 @@ def test_text_that_is_none(where: str) -> None:
 def test_only_graphs_are_compiled_as_such() -> None:
     with pytest.raises(CompileError, match=r"takes a Graph, .* not str; tilewright.compile takes"):
         graph.compile("model.onnx")
+
+
+@pytest.mark.parametrize(
+    "nodes, text",
+    [
+        ([node("Add", "x nothing", "y")], "reads 'nothing', which nothing computes"),
+        ([node("Frobnicate", "x", "y")], "operators that are not supported"),
+    ],
+)
+def test_open_sizes_do_not_put_off_what_is_wrong_for_all(nodes: Any, text: str) -> None:
+    """Where a file is right for some sizes only, each is compiled when it occurs."""
+    with pytest.raises(ImportModelError, match=text):
+        tilewright.compile(model(nodes, [tensor("x", ("n", 3))], [tensor("y", None)]))

@@ -55,6 +55,7 @@ class OnGpu:
         return 2, 1
 
 
+CONVERTS = ": x.astype('float32') converts an array"
 CASES = [
     (1, f32(16, 31), "argument 1 (B): expected shape (16, 32), got (16, 31)"),
     (2, f32(5, 32), "argument 2 (C): expected shape (m, 32) with m = 4, got (5, 32)"),
@@ -63,8 +64,12 @@ CASES = [
         f32(64),
         "argument 0 (A): expected 2 dimensions, shape (m, 16), got 1, shape (64,)",
     ),
-    (1, np.zeros((16, 32)), "argument 1 (B): expected dtype float32, got float64"),
-    (1, np.zeros((16, 32), "c8"), "argument 1 (B): expected dtype float32, got complex64"),
+    (1, np.zeros((16, 32)), f"argument 1 (B): expected dtype float32, got float64{CONVERTS}"),
+    (
+        1,
+        np.zeros((16, 32), "c8"),
+        f"argument 1 (B): expected dtype float32, got complex64{CONVERTS}",
+    ),
     (
         1,
         f32(32, 16).T,
@@ -76,7 +81,7 @@ CASES = [
         1,
         [[1.0]],
         "argument 1 (B): expected an array of float32, got list, which has neither __dlpack__ "
-        "nor __array_interface__ nor __array__",
+        "nor __array_interface__ nor __array__; numpy.asarray(x, 'float32') makes one of a list",
     ),
     (1, np.float32(1), "argument 1 (B): expected an array, got the scalar np.float32(1.0)"),
     (1, OnGpu(), "argument 1 (B): expected an array in CPU memory, got one on cuda(1)"),
@@ -99,7 +104,10 @@ def test_arguments(index, value, text):
 def test_number_of_arguments():
     with pytest.raises(ArgumentError) as caught:
         MATMUL(f32(1))
-    assert str(caught.value) == "f: expected 5 arguments (A, B, C, alpha, k), got 1"
+    assert str(caught.value) == (
+        "f: expected 5 arguments (A, B, C, alpha, k), got 1; arrays for the results are "
+        "arguments, too"
+    )
 
 
 def test_overlap():

@@ -256,3 +256,9 @@ def test_text_that_is_no_saved_schedule():
     other = te.compute((), lambda: 1.0)
     with pytest.raises(ScheduleError, match="is this the computation it was made for"):
         load_schedule(text, [other.op])
+
+
+def test_a_schedule_prints_as_its_stages():
+    _, b, _, s = chain()
+    s.cache_write(b, "local")
+    assert repr(s) == "schedule(A, B.local, B, C)"

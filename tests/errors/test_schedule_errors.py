@@ -76,12 +76,19 @@ def test_fuse_needs_neighbours():
     s = te.create_schedule(b.op)
     i, j, k = b.op.axis
     fails(lambda: s[b].fuse(i, k), "Can only fuse iterations that are consecutive")
-    fails(lambda: s[b].fuse(j, i), "Can only fuse iterations that are consecutive")
+    fails(lambda: s[b].fuse(k, i), "Can only fuse iterations that are consecutive")
+    fails(lambda: s[b].fuse(j, k, j), "Can only fuse iterations that are consecutive")
 
 
-def test_fuse_data_with_reduction():
+def test_what_an_axis_fused_of_data_and_reduction_is_not_for():
     _, _, c, s = chain()
-    fails(lambda: s[c].fuse(c.op.axis[0], c.op.reduce_axis[0]), "reduction axis with a data axis")
+    fused = s[c].fuse(c.op.axis[0], c.op.reduce_axis[0])
+    x = te.thread_axis("threadIdx.x")
+    fails(lambda: s[c].bind(fused, x), "fused of data and reduction axes")
+    fails(lambda: s[c].parallel(fused), "Cannot parallelize the reduction axis")
+    fails(lambda: s[c].vectorize(fused), "Cannot vectorize on CommReduce")
+    fails(lambda: s.rfactor(c, fused), "touches normal axis")
+    fails(lambda: s.cache_write(c, "local"), "after data and reduction axes were fused")
 
 
 def test_reorder_twice_the_same():

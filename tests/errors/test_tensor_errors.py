@@ -240,8 +240,8 @@ def test_extern_primfunc():
 
     x, y = decl_buffer((4,), name="x"), decl_buffer((4,), name="y")
     p, q = Var("p", "handle"), Var("q", "handle")
-    copy = PrimFunc([p, q], BufferStore(y, x[0], [0]), {p: x, q: y})
-    nothing = PrimFunc([p], BufferStore(x, 1.0, [0]), {})
+    copy = PrimFunc([p, q], BufferStore(y, x[0], [0]), None, {p: x, q: y})
+    nothing = PrimFunc([p], BufferStore(x, 1.0, [0]), None, {})
     a, b = te.placeholder((4,), name="A"), te.placeholder((5,), name="B")
     assert "number of provided input" in message(lambda: te.extern_primfunc([a, b], copy))
     assert "do not match the input buffers" in message(lambda: te.extern_primfunc([b], copy))

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.base.dtype import parse
 from tilewright.loopir import expr as E
 from tilewright.loopir.buffer import decl_buffer
+from tilewright.loopir.fold import wrap_int
 from tilewright.loopir.visit import nodes
 
 TYPES = ("int32", "int32", "int32", "int64", "int64", "int8", "uint8", "int16", "uint32", "uint64")
@@ -182,7 +183,7 @@ class Maker:
         if parse(dtype).bits <= 8:
             return cls(x, y)
         half = 1 << parse(dtype).bits - 2
-        large = E.IntImm(dtype, rng.choice((half, half + 1, 1 - half)))
+        large = E.IntImm(dtype, wrap_int(dtype, rng.choice((half, half + 1, 1 - half))))
         return cls(a, rng.choice((self.constant(dtype), large, b, x)))
 
     def shared(self, dtype: str) -> list[Any]:

@@ -12,7 +12,7 @@ from .isolated import report
 from .mutants import MUTANTS
 
 CASES = 60
-KERNEL_CASES = 100
+KERNEL_CASES = 60
 
 
 def fresh_seed():

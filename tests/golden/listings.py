@@ -6,8 +6,9 @@ from typing import Any
 
 from tilewright.loopir import op
 from tilewright.loopir.buffer import Buffer
-from tilewright.loopir.expr import BufferLoad, SizeVar, Var, const
+from tilewright.loopir.expr import BufferLoad, Var, const
 from tilewright.loopir.iter import IterVar
+from tilewright.loopir.module import IRModule
 from tilewright.loopir.stmt import (
     Allocate,
     AttrStmt,
@@ -15,7 +16,6 @@ from tilewright.loopir.stmt import (
     For,
     ForKind,
     IfThenElse,
-    IRModule,
     LetStmt,
     PrimFunc,
     Stmt,
@@ -33,11 +33,11 @@ class RowSum:
     """The arguments of B[i] = sum over k of A[i, k], and their flattened views."""
 
     def __init__(self) -> None:
-        self.n, self.m = SizeVar("n"), SizeVar("m")
-        self.s0, self.s1, self.sb = SizeVar("stride"), SizeVar("stride"), SizeVar("stride")
+        self.n, self.m = Var("n"), Var("m")
+        self.s0, self.s1, self.sb = Var("stride"), Var("stride"), Var("stride")
         n, m = self.n, self.m
-        self.A = Buffer((n, m), name="A", strides=(self.s0, self.s1), buffer_type="auto")
-        self.B = Buffer((n,), name="B", strides=(self.sb,), buffer_type="auto")
+        self.A = Buffer((n, m), name="A", strides=(self.s0, self.s1), buffer_type="auto_broadcast")
+        self.B = Buffer((n,), name="B", strides=(self.sb,), buffer_type="auto_broadcast")
         self.A_flat = self.A.with_(shape=(self.s0 * n,), strides=())
         self.B_flat = self.B.with_(shape=(self.sb * n,), strides=())
 
@@ -55,7 +55,7 @@ class RowSum:
 
     def module(self, body: Stmt) -> IRModule:
         a, b = Var("A", "handle"), Var("B", "handle")
-        return IRModule({"main": PrimFunc([a, b], body, {a: self.A, b: self.B}, ATTRS)})
+        return IRModule({"main": PrimFunc([a, b], body, None, {a: self.A, b: self.B}, ATTRS)})
 
 
 def default() -> IRModule:
@@ -114,9 +114,9 @@ def rfactor() -> IRModule:
 
 
 def convolution() -> IRModule:
-    n = SizeVar("n")
-    s0, s1 = SizeVar("stride"), SizeVar("stride")
-    source = Buffer((n, n), name="Input", strides=(s0, s1), buffer_type="auto")
+    n = Var("n")
+    s0, s1 = Var("stride"), Var("stride")
+    source = Buffer((n, n), name="Input", strides=(s0, s1), buffer_type="auto_broadcast")
     kernel = Buffer((3, 3), name="Filter")
     out = Buffer((n - 2, n - 2), name="Output")
     source_flat = source.with_(shape=(s0 * n,), strides=())
@@ -131,7 +131,7 @@ def convolution() -> IRModule:
     handles = [Var(b.name, "handle") for b in (source, kernel, out)]
     buffers = dict(zip(handles, (source, kernel, out), strict=True))
     return IRModule(
-        {"main": PrimFunc(handles, loop(i, n - 2, loop(j, n - 2, body)), buffers, ATTRS)}
+        {"main": PrimFunc(handles, loop(i, n - 2, loop(j, n - 2, body)), None, buffers, ATTRS)}
     )
 
 

@@ -128,6 +128,23 @@ def test_scalars(target: str) -> None:
     assert results["z"].shape == () and results["z"] == 6
 
 
+@opencl
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("samples", [0, 2])
+def test_regions(mode: str, samples: int) -> None:
+    b = Builder(17)
+    x = Value("x", (2, 3, 9, 7), "float32")
+    rois, images = Value("rois", (4, 4), "float32"), Value("images", (4,), "int64")
+    attrs = {"size": (3, 2), "scale": 0.9, "mode": mode, "samples": samples, "half_pixel": True}
+    y = b.add("roi_align", [x, rois, images], "y", **attrs)
+    graph = Graph("regions", [x, rois, images], [y], b.nodes)
+    boxes = np.array([[1, 1, 5, 7], [-30, -9, 60, 99], [40, 1, 50, 9], [8, 9, 2, 1]], "float32")
+    given = {"x": floats(2, 3, 9, 7), "rois": boxes, "images": np.array([0, 1, 0, 1])}
+    expected = tg.compile(graph).run(given)["y"]
+    got = tg.compile(graph, "opencl").run(given)["y"]
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("target", ["cuda -arch=sm_80", "opencl", "opencl -device=mali"])
 @pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
 def test_of_one_dimension(target: str, kind: str) -> None:

@@ -17,7 +17,6 @@ from tilewright.graph.device import DeviceExecutable  # noqa: E402
 from tilewright.rt.drivers import nvrtc  # noqa: E402
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # torch.export's own
     pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning"),  # of LSTM's weights
 ]
 Module: Any = nn.Module

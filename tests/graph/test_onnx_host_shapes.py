@@ -290,6 +290,10 @@ def test_non_max_suppression() -> None:
         for most, overlap, least in limits:
             given = [ints(most), *np.array([[overlap], [least]], np.float32)]
             check_like_reference("NonMaxSuppression", boxes, scores, *given)
+    far = np.arange(24, dtype=np.float32).reshape(1, 6, 4) * 10  # none overlaps another
+    odd = np.array([[[np.nan, 1, -np.inf, 2, np.nan, 2]]], np.float32)  # no numbers come last
+    everything = host("NonMaxSuppression", far, odd, ints(9))[0]
+    assert everything[:, 2].tolist() == [3, 5, 1, 2, 0, 4]
     assert host("NonMaxSuppression", boxes, scores)[0].shape == (0, 3)
     assert host("NonMaxSuppression", boxes[:, :0], scores[..., :0], scalar(4))[0].shape == (0, 3)
 

@@ -136,6 +136,23 @@ def test_regions() -> None:
             check("RoiAlign", [x, boxes[:, 1:], images], mode=mode, spatial_scale=0.7, **attrs)
 
 
+REGIONS = [  # inside, wider than the image, partly and wholly outside, of no area, turned round
+    [1, 1, 5, 7], [-30, -9, 60, 200], [-4, 5, 3, 30], [40, 1, 50, 9], [3, 3, 3, 3], [8, 9, 2, 1],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("way", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("samples", [0, 1, 3])
+@pytest.mark.parametrize("channels, width", [(32, 11), (5, 1)])
+def test_regions_of_any_size(mode: str, way: str, samples: int, channels: int, width: int) -> None:
+    boxes = np.array(REGIONS, np.float32)
+    attrs: dict[str, Any] = {"output_height": 3, "output_width": 4, "sampling_ratio": samples}
+    attrs |= {"coordinate_transformation_mode": way, "mode": mode, "spatial_scale": 0.9}
+    inputs = [floats(2, channels, 9, width), boxes, np.array([0, 1, 0, 1, 1, 0])]
+    check("RoiAlign", inputs, **attrs)
+
+
 @pytest.mark.parametrize("axis", [-1, 1, 2])
 def test_layer_normalization(axis: int) -> None:
     x = floats(3, 5, 67)

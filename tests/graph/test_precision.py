@@ -10,6 +10,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 from benchmarks import precision, precision_quantized
+from tilewright.target import Target
 
 HARD = (
     *("rms norm, large", "product beyond float16, scaled", "steps of 0.01", "gelu, left"),
@@ -26,11 +27,15 @@ def test_float16_is_as_near_to_float64_as_onnxruntime(name):
 
 
 @pytest.mark.parametrize("name", ["layer norm, large mean", "steps of 0.01"])
-def test_bfloat16_is_rounded_once(name):
-    """ONNX Runtime has a few operators of it."""
-    for row in precision.measure(name, "bfloat16", "llvm"):
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+def test_bfloat16_is_rounded_once(name, target):
+    """ONNX Runtime has a few operators of it. Where CPUs multiply it (haswell does not), what a
+    product reads is rounded, too."""
+    dots = Target(target).capabilities.dots
+    times = 1 + any(dot.row == "bfloat16" for dot in dots)
+    for row in precision.measure(name, "bfloat16", target):
         assert precision.good(row)
-        assert all(a <= 1.01 * b for a, b in zip(row["ours"], row["noise"])), row
+        assert all(a <= 1.01 * times * b for a, b in zip(row["ours"], row["noise"])), row
 
 
 WHOLE = ("uint8 x int8", "uint8 x uint8", "int8 x int8, symmetric", "dynamic, int8")

@@ -354,3 +354,11 @@ def test_slices_of_open_dimensions_in_both_directions(start: int, end: int, step
     ends = {"start": start, "end": end, "axis": 0, "step": step}
     model = model_of(text, **{k: np.array([v], np.int64) for k, v in ends.items()})
     check(model, *({"x": floats(n, 3)} for n in (64, 7, 8, 200)))
+
+
+def test_records_say_nothing_of_what_is_empty(tmp_path: Path) -> None:
+    records = tmp_path / "records.json"
+    records.write_text("")
+    model = model_of("net (float[0, 4] x, float[4, 3] w) => (float[0, 3] y) { y = MatMul (x, w) }")
+    net = tilewright.compile(model, records=str(records))
+    assert net(np.ones((0, 4), np.float32), np.ones((4, 3), np.float32)).shape == (0, 3)

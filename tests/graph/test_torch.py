@@ -23,7 +23,6 @@ from tilewright.graph.torch.importer import array_of  # noqa: E402
 from .torch_cases import LAYERS, cases  # noqa: E402
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # torch.export's own
     pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning"),  # of LSTM's weights
     pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning"),  # of PyTorch's kernels
 ]
@@ -218,6 +217,9 @@ def test_open_extents_are_compiled_once(name: str, caplog: Any) -> None:
         (torch.nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), ""),
         (torch.nn.EmbeddingBag(20, 6), ""),
         (torch.nn.Upsample(scale_factor=1.7), "sym_float"),
+        (torch.nn.AdaptiveAvgPool1d(3), ""),
+        (torch.nn.AdaptiveAvgPool2d((5, 4)), ""),
+        (torch.nn.AdaptiveMaxPool2d((5, 4)), ""),
     ],
 )
 def test_open_extents_of_layers(module: Any, said: str, caplog: Any) -> None:

@@ -185,3 +185,13 @@ def test_half_precision_has_tasks_of_its_own() -> None:
     known = {t.workload_key for t in wide}
     same = [t.desc.split()[0] for t in half if t.workload_key in known]
     assert len(half) == len(wide) and same == ["pool2d", "softmax"]  # these read no weights
+
+
+def test_a_convolution_by_minimal_filtering_is_a_task():
+    """Its products have no strides of their own: naming the task failed."""
+    x = {"x": floats(1, 64, 32, 32)}
+    nodes = [node("Conv", "x w", "y", pads=[1, 1, 1, 1])]
+    model = graph.load_onnx(model_of(nodes, x, ["y"], {"w": floats(64, 64, 3, 3)}))
+    tasks, counts = auto_scheduler.extract_tasks(model, "llvm -mcpu=x86-64-v3")
+    products = [task.desc for task in tasks if task.desc.startswith("winograd_product")]
+    assert len(products) == 1 and len(counts) == len(tasks)

@@ -203,7 +203,8 @@ def test_long_chains_round_once():
 @pytest.mark.parametrize("rows", [1, 3, 70])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_products_of_floats_with_narrow_weights(dtype, rows):
-    """Of each schedule that products have, whose sums are those of float32."""
+    """Of each schedule that products have, whose sums are those of float32; rounded once, as the
+    file says, where the CPU multiplies the type and networks of it stay in it."""
     b = Builder(17)
     x = Value("x", (rows, 1000), dtype)
     w = data(dtype, 131, 1000)
@@ -212,8 +213,11 @@ def test_products_of_floats_with_narrow_weights(dtype, rows):
     net = as_a(tg.Executable, tg.compile(Graph("net", [x], [y], b.nodes)))
     got = net.run({"x": given})["z"]
     expected = given.astype("f8") @ w.astype("f8").T
-    assert np.abs(got - expected).max() <= 3e-6 * np.abs(expected).max()
-    assert {c.nbytes for c in net.constants} <= {w.nbytes, 136 * 1000 * 2, 144 * 1000 * 2}
+    stays = any(dot.row == dtype for dot in tvm.target.Target("llvm").capabilities.dots)
+    rounded = 2.0**-8 * np.abs(expected) if stays else 0.0
+    assert (np.abs(got - expected) <= 3e-6 * np.abs(expected).max() + rounded).all()
+    # in 16 bits still, of whole register tiles: up to 160 rows where these have two vectors of 16
+    assert all(w.nbytes <= c.nbytes <= 160 * 1000 * 2 for c in net.constants)
 
 
 def test_a_graph_without_narrow_floats_is_left_alone():

@@ -174,8 +174,11 @@ def test_iter_map():
         [x // 4, x % 4, y], {x: tvm.ir.Range(0, 64), y: tvm.ir.Range(0, 8)}
     )
     assert len(res.indices) == 3 and not res.errors
-    res = tvm.arith.detect_iter_map([x + y], {x: tvm.ir.Range(0, 64), y: tvm.ir.Range(0, 8)})
-    assert len(res.indices) == 0
+    ranges = {x: tvm.ir.Range(0, 64), y: tvm.ir.Range(0, 8)}
+    res = tvm.arith.detect_iter_map([x + y], ranges)
+    assert len(res.indices) == 1 and not res.errors  # takes every value of 0 to 70
+    res = tvm.arith.detect_iter_map([x + y], ranges, check_level="bijective")
+    assert len(res.indices) == 0 and res.errors
     inv = tvm.arith.inverse_affine_iter_map(
         tvm.arith.detect_iter_map([x // 4, x % 4], {x: tvm.ir.Range(0, 64)}).indices,
         [te.var("o"), te.var("i")],

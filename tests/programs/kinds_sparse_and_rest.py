@@ -181,9 +181,6 @@ def test_data_dependent_reduce_axis():
     r = np.array([0, 3, 3, 7, 10, 18, 20], "int32")
     v = np.random.rand(20).astype("float32")
 
-    with pytest.raises(tvm.TVMError):
-        te.create_schedule(S.op).cache_write(S, "local")
-
     def plain(s):
         pass
 
@@ -192,7 +189,11 @@ def test_data_dependent_reduce_axis():
         io, ii = s[S].split(S.op.axis[0], 4)
         s[S].parallel(io)
 
-    for plan in (plain, split):
+    def cached(s):
+        kept = s.cache_write(S, "local")
+        s[kept].compute_at(s[S], s[S].op.axis[0])
+
+    for plan in (plain, split, cached):
         s = te.create_schedule(S.op)
         plan(s)
         (out,) = call(tvm.build(s, [rows, vals, S], "llvm"), [rows, vals, S], r, v)

@@ -4,28 +4,16 @@ Where the machine has no compiler, what needs one is skipped: tests of a program
 one by one, another program as a whole, with the exit code SKIPPED.
 """
 
-import importlib
 import os
 import re
 import runpy
 import shutil
 import sys
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 
 import pytest
 
 SKIPPED = 77
 WITHOUT = re.compile("no C compiler was found|no linker found")
-
-
-class Finder(MetaPathFinder, Loader):
-    def find_spec(self, name, path=None, target=None):
-        return ModuleSpec(name, self, is_package=True) if name.split(".")[0] == "tvm" else None
-
-    def exec_module(self, module):
-        real = module.__name__.replace("tvm", "tilewright", 1)
-        sys.modules[module.__name__] = importlib.import_module(real)
 
 
 def lacking(error):
@@ -47,7 +35,8 @@ def pytest_runtest_call(item):
 
 
 def main():
-    sys.meta_path.insert(0, Finder())
+    import tilewright.as_tvm  # noqa: F401 - from here on, tvm is tilewright
+
     sys.argv = sys.argv[1:]
     os.environ["PYTEST_PLUGINS"] = "tvm_alias"  # for programs that run pytest
     try:

@@ -1,12 +1,16 @@
 """The documentation's listings are what the programs beside them print; its pages build."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tilewright.base import errors
 from tools.make_listings import DOCS, run_document
+from tools.tutorials import tutorials
 
 PAGES = sorted(p.name for p in DOCS.glob("*.md"))
 
@@ -19,7 +23,8 @@ def test_listings_are_up_to_date(page: str) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     config = (DOCS.parent / "mkdocs.yml").read_text()
-    assert [page for page in PAGES if f": {page}" not in config] == []
+    made = [f"tutorials/{path.stem}.md" for path in tutorials()]
+    assert [page for page in [*PAGES, *made] if f": {page}" not in config] == []
 
 
 def test_a_stale_listing_is_noticed() -> None:
@@ -29,6 +34,23 @@ def test_a_stale_listing_is_noticed() -> None:
 
 def test_pages_build_without_warnings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command,
+        cwd=DOCS.parent,
+        env={**os.environ, "RUN_TUTORIALS": "false"},  # tests/exec/test_tutorials.py runs them
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "primitives" / "index.html").is_file()
+    for path in tutorials():
+        assert (tmp_path / "tutorials" / path.stem / "index.html").is_file()
+
+
+def test_every_class_of_error_is_produced_on_the_page_of_troubles() -> None:
+    text = (DOCS / "troubleshooting.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    classes = [name for name, value in vars(errors).items() if isinstance(value, type)]
+    for name in (*classes, "SimtError"):
+        assert f"\n{name}: " in sections[name], f"no program raises {name} in its section"

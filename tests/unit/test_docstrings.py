@@ -1,4 +1,4 @@
-"""Every public function, class and method says what it does where `help()` looks for it."""
+"""Every public function, class, method and property says what it is where `help()` looks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def missing_in(where: str, value: Any) -> list[str]:
     missing = [] if has_text(value) else [where]
     for name, own in vars(value).items():
         own = own.__func__ if isinstance(own, (classmethod, staticmethod)) else own
-        public = inspect.isfunction(own) and not name.startswith("_")
+        public = inspect.isfunction(own) or isinstance(own, property)
+        public = public and not name.startswith("_")
         if public and not has_text(getattr(value, name)):
             missing.append(f"{where}.{name}")
     return missing

@@ -91,3 +91,42 @@ def test_readme_links_lead_somewhere() -> None:
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
             assert (ROOT / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text()
+    for name in ("pyproject.toml", "CITATION.cff", "mkdocs.yml"):
+        lines = (ROOT / name).read_text().splitlines()
+        assert not [line for line in lines if re.match(r"version\b.*\d", line)], name
+
+
+def test_the_source_distribution_has_tests_docs_and_examples() -> None:
+    lines = (ROOT / "MANIFEST.in").read_text().splitlines()
+    whole = {line.split()[1] for line in lines if line.startswith("graft ")}
+    assert {"tests", "docs", "examples", "benchmarks", "tools"} <= whole
+    named = [name for line in lines if line.startswith("include ") for name in line.split()[1:]]
+    assert [path for path in (*whole, *named) if not (ROOT / path).exists()] == []
+
+
+def test_xgboost_is_not_needed_but_by_who_trains() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    plain = re.findall(
+        r'^  "([a-z_]+)', text.partition("\ndependencies = [")[2].partition("\n]")[0], re.M
+    )
+    assert plain == ["numpy", "ml_dtypes", "llvmlite", "onnx", "jinja", "rich", "click"]
+    assert re.search(r'^train = \["xgboost-cpu', text, re.M)
+
+
+def test_the_changelog_knows_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert f"## {tilewright.__version__}" in text and "## Unreleased" in text
+
+
+def test_issue_templates_are_forms() -> None:
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    assert {"bug.yml", "slow.yml", "tvm.yml", "idea.yml"} <= {p.name for p in forms}
+    for path in forms:
+        text = path.read_text()
+        assert "\t" not in text
+        if path.name != "config.yml":
+            assert re.search(r"^name: \S", text) and "\nbody:\n" in text

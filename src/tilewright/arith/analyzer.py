@@ -14,13 +14,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..base.deep import Recursive, deep_call
+from ..base.dtype import parse
+from ..base.errors import OperandError
 from ..loopir import expr as E
 from ..loopir.effects import is_pure
 from ..loopir.iter import IterVar, Range
+from ..target.target import Target
 from .assume import assume, bind_range, bind_value, let_var, renewed
-from .bound import ConstIntBound, ModularSet, unlimited
+from .bound import ConstIntBound, Extension, ModularSet, ProofStrength, unlimited
 from .context import Context
-from .decide import condition_holds
+from .decide import condition_holds, holds_for_lengths
 from .forms import LINEAR_TYPES, Lin, combined
 from .interval import expr_bound
 from .modular import lin_residue
@@ -58,6 +61,18 @@ class Analyzer(Recursive):
     def __init__(self) -> None:
         self._context = Context(LIN_RULES, EXPR_RULES)
         self._told: deque[Callable[[Context], Any]] = deque()
+        self._bound: set[Any] = set()
+        self._extensions = Extension.NoExtensions
+
+    @property
+    def enabled_extensions(self) -> Extension:
+        """The extensions that were asked for. What they stand for is always done here: the
+        property is kept so that it reads back."""
+        return self._extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, flags: int | Extension) -> None:
+        self._extensions = Extension(flags)
 
     @property
     def context(self) -> Context:
@@ -78,6 +93,7 @@ class Analyzer(Recursive):
         """
         del allow_override  # a second bind always replaces the first
         var = var.var if isinstance(var, IterVar) else var
+        self._bound.add(var)
         if isinstance(value, Range):
             self._told.append(lambda ctx: deep_call(bind_range, ctx, var, value))
         else:
@@ -125,12 +141,25 @@ class Analyzer(Recursive):
         hit = self.context.simps.get(id(e))
         return hit[1] if hit is not None else ctx_simplify(self.context, e)
 
-    rewrite_simplify = simplify
     canonical_simplify = simplify
 
-    def can_prove(self, cond: Any) -> bool:
-        """Whether a condition is proved; False does not say that it is false."""
-        return deep_call(condition_holds, self.context, E.convert(cond))
+    def rewrite_simplify(self, e: Any) -> Any:
+        """An equal expression, by rules that keep its shape where they change nothing."""
+        from .rewrite import rewrite_simplify
+
+        return deep_call(rewrite_simplify, self, e)
+
+    def can_prove(self, cond: Any, strength: int = ProofStrength.DEFAULT) -> bool:
+        """Whether a condition is proved; False does not say that it is false.
+
+        `strength`: proofs look at symbolic bounds at every ProofStrength. With a target that has
+        SVE, what holds for every length of its vectors is proved of `vscale()`.
+        """
+        ProofStrength(strength)
+        cond = E.convert(cond)
+        if deep_call(condition_holds, self.context, cond):
+            return True
+        return Target.current() is not None and deep_call(holds_for_lengths, self.context, cond)
 
     def can_prove_equal(self, a: Any, b: Any) -> bool:
         """Whether a and b always have the same value (a NaN counts as the same as itself)."""
@@ -141,7 +170,7 @@ class Analyzer(Recursive):
             ctx = self.context
             x, y = self.simplify(a), self.simplify(b)
             return ctx.space.uid(x) == ctx.space.uid(y) or self.can_prove(E.EQ(a, b))
-        return deep_call(self._equal, a, b)
+        return deep_call(self._equal, a, b) or E.const_int(self.simplify(a - b)) == 0
 
     def _equal(self, a: E.PrimExpr, b: E.PrimExpr) -> bool:
         ctx = self.context
@@ -178,24 +207,61 @@ class Analyzer(Recursive):
         return deep_call(work, ctx)
 
     def const_int_bound(self, e: Any) -> ConstIntBound:
-        """Constants between which an integer expression lies."""
+        """Constants between which an integer expression lies; of a vector, all of its lanes."""
         e = E.convert(e)
+        if parse(e.dtype).lanes != 1:
+            return self._lanes_bound(self.simplify(e))
         return ConstIntBound(*deep_call(_tight_bound, self.context, e))
+
+    def _lanes_bound(self, e: Any) -> ConstIntBound:
+        """The bounds of a simplified vector."""
+        if type(e) is E.Broadcast:
+            return self.const_int_bound(e.value)
+        if type(e) is E.Ramp and isinstance(e.lanes, int):
+            ends = [self.const_int_bound(x) for x in (e.base, e.base + e.stride * (e.lanes - 1))]
+            return ConstIntBound(min(x.min_value for x in ends), max(x.max_value for x in ends))
+        return ConstIntBound(ConstIntBound.NEG_INF, ConstIntBound.POS_INF)
+
+    def const_int_bound_is_bound(self, var: Any) -> bool:
+        """Whether a variable was bound to a range or a value, or its bound said."""
+        return (var.var if isinstance(var, IterVar) else var) in self._bound
 
     def const_int_bound_update(self, var: Any, bound: ConstIntBound) -> None:
         """Say between which constants a variable lies."""
+        self._bound.add(var.var if isinstance(var, IterVar) else var)
         atom = renewed(self.context, var.var if isinstance(var, IterVar) else var)
         self.context.known[atom] = (unlimited(bound.min_value), unlimited(bound.max_value))
 
     def update(self, var: Any, info: Any, override: bool = False) -> None:
-        """Say what is known of a variable: a ConstIntBound or a ModularSet."""
-        del override  # what is said last counts
+        """Say what is known of a variable: a ConstIntBound, a ModularSet, an IntervalSet.
+
+        What is said last counts, so nothing needs `override`.
+        """
+        del override
         if isinstance(info, ConstIntBound):
             self.const_int_bound_update(var, info)
+            return
+        if not isinstance(info, ModularSet):
+            self._update_set(var, info)
             return
         var = var.var if isinstance(var, IterVar) else var
         fits = E.EQ(E.FloorMod(var, E.const(info.coeff, var.dtype)), E.const(info.base, var.dtype))
         deep_call(assume, self.context, fits if info.coeff else E.EQ(var, info.base))
+
+    def _update_set(self, var: Any, info: Any) -> None:
+        from .int_set import IntervalSet
+
+        if not isinstance(info, IntervalSet):
+            raise OperandError(
+                f"update takes a ConstIntBound, a ModularSet or an IntervalSet, got {info!r}"
+            )
+        var = var.var if isinstance(var, IterVar) else var
+        if info.has_lower_bound() and info.has_upper_bound():
+            self.bind(var, Range(info.min_value, info.max_value + 1))
+        elif info.has_lower_bound():
+            deep_call(assume, self.context, E.GE(var, info.min_value))
+        elif info.has_upper_bound():
+            deep_call(assume, self.context, E.LE(var, info.max_value))
 
     def modular_set(self, e: Any) -> ModularSet:
         """What an integer expression is modulo some number."""

@@ -171,9 +171,13 @@ def _learn_residue(ctx: Context, x: Lin) -> None:
     if len(x.terms) != 1:
         return
     ((atom, k),) = x.terms.items()
-    if type(atom) is not SplitAtom or not atom.upper or atom.lower != 1 or abs(k) != 1:
+    divided: Any = atom.expr
+    if type(atom) is SplitAtom and atom.upper and atom.lower == 1 and abs(k) == 1:
+        y, m = atom.x, atom.upper
+    elif type(divided) is E.Mod and E.const_int(divided.b) and abs(k) == 1:
+        y, m = ctx.lin(divided.a), abs(divided.b.value)
+    else:
         return
-    y, m = atom.x, atom.upper
     if len(y.terms) != 1:
         return
     ((inner, c),) = y.terms.items()

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import enum
 from typing import ClassVar
 
 from .forms import INF
+
+
+class ProofStrength(enum.IntEnum):
+    """How hard a proof is tried; all strengths are the same here."""
+
+    DEFAULT = 0
+    SYMBOLIC_BOUND = 1
+
+
+class Extension(enum.Flag):
+    """Parts of TVM's simplifier that are off unless asked for."""
+
+    NoExtensions = 0
+    TransitivelyProveInequalities = 1 << 0
+    ConvertBooleanToAndOfOrs = 1 << 1
+    ApplyConstraintsToBooleanBranches = 1 << 2
+    ComparisonOfProductAndSum = 1 << 3
 
 
 class ConstIntBound:

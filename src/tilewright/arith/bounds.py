@@ -105,16 +105,16 @@ def _value(e: Any, values: Mapping[E.Var, int]) -> int:
 
 def domain_touched(
     stmt: S.Stmt, buffer: Buffer, loads: bool = True, stores: bool = True
-) -> list[Range] | None:
+) -> tuple[Range, ...]:
     """The box of `buffer` that a statement reads (loads) and writes (stores), guards left aside.
 
-    Ends are free of the statement's own loop variables. None where the buffer is not touched; a
+    Ends are free of the statement's own loop variables. Empty where the buffer is not touched; a
     dimension whose ends are not known is taken whole.
     """
     return deep_call(_domain_touched, stmt, buffer, loads, stores)
 
 
-def _domain_touched(stmt: S.Stmt, buffer: Buffer, loads: bool, stores: bool) -> list[Range] | None:
+def _domain_touched(stmt: S.Stmt, buffer: Buffer, loads: bool, stores: bool) -> tuple[Range, ...]:
     boxes: list[list[IntervalSet]] = []
     analyzer = Analyzer()
     for indices, loops in _accesses(stmt, buffer, loads, stores):
@@ -126,13 +126,13 @@ def _domain_touched(stmt: S.Stmt, buffer: Buffer, loads: bool, stores: bool) -> 
             box.append(s)
         boxes.append(box)
     if not boxes:
-        return None
+        return ()
     result = []
     for dim, extent in enumerate(buffer.shape):
         whole = Range.from_min_extent(E.const(0, extent.dtype), extent)
         touched = union([box[dim] for box in boxes], analyzer).cover_range(whole, analyzer)
         result.append(touched or whole)
-    return result
+    return tuple(result)
 
 
 def _relaxed(s: IntervalSet, var: E.Var, r: Range, analyzer: Analyzer) -> IntervalSet:

@@ -20,7 +20,18 @@ from typing import Any
 from ..base.deep import Recursive, is_on
 from ..loopir import expr as E
 from .emit import OutOfRange, emit
-from .forms import INF, LIMITS, LINEAR_TYPES, Atom, Bound, Lin, MulAtom, SumAtom, VarAtom, atom_lin
+from .forms import (
+    INF,
+    LINEAR_TYPES,
+    Atom,
+    Bound,
+    Lin,
+    MulAtom,
+    SumAtom,
+    VarAtom,
+    atom_lin,
+    limits,
+)
 from .interval import ATOM_BOUNDS
 from .same import same_expr
 from .space import Space
@@ -177,7 +188,7 @@ class Context(Recursive):
         else:
             low, high = self.bound_table[type(atom)](self, atom)
         if atom.data and type(atom) is not MulAtom and type(atom) is not SumAtom:
-            least, most = LIMITS[atom.dtype]
+            least, most = limits(atom.dtype)
             if low < least or high > most:
                 low, high = least, most  # it may have wrapped
         if type(atom) is not VarAtom:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..loopir import expr as E
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import walk
+from ..target.target import Target
 from .assume import assume, learn_bound
 from .emit import OutOfRange
 from .forms import LINEAR_TYPES, Lin, VarAtom, combined
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_VALUES = 64
 MAX_GOALS = 40
+LENGTHS = range(1, 17)  # of SVE's registers, in 128 bits
 
 
 class Effort:
@@ -61,6 +65,12 @@ def _by_structure(ctx: Context, e: Any, cases: int, effort: Effort) -> bool:
     if t in (E.LT, E.LE, E.EQ, E.NE) and e.a.dtype in LINEAR_TYPES:
         a, b = ctx.lin(e.a), ctx.lin(e.b)
         if holds(ctx, t, a, b, PROOF_STEPS):
+            return True
+        if (
+            t is E.EQ
+            and holds(ctx, E.LE, a, b, PROOF_STEPS)
+            and holds(ctx, E.LE, b, a, PROOF_STEPS)
+        ):
             return True
         return _one_by_one(ctx, t, a, b)
     return False
@@ -120,3 +130,27 @@ def _by_cases(ctx: Context, e: Any, cases: int, effort: Effort) -> bool:
         return all(_under(ctx, x, e, cases - 1, effort) for x in (either.a, either.b))
     finally:
         ctx.pop()
+
+
+class _OfLength(Rewriter):
+    """Puts a number in the place of vscale()."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    @handles(E.Call)
+    def _call(self, e: Any) -> Any:
+        if e.op.name == "tir.vscale":
+            return E.const(self.length, e.dtype)
+        return Rewriter.table[E.Call](self, e)
+
+
+def holds_for_lengths(ctx: Context, cond: Any) -> bool:
+    """Whether a condition on vscale() is proved for each length that the active target's vectors
+    can have; False where the target, or the condition, has none of unknown length."""
+    target = Target.current()
+    if target is None or "+sve" not in target.mattr:
+        return False
+    if not any(type(e) is E.Call and e.op.name == "tir.vscale" for e in walk(cond)):
+        return False
+    return all(condition_holds(ctx, _OfLength(n).expr(cond)) for n in LENGTHS)

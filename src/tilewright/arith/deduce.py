@@ -12,19 +12,32 @@ from typing import Any
 from ..base.deep import deep_call
 from ..loopir import expr as E
 from ..loopir.iter import IterVar, Range
+from ..loopir.visit import uses_var, walk
 from .analyzer import Analyzer
 from .context import Context
 from .emit import OutOfRange, emit
-from .forms import LINEAR_TYPES, Atom, Lin, MaxAtom, MinAtom, SplitAtom, combined, constant
+from .forms import (
+    LINEAR_TYPES,
+    ZERO,
+    Atom,
+    Lin,
+    MaxAtom,
+    MinAtom,
+    SplitAtom,
+    combined,
+    constant,
+    scaled,
+)
 from .int_set import Infinity, IntervalSet, as_set, intersect, neg_inf, pos_inf
 from .linear import coefficients, conjuncts, gaps_of
-from .simplify.divmod import quotient
+from .simplify.divmod import divide, modulo, quotient
 from .simplify.minmax import extreme
 from .symbolic import Evaluation
 from .wrap import fitting
 
 Limits = tuple[Lin | None, Lin | None]
 EVERYWHERE: Limits = (None, None)
+ONE = constant(1)
 
 
 def deduce_bound(
@@ -35,9 +48,33 @@ def deduce_bound(
 ) -> IntervalSet:
     """An interval of `var` in which `cond` holds for all values of the variables in `relax_map`.
 
-    `hint_map` says in which sets (or Ranges) variables lie; it sharpens the result only. The
-    interval is the largest one where every relaxed variable moves on its own. Where nothing is
-    found, the result is `IntervalSet.nothing()`.
+    `hint_map` says in which sets (or Ranges) variables lie; it sharpens the result only. Where
+    nothing is found, the result is `IntervalSet.nothing()`: so it is where `var` stands in a
+    comparison twice, or below a division that is to be equal to something. `limits_where` finds
+    intervals there, too.
+    """
+    v = var.var if isinstance(var, IterVar) else var
+    for part in conjuncts(E.convert(cond)):
+        nodes = list(walk(part))
+        divided = type(part) is E.EQ and any(
+            type(x) is E.FloorDiv and uses_var(x, v.same_as) for x in nodes
+        )
+        if divided or sum(x is v for x in nodes) > 1:
+            return IntervalSet.nothing()
+    return limits_where(v, cond, hint_map, relax_map)
+
+
+def limits_where(
+    var: Any,
+    cond: Any,
+    hint_map: Mapping[Any, Any] | None = None,
+    relax_map: Mapping[Any, Any] | None = None,
+) -> IntervalSet:
+    """What `deduce_bound` gives, of any condition.
+
+    The interval is the largest one where every relaxed variable moves on its own and the factor of
+    `var` is a constant. With another factor, whose sign must be known, the lower end may be one too
+    high.
     """
     var = var.var if isinstance(var, IterVar) else var
     analyzer = Analyzer()
@@ -161,13 +198,27 @@ class _Solver:
     def _linear(self, x: Lin) -> Limits | None:
         atoms: list[Atom] = [self.target]
         parts = coefficients(self.ctx, x, atoms)
-        if parts is None or parts[0].terms or not parts[0].const:
+        if parts is None:
             return None
-        k = parts[0].const
+        factor = parts[0]
         low = self.relaxed.lin(parts[1])[0]
-        if low is None:
+        least, most = self.ctx.lin_bound(factor)
+        if low is None or least <= 0 <= most:
             return None
-        limit = quotient(self.ctx, low, abs(k), _width(low, self.target.dtype))
-        if k > 0:
-            return combined(constant(0), -1, limit), None
-        return None, limit
+        if not factor.terms:
+            limit = quotient(self.ctx, low, abs(factor.const), _width(low, self.target.dtype))
+            return (combined(ZERO, -1, limit), None) if least > 0 else (None, limit)
+        if any(self.relaxed.moves(a) for a in factor.terms):
+            return None
+        return self._by_variable(low, factor, least > 0)
+
+    def _by_variable(self, low: Lin, factor: Lin, rises: bool) -> Limits:
+        """factor * target + low >= 0, for a factor above zero, or below: what its hints say beyond
+        that stays out of the limit."""
+        plain, dtype = self.ctx.plain, _width(low, _width(factor, self.target.dtype))
+        if not rises:
+            return None, divide(plain, low, scaled(factor, -1), dtype)
+        opposite = scaled(low, -1)
+        rest = modulo(plain, opposite, factor, dtype)
+        limit = divide(plain, opposite, factor, dtype)
+        return (limit if not rest.terms and not rest.const else combined(limit, 1, ONE)), None

@@ -40,6 +40,11 @@ LINEAR_TYPES = frozenset(("int32", "int64"))
 LIMITS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
+def limits(dtype: str) -> Bound:
+    """The least and the greatest value of a type; none for floats, which occur in what is cast."""
+    return LIMITS.get(dtype, (-INF, INF))
+
+
 class Atom:
     """A term of a linear form that is not a constant; equal atoms are one object."""
 

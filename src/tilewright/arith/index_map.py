@@ -15,19 +15,62 @@ from .analyzer import Analyzer
 from .int_set import eval_set
 from .iter_map import IterMapResult, detect_iter_map, inverse_affine_iter_map
 
+AXIS_SEPARATOR = "axis_separator"  # stands between final indices, as te.AXIS_SEPARATOR
+
 
 class IndexMap:
     """Final indices as expressions of initial indices, such as those of `lambda i: [i//4, i%4]`."""
 
-    __slots__ = ("final_indices", "initial_indices")
+    __slots__ = ("final_indices", "initial_indices", "inverse_index_map")
 
-    def __init__(self, initial_indices: Sequence[E.Var], final_indices: Sequence[Any]) -> None:
+    AXIS_SEPARATOR = AXIS_SEPARATOR
+
+    def __init__(
+        self,
+        initial_indices: Sequence[E.Var],
+        final_indices: Sequence[Any],
+        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+    ) -> None:
         self.initial_indices = tuple(initial_indices)
         self.final_indices = tuple(E.convert(e) for e in final_indices)
+        if inverse_index_map is not None and not isinstance(inverse_index_map, IndexMap):
+            dtype = self.initial_indices[0].dtype if self.initial_indices else "int32"
+            inverse_index_map = IndexMap.from_func(
+                inverse_index_map, len(self.final_indices), index_dtype=dtype
+            )
+        self.inverse_index_map = inverse_index_map
 
     @staticmethod
-    def from_func(func: Callable[..., Any], ndim: int | None = None) -> IndexMap:
-        """The map of a Python function of indices; `ndim` is needed where it takes `*indices`."""
+    def from_func(
+        func: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+        *,
+        index_dtype: str = "int32",
+    ) -> IndexMap:
+        """The map of a Python function of indices; `ndim` is needed where it takes `*indices`.
+
+        `inverse_index_map`: the inverse, where it is known; otherwise it is derived.
+        """
+        made, separators = IndexMap.from_func_with_separators(
+            func, ndim, inverse_index_map, index_dtype=index_dtype
+        )
+        if separators:
+            raise TilewrightError(
+                "an index map with axis separators: use IndexMap.from_func_with_separators"
+            )
+        return made
+
+    @staticmethod
+    def from_func_with_separators(
+        func: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+        *,
+        index_dtype: str = "int32",
+    ) -> tuple[IndexMap, list[int]]:
+        """The map of a function whose result may hold `IndexMap.AXIS_SEPARATOR`, and before which
+        of the final indices one stands."""
         names: list[str] = []
         for p in signature(func).parameters.values():
             if p.kind is Parameter.VAR_POSITIONAL:
@@ -36,9 +79,16 @@ class IndexMap:
                 names += [f"i{n}" for n in range(len(names), ndim)]
             else:
                 names.append(p.name)
-        initial = [E.Var(name) for name in names]
+        initial = [E.Var(name, index_dtype) for name in names]
         final = func(*initial)
-        return IndexMap(initial, final if isinstance(final, (list, tuple)) else [final])
+        indices: list[Any] = []
+        separators: list[int] = []
+        for item in final if isinstance(final, (list, tuple)) else [final]:
+            if isinstance(item, str) and item == AXIS_SEPARATOR:
+                separators.append(len(indices))
+            else:
+                indices.append(item)
+        return IndexMap(initial, indices, inverse_index_map), separators
 
     def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[Any]:
         """The final indices of given initial ones, simplified."""
@@ -61,6 +111,8 @@ class IndexMap:
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
         """The inverse of a map that is a bijection from `shape` onto its result's shape."""
+        if self.inverse_index_map is not None:
+            return self.inverse_index_map
         result = self._detect(shape)
         if result.padded:
             raise TilewrightError(

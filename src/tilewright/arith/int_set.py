@@ -32,6 +32,14 @@ class Infinity:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __call__(self) -> Infinity:
+        """Itself: TVM's users write `neg_inf()`."""
+        return self
+
+    def same_as(self, other: object) -> bool:
+        """Whether this is the same end."""
+        return self is other
+
     def __repr__(self) -> str:
         return self.name
 
@@ -74,6 +82,9 @@ class IntervalSet:
             return IntervalSet.single_point(e)
         if type(e) is E.Ramp:
             step = E.const_int(e.stride)
+            if step is not None and not isinstance(e.lanes, int):
+                some = IntervalSet(e.base, pos_inf)
+                return some if step >= 0 else IntervalSet(neg_inf, e.base)
             if step is not None:
                 last = e.base + step * (e.lanes - 1)
                 return IntervalSet(e.base, last) if step >= 0 else IntervalSet(last, e.base)
@@ -269,6 +280,13 @@ def _merged(
     low = _fold([p.min_value for p in parts], analyzer, low_class, neg_inf, widest)
     high = _fold([p.max_value for p in parts], analyzer, high_class, pos_inf, widest)
     return IntervalSet(low, high)
+
+
+def union_lower_bound(sets: Iterable[IntervalSet]) -> IntervalSet:
+    """An interval inside the union of sets; see region.py."""
+    from .region import union_lower_bound as found
+
+    return found(list(sets))
 
 
 def _fold(ends: list[Any], analyzer: Analyzer, cls: Any, infinity: Infinity, widest: bool) -> Any:

@@ -57,9 +57,12 @@ def split_bound(x: Bound, lower: int, upper: int) -> Bound:
 
 
 def div_bound(x: Bound, y: Bound) -> Bound:
-    """Bounds of x // y, rounded down; everything if y may be negative. It is not zero."""
+    """Bounds of x // y, rounded down. y is not zero."""
     low, high = x
-    if y[0] < 0 or y[1] <= 0:
+    if y[0] < 0:  # as -x // -y
+        below = div_bound((-high, -low), (max(-y[1], 1), -y[0]))
+        return below if y[1] <= 0 else hull(below, div_bound(x, (1, y[1])))
+    if y[1] <= 0:
         return EVERYTHING
     small, big = max(int(y[0]), 1), max(y[1], 1)
     least = floor_div(low, small) if low < 0 else (0 if big == INF else floor_div(low, int(big)))
@@ -68,9 +71,10 @@ def div_bound(x: Bound, y: Bound) -> Bound:
 
 
 def mod_bound(x: Bound, y: Bound) -> Bound:
-    """Bounds of x mod y (sign of y); everything if y may be negative. It is not zero."""
+    """Bounds of x mod y, which has the sign of y. y is not zero."""
     if y[0] < 0:
-        return EVERYTHING
+        below = (y[0] + 1, 0)
+        return below if y[1] <= 0 else hull(below, mod_bound(x, (1, y[1])))
     y = max(y[0], 1), max(y[1], 1)
     if x[0] >= 0 and x[1] < y[0]:
         return x
@@ -128,7 +132,7 @@ def float_bound(ctx: Context, e: Any) -> Bound:
     """Constant bounds of a simplified float expression, unless it is NaN; sums and products, which
     may be computed with one rounding or several, have none."""
     t, kind = parse(e.dtype), type(e)
-    if t.lanes > 1 or kind not in _FLOATS or (kind is E.FloatImm and math.isnan(e.value)):
+    if t.lanes > 1 or kind not in _FLOATS or (kind is E.FloatImm and math.isnan(e.number)):
         return EVERYTHING
     low, high = _FLOATS[kind](ctx, e)
     return round_float(e.dtype, low), round_float(e.dtype, high)
@@ -159,15 +163,23 @@ def _var(ctx: Context, e: E.Var) -> Bound:
 def _cast(ctx: Context, e: E.Cast) -> Bound:
     limits = type_bound(e.dtype)
     source = parse(e.value.dtype)
-    if not (source.is_integer or source.is_bool):
-        return limits
-    low, high = expr_bound(ctx, e.value)
     t = parse(e.dtype)
+    if not (source.is_integer or source.is_bool):
+        low, high = _whole_float_bound(ctx, e.value)
+        fit = t.min_value <= low and high <= t.max_value
+        return (int(low), int(high)) if fit else limits
+    low, high = expr_bound(ctx, e.value)
     if low < t.min_value or high > t.max_value:
         # int32 to int64 keeps the value whatever it is; narrowing may wrap
         widens = source.is_int and t.is_int and t.bits >= source.bits
         return (low, high) if widens else limits
     return low, high
+
+
+def _whole_float_bound(ctx: Context, e: Any) -> Bound:
+    """Bounds of a float that was an integer, and so is no NaN."""
+    was = type(e) is E.Cast and parse(e.value.dtype)
+    return float_bound(ctx, e) if was and (was.is_integer or was.is_bool) else EVERYTHING
 
 
 def _choice(ctx: Context, e: Any) -> Bound:
@@ -258,7 +270,7 @@ _EXPR: dict[type, Callable[..., Bound]] = {
 
 
 _FLOATS: dict[type, Callable[..., Bound]] = {
-    E.FloatImm: lambda ctx, e: (e.value, e.value),
+    E.FloatImm: lambda ctx, e: (e.number, e.number),
     E.Cast: lambda ctx, e: any_bound(ctx, e.value),
     E.Select: _choice,
     E.Min: _pick(min),

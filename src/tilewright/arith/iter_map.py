@@ -67,22 +67,6 @@ def detect_iter_map(
     return deep_call(work, analyzer)
 
 
-def iter_map_simplify(
-    indices: Sequence[Any],
-    input_iters: Mapping[Any, Range],
-    predicate: Any = True,
-    check_level: str = "surjective",
-    simplify_trivial_iterators: bool = True,
-) -> list[Any]:
-    """`indices` in normal form, given the ranges of the iterators and a condition on them."""
-    del check_level, simplify_trivial_iterators
-    analyzer = Analyzer()
-    for var, r in input_iters.items():
-        analyzer.bind(var, r)
-    with analyzer.enter_constraint(predicate):
-        return [analyzer.simplify(E.convert(e)) for e in indices]
-
-
 def inverse_affine_iter_map(
     iter_map: Sequence[IterSum], outputs: Sequence[Any], analyzer: Analyzer | None = None
 ) -> dict[E.Var, E.PrimExpr]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..base.deep import deep_call
+from ..base.deep import deep_call, recursive
+from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.iter import IterVar
+from ..loopir.visit import uses_var
 from .analyzer import Analyzer
 from .context import Context
 from .emit import OutOfRange, emit
@@ -57,19 +59,55 @@ def detect_linear_equation(
 ) -> list[E.PrimExpr]:
     """Coefficients of `variables` in `e` and then the constant part, none of which uses them.
 
-    Empty where `e` is not linear in them. `x*4 + y*n + 3` in [x, y] gives [4, n, 3].
+    Empty where `e` is not linear in them. `x*4 + y*n + 3` in [x, y] gives [4, n, 3]. Constants of
+    an unsigned type come in the signed one: 128 - u gives [-1, 128].
     """
     e = E.convert(e)
+    names = _vars(variables)
     if e.dtype not in LINEAR_TYPES:
-        return []
+        try:
+            return [_signed(x) for x in deep_call(_factors, e, dict.fromkeys(names))]
+        except _NotLinear:
+            return []
     ctx = (analyzer or Analyzer()).context
 
     def work(ctx: Context) -> list[E.PrimExpr]:
-        atoms = [ctx.space.var(v) for v in _vars(variables)]
+        atoms = [ctx.space.var(v) for v in names]
         parts = coefficients(ctx, ctx.lin(e), atoms)
         return [emit(p, e.dtype) for p in parts or ()]
 
     return deep_call(work, ctx)
+
+
+class _NotLinear(Exception):
+    pass
+
+
+@recursive
+def _factors(e: Any, variables: dict[E.Var, None]) -> list[Any]:
+    """Coefficients and the rest of a value whose type no linear form has."""
+    zero = E.const(0, e.dtype)
+    if not uses_var(e, variables.__contains__):
+        return [zero] * len(variables) + [e]
+    if e in variables:
+        return [E.const(1, e.dtype) if e is v else zero for v in variables] + [zero]
+    if type(e) not in (E.Add, E.Sub, E.Mul):
+        raise _NotLinear
+    a, b = _factors(e.a, variables), _factors(e.b, variables)
+    if type(e) is E.Mul:
+        moved, fixed = (a, e.b) if uses_var(e.a, variables.__contains__) else (b, e.a)
+        if uses_var(fixed, variables.__contains__):
+            raise _NotLinear
+        return [x * fixed for x in moved]
+    return [x + y if type(e) is E.Add else x - y for x, y in zip(a, b)]
+
+
+def _signed(x: Any) -> Any:
+    t = parse(x.dtype)
+    if not isinstance(x, E.IntImm) or not t.is_uint or t.lanes != 1:
+        return x
+    half = 1 << (t.bits - 1)
+    return E.const(x.value - 2 * half if x.value >= half else x.value, f"int{t.bits}")
 
 
 def detect_clip_bound(
@@ -95,9 +133,15 @@ def detect_clip_bound(
         return []
 
 
+@recursive
 def _clip(
     ctx: Context, gap: Lin, atoms: list[Any], dtypes: list[str], limits: list[Lin | None]
 ) -> bool:
+    for a, k in gap.terms.items():
+        if type(a) is (MinAtom if k > 0 else MaxAtom):  # both of its sides fulfil the condition
+            rest = Lin({b: c for b, c in gap.terms.items() if b is not a}, gap.const)
+            sides = [combined(rest, k, side) for side in (a.a, a.b)]
+            return all(_clip(ctx, side, atoms, dtypes, limits) for side in sides)
     parts = coefficients(ctx, gap, atoms)
     if parts is None or any(p.terms for p in parts[:-1]):
         return False

@@ -123,8 +123,15 @@ def _opaque(ctx: Context, atom: Atom) -> Residue:
             m, b = expr_residue(ctx, e.args[0])
             shifted = reduced(m << e.args[1].value, b << e.args[1].value)
             return _wrapped(shifted, atom.dtype) if atom.data else shifted
+        if name == "tir.shift_right" and type(e.args[1]) is E.IntImm:
+            (m, b), s = expr_residue(ctx, e.args[0]), e.args[1].value
+            return reduced(m >> s, b >> s) if s >= 0 and m % (1 << s) == 0 else ANYTHING
         if name == "tir.bitwise_and" and type(e.args[1]) is E.IntImm and e.args[1].value > 0:
-            return reduced(e.args[1].value & -e.args[1].value, 0)
+            mask = e.args[1].value
+            if mask & (mask + 1) == 0:  # x modulo mask + 1
+                m, b = expr_residue(ctx, e.args[0])
+                return reduced(math.gcd(m, mask + 1), b)
+            return reduced(mask & -mask, 0)
     if type(e) is E.Mod and type(e.b) is E.IntImm and e.b.value:
         m, b = expr_residue(ctx, e.a)
         return reduced(math.gcd(m, e.b.value), b)

@@ -23,7 +23,7 @@ def _attrs(e: Any) -> Any:
     if t in (E.IntImm, E.StringImm):
         return e.value
     if t is E.FloatImm:
-        return repr(e.value)
+        return repr(e.number)
     if t is E.Call:
         return e.op
     if t is E.BufferLoad:

@@ -14,64 +14,75 @@ def identity(n: int) -> Matrix:
 
 
 def smith_normal_form(a: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """(U, D, V) with U*a*V = D diagonal, its entries not negative, and U, V unimodular."""
+    """(U, D, V) with U*a*V = D diagonal, its entries not negative, and U, V unimodular.
+
+    Pivots come from the column at hand where it has any, so that the first variables of a system
+    are those which the others determine.
+    """
     d = [list(row) for row in a]
     rows, cols = len(d), len(d[0]) if d else 0
     u, v = identity(rows), identity(cols)
     for t in range(min(rows, cols)):
-        pivot = _smallest(d, t)
-        while pivot is not None:
-            _swap_rows(d, u, t, pivot[0])
-            _swap_columns(d, v, t, pivot[1])
-            for i in range(t + 1, rows):
-                _add_row(d, u, i, t, -(d[i][t] // d[t][t]))
-            for j in range(t + 1, cols):
-                _add_column(d, v, j, t, -(d[t][j] // d[t][t]))
-            left = any(d[i][t] for i in range(t + 1, rows))
-            if not left and not any(d[t][j] for j in range(t + 1, cols)):
+        again = True
+        while again:
+            again = False
+            _find_pivot(d, u, v, t)
+            if not d[t][t]:
                 break
-            pivot = _smallest_in_cross(d, t)
-        if pivot is not None and d[t][t] < 0:
+            for i in range(t + 1, rows):
+                k = _factors(d[t][t], d[i][t])
+                for m in (d, u):
+                    m[t], m[i] = _mixed(k, m[t], m[i])
+            for j in range(t + 1, cols):
+                again |= d[t][j] % d[t][t] != 0
+                k = _factors(d[t][t], d[t][j])
+                for row in (*d, *v):
+                    (row[t],), (row[j],) = _mixed(k, [row[t]], [row[j]])
+        if d[t][t] < 0:
             d[t] = [-x for x in d[t]]
             u[t] = [-x for x in u[t]]
     return u, d, v
 
 
-def _smallest(d: Matrix, t: int) -> tuple[int, int] | None:
-    """The place of the smallest entry that is not zero, from row and column t on."""
-    best: tuple[int, int] | None = None
-    for i in range(t, len(d)):
-        for j in range(t, len(d[0])):
-            if d[i][j] and (best is None or abs(d[i][j]) < abs(d[best[0]][best[1]])):
-                best = i, j
-    return best
+def _find_pivot(d: Matrix, u: Matrix, v: Matrix, t: int) -> None:
+    """Bring a nonzero entry to (t, t): the smallest of the column, else one of the row."""
+    places = [i for i in range(t, len(d)) if d[i][t]]
+    if places:
+        i = min(places, key=lambda i: abs(d[i][t]))
+        for m in (d, u):
+            m[t], m[i] = m[i], m[t]
+        return
+    for j in range(t + 1, len(d[0])):
+        if d[t][j]:
+            for row in (*d, *v):
+                row[t], row[j] = row[j], row[t]
+            return
 
 
-def _smallest_in_cross(d: Matrix, t: int) -> tuple[int, int]:
-    places = [(i, t) for i in range(t, len(d))] + [(t, j) for j in range(t, len(d[0]))]
-    return min((p for p in places if d[p[0]][p[1]]), key=lambda p: abs(d[p[0]][p[1]]))
+def _factors(x: int, y: int) -> tuple[int, int, int, int] | None:
+    """(a, b, c, e) with a*x + b*y = gcd, c*x - e*y = 0 and determinant -1; None where y is 0."""
+    if not y:
+        return None
+    g, a, b = (x, 1, 0) if y % x == 0 else _euclid(x, y)
+    return a, b, y // g, x // g
 
 
-def _swap_rows(d: Matrix, u: Matrix, i: int, j: int) -> None:
-    d[i], d[j] = d[j], d[i]
-    u[i], u[j] = u[j], u[i]
+def _euclid(x: int, y: int) -> tuple[int, int, int]:
+    """(g, a, b) with a*x + b*y = g, the greatest common divisor up to its sign."""
+    (r, a, b), (s, c, e) = (x, 1, 0), (y, 0, 1)
+    while s:
+        q = r // s
+        (r, a, b), (s, c, e) = (s, c, e), (r - q * s, a - q * c, b - q * e)
+    return r, a, b
 
 
-def _swap_columns(d: Matrix, v: Matrix, i: int, j: int) -> None:
-    for row in (*d, *v):
-        row[i], row[j] = row[j], row[i]
-
-
-def _add_row(d: Matrix, u: Matrix, i: int, t: int, k: int) -> None:
-    if k:
-        d[i] = [x + k * y for x, y in zip(d[i], d[t])]
-        u[i] = [x + k * y for x, y in zip(u[i], u[t])]
-
-
-def _add_column(d: Matrix, v: Matrix, j: int, t: int, k: int) -> None:
-    if k:
-        for row in (*d, *v):
-            row[j] += k * row[t]
+def _mixed(
+    k: tuple[int, int, int, int] | None, x: list[int], y: list[int]
+) -> tuple[list[int], list[int]]:
+    if k is None:
+        return x, y
+    a, b, c, e = k
+    return [a * p + b * q for p, q in zip(x, y)], [c * p - e * q for p, q in zip(x, y)]
 
 
 def unimodular_inverse(v: Matrix) -> Matrix:

@@ -16,15 +16,18 @@ from ..base.deep import deep_call
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.iter import IterVar, Range
+from ..loopir.node import Node
+from ..loopir.visit import uses_var
 from .analyzer import Analyzer
 from .emit import emit
-from .forms import ZERO, Lin, VarAtom, combined, constant, scaled
+from .forms import LINEAR_TYPES, ZERO, Lin, VarAtom, combined, constant, scaled
 from .int_set import IntervalSet, eval_set
 from .linear import coefficients, conjuncts, gaps_of
 from .prove import proves
 from .simplify.add import melt
 from .simplify.divmod import quotient, remainder
 from .smith import Matrix, identity, smith_normal_form, unimodular_inverse
+from .symbolic import Evaluation
 
 MAX_ROWS = 400
 
@@ -33,10 +36,11 @@ class LinearSolution:
     """All integer solutions: `values` of the variables in terms of `free` ones (new, any integer).
 
     There are solutions just where `conditions` hold. `ranges` are those of the free variables, as
-    far as the ranges of the old ones limit them.
+    far as the ranges of the old ones limit them; `inverse` gives the free variables in terms of the
+    old ones. `rest` is what was not solved: no equation, or none with constant factors.
     """
 
-    __slots__ = ("conditions", "free", "ranges", "values")
+    __slots__ = ("conditions", "free", "inverse", "ranges", "rest", "values")
 
     def __init__(
         self,
@@ -44,38 +48,36 @@ class LinearSolution:
         free: list[E.Var],
         conditions: list[E.PrimExpr],
         ranges: dict[E.Var, Range],
+        inverse: dict[E.Var, E.PrimExpr],
+        rest: list[E.PrimExpr],
     ) -> None:
         self.values = values
         self.free = free
         self.conditions = conditions
         self.ranges = ranges
-
-    # TVM's names of the same
-
-    @property
-    def src_to_dst(self) -> dict[E.Var, E.PrimExpr]:
-        return self.values
-
-    @property
-    def dst(self) -> IntConstraints:
-        """The system in the free variables."""
-        return IntConstraints(self.free, self.ranges, self.conditions)
+        self.inverse = inverse
+        self.rest = rest
 
 
-class IntConstraints:
+class IntConstraints(Node):
     """Variables, the ranges that are known of them, and conditions (`relations`) on them."""
 
     __slots__ = ("ranges", "relations", "variables")
+    schema = "variables:any ranges:any relations:any"
+    abstract = True
 
     def __init__(
         self,
-        variables: Sequence[E.Var],
-        ranges: Mapping[E.Var, Range],
+        variables: Sequence[E.Var] | None,
+        ranges: Mapping[E.Var, Range] | None,
         relations: Sequence[E.PrimExpr],
     ) -> None:
-        self.variables = list(variables)
-        self.ranges = dict(ranges)
-        self.relations = list(relations)
+        self.variables = list(variables or ())
+        self.ranges = dict(ranges or {})
+        self.relations = [E.convert(e) for e in relations]
+
+    def __repr__(self) -> str:
+        return f"IntConstraints({self.variables}, {self.ranges}, {self.relations})"
 
 
 def solve_linear_equations(
@@ -84,11 +86,13 @@ def solve_linear_equations(
     """Solve `equations` (EQ nodes or conjunctions of them) for integer `variables`.
 
     Coefficients of the variables must be constants; the rest may be any expression without them.
-    Raises TilewrightError where an equation is not linear.
+    Other conditions are given back in `rest`.
     """
     analyzer = Analyzer()
     names = [v.var if isinstance(v, IterVar) else v for v in variables]
     limits = {(k.var if isinstance(k, IterVar) else k): r for k, r in (ranges or {}).items()}
+    for v, r in limits.items():
+        analyzer.bind(v, r)
     return deep_call(_solve_equations, analyzer, list(equations), names, limits)
 
 
@@ -96,43 +100,57 @@ def _solve_equations(
     analyzer: Analyzer, equations: list[Any], names: list[E.Var], ranges: dict[E.Var, Range]
 ) -> LinearSolution:
     ctx = analyzer.context
-    atoms = [ctx.space.var(v) for v in names]
-    a: Matrix = []
-    rest: list[Lin] = []
-    for e in equations:
-        for part in conjuncts(E.convert(e)):
-            if type(part) is not E.EQ:
-                raise TilewrightError(f"{part} is not an equation")
-            gap = combined(ctx.lin(part.a), -1, ctx.lin(part.b))
-            parts = _linear_parts(analyzer, gap, atoms, part)
-            a.append([p.const for p in parts[:-1]])
-            rest.append(scaled(parts[-1], -1))
+    a, sides, others = _rows(analyzer, equations, names)
     dtype = names[0].dtype if names else "int32"
     u, d, v = smith_normal_form(a) if a else ([], [], identity(len(names)))
-    sides = [_row_times(ctx, row, rest) for row in u]
+    sides = [_row_times(ctx, row, sides) for row in u]
     new: list[Lin] = []
-    free: list[E.Var] = []
+    free: dict[int, E.Var] = {}
     conditions: list[E.PrimExpr] = []
-    rank = sum(1 for i in range(min(len(d), len(names))) if d[i][i])
+    rows = unimodular_inverse(v)
+    for i, side in enumerate(sides):
+        k = d[i][i] if i < len(names) else 0
+        _need(analyzer, remainder(ctx, side, k, dtype) if k else side, dtype, conditions)
     for i in range(len(names)):
-        if i < rank:
-            _need(analyzer, remainder(ctx, sides[i], d[i][i], dtype), dtype, conditions)
+        if i < len(sides) and d[i][i]:
             new.append(quotient(ctx, sides[i], d[i][i], dtype))
-        else:
-            free.append(E.Var(f"n{len(free)}", dtype))
-            new.append(Lin({ctx.space.var(free[-1]): 1}, 0))
-    for side in sides[rank:]:
-        _need(analyzer, side, dtype, conditions)
+            continue
+        alone = [x.name for k, x in zip(rows[i], names) if k]
+        same = "_" + alone[0] if len(alone) == 1 and sum(rows[i]) == 1 else ""
+        free[i] = E.Var(f"n{len(free)}{same}", dtype)
+        new.append(Lin({ctx.space.var(free[i]): 1}, 0))
     values = {x: emit(_row_times(ctx, v[i], new), dtype) for i, x in enumerate(names)}
-    free_ranges = _free_ranges(analyzer, names, ranges, v, rank, free)
-    return LinearSolution(values, free, conditions, free_ranges)
+    inverse = {}
+    for i, x in free.items():
+        e: Any = E.const(0, x.dtype)
+        for k, y in zip(rows[i], names):
+            e = e + y * k
+        inverse[x] = Analyzer().simplify(e)
+    found = _free_ranges(analyzer, inverse, ranges)
+    return LinearSolution(values, list(inverse), conditions, found, inverse, others)
 
 
-def _linear_parts(analyzer: Analyzer, gap: Lin, atoms: list[VarAtom], source: Any) -> list[Lin]:
-    parts = coefficients(analyzer.context, gap, atoms)
-    if parts is None or any(p.terms for p in parts[:-1]):
-        raise TilewrightError(f"{source} is not linear in the variables, with constant factors")
-    return parts
+def _rows(
+    analyzer: Analyzer, equations: list[Any], names: list[E.Var]
+) -> tuple[Matrix, list[Lin], list[E.PrimExpr]]:
+    """Equations as factors of the variables and right sides, and those that have no such form."""
+    ctx = analyzer.context
+    atoms = [ctx.space.var(v) for v in names]
+    a: Matrix = []
+    sides: list[Lin] = []
+    others: list[E.PrimExpr] = []
+    for e in equations:
+        for part in conjuncts(E.convert(e)):
+            parts = None
+            if type(part) is E.EQ and part.a.dtype in LINEAR_TYPES and names:
+                gap = combined(ctx.plain.lin(part.a), -1, ctx.plain.lin(part.b))
+                parts = coefficients(ctx, gap, atoms)
+            if parts is None or any(p.terms for p in parts[:-1]):
+                others.append(part)
+                continue
+            a.append([p.const for p in parts[:-1]])
+            sides.append(scaled(parts[-1], -1))
+    return a, sides, others
 
 
 def _row_times(ctx: Any, row: Sequence[int], forms: Sequence[Lin]) -> Lin:
@@ -151,26 +169,15 @@ def _need(analyzer: Analyzer, x: Lin, dtype: str, conditions: list[E.PrimExpr]) 
 
 
 def _free_ranges(
-    analyzer: Analyzer,
-    names: list[E.Var],
-    ranges: dict[E.Var, Range],
-    v: Matrix,
-    rank: int,
-    free: list[E.Var],
+    analyzer: Analyzer, inverse: dict[E.Var, E.PrimExpr], ranges: dict[E.Var, Range]
 ) -> dict[E.Var, Range]:
-    """Free variables are rows of inverse(v) * x; their ranges follow from those of x."""
-    result: dict[E.Var, Range] = {}
-    if not free:
-        return result
-    inverse = unimodular_inverse(v)
+    """The ranges of free variables follow from those of the old ones, where all of these are
+    known."""
     dom = {x: IntervalSet.from_range(r) for x, r in ranges.items()}
-    for i, new in enumerate(free):
-        e: Any = E.const(0, new.dtype)
-        for k, x in zip(inverse[rank + i], names):
-            e = e + x * k
-        found = eval_set(e, dom, analyzer)
-        cover = found.cover_range(None, analyzer)
-        if cover is not None and all(x in dom for k, x in zip(inverse[rank + i], names) if k):
+    result: dict[E.Var, Range] = {}
+    for new, e in inverse.items():
+        cover = eval_set(e, dom, analyzer).cover_range(None, analyzer)
+        if cover is not None and not uses_var(e, lambda v: v not in dom):
             result[new] = cover
     return result
 
@@ -192,9 +199,9 @@ def solve_linear_inequalities(
 ) -> tuple[dict[E.Var, VarLimits], list[E.PrimExpr]]:
     """Limits of each variable in terms of the variables after it in `variables`, and what is left.
 
-    Together these say the same as `conditions` (comparisons of integers, conjunctions of them) and
-    `ranges`; what is left has none of the variables. Coefficients of the variables must be
-    constants: TilewrightError otherwise, or where elimination would make more than 400 rows.
+    Together these say the same as `conditions` and `ranges`. What is left has none of the
+    variables, or one of them with a factor that is no constant, or is no comparison of integers.
+    TilewrightError where elimination would make more than 400 rows.
     """
     analyzer = Analyzer()
     names = [v.var if isinstance(v, IterVar) else v for v in variables]
@@ -206,8 +213,8 @@ def _solve_inequalities(
     analyzer: Analyzer, conditions: list[Any], names: list[E.Var], ranges: dict[E.Var, Range]
 ) -> tuple[dict[E.Var, VarLimits], list[E.PrimExpr]]:
     ctx = analyzer.context
-    atoms = [ctx.space.var(v) for v in names]
     rows: list[Lin] = []
+    others: list[E.PrimExpr] = []
     for e in conditions:
         for part in conjuncts(E.convert(e)):
             if isinstance(part, E.IntImm):
@@ -215,25 +222,32 @@ def _solve_inequalities(
                 continue
             gaps = gaps_of(ctx, part)
             if gaps is None:
-                raise TilewrightError(f"{part} is not a comparison of integers")
-            rows += gaps
+                others.append(part)
+            rows += gaps or ()
     for x, r in ranges.items():
         low, extent = ctx.lin(r.min), ctx.lin(r.extent)
         here = Lin({ctx.space.var(x): 1}, 0)
         rows.append(combined(here, -1, low))
         rows.append(combined(combined(combined(low, 1, extent), -1, here), -1, constant(1)))
-    for row in rows:
-        _linear_parts(analyzer, row, atoms, emit(row, names[0].dtype if names else "int32"))
     found: dict[E.Var, VarLimits] = {}
-    for x, atom in zip(names, atoms):
-        rows, found[x] = _eliminate(analyzer, rows, atom)
+    unused: list[Lin] = []
+    for x in names:
+        rows, found[x], hidden = _eliminate(analyzer, rows, ctx.space.var(x))
+        unused += hidden
     zero = E.const(0)
     left = [analyzer.simplify(E.LE(zero, emit(row, "int32"))) for row in _distinct(rows)]
+    left += [E.LE(emit(scaled(row, -1), "int32"), zero) for row in _distinct(unused)] + others
     return found, [e for e in left if not (isinstance(e, E.IntImm) and e.value)]
 
 
-def _eliminate(analyzer: Analyzer, rows: list[Lin], atom: VarAtom) -> tuple[list[Lin], VarLimits]:
+def _eliminate(
+    analyzer: Analyzer, rows: list[Lin], atom: VarAtom
+) -> tuple[list[Lin], VarLimits, list[Lin]]:
+    """Rows without a variable, its limits, and the rows in which it is no linear term."""
     ctx = analyzer.context
+    moves = Evaluation(ctx, {atom: (None, None)}).moves
+    hidden = [r for r in rows if any(a is not atom and moves(a) for a in r.terms)]
+    rows = [r for r in rows if r not in hidden]
     above = [r for r in rows if r.terms.get(atom, 0) > 0]
     below = [r for r in rows if r.terms.get(atom, 0) < 0]
     rest = [r for r in rows if atom not in r.terms]
@@ -252,7 +266,8 @@ def _eliminate(analyzer: Analyzer, rows: list[Lin], atom: VarAtom) -> tuple[list
             k, m = p.terms[atom], -q.terms[atom]
             g = math.gcd(k, m)
             rest.append(combined(scaled(p, m // g), k // g, q))
-    return [r for r in _distinct(rest) if r.terms or r.const < 0 or not proves(ctx, r)], limits
+    rest = [r for r in _distinct(rest) if r.terms or r.const < 0 or not proves(ctx, r)]
+    return rest, limits, hidden
 
 
 def _distinct(rows: list[Lin]) -> list[Lin]:

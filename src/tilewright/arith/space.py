@@ -187,7 +187,7 @@ class Space:
         if t in (E.IntImm, E.StringImm):
             return (t, e.dtype, e.value)
         if t is E.FloatImm:
-            return (t, e.dtype, repr(e.value))
+            return (t, e.dtype, repr(e.number))
         below = tuple([self.uid(c) for c in CHILDREN[t](e)])
         if t is E.Call:
             if effect_of(e.op) > CallEffectKind.ReadState:

@@ -10,7 +10,6 @@ from ..loopir import expr as E
 from ..loopir.visit import CHILDREN
 from .forms import (
     INF,
-    LIMITS,
     ZERO,
     Atom,
     DivAtom,
@@ -27,6 +26,7 @@ from .forms import (
     add_into,
     atom_lin,
     constant,
+    limits,
 )
 from .simplify.add import add, melt
 from .simplify.divmod import divide, quotient
@@ -143,7 +143,7 @@ class Evaluation:
         finally:
             ctx.pop()
         low, high = ends
-        least, most = LIMITS[atom.dtype] if atom.data else (-INF, INF)  # say nothing of data
+        least, most = limits(atom.dtype) if atom.data else (-INF, INF)  # say nothing of data
         if low is None and bounds[0] > least:
             low = constant(int(bounds[0]))
         if high is None and bounds[1] < most:
@@ -255,8 +255,23 @@ def _mod(ev: Evaluation, atom: ModAtom) -> Ends:
     return ZERO, most
 
 
+def _truncated(ev: Evaluation, atom: OpaqueAtom) -> Ends:
+    """A quotient or remainder towards zero, of what is not negative here, by a fixed divisor."""
+    e: Any = atom.expr
+    ctx, n = ev.ctx, ev.ctx.lin(e.b)
+    low, high = ev.lin(ctx.lin(e.a))
+    if any(ev.moves(a) for a in n.terms) or ctx.lin_bound(n)[0] <= 0 or not _sign(ev, low):
+        return UNLIMITED
+    if type(e) is E.Mod:
+        return ZERO, Lin(n.terms, n.const - 1)
+    ends = [None if x is None else divide(ctx, x, n, atom.dtype) for x in (low, high)]
+    return ends[0], ends[1]
+
+
 def _opaque(ev: Evaluation, atom: OpaqueAtom) -> Ends:
     e: Any = atom.expr
+    if type(e) in (E.Div, E.Mod):
+        return _truncated(ev, atom)
     if type(e) is E.Select:
         c, t, f = e.condition, e.true_value, e.false_value
     elif type(e) is E.Call and e.op.name == "tir.if_then_else":

@@ -1,4 +1,4 @@
-"""Boosted trees that score statements so that a program's sum is its speed; owns xgboost.
+"""Boosted trees that score statements so that a program's sum is its speed.
 
 The loss is Ansor's (Zheng et al., OSDI 2020, section 5.2): sum over programs P of
 w(P) * (sum over its statements f(s) - y(P))^2.
@@ -7,6 +7,7 @@ w(P) * (sum over its statements f(s) - y(P))^2.
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ import numpy as np
 
 from ..base.errors import TilewrightError, UsageError
 from ..base.files import read_file
-from .model_file import checked
+from ..base.trainer import trainer
+from .model_file import checked, decoded, trees_of
+from .trees import Trees
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +33,7 @@ _SCALES = (0.1, 10.0)
 _PATIENCE = 25
 _PROGRESS = 1e-3
 _TOGETHER = 8
+_QUIET = {"nthread": 1, "verbosity": 0}
 
 
 @dataclass(frozen=True)
@@ -104,30 +108,63 @@ def pack_sum_loss(scores: Array, offsets: Array, labels: Array, weights: Array) 
 
 
 class Forest:
-    """Trees over rows of 164 features; `scale` turns their sums into speeds in [0, 1]."""
+    """Trees over rows of 164 features; `scale` turns their sums into speeds in [0, 1].
 
-    __slots__ = ("_booster", "scale")
+    Those that were grown here are xgboost's; those from a file are read and evaluated without it.
+    """
+
+    __slots__ = ("_booster", "_model", "_raw", "_trees", "scale")
 
     def __init__(self, booster: Any, scale: float = 1.0) -> None:
         self._booster = booster
+        self._trees: Trees | None = None
+        self._model: dict[str, Any] = {}
+        self._raw = b""
         self.scale = scale
 
     def predict_rows(self, rows: Array) -> Array:
         """Scores float32 [M] of rows float32 [M, 164]."""
         if not len(rows):
             return np.zeros(0, dtype=np.float32)
-        scores: Array = self._booster.inplace_predict(np.ascontiguousarray(rows, np.float32))
+        rows = np.ascontiguousarray(rows, np.float32)
+        scores: Array
+        if self._trees is not None:
+            scores = self._trees.predict(rows)
+        else:
+            scores = self._booster.inplace_predict(rows)
         return scores * np.float32(self.scale)
 
     @property
     def trees(self) -> int:
         """The number of trees."""
+        if self._trees is not None:
+            return self._trees.count
         return int(self._booster.num_boosted_rounds())
 
     def to_bytes(self, kind: str = "ubj") -> bytes:
-        """xgboost's own format, "ubj" or "json"; its attributes hold our version and the scale."""
-        self._booster.set_attr(format=_FORMAT, scale=repr(self.scale))
+        """xgboost's own format, "ubj" or "json"; its attributes hold our version and the scale.
+
+        TilewrightError where trees from a file are to become "ubj" and xgboost is not installed.
+        """
+        attributes = {"format": _FORMAT, "scale": repr(self.scale)}
+        if self._trees is not None:
+            learner = {**self._model["learner"], "attributes": attributes}
+            data = json.dumps({**self._model, "learner": learner}).encode()
+            if kind == "json":
+                return data
+            booster = trainer("writing a cost model as UBJ, rather than .json,").Booster(_QUIET)
+            booster.load_model(bytearray(data))
+            return bytes(booster.save_raw(kind))
+        self._booster.set_attr(**attributes)
         return bytes(self._booster.save_raw(kind))
+
+    def to_trainer(self) -> bytes:
+        """The trees as xgboost reads them, to grow more."""
+        if self._trees is None:
+            return self.to_bytes()
+        if not self._raw:  # not what was read, which xgboost would trust
+            self._raw = json.dumps(self._model).encode()
+        return self._raw
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str, trusted: bool = False) -> Forest:
@@ -136,37 +173,23 @@ class Forest:
 
         TilewrightError where the data are damaged or trained on other features.
         """
-        import xgboost
-
         if data[:2] == _GZIP:
             try:
                 data = zlib.decompressobj(31).decompress(data, _MOST_BYTES)
             except zlib.error as err:
                 raise TilewrightError(f"{name}: the compressed cost model is damaged") from err
-        if not trusted:
-            try:
-                data = checked(data, FEATURES)
-            except (ValueError, TypeError, OverflowError, RecursionError) as err:
-                raise TilewrightError(
-                    f"{name} is not a cost model, or was damaged: {err}; write it with "
-                    "XGBModel.save"
-                ) from None
-        booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
+        made = cls(None)
         try:
-            booster.load_model(bytearray(data))
-            features = booster.num_features()  # where xgboost sets up what it has read
-            scale = float(booster.attr("scale") or 1.0)
-        except (xgboost.core.XGBoostError, ValueError) as err:
+            made._model = decoded(data) if trusted else checked(data, FEATURES)
+            made._raw = data if trusted else b""
+            attributes = made._model["learner"].get("attributes", {})
+            made.scale = float(attributes.get("scale") or 1.0)
+            made._trees = Trees(*trees_of(made._model), features=FEATURES)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as err:
             raise TilewrightError(
-                f"{name} is not a cost model that xgboost reads as JSON or UBJ, or was damaged; "
-                "write it with XGBModel.save"
-            ) from err
-        if features != FEATURES:
-            raise TilewrightError(
-                f"{name} was trained on {features} features; "
-                f"the auto-scheduler's statements have {FEATURES}"
-            )
-        return cls(booster, scale)
+                f"{name} is not a cost model, or was damaged: {err}; write it with XGBModel.save"
+            ) from None
+        return made
 
     def save(self, file: str | Path) -> None:
         """Write a file: JSON where its name ends in .json, else UBJ; compressed with .gz behind."""
@@ -225,16 +248,14 @@ def grow(
 
 def _start(rows: Array, how: Boosting, base: Forest | None) -> tuple[Any, Any]:
     """A booster to grow, and its data: binned for good where no older tree must read them."""
-    import xgboost
-
+    xgboost = trainer("the cost model")
     rows = np.ascontiguousarray(rows, np.float32)
     parameters = how.parameters()
-    data: xgboost.DMatrix
     if base is None:
         data = xgboost.QuantileDMatrix(rows, nthread=how.threads, max_bin=how.max_bin)
         return xgboost.Booster(parameters, [data]), data
     data = xgboost.DMatrix(rows, nthread=how.threads)
-    booster = xgboost.Booster(parameters, [data], bytearray(base.to_bytes()))
+    booster = xgboost.Booster(parameters, [data], bytearray(base.to_trainer()))
     return booster, data
 
 

@@ -13,26 +13,28 @@ from ..loopir.expr import Add, Max, Min, Mul, PrimExpr, const_int
 from ..loopir.iter import Reduce
 from ..measure.flop import op_flop
 from ..schedule.api import Schedule
+from ..tensor.axes import UNNAMED
 from ..tensor.op import BaseComputeOp, Operation, PlaceholderOp, ScanOp, domain, post_order
+from ..tensor.serial import load_json, save_json
 from ..tensor.tensor import Tensor
 from ..topi.algorithms import Algorithm, algorithms_of, apply_algorithm
 from ..topi.schedules.machine import size_of
 from .access import Access
 from .state import State
 from .structure import structure_hash
-from .transform import LayoutRewriteOption, apply_state
+from .transform import LAYOUT_FREE_ATTR, LayoutRewriteOption, apply_state
 from .workload import workload_key_to_tensors
 
 _SIGNS: dict[type, str] = {Add: "+=", Mul: "*=", Max: "max=", Min: "min="}
-LAYOUT_FREE_ATTR = "layout_free_placeholders"
 
 
 class ComputeDAG:
     """The operations behind some results, and the arguments of the function that gives them.
 
     `compute`: the tensors that are the function's arguments, inputs and results, in order; or a
-    workload key; or a schedule, of which only the computation counts. Computed tensors among the
-    arguments are results and are kept, also where others read them.
+    workload key; or a schedule, of whose stages the computations count, copies of cache_read and
+    cache_write among them. Computed tensors among the arguments are results and are kept, also
+    where others read them.
 
     `tensors`: the arguments. `ops`: the operations behind them, producers first, inputs included,
     in the order of TVM's ComputeDAG: stage numbers of records count on it. `outputs`: those whose
@@ -45,8 +47,11 @@ class ComputeDAG:
     """
 
     def __init__(self, compute: Sequence[Tensor] | str | Schedule) -> None:
-        self.tensors = _tensors_of(compute)
-        self.ops = _in_order(self.tensors)
+        if isinstance(compute, Schedule):
+            self.ops, self.tensors = _of_schedule(compute)
+        else:
+            self.tensors = _tensors_of(compute)
+            self.ops = _in_order(self.tensors)
         computed = (t.op for t in self.tensors if not isinstance(t.op, PlaceholderOp))
         self.outputs: list[Operation] = list(dict.fromkeys(computed))
         self._check()
@@ -67,6 +72,7 @@ class ComputeDAG:
                     "in the order of the function's arguments"
                 )
             _check_sizes(op)
+            _check_names(op)
 
     @cached_property
     def flop_ct(self) -> float:
@@ -117,25 +123,46 @@ class ComputeDAG:
         """The state before any step."""
         return State(self)
 
+    @property
+    def init_state(self) -> State:
+        """The state before any step, made anew."""
+        return State(self)
+
     def apply_steps_from_state(
         self, state: State, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE
     ) -> tuple[Schedule, list[Tensor]]:
-        """Schedule and arguments of a finished state; TilewrightError where lengths are open.
+        """Schedule and arguments of a finished state, or of one that was recorded; TilewrightError
+        where lengths are open.
 
         `layout_rewrite`: what is done with inputs of free layout; for REWRITE_FOR_PRE_TRANSFORMED
         `apply_state` also tells how such arguments have to be laid out.
         """
-        schedule, args, _ = apply_state(state, LayoutRewriteOption(layout_rewrite))
+        option = LayoutRewriteOption(layout_rewrite)
+        schedule, args, _ = apply_state(self._live(state), option)
         return schedule, args
 
     def infer_bound_from_state(self, state: State) -> State:
-        """A copy of a state whose iterators have their ranges."""
-        return state.infer_bounds()
+        """A copy of a state, or of one that was recorded, whose iterators have their ranges."""
+        return State(state, self).infer_bounds()
+
+    def rewrite_layout_from_state(self, state: State) -> ComputeDAG:
+        """The computation that is left where inputs of free layout lie as the state's tiles want
+        them."""
+        option = LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+        return ComputeDAG(apply_state(self._live(state), option)[1])
 
     def print_python_code_from_state(self, state: State) -> str:
         """The state as Python code: calls of schedule primitives, for variables named like the
         tensors."""
-        return apply_state(state, LayoutRewriteOption.NO_REWRITE)[0].as_python()
+        return apply_state(self._live(state), LayoutRewriteOption.NO_REWRITE)[0].as_python()
+
+    def _live(self, state: Any) -> State:
+        """A state, or one of a record, as one of this computation."""
+        return state if isinstance(state, State) else State(state, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As data: its tensors, in the form of files."""
+        return _loaded, (save_json(self.tensors),)
 
     def __str__(self) -> str:
         return "".join(f"{_line(op)}\n" for op in self.ops)
@@ -144,16 +171,23 @@ class ComputeDAG:
         return f"ComputeDAG([{', '.join(t.name for t in self.tensors)}])"
 
 
+def _loaded(text: str) -> ComputeDAG:
+    return ComputeDAG(load_json(text))
+
+
+def _of_schedule(sch: Schedule) -> tuple[list[Operation], list[Tensor]]:
+    """The operations of a schedule's stages, in their order, and the inputs and results among
+    them: copies that cache_read and cache_write made are operations like others."""
+    stages = [stage for stage in sch.normalize().stages if stage.op is not None]
+    ops = [stage.op for stage in stages]
+    states = {t for op in ops if isinstance(op, ScanOp) for t in op.state_placeholder}
+    ends = [s.op for s in stages if s.is_output or isinstance(s.op, PlaceholderOp)]
+    return ops, [t for op in ends for t in op.outputs if t not in states]
+
+
 def _tensors_of(compute: Any) -> list[Tensor]:
     if isinstance(compute, str):
         return workload_key_to_tensors(compute)
-    if isinstance(compute, Schedule):
-        outputs = [compute.by_id[i].origin_op for i in compute.output_ids]
-        results = [t for op in outputs for t in op.outputs]
-        ops = _in_order(results)
-        states = {t for op in ops if isinstance(op, ScanOp) for t in op.state_placeholder}
-        inputs = [op.output(0) for op in ops if isinstance(op, PlaceholderOp)]
-        return [*(t for t in inputs if t not in states), *results]
     tensors = list(compute) if isinstance(compute, (list, tuple)) else [compute]
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise TilewrightError(
@@ -195,6 +229,19 @@ def _in_order(tensors: Sequence[Tensor]) -> list[Operation]:
             if waiting[reader] == 0:
                 heappush(queue, -found[reader])
     return order
+
+
+def _check_names(op: Operation) -> None:
+    """TilewrightError where two loops have one name: states speak of loops by their names.
+    Those of axes that the user gave none are told apart by their places."""
+    axes = (*op.axis, *op.reduce_axis) if isinstance(op, BaseComputeOp) else ()
+    names = [a.var.name for a in axes]
+    twice = sorted({n for n in names if names.count(n) > 1 and n != UNNAMED})
+    if twice:
+        raise TilewrightError(
+            f"{op.name} has several loops that are called {', '.join(twice)}: a search tells loops "
+            'apart by their names, give each its own, as in te.reduce_axis((0, n), name="k")'
+        )
 
 
 def _check_sizes(op: Operation) -> None:

@@ -1,7 +1,6 @@
 """States as text: the loops of every stage, each where it is computed.
 
-Open lengths print as None. A loop is named after its axis and the place of its part among the parts
-that splits made of it (`i.0` outermost); fused loops are joined with `@`.
+Open lengths print as None. `State.name_of` says what loops are called.
 """
 
 from __future__ import annotations
@@ -12,36 +11,13 @@ from ..arith import Analyzer
 from ..loopir.expr import IntImm
 from ..loopir.iter import IterVar
 from ..schedule.bounds import infer_bounds
-from ..schedule.relations import Fuse, Split, pass_down_extents
+from ..schedule.relations import pass_down_extents
 from ..schedule.state import INLINE, INLINED_ALREADY, SCOPE
 from ..tensor.op import PlaceholderOp
 
 KINDS = {
     IterVar.Parallelized: "parallel", IterVar.Vectorized: "vectorize", IterVar.Unrolled: "unroll",
 }  # fmt: skip
-
-
-def loop_names(stage: Any) -> dict[Any, str]:
-    """The name of each leaf loop of a stage."""
-    names: dict[Any, str] = {}
-    splits = {r.parent: r for r in stage.relations if isinstance(r, Split)}
-
-    def parts_of(axis: Any) -> list[Any]:
-        r = splits.get(axis)
-        return [axis] if r is None else [*parts_of(r.outer), *parts_of(r.inner)]
-
-    def name(axis: Any, base: str) -> None:
-        parts = parts_of(axis)
-        for n, part in enumerate(parts):
-            names[part] = base if len(parts) == 1 else f"{base}.{n}"
-
-    for axis in stage.op.root_iter_vars():
-        name(axis, axis.var.name.removesuffix(".c"))
-    for r in stage.relations:
-        if isinstance(r, Fuse):
-            whole = f"{names.get(r.outer, r.outer.var.name)}@{names.get(r.inner, r.inner.var.name)}"
-            name(r.fused, whole)
-    return {a: names.get(a, a.var.name) for a in stage.leaf_iter_vars}
 
 
 def inferred_extents(state: Any) -> dict[int, dict[Any, Any]]:
@@ -67,15 +43,14 @@ def describe_state(state: Any) -> str:
     for stage in stages:
         placed = stage.attach_type in (INLINE, INLINED_ALREADY, SCOPE)
         if not placed and not isinstance(stage.op, PlaceholderOp):
-            _stage(stages, stage, extents, 0, lines)
+            _stage(state, stages, stage, extents, 0, lines)
     inlined = [s.op.name for s in stages if s.attach_type == INLINED_ALREADY]
     if inlined:
         lines.append("Inlined: " + ", ".join(inlined))
     return "\n".join(lines) + "\n"
 
 
-def _stage(stages: Any, stage: Any, extents: Any, depth: int, lines: list[str]) -> None:
-    names = loop_names(stage)
+def _stage(state: Any, stages: Any, stage: Any, extents: Any, depth: int, lines: list[str]) -> None:
     found = extents.get(stage.id, {})
     for axis in stage.leaf_iter_vars:
         attr = stage.attr(axis)
@@ -87,14 +62,11 @@ def _stage(stages: Any, stage: Any, extents: Any, depth: int, lines: list[str]) 
         pragma = "".join(f" {k}:{v}" for k, v in attr.pragmas if k != "unroll_explicit")
         if pragma:
             lines.append("  " * depth + "pragma" + pragma)
-        lines.append("  " * depth + f"{kind} {names[axis]} {size}")
+        lines.append("  " * depth + f"{kind} {state.name_of(axis)} {size}")
         depth += 1
         for other in stages:
             here = other.attach_stage is stage and other.attach_ivar is axis
             if other.attach_type == SCOPE and here:
-                _stage(stages, other, extents, depth, lines)
+                _stage(state, stages, other, extents, depth, lines)
     sign = "+=" if getattr(stage.op, "reduce_axis", ()) else "="
     lines.append("  " * depth + f"{stage.op.name} {sign} ...")
-
-
-__all__ = ["describe_state", "inferred_extents", "loop_names"]

@@ -125,15 +125,16 @@ class Library:
             _log.info("%s has no default schedule: %s", self.task, problem)
             return None
 
-    def due(self) -> list[State]:
-        """The default schedules that were not measured."""
+    def due(self, count: int) -> list[State]:
+        """The default schedules that are not measured yet, nor being measured, up to `count`."""
         due: list[State] = []
         for rows, family in self.families.items():
-            if rows not in self.costs:
+            if rows not in self.costs and rows not in self._met and len(due) < count:
                 state = self.default(family.algorithm)
                 if state is None:
                     self.costs[rows] = float("inf")
                 else:
+                    self._met.add(rows)
                     due.append(state)
         return due
 

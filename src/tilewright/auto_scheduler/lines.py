@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import TilewrightError
-from ..measure.result import Measurement
+from ..measure.result import NOWHERE, Measurement, Origin
 from .rows import ALGORITHM_STEP, DECISION_STEP, DEFAULT_STEP, Row
 
 VERSION = "v0.6"
 OWN_VERSION = "tw1"
-VERSIONS = frozenset(("v0.2", "v0.3", "v0.4", "v0.5", VERSION, OWN_VERSION))
+VERSIONS = frozenset(("v0.1", "v0.2", "v0.3", "v0.4", "v0.5", VERSION, OWN_VERSION))
 FAILED_COST = 1e10  # stands where a cost would, as TVM has it
 
 # by step: i an integer, o one or null, s a text, I a list of integers, O a list of such or nulls
@@ -46,8 +46,8 @@ class OtherVersion(BadRecord):
 @dataclass(frozen=True)
 class Record:
     """One line. `task`: the fields of the task as they stand there, of which `workload_key` and
-    `target` (a text) are always there. `costs`: seconds, or FAILED_COST after an error. `message`
-    and `early` (see MeasureResult) are known from stores only."""
+    `target` (a text) are always there. `costs`: seconds, or FAILED_COST after an error. `message`,
+    `early` and `origin` (see MeasureResult) are known from stores only."""
 
     task: tuple[Any, ...]
     rows: tuple[Row, ...]
@@ -58,6 +58,7 @@ class Record:
     version: str = VERSION
     message: str = ""
     early: bool = False
+    origin: Origin = NOWHERE
 
     @property
     def workload_key(self) -> str:
@@ -108,7 +109,7 @@ def decode(line: str | dict[str, Any]) -> Record:
         task, (stages, steps) = data["i"]
         costs, error, seconds, timestamp = data["r"]
         return Record(
-            _task(task),
+            checked_task(task),
             rows_from_json(_list(steps, _list(stages, []))),
             tuple(_number(c) for c in _costs(costs, error)),
             error,
@@ -134,7 +135,7 @@ def from_parts(key: str, target: str, candidate: str, result: Measurement) -> Re
     try:
         version, more, steps = json.loads(candidate)
         return Record(
-            _task([key, target, *_list(more, [])]),
+            checked_task([key, target, *_list(more, [])]),
             rows_from_json(_list(steps, [])),
             result.costs if result.ok else (FAILED_COST,),
             int(result.error_no),
@@ -143,6 +144,7 @@ def from_parts(key: str, target: str, candidate: str, result: Measurement) -> Re
             str(version),
             result.message,
             result.early,
+            result.origin,
         )
     except (ValueError, TypeError, RecursionError) as problem:
         raise BadRecord(f"this is no record of a measurement: {problem}") from None
@@ -181,7 +183,8 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str) else int(value)
 
 
-def _task(task: Any) -> tuple[Any, ...]:
+def checked_task(task: Any) -> tuple[Any, ...]:
+    """The fields of a task; ValueError for what are none."""
     fields = _list(task, [])
     if not 2 <= len(fields) <= _MAX_TASK_FIELDS:
         raise ValueError(f"a task has 2 to {_MAX_TASK_FIELDS} fields, this one {len(fields)}")

@@ -1,17 +1,8 @@
-"""States by the name under which TVM's sketch rules make theirs."""
+"""`auto_scheduler.loop_state`: states, their stages and loops."""
 
-from __future__ import annotations
+from .stages import Iterator as Iterator
+from .stages import StageView as Stage
+from .state import State as State
+from .state import StateObject as StateObject
 
-from typing import Any
-
-from . import state
-from .rows import apply_row
-
-
-class State(state.State):
-    """`State(state_object, dag)`: a copy of a state, to be changed by a sketch rule."""
-
-    def __init__(self, state_object: state.State, dag: Any) -> None:
-        super().__init__(dag)
-        for row in state_object.rows:
-            apply_row(self, row)
+__all__ = ["Iterator", "Stage", "State", "StateObject"]

@@ -1,6 +1,6 @@
-"""Measuring candidates: what goes in and comes out, builder and runner, and who is told.
+"""Measuring batches of candidates by the worker processes of `tilewright.measure`.
 
-The work is done by the worker processes of `tilewright.measure`.
+Also the home of the names of `auto_scheduler.measure`.
 """
 
 from __future__ import annotations
@@ -10,184 +10,57 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..base.errors import TilewrightError, UsageError
-from ..measure.program import describe, tensors_as_data
+from ..base.errors import TilewrightError
 from ..measure.protocol import Message
-from ..measure.result import MeasureErrorNo, Measurement, spread
-from ..measure.runner import Measurer, Timing
-from .transform import apply_state
+from ..measure.result import MeasureErrorNo, Measurement, not_described
+from .fleet import RPCRunner as RPCRunner
+from .local import (
+    LocalBuilder,
+    LocalRPCMeasureContext,
+    LocalRunner,
+    ProgramBuilder,
+    ProgramRunner,
+    describe_input,
+    resolve_builder,
+    resolve_runner,
+)
+from .measured import (
+    BuildResult,
+    MeasureCallback,
+    MeasureInput,
+    MeasureResult,
+    PythonBasedMeasureCallback,
+)
+from .task_inputs import (
+    TASK_INPUT_CHECK_FUNC_REGISTRY,
+    prepare_input_map,
+    register_task_input_check_func,
+)
 
 MAX_CONTINUOUS_ERROR = 150
 """After so many failures without a success between them every failure is shown, after twice as many
 the search is given up."""
 
-_FLUSH_BYTES = 64 << 20
-_MESSAGE = 2000
+MAX_FLOAT = 1e10
+"""Stands in records where a cost would, after an error."""
 
 
-@dataclass(frozen=True, eq=False)
-class MeasureInput:
-    """What is measured: a finished state of a task."""
+@dataclass
+class _Batch:
+    """Candidates that were begun together: how many are not measured yet."""
 
-    task: Any
-    state: Any
-
-
-@dataclass(frozen=True)
-class MeasureResult:
-    """What came of it. `costs`: seconds of a run, one a repetition; empty after an error.
-    `error_no`: a MeasureErrorNo. `all_cost`: seconds that building and timing took. `timestamp`:
-    when it ended, in seconds since 1970. `early`: it was clearly slower than the best, so fewer
-    runs had to do."""
-
-    costs: tuple[float, ...]
-    error_no: int
-    error_msg: str
-    all_cost: float
-    timestamp: float
-    early: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return not self.error_no and bool(self.costs)
-
-    @property
-    def cost(self) -> float:
-        """Seconds of a run: the median of the repetitions; infinite after an error."""
-        return self.measurement.cost
-
-    @property
-    def noise(self) -> float:
-        """How far the repetitions lie apart, as a share of their median."""
-        return spread(self.costs) if self.ok else 0.0
-
-    @property
-    def measurement(self) -> Measurement:
-        """The same as the workers give it."""
-        number = MeasureErrorNo(self.error_no)
-        return Measurement(
-            self.costs, number, self.error_msg, self.all_cost, self.timestamp, self.early
-        )
-
-    @classmethod
-    def of(cls, found: Measurement) -> MeasureResult:
-        """What the workers gave."""
-        number, message = int(found.error_no), found.message[:_MESSAGE]
-        return cls(found.costs, number, message, found.seconds, found.timestamp, found.early)
+    left: int
 
 
-class LocalBuilder:
-    """Builds in worker processes of this machine, `n_parallel` at a time (None: one for each core),
-    each candidate within `timeout` seconds."""
+@dataclass
+class _Candidate:
+    """What is measured for a policy: its ticket once it is submitted, its result once it is in."""
 
-    __slots__ = ("n_parallel", "timeout")
-
-    def __init__(
-        self, timeout: float = 15, n_parallel: int | None = None, build_func: Any = "default"
-    ) -> None:
-        if build_func != "default":
-            raise UsageError(
-                f"LocalBuilder: build_func={build_func!r}: candidates are built by the default "
-                "function only; others cannot travel to the worker processes"
-            )
-        self.timeout = float(timeout)
-        self.n_parallel = int(n_parallel or 0)
-
-
-class LocalRunner:
-    """Times candidates on this machine, one at a time, all runs of one within `timeout` seconds.
-
-    `adaptive` (the default): a candidate that may be the best is given `repeat` times
-    `min_repeat_ms` of runs, in short repetitions, the faster half of which counts; one that is
-    slower gets as few as show it. Otherwise: `repeat` repetitions of `number` runs, or of as many
-    as take `min_repeat_ms`. `cooldown_interval`: seconds of rest between repetitions.
-    `enable_cpu_cache_flush`: start each repetition, of one run then, with cold caches. `device`:
-    which device of the target's kind. `check_correctness`: compare results with what the tensors
-    say, by the interpreter; for small shapes. `in_network`: on CPUs, time each run with the caches
-    as a network leaves them: inputs of free layout come from memory, others from what another
-    kernel wrote; needs `adaptive`.
-    """
-
-    __slots__ = ("in_network", "timing")
-
-    def __init__(
-        self,
-        timeout: float = 10,
-        number: int = 3,
-        repeat: int = 1,
-        min_repeat_ms: float = 100,
-        cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False,
-        device: int = 0,
-        check_correctness: bool = False,
-        adaptive: bool = True,
-        in_network: bool = False,
-    ) -> None:
-        self.in_network = bool(in_network)
-        fixed_flush = enable_cpu_cache_flush and not adaptive
-        self.timing = Timing(
-            run_timeout=float(timeout),
-            number=1 if fixed_flush else int(number),
-            repeat=int(repeat),
-            min_repeat_ms=0.0 if fixed_flush else float(min_repeat_ms),
-            cooldown_ms=float(cooldown_interval) * 1e3,
-            flush_bytes=_FLUSH_BYTES if enable_cpu_cache_flush else 0,
-            check=bool(check_correctness),
-            adaptive=bool(adaptive) and min_repeat_ms > 0,
-            device=int(device),
-        )
-
-
-def resolve_builder(given: Any) -> LocalBuilder:
-    """The builder that users name: "local" is the default one."""
-    if given == "local" or given is None:
-        return LocalBuilder()
-    if not isinstance(given, LocalBuilder):
-        raise UsageError(f'the builder is "local" or a LocalBuilder, got {given!r}')
-    return given
-
-
-def resolve_runner(given: Any) -> LocalRunner:
-    """The runner that users name: "local" is the default one."""
-    if given == "local" or given is None:
-        return LocalRunner()
-    if not isinstance(given, LocalRunner):
-        raise UsageError(f'the runner is "local" or a LocalRunner, got {given!r}')
-    return given
-
-
-class MeasureCallback:
-    """Told of every measurement as soon as it is finished. Subclass and define `callback`."""
-
-    def callback(
-        self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
-    ) -> None:
-        """`inputs[i]` gave `results[i]`; `policy`: the search that asked (None: none did)."""
-        raise NotImplementedError(f"{type(self).__name__} has to define callback")
-
-
-PythonBasedMeasureCallback = MeasureCallback
-
-
-def describe_input(item: MeasureInput, check: bool = False, in_network: bool = False) -> Message:
-    """A candidate as the workers take it; `check`: with what its results are compared to;
-    `in_network`: with which arguments are constants, which a network reads from memory."""
-    task = item.task
-    sch, args, rearranged = apply_state(item.state, int(task.layout_rewrite_option or 0))
-    program = describe(sch, args, task.target)
-    if in_network:
-        free = {op.output(0) for op in task.compute_dag.layout_free}
-        program["constants"] = [n for n, t in enumerate(task.compute_dag.tensors) if t in free]
-    error = item.state.algorithm_error
-    if check and (rearranged or error):  # the computation as it was written
-        dag = task.compute_dag
-        data = tensors_as_data(dag.tensors, [op.output(0) for op in dag.outputs])
-        if data is not None:
-            layouts = {str(r.index): [list(r.shape), [list(d) for d in r.dims]] for r in rearranged}
-            made = {str(r.index): r.computed for r in rearranged if r.computed is not None}
-            ahead = {n: tensors_as_data([t], [end]) for n, (t, end) in made.items()}
-            program["reference"] = {**data, "layouts": layouts, "ahead": ahead, "error": error}
-    return program
+    policy: Any
+    item: MeasureInput
+    batch: _Batch
+    ticket: int = -1
+    result: MeasureResult | None = None
 
 
 class ProgramMeasurer:
@@ -208,12 +81,14 @@ class ProgramMeasurer:
     ) -> None:
         build, run = resolve_builder(builder), resolve_runner(runner)
         self.timing = replace(run.timing, build_timeout=build.timeout, n_parallel=build.n_parallel)
+        self._files = build if build.fcompile else None
         self.callbacks = list(callbacks or ())
         self.verbose = verbose
         self.max_continuous_error = max_continuous_error
         self._in_network = run.in_network
-        self._measurer = Measurer(self.timing)
-        self._ahead: dict[int, tuple[MeasureInput, int]] = {}
+        self._measurer = run.measurer(self.timing)
+        self._begun: dict[int, list[_Candidate]] = {}  # by the id of their inputs
+        self._tickets: dict[int, _Candidate] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -233,74 +108,136 @@ class ProgramMeasurer:
 
     def close(self) -> None:
         """End the workers."""
-        self._ahead.clear()
+        self._begun.clear()
+        self._tickets.clear()
         self._measurer.close()
 
     def warm(self) -> None:
         """Start the workers, which need most of a second, while the search begins."""
         self._measurer.warm()
 
-    def build_ahead(self, inputs: Iterable[MeasureInput]) -> None:
-        """Have candidates built in the background; a later `measure` of these very objects finds
-        them built."""
-        for item in inputs:
-            program = self._describe(item)
-            if not isinstance(program, Measurement):
-                self._ahead[id(item)] = (item, self._measurer.submit(program))
+    def ahead(self) -> int:
+        """How many candidates are best out while more of them are found: none on one machine, where
+        nothing else runs while a candidate is timed."""
+        return self._measurer.ahead()
+
+    def begin(self, task: Any, policy: Any, inputs: Sequence[MeasureInput]) -> None:
+        """Have candidates built, and where others measure, measured, while the search goes on; a
+        later `measure` of these very objects has their results."""
+        batch = _Batch(len(inputs))
+        begun = [_Candidate(policy, item, batch) for item in inputs]
+        self._start(task, begun)
+        for one in begun:
+            self._begun.setdefault(id(one.item), []).append(one)
 
     def measure(
         self, task: Any, policy: Any, inputs: Sequence[MeasureInput]
     ) -> list[MeasureResult]:
         """Build all, then time one after the other; results in the order of `inputs`.
 
-        Callbacks hear of each as it is done. TilewrightError when nothing but failures came for
-        twice `max_continuous_error` candidates.
+        Callbacks hear of each as it is done, and of others that were begun. TilewrightError when
+        nothing but failures came for twice `max_continuous_error` candidates.
         """
-        results: dict[int, MeasureResult] = {}
-        tickets: dict[int, int] = {}
-        failed: list[tuple[int, Measurement]] = []
+        known = [self._take(item) for item in inputs]
+        batch = _Batch(known.count(None))
+        found = [one or _Candidate(policy, item, batch) for one, item in zip(known, inputs)]
+        self._start(task, [one for one, old in zip(found, known) if old is None])
         try:
-            for n, item in enumerate(inputs):
-                known = self._ahead.pop(id(item), None)
-                program = None if known else self._describe(item)
-                if isinstance(program, Measurement):
-                    failed.append((n, program))
-                else:
-                    tickets[known[1] if known else self._measurer.submit(program or {})] = n
-            for n, found in failed:
-                results[n] = self._finish(policy, inputs[n], found)
-            best = self._best.get(task.workload_key)
-            for ticket, found in self._measurer.run(list(tickets), best):
-                results[tickets[ticket]] = self._finish(policy, inputs[tickets[ticket]], found)
+            tickets = [one.ticket for one in found if one.result is None]
+            for ticket, result in self._measurer.run(tickets, self._best.get(task.workload_key)):
+                self._finish(self._tickets.pop(ticket), result)
         except BaseException:
-            self._measurer.forget(tickets)
+            self._forget(found)
             raise
-        return [results[n] for n in range(len(inputs))]
+        return [one.result for one in found if one.result is not None]
+
+    def first_done(self, rounds: Sequence[Sequence[MeasureInput]]) -> int:
+        """The place of the first of these rounds, which all were begun, whose results are all in;
+        waits until there is one. Callbacks hear of results as they come."""
+        while True:
+            for place, inputs in enumerate(rounds):
+                if not self._left(inputs):
+                    return place
+            self._take_in(wait=True)
+
+    def left(self, rounds: Sequence[Sequence[MeasureInput]]) -> int:
+        """How many candidates of these rounds, which all were begun, are not measured yet."""
+        while self._tickets and self._take_in(wait=False):
+            pass
+        return sum(map(self._left, rounds))
+
+    def _left(self, inputs: Sequence[MeasureInput]) -> int:
+        return self._begun[id(inputs[0])][0].batch.left
+
+    def _take_in(self, wait: bool) -> bool:
+        """Count the next result, if there is one."""
+        done = self._measurer.take(wait)
+        if done is not None:
+            self._finish(self._tickets.pop(done[0]), done[1])
+        return done is not None
+
+    def drop(self, inputs: Iterable[MeasureInput]) -> None:
+        """Give up candidates that were begun."""
+        self._forget([one for item in inputs if (one := self._take(item)) is not None])
+
+    def _take(self, item: MeasureInput) -> _Candidate | None:
+        begun = self._begun.get(id(item), [])
+        one = begun.pop(0) if begun else None
+        if not begun:
+            self._begun.pop(id(item), None)
+        return one
+
+    def _start(self, task: Any, candidates: Sequence[_Candidate]) -> None:
+        """Submit candidates, and begin to time them where others do that; those of which there is
+        no program have failed."""
+        try:
+            failed = []
+            for one in candidates:
+                program = self._describe(one.item)
+                if isinstance(program, Measurement):
+                    failed.append((one, program))
+                else:
+                    one.ticket = self._measurer.submit(program)
+                    self._tickets[one.ticket] = one
+            tickets = [one.ticket for one in candidates if one.ticket >= 0]
+            self._measurer.start(tickets, self._best.get(task.workload_key))
+            for one, found in failed:
+                self._finish(one, found)
+        except BaseException:
+            self._forget(candidates)
+            raise
+
+    def _forget(self, candidates: Iterable[_Candidate]) -> None:
+        tickets = [one.ticket for one in candidates if one.ticket in self._tickets]
+        for ticket in tickets:
+            del self._tickets[ticket]
+        self._measurer.forget(tickets)
 
     def _describe(self, item: MeasureInput) -> Message | Measurement:
         start = time.perf_counter()
         try:
-            return describe_input(item, self.timing.check, self._in_network)
+            program = describe_input(item, self.timing.check, self._in_network)
+            if self._files is None:
+                return program
+            ((path, found),) = self._files.files([program])
+            return found if found.error_no else {**program, "library": path}
         except Exception as error:  # whatever a state does costs that candidate alone
-            known = isinstance(error, TilewrightError)
-            text = str(error) if known else f"{type(error).__name__}: {error}"
-            seconds = time.perf_counter() - start
-            return Measurement((), MeasureErrorNo.INSTANTIATION_ERROR, text, seconds)
+            return not_described(error, time.perf_counter() - start)
 
-    def _finish(self, policy: Any, item: MeasureInput, found: Measurement) -> MeasureResult:
+    def _finish(self, one: _Candidate, found: Measurement) -> None:
         """Count a measurement and tell the callbacks."""
-        result = MeasureResult.of(found)
+        one.result = result = MeasureResult.of(found)
+        one.batch.left -= 1
         self.ct += 1
         if found.ok:
             self.error_ct = 0
-            self._keep_best(item, found)
+            self._keep_best(one.item, found)
         else:
             self.error_ct += 1
         for callback in self.callbacks:
-            callback.callback(policy, [item], [result])
+            callback.callback(one.policy, [one.item], [result])
         if not found.ok:
             self._watch_errors(result)
-        return result
 
     def _keep_best(self, item: MeasureInput, found: Measurement) -> None:
         key = item.task.workload_key
@@ -328,7 +265,17 @@ class ProgramMeasurer:
 
 
 __all__ = [
-    "MAX_CONTINUOUS_ERROR", "LocalBuilder", "LocalRunner", "MeasureCallback", "MeasureErrorNo",
-    "MeasureInput", "MeasureResult", "ProgramMeasurer", "PythonBasedMeasureCallback",
-    "describe_input", "resolve_builder", "resolve_runner",
+    "MAX_CONTINUOUS_ERROR", "MAX_FLOAT", "TASK_INPUT_CHECK_FUNC_REGISTRY", "BuildResult",
+    "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "MeasureCallback", "MeasureErrorNo",
+    "MeasureInput", "MeasureResult", "ProgramBuilder", "ProgramMeasurer", "ProgramRunner",
+    "PythonBasedMeasureCallback", "RPCRunner", "describe_input", "prepare_input_map",
+    "register_task_input_check_func", "resolve_builder", "resolve_runner",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "recover_measure_input":  # which needs tasks, and these measure
+        from .recover import recover_measure_input
+
+        return recover_measure_input
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,11 +1,12 @@
-"""Cost models from files: decoded and checked here, since xgboost's own reader, in C++, trusts what
-a model says of its sizes and of the places of children."""
+"""Cost models from files: decoded and checked here. To predict nothing else reads them; xgboost,
+which reads what it is to train further, trusts what a model says of its sizes and of children."""
 
 from __future__ import annotations
 
 import json
 import math
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NUMBERS = {"i": "b", "U": "B", "I": "h", "u": "H", "l": "i", "L": "q", "d": "f", "D": "d"}
@@ -16,14 +17,17 @@ _FLOATS = ("base_weights", "loss_changes", "split_conditions", "sum_hessian")
 _ROOT_PARENT = 2**31 - 1
 
 
-def checked(data: bytes, features: int) -> bytes:
-    """The model again as JSON, with trees whose nodes are where they have to be. ValueError for
-    what is no model of trees over so many features."""
+def decoded(data: bytes) -> Any:
+    """What is in a file of JSON or UBJ. ValueError where it is damaged."""
     if data[:1] == b"{" and data[1:2] in b'"\n\r\t }':
-        whole = json.loads(data)
-    else:
-        reader = _Reader(data)
-        whole = reader.value(0)
+        return json.loads(data)
+    return _Reader(data).value(0)
+
+
+def checked(data: bytes, features: int) -> dict[str, Any]:
+    """The model again, with trees whose nodes are where they have to be. ValueError for what is no
+    model of trees over so many features."""
+    whole = decoded(data)
     learner = _dict(whole, "learner")
     float(_texts(learner, "attributes").get("scale", "1"))
     booster = _dict(learner, "gradient_booster")
@@ -57,7 +61,14 @@ def checked(data: bytes, features: int) -> bytes:
     version = _list(whole, "version")
     if not all(isinstance(n, int) and 0 <= n < 1000 for n in version):
         raise ValueError("it has no version")
-    return json.dumps({"learner": again, "version": version}).encode()
+    return {"learner": again, "version": version}
+
+
+def trees_of(model: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], float]:
+    """The trees of a model, and the number that is added to their sums."""
+    learner = model["learner"]
+    base = float(str(learner["learner_model_param"]["base_score"]).strip("[]"))
+    return learner["gradient_booster"]["model"]["trees"], base
 
 
 def _tree(tree: Any, number: int, features: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..base.errors import ScheduleError, TilewrightError
 from ..topi.algorithms import best_algorithm
-from .cost_model import CostModel, RandomModel, cost_of
+from .cost_model import CostModel, PythonBasedModel, RandomModel, cost_of
 from .evolve import Evolution, Scores, evolve, unique
 from .fastest import Fastest
 from .features import features_of
@@ -27,7 +27,9 @@ from .params import DEFAULTS, checked
 from .population import Candidate, Estimate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
+from .rounds import Rounds
 from .rows import is_default, is_plain_default
+from .search_policy import SearchPolicy
 from .sketch.custom import PreloadCustomSketchRule
 from .sketch.generate import CPU_RULES, GPU_RULES, MALI_RULES, generate_sketches
 from .sketch.rule import SketchRule
@@ -48,7 +50,7 @@ CONFIRMED, CONFIRMED_OF = 12, 10  # measurements of a search that do so: one in 
 LEAST_CONFIRMED = 2 * TURNS  # the best and the default schedule
 
 
-class SketchPolicy:
+class SketchPolicy(SearchPolicy):
     """Samples and evolves programs of a task, led by a cost model.
 
     `program_cost_model`: RandomModel or XGBModel; None: the one that ships with the package,
@@ -56,7 +58,7 @@ class SketchPolicy:
     PreloadMeasuredStates, PreloadCustomSketchRule.
     """
 
-    default_params = DEFAULTS
+    default_params = DEFAULT_PARAMS = DEFAULTS
 
     def __init__(
         self,
@@ -67,11 +69,10 @@ class SketchPolicy:
         verbose: int = 1,
         init_search_callbacks: Sequence[Any] | None = None,
     ) -> None:
-        self.task = task
+        super().__init__(task, verbose)
         self.params = checked(params)
         self.seed = 0 if seed is None else int(seed)
         self.rng = np.random.default_rng(self.seed)
-        self.verbose = verbose
         if not isinstance(program_cost_model, (CostModel, type(None))):
             raise TilewrightError(
                 f"program_cost_model is a RandomModel or an XGBModel, got {program_cost_model!r}"
@@ -86,8 +87,8 @@ class SketchPolicy:
         self.structure = str(self.params[f"{kind}_multi_level_tiling_structure"])
         self.unroll_options = GPU_UNROLL if self.is_gpu else CPU_UNROLL
         self.measured: dict[tuple[int, bytes], float] = {}
+        self._out: set[tuple[int, bytes]] = set()  # candidates that are being measured
         self._fastest: Fastest[str, State] = Fastest()
-        self.trials = 0
         self.seconds = {"search": 0.0, "measure": 0.0, "train": 0.0}
         self._custom: list[SketchRule] = []
         self._population: Population | None = None
@@ -105,20 +106,20 @@ class SketchPolicy:
             if not isinstance(callback, PreloadCustomSketchRule):
                 callback(self)
 
-    @property
-    def search_task(self) -> Any:
-        """The task, by TVM's name."""
-        return self.task
-
     # -- the space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
-        """All sketches that the rules derive."""
-        sketches = generate_sketches(self, (*self._custom, *self._rules()))
+        """The sketches that the rules of Ansor and users' own derive; `all_sketches` has also those
+        that copy operands into the order of tiles."""
+        sketches = [s for s in self.all_sketches() if all(row[0] != "PK" for row in s.rows)]
         if print_for_debug:
             for n, sketch in enumerate(sketches):
                 print(f"---- sketch {n}\n{sketch}")
         return sketches
+
+    def all_sketches(self) -> list[State]:
+        """All sketches that are searched."""
+        return generate_sketches(self, (*self._custom, *self._rules()))
 
     def _rules(self) -> tuple[SketchRule, ...]:
         if not self.is_gpu:
@@ -129,7 +130,7 @@ class SketchPolicy:
     def population(self) -> Population:
         """The sketches as spaces of columns."""
         if self._population is None:
-            sketches = self.generate_sketches()
+            sketches = self.all_sketches()
             kind = GpuSpace if self.is_gpu else Space
             spaces = [kind(s, n, self) for n, s in enumerate(sketches)]
             share = max(MIN_PALETTE, MAX_SKELETONS // max(len(spaces), 1))
@@ -225,12 +226,17 @@ class SketchPolicy:
             mutation_prob=float(params["evolutionary_search_mutation_prob"]),
             unroll=GPU_UNROLL_WEIGHT if self.is_gpu else Evolution.unroll,
         )
-        scorer = scorer or Scorer(self.population, self.model)
+        scorer = scorer or Scorer(self.population, self.model, self.task)
         spaces = self.population.spaces
-        found, _ = evolve(spaces, start, scorer, how, keep, set(self.measured), self.rng)
+        found, _ = evolve(spaces, start, scorer, how, keep, self._known(), self.rng)
         canonical = (self.population.canonical(Candidate(k, row)) for k, row, _ in found)
         different = {c.key: c for c in canonical}
-        return [c for key, c in different.items() if key not in self.measured]
+        known = self._known()
+        return [c for key, c in different.items() if key not in known]
+
+    def _known(self) -> set[tuple[int, bytes]]:
+        """Candidates that need not be measured."""
+        return self.measured.keys() | self._out
 
     def propose(self, count: int) -> list[Candidate]:
         """Candidates to measure: the best by the model, and a share of `eps_greedy` at random, on
@@ -240,7 +246,7 @@ class SketchPolicy:
         best = self._evolve(self._start(), 2 * count)
         explored = int(float(self.params["eps_greedy"]) * count + self.rng.random())
         chosen: list[Candidate] = []
-        taken = set(self.measured)
+        taken = self._known()
         greedy = best[: count - explored]
         others = self._random(8 * (count - len(greedy)))
         for candidate in [*greedy, *others, *best]:
@@ -254,17 +260,25 @@ class SketchPolicy:
         self, num_measure: int, measurer: Any
     ) -> tuple[list[Any], list[Any]]:
         """Measure the next candidates and learn from them; ([], []) where none are left."""
-        states = self._of_library(num_measure)
-        if len(states) < num_measure and self.params["sketches"]:
-            states += [self.state_of(c) for c in self.propose(num_measure - len(states))]
-        if not states:
-            return [], []
+        inputs = self.propose_round(num_measure)
+        return inputs, self.finish_round(inputs, measurer) if inputs else []
+
+    def propose_round(self, count: int) -> list[MeasureInput]:
+        """The next candidates to measure, none where none are left. Those of earlier rounds are not
+        proposed again, whether they are measured yet or not."""
+        states = self._of_library(count)
+        if len(states) < count and self.params["sketches"]:
+            states += [self.state_of(c) for c in self.propose(count - len(states))]
+        self._out.update(s.candidate.key for s in states if s.candidate is not None)
+        return [MeasureInput(self.task, state) for state in states]
+
+    def finish_round(self, inputs: list[Any], measurer: Any) -> list[Any]:
+        """Measure what was proposed, as far as that has not begun, and learn from it; results."""
         begin = time.perf_counter()
-        inputs = [MeasureInput(self.task, state) for state in states]
-        results = measurer.measure(self.task, self, inputs)
+        results: list[Any] = measurer.measure(self.task, self, inputs)
         self.seconds["measure"] += time.perf_counter() - begin
         self.learn(inputs, results)
-        return inputs, results
+        return results
 
     def _of_library(self, count: int) -> list[State]:
         """The operator library's part of a round of `count`: first its own schedules, then
@@ -272,7 +286,7 @@ class SketchPolicy:
         if not self.params["default_schedule_first"]:
             return []
         begin = time.perf_counter()
-        found = self.library.due()[:count]
+        found = self.library.due(count)
         if not self.is_gpu:
             other = min(self.measured.values(), default=np.inf)
             room = count - len(found)
@@ -327,6 +341,7 @@ class SketchPolicy:
             candidate = getattr(item.state, "candidate", None)
             if candidate is not None:
                 self.measured[candidate.key] = cost
+                self._out.discard(candidate.key)
                 own.append((item, result))
             elif is_default(item.state.rows):
                 self.library.learn(item.state.rows, cost)
@@ -352,6 +367,8 @@ class SketchPolicy:
             return None
 
     def _score(self, state: State) -> float | None:
+        if isinstance(self.model, PythonBasedModel):
+            return float(self.model.predict(self.task, [state])[0])
         rows = self.features(state)
         if rows is None:
             return None
@@ -386,29 +403,29 @@ class SketchPolicy:
         """
         if num_measure_trials == 0:
             return self.best_unmeasured()
-        done = stale = empty = 0
         again = confirmations(num_measure_trials)
-        while done < num_measure_trials:
-            if again and done >= num_measure_trials - again:
-                done += self.confirm(measurer, again)
-                again = 0
-                continue
-            count = min(num_measures_per_round, num_measure_trials - again - done)
-            before = self.best_cost
-            inputs, _ = self.continue_search_one_round(count, measurer)
-            if not inputs:
-                empty += 1
+        left = num_measure_trials - again
+        rounds = Rounds(measurer)
+        stale = empty = 0
+        while left or rounds.trials:
+            while left and rounds.has_room:
+                found = rounds.begin(self, min(num_measures_per_round, left))
+                left -= found
+                empty = 0 if found else empty + 1
                 if empty > int(self.params["retry_search_one_round_on_empty"]):
-                    break
+                    left = 0
+            if not rounds.trials:
                 continue
-            done += len(inputs)
-            stale = 0 if self.best_cost < before else stale + len(inputs)
+            before = self.best_cost
+            _, results = rounds.finish()
+            stale = 0 if self.best_cost < before else stale + len(results)
             if progress is not None:
                 progress(self)
             if early_stopping is not None and stale >= early_stopping:
+                rounds.drop()
                 break
         if again:
-            self.confirm(measurer, min(again, num_measure_trials - done))
+            self.confirm(measurer, again)
         return self.best_state
 
     def best_unmeasured(self) -> State | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .cost_model import PythonBasedModel
 from .evolve import Scores
 from .features import COUNT, Batch, features
 from .features import Skeleton as Nest
@@ -198,8 +199,8 @@ class Scorer:
 
     total = 0
 
-    def __init__(self, population: Population, model: Any) -> None:
-        self.population, self.model = population, model
+    def __init__(self, population: Population, model: Any, task: Any = None) -> None:
+        self.population, self.model, self.task = population, model, task
 
     def __call__(self, sketch: int, rows: Matrix) -> Scores:
         """One score a row; -inf for candidates that the device cannot run."""
@@ -212,6 +213,9 @@ class Scorer:
         return self._scores(sketch, rows)
 
     def _scores(self, sketch: int, rows: Matrix) -> Scores:
+        if isinstance(self.model, PythonBasedModel):
+            states = [self.population.close(Candidate(sketch, row)) for row in rows]
+            return np.asarray(self.model.predict(self.task, states), np.float64)
         if not getattr(self.model, "trained", False):
             empty = np.ones((len(rows), COUNT), np.float32)
             offsets = np.arange(len(rows) + 1)

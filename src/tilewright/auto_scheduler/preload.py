@@ -15,14 +15,21 @@ from .state import State
 _log = logging.getLogger("tilewright.auto_scheduler")
 
 
-class PreloadMeasuredStates:
+class SearchCallback:
+    """Base of what a policy calls before it searches: `callback(policy)`."""
+
+    def __call__(self, policy: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} has to define __call__")
+
+
+class PreloadMeasuredStates(SearchCallback):
     """For `init_search_callbacks`: teaches a policy the records of its task in a file, or those
     among pairs of MeasureInput and MeasureResult.
 
     Candidates that the records measured are not measured again, and the model learns from them.
     """
 
-    def __init__(self, filename: Any) -> None:
+    def __init__(self, filename: Any = "auto_scheduler_tuning.json") -> None:
         self.filename = filename
 
     def __call__(self, policy: Any) -> None:

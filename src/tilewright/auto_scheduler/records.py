@@ -7,12 +7,16 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..base.pictured import Shown
+from ..measure.origin import here_for
+from ..measure.places import place_of, shown
+from ..measure.result import NOWHERE
 from ..measure.target_text import read_target
-from ..rt.files import as_path, require_writable
 from ..target.target import Target
 from .fastest import Fastest
 from .hardware import HardwareParams
@@ -61,7 +65,7 @@ class RecordedTask:
         return int(self._field(4, 0))
 
     @property
-    def task_inputs_names(self) -> tuple[str, ...]:
+    def task_input_names(self) -> tuple[str, ...]:
         return tuple(self._field(5, ()))
 
     def _field(self, place: int, default: Any) -> Any:
@@ -85,30 +89,34 @@ class RecordedState:
 
 
 class RecordToFile(MeasureCallback):
-    """Keeps every measurement in a file, on disk before the next one is reported: SQLite, which
-    several processes may write at a time, or lines of JSON where the name ends in .json."""
+    """Keeps every measurement, on disk before the next one is reported: in a file of lines of JSON,
+    in SQLite, which the processes of a host may write together, where the name ends in .db, or in a
+    database that many hosts share, by its URL."""
 
-    def __init__(self, filename: str | os.PathLike[str] = "auto_scheduler_tuning.db") -> None:
-        self.filename = str(as_path(filename))
-        require_writable(self.filename)
-        self._writer = Writer(self.filename)
+    def __init__(self, filename: str | os.PathLike[str] = "auto_scheduler_tuning.json") -> None:
+        self.filename = str(place_of(filename))
+        self.writer = Writer(self.filename)
+        self.writer.require()
 
     def callback(
         self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
     ) -> None:
-        for pair in zip(inputs, results):
-            self._writer.add(as_record(*pair))
+        for item, result in zip(inputs, results):
+            record = as_record(item, result)
+            if record.origin == NOWHERE and not self.writer.lines:  # lines have no place for it
+                record = replace(record, origin=here_for(item.task.target))
+            self.writer.add(record)
 
     def close(self) -> None:
         """Let go of the file; a further measurement opens it again."""
-        self._writer.close()
+        self.writer.close()
 
 
-class RecordReader:
+class RecordReader(Shown):
     """The records of a file, as (MeasureInput, MeasureResult): iterate, or read some of them."""
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
-        self.filename = str(as_path(filename))
+        self.filename = str(place_of(filename))
 
     def __iter__(self) -> Iterator[Pair]:
         return load_records(self.filename)
@@ -134,29 +142,32 @@ class RecordReader:
         )
         if old:
             warnings.warn(
-                f"{self.filename}: {len(old)} workload keys have the old format, without shapes, "
-                f"such as {old[0]}; tune these anew",
+                f"{shown(self.filename)}: {len(old)} workload keys have the old format, without "
+                f"shapes, such as {old[0]}; tune these anew",
                 UserWarning,
                 stacklevel=2,
             )
 
 
+def task_fields(task: Any) -> tuple[Any, ...]:
+    """A task as a file keeps it: key, target, hardware, host, layout option, names of inputs."""
+    if isinstance(task, RecordedTask):
+        return task.fields
+    host = task.target.host
+    hardware = [int(getattr(task.hardware_params, name)) for name in _HARDWARE]
+    layout = int(task.layout_rewrite_option or 0)
+    text = "" if host is None else str(host)
+    names = list(task.task_input_names)
+    return (task.workload_key, str(task.target), hardware, text, layout, names)
+
+
 def as_record(item: MeasureInput, result: MeasureResult) -> Record:
     """A measurement as a file keeps it."""
-    task, rows = item.task, tuple(item.state.rows)
-    if isinstance(task, RecordedTask):
-        fields = task.fields
-    else:
-        host = task.target.host
-        hardware = [int(getattr(task.hardware_params, name)) for name in _HARDWARE]
-        names = list(getattr(task, "task_inputs_names", ()))
-        layout = int(task.layout_rewrite_option or 0)
-        text = "" if host is None else str(host)
-        fields = (task.workload_key, str(task.target), hardware, text, layout, names)
+    fields, rows = task_fields(item.task), tuple(item.state.rows)
     costs = result.costs if result.ok else (FAILED_COST,)
     return Record(
         fields, rows, tuple(costs), int(result.error_no), result.all_cost, result.timestamp,
-        version_of(rows), result.error_msg, result.early,
+        version_of(rows), result.error_msg, result.early, result.origin,
     )  # fmt: skip
 
 
@@ -165,7 +176,8 @@ def as_pair(record: Record) -> Pair:
     item = MeasureInput(RecordedTask(record.task), RecordedState(record.rows))
     costs = tuple(map(float, record.costs)) if record.ok else ()
     number, seconds, moment = record.error_no, float(record.all_cost), float(record.timestamp)
-    return item, MeasureResult(costs, number, record.message, seconds, moment, record.early)
+    more = record.early, record.origin
+    return item, MeasureResult(costs, number, record.message, seconds, moment, *more)
 
 
 def load_records(filename: str | os.PathLike[str]) -> Iterator[Pair]:
@@ -249,15 +261,20 @@ def best_records(records: Iterator[Record]) -> list[Record]:
 def workload_distance(wanted: str, known: str) -> float:
     """How many times a known workload fits into the wanted one, where both are the same function of
     numbers and each number of the known one divides the other; else infinite."""
-    (name, args), (other_name, other_args) = _key_parts(wanted), _key_parts(known)
-    a, b = _flat(args), _flat(other_args)
+    return distance_of(_key_parts(wanted), _key_parts(known))
+
+
+def distance_of(wanted: tuple[Any, Any], known: tuple[Any, Any]) -> float:
+    """`workload_distance` of pairs of a function's name and its arguments."""
+    (name, args), (other_name, other_args) = wanted, known
+    a, b = _flat(args or ()), _flat(other_args or ())
     if name is None or name != other_name or len(a) != len(b):
         return math.inf
     factor = 1.0
     for x, y in zip(a, b):
         if x == y:
             continue
-        if not (isinstance(x, int) and isinstance(y, int)) or y <= 0 or x % y:
+        if not (isinstance(x, int) and isinstance(y, int)) or x <= 0 or y <= 0 or x % y:
             return math.inf
         factor *= x // y
     return factor
@@ -266,7 +283,7 @@ def workload_distance(wanted: str, known: str) -> float:
 def _flat(items: Any) -> list[Any]:
     found: list[Any] = []
     for item in items:
-        found += _flat(item) if isinstance(item, list) else [item]
+        found += _flat(item) if isinstance(item, (list, tuple)) else [item]
     return found
 
 
@@ -286,6 +303,6 @@ def _kind(target: Target) -> tuple[Any, ...]:
 __all__ = [
     "RecordReader", "RecordToFile", "RecordedState", "RecordedTask", "as_pair", "as_record",
     "best_records", "distill_record_file", "dump_record_to_string", "load_best_record",
-    "load_record_from_string", "load_records", "save_records",
+    "load_record_from_string", "load_records", "save_records", "task_fields",
     "workload_distance",
 ]  # fmt: skip

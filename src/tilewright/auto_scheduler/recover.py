@@ -17,6 +17,7 @@ def recover_measure_input(item: MeasureInput, rebuild_state: bool = False) -> Me
         target=old.target,
         hardware_params=old.hardware_params,
         layout_rewrite_option=old.layout_rewrite_option,
+        task_inputs=old.task_input_names,
     )
     rows = item.state.rows
     state = State.from_rows(task.compute_dag, rows) if rebuild_state else RecordedState(rows)

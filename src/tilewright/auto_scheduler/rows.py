@@ -109,9 +109,26 @@ def _split(
             state.open.append(Factor(var, number, level, extent))
             length = var
         sizes.append(length)
-    result = _split_by(stage, axis, sizes, bool(inner_to_outer))
     state.lengths[number] = sizes
-    return result
+    return _named_parts(state, axis, _split_by(stage, axis, sizes, bool(inner_to_outer)))
+
+
+def _named_parts(state: Any, axis: Any, parts: list[Any]) -> list[Any]:
+    for n, part in enumerate(parts):
+        state.names[part] = f"{loop_name(state, axis)}.{n}"
+    return parts
+
+
+def loop_name(state: Any, axis: Any) -> str:
+    """What states call a loop, as TVM's do: `i.0` and `i.1` are parts of i, `i.0@j.0@` two in one;
+    an axis that a step of the schedule made has its name, shortened."""
+    known: str | None = state.names.get(axis)
+    if known is not None:
+        return known
+    name: str = axis.var.name
+    for long, short in ((".", "_"), ("@", "_"), ("outer", "o"), ("inner", "i")):
+        name = name.replace(long, short)
+    return name
 
 
 def follow_lengths(lengths: Sequence[Any], n: int) -> list[Any]:
@@ -129,9 +146,12 @@ def _product(items: Sequence[Any]) -> Any:
 def _follow_split(state: Any, stage_id: int, loop: int, source: int, n: int) -> list[Any]:
     stage, axis = leaf(state, stage_id, loop)
     lengths = _lengths_of(state, source)
-    if not 1 <= n <= len(lengths):
-        raise ScheduleError(f"step {source} has {len(lengths)} lengths: 1 to so many, not {n}")
-    return _split_by(stage, axis, follow_lengths(lengths, n), bool(state.rows[source][5]))
+    if not 1 <= n <= len(lengths) + 1:
+        raise ScheduleError(
+            f"step {source} has {len(lengths)} lengths: 1 to {len(lengths) + 1} parts, not {n}"
+        )
+    parts = _split_by(stage, axis, follow_lengths(lengths, n), bool(state.rows[source][5]))
+    return _named_parts(state, axis, parts)
 
 
 def _lengths_of(state: Any, source: int) -> list[Any]:
@@ -146,7 +166,7 @@ def _follow_fused_split(
 ) -> list[Any]:
     stage, axis = leaf(state, stage_id, loop)
     size = _product([_lengths_of(state, s)[level] for s in sources])
-    return _split_by(stage, axis, [size], bool(by_factor))
+    return _named_parts(state, axis, _split_by(stage, axis, [size], bool(by_factor)))
 
 
 def _reorder(state: Any, stage_id: int, order: Any) -> None:
@@ -161,7 +181,9 @@ def _reorder(state: Any, stage_id: int, order: Any) -> None:
 def _fuse(state: Any, stage_id: int, loops: Any) -> Any:
     stage = state.stage_at(stage_id)
     axes = [leaf(state, stage_id, loop)[1] for loop in loops]
-    return axes[0] if len(axes) == 1 else stage.fuse(*axes)
+    fused = axes[0] if len(axes) == 1 else stage.fuse(*axes)
+    state.names[fused] = "".join(f"{loop_name(state, a)}@" for a in axes)
+    return fused
 
 
 def _annotate(state: Any, stage_id: int, loop: int, kind: int) -> Any:
@@ -191,7 +213,9 @@ def _pragma(state: Any, stage_id: int, loop: int, text: str) -> None:
 
 def _storage_align(state: Any, stage_id: int, loop: int, factor: int, offset: int) -> None:
     stage, axis = leaf(state, stage_id, loop)
-    stage.storage_align(axis, factor, offset)
+    # of other loops than a dimension's own the step is kept, and memory lies as it would
+    if axis in stage.op.axis:
+        stage.storage_align(axis, factor, offset)
 
 
 def _compute_at(state: Any, stage_id: int, target_id: int, loop: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ..base.errors import TilewrightError
 from ..schedule.api import Schedule
 from ..tensor.tensor import Tensor
-from .cost_model import RandomModel
+from .cost_model import RandomModel, XGBModel
 from .measure import MeasureCallback, ProgramMeasurer, resolve_builder, resolve_runner
 from .policy import SketchPolicy
 from .reachable import require_measurable
@@ -16,10 +16,15 @@ from .state import State
 from .transform import apply_state
 
 
-def make_policy(task: Any, given: Any, verbose: int, **more: Any) -> Any:
+def make_policy(
+    task: Any, given: Any, verbose: int, adaptive_training: bool = False, **more: Any
+) -> Any:
     """A policy from what users give: None or "default", or a policy."""
     if given is None or given in ("default", "sketch.xgb"):
-        return SketchPolicy(task, verbose=verbose, **more)
+        made = SketchPolicy(task, verbose=verbose, **more)
+        if isinstance(made.model, XGBModel):
+            made.model.adaptive_training = adaptive_training
+        return made
     if given == "sketch.random":
         return SketchPolicy(task, RandomModel(), verbose=verbose, **more)
     if not hasattr(given, "search"):

@@ -12,7 +12,6 @@ from typing import Any
 
 # Seconds of a task that has no valid measurement yet; users' objectives and callbacks see it.
 UNKNOWN_COST = 1e10
-_LOG_BASE = 1.618
 _STEP = 1e-4
 # Tags that say how an operation reads, not what it computes.
 _PLAIN_TAGS = ("", "elemwise", "broadcast", "injective", "comm_reduce")
@@ -63,9 +62,9 @@ def objective_slopes(objective: Objective, costs: Sequence[float]) -> list[float
     return found
 
 
-def similarity_tag(dag: Any) -> str:
+def derive_similarity_tag(dag: Any, log_base: float = 1.618) -> str:
     """Tasks with the same tag are similar: the same kinds of operators, and floating-point
-    operations within a factor of 1.618. "" where no operation says what it is.
+    operations within a factor of `log_base`. "" where no operation says what it is.
 
     An operation says so by its attribute "auto_scheduler_task_scheduler_tag", else by its tag.
     """
@@ -77,7 +76,7 @@ def similarity_tag(dag: Any) -> str:
             names.append(str(name))
     if not names:
         return ""
-    size = int(math.log(dag.flop_ct + 1) / math.log(_LOG_BASE))
+    size = int(math.log(dag.flop_ct + 1) / math.log(log_base))
     return "_".join([*names, str(size)])
 
 

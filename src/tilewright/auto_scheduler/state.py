@@ -15,80 +15,49 @@ from typing import Any
 from ..arith import Analyzer
 from ..base.errors import ScheduleError
 from ..loopir.expr import PrimExpr, const_int
-from ..loopir.iter import IterVar, Range
+from ..loopir.iter import IterVar
 from ..schedule.api import Schedule, create_schedule
 from ..schedule.api import Stage as LiveStage
 from ..schedule.relations import pass_down_extents
 from ..schedule.state import INLINE
 from ..tensor.axes import thread_axis
-from ..tensor.op import Operation, PlaceholderOp
+from ..tensor.op import Operation
+from ..tensor.tensor import Tensor
 from ..topi.algorithms import Algorithm
 from ..topi.schedules.decisions import Decisions
 from . import rows as R
 from .access import Access
 from .describe import describe_state, inferred_extents
 from .rows import Factor, Row, apply_row
-
-ITER_KINDS = {IterVar.DataPar: "spatial", IterVar.CommReduce: "reduce"}
-
-
-class Iterator:
-    """A loop of a stage: by the stage's and the axis's creation numbers, which never shift.
-
-    `range`: what it runs over, where that is known without bounds or bounds have been inferred
-    (ComputeDAG.infer_bound_from_state); None elsewhere.
-    """
-
-    __slots__ = ("axis", "ident", "range")
-
-    def __init__(self, ident: int, axis: IterVar, extent: PrimExpr | None = None) -> None:
-        self.ident, self.axis = ident, axis
-        self.range = axis.dom if extent is None else Range(0, extent)
-
-    @property
-    def name(self) -> str:
-        return self.axis.var.name
-
-    @property
-    def iter_kind(self) -> str:
-        return ITER_KINDS.get(self.axis.iter_type, "special")
-
-    def __repr__(self) -> str:
-        return f"Iterator({self.name})"
-
-
-class StageView:
-    """One stage of a state: its operation, its leaf loops, where it is computed."""
-
-    __slots__ = ("iters", "live", "op")
-
-    def __init__(self, live: LiveStage, extents: Mapping[IterVar, PrimExpr] | None = None) -> None:
-        self.live = live
-        self.op: Operation = live.op
-        known = extents or {}
-        self.iters = [Iterator(live.id, a, known.get(a)) for a in live.leaf_iter_vars]
-
-    @property
-    def op_type(self) -> str:
-        return "placeholder" if isinstance(self.op, PlaceholderOp) else "compute"
+from .stages import ANNOTATIONS, Iterator, StageView
 
 
 class State:
     """Rows and the live schedule they lead to."""
 
-    def __init__(self, dag: Any) -> None:
-        self.origin = dag
+    ANNOTATION_TRANS_TABLE = ANNOTATIONS
+
+    def __init__(self, given: Any, dag: Any = None) -> None:
+        """Of a computation, before any step; or, with `dag`, a copy of the state `given`."""
+        self.origin = given if dag is None else dag
         self.rows: tuple[Row, ...] = ()
         self.algorithm_error = 0.0
-        self.begin(dag)
+        self.begin(self.origin)
         self.open: list[Factor] = []
         self.lengths: dict[int, list[Any]] = {}
+        self.names: dict[IterVar, str] = {}
         self.packed: dict[int, int] = {}
         self.cached: set[int] = set()
         self._access: Any = None
         self._bounds: tuple[int, Mapping[int, Mapping[IterVar, PrimExpr]]] = (-1, {})
         self.candidate: Any = None
         self.chosen = Decisions()
+        self._operations: dict[Operation, int] = {}
+        for row in () if dag is None else given.rows:
+            apply_row(self, row)
+        if isinstance(given, State):  # what steps made there finds its stage here too
+            made = {op: live.id for op, live in given.schedule.stage_of.items()}
+            self._operations = {**given._operations, **made}
 
     def begin(self, dag: Any) -> None:
         """Start from a computation, before any step but the one that chose it; `origin` is the one
@@ -136,6 +105,7 @@ class State:
 
     @property
     def is_default(self) -> bool:
+        """Whether the state stands for the default schedule."""
         return R.is_default(self.rows)
 
     @property
@@ -145,7 +115,7 @@ class State:
 
     def copy(self) -> State:
         """An independent state of the same rows."""
-        return State.from_rows(self.origin, self.rows)
+        return State(self, self.origin)
 
     def close(self, lengths: Sequence[int], extra: Sequence[Row] = ()) -> State:
         """The state with its open lengths given, in the order of `open`, and further rows."""
@@ -216,15 +186,22 @@ class State:
 
     @property
     def live_stages(self) -> list[LiveStage]:
+        """The stages of the schedule behind the state, in the order of computation."""
         return [self.schedule.by_id[i] for i in self.order]
 
     @property
     def stages(self) -> list[StageView]:
+        """Each stage with its loops, in the order of computation."""
         return [self._view(s) for s in self.live_stages]
 
     def _view(self, live: LiveStage) -> StageView:
         rows, extents = self._bounds
-        return StageView(live, extents.get(live.id) if rows == len(self.rows) else None)
+        known = extents.get(live.id) if rows == len(self.rows) else None
+        return StageView(live, self.name_of, known)
+
+    def name_of(self, axis: IterVar) -> str:
+        """What the state calls a loop (`rows.loop_name`)."""
+        return R.loop_name(self, axis)
 
     def infer_bounds(self) -> State:
         """A copy whose iterators have their ranges, until a further row is applied to it."""
@@ -243,7 +220,13 @@ class State:
         return self
 
     @property
+    def compute_dag(self) -> Any:
+        """The computation that the state was begun with."""
+        return self.origin
+
+    @property
     def stage_ops(self) -> list[Operation]:
+        """The operation of each stage, in their order."""
         return [s.op for s in self.live_stages]
 
     def __getitem__(self, key: Any) -> StageView:
@@ -254,8 +237,10 @@ class State:
         if isinstance(key, int):
             self.stage_at(key)
             return key
-        live = key.live if isinstance(key, StageView) else self.schedule.find(key)
-        return self.order.index(live.id)
+        if isinstance(key, StageView):
+            return self.order.index(key.live.id)
+        known = self._operations.get(key.op if isinstance(key, Tensor) else key)
+        return self.order.index(self.schedule.find(key).id if known is None else known)
 
     def loop(self, stage_id: int, it: Any) -> int:
         """The place of a loop among the leaf loops of a stage."""
@@ -268,7 +253,7 @@ class State:
                 return n
         # an iterator of a state that this one is a copy of
         if isinstance(it, Iterator):
-            names = [n for n, leaf in enumerate(leaves) if leaf.var.name == it.name]
+            names = [n for n, leaf in enumerate(leaves) if leaf.var.name == it.axis.var.name]
             if len(names) == 1:
                 return names[0]
         raise ScheduleError(f"{it!r} is no loop of stage {self.stage_at(stage_id).name}")
@@ -280,11 +265,20 @@ class State:
     def __str__(self) -> str:
         return describe_state(self)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the loops are the same, however they came about."""
+        if self is other:
+            return True
+        return isinstance(other, State) and str(self) == str(other)
+
+    __hash__ = object.__hash__  # states change: what looks one up means just that one
+
     # -- TVM's methods
 
     def _iters(self, stage_id: int, axes: Sequence[IterVar]) -> list[Iterator]:
         ident = self.order[stage_id]
-        return [Iterator(ident, a) for a in axes]
+        live = self.schedule.by_id[ident]
+        return [Iterator(live, a, self.name_of(a)) for a in axes]
 
     def split(
         self, stage: Any, iterator: Any, lengths: Sequence[int | None], inner_to_outer: bool = True
@@ -343,13 +337,14 @@ class State:
         """Run the iterations of a loop as the lanes of vectors."""
         return self._annotate(stage, iterator, R.VECTORIZE)
 
-    def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> Iterator | None:
-        """Unroll a loop; with `max_unroll`, only one of at most so many iterations."""
+    def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> Iterator:
+        """Unroll a loop; with `max_unroll`, one of more iterations comes back as it is."""
         sid = self.stage_id(stage)
         if max_unroll is not None:
-            extent = self.extent_of(sid, self.loop(sid, iterator))
+            loop = self.loop(sid, iterator)
+            extent = self.extent_of(sid, loop)
             if extent is None or extent > max_unroll:
-                return None
+                return self._iters(sid, [R.leaf(self, sid, loop)[1]])[0]
         return self._annotate(stage, iterator, R.UNROLL)
 
     def bind(self, stage: Any, iterator: Any, thread_name: str) -> Iterator:
@@ -409,4 +404,7 @@ class State:
         return self.stage_ops[sid + 1]
 
 
-__all__ = ["Iterator", "StageView", "State"]
+StateObject = State
+"""By TVM's name; a state holds its steps itself."""
+
+__all__ = ["Iterator", "StageView", "State", "StateObject"]

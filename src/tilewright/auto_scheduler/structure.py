@@ -81,7 +81,7 @@ class _Structure:
         if isinstance(x, (IntImm, StringImm)):
             return (x.value,)
         if isinstance(x, FloatImm):
-            return (float(x.value).hex(),)
+            return (x.number.hex(),)
         if isinstance(x, Var):
             return (self.vars.setdefault(x, f"free{len(self.vars)}"),)
         if isinstance(x, ProducerLoad):

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import TargetError, TilewrightError
+from ..measure.places import shown
 from ..schedule.api import Schedule
 from ..target.target import Target
 from ..tensor.tensor import Tensor
 from .dag import ComputeDAG
 from .hardware import HardwareParams
 from .state import State
+from .task_inputs import get_task_input_buffer, register_inputs
 from .transform import LayoutRewriteOption, Rearranged, apply_state
-from .workload import make_workload_key
+from .workload import make_workload_key, register_workload_tensors
 
 
 @dataclass
@@ -33,9 +35,10 @@ class TuningOptions:
     verbose: int = 1
     builder: Any = "local"
     runner: Any = "local"
-    measure_callbacks: Sequence[Any] = ()
+    measure_callbacks: Sequence[Any] | None = ()
 
     def __post_init__(self) -> None:
+        self.measure_callbacks = tuple(self.measure_callbacks or ())
         for name in ("num_measure_trials", "num_measures_per_round"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -43,6 +46,8 @@ class TuningOptions:
         if self.num_measures_per_round < 1:
             raise TilewrightError("TuningOptions: num_measures_per_round is at least 1")
         stop = self.early_stopping
+        if isinstance(stop, int) and stop < 0:  # TVM's way to say none
+            stop = self.early_stopping = None
         if stop is not None and (isinstance(stop, bool) or not isinstance(stop, int) or stop < 1):
             raise TilewrightError(
                 "TuningOptions: early_stopping is None or a number of measurements of at least 1, "
@@ -56,6 +61,9 @@ class SearchTask:
 
     Given by `func` and `args` (see `register_workload`), by `compute_dag`, or by `workload_key`.
     `layout_rewrite_option`: for inputs whose layout is free; by the target where None.
+    `task_inputs`: arrays for inputs that may not be at random while candidates are measured, by
+    their names (`task_inputs.py`); `task_inputs_overwrite`: in the place of those of an earlier
+    task of this workload; `task_inputs_save_to_file`: also write them to files here.
     """
 
     func: Callable[..., Any] | str | None = None
@@ -66,11 +74,11 @@ class SearchTask:
     target_host: Any = None
     hardware_params: HardwareParams | None = None
     layout_rewrite_option: int | None = None
-    task_inputs: Mapping[str, Any] | None = None
-    task_input_overwrite: bool = False
-    task_input_save_to_file: bool = False
+    task_inputs: Mapping[str, Any] | Sequence[str] | None = None
+    task_inputs_overwrite: bool = False
+    task_inputs_save_to_file: bool = False
     desc: str = ""
-    task_inputs_names: Sequence[str] = field(default_factory=tuple, init=False)
+    task_input_names: Sequence[str] = field(default_factory=tuple, init=False)
 
     def __post_init__(self) -> None:
         if self.func is None and self.compute_dag is None and self.workload_key is None:
@@ -78,6 +86,10 @@ class SearchTask:
                 "SearchTask needs a workload: func= with args=, compute_dag= or workload_key="
             )
         if self.workload_key is None and self.func is not None:
+            if not isinstance(self.args, (Sequence, type(None))):
+                raise TilewrightError(
+                    f"args are the arguments of func, as a tuple; one argument is ({self.args},)"
+                )
             self.workload_key = make_workload_key(self.func, list(self.args or ()))
         if self.compute_dag is None:
             self.compute_dag = ComputeDAG(self.workload_key)
@@ -103,12 +115,38 @@ class SearchTask:
                 f"{self.layout_rewrite_option!r}"
             )
         self.layout_rewrite_option = LayoutRewriteOption(self.layout_rewrite_option)
+        self.task_input_names = register_inputs(
+            self, self.task_inputs, self.task_inputs_overwrite, self.task_inputs_save_to_file
+        )
+        self.task_inputs = None  # the table has them
 
-    def tune(self, tuning_options: TuningOptions, search_policy: Any = None, **more: Any) -> None:
-        """Search: measures `num_measure_trials` candidates and records them by the callbacks."""
+    def __getstate__(self) -> dict[str, Any]:
+        """As data: without the function, which the key names; with the data of its inputs."""
+        names = self.task_input_names
+        inputs = {n: get_task_input_buffer(self.workload_key, n).numpy() for n in names}
+        return {**vars(self), "func": None, "task_inputs": inputs}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        register_inputs(self, self.task_inputs, False, False)
+        self.task_inputs = None
+        register_workload_tensors(self.workload_key, self.compute_dag.tensors)
+
+    def tune(
+        self,
+        tuning_options: TuningOptions,
+        search_policy: Any = None,
+        adaptive_training: bool = False,
+        **more: Any,
+    ) -> None:
+        """Search: measures `num_measure_trials` candidates and records them by the callbacks.
+
+        `search_policy`: a policy, "sketch.xgb" (None: this) or "sketch.random".
+        `adaptive_training`: see XGBModel; of policies that are made here.
+        """
         from .search import tune  # networks are compiled from tasks without any search
 
-        tune(self, tuning_options, search_policy, **more)
+        tune(self, tuning_options, search_policy, adaptive_training=adaptive_training, **more)
 
     def apply_best(
         self,
@@ -136,8 +174,8 @@ class SearchTask:
         found, _ = load_best_record(log_file, self.workload_key, self.target, include_compatible)
         if found is None:
             raise TilewrightError(
-                f"{log_file} has no record of this workload for {self.target}: tune it first, or "
-                "look what is in the file with `tilewright records show`"
+                f"{shown(str(log_file))} has no record of this workload for {self.target}: tune it "
+                "first, or look what is in the file with `tilewright records show`"
             )
         rows = found.rows if hasattr(found, "rows") else found.state.rows
         return State.from_rows(self.compute_dag, rows)

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ..base.errors import UsageError
+from ..base.pictured import Shown
 from .cost_model import CostModel, RandomModel, XGBModel, cost_of
 from .measure import ProgramMeasurer, resolve_runner
 from .objectives import NetworkObjective
@@ -18,25 +19,24 @@ from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
 from .reachable import require_measurable
 from .records import load_records
+from .rounds import RoundPolicy, Rounds
+from .scheduler_callbacks import LogEstimatedLatency as LogEstimatedLatency
 from .scheduler_callbacks import PrintTableInfo, TaskSchedulerCallback
-from .slope import UNKNOWN_COST, Groups, Objective, objective_slopes, similarity_tag, unit_slope
+from .slope import (
+    UNKNOWN_COST,
+    Groups,
+    Objective,
+    derive_similarity_tag,
+    objective_slopes,
+    unit_slope,
+)
 
 _STRATEGIES = ("round-robin", "gradient")
 # Rounds without any valid program after which a task waits for all the others.
 _FRUITLESS = 3
 
 
-class RoundPolicy(Protocol):
-    """What drives the search of one task, round by round."""
-
-    def continue_search_one_round(
-        self, num_measure: int, measurer: Any
-    ) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Measure up to `num_measure` candidates; nothing where none is left."""
-        ...
-
-
-class TaskScheduler:
+class TaskScheduler(Shown):
     """Spends measurements on the tasks of a network where they lower its objective most.
 
     `task_weights`: how often each task appears (1 each if None). `objective_func`: what to make
@@ -97,8 +97,10 @@ class TaskScheduler:
         self.optimism, self.epsilon, self.seed = optimism, epsilon, seed
         self.callbacks = callbacks
         self.num_measures_per_round = 0
+        self.tune_option: Any = None
+        self.search_policies: Sequence[RoundPolicy] = ()
         self.flop_cts = [float(t.compute_dag.flop_ct) for t in tasks]
-        self.groups = Groups([similarity_tag(t.compute_dag) for t in tasks])
+        self.groups = Groups([derive_similarity_tag(t.compute_dag) for t in tasks])
         self._reset()
 
     def tune(
@@ -122,6 +124,7 @@ class TaskScheduler:
         if not trials:
             return
         self._reset()
+        self.tune_option = tune_option
         self.num_measures_per_round = tune_option.num_measures_per_round
         if per_task_early_stopping is None and isinstance(self.objective_func, NetworkObjective):
             per_task_early_stopping = self.objective_func.stop_after
@@ -135,8 +138,11 @@ class TaskScheduler:
             )
         if fresh:
             self.num_measures_per_round = min(self.num_measures_per_round, trials // fresh)
-        params = search_policy_params or {}
-        policies = self._policies(tune_option, search_policy, params, adaptive_training)
+        policies = make_search_policies(
+            search_policy, search_policy_params, self.tasks, self.num_measures_per_round,
+            tune_option.verbose, self.load_model_file, self.load_log_file, adaptive_training,
+        )  # fmt: skip
+        self.search_policies = policies
         if measurer is None:
             runner = resolve_runner(tune_option.runner)
             for task in self.tasks:
@@ -153,7 +159,7 @@ class TaskScheduler:
                 sure = [(i, p) for i, p in enumerate(policies) if isinstance(p, SketchPolicy)]
                 self._rounds(trials - each * len(sure), *stops, policies, measurer, callbacks)
                 for task, policy in sure:
-                    self._confirm(task, policy, measurer, each)
+                    self._confirm(task, policy, measurer, min(each, trials - self.ct))
         finally:
             for callback in callbacks:
                 callback.end_tune(self)
@@ -170,22 +176,33 @@ class TaskScheduler:
         waiting = [i for i, units in enumerate(self.task_cts) if not units]
         last = -1
         dice = random.Random(self.seed)
-        while self.ct < trials:
-            if waiting:
-                last = waiting.pop(0)
-            else:
-                live = self._live()
-                self.stopped = self._reason(live, early_stopping, per_task)
-                if self.stopped:
-                    return
-                last = self._next(live, last, dice)
+        out = self._out = Rounds(measurer)
+        while True:
+            while out.has_room and self.ct + out.trials < trials:
+                if waiting:
+                    last = waiting.pop(0)
+                else:
+                    live = self._live()
+                    self.stopped = self._reason(live, early_stopping, per_task)
+                    if self.stopped:
+                        out.drop()
+                        return
+                    last = self._next(live, last, dice)
+                for callback in callbacks:
+                    callback.pre_tune(self, last)
+                number = min(self.num_measures_per_round, trials - self.ct - out.trials)
+                if number <= 0:  # others that share the records have made the rest
+                    break
+                if not out.begin(policies[last], number, last):
+                    self._account(last, [], per_task)
+                    for callback in callbacks:
+                        callback.post_tune(self, last)
+            if not out.trials:
+                return
+            task, results = out.finish()
+            self._account(task, [cost_of(r) for r in results], per_task)
             for callback in callbacks:
-                callback.pre_tune(self, last)
-            number = min(self.num_measures_per_round, trials - self.ct)
-            _, results = policies[last].continue_search_one_round(number, measurer)
-            self._account(last, [cost_of(r) for r in results], per_task)
-            for callback in callbacks:
-                callback.post_tune(self, last)
+                callback.post_tune(self, task)
 
     def _confirm(self, task: int, policy: SketchPolicy, measurer: Any, count: int) -> None:
         """Have the leaders of a task measured again, if it was searched at all."""
@@ -211,6 +228,15 @@ class TaskScheduler:
         if not costs or (per_task is not None and self.task_idle[task] >= per_task):
             self.dead_tasks.add(task)
         self.groups.evict_if_slow(task, self.flop_cts, self.best_costs, self.task_cts, self.beta)
+        self._score()
+
+    def take_in(self, task: int, costs: Sequence[float]) -> None:
+        """Count measurements of a task that others have made meanwhile."""
+        self.ct += len(costs)
+        best = min(self.best_costs[task], *costs)
+        better = best < self.best_costs[task]
+        self.task_idle[task] = 0 if better else self.task_idle[task] + len(costs)
+        self.best_costs[task] = best
         self._score()
 
     def _score(self) -> None:
@@ -256,16 +282,22 @@ class TaskScheduler:
         """The task whose next unit promises most; the one of fewest units where none promises
         anything (users' objectives may be satisfied)."""
         unknown = [i for i in live if self.best_costs[i] >= UNKNOWN_COST]
-        first = min(unknown, key=lambda i: self.task_cts[i], default=None)
+        first = min(unknown, key=self._units, default=None)
         known = [i for i in live if self.best_costs[i] < UNKNOWN_COST]
-        if first is not None and (self.task_cts[first] < _FRUITLESS or not known):
+        if first is not None and (self._units(first) < _FRUITLESS or not known):
             return first
         slopes = self.gradients()
-        best = min(known, key=lambda i: (slopes[i], self.task_cts[i]))
-        return best if slopes[best] < 0 else min(known, key=lambda i: self.task_cts[i])
+        best = min(known, key=lambda i: (slopes[i], self._units(i)))
+        return best if slopes[best] < 0 else min(known, key=self._units)
+
+    def _units(self, task: int) -> int:
+        """Rounds of a task, those that are out among them."""
+        return self.task_cts[task] + self._out.of(task)
 
     def gradients(self) -> list[float]:
-        """df/dt_i of each task, in the objective's unit for one more round; 0 where unknown."""
+        """df/dt_i of each task, in the objective's unit for one more round; 0 where unknown. Of a
+        round that is out no gain is expected: the more of a task are, the less one more promises.
+        """
         costs = self.best_costs
         if self.objective_func == self._weighted_sum:
             outer = self.task_weights
@@ -280,6 +312,7 @@ class TaskScheduler:
                 continue
             known = [c for c in history if c < UNKNOWN_COST]
             units = [known[0]] * (len(history) - len(known)) + known
+            units += units[-1:] * self._out.of(task)
             similar = self.groups.seconds_at_best_rate(task, self.flop_cts, costs)
             slope = unit_slope(
                 units, self.alpha, self.beta, self.backward_window_size, similar, self.optimism
@@ -302,6 +335,7 @@ class TaskScheduler:
         self.task_costs_history: list[list[float]] = [[] for _ in range(count)]
         self.dead_tasks: set[int] = set()
         self.stopped = ""
+        self._out = Rounds(None)
 
     def _restore(self, per_task: int | None) -> None:
         """Units and costs of earlier searches, from records; they count as units, not as trials."""
@@ -331,43 +365,51 @@ class TaskScheduler:
     def _records(self) -> Iterable[tuple[Any, Any]]:
         if not isinstance(self.load_log_file, (str, Path)):
             return self.load_log_file or ()
-        found: Iterable[tuple[Any, Any]] = load_records(str(self.load_log_file))
+        found: Iterable[tuple[Any, Any]] = load_records(self.load_log_file)
         return found
 
-    def _policies(
-        self, tune_option: Any, chosen: Any, params: Mapping[str, Any], adaptive_training: bool
-    ) -> Sequence[RoundPolicy]:
-        if not isinstance(chosen, str):
-            if len(chosen) != len(self.tasks):
-                raise UsageError(
-                    f"{len(chosen)} search policies were given for {len(self.tasks)} tasks"
-                )
-            return list(chosen)
-        kind, _, model_kind = ("sketch.xgb" if chosen == "default" else chosen).partition(".")
-        if kind != "sketch" or model_kind not in ("xgb", "random"):
+
+def make_search_policies(
+    search_policy: str | Sequence[RoundPolicy],
+    search_policy_params: Mapping[str, Any] | None,
+    tasks: Sequence[Any],
+    num_measures_per_round: int,
+    verbose: int,
+    load_model_file: str | Path | None = None,
+    load_log_file: Any = None,
+    adaptive_training: bool = False,
+) -> list[RoundPolicy]:
+    """A policy for each task, as `TaskScheduler` takes them: "default" and "sketch.xgb" share a
+    model, of `load_model_file` or the shipped one; each learns from the records of its task in
+    `load_log_file`, where that is a file."""
+    if not isinstance(search_policy, str):
+        if len(search_policy) != len(tasks):
             raise UsageError(
-                f'Invalid search policy: {chosen!r}; there are "default", "sketch.xgb" and '
-                '"sketch.random", or give a list of policies'
+                f"{len(search_policy)} search policies were given for {len(tasks)} tasks"
             )
-        if model_kind == "random":
-            return self._sketch_policies(RandomModel(), tune_option.verbose, params)
+        return list(search_policy)
+    kind, _, model_kind = ("sketch.xgb" if search_policy == "default" else search_policy).partition(
+        "."
+    )
+    if kind != "sketch" or model_kind not in ("xgb", "random"):
+        raise UsageError(
+            f'Invalid search policy: {search_policy!r}; there are "default", "sketch.xgb" and '
+            '"sketch.random", or give a list of policies'
+        )
+    model: CostModel = RandomModel()
+    if model_kind == "xgb":
         model = XGBModel(
-            num_warmup_sample=len(self.tasks) * self.num_measures_per_round,
-            model_file=self.load_model_file or (SHIPPED if SHIPPED.exists() else None),
+            num_warmup_sample=len(tasks) * num_measures_per_round,
+            model_file=load_model_file or (SHIPPED if SHIPPED.exists() else None),
             adaptive_training=adaptive_training,
         )
-        return self._sketch_policies(model, tune_option.verbose, params)
-
-    def _sketch_policies(
-        self, model: CostModel, verbose: int, params: Mapping[str, Any]
-    ) -> Sequence[RoundPolicy]:
-        begin = []
-        if isinstance(self.load_log_file, (str, Path)):
-            begin.append(PreloadMeasuredStates(self.load_log_file))
-        return [
-            SketchPolicy(task, model, params=params, verbose=verbose, init_search_callbacks=begin)
-            for task in self.tasks
-        ]
+    known = isinstance(load_log_file, (str, Path))
+    begin = [PreloadMeasuredStates(load_log_file)] if known else []
+    params = search_policy_params or {}
+    return [
+        SketchPolicy(task, model, params=params, verbose=verbose, init_search_callbacks=begin)
+        for task in tasks
+    ]
 
 
 def make_measurer(tune_option: Any) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..base.errors import UsageError
+from ..measure.places import Url, place_of
 from .cost_model import XGBModel, cost_of
 from .fastest import Fastest
 from .measure import LocalRunner
@@ -22,8 +22,11 @@ from .objectives import (
 from .policy import SketchPolicy
 from .preload import PreloadMeasuredStates
 from .pretrained import SHIPPED
-from .records import Pair, RecordToFile, load_records
+from .record_file import read_records
+from .records import Pair, RecordToFile, as_pair
 from .rows import is_plain_default
+from .scheduler_callbacks import PrintTableInfo
+from .shared import Sharing, TakeIn, key_of, pairs_by_task
 from .slope import UNKNOWN_COST, Objective
 from .task import SearchTask, TuningOptions
 from .task_scheduler import TaskScheduler
@@ -74,9 +77,9 @@ class NetworkOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What tuning gave. `measured`: by this call; `known`: what the file had before. `score`: the
-    objective's value (None where a task is not known). `stopped`: why it ended before all trials
-    were spent."""
+    """What tuning gave. `measured`: by this call; `known`: what the records had before, and what
+    other searches added meanwhile. `score`: the objective's value (None where a task is not known).
+    `stopped`: why it ended before all trials were spent."""
 
     tasks: list[TaskOutcome]
     measured: int
@@ -111,12 +114,12 @@ def join_networks(
         if len(found) != len(weights):
             raise UsageError(f"{len(weights)} weights were given for {len(found)} tasks")
         for task in found:
-            if places.setdefault(_key(task), len(tasks)) == len(tasks):
+            if places.setdefault(key_of(task), len(tasks)) == len(tasks):
                 tasks.append(task)
     counts: dict[str, list[float]] = {name: [0] * len(tasks) for name in networks}
     for name, (found, weights) in networks.items():
         for task, weight in zip(found, weights):
-            counts[name][places[_key(task)]] += weight
+            counts[name][places[key_of(task)]] += weight
     return tasks, counts
 
 
@@ -139,8 +142,11 @@ def tune_tasks(
 ) -> Outcome:
     """Measure until `records` has `trials` measurements of these tasks.
 
-    Each measurement is in the file before the next is reported, and those that it had already are
-    learnt from and not repeated: a search that was ended goes on when it is called again.
+    Each measurement is in the records (a file, or a database's URL) before the next is reported,
+    and those that they had already are learnt from and not repeated: a search that was ended goes
+    on when it is called again, and several searches may share a store, each taking in what the
+    others have measured before every round. `seed`: of all choices; searches that were begun
+    earlier in the same store count in, lest those at one time make the same.
     `weights`: how often each task appears; of several networks, by name as `join_networks` gives
     them. `objective`: "sum", "requirement", "geomean" or "early-stopping" with their parameters
     (`objectives.py`), or a function of the tasks' seconds; once nothing is left to gain, no more is
@@ -155,9 +161,11 @@ def tune_tasks(
     goal = _objective(objective, counts, given)
     writer = RecordToFile(records)
     try:
-        pairs = _known(tasks, records)
+        sharing = None if writer.writer.lines else Sharing(writer.writer.store)
+        pairs = _known(tasks, records) if sharing is None else sharing.news(tasks)
         known, stopped = len(pairs), ""
         if known < trials:
+            seed += 0 if sharing is None else sharing.before
             options = TuningOptions(
                 num_measure_trials=trials - known,
                 num_measures_per_round=_per_round(trials, len(tasks), goal),
@@ -165,13 +173,18 @@ def tune_tasks(
                 runner=runner or LocalRunner(in_network=True),
                 measure_callbacks=[writer],
             )
-            scheduler = TaskScheduler(
-                tasks, objective_func=goal, load_log_file=pairs, callbacks=callbacks, seed=seed
-            )
             policies = _policies(tasks, pairs, seed, defaults, search or {})
+            shown = [PrintTableInfo()] if verbose else []
+            told = list(shown if callbacks is None else callbacks)
+            if sharing is not None:
+                told.insert(0, TakeIn(sharing, policies))
+            scheduler = TaskScheduler(
+                tasks, objective_func=goal, load_log_file=pairs, callbacks=told, seed=seed
+            )
             scheduler.tune(options, policies)
             stopped = scheduler.stopped
             pairs = _known(tasks, records)
+            known = len(pairs) - writer.writer.count
         return _outcome(tasks, counts, goal, pairs, known, stopped)
     finally:
         writer.close()
@@ -215,24 +228,13 @@ def _per_round(trials: int, tasks: int, objective: Objective) -> int:
 
 
 def _known(tasks: Sequence[SearchTask], records: str | os.PathLike[str]) -> list[Pair]:
-    """The measurements of these tasks in a file, which need not be there yet."""
-    file = Path(records)
-    if not file.exists() or not file.stat().st_size:
+    """The measurements of these tasks in records, which need not be there yet."""
+    place = place_of(records)
+    if not isinstance(place, Url) and (not place.exists() or not place.stat().st_size):
         return []
-    wanted = {_key(t) for t in tasks}
-    found = load_records(file)
-    return [p for p in found if _key(p[0].task) in wanted]
-
-
-def _key(task: SearchTask) -> tuple[str, str]:
-    return task.workload_key, str(task.target)
-
-
-def _by_task(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[Pair]]:
-    found: dict[tuple[str, str], list[Pair]] = {}
-    for pair in pairs:
-        found.setdefault(_key(pair[0].task), []).append(pair)
-    return found
+    wanted = {key_of(t) for t in tasks}
+    found = map(as_pair, read_records(place, {key for key, _ in wanted}))
+    return [p for p in found if key_of(p[0].task) in wanted]
 
 
 def _policies(
@@ -246,11 +248,11 @@ def _policies(
     model = XGBModel(
         num_warmup_sample=1, seed=seed, model_file=SHIPPED if SHIPPED.exists() else None
     )
-    known = _by_task(pairs)
+    known = pairs_by_task(pairs)
     params = {**search, "default_schedule_first": int(defaults)}
     made = []
     for task in tasks:
-        mine = known.get(_key(task), [])
+        mine = known.get(key_of(task), [])
         begin = [PreloadMeasuredStates(mine)] if mine else []
         made.append(SketchPolicy(task, model, params, seed, verbose=0, init_search_callbacks=begin))
     return made
@@ -264,10 +266,10 @@ def _outcome(
     known: int,
     stopped: str,
 ) -> Outcome:
-    by_task = _by_task(pairs)
+    known_pairs = pairs_by_task(pairs)
     rows = []
     for task, *appearances in zip(tasks, *counts.values()):
-        mine = by_task.get(_key(task), [])
+        mine = known_pairs.get(key_of(task), [])
         default = _least([(i, r) for i, r in mine if is_plain_default(i.state.rows)])
         best = _least(mine)
         rows.append(TaskOutcome(task, sum(appearances), default, best, len(mine)))

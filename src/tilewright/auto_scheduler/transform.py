@@ -32,6 +32,7 @@ from .rows import Row, apply_row
 from .state import State
 
 COPY_THREADS = 64
+LAYOUT_FREE_ATTR = "layout_free_placeholders"
 
 
 class LayoutRewriteOption(IntEnum):
@@ -217,4 +218,5 @@ class _ReadPacked(Rewriter):
 
 def _reading_packed(op: ComputeOp, packed: Mapping[Tensor, tuple[Tensor, Any]]) -> ComputeOp:
     body = rewrite_body(op, _ReadPacked(packed).expr)
-    return ComputeOp(op.name, op.tag, op.attrs, op.axis, body)
+    attrs = {k: v for k, v in op.attrs.items() if k != LAYOUT_FREE_ATTR}  # it is laid out
+    return ComputeOp(op.name, op.tag, attrs, op.axis, body)

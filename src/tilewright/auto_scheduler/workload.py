@@ -10,22 +10,29 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
+import pickle
+import pickletools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar, overload
 
 from ..base.errors import TilewrightError
+from ..base.files import open_file
 from ..loopir.expr import FloatImm, IntImm, StringImm, const_int
+from ..rt.files import write_atomically
 from ..tensor.compute import placeholder
+from ..tensor.serial import load_json, save_json
 from ..tensor.tensor import Tensor
 
 Workload = Callable[..., Any]
 F = TypeVar("F", bound=Workload)
 
 _TENSOR = "TENSOR"
-_functions: dict[str, Workload] = {}
-_tensors: dict[str, list[Tensor]] = {}
+_CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "BUILD", "INST", "OBJ", "EXT1", "EXT2", "EXT4"}
+WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
+"""Functions by name, and lists of tensors by the keys that they are registered for."""
 _lock = threading.Lock()
 
 
@@ -60,13 +67,13 @@ def register_workload(func_name: Any, f: Any = None, override: bool = False) -> 
         if not callable(function):
             raise TilewrightError(f"the workload {name!r} has to be a function, got {function!r}")
         with _lock:
-            known = _functions.get(name)
+            known = WORKLOAD_FUNC_REGISTRY.get(name)
             if known is not None and known is not function and not override:
                 raise TilewrightError(
                     f"there is a workload {name!r} already, {_place(known)}: choose another name, "
                     f'@register_workload("..."), or replace it with override=True'
                 )
-            _functions[name] = function
+            WORKLOAD_FUNC_REGISTRY[name] = function
         return function
 
     return register if f is None else register(f)
@@ -75,7 +82,7 @@ def register_workload(func_name: Any, f: Any = None, override: bool = False) -> 
 def registered_workloads() -> list[str]:
     """The names of the registered functions."""
     with _lock:
-        return sorted(_functions)
+        return sorted(name for name, known in WORKLOAD_FUNC_REGISTRY.items() if callable(known))
 
 
 def make_workload_key(func: str | Workload, args: Any) -> str:
@@ -86,7 +93,7 @@ def make_workload_key(func: str | Workload, args: Any) -> str:
     function that is not registered.
     """
     name = func if isinstance(func, str) else _registered_name(func)
-    if name not in _functions:
+    if name not in WORKLOAD_FUNC_REGISTRY:
         raise _unknown(name)
     items = args if isinstance(args, (list, tuple)) else [args]
     plain = [_plain(a, f"argument {n} of workload {name!r}") for n, a in enumerate(items)]
@@ -105,24 +112,24 @@ def register_workload_tensors(
     if not items or not all(isinstance(t, Tensor) for t in items):
         raise TilewrightError(f"a workload is a list of tensors, got {tensors!r}")
     with _lock:
-        known = _tensors.get(workload_key)
+        known = WORKLOAD_FUNC_REGISTRY.get(workload_key)
         if known is not None and not override and [*map(id, known)] != [*map(id, items)]:
             raise TilewrightError(
                 f"the workload {workload_key} stands for other tensors already; replace them with "
                 "override=True"
             )
-        _tensors[workload_key] = items
+        WORKLOAD_FUNC_REGISTRY[workload_key] = items
     return workload_key
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
     """The tensors that a key stands for, made anew where it is a call of a function."""
     with _lock:
-        known = _tensors.get(workload_key)
-    if known is not None:
+        known = WORKLOAD_FUNC_REGISTRY.get(workload_key)
+    if isinstance(known, list):
         return list(known)
     name, *args = _read(workload_key)
-    function = _functions.get(name)
+    function = WORKLOAD_FUNC_REGISTRY.get(name)
     if function is None:
         raise _unknown(name)
     values = [_live(a) for a in args]
@@ -147,6 +154,54 @@ def get_workload_name(workload_key: str) -> str:
     return str(_read(workload_key)[0])
 
 
+def serialize_workload_registry_entry(workload_key: str) -> tuple[str, Any]:
+    """What a key, or the name of a function, stands for here, as a pair that can be pickled: a
+    function goes by its place, tensors as text."""
+    name = workload_key
+    if name not in WORKLOAD_FUNC_REGISTRY:
+        name = get_workload_name(workload_key)
+    known = WORKLOAD_FUNC_REGISTRY.get(name)
+    if known is None:
+        raise _unknown(name)
+    return name, known if callable(known) else save_json(known)
+
+
+def deserialize_workload_registry_entry(data: tuple[str, Any]) -> None:
+    """Make known what `serialize_workload_registry_entry` gave, unless it is."""
+    name, value = data
+    if name not in WORKLOAD_FUNC_REGISTRY:
+        WORKLOAD_FUNC_REGISTRY[name] = load_json(value) if isinstance(value, str) else value
+
+
+def save_workload_func_registry(filename: str | os.PathLike[str]) -> None:
+    """Write what is registered to a file: functions go by their places, tensors as text.
+    TilewrightError for a function that has none, as one inside of another."""
+    with _lock:
+        entries = dict(map(serialize_workload_registry_entry, WORKLOAD_FUNC_REGISTRY))
+    try:
+        write_atomically(filename, pickle.dumps(entries))
+    except (pickle.PicklingError, AttributeError) as problem:
+        raise TilewrightError(f"a workload cannot be written to a file: {problem}") from None
+
+
+def load_workload_func_registry(filename: str | os.PathLike[str]) -> None:
+    """Let a file, as `save_workload_func_registry` writes it, say what is registered, and nothing
+    else be. The modules of its functions are imported; what would call one is a TilewrightError."""
+    with open_file(filename) as file:
+        data = file.read()
+    try:
+        calls = {op.name for op, _, _ in pickletools.genops(data)} & _CALLS
+        if calls:
+            raise TilewrightError(f"{filename} is no registry: it calls functions")
+        entries = dict(pickle.loads(data))
+    except (ValueError, TypeError, pickle.UnpicklingError, ImportError, AttributeError) as problem:
+        raise TilewrightError(f"{filename} is no registry: {problem}") from None
+    with _lock:
+        WORKLOAD_FUNC_REGISTRY.clear()
+        for entry in entries.items():
+            deserialize_workload_registry_entry(entry)
+
+
 def _read(workload_key: Any) -> list[Any]:
     """The parts of a key; TilewrightError where it is none."""
     try:
@@ -167,7 +222,7 @@ def _unknown(name: str) -> TilewrightError:
             f"no tensors are registered for the workload of hash {name}: "
             "register_workload_tensors(key, tensors), or make the task with compute_dag="
         )
-    near = get_close_matches(name, _functions)
+    near = get_close_matches(name, registered_workloads())
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return TilewrightError(
         f"there is no workload {name!r}{hint}: import the module that defines it, or put "
@@ -187,7 +242,7 @@ def _name_of(function: Workload) -> str:
 
 def _registered_name(function: Any) -> str:
     """The name that a function is registered by, which need not be its own."""
-    for name, known in _functions.items():
+    for name, known in list(WORKLOAD_FUNC_REGISTRY.items()):
         if known is function:
             return name
     if not callable(function):

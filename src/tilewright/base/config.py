@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from .errors import TilewrightError
+from .errors import OptionError, TilewrightError
 
 MAX_THREADS = 1024
 """Most threads of a parallel loop: the pool has room for as many."""
@@ -73,7 +73,7 @@ def find(name: str) -> Option:
         known = [*_OPTIONS, *_BY_TVM]
         near = get_close_matches(name, known, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(sorted(known))}"
-        raise TilewrightError(f"unknown option {name!r}; {hint}")
+        raise OptionError(f"unknown option {name!r}; {hint}")
     return found
 
 
@@ -243,6 +243,13 @@ for _option in (
     ),
     Option("dump_dir", Path, None, "folder for the text of each stage of a build", _T + "DUMP_DIR"),
     Option("verify", bool, False, "verify the program after every pass", _T + "VERIFY"),
+    Option(
+        "keep_schedule_record",
+        bool,
+        False,
+        "a schedule keeps its versions, one after each primitive, as schedule_record",
+        tvm="te.keep_schedule_record",
+    ),
 ):
     register(_option)
 
@@ -253,6 +260,7 @@ for _name, _type, _default, _doc, _tvm in (
     ("unroll_max_depth", int, 8, "most nested loops unrolled without a pragma", ""),
     ("unroll_max_extent", int, 0, "most steps of one loop unrolled regardless", ""),
     ("unroll_explicit", bool, True, "unroll in the program, else leave a hint to LLVM", ""),
+    ("unroll_local_access", bool, False, "unroll loops that index memory of scope local", ""),
     ("partition_const_loop", bool, False, "partition loops of constant extent too", ""),
     ("no_unroll_loop_with_extent_one", bool, False, "keep partitioned loops of one step", ""),
     ("double_buffer_split_loop", int, 1, "steps to split a double-buffered loop by", ""),

@@ -7,6 +7,7 @@ Canonical spelling: `<code><bits>` and, for vectors, `x<lanes>`; booleans are "b
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from .errors import TilewrightError
 
-_PATTERN = re.compile(r"(int|uint|float|bfloat|bool|handle)(\d*)(?:x(\d+))?\Z")
+_PATTERN = re.compile(r"(int|uint|float|bfloat|bool|handle)(\d*)(?:x(vscalex)?(\d+))?\Z")
 _WIDTHS = {
     "int": (8, 16, 32, 64),
     "uint": (1, 8, 16, 32, 64),
@@ -46,8 +47,15 @@ def _finfo(dtype: np.dtype[Any]) -> Any:
     return of(dtype)
 
 
+def _suffix(lanes: int) -> str:
+    return f"x{lanes}" if lanes > 0 else f"xvscalex{-lanes}"
+
+
 class DType:
-    """A parsed data type: kind of number (`code`), width of one lane in bits, number of lanes."""
+    """A parsed data type: kind of number (`code`), width of one lane in bits, number of lanes.
+
+    A vector of unknown length, "int32xvscalex4", has -4 lanes: no code is made for it.
+    """
 
     __slots__ = ("code", "bits", "lanes", "text")
 
@@ -56,7 +64,7 @@ class DType:
         self.bits = bits
         self.lanes = lanes
         base = code if code in ("bool", "handle") else f"{code}{bits}"
-        self.text = base if lanes == 1 else f"{base}x{lanes}"
+        self.text = base if lanes == 1 else f"{base}{_suffix(lanes)}"
 
     def __repr__(self) -> str:
         return f"DType({self.text})"
@@ -64,10 +72,10 @@ class DType:
     @property
     def element(self) -> str:
         """The scalar type of one lane."""
-        return self.text if self.lanes == 1 else self.text[: self.text.rindex("x")]
+        return self.text if self.lanes == 1 else self.text.removesuffix(_suffix(self.lanes))
 
     def with_lanes(self, lanes: int) -> str:
-        return self.element if lanes == 1 else f"{self.element}x{lanes}"
+        return self.element if lanes == 1 else f"{self.element}{_suffix(lanes)}"
 
     @property
     def nbytes(self) -> int:
@@ -126,16 +134,28 @@ class DType:
         return _numpy_type(self.element)
 
 
+_MEANT = {"double": "float64", "half": "float16", "long": "int64", "short": "int16", "char": "int8"}
+
+
+def _suggested(text: str) -> str:
+    names = [f"{code}{bits}" for code, widths in _WIDTHS.items() for bits in widths]
+    meant = _MEANT.get(text) or next(iter(get_close_matches(text, names, 1)), None)
+    if meant is not None:
+        return f"did you mean {meant!r}?"
+    return "expected for example 'float32' or 'int8x4'"
+
+
 @cache
 def parse(text: str) -> DType:
     """Read a data type; raises TilewrightError for text that names none."""
     match = _PATTERN.match(text)
     if not match:
-        raise TilewrightError(
-            f"unknown data type {text!r}; expected for example 'float32' or 'int8x4'"
-        )
-    code, bits_text, lanes_text = match.groups()
+        raise TilewrightError(f"unknown data type {text!r}; {_suggested(text)}")
+    code, bits_text, scalable, lanes_text = match.groups()
     lanes = int(lanes_text) if lanes_text else 1
+    if scalable and lanes > 0:
+        element = parse(f"{code}{bits_text}")
+        return DType(element.code, element.bits, -lanes)
     if code in ("bool", "handle"):
         if bits_text or lanes < 1:
             raise TilewrightError(f"unknown data type {text!r}: {code} takes no width")
@@ -186,6 +206,8 @@ class DataType(str):
 
     @property
     def lanes(self) -> int:
+        """Elements of the vector: 1 for a scalar, below 0 where their number is a multiple of it
+        that is not known."""
         return parse(str(self)).lanes
 
     @property

@@ -17,6 +17,10 @@ class UsageError(TilewrightError, ValueError):
     """A function was called with values that do not fit together."""
 
 
+class OptionError(TilewrightError, AttributeError):
+    """There is no option of that name, or it takes no such values."""
+
+
 class ScheduleError(TilewrightError, ValueError):
     """A schedule primitive was used in a way that would be illegal."""
 
@@ -41,8 +45,19 @@ class OperandError(TilewrightError, TypeError):
     """A value of a kind that cannot stand in an expression."""
 
 
+class DiagnosticError(TilewrightError, ValueError):
+    """A script cannot be read; the text shows where."""
+
+
 class ImportModelError(TilewrightError):
-    """A model file cannot be read, or holds what is not supported."""
+    """A model file cannot be read, or holds what is not supported; `of_model`: whatever sizes its
+    inputs have."""
+
+    of_model = False
+
+
+class RPCError(TilewrightError):
+    """A session on another machine, or in a process of its own, has ended or cannot go on."""
 
 
 class InternalError(Exception):

@@ -10,10 +10,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 FACES: dict[str, Face] = {}
 """The faces that have been imported, by module."""
+
+
+class _Faced(ModuleType):
+    """A module whose names are a face's: importing a module below it does not hide one of them.
+
+    Python sets each module that is imported as an attribute of the package that it lies in, so that
+    `nn.dense`, a function, would become the module nn/dense.py once anyone imports that.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not FACES[self.__name__].hidden_by(name, value):
+            super().__setattr__(name, value)
 
 
 class Face:
@@ -51,10 +64,29 @@ class Face:
         if place is None and not name.startswith("__"):
             place = self._of_tables().get(name)
         if place is None:
-            raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
+            raise AttributeError(self._lacks(name))
         value = getattr(import_module(f"tilewright.{place[0]}"), place[1])
         vars(sys.modules[self.module])[name] = value
         return value
+
+    def hidden_by(self, name: str, value: object) -> bool:
+        """Whether `value` is a module below this one of the name of something else here."""
+        below = isinstance(value, ModuleType) and value.__name__ == f"{self.module}.{name}"
+        return below and name in self.homes and name not in self.modules
+
+    def _lacks(self, name: str) -> str:
+        """What to say of a name that is not here: why, where TVM has it."""
+        from difflib import get_close_matches
+
+        from ..vocabulary import refusal
+
+        text = f"module {self.module!r} has no attribute {name!r}"
+        within = f"{self.module}.".removeprefix("tilewright.")
+        why = "" if name.startswith("__") else refusal(within + name)
+        if why:
+            return f"{text}; {why}"
+        near = [] if name.startswith("_") else get_close_matches(name, self.names(), 1)
+        return f"{text}; did you mean {near[0]}?" if near else text
 
 
 def face(
@@ -66,4 +98,5 @@ def face(
     what the module's BUILDERS names). modules: the modules below this one.
     """
     made = FACES[module] = Face(module, homes, modules)
+    sys.modules[module].__class__ = _Faced
     return made.find, made.names

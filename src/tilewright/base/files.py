@@ -8,10 +8,13 @@ import os
 import stat
 from typing import BinaryIO
 
+# each where the system has it
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
     """A file for reading; OSError where it cannot be opened, or is no regular file."""
-    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    number = os.open(path, os.O_RDONLY | _FLAGS)
     mode = os.fstat(number).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(number, "rb")

@@ -30,7 +30,7 @@ class Options:
     shapes: Sequence[str]
     records: str | None
     output: str
-    format: str
+    format: str | None
     name: str
     threads: str
     as_json: bool
@@ -39,6 +39,10 @@ class Options:
 def compile_to_file(options: Options) -> None:
     """Run the command."""
     require_writable(options.output)
+    suffix = os.path.splitext(options.output)[1]
+    kind = options.format or (suffix[1:] if suffix[1:] in FORMATS else "network")
+    if kind != "network" and suffix != f".{kind}":
+        raise TilewrightError(f"a file of --format {kind} ends in .{kind}")
     shapes = shapes_of(options.shapes)
     start = time.perf_counter()
     with show.progress("compiling") as step, show.warnings_as_notes():
@@ -50,8 +54,8 @@ def compile_to_file(options: Options) -> None:
             shapes=shapes,
             progress=step,
         )
-    report: dict[str, Any] = {"file": options.output, "format": options.format}
-    if options.format == "network":
+    report: dict[str, Any] = {"file": options.output, "format": kind}
+    if kind == "network":
         net.save(options.output)
     else:
         if not isinstance(net, Executable):
@@ -59,9 +63,6 @@ def compile_to_file(options: Options) -> None:
                 f"{net.name} cannot become a library: libraries hold networks for CPUs, all of "
                 "whose shapes are known (--shape gives what the model leaves open)"
             )
-        suffix = os.path.splitext(options.output)[1]
-        if suffix != f".{options.format}":
-            raise TilewrightError(f"a file of --format {options.format} ends in .{options.format}")
         made = write_library(net, options.output, options.name, options.threads)
         report["header"] = os.fspath(made[1])
     report["network"] = repr(net)

@@ -132,7 +132,8 @@ def load_array(path: str) -> Array:
         if isinstance(array, np.ndarray):
             return np.array(array)
     except Exception as error:  # of a damaged header NumPy's parser raises whatever it meets
-        raise ImportModelError(f"cannot read an array from {path}: {error}") from None
+        why = "it is no .npy or .pb file" if "pickle" in str(error) else error
+        raise ImportModelError(f"cannot read an array from {path}: {why}") from None
     array.close()
     raise ImportModelError(f"{path} holds several arrays; give a .npy file with one")
 

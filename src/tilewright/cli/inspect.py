@@ -47,6 +47,7 @@ class Options:
     """The command's options, see main.py."""
 
     what: str
+    args: Sequence[str]
     stage: str | None
     function: str | None
     arch: str
@@ -64,7 +65,14 @@ def inspect(options: Options) -> int:
         raise TilewrightError(
             f"there is no file {path}; give a model, a Python program or a built artifact"
         )
+    if options.args and path.suffix != ".py":
+        raise TilewrightError(f"ARGS are a program's; {path} takes none: {' '.join(options.args)}")
     units = _units(path, options)
+    has = [s for s in STAGES if any(s in u.texts for u in units)]
+    if options.stage is not None and options.stage not in has:
+        raise TilewrightError(
+            f"{path} has no code of stage {options.stage}; it has: {', '.join(has) or 'none'}"
+        )
     if options.function is not None:
         found = [u for u in units if u.name == options.function]
         if not found:
@@ -125,7 +133,7 @@ def _of_program(path: Path, options: Options) -> list[Unit]:
     """Everything that a program builds: it runs in a process of its own, its stages are dumped."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         env = {**os.environ, "TILEWRIGHT_DUMP_DIR": folder}
-        command = [sys.executable, str(path)]
+        command = [sys.executable, str(path), *options.args]
         try:
             done = subprocess.run(
                 command, env=env, capture_output=True, text=True, timeout=_TIMEOUT, check=False

@@ -99,6 +99,30 @@ def measure(calls: Sequence[Call], plan: Plan) -> Timed:
     return _joined(done)
 
 
+PAUSE_S = 0.003
+"""Between turns: the pools of threads of all stop to spin."""
+
+
+def turns(calls: Sequence[Call], rounds: int, seconds: float) -> list[list[float]]:
+    """Seconds of each run of each call: they take turns of `seconds`, `rounds` of them, after one
+    to warm up."""
+    times: list[list[float]] = [[] for _ in calls]
+    clock = time.perf_counter
+    for k in range(rounds + 1):
+        for call, spent in zip(calls, times):
+            time.sleep(PAUSE_S)
+            call()
+            end, count = clock() + seconds, 0
+            while count < 2 or clock() < end:
+                start = clock()
+                call()
+                spent.append(clock() - start)
+                count += 1
+            if k == 0:
+                spent.clear()
+    return times
+
+
 def _runs(call: Call, plan: Plan, ready: Callable[[], None]) -> list[tuple[float, float]]:
     """When each run began and ended."""
     for _ in range(plan.warm_up):

@@ -1,4 +1,4 @@
-"""`tilewright`: the commands. Each stands in a file of its own; this one owns click."""
+"""`tilewright`: the commands. Each stands in a file of its own; this one says what they take."""
 
 from __future__ import annotations
 
@@ -9,27 +9,20 @@ import click
 
 from .. import __version__
 from ..auto_scheduler.objectives import OBJECTIVES
-from ..base.errors import TilewrightError
 from ..driver.c_library import THREADS
+from . import bench as bench_command
 from . import compile as compile_command
 from . import doctor as doctor_command
+from . import fleet as fleet_command
 from . import inspect as inspect_command
+from . import migrate as migrate_command
 from . import records as records_command
+from . import report as report_command
 from . import run as run_command
 from . import tune as tune_command
+from .group import Group
 from .peers import PEERS
-
-
-class _Group(click.Group):
-    """Shows the user's mistakes as one line, not as a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except TilewrightError as error:
-            click.echo(f"error: {error}", err=True)
-            sys.exit(2)
-
+from .places import Records
 
 _model = click.argument("model", type=click.Path(exists=True, dir_okay=False))
 _target = click.option(
@@ -53,23 +46,35 @@ _shapes = click.option(
 )
 _records = click.option(
     "--records",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
+    type=Records(),
+    metavar="FILE|URL",
     help="Compile with the fastest schedules that `tilewright tune` found.",
 )
 _threads = click.option("--threads", type=int, help="Threads to use (default: all cores).")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-_files = click.argument("files", nargs=-1, required=True, metavar="FILE...",
-                        type=click.Path(exists=True, dir_okay=False))  # fmt: skip
+_files = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=Records())
 _output = click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
 _workload = click.option("--workload", default="", metavar="TEXT",
                          help="Only workloads whose key contains TEXT.")  # fmt: skip
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tilewright")
 def main() -> None:
-    """A tensor compiler: run networks fast on this machine's CPU."""
+    """A tensor compiler: fast code for operators that you describe, and for whole networks.
+
+    \b
+    First steps:
+      tilewright doctor              what works on this machine
+      tilewright run model.onnx      run a network, see how fast it is
+      tilewright tune model.onnx --trials 500 --records best.db
+                                     search for faster kernels
+      tilewright run model.onnx --records best.db
+                                     use what was found
+
+    Every command explains itself: tilewright COMMAND --help. Programs that were written for TVM
+    begin with: tilewright migrate FOLDER.
+    """
 
 
 @main.command()
@@ -121,6 +126,12 @@ def main() -> None:
     is_flag=True,
     help="Show each kernel's time, rate and bytes, and which limit of the machine binds it.",
 )
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.json",
+    help="Write a timeline of the kernels of some runs, for ui.perfetto.dev or chrome://tracing.",
+)
 @_json
 def run(**options: Any) -> None:
     """Compile an ONNX MODEL (or load a saved network), run it, report outputs and latency.
@@ -140,10 +151,9 @@ def run(**options: Any) -> None:
 @click.option(
     "--format",
     type=click.Choice(compile_command.FORMATS),
-    default="network",
-    show_default=True,
     help="network: for tilewright.load_network and `tilewright run`. so: a shared object for "
-    "programs in C, with its header beside it. o: the same as a relocatable object.",
+    "programs in C, with its header beside it. o: the same as a relocatable object.  [default: by "
+    "the end of FILE's name, .so, .o or any other]",
 )
 @click.option("--name", default="", help="Of so and o: what names of functions begin with.")
 @click.option(
@@ -165,7 +175,7 @@ def compile_model(**options: Any) -> None:
 @click.argument("args", nargs=-1, metavar="[MODEL.onnx|NUMBER]...")
 @_target
 @click.option("--trials", type=int, required=True, help="Measurements in all.")
-@click.option("--records", required=True, metavar="FILE", help="Where measurements are kept.")
+@click.option("--records", required=True, metavar="FILE|URL", help="Where measurements are kept.")
 @_dtype
 @_shapes
 @_threads
@@ -201,17 +211,27 @@ def compile_model(**options: Any) -> None:
     "program.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of all choices of the search.")
+@click.option(
+    "--fleet",
+    metavar="ADDRESS|local:N",
+    help="Build and measure on a fleet (tilewright fleet --help); local:N is one of N processes of "
+    "this machine.",
+)
+@click.option("--device-key", default="", metavar="KEY", help="Which of the fleet's devices.")
+@click.option(
+    "--priority", default=1.0, show_default=True, help="This search's share of the fleet."
+)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @_json
 def tune(**options: Any) -> None:
-    """Search for fast schedules, and keep every measurement in FILE.
+    """Search for fast schedules, and keep every measurement in a FILE or database.
 
     Of one network or several, all kernels are tuned together, more often those that promise more;
     what networks share is measured once. A network's latency is the sum of its tuned kernels.
     `tilewright run MODEL.onnx --records FILE` uses what was found. Of a Python file, FUNC is called
     with the numbers (or lists of numbers, as 1,1) and gives the tensors of one operator.
-    Measurements that FILE has already count as trials: a search that was stopped goes on with the
-    same command.
+    Measurements that are there already count as trials: a search that was stopped goes on with the
+    same command, and several at once share what they measure.
 
     Exits with 1 if no candidate of a task could be measured.
     """
@@ -219,7 +239,37 @@ def tune(**options: Any) -> None:
 
 
 @main.command()
+@click.argument("what", nargs=-1, metavar="[MODEL.onnx|OPERATOR]...")
+@click.option(
+    "--with",
+    "peers",
+    multiple=True,
+    type=click.Choice([*PEERS]),
+    help="Which other runtime; all that are installed without it. May be given several times.",
+)
+@click.option(
+    "--seconds", default=0.3, show_default=True, help="To measure each in each row, in turns."
+)
+@_shapes
+@_records
+@_threads
+@click.option("--list", "as_list", is_flag=True, help="Print the names of operators.")
+@_json
+def bench(**options: Any) -> None:
+    """Time networks and operators beside other runtimes, in one table.
+
+    Without arguments, a set of operators at the sizes of usual networks (--list). All run in
+    float32 on the CPU, on the same data and as many threads; a time is the least of many turns, and
+    "faster" that of the fastest other runtime over ours.
+
+    Exits with 1 if outputs differ, or something does not compile.
+    """
+    sys.exit(bench_command.bench(bench_command.Options(**options)))
+
+
+@main.command()
 @click.argument("what", type=click.Path())
+@click.argument("args", nargs=-1, metavar="[ARGS]...")
 @click.option(
     "--stage",
     type=click.Choice(inspect_command.STAGES),
@@ -237,10 +287,39 @@ def inspect(**options: Any) -> None:
     """Show the code that WHAT makes, stage by stage.
 
     WHAT is an ONNX model, a Python program, which is run and whose builds are shown, or a file that
-    `export_library` wrote. --target, --dtype, --shape and --records are of models. CUDA kernels
-    come with their registers, shared memory and spills where NVRTC or nvcc is installed.
+    `export_library` wrote. ARGS are the program's own, with -- before those that begin with a dash.
+    --target, --precision, --shape and --records are of models. CUDA kernels come with their
+    registers, shared memory and spills where NVRTC or nvcc is installed.
     """
     sys.exit(inspect_command.inspect(inspect_command.Options(**options)))
+
+
+@main.command()
+@click.argument("what", metavar="MODEL.onnx|PROGRAM.py|RECORDS")
+@click.argument("args", nargs=-1, metavar="[-- ARGUMENT...]")
+@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE.html",
+              help="The page to write.")  # fmt: skip
+@click.option("--target", help="What to compile a network for.  [default: llvm]")
+@click.option(
+    "--precision",
+    "--dtype",
+    "dtype",
+    type=click.Choice(["float32", "float16", "bfloat16"]),
+    help="Precision of a network's weights.  [default: float32]",
+)
+@_shapes
+@_records
+@_threads
+@_json
+def report(**options: Any) -> None:
+    """Draw what the compiler did: one HTML page that needs no network.
+
+    Of an ONNX model: where its time goes, its graph, its memory plan, its kernels. Of a Python
+    program, which is run with the arguments: all that it builds. Of a file of records: what the
+    search tried. Kernels are shown with their loops, the loops after each pass, and code beside
+    loops, line by line.
+    """
+    report_command.report(report_command.Options(**options))
 
 
 @main.command()
@@ -250,11 +329,27 @@ def doctor(as_json: bool) -> None:
     doctor_command.doctor(as_json)
 
 
-@main.group(cls=_Group)
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@_json
+def migrate(**options: Any) -> None:
+    """Say what in a code base written for TVM works here, differs or is absent.
+
+    Reads the Python files and notebooks at PATH (folders: all below); nothing is run. What is
+    absent comes first, each name with the reason, what to use instead, and every place; methods
+    are found where an object's class is evident, as in s = te.create_schedule(...).
+
+    Exits with 1 if something absent is used or a file cannot be read, else with 0.
+    """
+    sys.exit(migrate_command.migrate(**options))
+
+
+@main.group(cls=Group)
 def records() -> None:
     """Look into files of measurements, and make others of them.
 
-    A file is SQLite, or lines of JSON (in the form of TVM's logs) where its name ends in .json.
+    A FILE is SQLite, or lines of JSON (in the form of TVM's logs) where its name ends in .json; a
+    database's URL, as postgresql://HOST/NAME, may stand in its place.
     """
 
 
@@ -288,7 +383,7 @@ def export(**options: Any) -> None:
 @_files
 @_output
 def import_lines(**options: Any) -> None:
-    """Add measurements to a store, those that it does not have yet."""
+    """Add measurements to a store (a file or a URL), those that it does not have yet."""
     records_command.import_lines(**options)
 
 
@@ -307,6 +402,15 @@ def distill(**options: Any) -> None:
     """Write the fastest measurement of each task to a new file."""
     records_command.distill(**options)
 
+
+main.add_command(fleet_command.fleet)
+main.add_command(fleet_command.device)
+main.headings = [
+    ("Networks", ["run", "compile", "tune", "bench"]),
+    ("Looking inside", ["inspect", "report", "records", "doctor"]),
+    ("Many machines", ["fleet", "device"]),
+    ("Coming from TVM", ["migrate"]),
+]
 
 if __name__ == "__main__":
     main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import time
 from collections import Counter
@@ -10,10 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..auto_scheduler.lines import Record, encode, row_as_json
-from ..auto_scheduler.record_file import add_new, read_records, unique, write_all
+from ..auto_scheduler.record_file import add_new, holds_lines, read_records, unique, write_all
 from ..auto_scheduler.records import as_pair, best_records
-from ..measure.result import MeasureErrorNo
-from . import show as view
+from ..base.errors import TilewrightError
+from ..measure.places import shown
+from ..measure.result import NOWHERE, MeasureErrorNo
+from . import show as terminal
+from . import show_tuning as view
 
 Files = Sequence[str]
 
@@ -49,7 +53,7 @@ def export(files: Files, output: str) -> None:
 def import_lines(files: Files, output: str) -> None:
     """Add measurements to a store, those that it does not have yet."""
     records = _read(files)
-    with view.warnings_as_notes():
+    with terminal.warnings_as_notes():
         _say(add_new(output, records), output)
 
 
@@ -65,14 +69,17 @@ def distill(files: Files, output: str) -> None:
 
 
 def _say(count: int, output: str) -> None:
-    print(f"{count} record{'' if count == 1 else 's'} written to {output}")
+    print(f"{count} record{'' if count == 1 else 's'} written to {shown(output)}")
 
 
 def _read(files: Files, workload: str = "") -> list[Record]:
     found: list[Record] = []
-    with view.warnings_as_notes():
+    with terminal.warnings_as_notes():
         for file in files:
-            found += [r for r in read_records(file) if workload in r.workload_key]
+            records = list(read_records(file))
+            if not records and holds_lines(file) and os.path.getsize(file):
+                raise TilewrightError(f"{file} is no file of records: none of its lines is one")
+            found += [r for r in records if workload in r.workload_key]
     return found
 
 
@@ -101,6 +108,7 @@ def _summary(task: tuple[str, str], records: list[Record]) -> dict[str, Any]:
         "seconds": sum(r.all_cost for r in results),
         "first": _moment(min(r.timestamp for r in results)),
         "last": _moment(max(r.timestamp for r in results)),
+        "by": dict(Counter(str(r.origin) for r in results if r.origin != NOWHERE)),
     }
 
 
@@ -112,6 +120,7 @@ def _best(record: Record) -> dict[str, Any]:
         "best_s": result.cost,
         "noise": result.noise,
         "measured": _moment(result.timestamp),
+        "by": None if result.origin == NOWHERE else result.origin._asdict(),
         "steps": [row_as_json(row) for row in record.rows],
     }
 

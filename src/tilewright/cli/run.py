@@ -17,10 +17,14 @@ from ..graph.build import Network, flops
 from ..graph.build import compile as compile_graph
 from ..graph.ir import Graph
 from ..graph.onnx.load import load_onnx
+from ..measure.places import shown
 from ..rt import threads
 from ..rt.busy import Watch
+from ..rt.device import Device
+from ..rt.files import require_writable
 from ..rt.network import Executable, load_network
 from ..rt.network_file import is_network
+from ..target.target import Target
 from . import show
 from .data import (
     SEED,
@@ -37,6 +41,7 @@ from .data import (
 from .latency import Plan, Timed, measure
 from .layers import profile
 from .peers import Peer, load_peer
+from .trace import write_trace
 
 _TURNS = 5
 """In which two runtimes are timed, one after the other."""
@@ -62,6 +67,7 @@ class Options:
     streams: int
     threads: int | None
     profile: bool
+    trace: str | None
     as_json: bool
 
 
@@ -71,7 +77,12 @@ def run(options: Options) -> int:
     set_threads(options.threads)
     if not options.rtol >= 0:
         raise TilewrightError(f"--rtol must be 0 or more, got {options.rtol}")
+    if options.trace is not None:
+        require_writable(options.trace)
     saved = _load_saved(options)
+    target = Target(options.target) if saved is None else saved.target
+    if "gpu" in target.keys:
+        Device(target.kind.device_type).require()  # before anything is compiled for it
     graph = None if saved is not None else load_onnx(options.model, shapes_of(options.shapes))
     signature = Signature.of(saved or graph)
     arrays, random = input_data(signature, pairs_of("--input", options.inputs))
@@ -95,7 +106,11 @@ def run(options: Options) -> int:
     if busy is not None:
         report["busy"] = busy
     if options.records is not None:
-        report["records"] = {"file": options.records, "tuned": net.tuned, "kernels": net.distinct}
+        report["records"] = {
+            "file": shown(options.records),
+            "tuned": net.tuned,
+            "kernels": net.distinct,
+        }
     if expected is not None:
         found = compare(_first_array(results), expected, options.rtol)
         report["check"] = {**found, "file": options.check}
@@ -103,6 +118,8 @@ def run(options: Options) -> int:
         report["compare"] = _beside(str(name), peer, results, timed, theirs, options.rtol)
     if options.profile:
         report["profile"] = profile(net, arrays)
+    if options.trace is not None:
+        report["trace"] = {"file": options.trace, "events": write_trace(options.trace, net, arrays)}
     if options.as_json:
         print(json.dumps(report))
     else:

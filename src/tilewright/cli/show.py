@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from .units import time_text
+
 Array = np.ndarray[Any, Any]
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+def progress(title: str, noun: str = "kernels") -> Iterator[Callable[[int, int, str], None]]:
     """A progress bar on stderr (a line where that is no terminal); gives the function that moves
     it.
     """
@@ -23,7 +25,7 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
     console = Console(file=sys.stderr)
     if not console.is_terminal:
-        yield _lines(title)
+        yield _lines(title, noun)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -41,12 +43,12 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
         yield step
 
 
-def _lines(title: str) -> Callable[[int, int, str], None]:
+def _lines(title: str, noun: str) -> Callable[[int, int, str], None]:
     """A step function that writes a line at each quarter of the way."""
 
     def step(done: int, total: int, name: str) -> None:
         if done == total or done * 4 // total > (done - 1) * 4 // total:
-            print(f"{title}: {done}/{total} kernels", file=sys.stderr, flush=True)
+            print(f"{title}: {done}/{total} {noun}", file=sys.stderr, flush=True)
 
     return step
 
@@ -84,6 +86,13 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         console.print(
             f"{found['tuned']} of {found['kernels']} kernels have schedules from {found['file']}"
         )
+        if not found["tuned"]:
+            console.print(
+                "note: nothing in it made this model faster: it is of another model, target or "
+                "--dtype, or found no schedule better than the default; `tilewright records show "
+                f"{found['file']}` says what it holds",
+                soft_wrap=True,
+            )
     console.print(f"compiled in {report['compile_s']:.2f} s for {report['target']}")
     streams = "" if report["streams"] == 1 else f", {report['streams']} callers at once"
     console.print(
@@ -104,13 +113,15 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
             f"{beside['with']}: latency {_latency(beside['latency_ms'])}, "
             f"{beside['runs_per_s']:.1f} runs/s; ours is {beside['speedup']:.2f}x as fast"
         )
+    if "trace" in report:
+        console.print(f"trace in {report['trace']['file']}: open it at ui.perfetto.dev")
     if "profile" in report:
         console.print(_kernels(report["profile"]))
 
 
 def _latency(ms: Mapping[str, float]) -> str:
     names = ("median", "p90", "p99")
-    return ", ".join(f"{ms[name]:.3f} ms {name}" for name in names)
+    return ", ".join(f"{time_text(ms[name] / 1e3)} {name}" for name in names)
 
 
 def _verdict(check: Mapping[str, Any]) -> str:
@@ -121,86 +132,29 @@ def _verdict(check: Mapping[str, Any]) -> str:
     return f"{word}: worst error {error} (tolerance {check['rtol']:.3g})"
 
 
-def _kernels(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """The table of --profile."""
+def narrow_table(**settings: Any) -> Any:
+    """A table without a frame, whose columns lie close: seven of them fit into 60 characters."""
+    from rich import box
     from rich.table import Table
 
-    table = Table(title="kernels, slowest first")
-    columns = ["ms", "share"]
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), **settings)
+
+
+def _kernels(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """The table of --profile."""
+    table = narrow_table(title="kernels, slowest first")
+    columns = ["time", "share"]
     columns += ["GFLOP/s", "MB", "bound by", "of limit"] if rows and "limit" in rows[0] else []
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("nodes")
+    table.add_column("nodes", overflow="fold")
     for row in sorted(rows, key=lambda r: -r["ms"]):
-        cells = [f"{row['ms']:.3f}", f"{row['share']:.1%}"]
+        cells = [time_text(row["ms"] / 1e3), f"{row['share']:.1%}"]
         if "limit" in row:
             cells += [f"{row['gflops']:.1f}", f"{row['mb']:.3f}"]
             cells += [row["limit"], f"{row['of_limit']:.0%}"]
         table.add_row(*cells, row["nodes"])
     return table
-
-
-def tuning(report: Mapping[str, Any], models: Sequence[str]) -> None:
-    """The report of `tilewright tune` as text; `models`: the networks, none of an operator."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, markup=False)
-    right = {"justify": "right", "no_wrap": True}
-    table = Table("task")
-    columns = ("kernels", "default ms", "best ms", "faster", "GFLOP/s", "trials")
-    for name in columns if models else columns[2::2]:
-        table.add_column(name, **right)  # type: ignore[arg-type]
-    for row in report["tasks"]:
-        gain = _ratio(row["default_s"], row["best_s"])
-        rate = "-" if row["gflops"] is None else f"{row['gflops']:.1f}"
-        best, trials = _milliseconds(row["best_s"]), str(row["measurements"])
-        if models:
-            default = _milliseconds(row["default_s"])
-            table.add_row(row["task"], str(row["weight"]), default, best, gain, rate, trials)
-        else:
-            table.add_row(row["task"], best, rate)
-    console.print(table)
-    known = f" and {report['known']} known before" if report["known"] else ""
-    measured = f"{report['measured']} measurements in {report['seconds']:.0f} s{known}"
-    console.print(f"{measured}, kept in {report['records']}", soft_wrap=True)
-    if "busy" in report:
-        console.print(f"note: {report['busy']}", soft_wrap=True)
-    for line in _goals(report):
-        console.print(line, soft_wrap=True)
-    if models and report["default_s"] and report["best_s"]:
-        gain = _ratio(report["default_s"], report["best_s"])
-        sums = f"{_milliseconds(report['default_s'])} ms to {_milliseconds(report['best_s'])} ms"
-        console.print(f"sum of these kernels: {sums}, {gain} as fast")
-        for model in models:
-            command = f"tilewright run {model} --records {report['records']}"
-            console.print(f"to use it: {command}", soft_wrap=True)
-
-
-def _goals(report: Mapping[str, Any]) -> Iterator[str]:
-    """What became of the objective, a line for each network."""
-    if report["stopped"]:
-        yield f"ended early: {report['stopped']}"
-    rows = report["networks"]
-    for row in rows:
-        best = _milliseconds(row["best_s"])
-        if row["requirement_s"] is not None:
-            word = "met" if row["met"] else "NOT met"
-            yield f"{row['network']}: {best} ms of {_milliseconds(row['requirement_s'])} ms: {word}"
-        elif row["reference_s"] is not None:
-            gain = _ratio(row["reference_s"], row["best_s"])
-            wanted = _milliseconds(row["reference_s"])
-            yield f"{row['network']}: {best} ms, {gain} as fast as the reference of {wanted} ms"
-        elif len(rows) > 1:
-            gain = _ratio(row["default_s"], row["best_s"])
-            before = _milliseconds(row["default_s"])
-            yield f"{row['network']}: {before} ms to {best} ms, {gain} as fast"
-    if report["objective"] == "geomean" and report["score"] is not None:
-        yield f"geometric mean of speed-ups: {-report['score']:.3f}x"
-
-
-def _ratio(before: float | None, after: float | None) -> str:
-    return f"{before / after:.2f}x" if before and after else "-"
 
 
 def facts(rows: Mapping[str, Any]) -> None:
@@ -245,51 +199,3 @@ def warnings_as_notes() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     notes(dict.fromkeys(f"warning: {w.message}" for w in caught))
-
-
-def record_summary(tasks: Sequence[Mapping[str, Any]]) -> None:
-    """The tasks of files of records, one a row, and what failed."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, markup=False)
-    if not tasks:
-        console.print("no records")
-        return
-    right = {"justify": "right", "no_wrap": True}
-    table = Table()
-    for name in ("workload", "target"):
-        table.add_column(name, overflow="fold")
-    for name in ("measured", "failed", "best ms", "noise"):
-        table.add_column(name, **right)  # type: ignore[arg-type]
-    for task in tasks:
-        table.add_row(
-            task["workload_key"],
-            task["target"],
-            str(task["measurements"]),
-            str(sum(task["errors"].values())),
-            _milliseconds(task["best_s"]),
-            "-" if task["noise"] is None else f"{task['noise']:.1%}",
-        )
-    console.print(table)
-    for task in tasks:
-        for name, count in task["errors"].items():
-            console.print(f"{task['workload_key']}: {count} times {name}")
-        if task["last_error"]:
-            console.print(f"    the last: {task['last_error'].splitlines()[0]}")
-
-
-def best_records(found: Sequence[Mapping[str, Any]]) -> None:
-    """The best record of each task, with its steps one a line."""
-    for record in found:
-        print(f"{record['workload_key']} on {record['target']}")
-        time = _milliseconds(record["best_s"])
-        print(f"  {time} ms (noise {record['noise']:.1%}), measured {record['measured']}")
-        for step in record["steps"]:
-            print("  " + " ".join(str(part) for part in step))
-    if not found:
-        print("no records")
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1e3:.4g}"

@@ -7,13 +7,17 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from ..auto_scheduler.fleet import DaskRunner
+from ..auto_scheduler.local import LocalRunner
 from ..auto_scheduler.objectives import objective_of
+from ..auto_scheduler.records import RecordToFile
 from ..auto_scheduler.task import SearchTask
 from ..auto_scheduler.together import (
     NetworkOutcome,
@@ -24,14 +28,14 @@ from ..auto_scheduler.together import (
 from ..auto_scheduler.workload import make_workload_key, register_workload
 from ..base.config import MAX_THREADS
 from ..base.errors import TilewrightError, UsageError
+from ..measure.places import shown
 from ..rt import threads
 from ..rt.busy import Watch
 from ..rt.device import Device
 from ..target.target import Target
-from . import show
+from . import show, show_tuning
+from .group import INTERRUPTED
 from .networks import models_of, seconds_of, tasks_of
-
-INTERRUPTED = 130  # the exit status of what Ctrl-C ends
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,9 @@ class Options:
     shapes: Sequence[str]
     threads: int | None
     seed: int
+    fleet: str | None
+    device_key: str
+    priority: float
     objective: str
     requirements: Sequence[str]
     references: Sequence[str]
@@ -67,7 +74,9 @@ def tune(options: Options) -> int:
             raise UsageError(f"--threads is from 1 to {MAX_THREADS}, got {options.threads}")
         threads.set_num_threads(options.threads)
     target = Target(options.target)
-    _require(target)
+    if options.fleet is None:
+        _require(target)
+    RecordToFile(options.records)  # says now what cannot be written later
     file, colon, function = options.what.rpartition(":")
     is_operator = bool(colon) and file.endswith(".py")
     names = [options.what] if is_operator else models_of(options.what, options.args)
@@ -83,7 +92,7 @@ def tune(options: Options) -> int:
         tasks, weights = tasks_of(names, target, options.dtype, options.shapes)
     watch, start = Watch(), time.perf_counter()
     try:
-        with show.warnings_as_notes():
+        with show.warnings_as_notes(), _runner(options) as runner:
             outcome = tune_tasks(
                 tasks,
                 weights,
@@ -94,9 +103,11 @@ def tune(options: Options) -> int:
                 seed=options.seed,
                 defaults=not is_operator,
                 verbose=0 if options.quiet else 1,
+                runner=runner,
             )
     except KeyboardInterrupt:
-        text = f"what was measured is in {options.records}, and the same command goes on from it"
+        place = shown(options.records)
+        text = f"what was measured is in {place}, and the same command goes on from it"
         show.notes([f"stopped; {text}"])
         return INTERRUPTED
     busy = watch.note()
@@ -106,8 +117,36 @@ def tune(options: Options) -> int:
     if options.as_json:
         print(json.dumps(report))
     else:
-        show.tuning(report, [] if is_operator else names)
+        show_tuning.tuning(report, [] if is_operator else names)
     return 0 if all(t.best_s is not None for t in outcome.tasks) else 1
+
+
+@contextmanager
+def _runner(options: Options) -> Iterator[LocalRunner | None]:
+    """What times candidates: None for this machine as it is, else a fleet."""
+    kind, _, count = (options.fleet or "").partition(":")
+    if options.fleet is None:
+        if options.device_key or options.priority != 1:
+            raise UsageError("--device-key and --priority are of a fleet: name it with --fleet")
+        yield None
+    elif kind != "local":
+        _say_where(options, options.fleet)
+        yield DaskRunner(
+            options.fleet, options.device_key, priority=options.priority, in_network=True
+        )
+    else:
+        if not count.isdecimal() or not int(count):
+            raise UsageError(f"--fleet local:N has a number of devices, got {options.fleet!r}")
+        from ..fleet.local import LocalFleet
+
+        with LocalFleet(int(count)) as fleet:
+            _say_where(options, fleet.address)
+            yield DaskRunner(fleet, in_network=True)
+
+
+def _say_where(options: Options, address: str) -> None:
+    if not options.quiet:
+        show.notes([f"to watch the fleet: tilewright fleet status --watch --fleet {address}"])
 
 
 def _require(target: Target) -> None:
@@ -130,35 +169,35 @@ def _operator(
 ) -> tuple[list[SearchTask], Mapping[str, Sequence[float]]]:
     if options.shapes or options.dtype != "float32":
         raise UsageError("--shape and --dtype are for networks; an operator's function has numbers")
-    function = load_function(Path(file), name)
+    function = load_function(Path(file), name, options.args)
     values = [_number(text, n) for n, text in enumerate(options.args)]
     try:
         make_workload_key(function, [])
     except TilewrightError:
         register_workload(name, function, override=True)
-    task = SearchTask(func=function, args=values, target=target, desc=options.what)
+    with _mistakes_of(Path(file)):
+        task = SearchTask(func=function, args=values, target=target, desc=options.what)
     return [task], {options.what: [1]}
 
 
-def load_function(path: Path, name: str) -> Callable[..., Any]:
-    """A function of a Python file, which is run as a module; UsageError where there is none."""
+def load_function(path: Path, name: str, args: Sequence[str] = ()) -> Callable[..., Any]:
+    """A function of a Python file, which is run as a module; UsageError where there is none.
+
+    The file sees a command line of its own: its name, and `args`.
+    """
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
+    outer, sys.argv = sys.argv, [str(path), *args]
     try:
-        spec.loader.exec_module(module)
-    except TilewrightError:
-        raise
-    except (Exception, SystemExit) as error:  # whatever a user's file does
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        line = error.lineno if isinstance(error, SyntaxError) else frames and frames[-1].lineno
-        where = f"{path}, line {line}" if line else str(path)
-        raise UsageError(f"{where}: {type(error).__name__}: {error}") from None
+        with _mistakes_of(path):
+            spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
+        sys.argv = outer
     found = getattr(module, name, None)
     if not callable(found):
         names = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
@@ -170,6 +209,21 @@ def load_function(path: Path, name: str) -> Callable[..., Any]:
         )
     function: Callable[..., Any] = found
     return function
+
+
+@contextmanager
+def _mistakes_of(path: Path) -> Iterator[None]:
+    """Whatever goes wrong in a user's file, as a UsageError with the line of the file."""
+    try:
+        yield
+    except TilewrightError:
+        raise
+    except (Exception, SystemExit) as error:
+        names = (str(path), str(path.resolve()))
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in names]
+        line = error.lineno if isinstance(error, SyntaxError) else frames and frames[-1].lineno
+        where = f"{path}, line {line}" if line else str(path)
+        raise UsageError(f"{where}: {type(error).__name__}: {error}") from None
 
 
 def _number(text: str, place: int) -> Any:
@@ -190,7 +244,7 @@ def _report(
     return {
         "what": " ".join(names),
         "target": str(target),
-        "records": options.records,
+        "records": shown(options.records),
         "trials": options.trials,
         "measured": outcome.measured,
         "known": outcome.known,

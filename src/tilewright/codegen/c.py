@@ -21,7 +21,7 @@ from ..loopir.expr import const_int
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import free_vars
 from ..target.target import Target
-from .c_family import bare
+from .c_family import Alignments, bare
 from .c_language import CLanguage, function_of
 from .c_names import UniqueNames
 from .c_preamble import preamble
@@ -222,10 +222,13 @@ def symbols(func: PrimFunc) -> list[E.Var]:
     return [v for v in found if v not in func.params]
 
 
-def generate(kernels: Mapping[str, PrimFunc], target: Target) -> str:
+def generate(
+    kernels: Mapping[str, PrimFunc], target: Target, align: Alignments | None = None
+) -> str:
     """C source of CPU functions, each `int32_t <its global_symbol>(...)`.
 
     CompileError says what C cannot do: GPU threads, calls of Python functions, LLVM's intrinsics.
+    `align` is told nothing: C's vectors are arrays of elements.
     """
     needs: dict[str, None] = {}
     texts = [deep_call(_function, func, target, needs) for func in kernels.values()]

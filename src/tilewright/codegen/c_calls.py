@@ -82,15 +82,24 @@ def likely(p: Any, e: E.Call) -> str:
     return str(p.expr(e.args[0]))
 
 
-def address_of(p: Any, e: E.Call) -> str:
-    target = e.args[0]
-    if not isinstance(target, E.BufferLoad):
-        raise InternalError("address_of needs an element of a flat buffer")
-    at = flat_index(target.buffer, target.indices)
-    if isinstance(at, E.Ramp):
-        at = at.base
-    own = parse(target.buffer.dtype)
-    return element_address(p, target.buffer.data, own.element, at * own.lanes)
+def place_of(e: E.Call) -> tuple[E.Var, str, Any]:
+    """The memory, element type and element that `address_of(buffer[at])` or
+    `tvm_access_ptr(type, data, offset, extent, mask)` points at; the latter's offset counts whole
+    vectors."""
+    if e.op.name == "tir.address_of":
+        target = e.args[0]
+        if not isinstance(target, E.BufferLoad):
+            raise InternalError("address_of needs an element of a flat buffer")
+        at = flat_index(target.buffer, target.indices)
+        if isinstance(at, E.Ramp):
+            at = at.base
+        own = parse(target.buffer.dtype)
+        return target.buffer.data, own.element, at * own.lanes
+    sample, data, offset = e.args[:3]
+    t = parse(sample.dtype)
+    if not isinstance(data, E.Var):
+        raise InternalError("tvm_access_ptr needs a data variable")
+    return data, t.element, offset * t.lanes
 
 
 def element_address(p: Any, data: E.Var, element: str, at: Any) -> str:
@@ -100,13 +109,8 @@ def element_address(p: Any, data: E.Var, element: str, at: Any) -> str:
     return text if offset == "0" else f"({text} + {offset})"
 
 
-def access_ptr(p: Any, e: E.Call) -> str:
-    """`tvm_access_ptr(type, data, offset, extent, mask)`; the offset counts whole vectors."""
-    sample, data, offset = e.args[:3]
-    t = parse(sample.dtype)
-    if not isinstance(data, E.Var):
-        raise InternalError("tvm_access_ptr needs a data variable")
-    return element_address(p, data, t.element, offset * t.lanes)
+def address(p: Any, e: E.Call) -> str:
+    return element_address(p, *place_of(e))
 
 
 def reinterpret(p: Any, e: E.Call) -> str:
@@ -180,8 +184,8 @@ CALLS: dict[str, ExprRule] = {
     "tir.call_extern": extern,
     "tir.call_pure_extern": extern,
     "tir.likely": likely,
-    "tir.address_of": address_of,
-    "tir.tvm_access_ptr": access_ptr,
+    "tir.address_of": address,
+    "tir.tvm_access_ptr": address,
     "tir.reinterpret": reinterpret,
     "tir.vectorlow": halves,
     "tir.vectorhigh": halves,

@@ -93,7 +93,7 @@ def _int_imm(p: Printer, e: E.IntImm) -> str:
 
 
 def _float_imm(p: Printer, e: E.FloatImm) -> str:
-    return float_literal(p, e.value, e.dtype)
+    return float_literal(p, e.number, e.dtype)
 
 
 def _string(p: Printer, e: E.StringImm) -> str:

@@ -14,11 +14,12 @@ Languages subclass `Printer`: tables say how each node type is written (`expr_ta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from ..base.deep import Recursive
+from ..base.deep import Recursive, deep_call
 from ..base.dtype import DType, parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
@@ -30,11 +31,33 @@ from ..target.target import Target
 from .c_names import UniqueNames
 
 ExprRule = Callable[[Any, Any], str]
+Alignments = dict[str, tuple[int, ...]]
+"""By kernel, bytes that the address behind each parameter has to be a multiple of; 0: a scalar."""
 StmtRule = Callable[[Any, Any], "S.Stmt | None"]
 
 _ATOM = re.compile(r"[\w.]+(?:\[\d+\])?\Z")
 _SHARED_SIZE = 12  # nodes from which on a subexpression that is used twice gets a name
+_places: ContextVar[Mapping[int, int] | None] = ContextVar("tilewright_places", default=None)
+_MARK = re.compile("\x01(\\d+)\x02")
 _LEAVES = (E.Var, E.SizeVar, E.IntImm, E.FloatImm, E.StringImm)
+
+
+@contextmanager
+def marking(places: Mapping[int, int]) -> Iterator[None]:
+    """Let source that is written in the body of the `with` say where its lines come from, for
+    `split_marks`; `places`: the line of each statement of the loop IR, by its identity."""
+    token = _places.set(places)
+    try:
+        yield
+    finally:
+        _places.reset(token)
+
+
+def split_marks(text: str) -> tuple[str, list[int]]:
+    """Source without marks, and for each of its lines that of the loop IR (0: not known)."""
+    lines = text.split("\n")
+    found = [_MARK.search(line) for line in lines]
+    return _MARK.sub("", text), [0 if m is None else int(m[1]) for m in found]
 
 
 def bare(text: str) -> str:
@@ -69,6 +92,7 @@ class Printer(Recursive):
         self.pointee: dict[E.Var, str] = {}  # element type that a pointer is declared with
         self.scope_of: dict[E.Var, str] = {}
         self.align: dict[E.Var, int] = {}
+        self.needed: dict[E.Var, int] = {}  # alignment that accesses need of the memory's start
         self.divisors: dict[E.Var, int] = {}
         self.lets = data_lets(func.body)
         self.unknown = unknown_divisors(func)
@@ -77,6 +101,8 @@ class Printer(Recursive):
         self.depth = 1
         self.shared: set[int] = set()
         self.memo: dict[int, tuple[Any, str]] = {}
+        self.places = _places.get()
+        self.place = 0
 
     # -- what each language spells
 
@@ -107,7 +133,8 @@ class Printer(Recursive):
     # -- lines and names
 
     def line(self, text: str) -> None:
-        self.lines.append("  " * self.depth + text)
+        mark = f"\x01{self.place}\x02" if self.place else ""
+        self.lines.append("  " * self.depth + mark + text)
 
     def need(self, part: str) -> str:
         """Ask for a part of the preamble; gives back its key."""
@@ -194,12 +221,16 @@ class Printer(Recursive):
     def stmt(self, s: Any) -> None:
         """Write a statement. Rules return what is left to write, so that long chains of nested
         statements need no recursion."""
+        place = self.place
         while s is not None:
+            if self.places is not None:
+                self.place = self.places.get(id(s), self.place)
             rule = self.stmt_table.get(type(s))
             if rule is None:
                 name = type(s).__name__
                 raise InternalError(f"{self.language} code generator: no rule for {name}")
             s = rule(self, s)
+        self.place = place
 
     def statement(self, *roots: Any) -> None:
         """Start of a statement that evaluates `roots`: finds what is used several times."""
@@ -246,10 +277,22 @@ class Printer(Recursive):
         name = self.env.get(var)
         if name is None:
             raise InternalError(f"buffer {var.name} has no memory in kernel {self.func.name}")
+        self.require_align(var, parse(element).nbytes)
         if self.memory_type(self.pointee[var]) == self.memory_type(element):
             return name
         space = self.space(self.scope_of.get(var, "global"))
         return f"(({space}{self.memory_type(element)}*){name})"
+
+    def require_align(self, var: E.Var, nbytes: int) -> None:
+        """Note that an access is right only where the memory of `var` starts at a multiple of
+        `nbytes`."""
+        self.needed[var] = max(self.needed.get(var, 1), nbytes)
+
+    def parameter_alignment(self) -> tuple[int, ...]:
+        """What `KernelInfo.align` says of the function's parameters."""
+        return tuple(
+            self.needed.get(v, 1) if parse(v.dtype).is_handle else 0 for v in self.func.params
+        )
 
     def divisor(self, e: Any) -> int:
         """A number that divides an index expression for certain (0: the expression is 0)."""
@@ -320,3 +363,22 @@ def shared_nodes(roots: Sequence[Any]) -> set[int]:
 
 def _has_effect(node: Any) -> bool:
     return isinstance(node, E.Call) and effect_of(node.op) > CallEffectKind.ReadState
+
+
+def kernel_texts(
+    printer: Callable[..., Any],
+    kernels: Mapping[str, S.PrimFunc],
+    target: Target,
+    needs: dict[str, None],
+    align: Alignments | None,
+) -> list[str]:
+    """What printers of that class write of kernels; `align` is told what each needs."""
+
+    def text(func: S.PrimFunc) -> str:
+        one = printer(func, target, needs)
+        written: str = one.write()
+        if align is not None:
+            align[func.name] = one.parameter_alignment()
+        return written
+
+    return [deep_call(text, func) for func in kernels.values()]

@@ -138,6 +138,8 @@ class CLanguage(Printer):
         element = self.types.get(var) or (self.pointee.get(data) if data is not None else None)
         scope = self.scope_of.get(data, "global") if data is not None else "global"
         dtype = element or "int8"
+        if data is not None:
+            self.require_align(data, parse(dtype).nbytes)
         name = self.names.define(var, var.name)
         kind = f"{self.space(scope)}{self.memory_type(dtype)}*"
         const = "const " if data is not None and data in self.constant else ""

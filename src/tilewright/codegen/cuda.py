@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.deep import deep_call
 from ..base.dtype import DType, parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
@@ -22,7 +21,7 @@ from ..loopir.stmt import AttrStmt, PrimFunc
 from ..loopir.visit import nodes
 from ..target.target import Target
 from .c_expr import EXPRS
-from .c_family import bare
+from .c_family import Alignments, bare, kernel_texts
 from .c_language import CLanguage, function_of
 from .c_memory import allocated
 from .cuda_calls import CUDA_CALLS
@@ -235,8 +234,10 @@ class CudaPrinter(CLanguage):
         size = t.nbytes * t.lanes
         if t.is_bool or t.code == "bfloat" or (is_builtin(t) and t.lanes == 3) or size % 2:
             return None
-        if self.aligned(buffer.data, base, t.nbytes) < min(size & -size, 16):
+        width = min(size & -size, 16)
+        if self.aligned(buffer.data, base, t.nbytes) < width:
             return None
+        self.require_align(buffer.data, width)
         pointer, offset = self.pointer(buffer.data, t.element), bare(self.expr(base))
         return pointer if offset == "0" else f"{pointer} + ({offset})"
 
@@ -336,17 +337,15 @@ class CudaPrinter(CLanguage):
         return f'extern "C" __global__ void{launch} {signature} {{\n{head}{body}\n}}\n'
 
 
-def generate(kernels: Mapping[str, PrimFunc], target: Target) -> str:
+def generate(
+    kernels: Mapping[str, PrimFunc], target: Target, align: Alignments | None = None
+) -> str:
     """CUDA source of kernels (see `source.prepare_kernel` for the form that they must have).
 
     Each becomes `extern "C" __global__ void <its global_symbol>`. CompileError says what CUDA
-    cannot do.
+    cannot do. `align` is told what each kernel needs of its parameters.
     """
     needs: dict[str, None] = {}
-    texts = [deep_call(_kernel, func, target, needs) for func in kernels.values()]
+    texts = kernel_texts(CudaPrinter, kernels, target, needs, align)
     front = preamble(needs)
     return "\n".join([front, *texts] if front else texts)
-
-
-def _kernel(func: PrimFunc, target: Target, needs: dict[str, None]) -> str:
-    return CudaPrinter(func, target, needs).write()

@@ -13,6 +13,8 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir.expr import const_int
 from .c_family import ExprRule, bare
+from .c_language import pointed_data
+from .cuda_address import divided
 from .cuda_asm import DEVICE, numbers, operands
 from .cuda_types import require_arch
 
@@ -79,9 +81,9 @@ def _ldmatrix(p: Any, e: E.Call) -> str:
     """(transposed, matrices, type, registers, offset, shared memory, offset)"""
     flip, count = bool(const_int(e.args[0])), const_int(e.args[1]) or 1
     registers = f"((unsigned int*)({bare(p.expr(e.args[3]))} + {p.expr(e.args[4])}))"
-    source = f"{p.expr(e.args[5])} + {p.expr(e.args[6])}"
+    source, at = divided(p, e.args[5], e.args[6])
     text = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if flip else ''}.shared.b16"
-    p.line(f'asm volatile("{text} {numbers(0, count)}, [%{count}];"')
+    p.line(f'asm volatile("{text} {numbers(0, count)}, [%{count}+{at}];"')
     p.line(f"    : {operands(registers, count, True, False)}")
     p.line(f'    : "r"((unsigned int)__cvta_generic_to_shared({source})) : "memory");')
     return "0"
@@ -90,22 +92,22 @@ def _ldmatrix(p: Any, e: E.Call) -> str:
 # -- asynchronous copies
 
 ASYNC = f"""\
-template <int N>
+template <int N, int To, int From>
 {DEVICE} void tw_cp_async(void* to, const void* from, bool some) {{
 #if __CUDA_ARCH__ >= 800
   unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
   int size = some ? N : 0;
   if (N == 16) {{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], %2, %3;"
-                 :: "r"(place), "l"(from), "n"(N), "r"(size) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0+%4], [%1+%5], %2, %3;"
+                 :: "r"(place), "l"(from), "n"(N), "r"(size), "n"(To), "n"(From) : "memory");
   }} else {{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :: "r"(place), "l"(from), "n"(N), "r"(size) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0+%4], [%1+%5], %2, %3;"
+                 :: "r"(place), "l"(from), "n"(N), "r"(size), "n"(To), "n"(From) : "memory");
   }}
 #else
 #pragma unroll
   for (int i = 0; i < N / 4; ++i) {{
-    ((unsigned int*)to)[i] = some ? ((const unsigned int*)from)[i] : 0u;
+    ((unsigned int*)to)[i + To / 4] = some ? ((const unsigned int*)from)[i + From / 4] : 0u;
   }}
 #endif
 }}
@@ -130,9 +132,12 @@ def _copy(p: Any, e: E.Call) -> str:
     size = const_int(e.args[4])
     if size not in (4, 8, 16):
         raise CompileError(f"ptx_cp_async copies 4, 8 or 16 bytes, not {e.args[4]}")
-    to, source = (f"{p.expr(e.args[i])} + {p.expr(e.args[i + 1])}" for i in (0, 2))
+    data = pointed_data(e.args[2])
+    if data is not None:
+        p.require_align(data, size)
+    (to, first), (source, second) = (divided(p, e.args[i], e.args[i + 1]) for i in (0, 2))
     some = bare(p.expr(e.args[5])) if len(e.args) > 5 else "true"
-    return f"tw_cp_async<{size}>({to}, {source}, {some})"
+    return f"tw_cp_async<{size}, {first}, {second}>({to}, {source}, {some})"
 
 
 def _commit(p: Any, e: E.Call) -> str:

@@ -18,6 +18,8 @@ from ..loopir.expr import const_int
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import nodes
 from .c_family import ExprRule, bare
+from .c_language import pointed_data
+from .cuda_address import divided
 from .cuda_asm import DEVICE, numbers, operands
 from .cuda_types import memory_name, require_arch
 
@@ -139,6 +141,7 @@ def _layout(e: Any) -> str:
     return text[:3]
 
 
+_FRAGMENT_BYTES = 32  # what addresses of matrices in memory are aligned to
 _LEAST_ARCH = {"bf16": 80, "tf32": 80, "s8": 72, "u8": 72, "s32": 72}
 
 
@@ -171,6 +174,9 @@ def wmma_part(key: str) -> str:
     return str(_MAKERS[words[0]](name, *words[1:]))
 
 
+_AT = "template <int At>\n"  # bytes behind the pointer, which the instruction adds
+
+
 def _make_load(
     name: str, role: str, layout: str, geometry: str, dtype: str, ptx: str, count: str, space: str
 ) -> str:
@@ -185,12 +191,12 @@ def _make_load(
             '    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(f[i]) : "f"(__uint_as_float(f[i])));\n  }\n'
         )
     inside = (
-        f'  asm volatile("{text} {numbers(0, n)}, [%{n}], %{n + 1};"\n'
+        f'  asm volatile("{text} {numbers(0, n)}, [%{n}+%{n + 2}], %{n + 1};"\n'
         f"      : {operands('f', n, True, floats)}\n"
-        f'      : {_address(space)}, "r"(stride)\n      : "memory");\n{convert}'
+        f'      : {_address(space)}, "r"(stride), "n"(At)\n      : "memory");\n{convert}'
     )
     head = f"{DEVICE} void {name}({element} (&f)[{n}], const {memory_name(dtype)}* p, int stride)"
-    return f"{head} {{\n{_from(ptx, geometry, inside)}}}\n"
+    return f"{_AT}{head} {{\n{_from(ptx, geometry, inside)}}}\n"
 
 
 def _make_store(name: str, layout: str, geometry: str, dtype: str, count: str, space: str) -> str:
@@ -198,12 +204,12 @@ def _make_store(name: str, layout: str, geometry: str, dtype: str, count: str, s
     element = "float" if floats else "unsigned int"
     text = f"wmma.store.d.sync.aligned.{layout}.{geometry}{_suffix(space)}.{_PTX[dtype]}"
     inside = (
-        f'  asm volatile("{text} [%0], {numbers(1, n)}, %{n + 1};"\n'
-        f'      :\n      : {_address(space)}, {operands("f", n, False, floats)}, "r"(stride)\n'
-        f'      : "memory");\n'
+        f'  asm volatile("{text} [%0+%{n + 2}], {numbers(1, n)}, %{n + 1};"\n'
+        f'      :\n      : {_address(space)}, {operands("f", n, False, floats)}, "r"(stride),\n'
+        '        "n"(At) : "memory");\n'
     )
     head = f"{DEVICE} void {name}({memory_name(dtype)}* p, const {element} (&f)[{n}], int stride)"
-    return f"{head} {{\n{_from('', geometry, inside)}}}\n"
+    return f"{_AT}{head} {{\n{_from('', geometry, inside)}}}\n"
 
 
 def _suffix(space: str) -> str:
@@ -281,6 +287,9 @@ def _fill(p: Any, e: E.Call) -> str:
 def _space(p: Any, e: E.Call) -> str:
     """Where the memory lies that a fragment is loaded from or stored to. Without it the compiler
     takes generic loads of elements, not those of matrices from shared memory."""
+    data = pointed_data(e.args[5])
+    if data is not None:
+        p.require_align(data, _FRAGMENT_BYTES)
     pointer: Any = e.args[5]
     if isinstance(pointer, E.Call) and pointer.op.name == "tir.tvm_access_ptr":
         pointer = pointer.args[1]
@@ -296,7 +305,8 @@ def _load(p: Any, e: E.Call) -> str:
     what = ("load", f.role, _layout(e.args[7]), f.geometry)
     name = _part(p, *what, f.dtype, f.ptx, f.registers, _space(p, e))
     tile, stride = _tile(p, e.args[0], e.args[4]), bare(p.expr(e.args[6]))
-    return f"{name}({tile}, {bare(p.expr(e.args[5]))}, {stride})"
+    place, at = divided(p, e.args[5])
+    return f"{name}<{at}>({tile}, {place}, {stride})"
 
 
 def _store(p: Any, e: E.Call) -> str:
@@ -304,7 +314,8 @@ def _store(p: Any, e: E.Call) -> str:
     what = ("store", _layout(e.args[7]), f.geometry, f.dtype)
     name = _part(p, *what, f.registers, _space(p, e))
     tile, stride = _tile(p, e.args[0], e.args[4]), bare(p.expr(e.args[6]))
-    return f"{name}({bare(p.expr(e.args[5]))}, {tile}, {stride})"
+    place, at = divided(p, e.args[5])
+    return f"{name}<{at}>({place}, {tile}, {stride})"
 
 
 def _multiply(p: Any, e: E.Call) -> str:

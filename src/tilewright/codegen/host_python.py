@@ -264,7 +264,7 @@ def _immediate(_: _Writer, e: Any) -> str:
 
 
 def _float(_: _Writer, e: Any) -> str:
-    return f"float({str(e.value)!r})"
+    return f"float({str(e.number)!r})"
 
 
 _STATEMENTS: dict[type, Callable[[_Writer, Any], None]] = {

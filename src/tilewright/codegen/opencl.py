@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.deep import deep_call
 from ..base.dtype import DType, parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
@@ -20,7 +19,7 @@ from ..loopir.expr import const_int
 from ..loopir.stmt import PrimFunc
 from ..lowering.intrin.opencl import OPENCL_NAMES
 from ..target.target import Target
-from .c_family import bare
+from .c_family import Alignments, bare, kernel_texts
 from .c_language import CLanguage, function_of
 from .opencl_calls import OPENCL_CALLS
 from .opencl_preamble import preamble
@@ -407,16 +406,15 @@ def memory_vector(t: DType) -> str:
     return "ushort" if t.lanes == 1 else f"ushort{t.lanes}"
 
 
-def generate(kernels: Mapping[str, PrimFunc], target: Target) -> str:
+def generate(
+    kernels: Mapping[str, PrimFunc], target: Target, align: Alignments | None = None
+) -> str:
     """OpenCL C source of kernels (see `source.prepare_kernel` for the form that they must have).
 
     Each becomes `__kernel void <its global_symbol>`. CompileError says what OpenCL cannot do.
+    `align` is told what each kernel needs of its parameters.
     """
     needs: dict[str, None] = {}
-    texts = [deep_call(_kernel, func, target, needs) for func in kernels.values()]
+    texts = kernel_texts(OpenCLPrinter, kernels, target, needs, align)
     front = preamble(needs, target.has_fp16, struct_text)
     return "\n".join([front, *texts] if front else texts)
-
-
-def _kernel(func: PrimFunc, target: Target, needs: dict[str, None]) -> str:
-    return OpenCLPrinter(func, target, needs).write()

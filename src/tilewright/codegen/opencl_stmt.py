@@ -24,6 +24,7 @@ class Regions(Recursive):
 
     def __init__(self, body: S.Stmt) -> None:
         self.known: dict[int, tuple[Any, bool, bool]] = {}
+        self.hidden: set[E.Var] = set()  # how often loops run, where PoCL is not to see it
         threads = [
             (s.node.var, s.value)
             for s in nodes(body)
@@ -77,20 +78,24 @@ def _loop(p: Any, s: Any) -> S.Stmt | None:
 
 
 def _uneven_loop(p: Any, s: S.For) -> S.Stmt | None:
-    """A loop without barriers: how often it runs, hidden from PoCL where threads differ in that.
+    """A loop without barriers around others: how often it runs, hidden from PoCL.
 
     In kernels with barriers PoCL 3.1 puts more of them into innermost loops that seem to run
     equally often in all work-items. It looks for ways around them, but not at how often a loop
-    outside of them runs once LLVM knows it to run at all: work-items that are done go on, and the
-    memory of their own is not theirs any more. It sees a loop that may not run as a way around.
+    outside of them runs once LLVM knows it to run at all: where threads differ in that, work-items
+    that are done go on, and the memory of their own is not theirs any more; where they do not,
+    a branch behind the innermost loop may take the end of the outer one with it, which then has
+    none. It sees a loop that may not run as a way around.
     """
+    regions: Regions = p.regions
     if (
         const_int(s.extent) is not None
-        or not p.regions.hides_loops(s.body)
-        or p.regions.uniform(s.extent)
+        or s.extent in regions.hidden
+        or not regions.hides_loops(s.body)
     ):
         return STMTS[S.For](p, s)
     times = E.Var("times", s.extent.dtype)
+    regions.hidden.add(times)
     loop = S.For(s.loop_var, s.min, times, s.kind, s.body, None, s.annotations)
     return S.LetStmt(times, _own(p, s.extent), loop)
 

@@ -13,9 +13,10 @@ from ..lowering.lower_division import lower_division
 from ..lowering.lower_intrinsics import lower_intrinsics
 from ..target.target import Target
 from . import c, cuda, opencl
+from .c_family import Alignments
 from .c_language import CLanguage
 
-Generator = Callable[[Mapping[str, PrimFunc], Target], str]
+Generator = Callable[[Mapping[str, PrimFunc], Target, "Alignments | None"], str]
 
 GENERATORS: dict[str, Generator] = {
     "cuda": cuda.generate,
@@ -29,13 +30,18 @@ _PRINTERS: dict[str, type[CLanguage]] = {
 }
 
 
-def generate(kernels: Mapping[str, PrimFunc], target: Target) -> str:
-    """Source text of kernels that `prepare_kernel` has prepared, in the language of the target."""
+def generate(
+    kernels: Mapping[str, PrimFunc], target: Target, align: Alignments | None = None
+) -> str:
+    """Source text of kernels that `prepare_kernel` has prepared, in the language of the target.
+
+    `align` is told what each kernel needs of its parameters.
+    """
     generator = GENERATORS.get(target.kind.name)
     if generator is None:
         known = ", ".join(sorted(GENERATORS))
         raise CompileError(f"no source generator for target {str(target)!r}; there are: {known}")
-    return generator(kernels, target)
+    return generator(kernels, target, align)
 
 
 def prepare_kernel(func: PrimFunc, target: Target) -> PrimFunc:

@@ -5,29 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from ..loopir.calls import call_packed
+from ..loopir.op import max as larger
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 
 
-def matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False) -> Any:
-    """An extern stage: the product of two matrices, each transposed if asked for."""
-    n = lhs.shape[1] if transa else lhs.shape[0]
-    m = rhs.shape[0] if transb else rhs.shape[1]
-    return _extern("tvm.contrib.cblas.matmul", (n, m), lhs, rhs, transa, transb)
+def matmul(
+    lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False, **kwargs: Any
+) -> Any:
+    """An extern stage: the product of two matrices, each transposed if asked for. `kwargs` are
+    passed on to te.extern."""
+    return product("tvm.contrib.cblas.matmul", lhs, rhs, transa, transb, **kwargs)
 
 
-def batch_matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False) -> Any:
-    """An extern stage: the products of two stacks of matrices."""
-    n = lhs.shape[2] if transa else lhs.shape[1]
-    m = rhs.shape[1] if transb else rhs.shape[2]
-    shape = (lhs.shape[0], n, m)
-    return _extern("tvm.contrib.cblas.batch_matmul", shape, lhs, rhs, transa, transb)
+def batch_matmul(
+    lhs: Tensor,
+    rhs: Tensor,
+    transa: bool = False,
+    transb: bool = False,
+    iterative: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """An extern stage: the products of two stacks of matrices, of which one may be a single matrix;
+    `iterative` (one product after another) gives the same."""
+    del iterative
+    return product("tvm.contrib.cblas.batch_matmul", lhs, rhs, transa, transb, **kwargs)
 
 
-def _extern(name: str, shape: Any, lhs: Tensor, rhs: Tensor, transa: bool, transb: bool) -> Any:
+def product(name: str, lhs: Tensor, rhs: Tensor, transa: bool, transb: bool, **kwargs: Any) -> Any:
+    """An extern stage that calls the function `name` on two matrices, or two stacks of them."""
+    n = lhs.shape[-1] if transa else lhs.shape[-2]
+    m = rhs.shape[-2] if transb else rhs.shape[-1]
     return extern(
-        shape,
+        (*(larger(a, b) for a, b in zip(lhs.shape[:-2], rhs.shape[:-2])), n, m),
         [lhs, rhs],
         lambda ins, outs: call_packed(name, ins[0], ins[1], outs[0], transa, transb),
-        name="C",
+        **{"name": "C", **kwargs},
     )

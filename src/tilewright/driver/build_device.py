@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 
 from ..base import config
 from ..base.deep import deep_call
+from ..codegen.c_family import Alignments
 from ..codegen.cuda_shared import dynamic_shared
 from ..codegen.host_python import HostCode, generate_host
 from ..codegen.source import generate, prepare_kernel
-from ..loopir.expr import const, const_int
-from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.expr import Call, Var, const, const_int
+from ..loopir.module import IRModule
+from ..loopir.stmt import PrimFunc
+from ..loopir.visit import nodes
 from ..lowering.device_pipeline import run_device_pipeline
-from ..lowering.split_host_device import launch_extents
+from ..lowering.split_host_device import CALL_KERNEL, DeviceProgram, launch_extents, launch_of
 from ..lowering.verify_gpu_code import require_limits
 from ..rt.drivers import nvrtc
 from ..rt.drivers.base import DeviceCode, KernelInfo
@@ -34,11 +37,12 @@ _OLDEST = "sm_75"  # what text is shown for where the target names no architectu
 
 @dataclass(frozen=True)
 class _Built:
-    """One function: its signature, its host code, its kernels as simt takes them."""
+    """One function: its host code, its kernels as simt takes them."""
 
-    info: FunctionInfo
+    func: PrimFunc
+    name: str
     host: HostCode
-    kernels: dict[str, PrimFunc]
+    program: DeviceProgram
 
 
 def build_device(module: IRModule, target: Target) -> Module:
@@ -48,14 +52,15 @@ def build_device(module: IRModule, target: Target) -> Module:
     `get_source()` is their CUDA or OpenCL text.
     """
     built = [_build_one(func, key, target) for key, func in module.functions.items()]
-    plain = {name: k for b in built for name, k in b.kernels.items()}
-    source = postprocess(_source(plain, target), target)
-    first = built[0].info.name
+    plain = {name: k for b in built for name, k in b.program.kernels.items()}
+    align: Alignments = {}
+    source = postprocess(_source(plain, target, align), target)
+    first = built[0].name
     dump(first, "tir", lambda: str(IRModule(plain)))
     dump(first, target.kind.name, lambda: source)
     code = DeviceCode(
         kind=target.kind.name,
-        kernels=tuple(kernel_info(k, target.kind.name) for k in plain.values()),
+        kernels=tuple(kernel_info(k, target.kind.name, align[k.name]) for k in plain.values()),
         source=source,
         arch=str(target.attrs.get("arch", "") or ""),
         binary=compiled(source, target),
@@ -66,7 +71,7 @@ def build_device(module: IRModule, target: Target) -> Module:
         texts.update(_compiled_texts(code))
     kernels = Module.of_kernels(code, target, texts)
     return Module.of_device(
-        [(b.info, b.host.text) for b in built],
+        [(_info(b, target, align), b.host.text) for b in built],
         target,
         kernels,
         {"tir": lambda: str(module)},
@@ -82,15 +87,15 @@ def _compiled_texts(code: DeviceCode) -> dict[str, str | Callable[[], str]]:
     }
 
 
-def _source(kernels: dict[str, PrimFunc], target: Target) -> str:
+def _source(kernels: dict[str, PrimFunc], target: Target, align: Alignments) -> str:
     """The kernels' text. OpenCL kernels in half precision get a second form for devices without
     half arithmetic, which keep float16 and compute in float32: the device's compiler chooses."""
     ready = {name: prepare_kernel(kernel, target) for name, kernel in kernels.items()}
-    text: str = deep_call(generate, ready, target)
+    text: str = deep_call(generate, ready, target, align)
     if target.kind.name != "opencl" or not target.has_fp16 or "half" not in text:
         return text
     without = Target({**target.export(), "fp16": False})
-    other = _source(kernels, without)
+    other = _source(kernels, without, {})  # of halves as of floats, elements are what they were
     return f"#ifdef cl_khr_fp16\n{text}\n#else\n{other}\n#endif\n"
 
 
@@ -101,12 +106,37 @@ def _build_one(func: PrimFunc, name: str, target: Target) -> _Built:
     program = run_device_pipeline(named, target, bool(config.get("verify")))
     require_limits(program.kernels, target)
     host = deep_call(generate_host, program.host, program.kernels)
-    info = function_info(named, name, host.symbols, (), str(target), wide=False)
-    info = replace(info, attrs={**info.attrs, "device_type": target.kind.device_type})
-    return _Built(info, host, program.kernels)
+    return _Built(named, name, host, program)
 
 
-def kernel_info(kernel: PrimFunc, kind: str) -> KernelInfo:
+def _info(built: _Built, target: Target, align: Alignments) -> FunctionInfo:
+    """The signature of a function, whose arguments are aligned as its kernels need them."""
+    func = built.func
+    info = function_info(func, built.name, built.host.symbols, (), str(target), wide=False)
+    needs = _needs(built.program, align)
+    args = []
+    for arg, param in zip(info.args, func.params):
+        need = needs.get(func.buffer_map[param].data, 0) if arg.is_array else 0
+        args.append(replace(arg, align=need) if need > arg.itemsize else arg)
+    attrs = {**info.attrs, "device_type": target.kind.device_type}
+    return replace(info, args=tuple(args), attrs=attrs)
+
+
+def _needs(program: DeviceProgram, align: Alignments) -> dict[Var, int]:
+    """What the kernels that are given an address need of it, the most of all of them."""
+    found: dict[Var, int] = {}
+    for call in nodes(program.host.body):
+        if not isinstance(call, Call) or call.op.name != CALL_KERNEL:
+            continue
+        name = str(getattr(call.args[0], "value", ""))
+        args, _ = launch_of(call, program.kernels[name])
+        for value, need in zip(args, align[name]):
+            if need and isinstance(value, Var):
+                found[value] = max(found.get(value, 1), need)
+    return found
+
+
+def kernel_info(kernel: PrimFunc, kind: str, align: tuple[int, ...] = ()) -> KernelInfo:
     """What the runtime must know of a kernel for a kind of device."""
     threads: list[int] | None = []
     extents = launch_extents(kernel.body)
@@ -119,4 +149,5 @@ def kernel_info(kernel: PrimFunc, kind: str) -> KernelInfo:
         access=tuple(kernel.attrs["tir.kernel_params_access"]),
         threads=None if threads is None else (threads[0], threads[1], threads[2]),
         shared_bytes=dynamic_shared(kernel)[1] if kind == "cuda" else 0,
+        align=align,
     )

@@ -13,7 +13,8 @@ from typing import Any
 from ..base.deep import roomy
 from ..base.errors import CompileError
 from ..loopir.buffer import Buffer
-from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.module import IRModule
+from ..loopir.stmt import PrimFunc
 from ..rt.module import Module
 from ..schedule.api import Schedule
 from ..target.target import Target

@@ -9,11 +9,13 @@ from ..base.deep import deep_call, roomy
 from ..base.errors import CompileError, InternalError
 from ..loopir.buffer import Buffer
 from ..loopir.expr import StringImm
-from ..loopir.stmt import AssertStmt, IRModule, PrimFunc
+from ..loopir.module import IRModule
+from ..loopir.stmt import AssertStmt, PrimFunc
 from ..loopir.verify import verify
 from ..lowering.loop_nest import make_loop_nest
 from ..lowering.options import LowerOptions
 from ..lowering.pipeline import run_pipeline
+from ..lowering.plain_statements import make_plain
 from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
@@ -28,15 +30,18 @@ def schedule_to_func(
     args: Sequence[Any],
     name: str = "main",
     binds: Mapping[Any, Buffer] | None = None,
+    keep_single: bool = False,
 ) -> PrimFunc:
-    """The loop nest of a schedule before any pass: buffers have all their dimensions."""
+    """The loop nest of a schedule before any pass: buffers have all their dimensions.
+    `keep_single`: loops of one iteration are loops too."""
     outputs = [stage.origin_op for stage in sch.stages if stage.is_output]
     check_program(outputs)
     normal = sch.normalize()
     bounds = infer_bounds(normal)
-    func = make_loop_nest(normal, bounds, args, name, binds)
+    func = make_loop_nest(normal, bounds, args, name, binds, keep_single)
     body = func.body
-    for text, condition in size_checks(outputs, given_variables(func)).items():
+    repeated = [t for t, b in (binds or {}).items() if b.buffer_type == "auto_broadcast"]
+    for text, condition in size_checks(outputs, given_variables(func), repeated).items():
         body = AssertStmt(condition, StringImm(text), body)
     return func.with_body(body)
 
@@ -73,13 +78,16 @@ def lower(
         funcs = {key: _verified(func) for key, func in inp.functions.items()}
     else:
         raise CompileError(
-            f"lower takes a Schedule, PrimFunc or IRModule, got {type(inp).__name__}"
+            f"lower takes a Schedule, PrimFunc or IRModule, got {type(inp).__name__}; "
+            "te.create_schedule(C.op) makes a schedule of a tensor C"
         )
-    return IRModule({key: run_pipeline(func, options) for key, func in funcs.items()})
+    attrs = inp.attrs if isinstance(inp, IRModule) else None
+    return IRModule({key: run_pipeline(func, options) for key, func in funcs.items()}, attrs)
 
 
 def _verified(func: PrimFunc) -> PrimFunc:
-    """A function that users give, which need not be well formed."""
+    """A function that users give, which need not be well formed, in basic statements."""
+    func = make_plain(func)
     try:
         verify(func)
     except InternalError as error:

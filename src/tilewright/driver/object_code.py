@@ -15,7 +15,8 @@ from ..base import config
 from ..base.deep import roomy
 from ..codegen.llvm import backend
 from ..codegen.llvm.module import GeneratedModule, generate
-from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.module import IRModule
+from ..loopir.stmt import PrimFunc
 from ..rt import cache as disk
 from ..target.target import Target
 from .dump import dump

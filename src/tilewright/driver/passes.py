@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.errors import CompileError
-from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.module import IRModule
+from ..loopir.stmt import PrimFunc
 from ..lowering.options import LowerOptions
 from ..target.target import Target
 from .transform import PassContext, UserPass
@@ -71,7 +72,7 @@ class PrimFuncPass(Pass):
             changed = self.function(func, target, context)
             if changed is not None:
                 functions[key] = changed
-        return IRModule(functions)
+        return target.with_functions(functions)
 
 
 class ModulePass(Pass):
@@ -172,7 +173,7 @@ def _of_class(kind: type, make: Callable[[Any], Pass]) -> Callable[..., Pass]:
 
 def lowering_pass(
     name: str, function: Callable[[PrimFunc, LowerOptions], PrimFunc]
-) -> Callable[..., PrimFuncPass]:
+) -> Callable[[], PrimFuncPass]:
     """A maker of pass objects for a pass of the pipeline, with the options of the present
     context."""
 
@@ -182,15 +183,14 @@ def lowering_pass(
     return simple_pass(name, run, function.__doc__)
 
 
-def simple_pass(name: str, run: UserPass, doc: str | None = None) -> Callable[..., PrimFuncPass]:
-    """A maker of pass objects of a function (func, module, context) -> func; arguments of the
-    maker are accepted for TVM's sake."""
+def simple_pass(name: str, run: UserPass, doc: str | None = None) -> Callable[[], PrimFuncPass]:
+    """A maker of pass objects of a function (func, module, context) -> func."""
 
-    def make(*_: Any, **__: Any) -> PrimFuncPass:
+    def make() -> PrimFuncPass:
         return PrimFuncPass(run, 0, f"tir.{name}")
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = doc
+    make.__doc__ = doc or run.__doc__
     return make
 
 

@@ -141,7 +141,8 @@ def require_values(func: S.PrimFunc) -> S.PrimFunc:
     if unknown:
         raise CompileError(
             f"function {func.name}: nothing gives the value of {', '.join(unknown)}; pass it as an "
-            "argument, or use it as a dimension of an argument"
+            "argument, or use it as a dimension of an argument; an axis of te.reduce_axis has "
+            "values in its reduction alone, as in te.sum(..., axis=k)"
         )
     return func
 

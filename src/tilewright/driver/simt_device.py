@@ -21,6 +21,7 @@ DEVICE_TYPE = 20
 _THREADS = 1024
 _WARP = 32
 _SHARED = 1 << 20  # what targets allow is checked when they are built for
+_ALIGN = 64
 _AXES = ("x", "y", "z")
 
 
@@ -74,7 +75,9 @@ class SimtKernel(base.Kernel):
     ) -> None:
         sizes = {f"blockIdx.{a}": n for a, n in zip(_AXES, grid)}
         sizes.update({f"threadIdx.{a}": n for a, n in zip(_AXES, block)})
-        self.last = run_kernel(self.func, sizes, args, warp_size=self.warp_size)
+        self.last = run_kernel(
+            self.func, sizes, args, warp_size=self.warp_size, align=self.info.align
+        )
 
     def bind(
         self, grid: base.Extents, block: base.Extents, args: Sequence[Any], stream: base.Stream
@@ -101,7 +104,9 @@ class SimtRuntime(base.Runtime):
         pass
 
     def alloc(self, nbytes: int) -> base.Memory:
-        data = np.full(nbytes, 0x6B, np.uint8)
+        raw = np.full(nbytes + _ALIGN, 0x6B, np.uint8)
+        start = -raw.ctypes.data % _ALIGN
+        data = raw[start : start + nbytes]
         return base.Memory(self, SimtArray(data), data.ctypes.data, nbytes)
 
     def part(self, memory: base.Memory, offset: int, nbytes: int) -> SimtArray:

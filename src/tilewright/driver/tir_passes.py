@@ -8,8 +8,9 @@ from typing import Any
 from ..base.errors import UsageError
 from ..codegen.llvm.calls import supported
 from ..codegen.source import GENERATORS, prepare_kernel
+from ..loopir.module import IRModule
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.stmt import AssertStmt, For, ForKind, IRModule, PrimFunc
+from ..loopir.stmt import AssertStmt, For, ForKind, PrimFunc
 from ..lowering.intrin.llvm import llvm_rules
 from ..lowering.legalize_types import legalize_types
 from ..lowering.lower_division import lower_division
@@ -39,18 +40,37 @@ def filter_functions(fcond: Callable[[PrimFunc], bool]) -> PrimFuncPass:
 
 
 def bind_target(target: Any) -> PrimFuncPass:
-    """A pass that notes the target on each function."""
+    """A pass that notes the target on each function that has none.
+
+    Functions without "global_symbol", which nobody calls from outside, get no host; those with it
+    get the host also where they have a target without one.
+    """
     noted = Target(target)
-    return apply_to_functions(lambda func: func.with_attr("target", noted))
+    alone = Target({k: v for k, v in noted.export().items() if k != "host"})
+
+    def bind(func: PrimFunc) -> PrimFunc:
+        known = func.attrs.get("target")
+        exposed = "global_symbol" in func.attrs
+        if known is None:
+            return func.with_attr("target", noted if exposed else alone)
+        if exposed and noted.host is not None and Target(known).host is None:
+            return func.with_attr("target", Target(known, noted.host))
+        return func
+
+    return PrimFuncPass(lambda func, module, context: bind(func), 0, "tir.BindTarget")
 
 
 def annotate_entry_func() -> ModulePass:
-    """A pass that marks the only function of a module, or the one called "main", as its entry."""
+    """A pass that marks the entry of a module: its only function, or the only one that has a
+    "global_symbol"; with more of them, none."""
 
     def run(module: IRModule, context: Any) -> IRModule:
         names = list(module.functions)
-        entry = names[0] if len(names) == 1 else "main"
-        return IRModule(
+        exposed = [n for n, f in module.functions.items() if "global_symbol" in f.attrs]
+        entry = names[0] if len(names) == 1 else exposed[0] if len(exposed) == 1 else None
+        if entry is None:
+            return module
+        return module.with_functions(
             {
                 name: f.with_attr("tir.is_entry_func", True) if name == entry else f
                 for name, f in module.functions.items()
@@ -122,7 +142,7 @@ def split_functions() -> ModulePass:
             program = split_host_device(func)
             found[name] = program.host
             found.update(program.kernels)
-        return IRModule(found)
+        return module.with_functions(found)
 
     return ModulePass(run, PassInfo(0, "tir.SplitHostDevice"))
 

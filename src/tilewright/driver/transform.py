@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import Any
 
 from ..base import config as options
-from ..base.errors import TilewrightError
+from ..base.errors import OptionError, TilewrightError
 from ..loopir.stmt import PrimFunc
 
 UserPass = Callable[..., Any]
@@ -20,6 +20,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "auto_max_depth": "unroll_max_depth",
         "auto_max_extent": "unroll_max_extent",
         "explicit_unroll": "unroll_explicit",
+        "unroll_local_access": "unroll_local_access",
     },
     "tir.LoopPartition": {
         "partition_const_loop": "partition_const_loop",
@@ -27,13 +28,17 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "tir.InjectDoubleBuffer": {"split_loop": "double_buffer_split_loop"},
 }
+# options of passes that users run by name, which read them from the context
+_OF_PASSES: dict[str, tuple[str, ...]] = {
+    "tir.HoistExpression": ("hoisted_conditionals", "hoisted_let_bindings"),
+    "tir.HoistIfThenElse": ("support_block_scope_hosting",),
+    "tir.RemoveNoOp": ("use_dataflow_analysis", "max_simplification_steps"),
+}
 # options of TVM that change nothing here
 _WITHOUT_EFFECT = frozenset(
     (
-        "tir.HoistExpression",
-        "tir.HoistIfThenElse",
+        "relay.backend.use_auto_scheduler",
         "tir.ReduceBranchingThroughOvercompute",
-        "tir.RemoveNoOp",
         "tir.Simplify",
         "tir.debug_keep_trivial_loop",
         "tir.detect_global_barrier",
@@ -80,7 +85,7 @@ class PassContext:
         self.disabled_pass = tuple(disabled_pass or ())
         if config is not None and not isinstance(config, Mapping):
             raise TilewrightError(f"config is a dictionary of options, got {config!r}")
-        self.config = dict(config or {})
+        self.config = {k: _Group(k, v) if k in _GROUPS else v for k, v in (config or {}).items()}
         self.user_passes: tuple[tuple[int, UserPass], ...] = ()
         self._options = self._read()
         self._stack: list[ExitStack] = []
@@ -95,8 +100,10 @@ class PassContext:
         for key, value in self.config.items():
             if key == "tir.add_lower_pass":
                 self.user_passes = tuple(_lower_pass(p) for p in value)
-            elif key in _GROUPS:
-                found.update(_group(key, value))
+            elif isinstance(value, _Group):
+                found.update({value.options[name]: given for name, given in value.items()})
+            elif key in _OF_PASSES:
+                _require_fields(key, value, _OF_PASSES[key])
             elif key not in _WITHOUT_EFFECT:
                 found[options.find(key).name] = value
         return found
@@ -106,6 +113,25 @@ class PassContext:
         """The innermost context that is entered, or one with every default."""
         stack = _contexts.get()
         return stack[-1] if stack else PassContext()
+
+    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
+        """Let others watch: those before are told that they leave, the new ones that they enter."""
+        if self._stack:
+            self._tell("exit_pass_ctx")
+        self.instruments = list(instruments or ())
+        if self._stack:
+            self._tell("enter_pass_ctx")
+
+    @staticmethod
+    def list_configs() -> dict[str, Any]:
+        """The keys that `config` takes, each with the options that it holds or sets."""
+        keys: dict[str, Any] = {
+            key: {"type": "dict", "options": list(v)}
+            for key, v in {**_GROUPS, **_OF_PASSES}.items()
+        }
+        keys["tir.add_lower_pass"] = {"type": "list"}
+        keys.update({key: {"type": "without effect"} for key in _WITHOUT_EFFECT})
+        return keys
 
     def __enter__(self) -> PassContext:
         stack = ExitStack()
@@ -166,13 +192,25 @@ def _lower_pass(entry: Any) -> tuple[int, UserPass]:
     return int(phase), function
 
 
-def _group(key: str, value: Any) -> dict[str, Any]:
-    fields = _GROUPS[key]
+class _Group(dict[str, Any]):
+    """What is said of a group of options: items are those given, attributes all of them."""
+
+    def __init__(self, key: str, values: Any) -> None:
+        self.options = _GROUPS[key]
+        _require_fields(key, values, self.options)
+        super().__init__(values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.options:
+            raise AttributeError(f"there is no option {name!r} among {', '.join(self.options)}")
+        return self[name] if name in self else options.find(self.options[name]).default
+
+
+def _require_fields(key: str, value: Any, fields: Collection[str]) -> None:
     if not isinstance(value, Mapping):
-        raise TilewrightError(f"{key} takes a dict of {', '.join(fields)}, got {value!r}")
+        raise OptionError(f"{key} takes a dict of {', '.join(fields)}, got {value!r}")
     unknown = [name for name in value if name not in fields]
     if unknown:
-        raise TilewrightError(
+        raise OptionError(
             f"{key} has no option {', '.join(map(repr, unknown))}; it has {', '.join(fields)}"
         )
-    return {fields[name]: v for name, v in value.items()}

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..auto_scheduler.history import ApplyHistoryBest
+from ..auto_scheduler.history import ApplyHistoryBest, DispatchContext, FallbackContext
 from ..base import config
 from ..base.errors import CompileError
 from ..base.mapped import compact
 from ..driver.build_device import build_device
 from ..driver.network import emit_entry
-from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.module import IRModule
+from ..loopir.stmt import PrimFunc
 from ..rt.module import Module
 from ..rt.network import Executable
 from ..rt.network_code import ObjectCode
@@ -298,11 +299,13 @@ def prepare(graph: Graph, target: Target, dtype: str = "float32") -> tuple[Graph
 def find_schedules(distinct: Sequence[Group], target: Target, records: Any) -> list[Tuned | None]:
     """What the records have for each group; of others, those that read weights in panels."""
     if records is None:
-        history = ApplyHistoryBest.current()
+        history = DispatchContext.current
     else:
-        given = isinstance(records, ApplyHistoryBest)
+        given = isinstance(records, DispatchContext)
         history = records if given else ApplyHistoryBest(records)
-    found = [None if history is None else find_tuned(g, target, history) for g in distinct]
+    if type(history) is FallbackContext:  # knows nothing
+        return [in_panels(g, target) for g in distinct]
+    found = [find_tuned(g, target, history) for g in distinct]
     return [in_panels(g, target) if t is None else t for g, t in zip(distinct, found)]
 
 

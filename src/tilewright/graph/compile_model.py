@@ -101,6 +101,8 @@ def compile_open(
         assert isinstance(made, Executable), "the graph has no rest"
         whole = made
     except (TilewrightError, TypeError, ValueError) as error:
+        if isinstance(error, ImportModelError) and error.of_model:
+            raise
         log.warning("%s is compiled for each shape of its inputs by itself: %s", name, error)
 
     def fixed(known: Mapping[str, tuple[int, ...]]) -> Any:

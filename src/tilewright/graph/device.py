@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError
+from ..base.pictured import Shown
 from ..rt.array import NDArray
 from ..rt.array import empty as new_array
 from ..rt.device import Device
@@ -44,7 +45,7 @@ class _Bound:
     launch: Callable[[], None]
 
 
-class DeviceExecutable:
+class DeviceExecutable(Shown):
     """A network as kernels of a device, with the interface of `Executable`.
 
     Weights are copied to the device once, at the first use. Inputs are copied to it and outputs

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dtype import canonical, parse
+from ..base.pictured import Shown
 from .sizes import Size, Symbols, symbols_in
 
 
@@ -40,6 +41,7 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
+        """Whether the value is known before the network runs."""
         return self.data is not None
 
     @property
@@ -97,6 +99,7 @@ class Node:
 
     @property
     def output(self) -> Value:
+        """The first result, of most nodes the only one."""
         return self.outputs[0]
 
     def __repr__(self) -> str:
@@ -124,7 +127,7 @@ class Rest:
     ]
 
 
-class Graph:
+class Graph(Shown):
     """A network, or where it has a `rest`, what of it is known before it runs."""
 
     __slots__ = ("__weakref__", "inputs", "name", "nodes", "outputs", "rest")

@@ -17,7 +17,7 @@ from ..driver.transform import user_passes
 from ..loopir.buffer import decl_buffer
 from ..loopir.expr import Var
 from ..loopir.intrin_rules import user_rules
-from ..loopir.stmt import IRModule
+from ..loopir.module import IRModule
 from ..rt import cache as disk
 from ..schedule.api import Schedule
 from ..target.target import Target

@@ -7,13 +7,13 @@ declares, and 256 MiB in any case; no array and no workspace may be larger than 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from math import prod
 
 from ..base import config
 from ..base.dtype import parse
 from ..base.errors import ImportModelError, TilewrightError
+from ..base.machine import memory_bytes
 from .ir import Value
 from .sizes import is_open
 
@@ -24,7 +24,7 @@ LEAST = 256 * _MIB
 def machine_limit() -> int:
     """Bytes that an array, or the workspace of a network, may have."""
     given: int = config.get("network_memory")
-    return given * _MIB if given else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return given * _MIB if given else memory_bytes()
 
 
 def require(nbytes: int, what: str, error: type[TilewrightError] = TilewrightError) -> None:

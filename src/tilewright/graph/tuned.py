@@ -16,7 +16,7 @@ import numpy as np
 
 from ..auto_scheduler.dag import ComputeDAG
 from ..auto_scheduler.hardware import HardwareParams
-from ..auto_scheduler.history import ApplyHistoryBest
+from ..auto_scheduler.history import DispatchContext
 from ..auto_scheduler.lines import row_as_json
 from ..auto_scheduler.rows import is_plain_default
 from ..auto_scheduler.state import State
@@ -79,15 +79,18 @@ def title(group: Group) -> str:
     if len(anchor.inputs) < 2:
         return f"{names} {sizes}"
     kernel = "x".join(map(str, anchor.inputs[1].shape))
-    strides = anchor.attrs.get("strides", (1, 1))
-    return f"{names} {sizes} of {kernel}" + (f" /{strides[0]}" if max(strides) > 1 else "")
+    strides = tuple(anchor.attrs.get("strides", ()))
+    stepped = f" /{strides[0]}" if max(strides, default=1) > 1 else ""
+    return f"{names} {sizes} of {kernel}{stepped}"
 
 
-def find_tuned(group: Group, target: Target, history: ApplyHistoryBest) -> Tuned | None:
+def find_tuned(group: Group, target: Target, history: DispatchContext) -> Tuned | None:
     """What the records say of a group; None where they know nothing of it, or nothing faster than
     the default schedule. CompileError for steps that do not fit it."""
+    if any(0 in v.shape for n in group.nodes for v in (*n.inputs, *n.outputs)):
+        return None  # no search is for nothing
     task = task_of(group, target)
-    rows = history.query(target, task.workload_key)
+    rows = history.steps(target, task.workload_key)
     if rows is None or is_plain_default(rows):
         return None
     try:

@@ -36,18 +36,22 @@ def run_kernel(
     *,
     check: bool = True,
     warp_size: int = 32,
+    align: Sequence[int] = (),
 ) -> SimtReport:
     """Run a kernel; arrays among `args` are read and written in place.
 
     `grid` has the extent of each thread axis by tag ("blockIdx.x", "threadIdx.y"); tags left out,
     or None, take what the kernel says. `args` has a flat array (or one that can be seen as flat, or
-    a `SimtArray`) for each parameter that is a pointer, a number for each other one.
+    a `SimtArray`) for each parameter that is a pointer, a number for each other one. `align`: bytes
+    that the code relies on for each pointer (`KernelInfo.align`), of which none are checked here
+    where it is left out.
 
     Raises SimtError with all that was found: races, accesses out of bounds, barriers that not all
     threads of a block reach, async copies read before their wait; undefined values (of unwritten
     memory, or shuffled from inactive lanes) that are stored to global memory or decide something;
-    divisions by zero and failed asserts. The kernel runs to its end first; elements out of bounds
-    are left out. `check=False` returns the report with the findings in it instead.
+    vectors that need an address of `align` and have another; divisions by zero and failed asserts.
+    The kernel runs to its end first; elements out of bounds are left out. `check=False` returns the
+    report with the findings in it instead.
     Raises ArgumentError for arguments that do not fit, TilewrightError for a function without a
     meaning (see `register_simt`).
     """
@@ -57,7 +61,7 @@ def run_kernel(
     report = SimtReport(kernel.name)
     try:
         with np.errstate(all="ignore"):
-            Launch(made, dict(grid or {}), args, warp_size, report).run()
+            Launch(made, dict(grid or {}), args, warp_size, report, align).run()
     except RecursionError:
         raise TilewrightError(
             f"simt: statements or expressions of {kernel.name} are nested too deeply"

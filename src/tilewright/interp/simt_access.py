@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base.dtype import parse
 from .simt_memory import Memory, out_of_bounds
+from .simt_report import MISALIGNED
 from .simt_state import Array, State
 from .simt_traffic import enough, sample
 
@@ -57,6 +58,8 @@ def locate(
     if lanes_each > 1:
         i = expand(i, lanes_each)
         limit *= lanes_each
+    if m.off:
+        _aligned(st, m, i, parse(element).numpy.itemsize, writes)
     shape: tuple[int, ...] = (st.lanes,) if i.ndim < 2 else (i.shape[0], st.lanes)
     where = st.mask
     if where is not None and len(shape) == 2:
@@ -80,6 +83,38 @@ def locate(
     return Place(i[where], lanes[where], shape, where)
 
 
+def _aligned(st: State, m: Memory, index: Array, item: int, writes: bool) -> None:
+    """Report a vector (or an element) that is no multiple of its size from the start of memory
+    that is not aligned to it. Wider ones than the code relies on are accessed by elements."""
+    count = len(index) if index.ndim > 1 else 1
+    if count > 1 and (np.diff(index, axis=0) != 1).any():
+        count = 1
+    nbytes = count * item
+    require_start(st, m, index[0] if index.ndim > 1 else index, min(nbytes & -nbytes, 16), writes)
+
+
+def require_start(st: State, m: Memory, first: Any, width: int, writes: bool) -> None:
+    """Report an access of `width` bytes at once at element `first` of memory that does not start
+    at a multiple of them, though the code relies on it."""
+    lanes = np.arange(st.lanes) if st.mask is None else np.flatnonzero(st.mask)
+    if st.quiet or width > m.align or m.off % width == 0 or not lanes.size:
+        return
+    lane = int(lanes[0])
+    number = int(st.number[lane])
+    at = int(np.broadcast_to(first, (st.lanes,))[lane])
+    st.log.add(
+        MISALIGNED,
+        f"{st.geometry.thread(number)} {'writes' if writes else 'reads'} {width} bytes at once at "
+        f"{m.name}[{at}], but {m.name} starts {m.off % width} bytes off a multiple of them",
+        st.site,
+        m.name,
+        at,
+        (number,),
+        None,
+        int(lanes.size),
+    )
+
+
 def load(st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: Any) -> Any:
     """The elements at `index`; 0 in lanes that do not run. One number where all lanes read one
     place of an argument that nothing writes."""
@@ -93,7 +128,12 @@ def load(st: State, m: Memory, dtype: str, index: Any, limit: int, predicate: An
             if rows is not None and m.rows_written(rows, st.mask):
                 m.traffic.loads += len(index) * running(st)
                 return np.asarray(m.rows[rows])
-    if m.shadow is None and predicate is None and (index.ndim == 0 or index.shape[-1] == 1):
+    if (
+        m.shadow is None
+        and not m.off
+        and predicate is None
+        and (index.ndim == 0 or index.shape[-1] == 1)
+    ):
         same = _same(st, m, dtype, index, limit)
         if same is not None:
             return same

@@ -68,7 +68,7 @@ class CallCode(Code):
             )
         if b.ndim == 1 and not b.strides and const_int(b.elem_offset) == 0:
             return indices[0]
-        return b.offset_of(indices)
+        return b.element_offset(indices)
 
     def _load(self, e: E.BufferLoad) -> Fn:
         data, dtype = e.buffer.data, e.buffer.dtype

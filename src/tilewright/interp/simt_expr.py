@@ -117,7 +117,7 @@ class Code(Recursive):
         return lambda st: st.env[n]
 
     def _imm(self, e: Any) -> Fn:
-        constant = parse(e.dtype).numpy.type(e.value)
+        constant = parse(e.dtype).numpy.type(e.number)
         return lambda st: constant
 
     def _string(self, e: E.StringImm) -> Fn:

@@ -83,7 +83,7 @@ class Keeper(Recursive):
     def _shape(self, e: Any) -> Shape | None:
         kind = type(e)
         if kind in _LEAVES:
-            return self._made((kind, e.dtype, repr(e.value)), frozenset(), -1)
+            return self._made((kind, e.dtype, repr(e.number)), frozenset(), -1)
         if kind in _VARS:
             changes = frozenset() if e in self.code.fixed else frozenset((e,))
             return self._made((kind, id(e)), changes, -1)

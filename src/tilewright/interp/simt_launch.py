@@ -45,6 +45,7 @@ class Launch:
         args: Sequence[Any],
         warp_size: int,
         report: SimtReport,
+        align: Sequence[int] = (),
     ) -> None:
         self.kernel = kernel
         self.report = report
@@ -56,8 +57,8 @@ class Launch:
             raise ArgumentError(
                 f"{kernel.name} takes {len(kernel.params)} arguments ({names}), got {len(args)}"
             )
-        for p, value in zip(kernel.params, args):
-            self._bind(p, value)
+        for at, (p, value) in enumerate(zip(kernel.params, args)):
+            self._bind(p, value, align[at] if at < len(align) else 0)
         for b in kernel.buffers:
             self._sizes(b, args[list(kernel.params).index(b.data)])
         self.geometry = self._geometry(grid, warp_size)
@@ -67,7 +68,7 @@ class Launch:
             if p.dtype == "handle":
                 self._shadow(p, value)
 
-    def _bind(self, p: E.Var, value: Any) -> None:
+    def _bind(self, p: E.Var, value: Any, align: int) -> None:
         if p.dtype != "handle":
             t = parse(p.dtype)
             self.scalars[self.kernel.code.slots[p]] = np.asarray(value).astype(t.numpy)[()]
@@ -80,7 +81,7 @@ class Launch:
             )
         types = self.kernel.units.get(p, ()) or (str(array.dtype),)
         unit = min([parse(t).numpy.itemsize for t in types])
-        self.memory[p] = global_memory(self.report, p.name, array.reshape(-1), unit)
+        self.memory[p] = global_memory(self.report, p.name, array.reshape(-1), unit, align)
 
     def _sizes(self, b: Any, value: Any) -> None:
         """Give the variables of a buffer's shape and strides their values."""

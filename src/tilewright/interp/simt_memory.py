@@ -26,13 +26,15 @@ class Memory:
     `rows` are those of interleaved memory, of which each element has type `row_type` ("": none);
     `full` says which all lanes have written, `masks` the mask last seen to have written each.
 
+    `off` says by how many bytes the start misses the multiple of `align` that the code relies on.
+
     `size` is how many bytes an instance has, `instance` which one each lane uses (None: there is
     one). `interleaved` says that the instance is the inner dimension.
     """
 
     __slots__ = (
-        "bases", "full", "instance", "interleaved", "masks", "name", "raw", "row_type", "rows",
-        "scope", "shadow", "size", "step", "taint", "traffic", "unit", "views",
+        "align", "bases", "full", "instance", "interleaved", "masks", "name", "off", "raw",
+        "row_type", "rows", "scope", "shadow", "size", "step", "taint", "traffic", "unit", "views",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +55,8 @@ class Memory:
         self.step = size  # bytes from one instance to the next
         self.instance = instance
         self.unit = unit
+        self.align = 1
+        self.off = 0
         self.interleaved = 0
         self.rows: Any = None
         self.row_type = ""
@@ -198,10 +202,13 @@ class Memory:
         self.taint[at] = taint
 
 
-def global_memory(report: SimtReport, name: str, array: Array, unit: int) -> Memory:
-    """Memory of an argument, a flat array."""
+def global_memory(report: SimtReport, name: str, array: Array, unit: int, align: int = 0) -> Memory:
+    """Memory of an argument, a flat array, that has to start at a multiple of `align`."""
     raw = array.view(np.uint8)
-    return Memory(report.scope("global"), name, "global", raw, raw.size, None, unit)
+    m = Memory(report.scope("global"), name, "global", raw, raw.size, None, unit)
+    m.align = max(align, 1)
+    m.off = int(raw.ctypes.data) % m.align if align > 1 else 0
+    return m
 
 
 def new_memory(

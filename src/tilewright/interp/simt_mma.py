@@ -15,13 +15,16 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from . import np_ops
-from .simt_access import load, store
+from .simt_access import load, require_start, store
 from .simt_calls import NO_LIMIT
 from .simt_expr import Code, Fn
 from .simt_report import DIVERGENT
 from .simt_state import Array, State
 
 _WARP = 32
+_MATRIX = 32  # bytes that matrices of fragments are aligned to in memory
+_ROW_LANES = 4  # that share a row of a tile
+_WORD = 4  # bytes
 
 
 def whole_warps(st: State, what: str) -> Array:
@@ -153,33 +156,55 @@ def _fill(code: Any, e: E.Call) -> Fn:
     return run
 
 
-def _tile(code: Any, e: E.Call, shape: tuple[int, int]) -> Fn:
-    """The element index in memory of each element of a tile, (elements / 32, lanes)."""
-    pointer = code.pointer(e.args[5])
-    stride = code.value(e.args[6])
-    down = getattr(e.args[7], "value", "row_major") == "col_major"
-    rows, columns = shape
+class _Tile:
+    """The elements of a tile in memory, (elements / 32, lanes), and which of the fragment each is.
 
-    def run(st: State) -> Any:
-        first = np.broadcast_to(np.asarray(pointer.offset(st), np.int64), (st.lanes,))
-        step = np.broadcast_to(np.asarray(stride(st), np.int64), (st.lanes,))
-        element = np.arange(rows * columns // _WARP)[:, None] * _WARP + st.lane_in_warp
-        i, j = element // columns, element % columns
-        return first + (i + j * step if down else i * step + j)
+    Lanes take them as those of mma do (PTX ISA, "Matrix Fragments for mma.m16n8k16"): four lanes a
+    row, neighbours that fill a word together, or two sums, and eight rows at a time.
+    """
 
-    return run
+    def __init__(self, code: Any, e: E.Call, shape: tuple[int, int], f: _Fragment) -> None:
+        self.pointer = code.pointer(e.args[5])
+        self.stride = code.value(e.args[6])
+        down = getattr(e.args[7], "value", "row_major") == "col_major"
+        sums = code.scopes.get(f.data, "") == "wmma.accumulator"
+        size = parse(f.dtype).nbytes
+        columns = shape[0] if down else shape[1]  # side by side in memory
+        run = 2 if sums else max(1, _WORD // size)
+        run = min(run, columns // _ROW_LANES)
+        lane = np.arange(_WARP)
+        number = np.arange(shape[0] * shape[1] // _WARP)[:, None]
+        parts = columns // (_ROW_LANES * run)
+        part = number // run
+        self.row = lane // _ROW_LANES + part // parts * (_WARP // _ROW_LANES)
+        self.column = (lane % _ROW_LANES + part % parts * _ROW_LANES) * run + number % run
+        self.order = self.column * shape[1] + self.row
+        if not down:
+            self.order = self.row * shape[1] + self.column
+
+    def places(self, st: State) -> Any:
+        """Indices in memory."""
+        first = np.broadcast_to(np.asarray(self.pointer.offset(st), np.int64), (st.lanes,))
+        step = np.broadcast_to(np.asarray(self.stride(st), np.int64), (st.lanes,))
+        lane = st.lane_in_warp
+        return first + self.row[:, lane] * step + self.column[:, lane]
 
 
 def _load_matrix(code: Any, e: E.Call) -> Fn:
     """(fragment, m, n, k, index, address, stride, layout); the lanes share the reads."""
     f, shape = _sized(code, e)
-    pointer, tile = code.pointer(e.args[5]), _tile(code, e, shape)
+    tile = _Tile(code, e, shape, f)
+    pointer = tile.pointer
 
     def run(st: State) -> Any:
         warps = whole_warps(st, "tvm_load_matrix_sync")
         dtype = pointer.dtype or f.dtype
-        v = load(st, st.memory[pointer.data], dtype, tile(st), NO_LIMIT, None)
-        each = np.moveaxis(v.reshape(len(v), -1, _WARP), 0, 1).reshape(-1, shape[0] * shape[1])
+        m, at = st.memory[pointer.data], tile.places(st)
+        if m.off:
+            require_start(st, m, at[0], _MATRIX, False)
+        v = load(st, m, dtype, at, NO_LIMIT, None)
+        each = np.empty((st.lanes // _WARP, shape[0] * shape[1]), v.dtype)
+        each[:, tile.order] = np.moveaxis(v.reshape(len(v), -1, _WARP), 0, 1)
         f.put(st, warps, each[warps], shape)
         return np.int32(0)
 
@@ -189,7 +214,8 @@ def _load_matrix(code: Any, e: E.Call) -> Fn:
 def _store_matrix(code: Any, e: E.Call) -> Fn:
     """(fragment, m, n, k, index, address, stride, layout)"""
     f, shape = _sized(code, e)
-    pointer, tile = code.pointer(e.args[5]), _tile(code, e, shape)
+    tile = _Tile(code, e, shape, f)
+    pointer = tile.pointer
 
     def run(st: State) -> Any:
         warps = whole_warps(st, "tvm_store_matrix_sync")
@@ -197,8 +223,11 @@ def _store_matrix(code: Any, e: E.Call) -> Fn:
         dtype = pointer.dtype or f.dtype
         each = np.zeros((st.lanes // _WARP, shape[0] * shape[1]), values.dtype)
         each[warps] = values.reshape(len(warps), -1)
-        v = np.moveaxis(each.reshape(len(each), -1, _WARP), 1, 0).reshape(-1, st.lanes)
-        store(st, st.memory[pointer.data], dtype, tile(st), v, NO_LIMIT, None)
+        v = np.moveaxis(each[:, tile.order], 1, 0).reshape(-1, st.lanes)
+        m, at = st.memory[pointer.data], tile.places(st)
+        if m.off:
+            require_start(st, m, at[0], _MATRIX, True)
+        store(st, m, dtype, at, v, NO_LIMIT, None)
         return np.int32(0)
 
     return run

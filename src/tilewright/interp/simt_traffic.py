@@ -14,6 +14,7 @@ from .simt_state import Array, State
 
 _BANKS = 32
 _WORD = 4  # bytes
+_WIDE = 16  # bytes of a lane that one access takes at most
 _SECTOR = 32  # bytes
 _ACCESSES = 4  # of a statement that are looked at
 _WARPS = 64  # of an access that are looked at
@@ -80,9 +81,31 @@ def _sectors(samples: Samples, grid: Array, item: int) -> None:
     samples.moved += int(distinct) * _SECTOR
 
 
+def _together(grid: Array, item: int) -> Array:
+    """What is accessed at once, a row each: of (elements of a lane, warps, lanes), of which as many
+    neighbours as there are make a vector."""
+    count, _, lanes = grid.shape
+    size = max(1, _WIDE // item)
+    while count % size or not _neighbours(grid, size):
+        size //= 2
+    parts = max(1, size * item // _WORD)
+    if lanes % parts:
+        return grid.reshape(-1, lanes)
+    split = grid.reshape(count // size, size, -1, parts, lanes // parts)
+    return np.moveaxis(split, 1, 3).reshape(-1, size * (lanes // parts))
+
+
+def _neighbours(grid: Array, size: int) -> bool:
+    """Whether each `size` elements of a lane lie side by side."""
+    groups = grid.reshape(-1, size, *grid.shape[1:])
+    used = (groups[:, 1:] >= 0) & (groups[:, :-1] >= 0)
+    return not ((np.diff(groups, axis=1) != 1) & used).any()
+
+
 def _banks(samples: Samples, grid: Array, item: int) -> None:
-    """Turns: the most different words of one bank; a vector's lanes are accesses of their own."""
-    rows = grid.reshape(-1, grid.shape[2])
+    """Turns: the most different words of one bank. Vectors of 8 and 16 bytes are taken half a warp
+    and a quarter of one at a time, each of which is an access here."""
+    rows = _together(grid, item)
     rows = rows[(rows >= 0).any(axis=1)]
     if not len(rows):
         return

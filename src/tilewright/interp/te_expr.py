@@ -95,7 +95,7 @@ def _var(w: Walker, e: Any, mask: Mask) -> Any:
 
 
 def _imm(w: Walker, e: Any, mask: Mask) -> Any:
-    return w.algebra.const(e.value, e.dtype)
+    return w.algebra.const(e.number, e.dtype)
 
 
 def _binary(w: Walker, e: Any, mask: Mask) -> Any:

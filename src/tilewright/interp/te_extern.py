@@ -47,5 +47,5 @@ def extern_function(op: ExternOp, symbols: Any) -> PrimFunc:
         for b in buffers
     }
     params = [Var(f"{b.name}_arg", "handle") for b in buffers]
-    body = substitute(op.body, values, fixed)
-    return PrimFunc(params, body, {p: fixed[b] for p, b in zip(params, buffers)})
+    body = substitute(op.loops(), values, fixed)
+    return PrimFunc(params, body, buffer_map={p: fixed[b] for p, b in zip(params, buffers)})

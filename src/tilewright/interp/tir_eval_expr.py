@@ -49,11 +49,11 @@ class ExprCode(MemoryCode):
         return Text(str(e.value) if e.value >= 0 else f"({e.value})", 0, True)
 
     def _float(self, e: E.FloatImm) -> Text:
-        key = (e.dtype, repr(e.value))
+        key = (e.dtype, repr(e.number))
         name = self.constants.get(key)
         if name is None:
             name = self.constants[key] = f"_c{len(self.constants)}"
-            self.globals[name] = rt.to_float(e.dtype)(e.value)
+            self.globals[name] = rt.to_float(e.dtype)(e.number)
         return Text(name)
 
     def _string(self, e: E.StringImm) -> Text:

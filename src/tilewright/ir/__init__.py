@@ -10,15 +10,20 @@ __getattr__, __dir__ = face(
     {
         "loopir.expr": "Node PrimExpr Op",
         "loopir.iter": "Range",
-        "loopir.stmt": "IRModule GlobalVar BaseFunc",
+        "loopir.module": "IRModule GlobalVar",
+        "loopir.stmt": "BaseFunc",
         "loopir.types": "PointerType PrimType Type",
-        "ir.container": "Array Map",
+        "loopir.attrs": (
+            "Attrs DictAttrs make_node SourceName Span CallingConv TupleType FuncType"
+        ),
+        "ir.env_func": "EnvFunc",
+        "loopir.sequences": "Array Map",
         "loopir.node": "Object",
         "loopir.effects": "register_op_attr",
         "loopir.intrin_rules": "register_intrin_lowering",
         "loopir.equal": "structural_equal assert_structural_equal",
         "loopir.hash": "structural_hash",
-        "loopir.serial": "save_json load_json",
+        "driver.saved": "save_json load_json",
     },
-    modules="container instrument module transform",
+    modules="attrs base container expr function instrument module op transform type",
 )

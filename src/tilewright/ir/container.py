@@ -1,6 +1,6 @@
 """`tvm.ir.container`: sequences are tuples and maps are dicts here."""
 
-Array: type = tuple
-Map: type = dict
+from ..loopir.sequences import Array as Array
+from ..loopir.sequences import Map as Map
 
 __all__ = ["Array", "Map"]

@@ -1,4 +1,4 @@
 """`tvm.ir.module`: modules of functions."""
 
-from ..loopir.stmt import GlobalVar as GlobalVar
-from ..loopir.stmt import IRModule as IRModule
+from ..loopir.module import GlobalVar as GlobalVar
+from ..loopir.module import IRModule as IRModule

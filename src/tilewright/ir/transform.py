@@ -1,5 +1,6 @@
 """`tvm.ir.transform`: options of compilation and passes."""
 
+from ..driver.passes import ModulePass as ModulePass
 from ..driver.passes import Pass as Pass
 from ..driver.passes import PassInfo as PassInfo
 from ..driver.passes import PrimFuncPass as PrimFuncPass
@@ -10,6 +11,7 @@ from ..driver.passes import prim_func_pass as prim_func_pass
 from ..driver.transform import PassContext as PassContext
 
 __all__ = [
+    "ModulePass",
     "Pass",
     "PassContext",
     "PassInfo",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..base.dtype import canonical, parse
 from ..base.errors import TilewrightError
 from .expr import BufferLoad, Call, IntImm, Node, PrimExpr, Ramp, Var, const, convert
 from .iter import Range
+from .types import PointerType, PrimType
+
+
+def _memory(name: str, dtype: str, scope: str) -> Var:
+    """The variable of a buffer's memory."""
+    return Var(name, PointerType(PrimType("int8" if dtype == "bool" else dtype), scope or "global"))
 
 
 class Buffer(Node):
@@ -52,7 +58,7 @@ class Buffer(Node):
     ) -> None:
         self.dtype = canonical(dtype)
         self.name = name
-        self.data = data if data is not None else Var(name, "handle")
+        self.data = data if data is not None else _memory(name, self.dtype, scope)
         self.shape = tuple(convert(d) for d in shape)
         self.strides: tuple[PrimExpr, ...] = tuple(convert(d) for d in strides or ())
         self.elem_offset = convert(elem_offset) if elem_offset is not None else const(0)
@@ -62,12 +68,15 @@ class Buffer(Node):
         self.buffer_type = buffer_type
         self.axis_separators = tuple(axis_separators)
 
+    READ, WRITE = 1, 2  # what `access_ptr` says of the callee
+
     def scope(self) -> str:
         """The storage scope."""
         return self.scope_name
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     def with_(self, **changes: Any) -> Buffer:
@@ -88,7 +97,29 @@ class Buffer(Node):
         fields.update(changes)
         return Buffer(**fields)
 
-    def offset_of(self, indices: Sequence[Any]) -> PrimExpr:
+    def offset_of(self, indices: Sequence[Any]) -> tuple[PrimExpr, ...]:
+        """The flat element offset of one element, as the indices of `get_flattened_buffer`: one, or
+        one for each group of axes between `axis_separators`."""
+        groups = list(self._groups())
+        if len(groups) == 1 or len(indices) != len(self.shape):
+            return (self.element_offset(indices),)
+        last = len(self.shape)
+        parts = [
+            self.with_(
+                shape=self.shape[a:b],
+                strides=self.strides[a:b],
+                elem_offset=self.elem_offset if b == last else 0,
+            )
+            for a, b in groups
+        ]
+        return tuple(part.element_offset(indices[a:b]) for part, (a, b) in zip(parts, groups))
+
+    def _groups(self) -> Iterator[tuple[int, int]]:
+        """The first axis, and the one after the last, between axis separators."""
+        ends = [*(int(s) for s in self.axis_separators), len(self.shape)]
+        yield from zip([0, *ends], ends)
+
+    def element_offset(self, indices: Sequence[Any]) -> PrimExpr:
         """The flat element offset of one element, in elements of `dtype`."""
         if len(indices) != len(self.shape):
             raise TilewrightError(
@@ -107,16 +138,44 @@ class Buffer(Node):
         total: PrimExpr = self.elem_offset + flat
         return total
 
-    def __getitem__(self, indices: Any) -> PrimExpr:
-        if not isinstance(indices, tuple):
-            indices = (indices,)
-        return BufferLoad(self, indices)
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory with one dimension, or one for each group of axes between
+        `axis_separators`; a buffer with strides is as long as they reach."""
+        groups = list(self._groups())
+        if len(self.shape) == 1 and not self.strides:
+            return self
+        sizes: list[PrimExpr] = []
+        for start, end in groups:
+            size: PrimExpr = const(1)
+            for extent in self.shape[start:end]:
+                size = size * extent
+            if self.strides and start < end:
+                size = self.shape[start] * self.strides[start]
+            sizes.append(size)
+        separators = tuple(range(1, len(groups)))
+        return self.with_(shape=sizes, strides=(), axis_separators=separators)
 
-    def vload(self, begin: Any, dtype: str | None = None) -> PrimExpr:
-        """Load a vector of `dtype` that starts at `begin` and runs along the last dimension."""
+    def __getitem__(self, indices: Any) -> Any:
+        """An element, or a vector of a slice with a step; of other slices, a BufferRegion."""
+        if not isinstance(indices, (tuple, list)):
+            indices = (indices,)
+        slices = [i for i in indices if isinstance(i, slice)]
+        if not slices:
+            return BufferLoad(self, indices)
+        if any(s.step is not None for s in slices):
+            return BufferLoad(self, [_vector(i, d) for i, d in zip(indices, self.shape)])
+        return BufferRegion(self, [_part(i, d) for i, d in zip(indices, self.shape)])
+
+    def vload(
+        self, begin: Any, dtype: str | None = None, predicate: PrimExpr | None = None
+    ) -> PrimExpr:
+        """Load a vector of `dtype` that starts at `begin` and runs along the last dimension.
+
+        Lanes for which `predicate` is false read as 0.
+        """
         begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
         lanes = parse(canonical(dtype or self.dtype)).lanes // parse(self.dtype).lanes
-        return BufferLoad(self, vector_indices(begin, lanes))
+        return BufferLoad(self, vector_indices(begin, lanes), predicate)
 
     def access_ptr(
         self,
@@ -164,10 +223,31 @@ class BufferRegion(Node):
         self.region = tuple(region)
 
 
+def _part(index: Any, extent: PrimExpr) -> Range:
+    """The range of an index, or of a slice of an axis."""
+    if not isinstance(index, slice):
+        return Range.from_min_extent(index, 1)
+    start = 0 if index.start is None else index.start
+    return Range(start, extent if index.stop is None else index.stop)
+
+
+def _vector(index: Any, extent: PrimExpr) -> Any:
+    """The indices of a slice of an axis, as a vector; an index stays as it is."""
+    if not isinstance(index, slice):
+        return index
+    start, step = index.start or 0, 1 if index.step is None else index.step
+    length = convert(extent if index.stop is None else index.stop) - start
+    return Ramp(start, step, int((length + (step - 1)) // step))
+
+
 def vector_indices(begin: Sequence[Any], lanes: int) -> tuple[PrimExpr, ...]:
-    """Indices of a vector of `lanes` elements along the last dimension."""
+    """Indices of a vector of `lanes` elements along the last dimension.
+
+    A last index that is a vector already stays as it is.
+    """
     head = tuple(convert(b) for b in begin)
-    return head if lanes == 1 else (*head[:-1], Ramp(head[-1], 1, lanes))
+    whole = lanes == 1 or (head and parse(head[-1].dtype).lanes > 1)
+    return head if whole else (*head[:-1], Ramp(head[-1], 1, lanes))
 
 
 def _whole(what: str, number: Any) -> int:

@@ -140,9 +140,9 @@ def tvm_tuple(*value: Any) -> Call:
     return Call("handle", "tir.tvm_tuple", value)
 
 
-def isnullptr(var: Any, span: object = None) -> Call:
+def isnullptr(x: Any, span: object = None) -> Call:
     """Whether a pointer is null."""
-    return Call("bool", "tir.isnullptr", (var,))
+    return Call("bool", "tir.isnullptr", (x,))
 
 
 def ret(val: Any, span: object = None) -> Call:
@@ -205,17 +205,17 @@ def fma(a: Any, b: Any, c: Any) -> Call:
     return Call(x.dtype, "tir.fma", (x, cast(x.dtype, y), cast(x.dtype, z)))
 
 
-def vectorlow(dtype: Any, vec: Any, span: object = None) -> Call:
+def vectorlow(dtype: Any, vec: Any) -> Call:
     """The lower half of a vector's lanes."""
     return Call(canonical(dtype), "tir.vectorlow", (vec,))
 
 
-def vectorhigh(dtype: Any, vec: Any, span: object = None) -> Call:
+def vectorhigh(dtype: Any, vec: Any) -> Call:
     """The upper half of a vector's lanes."""
     return Call(canonical(dtype), "tir.vectorhigh", (vec,))
 
 
-def vectorcombine(dtype: Any, vec1: Any, vec2: Any, span: object = None) -> Call:
+def vectorcombine(dtype: Any, vec1: Any, vec2: Any) -> Call:
     """One vector of the lanes of two."""
     return Call(canonical(dtype), "tir.vectorcombine", (vec1, vec2))
 

@@ -6,21 +6,29 @@ when a function runs.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..base.dtype import canonical, parse
 from ..base.errors import OperandError, TilewrightError
 from . import expr
-from .fold import sticky_float
+from .fold import MOST_FLOAT, round_float, sticky_float, wrap_int
 from .node import PrimExpr
 from .operators import ExprOps
 
 
 def const(value: Any, dtype: Any = None, span: object = None) -> PrimExpr:
-    """A constant; without a dtype, int32 for ints, float32 for floats, bool for bools."""
+    """A constant; without a dtype, int32 for ints, float32 for floats, bool for bools.
+
+    Numbers that do not fit these are int64 and float64. OperandError: no number, or one that is
+    not of a given type.
+    """
     if dtype is None:
         if getattr(value, "size", 1) != 1:
-            raise OperandError(f"a constant is one number, got an array of shape {value.shape}")
+            raise OperandError(
+                f"a constant is one number, got an array of shape {value.shape}; arrays are "
+                "arguments of what is built: te.placeholder stands for one"
+            )
         item = value.item() if hasattr(value, "item") else value
         dtype = getattr(value, "dtype", None)
         dtype = canonical(dtype) if dtype is not None else _default_dtype(item)
@@ -34,6 +42,8 @@ def const(value: Any, dtype: Any = None, span: object = None) -> PrimExpr:
             scalar = expr.FloatImm(t.element, sticky_float(value))
         else:
             scalar = expr.IntImm(t.element, int(value))
+    except OperandError:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise OperandError(f"cannot make a constant of type {t.element} of {value!r}") from None
     return scalar if t.lanes == 1 else expr.Broadcast(scalar, t.lanes)
@@ -47,7 +57,7 @@ def _default_dtype(value: Any) -> str:
             raise OperandError(f"{value} does not fit 64 bits; give a dtype such as uint64")
         return "int32" if -(2**31) <= value < 2**31 else "int64"
     if isinstance(value, float):
-        return "float32"
+        return "float64" if MOST_FLOAT["float32"] < abs(value) < math.inf else "float32"
     raise OperandError(f"cannot make a constant of {value!r}")
 
 
@@ -76,17 +86,19 @@ def cast(dtype: Any, value: Any) -> PrimExpr:
     if e.dtype == target.text:
         return e
     source = parse(e.dtype)
-    if source.lanes == 1 and target.lanes > 1:
+    if source.lanes == 1 and target.lanes != 1:
         return expr.Broadcast(cast(target.element, e), target.lanes)
     if source.lanes != target.lanes:
         raise TilewrightError(f"cannot cast {source.text} to {target.text}: lanes differ")
     if isinstance(e, expr.IntImm):
-        return const(e.value, target.text)
+        if target.is_float:
+            return expr.FloatImm(target.text, round_float(target.text, sticky_float(e.value)))
+        return const(wrap_int(target.text, e.value), target.text)
     if isinstance(e, expr.FloatImm):
         if target.is_float:
-            return expr.FloatImm(target.text, e.value)
-        if target.is_integer and abs(e.value) < 2**63:
-            whole = int(e.value)
+            return expr.FloatImm(target.text, round_float(target.text, e.number))
+        if target.is_integer and abs(e.number) < 2**63:
+            whole = int(e.number)
             if target.min_value <= whole <= target.max_value:
                 return expr.IntImm(target.text, whole)
     if isinstance(e, expr.Broadcast):
@@ -100,11 +112,12 @@ def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     if a.dtype == b.dtype:
         return a, b
     ta, tb = parse(a.dtype), parse(b.dtype)
-    lanes = max(ta.lanes, tb.lanes)
+    lanes = tb.lanes if ta.lanes == 1 else ta.lanes
     if ta.lanes != tb.lanes and 1 not in (ta.lanes, tb.lanes):
         raise TilewrightError(f"operands have different lanes: {a.dtype} and {b.dtype}")
     if ta.is_handle or tb.is_handle:
-        raise TilewrightError(f"operands do not match: {a.dtype} and {b.dtype}")
+        kinds = ("text" if type(x) is expr.StringImm else x.dtype for x in (a, b))
+        raise TilewrightError("operands do not match: {} and {}".format(*kinds))
     if ta.is_float or tb.is_float:
         if ta.is_float and tb.is_float:
             if ta.bits == tb.bits and ta.code != tb.code:
@@ -116,10 +129,48 @@ def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     elif ta.is_bool or tb.is_bool:
         element = (tb if ta.is_bool else ta).element
     else:
-        code = ta.code if ta.code == tb.code else "int"
-        element = f"{code}{max(ta.bits, tb.bits)}"
+        wider = ta if (ta.bits, ta.is_uint) > (tb.bits, tb.is_uint) else tb
+        element = wider.element
     common = parse(element).with_lanes(lanes)
     return cast(common, a), cast(common, b)
+
+
+def lanes_of(lanes: Any) -> tuple[Any, int]:
+    """The lanes of a vector, and their number as in DType: below zero for `vscale() * 4`, or a
+    number below zero, of which the lanes are as many."""
+    if isinstance(lanes, (int, expr.IntImm)) or not isinstance(lanes, PrimExpr):
+        count = int(lanes)
+        if count >= 0:
+            return count, count
+        return expr.Mul(expr.Call("int32", "tir.vscale", ()), const(-count)), count
+    factor = 0
+    rest: Any = lanes
+    if type(rest) is expr.Mul:
+        known = const_int(rest.a) if const_int(rest.b) is None else const_int(rest.b)
+        rest = rest.a if const_int(rest.b) is not None else rest.b
+        factor = known or 0
+    if not (type(rest) is expr.Call and rest.op.name == "tir.vscale" and factor > 0):
+        raise OperandError(
+            f"a vector has a constant number of lanes, or vscale() times one, got {lanes}"
+        )
+    return expr.Mul(rest, const(factor)), -factor
+
+
+def check_predicate(predicate: Any, lanes: int, what: str, verb: str) -> None:
+    """OperandError unless a predicate says of each of so many lanes whether it is touched.
+
+    what: what has the lanes. verb: what is done with them, such as "load a vector".
+    """
+    t = parse(predicate.dtype)
+    if (t.lanes < 0) != (lanes < 0):
+        raise OperandError(f"Predicate mask dtype and {what} must both be scalable.")
+    if t.lanes not in (1, lanes):
+        raise OperandError(
+            f"Got a predicate mask with {abs(t.lanes)} lanes, but trying to {verb} with "
+            f"{abs(lanes)} lanes. The number of lanes must match."
+        )
+    if not t.is_bool:
+        raise OperandError(f"Predicate mask elements must be boolean values, but got {t.element}.")
 
 
 def is_const(e: Any, value: int | float | None = None) -> bool:
@@ -128,7 +179,7 @@ def is_const(e: Any, value: int | float | None = None) -> bool:
         e = e.value
     if not isinstance(e, (expr.IntImm, expr.FloatImm)):
         return False
-    return value is None or e.value == value
+    return value is None or e.number == value
 
 
 def const_int(e: Any) -> int | None:

@@ -1,29 +1,33 @@
-"""`runtime.convert`: Python values as the IR's, lists and dicts of them included."""
+"""`runtime.convert`: Python values as the runtime's, lists and dicts of them included."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from .construct import convert as _convert
+from ..base.errors import OperandError
 from .node import Node
+from .operators import ExprOps
 
 
 def convert(value: Any) -> Any:
-    """Numbers and strings as expressions, lists as tuples of converted elements, dicts of them.
+    """Numbers and text as Python's, lists as tuples of converted elements, dicts of them.
 
-    Functions, None and what is of the IR already stay as they are.
+    What stands for an expression becomes it; functions, arrays, None and what is of the IR already
+    stay as they are. OperandError: anything else.
     """
-    if value is None or isinstance(value, Node) or (callable(value) and not _number(value)):
+    if value is None or isinstance(value, (bool, int, float, str, Node)):
         return value
     if isinstance(value, (list, tuple)):
         return tuple(convert(item) for item in value)
     if isinstance(value, Mapping):
         return {key: convert(item) for key, item in value.items()}
-    if hasattr(value, "shape") and getattr(value, "shape", ()) != ():
+    if isinstance(value, ExprOps):
+        return value.asexpr()
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return value.item()  # NumPy's numbers
+    if hasattr(value, "asobject"):
+        return value.asobject()
+    if callable(value) or hasattr(value, "shape") or hasattr(value, "same_as"):
         return value
-    return _convert(value)
-
-
-def _number(value: Any) -> bool:
-    return hasattr(value, "asexpr") or hasattr(value, "item")
+    raise OperandError(f"{value!r} (of type {type(value).__name__}) is nothing of the runtime's")

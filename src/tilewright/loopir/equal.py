@@ -12,15 +12,21 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from ..base.deep import recursive
 from . import expr as E
 from . import iter as I
+from . import realize as R
 from . import stmt as S
 from .buffer import Buffer
 from .printer import script
 from .schema import Scopes, scopes_of, variables_in
 
 VARS = (E.Var, E.SizeVar)
+SEQUENCES = (tuple, list)
 LEAVES = (*VARS, E.IntImm, E.FloatImm, E.StringImm)
+_NUMBERS = {bool, int, float, E.IntImm, E.FloatImm}
 BUFFER_TEXT = (
     "dtype",
     "scope_name",
@@ -30,6 +36,11 @@ BUFFER_TEXT = (
     "axis_separators",
 )
 BUFFER_EXPRS = ("data", "shape", "strides", "elem_offset")
+
+
+def array_of(values: Any) -> np.ndarray[Any, Any]:
+    """An array of NumPy's, or of the runtime's, as NumPy's."""
+    return np.asarray(values.numpy() if hasattr(values, "numpy") else values)
 
 
 def producer_key(tensor: Any) -> tuple[int, int]:
@@ -42,6 +53,15 @@ class Mismatch(Exception):
 
     def __init__(self, path: Any, left: Any, right: Any) -> None:
         self.path, self.left, self.right = path, left, right
+
+    @property
+    def keys(self) -> list[Any]:
+        """The fields and indices on the way from the root."""
+        found, path = [], self.path
+        while path is not None:
+            path, key = path
+            found.append(key)
+        return found[::-1]
 
 
 class _Comparer:
@@ -68,25 +88,50 @@ class _Comparer:
 
     def pair(self, a: Any, b: Any, path: Any, defines: bool) -> None:
         kind = type(a)
-        if kind is not type(b):
-            raise Mismatch(path, a, b)
+        if kind is not type(b) and not (kind in SEQUENCES and type(b) in SEQUENCES):
+            if isinstance(a, str) and a == b:
+                return
+            if hasattr(a, "shape") and hasattr(b, "shape"):  # arrays of two kinds
+                self.arrays(a, b, path)
+                return
+            if not {kind, type(b)} <= _NUMBERS:
+                raise Mismatch(path, a, b)
+            a, b = E.convert(a), E.convert(b)  # plain numbers, as operators take them
+            kind = type(a)
+            if kind is not type(b):
+                raise Mismatch(path, a, b)
         if kind in VARS:
             self.var(a, b, path, defines)
         elif isinstance(a, E.Node):
             self.node(a, b, path, defines)
         elif kind is tuple or kind is list:
-            if len(a) != len(b):
-                raise Mismatch(path, a, b)
+            if len(a) != len(b):  # of which elements may differ before
+                self.stack.append(partial(self.differ, path, a, b))
             self.push(path, zip(range(len(a)), a, b), defines)
         elif kind is dict:
             if a.keys() != b.keys():
                 raise Mismatch(path, a, b)
             self.push(path, ((k, a[k], b[k]) for k in a), defines)
         elif kind is float:
-            if struct.pack("d", a) != struct.pack("d", b):
+            if struct.pack("d", a) != struct.pack("d", b) and not (a != a and b != b):
                 raise Mismatch(path, a, b)
+        elif hasattr(a, "shape"):  # arrays of constants
+            self.arrays(a, b, path)
         elif a is not b and not bool(a == b):
             raise Mismatch(path, a, b)
+
+    def arrays(self, a: Any, b: Any, path: Any) -> None:
+        """Compare arrays of constants."""
+        if isinstance(a, E.Node) or not np.array_equal(array_of(a), array_of(b)):
+            raise Mismatch(path, a, b)
+
+    def differ(self, path: Any, a: Any, b: Any) -> None:
+        """Raise that two things differ."""
+        raise Mismatch(path, a, b)
+
+    def number(self, a: Any, b: Any, path: Any, defines: bool) -> None:
+        """Constants of floats: by what they are in their type."""
+        self.pair(a.number, b.number, (path, "value"), defines)
 
     def node(self, a: Any, b: Any, path: Any, defines: bool) -> None:
         if a is b and not self.skewed and not self.map_free and not defines:
@@ -188,7 +233,17 @@ class _Comparer:
         both = isinstance(left, I.IterVar) and isinstance(right, I.IterVar)
         if both and left.var not in self.right_of and right.var not in self.left_of:
             self.scope([(left.var, right.var)], (path, "node"))
+        if both and a.attr_key in I.THREAD_KEYS and b.attr_key == a.attr_key:
+            self.fields(path, a, b, ("value", "body"))
+            self.threads(left, right, (path, "node"))  # the extent is the value
+            return
         self.fields(path, a, b, a._fields)
+
+    def threads(self, a: I.IterVar, b: I.IterVar, path: Any) -> None:
+        """Compare axes whose extent is said elsewhere."""
+        if (a.iter_type, a.thread_tag) != (b.iter_type, b.thread_tag):
+            raise Mismatch(path, a, b)
+        self.fields(path, a, b, ("var",), True)
 
     def iter_var(self, a: I.IterVar, b: I.IterVar, path: Any, defines: bool) -> None:
         if (a.iter_type, a.thread_tag) != (b.iter_type, b.thread_tag):
@@ -196,10 +251,10 @@ class _Comparer:
         self.fields(path, a, b, ("dom",))
         self.fields(path, a, b, ("var",), True)
 
-    def producer_load(self, a: I.ProducerLoad, b: I.ProducerLoad, path: Any, _: bool) -> None:
+    def producer_load(self, a: Any, b: Any, path: Any, _: bool) -> None:
         if producer_key(a.producer) != producer_key(b.producer):
             raise Mismatch((path, "producer"), a.producer, b.producer)
-        self.fields(path, a, b, ("indices",))
+        self.fields(path, a, b, [name for name in a._fields if name != "producer"])
 
     def function(self, a: S.PrimFunc, b: S.PrimFunc, path: Any, _: bool) -> None:
         here = (path, "params")
@@ -207,21 +262,26 @@ class _Comparer:
             raise Mismatch(here, a.params, b.params)
         before = dict(self.right_of), dict(self.left_of), self.skewed
         self.stack.append(partial(self.restore, *before))
-        for x, y in zip(a.params, b.params):
+        for n, (x, y) in enumerate(zip(a.params, b.params)):
             if (x in a.buffer_map) != (y in b.buffer_map):
-                raise Mismatch(here, x, y)
-            self.define(x, y, here)
-        self.fields(path, a, b, ("attrs", "body"))
+                raise Mismatch((here, n), x, y)
+            self.define(x, y, (here, n))
         maps = a.buffer_map, b.buffer_map
+        if len(maps[0]) != len(maps[1]):
+            raise Mismatch((path, "buffer_map"), *maps)
+        self.fields(path, a, b, ("attrs", "body"))
         pairs = [(x.name, x, y) for x, y in zip(a.params, b.params) if x in maps[0]]
         self.push((path, "buffer_map"), [(n, maps[0][x], maps[1][y]) for n, x, y in pairs], True)
 
 
 _SPECIAL: dict[type, Callable[[_Comparer, Any, Any, Any, bool], None]] = {
+    E.FloatImm: _Comparer.number,
     Buffer: _Comparer.buffer,
     S.AttrStmt: _Comparer.attr,
     I.IterVar: _Comparer.iter_var,
     I.ProducerLoad: _Comparer.producer_load,
+    R.ProducerStore: _Comparer.producer_load,
+    R.ProducerRealize: _Comparer.producer_load,
     S.PrimFunc: _Comparer.function,
 }
 
@@ -231,35 +291,41 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
 
     Linear in the size of the smaller, counting shared nodes once; of any depth.
     """
+    return first_mismatch(lhs, rhs, map_free_vars) is None
+
+
+def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch | None:
+    """Where two programs differ first; None where they are the same."""
     try:
-        _Comparer(map_free_vars).run(lhs, rhs)
-    except Mismatch:
-        return False
-    return True
+        _Comparer(map_free_vars).run(_plain(lhs), _plain(rhs))
+    except Mismatch as error:
+        return error
+    return None
+
+
+@recursive
+def _plain(value: Any) -> Any:
+    """Numbers as constants, also those in a list."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(x) for x in value)
+    return E.convert(value) if isinstance(value, (bool, int, float)) else value
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
     """Raise ValueError that shows the first differing place, unless they are the same program."""
-    try:
-        _Comparer(map_free_vars).run(lhs, rhs)
-    except Mismatch as error:
-        raise ValueError(_describe(lhs, rhs, error)) from None
+    error = first_mismatch(lhs, rhs, map_free_vars)
+    if error is not None:
+        raise ValueError(_describe(lhs, rhs, error))
 
 
 def _describe(lhs: Any, rhs: Any, error: Mismatch) -> str:
-    keys: list[Any] = []
-    path = error.path
-    while path is not None:
-        path, key = path
-        keys.append(key)
-    keys.reverse()
-    place = "".join(f".{k}" if isinstance(k, str) else f"[{k}]" for k in keys) or " the root"
-    left, right = _short(error.left), _short(error.right)
-    texts = [script(side, _marks(side, keys)) for side in (lhs, rhs)]
-    return (
-        f"structures differ at{' ' if place[0] != ' ' else ''}{place}: {left} against {right}\n"
-        f"left:\n{texts[0]}\nright:\n{texts[1]}"
-    )
+    from .object_path import ends
+
+    places = ends(lhs, rhs, error)
+    sides = zip(("lhs", "rhs"), places, (error.left, error.right))
+    told = "\nand ".join(f"{name} at {path}: {_short(value)}" for name, path, value in sides)
+    texts = [script(side, _marks(side, error.keys)) for side in (lhs, rhs)]
+    return f"StructuralEqual check failed, caused by {told}\nlhs:\n{texts[0]}\nrhs:\n{texts[1]}"
 
 
 def _short(value: Any) -> str:
@@ -273,7 +339,7 @@ def _marks(root: Any, keys: list[Any]) -> Mapping[Any, str]:
     for key in keys:
         if isinstance(node, S.Stmt):
             found = node
-        if isinstance(node, (S.IRModule, tuple, list, dict)):
+        if isinstance(node, (tuple, list, dict)):
             node = node[key]
         else:
             node = getattr(node, str(key), None)

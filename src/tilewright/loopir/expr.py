@@ -12,19 +12,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.dtype import canonical, parse
+from ..base.errors import OperandError
 from .construct import cast as cast
+from .construct import check_predicate
 from .construct import const as const
 from .construct import const_int as const_int
 from .construct import convert as convert
 from .construct import is_const as is_const
+from .construct import lanes_of as lanes_of
 from .construct import match_types as match_types
-from .fold import round_float, wrap_int
+from .fold import checked_float, checked_int, round_float
 from .node import Node as Node
 from .node import PrimExpr as PrimExpr
 from .node import set_printer as set_printer
 from .op_table import TABLE, UNKNOWN
 from .operators import ExprOps
-from .types import Type, dtype_of
+from .types import PrimType, Type, dtype_of
 
 if TYPE_CHECKING:
     from .buffer import Buffer
@@ -33,12 +36,22 @@ if TYPE_CHECKING:
 class Var(PrimExpr):
     """A variable; two variables are the same only if they are the same object."""
 
-    __slots__ = ("name",)
+    __slots__ = ("_type", "name")
     schema = "name:str"
 
     def __init__(self, name: str = "v", dtype: Any = "int32", span: object = None) -> None:
         self.name = name
-        self.dtype = dtype_of(dtype) if isinstance(dtype, Type) else canonical(dtype)
+        if isinstance(dtype, Type):
+            self._type = dtype
+            self.dtype = dtype_of(dtype)
+        else:
+            self.dtype = canonical(dtype)
+
+    @property
+    def type_annotation(self) -> Type:
+        """The type: of a pointer that of its elements too, where it was given."""
+        given: Type | None = getattr(self, "_type", None)
+        return given or PrimType(self.dtype)
 
 
 class SizeVar(Var):
@@ -51,14 +64,19 @@ class SizeVar(Var):
 
 
 class IntImm(PrimExpr):
-    """A constant of an integer type or bool."""
+    """A constant of an integer type or bool; OperandError where the type has no such value."""
 
     __slots__ = ("value",)
     schema = "value:int"
 
     def __init__(self, dtype: str, value: int, span: object = None) -> None:
         self.dtype = canonical(dtype)
-        self.value = wrap_int(self.dtype, int(value))
+        self.value = checked_int(self.dtype, int(value))
+
+    @property
+    def number(self) -> int:
+        """The value, as of a FloatImm."""
+        return self.value
 
     def __int__(self) -> int:
         return self.value
@@ -71,14 +89,22 @@ class IntImm(PrimExpr):
 
 
 class FloatImm(PrimExpr):
-    """A constant of a float type."""
+    """A constant of a float type; `value` is as it was given, `number` what programs compute with.
+
+    OperandError where a finite value is out of the range of float16 or float32.
+    """
 
     __slots__ = ("value",)
     schema = "value:float"
 
     def __init__(self, dtype: str, value: float, span: object = None) -> None:
         self.dtype = canonical(dtype)
-        self.value = round_float(self.dtype, float(value))
+        self.value = checked_float(self.dtype, float(value))
+
+    @property
+    def number(self) -> float:
+        """The value rounded to the type."""
+        return round_float(self.dtype, self.value)
 
     def __float__(self) -> float:
         return self.value
@@ -99,6 +125,12 @@ class StringImm(PrimExpr):
 
     def __eq__(self, other: Any) -> Any:
         return self.value == (other.value if isinstance(other, StringImm) else other)
+
+    def astype(self, dtype: str, span: object = None) -> PrimExpr:
+        """OperandError: text is no number."""
+        raise OperandError(
+            f"Can't cast a handle to other types: {self.value!r} is text, no {dtype}"
+        )
 
     __hash__ = ExprOps.__hash__
 
@@ -295,8 +327,8 @@ class Ramp(PrimExpr):
 
     def __init__(self, base: Any, stride: Any, lanes: Any, span: object = None) -> None:
         self.base, self.stride = match_types(base, stride)
-        self.lanes = int(lanes)
-        self.dtype = parse(self.base.dtype).with_lanes(self.lanes)
+        self.lanes, count = lanes_of(lanes)
+        self.dtype = parse(self.base.dtype).with_lanes(count)
 
 
 class Broadcast(PrimExpr):
@@ -307,8 +339,8 @@ class Broadcast(PrimExpr):
 
     def __init__(self, value: Any, lanes: Any, span: object = None) -> None:
         self.value = convert(value)
-        self.lanes = int(lanes)
-        self.dtype = parse(self.value.dtype).with_lanes(self.lanes)
+        self.lanes, count = lanes_of(lanes)
+        self.dtype = parse(self.value.dtype).with_lanes(count)
 
 
 class Shuffle(PrimExpr):
@@ -369,6 +401,8 @@ class BufferLoad(PrimExpr):
         lanes = parse(self.indices[-1].dtype).lanes if self.indices else 1
         t = parse(buffer.dtype)
         self.dtype = t.with_lanes(lanes * t.lanes)
+        if predicate is not None:
+            check_predicate(predicate, lanes * t.lanes, "load indices", "load a vector")
 
 
 class Op:

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..base.dtype import DType, parse
+from ..base.errors import OperandError
 
 Number = int | float
+MOST_FLOAT = {"float16": 65504.0, "float32": 3.4028235e38}  # the latter as it is printed
 
 
 @cache
@@ -46,6 +48,24 @@ def round_float(dtype: str, value: float) -> float:
         if t.code == "bfloat":
             exact = _to_odd(exact)
         return float(exact.astype(t.numpy))
+
+
+def checked_int(dtype: str, value: int) -> int:
+    """A value that an integer type has; OperandError for others."""
+    kind, low, high, _ = _limits(dtype)
+    if not low <= value <= high or kind == "f":
+        raise OperandError(f"the constant {value} does not fit {dtype}: {low} to {high}")
+    return value
+
+
+def checked_float(dtype: str, value: float) -> float:
+    """A value that a float type has, once it is rounded; OperandError for others."""
+    if not parse(dtype).is_float:
+        raise OperandError(f"a constant of type {dtype} is no float: {value}")
+    most = MOST_FLOAT.get(dtype, math.inf)
+    if most < abs(value) < math.inf:
+        raise OperandError(f"the constant {value} does not fit {dtype}: up to {most}")
+    return value
 
 
 def sticky_float(value: int | float) -> float:

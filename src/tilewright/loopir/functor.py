@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base.deep import deep_call
 from . import stmt as S
-from .rewrite import Rewriter
+from .rewrite import Rewriter, handles
 from .schema import defined_by
 from .subst import substitute as _substitute
 from .visit import children, free_vars, walk
@@ -31,7 +31,16 @@ def pre_order_visit(node: Any, fvisit: Callable[[Any], Any]) -> None:
             stack.extend(reversed(children(item)))
 
 
-class _Transform(Rewriter):
+class Faithful(Rewriter):
+    """Keeps statements that do nothing."""
+
+    @handles(S.SeqStmt)
+    def _seq(self, s: S.SeqStmt) -> Any:
+        new = [self.stmt(x) for x in s.seq]
+        return s if all(a is b for a, b in zip(new, s.seq)) else S.SeqStmt(new)
+
+
+class _Transform(Faithful):
     """Every node type goes through one handler, around the default one of its type."""
 
     def __init__(self, before: Hook | None, after: Hook | None, only: tuple[str, ...]) -> None:
@@ -44,7 +53,7 @@ class _Transform(Rewriter):
             result = self.before(node)
             if result is not None:
                 return result
-        result = Rewriter.table[kind](self, node)
+        result = Faithful.table[kind](self, node)
         if hooked and self.after is not None:
             changed = self.after(result)
             if changed is not None:

@@ -7,6 +7,7 @@ The same in every process as long as no free variables are involved (their ident
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -15,9 +16,11 @@ from typing import Any
 from ..base.deep import Recursive, deep_call
 from . import expr as E
 from . import iter as I
+from . import realize as R
 from . import stmt as S
 from .buffer import Buffer
-from .equal import BUFFER_EXPRS, BUFFER_TEXT, LEAVES, VARS, producer_key
+from .equal import BUFFER_EXPRS, BUFFER_TEXT, LEAVES, VARS, array_of, producer_key
+from .module import IRModule
 from .schema import defined_by, scopes_of
 
 
@@ -53,9 +56,13 @@ class _Hasher(Recursive):
         if isinstance(value, str):
             return _text(value)
         if isinstance(value, float):
-            return hash((1, struct.unpack("q", struct.pack("d", value))[0]))
+            bits = struct.pack("d", value if value == value else math.nan)  # all NaNs are one
+            return hash((1, struct.unpack("q", bits)[0]))
         if value is None or isinstance(value, int):
             return hash((0, _kind(kind), value if value is not None else -7))
+        if hasattr(value, "shape"):
+            array = array_of(value)
+            return hash((_text(str(array.dtype)), array.shape, _text(array.tobytes().hex())))
         if isinstance(value, E.Op):
             return _text(value.name)
         return hash(value)
@@ -63,7 +70,8 @@ class _Hasher(Recursive):
     def node(self, e: Any, defines: bool) -> int:
         kind = type(e)
         if kind in LEAVES:
-            return hash((_kind(kind), _text(e.dtype), self.any(e.value)))
+            own = e.number if kind is E.FloatImm else e.value
+            return hash((_kind(kind), _text(e.dtype), self.any(own)))
         found = None if defines else self.memo.get(id(e))
         if found is not None:
             return found
@@ -113,14 +121,19 @@ class _Hasher(Recursive):
         return (*text, *[self.any(getattr(b, f), defines) for f in BUFFER_EXPRS])
 
     def attr(self, s: S.AttrStmt, _: bool) -> tuple[int, ...]:
-        fresh = isinstance(s.node, I.IterVar) and s.node.var not in self.number
-        return self.scoped((s.node.var,) if fresh else (), (s.node, s.attr_key, s.value, s.body))
+        node: Any = s.node
+        fresh = isinstance(node, I.IterVar) and node.var not in self.number
+        defined = (node.var,) if fresh else ()
+        if isinstance(node, I.IterVar) and s.attr_key in I.THREAD_KEYS:
+            node = (node.var, node.iter_type, node.thread_tag)  # the extent is the value
+        return self.scoped(defined, (node, s.attr_key, s.value, s.body))
 
     def iter_var(self, v: I.IterVar, _: bool) -> tuple[int, ...]:
         return (self.var(v.var, True), self.any(v.dom), v.iter_type, _text(v.thread_tag))
 
-    def producer_load(self, e: I.ProducerLoad, _: bool) -> tuple[int, ...]:
-        return (*producer_key(e.producer), self.any(e.indices))
+    def producer_load(self, e: Any, _: bool) -> tuple[int, ...]:
+        rest = [self.any(getattr(e, name)) for name in e._fields if name != "producer"]
+        return (*producer_key(e.producer), *rest)
 
     def function(self, f: S.PrimFunc, _: bool) -> tuple[int, ...]:
         before = dict(self.number)
@@ -131,9 +144,10 @@ class _Hasher(Recursive):
         self.memo.clear()
         return inside
 
-    def module(self, m: S.IRModule, _: bool) -> tuple[int, ...]:
+    def module(self, m: IRModule, _: bool) -> tuple[int, ...]:
         """Functions hash alone, so that their order in the module does not count."""
-        return (self.any({n: _Hasher(self.map_free).any(f) for n, f in m.functions.items()}),)
+        functions = {n: _Hasher(self.map_free).any(f) for n, f in m.functions.items()}
+        return (self.any(functions), self.any(m.attrs))
 
 
 _SPECIAL: dict[type, Callable[[_Hasher, Any, bool], tuple[int, ...]]] = {
@@ -141,8 +155,10 @@ _SPECIAL: dict[type, Callable[[_Hasher, Any, bool], tuple[int, ...]]] = {
     S.AttrStmt: _Hasher.attr,
     I.IterVar: _Hasher.iter_var,
     I.ProducerLoad: _Hasher.producer_load,
+    R.ProducerStore: _Hasher.producer_load,
+    R.ProducerRealize: _Hasher.producer_load,
     S.PrimFunc: _Hasher.function,
-    S.IRModule: _Hasher.module,
+    IRModule: _Hasher.module,
 }
 
 

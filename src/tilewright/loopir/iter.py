@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from . import node
 from .expr import IntImm, Node, PrimExpr, Var, const, convert
@@ -53,6 +53,17 @@ class Range(Node):
         return str(node._text(self))
 
 
+class ForKind:
+    """How a loop runs."""
+
+    SERIAL = 0
+    PARALLEL = 1
+    VECTORIZED = 2
+    UNROLLED = 3
+    THREAD_BINDING = 4
+    NAMES = ("serial", "parallel", "vectorized", "unroll", "thread_binding")
+
+
 class IterVar(ExprOps, Node):
     """A loop variable of a tensor's computation, with its domain and kind."""
 
@@ -92,6 +103,7 @@ class IterVar(ExprOps, Node):
 
     @property
     def dtype(self) -> str:
+        """The integer type of the axis' variable."""
         return self.var.dtype
 
     def asexpr(self) -> PrimExpr:
@@ -121,6 +133,7 @@ class CommReducer(Node):
         rhs: Sequence[Var],
         result: Sequence[PrimExpr],
         identity_element: Sequence[PrimExpr],
+        span: object = None,
     ) -> None:
         self.lhs = tuple(lhs)
         self.rhs = tuple(rhs)
@@ -131,6 +144,14 @@ class CommReducer(Node):
         return str(node._text(self))
 
 
+def _exprs(values: Sequence[Any]) -> tuple[PrimExpr, ...]:
+    """Values as expressions: the same tuple where they are, which several results share."""
+    whole = tuple(values)
+    if all(isinstance(v, PrimExpr) for v in whole):
+        return whole
+    return tuple(convert(v) for v in whole)
+
+
 class Reduce(PrimExpr):
     """Value `value_index` of combining `source` over `axis` where `condition` holds."""
 
@@ -139,19 +160,22 @@ class Reduce(PrimExpr):
         "combiner:reducer >source:expr* >init:expr* <axis:iter* >condition:expr value_index:int"
     )
 
+    arguments: ClassVar[Mapping[str, str]] = {"src": "source", "rdom": "axis"}
+
     def __init__(
         self,
         combiner: CommReducer,
-        source: Sequence[PrimExpr],
-        axis: Sequence[IterVar],
+        src: Sequence[Any],
+        rdom: Sequence[IterVar],
         condition: PrimExpr,
         value_index: int = 0,
-        init: Sequence[PrimExpr] = (),
+        init: Sequence[Any] | None = None,
+        span: object = None,
     ) -> None:
         self.combiner = combiner
-        self.source = tuple(source)
-        self.axis = tuple(axis)
+        self.source = _exprs(src)
+        self.axis = tuple(rdom)
         self.condition = condition
         self.value_index = value_index
-        self.init = tuple(init)
+        self.init = _exprs(init or ())
         self.dtype = self.source[value_index].dtype

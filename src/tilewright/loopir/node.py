@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .operators import ExprOps
@@ -14,6 +15,7 @@ class Node:
     __slots__ = ("__weakref__",)
     schema: ClassVar[str] = ""  # see schema.py
     abstract: ClassVar[bool] = False
+    arguments: ClassVar[Mapping[str, str]] = {}  # fields that a constructor has other names for
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -25,6 +27,19 @@ class Node:
     def same_as(self, other: object) -> bool:
         """Whether this is the same object."""
         return self is other
+
+    def script(self, *, verbose_expr: bool = False, **_: Any) -> str:
+        """The node as TVMScript-style text, variables and buffers from around it declared first;
+        those of an expression where `verbose_expr` asks for them."""
+        return str(_spelled(self, verbose_expr))
+
+    def show(self, *_: Any, **options: Any) -> None:
+        """Print the text."""
+        print(self.script(**options))
+
+    def asobject(self) -> Any:
+        """The object itself."""
+        return self
 
 
 Object = Node  # TVM's name for what all of its objects derive from
@@ -53,6 +68,13 @@ class PrimExpr(ExprOps, Node):
 
 
 _text: Any = object.__repr__
+_spelled: Any = object.__repr__
+
+
+def set_speller(speller: Any) -> None:
+    """How `node.script()` is made; print_whole.py sets it once."""
+    global _spelled
+    _spelled = speller
 
 
 def set_printer(printer: Any) -> None:

@@ -63,7 +63,7 @@ from .intrin_rules import find_rule as find_rule
 from .intrin_rules import register_intrin_lowering as register_intrin_lowering
 from .op_exact import *  # noqa: F403
 from .op_float import *  # noqa: F403
-from .operators import as_bool, binary, bitwise, logical_and, logical_or
+from .operators import binary, bitwise, logical_and, logical_or
 
 Binary = Callable[[Any, Any], PrimExpr]
 
@@ -179,7 +179,7 @@ def div(a: Any, b: Any, span: object = None) -> PrimExpr:
 
 
 def _int_division(name: str, cls: Any, doc: str) -> Binary:
-    def build(a: Any, b: Any) -> PrimExpr:
+    def build(a: Any, b: Any, span: object = None) -> PrimExpr:
         x, y = match_types(a, b)
         if parse(x.dtype).is_float:
             raise TilewrightError(f"{name} takes integers, got {x.dtype}; use / or fmod")
@@ -205,7 +205,7 @@ def ceildiv(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
 
 
 def _bits(name: str, doc: str) -> Binary:
-    def build(x: Any, y: Any) -> PrimExpr:
+    def build(x: Any, y: Any, span: object = None) -> PrimExpr:
         return bitwise(f"tir.{name}", x, y)
 
     build.__name__ = build.__qualname__ = name
@@ -220,7 +220,7 @@ bitwise_or = _bits("bitwise_or", "The bits set in either.")
 bitwise_xor = _bits("bitwise_xor", "The bits set in one of the two.")
 
 
-def bitwise_not(x: Any) -> PrimExpr:
+def bitwise_not(x: Any, span: object = None) -> PrimExpr:
     """All bits turned over."""
     return ~convert(x)
 
@@ -238,8 +238,8 @@ def any(*args: Any, span: object = None) -> PrimExpr:
 def _chain(name: str, join: Binary, args: tuple[Any, ...]) -> PrimExpr:
     if not args:
         raise ValueError(f"{name} takes at least one condition")
-    result = as_bool(args[0])
-    for other in args[1:]:
+    result, *others = (_condition(name, x) for x in args)
+    for other in others:
         result = join(result, other)
     return result
 

@@ -11,17 +11,18 @@ import numpy as np
 
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
-from .expr import Call, PrimExpr, const, convert, match_types
+from .expr import Call, PrimExpr, cast, const, convert, match_types
 from .op_table import Binary, Bound, CallEffectKind, Unary, add_row, floats
 
 _ONE = """{}
 
-    x: a float expression of any width, scalar or vector. The result has its type.
+    x: a float expression of any width, scalar or vector. The result has its type. The value of an
+    integer or a condition is computed as a float and rounded towards zero.
     """
 _TWO = """{}
 
     x1, x2: float expressions (or numbers), brought to the wider of their types, which the result
-    has.
+    has. The value for integers is computed with floats and rounded towards zero.
     """
 
 
@@ -33,6 +34,16 @@ def as_float(name: str, x: Any) -> PrimExpr:
             f'{name} takes a float, got {e.dtype}; convert it first: x.astype("float32")'
         )
     return e
+
+
+def made(name: str, *args: PrimExpr) -> PrimExpr:
+    """The call, of whole numbers by way of floats that hold them: float64 where float32 may not."""
+    dtype = args[0].dtype
+    t = parse(dtype)
+    if not (t.is_integer or t.is_bool):
+        return Call(dtype, f"tir.{name}", [as_float(name, x) for x in args])
+    wide = parse("float64" if t.bits > 16 else "float32").with_lanes(t.lanes)
+    return cast(dtype, Call(wide, f"tir.{name}", [cast(wide, x) for x in args]))
 
 
 def row(name: str, arguments: int, **columns: Any) -> None:
@@ -53,8 +64,7 @@ def unary(name: str, doc: str, **columns: Any) -> Unary:
     row(name, 1, **columns)
 
     def build(x: Any) -> PrimExpr:
-        x = as_float(name, x)
-        return Call(x.dtype, f"tir.{name}", (x,))
+        return made(name, convert(x))
 
     result: Unary = named(build, name, _ONE.format(doc))
     return result
@@ -65,9 +75,7 @@ def binary(name: str, doc: str, **columns: Any) -> Binary:
     row(name, 2, **columns)
 
     def build(x1: Any, x2: Any) -> PrimExpr:
-        a, b = match_types(x1, x2)
-        as_float(name, a)
-        return Call(a.dtype, f"tir.{name}", (a, b))
+        return made(name, *match_types(x1, x2))
 
     result: Binary = named(build, name, _TWO.format(doc))
     return result

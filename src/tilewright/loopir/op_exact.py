@@ -12,7 +12,20 @@ import numpy as np
 from ..base.dtype import parse
 from . import numpy_forms as forms
 from . import op_build as make
-from .expr import EQ, LT, Call, FloatImm, IntImm, PrimExpr, Select, cast, const, convert
+from .expr import (
+    EQ,
+    LT,
+    Call,
+    FloatImm,
+    IntImm,
+    PrimExpr,
+    Select,
+    cast,
+    const,
+    convert,
+    match_types,
+)
+from .fold import wrap_int
 from .op_table import CHEAP, Binary, Bound, Unary, count, predicate
 from .operators import ExprLike
 
@@ -54,10 +67,20 @@ copysign: Binary = make.binary(
     "copysign", "The magnitude of x1 with the sign of x2.", numpy=np.copysign, exact=True,
     slope=_copysign_slope, bound=_copysign_bound, cost=CHEAP, llvm="copysign", c="copysign",
 )  # fmt: skip
-fmod: Binary = make.binary(
-    "fmod", "Remainder of the division rounded towards zero; has the sign of x1.", numpy=np.fmod,
-    slope=lambda a, b, y: (make.like(a, 1), -trunc(a / b)), bound=_fmod_bound, c="fmod",
+make.row(
+    "fmod", 2, numpy=np.fmod, slope=lambda a, b, y: (make.like(a, 1), -trunc(a / b)),
+    bound=_fmod_bound, c="fmod",
 )  # fmt: skip
+
+
+def fmod(x: ExprLike, y: ExprLike) -> PrimExpr:
+    """Remainder of the division rounded towards zero; has the sign of x.
+
+    x, y: float expressions (or numbers), brought to the wider of their types, which the result has.
+    """
+    return make.made("fmod", *match_types(x, y))
+
+
 nextafter: Binary = make.binary(
     "nextafter", "The float next to x1 in the direction of x2.", numpy=forms.nextafter, wide=False,
     any_width=True, c="nextafter",
@@ -84,13 +107,13 @@ def _rounding(name: str, doc: str, fold: Callable[[float], float], **columns: An
         cost=CHEAP, llvm=name, c=name, **columns,
     )  # fmt: skip
 
-    def build(x: Any) -> PrimExpr:
+    def build(x: Any, span: object = None) -> PrimExpr:
         e = convert(x)
         t = parse(e.dtype)
         if t.is_integer or t.is_bool:
             return e
-        if isinstance(e, FloatImm) and math.isfinite(e.value):
-            return FloatImm(e.dtype, math.copysign(float(fold(e.value)), e.value))
+        if isinstance(e, FloatImm) and math.isfinite(e.number):
+            return FloatImm(e.dtype, math.copysign(float(fold(e.number)), e.number))
         return Call(e.dtype, f"tir.{name}", (make.as_float(name, e),))
 
     result: Unary = make.named(build, name, _INTEGER_TOO.format(doc))
@@ -125,7 +148,7 @@ make.row(
 )  # fmt: skip
 
 
-def abs(x: ExprLike) -> PrimExpr:
+def abs(x: ExprLike, span: object = None) -> PrimExpr:
     """Magnitude of a number; that of the smallest signed integer wraps to itself.
 
     x: an expression of any type, scalar or vector. The result has its type.
@@ -139,8 +162,9 @@ def abs(x: ExprLike) -> PrimExpr:
     if t.is_float:
         return Call(e.dtype, "tir.fabs", (e,))
     if isinstance(e, IntImm):
-        return IntImm(e.dtype, builtins.abs(e.value))
-    return Select(e >= 0, e, -e)
+        return const(wrap_int(e.dtype, builtins.abs(e.value)), e.dtype)
+    zero = const(0, e.dtype)
+    return Select(e >= zero, e, zero - e)
 
 
 # -- predicates
@@ -150,14 +174,16 @@ def _predicate(name: str, doc: str, of_integer: int, **columns: Any) -> Unary:
     fold = getattr(math, name)
     make.row(name, 1, check=predicate, fold=fold, bound=make.within(0, 1), cost=CHEAP, **columns)
 
-    def build(x: Any) -> PrimExpr:
+    def build(x: Any, span: object = None) -> PrimExpr:
         x = convert(x)
         t = parse(x.dtype)
         result = parse("bool").with_lanes(t.lanes)
         if not t.is_float:
             return const(of_integer, result)
         if isinstance(x, FloatImm):
-            return const(fold(x.value), "bool")
+            return const(fold(x.number), "bool")
+        if name == "isnan" and t.bits == 16:
+            x = cast(parse("float32").with_lanes(t.lanes), x)
         return Call(result, f"tir.{name}", (x,))
 
     result: Unary = make.named(build, name, _PREDICATE.format(doc))

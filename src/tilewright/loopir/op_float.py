@@ -184,7 +184,7 @@ def _pow_slope(x: PrimExpr, n: PrimExpr, y: PrimExpr) -> Any:
 make.row("pow", 2, numpy=np.power, slope=_pow_slope, c="pow")
 
 
-def power(x: ExprLike, y: ExprLike) -> PrimExpr:
+def power(x: ExprLike, y: ExprLike, span: object = None) -> PrimExpr:
     """x to the power of y.
 
     x, y: expressions (or numbers), brought to the wider of their types, which the result has.
@@ -195,7 +195,7 @@ def power(x: ExprLike, y: ExprLike) -> PrimExpr:
     if parse(a.dtype).is_integer:
         return bitwise("tir.int_pow", a, b)
     make.as_float("pow", a)
-    if isinstance(b, FloatImm) and b.value == 1.0:
+    if isinstance(b, FloatImm) and b.number == 1.0:
         return a
     return Call(a.dtype, "tir.pow", (a, b))
 

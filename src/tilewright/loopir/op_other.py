@@ -43,6 +43,14 @@ def _shift_right_bound(call: Any, x: Bound, n: Bound) -> Bound | None:
     return (0 if x[0] >= 0 and big is None else low), high
 
 
+def _shift_left_bound(call: Any, x: Bound, n: Bound) -> Bound | None:
+    dtype = parse(call.dtype)
+    if x[0] < 0 or not 0 <= n[0] <= n[1] < dtype.bits or x[1] == math.inf:
+        return None
+    high = int(x[1]) << int(n[1])
+    return (int(x[0]) << int(n[0]), high) if high <= dtype.max_value else None
+
+
 def _and_bound(call: Any, x: Bound, y: Bound) -> Bound | None:
     tops = [b[1] for b in (x, y) if b[0] >= 0]
     return (0, min(tops)) if tops else None
@@ -113,7 +121,7 @@ def _check_address(call: Any) -> str | None:
 # -- bits
 
 _BITS = {
-    "shift_left": (operator.lshift, np.left_shift, None),
+    "shift_left": (operator.lshift, np.left_shift, _shift_left_bound),
     "shift_right": (operator.rshift, np.right_shift, _shift_right_bound),
     "bitwise_and": (operator.and_, np.bitwise_and, _and_bound),
     "bitwise_or": (operator.or_, np.bitwise_or, _or_bound),
@@ -166,6 +174,7 @@ for _name in ("vectorlow", "vectorhigh", "vectorcombine", "tvm_tuple"):
 for _name in ("large_uint_imm", "dp4a", "tvm_stack_alloca", "tvm_thread_context", "isnullptr"):
     add_row(_name, effect=Kind.Pure)
 add_row("infinity", effect=Kind.Pure)
+add_row("vscale", effect=Kind.Pure, bound=lambda call: (1, math.inf), index=True)
 add_row("address_of", effect=Kind.Pure, check=_check_address, any_width=True)
 add_row("tvm_access_ptr", effect=Kind.SpecialCallArg, any_width=True)
 for _name in ("tvm_stack_make_shape", "tvm_stack_make_array"):

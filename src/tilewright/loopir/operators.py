@@ -66,8 +66,11 @@ class ExprOps:
         value = expr.convert(self)
         if isinstance(value, expr.FloatImm):
             return expr.FloatImm(value.dtype, -value.value)
-        if parse(value.dtype).is_float:
-            return binary(expr.Mul, value, expr.FloatImm(parse(value.dtype).element, -1.0))
+        kind = parse(value.dtype)
+        if kind.is_float:
+            return binary(expr.Mul, value, expr.FloatImm(kind.element, -1.0))
+        if kind.is_integer and kind.min_value < 0:
+            return binary(expr.Mul, value, expr.const(-1, value.dtype))
         return binary(expr.Sub, expr.const(0, value.dtype), value)
 
     def __lt__(self, other: ExprLike) -> expr.PrimExpr:
@@ -116,17 +119,20 @@ class ExprOps:
     def __and__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.bitwise_and", self, other)
 
-    __rand__ = __and__
+    def __rand__(self, other: ExprLike) -> expr.PrimExpr:
+        return bitwise("tir.bitwise_and", other, self)
 
     def __or__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.bitwise_or", self, other)
 
-    __ror__ = __or__
+    def __ror__(self, other: ExprLike) -> expr.PrimExpr:
+        return bitwise("tir.bitwise_or", other, self)
 
     def __xor__(self, other: ExprLike) -> expr.PrimExpr:
         return bitwise("tir.bitwise_xor", self, other)
 
-    __rxor__ = __xor__
+    def __rxor__(self, other: ExprLike) -> expr.PrimExpr:
+        return bitwise("tir.bitwise_xor", other, self)
 
     def __invert__(self) -> expr.PrimExpr:
         value = expr.convert(self)
@@ -139,7 +145,16 @@ class ExprOps:
     def __bool__(self) -> bool:
         raise ValueError(
             "Cannot use and / or / not / if on an expression: its value is not known yet. "
-            "Use tvm.tir.all / tvm.tir.any / te.if_then_else instead"
+            "Use tvm.tir.all / tvm.tir.any / te.if_then_else instead (of chained comparisons, too; "
+            "te.max / te.min in place of max / min)"
+        )
+
+    def __index__(self) -> int:
+        raise TypeError(
+            "an expression has no value yet, so Python cannot take it for a number (in range(), "
+            "int(), float(), math, or as an index of a list). Loops are axes of te.compute and "
+            "te.reduce_axis; functions are te.exp and others; x.astype(dtype) converts; a table is "
+            "read as a te.placeholder"
         )
 
     def astype(self, dtype: str, span: object = None) -> expr.PrimExpr:
@@ -156,9 +171,11 @@ def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> expr.PrimExpr:
         return NotImplemented
     a, b = expr.match_types(a, b)
     if type(a) in (expr.IntImm, expr.FloatImm) and type(b) in (expr.IntImm, expr.FloatImm):
-        value = fold_binary(cls.fold_name, a.dtype, a.value, b.value)
+        value = fold_binary(cls.fold_name, a.dtype, a.number, b.number)
         if value is not None:
             return expr.const(value, a.dtype)
+        if cls is expr.Div and b.number == 0:
+            raise TilewrightError(f"division by zero: {a} by {b}")
     elif type(b) is expr.IntImm:
         if b.value == 0 and cls in (expr.Add, expr.Sub):
             return a
@@ -166,12 +183,14 @@ def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> expr.PrimExpr:
             return a
         if b.value == 0 and cls is expr.Mul:
             return b
+        if b.value == 1 and cls in (expr.Mod, expr.FloorMod):
+            return expr.const(0, a.dtype)
     elif type(a) is expr.IntImm:
         if a.value == 0 and cls is expr.Add:
             return b
         if a.value == 1 and cls is expr.Mul:
             return b
-        if a.value == 0 and cls is expr.Mul:
+        if a.value == 0 and cls in (expr.Mul, expr.Div, expr.Mod, expr.FloorDiv, expr.FloorMod):
             return a
     if (
         cls in (expr.FloorDiv, expr.FloorMod, expr.Mod, expr.Div)
@@ -182,6 +201,25 @@ def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> expr.PrimExpr:
     if parse(a.dtype).is_bool and cls not in (expr.Min, expr.Max):
         a, b = expr.cast(parse(a.dtype).with_lanes(1) and "int32", a), expr.cast("int32", b)
     return cls(a, b)
+
+
+def folds(kind: Any, a: Any, b: Any) -> bool:
+    """Whether Python's operator on these operands gives something else than the node `kind(a, b)`.
+
+    The operands have one type.
+    """
+    number = (expr.IntImm, expr.FloatImm)
+    if isinstance(a, number) and isinstance(b, number):
+        return True
+    if not issubclass(kind, expr.BinaryOp):
+        return False
+    if not isinstance(a, number) and not isinstance(b, number) and a.dtype[:4] != "bool":
+        return False
+    try:
+        made: Any = binary(kind, a, b)
+    except TilewrightError:
+        return True
+    return not (type(made) is kind and made.a is a and made.b is b)
 
 
 def factors(e: Any) -> list[Any]:
@@ -210,7 +248,8 @@ def divide(a: Any, b: Any) -> expr.PrimExpr:
     if not parse(left.dtype).is_float:
         raise TilewrightError(
             "TVM supports multiple types of integer divisions, please call div, indexdiv/indexmod, "
-            "floordiv/floormod or truncdiv/truncmod directly to avoid ambiguity in the code."
+            "floordiv/floormod or truncdiv/truncmod directly to avoid ambiguity in the code. "
+            "a // b is floordiv; for a fraction convert first: a.astype('float32') / b"
         )
     return binary(expr.Div, left, right)
 
@@ -233,11 +272,12 @@ def compare(cls: type[expr.CmpOp], a: Any, b: Any) -> expr.PrimExpr:
         raise TypeError("strings are not compared in expressions")
     a, b = expr.match_types(a, b)
     if type(a) in (expr.IntImm, expr.FloatImm) and type(b) in (expr.IntImm, expr.FloatImm):
-        return expr.IntImm("bool", int(_COMPARE[cls.__name__](a.value, b.value)))
+        return expr.IntImm("bool", int(_COMPARE[cls.__name__](a.number, b.number)))
     return cls(a, b)
 
 
 def logical_and(a: Any, b: Any) -> expr.PrimExpr:
+    """Whether both conditions hold; a constant one is left out."""
     a, b = expr.match_types(as_bool(a), as_bool(b))
     for x, y in ((a, b), (b, a)):
         if isinstance(x, expr.IntImm):
@@ -246,6 +286,7 @@ def logical_and(a: Any, b: Any) -> expr.PrimExpr:
 
 
 def logical_or(a: Any, b: Any) -> expr.PrimExpr:
+    """Whether one of two conditions holds; a constant one is left out."""
     a, b = expr.match_types(as_bool(a), as_bool(b))
     for x, y in ((a, b), (b, a)):
         if isinstance(x, expr.IntImm):
@@ -268,19 +309,31 @@ def as_bool(a: Any) -> expr.PrimExpr:
     return compare(expr.NE, e, expr.const(0, parse(e.dtype).element))
 
 
+def _of_the_other(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two operands of which a plain integer, where one is, has the type of the other, if it fits:
+    `x >> 4` of bytes is of bytes."""
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, (int, np.integer)) and isinstance(y, ExprOps):
+            kind = parse(expr.convert(y).dtype)
+            if kind.is_integer and kind.min_value <= x <= kind.max_value:
+                typed = expr.const(int(x), kind.element)
+                return (typed, b) if x is a else (a, typed)
+    return a, b
+
+
 def bitwise(name: str, a: Any, b: Any) -> expr.PrimExpr:
     """A bit operation on integers (on bools: the logical one), or another that is exact."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented
-    a, b = expr.match_types(a, b)
+    a, b = expr.match_types(*_of_the_other(a, b))
     t = parse(a.dtype)
     if t.is_float:
         raise TilewrightError(f"{name[4:]} needs integers, got {a.dtype}")
     if t.is_bool and name in ("tir.bitwise_and", "tir.bitwise_or"):
         return logical_and(a, b) if name == "tir.bitwise_and" else logical_or(a, b)
+    if "shift" in name and isinstance(b, expr.IntImm) and not 0 <= b.value < t.bits:
+        raise TilewrightError(f"shift by {b.value} is not in [0, {t.bits})")
     if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
         fold: Any = expr.Op.get(name).row.fold
-        if "shift" not in name or 0 <= b.value < t.bits:
-            return expr.const(wrap_int(a.dtype, fold(a.value, b.value)), a.dtype)
-        raise TilewrightError(f"shift by {b.value} is not in [0, {t.bits})")
+        return expr.const(wrap_int(a.dtype, fold(a.value, b.value)), a.dtype)
     return expr.Call(a.dtype, name, (a, b))

@@ -11,10 +11,13 @@ import numpy as np
 
 from ..base.deep import Recursive
 from ..base.dtype import parse
+from ..target.target import Target
 from . import expr as E
 from . import iter as I
 from .buffer import Buffer
+from .call_names import DTYPE_FIRST, shown_name
 from .names import Names
+from .operators import folds
 
 OR, AND, NOT, CMP, ADD, MUL, ATOM = 1, 2, 3, 4, 5, 6, 9
 
@@ -35,17 +38,6 @@ _INFIX: dict[type, tuple[str, int]] = {
     E.Or: (" or ", OR),
 }
 _FUNCTION: dict[type, str] = {E.Min: "T.min", E.Max: "T.max", E.Mod: "T.truncmod"}
-_DTYPE_FIRST = {
-    "tir.call_extern",
-    "tir.call_pure_extern",
-    "tir.call_llvm_intrin",
-    "tir.call_llvm_pure_intrin",
-    "tir.reinterpret",
-    "tir.vectorlow",
-    "tir.vectorhigh",
-    "tir.vectorcombine",
-}
-_CALL_NAMES = {"tir.tvm_call_packed": "T.call_packed", "tir.tvm_call_cpacked": "T.call_cpacked"}
 
 
 def float_text(dtype: str, value: float) -> str:
@@ -67,6 +59,12 @@ def float_text(dtype: str, value: float) -> str:
 def quote(text: str) -> str:
     """A string literal."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def range_end(low: Any, extent: Any) -> Any:
+    """The end of a range, so written that the extent can be read from it: `i + n` after `i`."""
+    constant = type(low) is E.IntImm and type(extent) is E.IntImm
+    return low + extent if constant else E.Add(low, extent)
 
 
 class ExprPrinter(Recursive):
@@ -110,6 +108,9 @@ class ExprPrinter(Recursive):
             out.append(self.buffer_name(value))
         elif value is None or isinstance(value, (int, float)):
             out.append(repr(value))
+        elif isinstance(value, Target):
+            host = "" if value.host is None else f", host={quote(str(value.host))}"
+            out.append(f"T.target({quote(str(value))}{host})")
         elif hasattr(value, "asexpr"):
             self.expr(value.asexpr())
         else:
@@ -145,7 +146,7 @@ class ExprPrinter(Recursive):
             self.out.append(f"T.{e.dtype}({bool(e.value) if e.dtype == 'bool' else e.value})")
 
     def _float(self, e: E.FloatImm, level: int) -> None:
-        self.out.append(f"T.{e.dtype}({float_text(e.dtype, e.value)})")
+        self.out.append(f"T.{e.dtype}({float_text(e.dtype, e.number)})")
 
     def _string(self, e: E.StringImm, level: int) -> None:
         self.out.append(quote(e.value))
@@ -154,9 +155,8 @@ class ExprPrinter(Recursive):
         kind = type(e)
         text, own = _INFIX[kind]
         a, b = e.a, e.b
-        number = (E.IntImm, E.FloatImm)
-        if isinstance(a, number) and isinstance(b, number):
-            return self.call(f"T.{kind.__name__}", a, b)  # Python would compute it
+        if folds(kind, a, b):  # Python's operator would give something else
+            return self.call(f"T.{kind.__name__}", a, b)
         if kind is E.Div and not parse(e.dtype).is_float:
             return self.call("T.Div", a, b)
         out = self.out
@@ -170,7 +170,8 @@ class ExprPrinter(Recursive):
         return None
 
     def _function(self, e: Any, level: int) -> None:
-        self.call(_FUNCTION[type(e)], e.a, e.b)
+        kind = type(e)
+        self.call(f"T.{kind.__name__}" if folds(kind, e.a, e.b) else _FUNCTION[kind], e.a, e.b)
 
     def _not(self, e: E.Not, level: int) -> None:
         self.out.append("(not " if level > NOT else "not ")
@@ -210,16 +211,16 @@ class ExprPrinter(Recursive):
 
     def _call(self, e: E.Call, level: int) -> None:
         name = e.op.name
-        if name == "tir.tvm_access_ptr" and E.is_const(e.args[0]):
+        if name == "tir.tvm_access_ptr" and E.is_const(e.args[0], 0):
             self.out.append(f'T.tvm_access_ptr(T.type_annotation("{e.args[0].dtype}"), ')
             self.exprs(e.args[1:])
             self.out.append(")")
             return
-        if not name.startswith("tir."):
+        shown = shown_name(e)
+        if shown is None:
             self.call("T.call_intrin", e.dtype, name, *e.args)
             return
-        shown = _CALL_NAMES.get(name, f"T.{name[4:]}")
-        self.call(shown, *((e.dtype, *e.args) if name in _DTYPE_FIRST else e.args))
+        self.call(f"T.{shown}", *((e.dtype, *e.args) if name in DTYPE_FIRST else e.args))
 
     def access(self, buffer: Buffer, indices: Sequence[Any]) -> None:
         """Print `buffer[indices]`, ramps of constant stride as slices."""
@@ -231,7 +232,7 @@ class ExprPrinter(Recursive):
             if n:
                 out.append(", ")
             step = E.const_int(index.stride) if type(index) is E.Ramp else None
-            if step is None:
+            if not step or index.lanes < 2:
                 self.expr(index)
                 continue
             self.expr(index.base)
@@ -257,7 +258,8 @@ class ExprPrinter(Recursive):
         self.out.append("]" if e.indices else "()]")
 
     def _range(self, r: I.Range, level: int) -> None:
-        self.call("T.Range", r.min, r.min + r.extent)
+        end = r.extent if E.is_const(r.min, 0) else range_end(r.min, r.extent)
+        self.call("T.Range", r.min, end)
 
     def _iter_var(self, v: I.IterVar, level: int) -> None:
         self.out.append(f"T.iter_var({self.var_name(v.var)}, ")

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import expr as E
+from . import realize as R
 from . import stmt as S
 from .buffer import Buffer
-from .visit import children, free_vars
+from .visit import children, free_vars, nodes
 
 
 class Scope:
@@ -50,6 +51,7 @@ class _Use:
                 self.climb()
 
 
+_NAMED = (R.DeclBuffer, R.BufferRealize)
 _BODIES: dict[type, tuple[str, ...]] = {
     S.For: ("body",),
     S.While: ("body",),
@@ -57,6 +59,10 @@ _BODIES: dict[type, tuple[str, ...]] = {
     S.AttrStmt: ("body",),
     S.AssertStmt: ("body",),
     S.Allocate: ("body",),
+    R.ProducerRealize: ("body",),
+    R.BufferRealize: ("body",),
+    R.DeclBuffer: ("body",),
+    R.AllocateConst: ("body",),
     S.IfThenElse: ("then_case", "else_case"),
 }
 
@@ -75,6 +81,7 @@ def place_buffers(root: S.Stmt, declared: Iterable[Buffer]) -> dict[int, list[Bu
         else:
             found.widen(scope)
 
+    known.update(id(s.buffer) for s in nodes(root) if isinstance(s, _NAMED))
     stack: list[tuple[S.Stmt, Scope]] = [(root, Scope(None, None))]
     while stack:
         s, scope = stack.pop()

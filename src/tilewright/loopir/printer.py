@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ..base.deep import deep_call
-from . import expr, stmt
+from . import expr
 from .buffer import Buffer
-from .expr import IntImm, Var, is_const
-from .iter import THREAD_KEYS, IterVar
+from .expr import SizeVar, Var, is_const
+from .iter import IterVar
+from .module import IRModule
 from .operators import constants_last
-from .print_expr import ExprPrinter, quote
+from .print_buffer import BufferPrinter, fresh, is_default, is_plain
+from .print_expr import quote, range_end
+from .print_realize import STATEMENTS
 from .print_scopes import place_buffers
 from .stmt import (
     Allocate,
@@ -27,7 +30,6 @@ from .stmt import (
     For,
     ForKind,
     IfThenElse,
-    IRModule,
     LetStmt,
     Prefetch,
     PrimFunc,
@@ -35,14 +37,14 @@ from .stmt import (
     Stmt,
     While,
 )
-from .visit import free_vars, uses_var
+from .visit import uses_var
 
 _INDENT = "    "
 _TIR_HEAD = "# from tvm.script import tir as T\n"
 _IR_HEAD = "# from tvm.script import ir as I\n"
 
 
-class Printer(ExprPrinter):
+class Printer(BufferPrinter):
     """Prints one statement, function or module; `marks` puts comments beside statements."""
 
     recursive = ("block",)
@@ -52,11 +54,7 @@ class Printer(ExprPrinter):
     def __init__(self, marks: Mapping[Any, str]) -> None:
         super().__init__()
         self.marks = {id(s): text for s, text in marks.items()}
-        self.pad = ""
         self.places: dict[int, list[Buffer]] = {}
-
-    def begin(self, text: str) -> None:
-        self.out.append(self.pad + text)
 
     def end(self, *of: Stmt) -> None:
         notes = [self.marks[id(s)] for s in of if id(s) in self.marks]
@@ -161,7 +159,7 @@ class Printer(ExprPrinter):
         if is_const(s.min, 0):
             self.expr(s.extent)
         else:
-            self.exprs((s.min, s.min + s.extent))
+            self.exprs((s.min, range_end(s.min, s.extent)))
         if s.kind == ForKind.THREAD_BINDING and s.thread_binding is not None:
             self.out.append(f", thread={quote(s.thread_binding.thread_tag)}")
         self._annotations(s.annotations)
@@ -195,10 +193,10 @@ class Printer(ExprPrinter):
 
     def _attr(self, s: AttrStmt, last: bool) -> None:
         node, at = s.node, len(self.out)
-        if isinstance(node, IterVar) and s.attr_key in THREAD_KEYS:
+        if isinstance(node, IterVar) and _launches(node, s.attr_key):
             known = self.names.get(node.var)
-            if known is None:
-                tag = quote(node.thread_tag or node.var.name)
+            tag = quote(node.thread_tag)
+            if known is None and node.var.dtype == s.value.dtype:
 
                 def launch() -> None:
                     self.out.append(f"T.launch_thread({tag}, ")
@@ -207,8 +205,16 @@ class Printer(ExprPrinter):
 
                 self.scoped(s, launch, node.var, node.var.name, last)
                 return
+            if known is None:  # a type of its own
+                known = self.names.define(node.var, node.var.name)
+                kind = "" if node.var.dtype == "int32" else f", {quote(node.var.dtype)}"
+                self.begin(f"{known} = T.env_thread({tag}{kind})\n")
+                at = len(self.out)
             self._head(last, f"T.launch_thread({known}, ")
         else:
+            if isinstance(node, IterVar) and self.names.get(node.var) is None:
+                self.begin(f"{self.names.define(node.var, node.var.name)} = {fresh(node.var)}\n")
+                at = len(self.out)
             self._head(last, "T.attr(")
             self.any(node)
             self.out.append(f", {quote(s.attr_key)}, ")
@@ -254,15 +260,32 @@ class Printer(ExprPrinter):
 
     def _allocate(self, s: Allocate, last: bool) -> None:
         b = s.buffer
+        if not (is_default(b) or s.annotations):
+            self.view(s, "T.alloc_buffer(", None, last)
+            return
 
         def text() -> None:
             self.out.append("T.allocate([")
-            self.exprs([constants_last(d) for d in b.shape])
+            viewed = any(v is b for at in self.places.values() for v in at)
+            self.exprs([constants_last(d) for d in b.shape] if viewed else b.shape)
             self.out.append(f'], "{b.dtype}", "{b.scope_name}"')
             self._annotations(s.annotations)
             self.out.append(")")
 
         self.scoped(s, text, b.data, b.data.name, last)
+
+    def view(self, s: Any, head: str, data: str | None, last: bool) -> None:
+        """Print a statement that says all of `s.buffer`, then its body."""
+        mark, at = self.names.mark(), len(self.out)
+        name = self.names.define(s.buffer, s.buffer.name)
+        if last:
+            self.begin(f"{name} = ")
+        self.out.append(head)
+        self.buffer_args(s.buffer, name, data)
+        self.out.append(")")
+        self.rest(s, name, last, at)
+        if not last:
+            self.names.release(mark)
 
     def _evaluate(self, s: Evaluate, last: bool) -> None:
         self.begin("")
@@ -278,58 +301,13 @@ class Printer(ExprPrinter):
         self.out.append(")")
         self.end(s)
 
-    # -- buffers and functions
-
-    def declare(self, b: Buffer) -> None:
-        """Print `name = T.Buffer(...)` for a buffer over memory that has a name already."""
-        name = self.buffer_name(b)
-        self.begin(f"{name} = T.Buffer(")
-        self._buffer_args(b, name, self.names.get(b.data))
-        self.out.append(")\n")
-
-    def _buffer_args(self, b: Buffer, name: str, data: str | None) -> None:
-        out = self.out
-        out.append("(")
-        self.exprs(b.shape)
-        out.append(",)" if len(b.shape) == 1 else ")")
-        if b.dtype != "float32":
-            out.append(f', "{b.dtype}"')
-        if data is not None:
-            out.append(f", data={data}")
-        elif self.names.get(b.data) is None:
-            self.names.alias(b.data, f"{name}.data")
-        if b.strides:
-            out.append(", strides=(")
-            for n, stride in enumerate(b.strides):
-                out.append(", " if n else "")
-                self._field(stride, f"{name}.strides[{n}]")
-            out.append(",)" if len(b.strides) == 1 else ")")
-        if not is_const(b.elem_offset, 0):
-            out.append(", elem_offset=")
-            self._field(b.elem_offset, f"{name}.elem_offset")
-        if b.scope_name != "global":
-            out.append(f", scope={quote(b.scope_name)}")
-        if b.data_alignment != 64:
-            out.append(f", align={b.data_alignment}")
-        if b.offset_factor != 1:
-            out.append(f", offset_factor={b.offset_factor}")
-        if b.buffer_type:
-            out.append(', buffer_type="auto"')
-        if b.axis_separators:
-            out.append(f", axis_separators={list(b.axis_separators)}")
-
-    def _field(self, value: Any, text: str) -> None:
-        """A stride or offset: a variable seen first here is read from the buffer, as `text`."""
-        if isinstance(value, Var) and self.names.get(value) is None:
-            self.names.alias(value, text)
-            self.out.append(quote(value.name))
-        else:
-            self.expr(value)
+    # -- functions
 
     def function(self, f: PrimFunc, name: str) -> None:
         """Print a function at the present indentation."""
         mark, pad = self.names.mark(), self.pad
-        self.begin("@T.prim_func\n")
+        private = "" if "global_symbol" in f.attrs else "(private=True)"
+        self.begin(f"@T.prim_func{private}\n")
         self.begin(f"def {name}(")
         later: list[tuple[str, Buffer]] = []
         for n, p in enumerate(f.params):
@@ -341,21 +319,22 @@ class Printer(ExprPrinter):
             self.begin("T.func_attr(")
             self.mapping(f.attrs)
             self.out.append(")\n")
-        self._sizes([b for _, b in later])
+        self.places = place_buffers(f.body, f.buffer_map.values())
+        self.sizes([b for _, b in later], f.body, [b for at in self.places.values() for b in at])
         for handle, b in later:
             buffer = self.names.define(b, b.name)
             self.begin(f"{buffer} = T.match_buffer({handle}, ")
-            self._buffer_args(b, buffer, None)
+            self.buffer_args(b, buffer, None)
             self.out.append(")\n")
-        self.places = place_buffers(f.body, f.buffer_map.values())
         self.block(f.body, True)
         self.pad = pad
         self.names.release(mark)
 
     def _param(self, p: Var, b: Buffer | None, later: list[tuple[str, Buffer]]) -> None:
-        if b is None or not _is_plain(b) or self.names.get(b) is not None:
+        if b is None or not is_plain(b) or self.names.get(b) is not None:
             name = self.names.define(p, p.name)
-            self.out.append(f"{name}: T.{p.dtype}")
+            kind = fresh(p) if type(p) is SizeVar else f"T.{p.dtype}"
+            self.out.append(f"{name}: {kind}")
             if b is not None:
                 later.append((name, b))
             return
@@ -366,36 +345,25 @@ class Printer(ExprPrinter):
         self.exprs(b.shape)
         self.out.append(f'{",)" if len(b.shape) == 1 else ")"}, "{b.dtype}")')
 
-    def _sizes(self, buffers: list[Buffer]) -> None:
-        """Declare the variables that the shapes of arguments define."""
-        fresh: dict[Var, None] = {}
-        for b in buffers:
-            for d in b.shape:
-                fresh.update(dict.fromkeys(v for v in free_vars(d) if self.names.get(v) is None))
-        if fresh:
-            names = ", ".join([self.names.define(v, v.name) for v in fresh])
-            self.begin(f"{names} = {', '.join(f'T.{v.dtype}()' for v in fresh)}\n")
-
     def module(self, m: IRModule) -> None:
         self.out.append(f"{_IR_HEAD}{_TIR_HEAD}\n@I.ir_module\nclass Module:\n")
         self.pad = _INDENT
-        if not m.functions:
+        if m.attrs:
+            self.begin("I.module_attrs(")
+            self.mapping(m.attrs)
+            self.out.append(")\n")
+        if not m.functions and not m.attrs:
             self.begin("pass\n")
         for n, name in enumerate(sorted(m.functions)):
-            self.out.append("\n" if n else "")
+            self.out.append("\n" if n or m.attrs else "")
             self.function(m.functions[name], name)
 
 
-def _is_plain(b: Buffer) -> bool:
-    """Whether a parameter can stand whole in the signature: constant shape, the rest default."""
-    return (
-        all(type(d) is IntImm for d in b.shape)
-        and not b.strides
-        and is_const(b.elem_offset, 0)
-        and (b.scope_name, b.data_alignment, b.offset_factor) == ("global", 64, 1)
-        and not b.buffer_type
-        and not b.axis_separators
-    )
+def _launches(thread: IterVar, key: str) -> bool:
+    """Whether `T.launch_thread` of the thread's tag says all of an attribute."""
+    virtual = thread.thread_tag.startswith(("vthread", "cthread"))
+    wanted = "virtual_thread" if virtual else "thread_extent"
+    return key == wanted and bool(thread.thread_tag) and thread.iter_type == IterVar.ThreadIndex
 
 
 def _script(node: Any, marks: Mapping[Any, str]) -> str:
@@ -434,7 +402,7 @@ Printer.statements.update(
         Allocate: Printer._allocate,
         Evaluate: Printer._evaluate,
         Prefetch: Printer._prefetch,
+        **STATEMENTS,
     }
 )
 expr.set_printer(script)
-stmt.set_printer(script)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from ..base.deep import Recursive
 from . import expr as E
 from . import iter as I
+from . import realize as R
 from . import stmt as S
 from .buffer import Buffer
 from .schema import fields_of
@@ -59,6 +60,7 @@ def derived(kind: Any) -> Handler:
     order = dict.fromkeys([*EVALUATED.get(kind, ()), *forms])
     new = {name: _PARTS[forms[name]].format(f"e.{name}") for name in order}
     given = [name for name in inspect.signature(kind).parameters if name != "span"]
+    given = [kind.arguments.get(name, name) for name in given]
     values = [f"n_{name}" if name in new else f"e.{name}" for name in given]
     lines = [
         *(f"n_{name} = {text}" for name, text in new.items()),
@@ -146,6 +148,17 @@ class Rewriter(_Dispatch):
     _store = derived(S.BufferStore)
     _evaluate = derived(S.Evaluate)
     _prefetch = derived(S.Prefetch)
+    _producer_store = derived(R.ProducerStore)
+    _producer_realize = derived(R.ProducerRealize)
+    _buffer_realize = derived(R.BufferRealize)
+    _decl_buffer = derived(R.DeclBuffer)
+
+    @handles(R.AllocateConst)
+    def _allocate_const(self, s: R.AllocateConst) -> Any:
+        extents, body = self.exprs(s.extents), self.stmt(s.body)
+        if extents is s.extents and body is s.body:
+            return s
+        return R.AllocateConst(s.buffer_var, s.dtype, extents, s.data, body, s.annotations)
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:

@@ -21,6 +21,7 @@ from ..base.errors import TilewrightError
 from . import expr as E
 from . import iter as I
 from . import stmt as S
+from .attrs import Attrs
 from .buffer import Buffer
 from .fold import wrap_int
 from .schema import classes, fields_of
@@ -34,8 +35,9 @@ LoadHook = Callable[[Any, Encode], Any]
 
 
 def _kinds() -> list[Any]:
-    """The classes of nodes of the loop IR: other rooms may have some of their own."""
-    room = __name__.rpartition(".")[0]
+    """The classes of nodes of the loop IR: other rooms may have some of their own. All are known
+    here whatever has been imported yet: no module but those named here has any with a schema."""
+    room = Attrs.__module__.rpartition(".")[0]
     return [kind for kind in classes(E.Node) if kind.__module__.startswith(room)]
 
 

@@ -1,4 +1,4 @@
-"""Statements, functions and modules of the loop IR. Node and field names are TVM's."""
+"""Statements and functions of the loop IR. Node and field names are TVM's."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base.dtype import parse
-from ..base.errors import OperandError, TilewrightError
+from ..base.errors import OperandError
+from ..base.pictured import Pictured
+from . import node
 from .buffer import Buffer, vector_indices
-from .expr import BufferLoad, Node, PrimExpr, Var, cast, const_int, convert
+from .construct import check_predicate
+from .expr import (
+    FloatImm,
+    IntImm,
+    Node,
+    PrimExpr,
+    StringImm,
+    Var,
+    cast,
+    const_int,
+    convert,
+)
+from .iter import ForKind as ForKind
 from .iter import IterVar, Range
 
-
-class UnknownNameError(TilewrightError, KeyError, ValueError):
-    """A module has no function of that name."""
-
-    __str__ = Exception.__str__
+UNROLL_BY = "unroll_by"
+"""Annotation of a loop: how many steps the device's compiler is asked to write out."""
 
 
 class Stmt(Node):
@@ -24,20 +35,9 @@ class Stmt(Node):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return str(_text(self))
+        return str(node._text(self))
 
     __repr__ = __str__
-
-
-class ForKind:
-    """How a loop runs."""
-
-    SERIAL = 0
-    PARALLEL = 1
-    VECTORIZED = 2
-    UNROLLED = 3
-    THREAD_BINDING = 4
-    NAMES = ("serial", "parallel", "vectorized", "unroll", "thread_binding")
 
 
 class For(Stmt):
@@ -58,10 +58,11 @@ class For(Stmt):
         body: Stmt,
         thread_binding: IterVar | None = None,
         annotations: Mapping[str, Any] | None = None,
+        span: object = None,
     ) -> None:
         self.loop_var = loop_var
-        self.min = _narrowed(convert(min), loop_var.dtype)
-        self.extent = _narrowed(convert(extent), loop_var.dtype)
+        self.min = _as_wide(convert(min), loop_var.dtype)
+        self.extent = _as_wide(convert(extent), loop_var.dtype)
         self.kind = kind
         self.body = body
         self.thread_binding = thread_binding
@@ -75,8 +76,13 @@ class For(Stmt):
         return For(self.loop_var, self.min, self.extent, self.kind, body, binding, said)
 
 
-def _narrowed(e: PrimExpr, dtype: str) -> PrimExpr:
-    """A bound of a loop in the type of its variable, where parts of it have widened it."""
+def _as_wide(e: PrimExpr, dtype: str) -> PrimExpr:
+    """A bound of a loop in the type of its variable: a constant of int32 made as wide as that, and
+    one that parts of it have widened as narrow."""
+    if e.dtype == dtype:
+        return e
+    if (e.dtype, dtype) == ("int32", "int64") and isinstance(e, IntImm):
+        return IntImm(dtype, e.value)
     if (e.dtype, dtype) != ("int64", "int32"):
         return e
     known = const_int(e)
@@ -89,7 +95,7 @@ class While(Stmt):
     __slots__ = ("body", "condition")
     schema = "condition:expr body:stmt"
 
-    def __init__(self, condition: PrimExpr, body: Stmt) -> None:
+    def __init__(self, condition: PrimExpr, body: Stmt, span: object = None) -> None:
         self.condition = condition
         self.body = body
 
@@ -112,7 +118,9 @@ class AttrStmt(Stmt):
     __slots__ = ("attr_key", "body", "node", "value")
     schema = "node:any attr_key:str value:expr body:stmt"
 
-    def __init__(self, node: Any, attr_key: str, value: Any, body: Stmt) -> None:
+    def __init__(
+        self, node: Any, attr_key: str, value: Any, body: Stmt, span: object = None
+    ) -> None:
         self.node = node
         self.attr_key = attr_key
         self.value = convert(value)
@@ -125,7 +133,7 @@ class AssertStmt(Stmt):
     __slots__ = ("body", "condition", "message")
     schema = "condition:expr message:text body:stmt"
 
-    def __init__(self, condition: Any, message: Any, body: Stmt) -> None:
+    def __init__(self, condition: Any, message: Any, body: Stmt, span: object = None) -> None:
         self.condition = convert(condition)
         self.message = convert(message)
         self.body = body
@@ -157,11 +165,15 @@ class BufferStore(Stmt):
         value: Any,
         indices: Sequence[Any],
         predicate: PrimExpr | None = None,
+        span: object = None,
     ) -> None:
         self.buffer = buffer
         self.value = convert(value)
         self.indices = tuple(convert(i) for i in indices)
         self.predicate = predicate
+        if predicate is not None:
+            lanes = parse(self.value.dtype).lanes
+            check_predicate(predicate, lanes, "value dtype", "store a value")
 
 
 class Allocate(Stmt):
@@ -182,14 +194,17 @@ class Allocate(Stmt):
 
     @property
     def buffer_var(self) -> Var:
+        """The pointer to the memory."""
         return self.buffer.data
 
     @property
     def extents(self) -> tuple[PrimExpr, ...]:
+        """The shape, in elements."""
         return self.buffer.shape
 
     @property
     def dtype(self) -> str:
+        """The type of an element."""
         return self.buffer.dtype
 
 
@@ -200,7 +215,8 @@ def _allocated(data: Var, args: Sequence[Any], fields: dict[str, Any]) -> tuple[
     fields.clear()
     if not isinstance(given["condition"], bool) and not given["condition"]:
         raise OperandError(f"the allocation of {data.name} is never made: its condition is false")
-    buffer = Buffer(given["extents"], given["dtype"], data.name, data=data)
+    scope = getattr(data.type_annotation, "storage_scope", "")
+    buffer = Buffer(given["extents"], given["dtype"], data.name, data=data, scope=scope)
     return buffer, (given["body"], given.get("annotations"))
 
 
@@ -210,7 +226,7 @@ class SeqStmt(Stmt):
     __slots__ = ("seq",)
     schema = "seq:stmt*"
 
-    def __init__(self, seq: Sequence[Stmt]) -> None:
+    def __init__(self, seq: Sequence[Stmt], span: object = None) -> None:
         self.seq = tuple(seq)
 
     def __iter__(self) -> Any:
@@ -229,7 +245,7 @@ class Evaluate(Stmt):
     __slots__ = ("value",)
     schema = "value:expr"
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, span: object = None) -> None:
         self.value = convert(value)
 
 
@@ -239,12 +255,31 @@ class Prefetch(Stmt):
     __slots__ = ("bounds", "buffer")
     schema = "buffer:buffer bounds:range*"
 
-    def __init__(self, buffer: Buffer, bounds: Sequence[Range]) -> None:
+    def __init__(self, buffer: Buffer, bounds: Sequence[Range], span: object = None) -> None:
         self.buffer = buffer
         self.bounds = tuple(bounds)
 
 
-class PrimFunc(Node):
+class Program(Node, Pictured):
+    """What a function and a module have in common: their text."""
+
+    __slots__ = ()
+
+    def script(self, **_: Any) -> str:
+        """The program as TVMScript-style text."""
+        return str(node._text(self))
+
+    def show(self, *_: Any, **__: Any) -> None:
+        """Print the program."""
+        print(self)
+
+    def __str__(self) -> str:
+        return str(node._text(self))
+
+    __repr__ = __str__
+
+
+class PrimFunc(Program):
     """A function. Parameters are variables; those of `buffer_map` are handles to arrays."""
 
     __slots__ = ("attrs", "body", "buffer_map", "params")
@@ -254,20 +289,23 @@ class PrimFunc(Node):
         self,
         params: Sequence[Var | Buffer],
         body: Stmt,
+        ret_type: object = None,
         buffer_map: Mapping[Var, Buffer] | None = None,
         attrs: Mapping[str, Any] | None = None,
-        *,
-        ret_type: object = None,
         span: object = None,
     ) -> None:
         """A buffer among `params` stands for a handle to it. `ret_type` and `span` are accepted for
         TVM's sake."""
+        if isinstance(ret_type, Mapping):
+            raise OperandError(f"PrimFunc: buffer_map comes after ret_type, which is {ret_type}")
         self.buffer_map = dict(buffer_map) if buffer_map else {}
         self.params = tuple(p if isinstance(p, Var) else self._handle(p) for p in params)
         self.body = body
         self.attrs = dict(attrs) if attrs else {}
 
     def _handle(self, param: Any) -> Var:
+        if hasattr(param, "asobject") and isinstance(pointer := param.asobject(), Var):
+            return pointer
         if not isinstance(param, Buffer):
             raise OperandError(f"a parameter is a Var or a Buffer, got {param!r}")
         handle = Var(param.name, "handle")
@@ -278,107 +316,37 @@ class PrimFunc(Node):
         """The same signature with another body."""
         if body is self.body:
             return self
-        return PrimFunc(self.params, body, self.buffer_map, self.attrs)
+        return PrimFunc(self.params, body, None, self.buffer_map, self.attrs)
 
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
         """The same function with an attribute more (or those of a dict)."""
         new = dict(key) if isinstance(key, Mapping) else {key: value}
-        return PrimFunc(self.params, self.body, self.buffer_map, {**self.attrs, **new})
+        return PrimFunc(self.params, self.body, None, self.buffer_map, {**self.attrs, **new})
+
+    def with_attrs(self, attr_map: Mapping[str, Any]) -> PrimFunc:
+        """The same function with attributes more."""
+        return self.with_attr(attr_map)
 
     def without_attr(self, key: str) -> PrimFunc:
         """The same function without an attribute."""
         attrs = {k: v for k, v in self.attrs.items() if k != key}
-        return PrimFunc(self.params, self.body, self.buffer_map, attrs)
+        return PrimFunc(self.params, self.body, None, self.buffer_map, attrs)
+
+    @property
+    def __name__(self) -> str:
+        """The name, as functions of Python have it."""
+        return self.name
+
+    def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
+        """The function for given values of parameters: see `loopir.specialize`."""
+        from .specialize import specialize
+
+        return specialize(self, param_map)
 
     @property
     def name(self) -> str:
+        """The symbol of the function: its attribute `global_symbol`, "main" without one."""
         return str(self.attrs.get("global_symbol", "main"))
-
-    def script(self, **_: Any) -> str:
-        """The function as TVMScript-style text."""
-        return str(_text(self))
-
-    def show(self, *_: Any, **__: Any) -> None:
-        """Print the function."""
-        print(self)
-
-    def __str__(self) -> str:
-        return str(_text(self))
-
-    __repr__ = __str__
-
-
-class GlobalVar(str):
-    """The name of a function in a module."""
-
-    __slots__ = ()
-
-    @property
-    def name_hint(self) -> str:
-        return str(self)
-
-
-class IRModule(Node):
-    """Functions by name."""
-
-    __slots__ = ("functions",)
-    schema = "functions:functions"
-
-    def __init__(self, functions: Mapping[str, PrimFunc] | None = None) -> None:
-        self.functions: dict[str, PrimFunc] = {
-            GlobalVar(k): f for k, f in (functions or {}).items()
-        }
-
-    @staticmethod
-    def from_expr(expr: PrimFunc | IRModule) -> IRModule:
-        """A module of one function, under the function's own name."""
-        return expr if isinstance(expr, IRModule) else IRModule({expr.name: expr})
-
-    def __getitem__(self, name: str) -> PrimFunc:
-        found = self.functions.get(GlobalVar(name))
-        if found is None:
-            has = ", ".join(self.functions) or "none"
-            raise UnknownNameError(f"the module has no function {name!r}; it has: {has}")
-        return found
-
-    def __setitem__(self, name: str, func: PrimFunc) -> None:
-        """Put a function under a name, in the place of the one there."""
-        self.functions[GlobalVar(name)] = func
-
-    update_func = __setitem__
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.functions
-
-    def __len__(self) -> int:
-        return len(self.functions)
-
-    def update(self, other: IRModule | Mapping[str, PrimFunc]) -> None:
-        """Add the functions of another module; those of the same name are replaced."""
-        more = other.functions if isinstance(other, IRModule) else other
-        self.functions.update((GlobalVar(k), f) for k, f in more.items())
-
-    def get_global_var(self, name: str) -> GlobalVar:
-        """The key of a function; it must be there."""
-        self[name]
-        return GlobalVar(name)
-
-    def get_global_vars(self) -> list[GlobalVar]:
-        """The functions' names."""
-        return [GlobalVar(name) for name in self.functions]
-
-    def show(self, *_: Any, **__: Any) -> None:
-        """Print the module."""
-        print(self)
-
-    def script(self, **_: Any) -> str:
-        """The module as TVMScript-style text."""
-        return str(_text(self))
-
-    def __str__(self) -> str:
-        return str(_text(self))
-
-    __repr__ = __str__
 
 
 BaseFunc = PrimFunc  # there is one kind of function
@@ -409,7 +377,8 @@ def seq(*stmts: Stmt | Iterable[Stmt] | None) -> Stmt:
 
 def stmt_seq(*args: Stmt | PrimExpr) -> Stmt:
     """One statement that runs all given in order; expressions are evaluated."""
-    return seq(*(Evaluate(s) if isinstance(s, PrimExpr) else s for s in args))
+    items = [Evaluate(s) if isinstance(s, PrimExpr) else s for s in args]
+    return items[0] if len(items) == 1 else SeqStmt(items)
 
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
@@ -426,24 +395,17 @@ def is_no_op(s: Stmt | None) -> bool:
     if s is None:
         return True
     if isinstance(s, Evaluate):
-        return not isinstance(s.value, BufferLoad) and s.value._fields != ("op", "args")
+        return isinstance(s.value, (IntImm, FloatImm, StringImm))
     return isinstance(s, SeqStmt) and not s.seq
 
 
-def vstore(buffer: Buffer, begin: Any, value: Any) -> Stmt:
-    """Store a scalar or vector at index `begin` of a buffer (also `Buffer.vstore`)."""
+def vstore(buffer: Buffer, begin: Any, value: Any, predicate: PrimExpr | None = None) -> Stmt:
+    """Store a scalar or vector at index `begin` of a buffer (also `Buffer.vstore`); lanes for
+    which `predicate` is false are left alone."""
     begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
     value = convert(value)
     lanes = parse(value.dtype).lanes // parse(buffer.dtype).lanes
-    return BufferStore(buffer, value, vector_indices(begin, lanes))
+    return BufferStore(buffer, value, vector_indices(begin, lanes), predicate)
 
 
 Buffer.vstore = vstore  # type: ignore[attr-defined]  # statements stand above buffers
-
-_text: Any = object.__repr__
-
-
-def set_printer(printer: Any) -> None:
-    """How `str(stmt)` is made; printer.py sets it, since it stands above this module."""
-    global _text
-    _text = printer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from .expr import Call, StringImm
@@ -48,10 +49,31 @@ def tvm_mma_sync(
     return Call("handle", "tir.tvm_mma_sync", args)
 
 
-def ptx_mma(dtype: str, shape: str, *args: Any) -> Call:
+def ptx_mma(
+    dtype: str,
+    shape: str,
+    A_layout: str,
+    B_layout: str,
+    A_dtype: str,
+    B_dtype: str,
+    C_dtype: str,
+    multiplicand_a: Any,
+    a_index: Any,
+    multiplicand_b: Any,
+    b_index: Any,
+    accumulator: Any,
+    c_index: Any,
+    saturate: Any,
+    operator: Any = None,
+) -> Call:
     """One mma instruction: shape ("m16n8k16"), layouts of a and b ("row", "col"), types of a, b and
-    c ("fp16"), registers of a, b and the accumulator with an offset each, whether to saturate."""
-    return Call(dtype, "tir.ptx_mma", _texts(shape, *args))
+    c ("fp16"), registers of a, b and the accumulator with an offset each, whether to saturate; for
+    bits the operator ("xor", "and")."""
+    args = _texts(
+        shape, A_layout, B_layout, A_dtype, B_dtype, C_dtype, multiplicand_a, a_index,
+        multiplicand_b, b_index, accumulator, c_index, saturate,
+    )  # fmt: skip
+    return Call(dtype, "tir.ptx_mma", args if operator is None else (*args, *_texts(operator)))
 
 
 def ptx_ldmatrix(
@@ -85,3 +107,87 @@ def ptx_commit_group() -> Call:
 def ptx_wait_group(num: Any) -> Call:
     """Wait until at most `num` groups of asynchronous copies are under way."""
     return Call("int32", "tir.ptx_wait_group", (num,))
+
+
+def tvm_bmma_sync(
+    fragment_d: Any,
+    index_d: Any,
+    fragment_a: Any,
+    index_a: Any,
+    fragment_b: Any,
+    index_b: Any,
+    fragment_c: Any,
+    index_c: Any,
+) -> Call:
+    """d = popcount(a ^ b) + c on tiles of bits; no code generator of ours knows it."""
+    args = (fragment_d, index_d, fragment_a, index_a, fragment_b, index_b, fragment_c, index_c)
+    return Call("handle", "tir.tvm_bmma_sync", args)
+
+
+def _instruction(name: str, doc: str, arguments: str, dtype: str = "handle") -> Any:
+    """A builder of a call of one instruction, which no code generator of ours knows.
+
+    Arguments are as in `d index col=8`; one named dtype, the first, is the type of the result.
+    """
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parts = [part.partition("=") for part in arguments.split()]
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(n, keyword, default=int(value) if value else inspect.Parameter.empty)
+            for n, _, value in parts
+        ]
+    )
+
+    def build(*args: Any, **named: Any) -> Call:
+        bound = signature.bind(*args, **named)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        return Call(given.pop("dtype", dtype), f"tir.{name}", _texts(*given.values()))
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{doc}; arguments as TVM's. No code generator of ours knows it."
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return build
+
+
+ptx_mma_sp = _instruction(
+    "ptx_mma_sp", "One mma instruction whose first operand is sparse",
+    "dtype shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b "
+    "b_index accumulator c_index metadata meta_index sparse_selector saturate",
+)  # fmt: skip
+mma_store = _instruction(
+    "mma_store", "Store the result of mma instructions from registers",
+    "dtype m n dst_ptr src_ptr src_offset dst_stride",
+)  # fmt: skip
+mma_fill = _instruction(
+    "mma_fill", "Clear the registers of an accumulator of mma instructions",
+    "dtype local_size local_ptr offset",
+)  # fmt: skip
+ptx_cp_async_bulk = _instruction(
+    "ptx_cp_async_bulk", "Copy a block to shared memory, with a barrier",
+    "dtype shared_ptr shared_offset global_ptr global_offset bytes barrier_id",
+)  # fmt: skip
+ptx_cp_async_barrier = _instruction(
+    "ptx_cp_async_barrier", "Let a barrier wait for asynchronous copies", "barrier_id"
+)
+ptx_init_barrier_thread_count = _instruction(
+    "ptx_init_barrier_thread_count", "Make a barrier of so many threads", "barrier_id thread_count"
+)
+ptx_arrive_barrier = _instruction("ptx_arrive_barrier", "Arrive at a barrier", "barrier_id")
+ptx_arrive_barrier_expect_tx = _instruction(
+    "ptx_arrive_barrier_expect_tx", "Arrive at a barrier that waits for bytes, too",
+    "barrier_id byte_count",
+)  # fmt: skip
+ptx_wait_barrier = _instruction("ptx_wait_barrier", "Wait at a barrier", "barrier_id")
+create_barriers = _instruction("create_barriers", "Make memory for barriers", "barrier_count")
+make_filled_simdgroup_matrix = _instruction(
+    "make_filled_simdgroup_matrix", "Set a matrix of Metal's SIMD groups",
+    "d index value col=8 row=8",
+)  # fmt: skip
+_MOVES = "d index ptr stride col=8 row=8 transpose_matrix=0"
+simdgroup_load = _instruction("simdgroup_load", "Load a matrix of Metal's SIMD groups", _MOVES)
+simdgroup_store = _instruction("simdgroup_store", "Store a matrix of Metal's SIMD groups", _MOVES)
+simdgroup_multiply_accumulate = _instruction(
+    "simdgroup_multiply_accumulate", "d = a * b + c on matrices of Metal's SIMD groups",
+    "d index_d a index_a b index_b c index_c",
+)  # fmt: skip

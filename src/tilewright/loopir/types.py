@@ -15,6 +15,10 @@ class Type:
 
     __slots__ = ()
 
+    def script(self, **_: Any) -> str:
+        """The type as TVMScript-style text."""
+        return repr(self)
+
 
 class PrimType(Type):
     """The type of numbers of a dtype."""
@@ -32,6 +36,9 @@ class PrimType(Type):
 
     def __repr__(self) -> str:
         return f"PrimType({self.dtype})"
+
+    def script(self, **_: Any) -> str:
+        return f"T.{self.dtype}"
 
 
 class PointerType(Type):
@@ -55,6 +62,10 @@ class PointerType(Type):
 
     def __repr__(self) -> str:
         return f"PointerType({self.element_type}, {self.storage_scope!r})"
+
+    def script(self, **_: Any) -> str:
+        element = getattr(self.element_type, "dtype", "void")
+        return f'T.handle("{element}", "{self.storage_scope or "global"}")'
 
 
 def dtype_of(given: Any) -> str:

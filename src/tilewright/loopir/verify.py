@@ -16,6 +16,7 @@ from . import stmt as S
 from .buffer import Buffer
 from .equal import structural_equal
 from .iter import THREAD_KEYS, IterVar
+from .module import IRModule
 from .printer import script
 from .verify_expr import CHECKS, access, accessed
 from .visit import children, tree_size
@@ -288,7 +289,7 @@ def verify(program: Any, after: str = "") -> None:
     type bool; every variable and every buffer's memory in scope where used and not defined again
     there; one extent for each thread axis of a kernel. Bounds of accesses are not checked.
     """
-    if isinstance(program, S.IRModule):
+    if isinstance(program, IRModule):
         for func in program.functions.values():
             verify(func, after)
         return

@@ -79,14 +79,14 @@ def _ramp(e: E.Ramp) -> str | None:
     t = parse(e.base.dtype)
     if e.base.dtype != e.stride.dtype or not t.is_integer or t.lanes != 1:
         return f"Ramp of {e.base.dtype} with a stride of {e.stride.dtype}"
-    if e.lanes < 2:
+    if not isinstance(e.lanes, int) or e.lanes < 2:
         return f"Ramp of {e.lanes} lanes"
     return _is(e, t.with_lanes(e.lanes))
 
 
 def _broadcast(e: E.Broadcast) -> str | None:
     t = parse(e.value.dtype)
-    if t.lanes != 1 or e.lanes < 2:
+    if t.lanes != 1 or not isinstance(e.lanes, int) or e.lanes < 2:
         return f"Broadcast of {e.value.dtype} to {e.lanes} lanes"
     return _is(e, t.with_lanes(e.lanes))
 

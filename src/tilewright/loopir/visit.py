@@ -8,6 +8,7 @@ from typing import Any
 from ..base.deep import set_children
 from . import expr as E
 from . import iter as I
+from . import realize as R
 from . import stmt as S
 from .schema import children_getter, classes, defined_by
 
@@ -15,7 +16,10 @@ Children = Callable[[Any], tuple[Any, ...]]
 
 
 # the order of evaluation, where it is not that of the fields
-EVALUATED: dict[type, tuple[str, ...]] = {S.BufferStore: ("indices", "value", "predicate")}
+EVALUATED: dict[type, tuple[str, ...]] = {
+    S.BufferStore: ("indices", "value", "predicate"),
+    R.ProducerStore: ("indices", "value"),
+}
 CHILDREN: dict[type, Children] = {
     kind: children_getter(kind, EVALUATED.get(kind, ()))
     for root in (E.PrimExpr, S.Stmt)

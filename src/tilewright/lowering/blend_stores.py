@@ -6,10 +6,10 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import walk_stmts
 from ..loopir.equal import structural_equal
 from ..loopir.expr import const_int, is_const
 from ..loopir.rewrite import Rewriter, handles
-from .copies import walk_stmts
 from .options import LowerOptions
 
 # Where vectors of a buffer begin, by their lanes.

@@ -16,11 +16,11 @@ from ..base.errors import InternalError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import Folder, fresh_copy, times
 from ..loopir.expr import const, const_int
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.rewrite import handles
 from ..loopir.visit import children, uses_var, walk
-from .copies import Folder, fresh_copy, times
 
 SCOPE = "double_buffer_scope"
 _POINTER = "tir.tvm_access_ptr"

@@ -51,7 +51,7 @@ def _from_first_element(func: S.PrimFunc) -> S.PrimFunc:
         return func
     arguments = {v: buffers.get(b, b) for v, b in func.buffer_map.items()}
     body = substitute(func.body, zeros, buffers)
-    return S.PrimFunc(func.params, body, arguments, func.attrs)
+    return S.PrimFunc(func.params, body, None, arguments, func.attrs)
 
 
 class _Flattener(Rewriter):
@@ -137,12 +137,12 @@ def _offset(b: Buffer, indices: tuple[Any, ...]) -> Any:
     if type(last) is not E.Ramp and last.dtype != b.data.dtype and "x" in last.dtype:
         raise CompileError(f"buffer {b.name} of {b.ndim} dimensions takes ramps as vector index")
     scalars = tuple(i.base if type(i) is E.Ramp else i for i in indices)
-    offset = b.offset_of(scalars) if indices else b.elem_offset
+    offset = b.element_offset(scalars) if indices else b.elem_offset
     if type(last) is not E.Ramp:
         return offset
     if any(type(i) is E.Ramp for i in indices[:-1]):
         steps = tuple(i.stride if type(i) is E.Ramp else const(0) for i in indices)
-        stride = b.with_(elem_offset=const(0)).offset_of(steps)
+        stride = b.with_(elem_offset=const(0)).element_offset(steps)
     else:
         stride = last.stride * b.strides[-1] if b.strides else last.stride
     return E.Ramp(offset, stride, last.lanes)

@@ -8,28 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..arith.deduce import deduce_bound
+from ..arith.deduce import limits_where
 from ..arith.int_set import eval_set
 from ..arith.same import same_expr
 from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import is_likely, strip_likely
 from ..loopir.effects import is_pure
 from ..loopir.expr import const_int
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.visit import CHILDREN, walk
-from .copies import is_likely, strip_likely
 
 
 class Guard:
-    """A guard below some loop, with the ranges of the variables between the two."""
+    """A guard below some loop, with the ranges of the variables between the two. `repeated`:
+    whether a loop that is not written out stands between them."""
 
-    __slots__ = ("innermost", "relaxed", "stmt")
+    __slots__ = ("innermost", "relaxed", "repeated", "stmt")
 
-    def __init__(self, stmt: S.IfThenElse, relaxed: dict[E.Var, Range], innermost: bool) -> None:
+    def __init__(
+        self, stmt: S.IfThenElse, relaxed: dict[E.Var, Range], innermost: bool, repeated: bool
+    ) -> None:
         self.stmt = stmt
         self.relaxed = relaxed
         self.innermost = innermost
+        self.repeated = repeated
 
     @property
     def condition(self) -> Any:
@@ -47,20 +51,21 @@ def find_guards(
     hidden: set[E.Var] = set()
 
     @recursive
-    def visit(s: Any, relaxed: dict[E.Var, Range]) -> None:
+    def visit(s: Any, relaxed: dict[E.Var, Range], repeated: bool) -> None:
         kind = type(s)
         if kind is S.For:
             runs = _range_of(s, relaxed, hidden)
+            repeated = repeated or s.kind == S.ForKind.SERIAL
             if runs is None:
                 hidden.add(s.loop_var)
-                visit(s.body, relaxed)
+                visit(s.body, relaxed, repeated)
             else:
-                visit(s.body, {**relaxed, s.loop_var: runs})
+                visit(s.body, {**relaxed, s.loop_var: runs}, repeated)
         elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
-            visit(s.body, {**relaxed, s.node.var: Range(s.value)})
+            visit(s.body, {**relaxed, s.node.var: Range(s.value)}, repeated)
         elif kind is S.LetStmt:
             hidden.add(s.var)
-            visit(s.body, relaxed)
+            visit(s.body, relaxed, repeated)
         else:
             if kind is S.IfThenElse and is_likely(s.condition) and is_pure(s.condition):
                 names = {x for x in walk(s.condition) if isinstance(x, E.Var)}
@@ -68,12 +73,12 @@ def find_guards(
                     simple = not any(type(x) is S.For for x in walk(s.then_case))
                     used = {v: r for v, r in relaxed.items() if v in names}
                     inside = simple or len(relaxed) > len(threads or {})
-                    found.append(Guard(s, used, inside))
+                    found.append(Guard(s, used, inside, repeated))
             for part in CHILDREN[kind](s):
                 if isinstance(part, S.Stmt):
-                    visit(part, relaxed)
+                    visit(part, relaxed, repeated)
 
-    visit(body, dict(threads or {}))
+    visit(body, dict(threads or {}), False)
     return found
 
 
@@ -125,7 +130,7 @@ def limits_of(
     that is not known."""
     names = {x for x in walk(condition) if isinstance(x, E.Var)}
     hints = {v: r for v, r in ranges.items() if v in names and v is not var}
-    found = deduce_bound(var, condition, {**hints, **relaxed}, relaxed)
+    found = limits_where(var, condition, {**hints, **relaxed}, relaxed)
     if found.is_nothing() or found.is_everything():
         return None
     low = found.min_value if found.has_lower_bound() else None

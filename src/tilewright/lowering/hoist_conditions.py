@@ -6,10 +6,10 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import fresh_copy
 from ..loopir.effects import is_pure
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import fresh_copy
 from .options import LowerOptions
 
 
@@ -82,11 +82,14 @@ class _Hoister(Rewriter):
         return inner
 
     def _invariant(self, condition: Any, loop_var: E.Var) -> bool:
-        if not is_pure(condition):
+        if not is_pure(condition) or may_divide_by_zero(condition):
             return False
-        for x in walk(condition):
-            if isinstance(x, E.Var) and (x is loop_var or x in self.threads):
-                return False
-            if type(x) in _DIVISIONS and type(x.b) is not E.IntImm:
-                return False  # the loop may have no step, and the divisor be zero
-        return True
+        return not any(
+            isinstance(x, E.Var) and (x is loop_var or x in self.threads) for x in walk(condition)
+        )
+
+
+def may_divide_by_zero(e: Any) -> bool:
+    """Whether an expression divides by what is no constant: in front of a loop that may have no
+    step it could not be computed."""
+    return any(type(x) in _DIVISIONS and type(x.b) is not E.IntImm for x in walk(e))

@@ -112,7 +112,7 @@ def _pointer(buffer: Buffer, start: Any, count: int, access: int) -> E.Call:
 def _is_zero(e: Any) -> bool:
     if type(e) is E.Broadcast:
         e = e.value
-    return isinstance(e, (E.IntImm, E.FloatImm)) and e.value == 0
+    return isinstance(e, (E.IntImm, E.FloatImm)) and e.number == 0
 
 
 def _start(indices: Any, lanes: int) -> Any:

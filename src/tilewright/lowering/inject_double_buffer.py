@@ -6,10 +6,10 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import fold_pair, walk_stmts
 from ..loopir.expr import const, const_int
 from ..loopir.op import likely
 from ..loopir.rewrite import Rewriter, handles
-from .copies import fold_pair, walk_stmts
 from .fill_ahead import SCOPE, Ahead, Fill, fills_of
 from .options import LowerOptions
 from .software_pipeline import STAGES, pipelined

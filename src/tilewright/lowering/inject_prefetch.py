@@ -10,13 +10,14 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.calls import address_of, prefetch
+from ..loopir.construct import cast
+from ..loopir.copies import walk_stmts
 from ..loopir.expr import const
 from ..loopir.iter import Range
 from ..loopir.rewrite import handles
 from ..loopir.subst import substitute
 from ..loopir.visit import walk
 from .bounded import BoundedRewriter
-from .copies import walk_stmts
 from .options import LowerOptions
 
 SCOPE = "prefetch_scope"
@@ -123,10 +124,13 @@ def _calls(buffer: Buffer, region: list[Range]) -> S.Stmt:
     loops: list[tuple[E.Var, Any]] = []
     point = []
     for d, r in enumerate(region):
-        var = E.Var(f"{buffer.name}.p{d}", r.extent.dtype)
+        # what indices are read from may be narrower than their loops
+        dtype = "int32" if parse(r.extent.dtype).bits < 32 else r.extent.dtype
+        extent = r.extent if dtype == r.extent.dtype else cast(dtype, r.extent)
+        var = E.Var(f"{buffer.name}.p{d}", dtype)
         last = d == len(region) - 1
-        step = const(per_line if last else 1, var.dtype)
-        loops.append((var, (r.extent + (step - 1)) // step))
+        step = const(per_line if last else 1, dtype)
+        loops.append((var, (extent + (step - 1)) // step))
         point.append(r.min + var * step)
     call = prefetch(address_of(E.BufferLoad(buffer, point)), 0, 3, 1)
     body: S.Stmt = S.Evaluate(call)

@@ -10,12 +10,13 @@ from ..base.deep import recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import walk_stmts
 from ..loopir.expr import const, const_int
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import logical_or
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import walk_stmts
+from .fill_ahead import SCOPE as DOUBLED
 from .options import LowerOptions
 
 SCOPE = "rolling_buffer_scope"
@@ -33,7 +34,8 @@ def inject_rolling_buffer(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc
         =>  for i: if i == 0 or row >= E - c: compute row c*i + row, at (c*i + row) % E; use them
 
     Where the region moves in another way, is filled from what the loop writes, or belongs to one of
-    several threads that the loop starts, each step computes all of it.
+    several threads that the loop starts, each step computes all of it. What rolls is filled piece
+    by piece and stays a single buffer.
 
     Needs buffers with all their dimensions. Guarantees that no "rolling_buffer_scope" is left.
     Stands before flatten_buffers.
@@ -159,6 +161,8 @@ class _Circular(Rewriter):
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key == DOUBLED and s.node.data in self.rolls:
+            return self.stmt(s.body)  # what the last step left would lie in the other copy
         if s.attr_key != SCOPE or s.node.data not in self.rolls:
             return super()._attr(s)
         self.filling.add(s.node.data)

@@ -8,13 +8,13 @@ from ..base.deep import Recursive
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import Folder, fresh_copy, times, walk_stmts
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import Folder, fresh_copy, times, walk_stmts
 from .options import LowerOptions
 
-MAX_UNROLLED = 16
+MAX_UNROLLED = 15
 
 
 def inject_virtual_threads(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -22,8 +22,9 @@ def inject_virtual_threads(func: S.PrimFunc, options: LowerOptions) -> S.PrimFun
 
     A statement that depends on the virtual thread is repeated for each, in place: loops, conditions
     and barriers that do not depend on it stay single, so that the copies stand side by side.
-    Buffers allocated in the scope whose content depends on it get one part a virtual thread. Up to
-    16 copies of a statement without loops are written out, else a loop runs over them.
+    Buffers allocated in the scope whose content depends on it get one part a virtual thread, and
+    all do where the thread's tag is no "vthread": what one of them computes is its own then. Up to
+    15 copies of a statement without loops are written out, else a loop runs over them.
 
     Needs flat buffers and constant extents. Guarantees that no "virtual_thread" is left. Stands
     after vectorize_loops, so that what it repeats is vector code, and before rewrite_storage.
@@ -46,7 +47,14 @@ class _Scopes(Rewriter):
             loop = E.Var(var.name, var.dtype)
             copy = fresh_copy(body, {var: loop})
             return S.For(loop, const(0, var.dtype), s.value, S.ForKind.SERIAL, copy)
-        return _Injector(var, count, _dependent_buffers(var, body)).stmt(body)
+        shares = s.node.thread_tag.startswith("vthread")
+        split = _dependent_buffers(var, body) if shares else _allocated(body)
+        return _Injector(var, count, split).stmt(body)
+
+
+def _allocated(body: S.Stmt) -> set[E.Var]:
+    """Data variables of the buffers allocated in `body`."""
+    return {x.buffer.data for x in walk_stmts(body) if type(x) is S.Allocate}
 
 
 def _dependent_buffers(var: E.Var, body: S.Stmt) -> set[E.Var]:
@@ -95,7 +103,8 @@ class _Scan(Recursive):
             self.flows.append((s.buffer.data, frozenset((*outer, *reads))))
         elif kind is S.Evaluate:
             reads = self._reads(s.value)
-            pointers = [v for v in reads if v.dtype == "handle"]
+            read_only = set(_read_only(s.value))
+            pointers = [v for v in reads if v.dtype == "handle" and v not in read_only]
             self.flows.extend((p, frozenset((*outer, *reads))) for p in pointers)
         elif kind is S.For or kind is S.LetStmt:
             var = s.loop_var if kind is S.For else s.var
@@ -115,6 +124,16 @@ class _Scan(Recursive):
                 self.allocated.append(s.buffer.data)
             if kind in (S.Allocate, S.AttrStmt, S.AssertStmt):
                 self.statement(s.body, outer)
+
+
+def _read_only(e: Any) -> list[Any]:
+    """Memory that a call is given by pointers to read from, and by none to write to."""
+    masks: dict[Any, int] = {}
+    for x in walk(e):
+        if type(x) is E.Call and x.op.name == "tir.tvm_access_ptr":
+            mask = const_int(x.args[4])
+            masks[x.args[1]] = masks.get(x.args[1], 0) | (2 if mask is None else mask)
+    return [data for data, mask in masks.items() if not mask & 2]
 
 
 class _Injector(Folder):
@@ -178,7 +197,7 @@ class _Injector(Folder):
             dtype = self.var.dtype
             copies = [fresh_copy(plain, {self.var: const(i, dtype)}) for i in range(self.count)]
             return S.seq(copies)
-        loop = E.Var(f"{self.var.name}_s", self.var.dtype)
+        loop = E.Var(f"{self.var.name}.s", self.var.dtype)
         zero, count = const(0, loop.dtype), const(self.count, loop.dtype)
         return S.For(loop, zero, count, S.ForKind.SERIAL, fresh_copy(plain, {self.var: loop}))
 

@@ -19,7 +19,7 @@ from ..base.errors import CompileError, ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_tuple
 from ..loopir.expr import PrimExpr, Var, const, is_const
-from ..loopir.iter import IterVar, ProducerLoad, Range
+from ..loopir.iter import IterVar, Range
 from ..loopir.stmt import (
     Allocate,
     AttrStmt,
@@ -32,25 +32,28 @@ from ..loopir.stmt import (
     seq,
 )
 from ..loopir.subst import substitute
-from ..loopir.visit import free_vars, walk
-from ..schedule.bounds import Bounds, root_offsets
+from ..loopir.visit import free_vars
+from ..schedule.bounds import Bounds, StageBounds, root_offsets
 from ..schedule.placement import (
     attach_path,
     attach_point,
     first_reduction_loop,
+    is_ragged,
     reduction_axes,
     same_thread,
     threads_around,
 )
+from ..schedule.relations import derived_from_both
 from ..schedule.state import StageState
-from ..schedule.thread_memory import idle_threads
-from ..tensor.op import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
+from ..schedule.thread_memory import each_its_own, idle_threads
+from ..tensor.op import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
 from .skip_zeros import PRAGMA as SKIP_ZEROS
 from .skip_zeros import skip_conditions
-from .stage_body import compute_body, extern_body, reader_of, zero_body
+from .stage_body import compute_body, extern_body, reader_of, zero_body, zeros_beyond
 from .stage_cross_thread import cross_thread_body, reduces_across_threads
 from .stage_guards import region_guards
+from .stage_hybrid import hybrid_body
 from .stage_memory import Memory, plan_memory
 from .stage_overrun import Overrun
 from .stage_scan import shared_launches
@@ -64,14 +67,19 @@ KINDS = {
 
 
 def make_loop_nest(
-    sch: Any, bounds: Bounds, args: Sequence[Any], name: str, binds: Mapping[Any, Buffer] | None
+    sch: Any,
+    bounds: Bounds,
+    args: Sequence[Any],
+    name: str,
+    binds: Mapping[Any, Buffer] | None,
+    keep_single: bool = False,
 ) -> PrimFunc:
     """The function that computes the schedule's outputs from `args` (tensors, buffers,
-    variables)."""
+    variables). `keep_single`: loops of one iteration are loops too."""
     memory, params, buffer_map = plan_memory(sch, bounds, args, binds or {})
-    body = NestBuilder(sch, bounds, memory).root()
+    body = NestBuilder(sch, bounds, memory, keep_single).root()
     attrs = {"from_legacy_te_schedule": True, "global_symbol": name, "tir.noalias": True}
-    return PrimFunc(params, body, buffer_map, attrs)
+    return PrimFunc(params, body, None, buffer_map, attrs)
 
 
 class NestBuilder(Recursive):
@@ -79,8 +87,9 @@ class NestBuilder(Recursive):
 
     recursive = ("pipeline",)
 
-    def __init__(self, sch: Any, bounds: Bounds, memory: Memory) -> None:
+    def __init__(self, sch: Any, bounds: Bounds, memory: Memory, keep_single: bool = False) -> None:
         self.bounds = bounds
+        self.keep_single = keep_single
         self.memory = memory
         self.stage_of: Mapping[Any, StageState] = sch.stage_of
         self.uniform: set[int] = set()  # stages without branches on threads around them
@@ -132,6 +141,8 @@ class NestBuilder(Recursive):
 
     def stage(self, stage: StageState) -> Stmt:
         op = stage.op
+        if isinstance(op, HybridOp):
+            return hybrid_body(stage, extern_body(stage, self.memory), self.bounds.analyzer)
         if isinstance(op, ExternOp):
             return extern_body(stage, self.memory)
         if isinstance(op, ScanOp):
@@ -151,10 +162,33 @@ class NestBuilder(Recursive):
         values = self.values(stage)
         body = make_body(stage, self.bounds, self.memory, values)
         if stage.id in self.overrun.filled:
-            for condition in self.overrun.edges(stage, values):
-                body = IfThenElse(condition, body, zero_body(stage, self.memory, values))
+            edges = self.overrun.edges(stage, values)
+            if self.bounds.threads:
+                body = zeros_beyond(body, edges)
+            else:
+                for condition in edges:
+                    body = IfThenElse(condition, body, zero_body(stage, self.memory, values))
         body = self.guarded(stage, values, body)
-        return self.nest(stage, stage.leaf_iter_vars, body)
+        body = self.nest(stage, stage.leaf_iter_vars, body)
+        for thread, var in self._chosen_within(stage):
+            body = self.launch(_with_var(thread, var), self.bounds.extents[var], body)
+        return body
+
+    def _chosen_within(self, stage: StageState) -> list[tuple[IterVar, Var]]:
+        """Threads of stages computed inside of this one's loops that its store predicate speaks of:
+        it is to run on them too."""
+        if stage.store_predicate is None:
+            return []
+        own = {self.thread_vars.get(v) for v in free_vars(stage.store_predicate)}
+        own -= {var for _, var, _ in self._around(stage)}
+        own -= set(self.bounds[stage].var.values())
+        found = {
+            var: thread
+            for inner in self.bounds.inside.get(stage.id, ())
+            for leaf, var in self.bounds[inner].var.items()
+            if var in own and (thread := inner.attr(leaf).bind_thread) is not None
+        }
+        return [(thread, var) for var, thread in found.items()]
 
     def _reduction(self, stage: StageState) -> Stmt:
         split = first_reduction_loop(stage)
@@ -181,8 +215,18 @@ class NestBuilder(Recursive):
         return cross_thread_body(self, stage, leaves[:split], leaves[split:])
 
     def init_nest(self, stage: StageState, rest: Sequence[IterVar]) -> Stmt:
-        """Loops over the data axes among `rest` that store the identity."""
-        mine = self.bounds[stage]
+        """Loops over the data axes among `rest` that store the identity. Axes fused of data and
+        reduction axes go over the data once, as if the reduction had one step."""
+        fused = derived_from_both(stage.relations, stage.op)
+        mine = whole = self.bounds[stage]
+        if fused:
+            mine = self.bounds.of[stage.id] = whole.of_one_step(stage, self.bounds.analyzer)
+        try:
+            return self._init_nest(stage, rest, mine)
+        finally:
+            self.bounds.of[stage.id] = whole
+
+    def _init_nest(self, stage: StageState, rest: Sequence[IterVar], mine: StageBounds) -> Stmt:
         reduction = reduction_axes(stage)
         loops: list[tuple[IterVar, Var]] = []
         leaves: dict[IterVar, PrimExpr] = {}
@@ -190,7 +234,8 @@ class NestBuilder(Recursive):
             value = mine.offset(leaf)
             if leaf in reduction:
                 continue
-            if any(leaf is r for r in rest) and isinstance(value, Var):
+            if any(leaf is r for r in rest) and (isinstance(value, Var) or self.keep_single):
+                value = mine.var[leaf]
                 thread = stage.attr(leaf).bind_thread
                 if thread is None:
                     value = Var(f"{value.name}.init", value.dtype)
@@ -240,7 +285,8 @@ class NestBuilder(Recursive):
         predicate = self.store_predicate(stage, values)
         if predicate is not None:
             body = IfThenElse(predicate, body)
-        guards = region_guards(self.bounds, stage, values, skip, leaves)
+        free = self.overrun.summed(stage, values) if leaves is None else ()
+        guards = region_guards(self.bounds, stage, values, skip, leaves, free)
         whole = stage.id in self.overrun.filled or (starts and self.overrun.starts_whole(stage))
         if not whole:
             guards += self.overrun.edges(stage, values, skip)
@@ -276,6 +322,7 @@ class NestBuilder(Recursive):
         own = self.bounds[stage].var
         here = {own[leaf] for leaf in stage.leaf_iter_vars}
         here.update(var for _, var, _ in self._around(stage))
+        here.update(var for _, var in self._chosen_within(stage))
         threads = set(self.thread_vars.values())
         for v in free_vars(predicate):
             if v in threads and v not in here:
@@ -314,7 +361,7 @@ class NestBuilder(Recursive):
                 body = AttrStmt(place.buffer, "prefetch_scope", ahead, body)
         if attr.bind_thread is not None:
             body = self.bound(stage, leaf, attr.bind_thread, body)
-        elif not is_const(extent, 1):
+        elif self.keep_single or not is_const(extent, 1):
             kind = KINDS.get(stage.kind_of(leaf), ForKind.SERIAL)
             if kind == ForKind.PARALLEL and var is not None:
                 kind = ForKind.SERIAL
@@ -336,7 +383,9 @@ class NestBuilder(Recursive):
             if inside is None or stage.id in self.uniform:
                 return body
             return IfThenElse(inside, body)
-        return self.launch(_with_var(thread, mine.var[leaf]), mine.extent[leaf], body)
+        alike = each_its_own(stage, self.bounds, leaf)
+        count = self.bounds.extents[mine.var[leaf]] if alike else mine.extent[leaf]
+        return self.launch(_with_var(thread, mine.var[leaf]), count, body)
 
     def _launched(self, stage: StageState, thread: IterVar) -> PrimExpr | None:
         """How many threads of an axis run around a stage, None where it is to launch them."""
@@ -347,7 +396,7 @@ class NestBuilder(Recursive):
         thread = stage.attr(leaf).bind_thread
         around = None if thread is None else self._launched(stage, thread)
         mine = self.bounds[stage]
-        if thread is None or around is None:
+        if thread is None or around is None or each_its_own(stage, self.bounds, leaf):
             return None
         if self.bounds.analyzer.can_prove_equal(around, mine.extent[leaf]):
             return None
@@ -403,19 +452,6 @@ def _with_var(thread: IterVar, var: Var) -> IterVar:
     if var is thread.var:
         return thread
     return IterVar(thread.dom, var, thread.iter_type, thread.thread_tag)
-
-
-def is_ragged(stage: StageState) -> bool:
-    """Whether how far a reduction goes depends on the element or on data, as in sparse formats."""
-    own = {axis.var for axis in stage.op.axis}
-    return any(
-        isinstance(e, ProducerLoad) or e in own
-        for axis in stage.op.reduce_axis
-        if axis.dom is not None
-        for end in (axis.dom.min, axis.dom.extent)
-        for e in walk(end)
-        if isinstance(e, (ProducerLoad, Var))
-    )
 
 
 def _range(extent: PrimExpr) -> Range:

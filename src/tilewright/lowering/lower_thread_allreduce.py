@@ -9,6 +9,7 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import walk_stmts
 from ..loopir.expr import const_int
 from ..loopir.iter import CommReducer
 from ..loopir.rewrite import Rewriter, handles
@@ -18,7 +19,6 @@ from .allreduce import Allreduce
 from .allreduce_shared import reduce_in_shared
 from .allreduce_warp import reduce_in_warps
 from .block_threads import BlockThreads, warp_size_of
-from .copies import walk_stmts
 
 ALLREDUCE = "tir.tvm_thread_allreduce"
 

@@ -12,6 +12,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_warp_shuffle
+from ..loopir.copies import walk_stmts
 from ..loopir.expr import BufferLoad, const, const_int
 from ..loopir.rewrite import handles
 from ..loopir.subst import substitute
@@ -19,7 +20,6 @@ from ..loopir.visit import free_vars, uses_var, walk
 from ..target.target import Target
 from .block_threads import BlockThreads, ThreadAxis, extent_of, index_of, lane_mask, warp_size_of
 from .bounded import BoundedRewriter
-from .copies import walk_stmts
 
 
 def lower_warp_memory(func: S.PrimFunc, target: Target) -> S.PrimFunc:
@@ -42,6 +42,18 @@ def lower_warp_memory(func: S.PrimFunc, target: Target) -> S.PrimFunc:
 
 def _is_warp(s: Any) -> bool:
     return type(s) is S.Allocate and s.buffer.scope_name == "warp"
+
+
+def _index_lets(body: S.Stmt) -> dict[E.Var, Any]:
+    """The integers that lets name, in terms of loops and threads: which lane an index means shows
+    in these alone. What reads memory stays a name, since memory may change meanwhile."""
+    found: dict[E.Var, Any] = {}
+    for s in walk_stmts(body):
+        if type(s) is not S.LetStmt or not parse(s.value.dtype).is_integer:
+            continue
+        if not any(type(e) in (E.BufferLoad, E.Call) for e in walk(s.value)):
+            found[s.var] = substitute(s.value, found)
+    return found
 
 
 class _Spread:
@@ -86,6 +98,7 @@ class _Kernels(BoundedRewriter):
         self.spread: dict[E.Var, _Spread] = {}
         self.views: dict[Buffer, Buffer] = {}
         self.frames: list[_Frame] = []
+        self.lets = _index_lets(func.body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
@@ -147,7 +160,7 @@ class _Kernels(BoundedRewriter):
         return found.pop() if found else 1
 
     def _step_of_lane(self, s: S.BufferStore, b: Buffer) -> int:
-        index = s.indices[0]
+        index = substitute(s.indices[0], self.lets)
         lanes = parse(index.dtype).lanes
         base = index.base if type(index) is E.Ramp else index
         if self.lane is None:
@@ -174,6 +187,7 @@ class _Kernels(BoundedRewriter):
 
     def _place(self, b: Buffer, index: Any, s: _Spread) -> tuple[Any, Any]:
         """Lane and register of an element, or of the first one of a vector in one run."""
+        index = substitute(index, self.lets)
         base = index.base if type(index) is E.Ramp else index
         simplify = self.analyzer.simplify
         lane, register = simplify(s.lane(base)), simplify(s.register(base))

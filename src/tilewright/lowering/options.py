@@ -26,6 +26,7 @@ class LowerOptions:
     unroll_max_depth: int = 8
     unroll_max_extent: int = 0
     unroll_explicit: bool = True
+    unroll_local_access: bool = False
     partition_const_loop: bool = False
     no_unroll_loop_with_extent_one: bool = False
     double_buffer_split_loop: int = 1

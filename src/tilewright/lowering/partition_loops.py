@@ -7,6 +7,7 @@ from typing import Any
 from ..arith.int_set import eval_set
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import conjuncts, fold_pair, fresh_copy, is_likely, strip_likely, walk_stmts
 from ..loopir.effects import is_pure
 from ..loopir.expr import const, const_int
 from ..loopir.iter import Range
@@ -16,7 +17,6 @@ from ..loopir.operators import logical_and
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
 from .bounded import BoundedRewriter
-from .copies import conjuncts, fold_pair, fresh_copy, is_likely, strip_likely, walk_stmts
 from .guards import (
     Guard,
     find_guards,
@@ -28,6 +28,7 @@ from .guards import (
     uses_any,
 )
 from .options import LowerOptions
+from .software_pipeline import STAGES
 
 MAX_GROWTH = 512
 HINT = "pragma_loop_partition_hint"
@@ -48,7 +49,8 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     AttrStmt "pragma_loop_partition_hint" split also for less. Code grows by at most 512 statements.
 
     Needs flat, simplified code with conditions hoisted. Guarantees nothing: what stays guarded is
-    right. For OpenCL, blocks with barriers have no branches on their index: compilers that make
+    right. Pipelines are not copied for guards outside of their loops, which are asked once a
+    thread. For OpenCL, blocks with barriers have no branches on their index: compilers that make
     loops of the threads of a block (PoCL 3.1) go wrong at barriers in branches. Stands before
     vectorize_loops: the main part becomes plain vector code, the rest predicated.
     """
@@ -134,6 +136,8 @@ class _Partitioner(BoundedRewriter):
         guards = find_guards(body, var, inner)
         if not (inner or self.eager or any(g.innermost for g in guards)):
             guards = []
+        if any(type(x) is S.AttrStmt and x.attr_key == STAGES for x in walk_stmts(body)):
+            guards = [g for g in guards if g.repeated]
         result = self._branch(var, body, guards)
         self.blocks = blocks
         return result

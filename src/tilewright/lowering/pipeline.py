@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from ..base import config
@@ -41,19 +43,25 @@ from .vectorize_loops import vectorize_loops
 from .widen_indices import widen_indices
 
 Pass = Callable[[PrimFunc, LowerOptions], PrimFunc]
+Watcher = Callable[[str, PrimFunc, LowerOptions], None]
 
+_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("tilewright_watchers", default=())
+
+# user's passes of phase 0 see the loop nest itself, those of phase 1 flat buffers in loops that are
+# still marked, those of phase 2 the loops as they will run, those of phase 3 the final expressions
 PHASES: tuple[tuple[Pass, ...], ...] = (
-    (  # 0: what the schedule asked for by attributes, while buffers have their dimensions
+    (),  # 0: as the schedule or the user made it
+    (  # 1: what the schedule asked for by attributes, and flat buffers
         rewrite_unsafe_select,  # first: all others may evaluate both sides of a Select
         check_bounds,  # while accesses are as the user wrote them
         inject_rolling_buffer,  # before prefetch, which asks for what is computed then
         inject_prefetch,  # regions have dimensions
         flatten_buffers,  # one index an access, for all that follows
         specialize_strides,  # both versions then go through everything
-    ),
-    (  # 1: loops
         narrow_types,  # before indices take their normal form
         simplify_statements,  # indices in normal form, provable guards gone
+    ),
+    (  # 2: loops
         hoist_conditions,  # guards as far out as they go, so that loops can be cut short
         partition_loops,  # hot parts without guards, before vectors make predicates of them
         tree_reduce,  # its levels are loops of vectors
@@ -63,14 +71,14 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
         rewrite_storage,  # lifetimes of final sizes; once, before unrolling repeats allocations
         unroll_loops,  # last of the loops: what it copies is done
     ),
-    (  # 2: expressions
+    (  # 3: expressions
         simplify_statements,  # the constants that unrolling and partitioning made
         remove_no_ops,  # what simplification emptied
         blend_stores,  # vectors of register tiles at constant places
         promote_accumulators,  # register tiles are unrolled, indices comparable
         turn_loads,  # stores are side by side, indices comparable
     ),
-    (  # 3: the form for printing and code generation
+    (  # the form for printing and code generation
         eliminate_common,  # names hide what an index is made of
         widen_indices,  # last: all before it take index arithmetic as exact
     ),
@@ -117,6 +125,18 @@ def run_pipeline(func: PrimFunc, options: LowerOptions, dump: Path | None = None
             if at == number:
                 func = stage.done(_name(user_pass), _checked(user_pass, func))
     return func
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Call `watcher(name, func, options)` for each function that is lowered in the body of the
+    `with`, first with the name "loop_nest" and the function before all passes, then after each
+    pass with its name."""
+    token = _watchers.set((*_watchers.get(), watcher))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
 
 
 def _find_pass(name: str) -> Pass:
@@ -167,6 +187,8 @@ class _Stages:
         if self.dump is not None:
             (self.dump / f"{self.count:02}_{name}.txt").write_text(f"{func}\n", encoding="utf-8")
         self.count += 1
+        for watcher in _watchers.get():
+            watcher(name, func, self.options)
         if self.options.verify:
             verify(func, after=name)
         return func

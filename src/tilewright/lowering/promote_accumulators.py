@@ -11,13 +11,13 @@ from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import strip_likely, walk_stmts
 from ..loopir.effects import CallEffectKind, is_pure, side_effect
 from ..loopir.expr import const, const_int
 from ..loopir.iter import IterVar
 from ..loopir.op import likely
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, uses_var, walk
-from .copies import strip_likely, walk_stmts
 from .options import LowerOptions
 
 MAX_GROUPS = 64

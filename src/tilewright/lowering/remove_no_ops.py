@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arith.analyzer import Analyzer
 from ..base.deep import recursive
 from ..loopir import expr as E
+from ..loopir import realize as R
 from ..loopir import stmt as S
+from ..loopir.copies import const_condition, walk_stmts
 from ..loopir.effects import CallEffectKind, side_effect
 from ..loopir.expr import const_int
+from ..loopir.iter import Range
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
-from .copies import const_condition, walk_stmts
+from .bounded import BoundedRewriter
 from .options import LowerOptions
 
 
@@ -28,6 +32,14 @@ def remove_no_ops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_Remover(lets, options.disable_assert).stmt(func.body))
 
 
+def remove_proved_no_ops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """`remove_no_ops` where no simplifier went before: loops that are proved to have no step and
+    stores whose index is proved to be that of the element stored are found too."""
+    lets = any(type(s) is S.LetStmt for s in walk_stmts(func.body))
+    bounds = BoundedRewriter(func).analyzer
+    return func.with_body(_Remover(lets, options.disable_assert, bounds).stmt(func.body))
+
+
 def has_effect(e: Any) -> bool:
     """Whether evaluating `e` changes anything."""
     return side_effect(e) > CallEffectKind.ReadState
@@ -37,8 +49,9 @@ class _Remover(Rewriter):
     """Bottom up; `used` holds the buffers stored to and, if there are lets, the variables read in
     what is kept."""
 
-    def __init__(self, lets: bool, drop_asserts: bool) -> None:
+    def __init__(self, lets: bool, drop_asserts: bool, analyzer: Analyzer | None = None) -> None:
         self.lets = lets
+        self.analyzer = analyzer
         self.drop_asserts = drop_asserts
         self.used: set[E.Var] = set()
 
@@ -59,7 +72,7 @@ class _Remover(Rewriter):
     @handles(S.BufferStore)
     def _store(self, s: S.BufferStore) -> Any:
         value = s.value
-        if type(value) is E.BufferLoad and value.buffer is s.buffer and _same(s, value):
+        if type(value) is E.BufferLoad and value.buffer is s.buffer and self._same(s, value):
             return S.no_op()
         self.used.add(s.buffer.data)
         self._use(*s.indices, value)
@@ -67,11 +80,24 @@ class _Remover(Rewriter):
             self._use(s.predicate)
         return s
 
+    def _same(self, s: S.BufferStore, load: E.BufferLoad) -> bool:
+        if load.predicate is not None or s.predicate is not None:
+            return False
+        prove = None if self.analyzer is None else self.analyzer.can_prove_equal
+        return all(
+            _equal_index(a, b) or (prove is not None and prove(a, b))
+            for a, b in zip(s.indices, load.indices, strict=True)
+        )
+
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         extent = const_int(s.extent)
         if extent is not None and extent <= 0:
             return S.no_op()
+        if self.analyzer is not None:
+            if self.analyzer.can_prove(s.extent <= 0):
+                return S.no_op()
+            self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent))
         body = self.stmt(s.body)
         if S.is_no_op(body):
             return body
@@ -90,8 +116,10 @@ class _Remover(Rewriter):
         if known is not None:
             chosen = s.then_case if known else s.else_case
             return S.no_op() if chosen is None else self.stmt(chosen)
-        then_case = self.stmt(s.then_case)
-        else_case = None if s.else_case is None else self.stmt(s.else_case)
+        then_case = self._under(s.condition, s.then_case)
+        else_case = None
+        if s.else_case is not None:
+            else_case = self._under(E.Not(s.condition), s.else_case)
         if S.is_no_op(else_case):
             else_case = None
         if S.is_no_op(then_case) and not has_effect(s.condition):
@@ -104,11 +132,19 @@ class _Remover(Rewriter):
             return s
         return S.IfThenElse(s.condition, then_case, else_case)
 
+    def _under(self, condition: Any, s: S.Stmt) -> Any:
+        if self.analyzer is None:
+            return self.stmt(s)
+        with self.analyzer.enter_constraint(condition):
+            return self.stmt(s)
+
     @handles(S.LetStmt)
     def _let_stmt(self, s: S.LetStmt) -> Any:
+        if self.analyzer is not None and side_effect(s.value) <= CallEffectKind.Pure:
+            self.analyzer.bind(s.var, s.value)
         body = self.stmt(s.body)
-        if not has_effect(s.value) and (S.is_no_op(body) or s.var not in self.used):
-            return body
+        if S.is_no_op(body) or s.var not in self.used:
+            return S.seq(self.stmt(S.Evaluate(s.value)), body)
         self._use(s.value)
         return s if body is s.body else S.LetStmt(s.var, s.value, body)
 
@@ -119,6 +155,13 @@ class _Remover(Rewriter):
             return body
         self._use(*s.buffer.shape)
         return s if body is s.body else S.Allocate(s.buffer, body, s.annotations)
+
+    @handles(R.DeclBuffer)
+    def _declare(self, s: R.DeclBuffer) -> Any:
+        body = self.stmt(s.body)
+        if S.is_no_op(body):
+            return body
+        return s if body is s.body else R.DeclBuffer(s.buffer, body)
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
@@ -148,12 +191,6 @@ class _Remover(Rewriter):
 
 def _reads(body: S.Stmt, data: E.Var) -> bool:
     return any(type(x) is E.BufferLoad and x.buffer.data is data for x in walk(body))
-
-
-def _same(s: S.BufferStore, load: E.BufferLoad) -> bool:
-    if load.predicate is not None or s.predicate is not None:
-        return False
-    return all(_equal_index(a, b) for a, b in zip(s.indices, load.indices, strict=True))
 
 
 @recursive

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.deep import Recursive
-from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import walk_stmts
 from ..loopir.expr import const_int
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import factors
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, walk
-from .copies import walk_stmts
 from .options import LowerOptions
+from .usage import buffer_bytes
 
 SMALL_BYTES = 2048
+SCALAR_BYTES = 4
 GROWTH = 16
+_REGISTERS = ("local", "warp", "wmma", "m16n8k8")
 
 
 def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -37,14 +39,25 @@ def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """
     if options.disable_storage_rewrite:
         return func
+    return _rewritten(func, SMALL_BYTES)
+
+
+def rewrite_all_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """`rewrite_storage` of small allocations too, as TVM does it: they move, but share nothing if
+    they are of at most 4 bytes or in registers (scopes "local", "warp" and those of fragments,
+    unless they name a memory of their own, as "local.L0A")."""
+    return _rewritten(func, 0)
+
+
+def _rewritten(func: S.PrimFunc, small: int) -> S.PrimFunc:
     if not any(type(x) is S.Allocate for x in walk_stmts(func.body)):
         return func
-    return func.with_body(_region(func.body))
+    return func.with_body(_region(func.body, small))
 
 
-def _region(body: S.Stmt) -> S.Stmt:
-    """`body` with the allocations that it owns planned together."""
-    plan = _Plan(body)
+def _region(body: S.Stmt, small: int) -> S.Stmt:
+    """`body` with the allocations that it owns planned together, but those of `small` bytes."""
+    plan = _Plan(body, small)
     body = _Apply(plan).stmt(body)
     for slot in reversed(plan.slots):
         body = S.Allocate(slot.buffer, body, slot.annotations)
@@ -72,6 +85,11 @@ class _Life:
         self.last = -1
 
 
+def _names_memory(scope: str) -> bool:
+    """Whether a scope of registers is followed by the name of a memory."""
+    return scope.startswith(("local.", "warp."))
+
+
 class _Slot:
     """Memory for one or several buffers."""
 
@@ -85,6 +103,10 @@ class _Slot:
         if new.dtype != own.dtype or new.scope_name != own.scope_name or self.last >= life.first:
             return False
         if life.stmt.annotations or self.annotations:
+            return False
+        if own.scope_name.startswith(_REGISTERS) and not _names_memory(own.scope_name):
+            return False
+        if any(buffer_bytes(b) in range(1, SCALAR_BYTES + 1) for b in (new, own)):
             return False
         size, have = const_int(new.shape[0]), const_int(own.shape[0])
         if size is not None and have is not None:
@@ -113,7 +135,8 @@ class _Plan(Recursive):
 
     recursive = ("_scan",)
 
-    def __init__(self, body: S.Stmt) -> None:
+    def __init__(self, body: S.Stmt, small: int) -> None:
+        self.small = small
         self.clock = 0
         self.loops: list[_Loop] = []
         self.lives: dict[E.Var, _Life] = {}
@@ -176,9 +199,8 @@ class _Plan(Recursive):
         if len(buffer.shape) != 1 or buffer.strides:
             return False
         size = const_int(buffer.shape[0])
-        t = parse(buffer.dtype)
         if size is not None:
-            return size * t.nbytes * t.lanes > SMALL_BYTES
+            return buffer_bytes(buffer) > self.small
         own = self.defined
         return not any(
             type(x) is E.BufferLoad or type(x) is E.Call or x in own
@@ -257,7 +279,7 @@ class _Apply(Rewriter):
             node = self._var(node)
         value, body = self.expr(s.value), self.stmt(s.body)
         if _owns_threads(s):
-            body = _region(body)
+            body = _region(body, self.plan.small)
         if node is s.node and value is s.value and body is s.body:
             return s
         return S.AttrStmt(node, s.attr_key, value, body)
@@ -265,4 +287,4 @@ class _Apply(Rewriter):
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         new = super()._for(s)
-        return new.with_body(_region(new.body)) if _owns_threads(s) else new
+        return new.with_body(_region(new.body, self.plan.small)) if _owns_threads(s) else new

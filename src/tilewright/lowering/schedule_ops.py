@@ -28,9 +28,10 @@ _TENSOR_OF: WeakKeyDictionary[Var, Tensor] = WeakKeyDictionary()
 def schedule_ops(schedule: Any, bounds: Any = None, debug_keep_trivial_loop: bool = False) -> Stmt:
     """The loops of a schedule, in which placeholders and outputs are buffers from outside.
 
-    `bounds`, as InferBound gives them, and `debug_keep_trivial_loop` are accepted for TVM's sake.
+    `bounds`, as InferBound gives them, is accepted for TVM's sake. `debug_keep_trivial_loop`: loops
+    of one iteration are loops too.
     """
-    del bounds, debug_keep_trivial_loop
+    del bounds
     normal = schedule.normalize()
     inferred = infer_bounds(normal)
     args = [
@@ -41,7 +42,7 @@ def schedule_ops(schedule: Any, bounds: Any = None, debug_keep_trivial_loop: boo
         if not _is_state(normal, tensor)
     ]
     memory, _, _ = plan_memory(normal, inferred, args, {})
-    body = NestBuilder(normal, inferred, memory).root()
+    body = NestBuilder(normal, inferred, memory, debug_keep_trivial_loop).root()
     for stage in normal.stages:
         for made, known in zip(stage.op.outputs, stage.origin_op.outputs):
             place = memory.places.get(memory.owner(made))
@@ -62,7 +63,7 @@ def schedule_to_prim_func(
     arg_list: Sequence[Any], body: Stmt, extern_buffer: Mapping[Tensor, Buffer] | None = None
 ) -> PrimFunc:
     """The function that runs `body` (of `schedule_ops`, maybe rewritten) on tensors, buffers and
-    variables. `extern_buffer`: buffers to use for tensors."""
+    variables. `extern_buffer`: buffers to use for tensors; others are compact."""
     chosen = dict(extern_buffer or {})
     found = {t: b for b in _buffers(body) if (t := _TENSOR_OF.get(b.data)) is not None}
     params: list[Var | Buffer] = []
@@ -70,8 +71,10 @@ def schedule_to_prim_func(
         if isinstance(arg, (Var, Buffer)):
             params.append(arg)
         elif isinstance(arg, Tensor):
-            given = chosen.get(arg)
-            buffer = given if given is not None else found.get(arg)
+            known = found.get(arg)
+            if arg not in chosen and known is not None and known.strides:
+                chosen[arg] = known.with_(strides=None, buffer_type="")
+            buffer = chosen.get(arg, known)
             params.append(buffer if buffer is not None else Buffer(arg.shape, arg.dtype, arg.name))
         else:
             raise CompileError(f"an argument is a Tensor, Buffer or Var, got {arg!r}")
@@ -79,7 +82,7 @@ def schedule_to_prim_func(
     change = {found[t].data: b for t, b in chosen.items() if t in found}
     body = _Arguments(change, outside).stmt(body)
     attrs = {"from_legacy_te_schedule": True, "global_symbol": "main", "tir.noalias": True}
-    return PrimFunc(params, body, None, attrs)
+    return PrimFunc(params, body, attrs=attrs)
 
 
 def _buffers(body: Stmt) -> list[Buffer]:

@@ -7,13 +7,13 @@ from typing import Any
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import const_condition, fresh_copy, walk_stmts
 from ..loopir.expr import const_int
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import logical_not
 from ..loopir.rewrite import handles
 from ..loopir.visit import uses_var
 from .bounded import BoundedRewriter
-from .copies import const_condition, fresh_copy, walk_stmts
 from .options import LowerOptions
 
 
@@ -29,10 +29,19 @@ def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     after each group of passes that write index arithmetic without simplifying it themselves:
     flattening, partitioning, unrolling.
     """
-    return func.with_body(_Simplifier(func).stmt(func.body))
+    return func.with_body(_Simplifier(func, True).stmt(func.body))
+
+
+def simplify_in_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """`simplify_statements` that leaves every loop, however few steps it has, as TVM's Simplify."""
+    return func.with_body(_Simplifier(func, False).stmt(func.body))
 
 
 class _Simplifier(BoundedRewriter):
+    def __init__(self, func: S.PrimFunc, short_loops: bool) -> None:
+        super().__init__(func)
+        self.short_loops = short_loops  # whether loops of one step or none are replaced
+
     def expr(self, e: Any) -> Any:
         return self.analyzer.simplify(e)
 
@@ -47,13 +56,14 @@ class _Simplifier(BoundedRewriter):
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         low, extent = self.expr(s.min), self.expr(s.extent)
-        size = const_int(extent)
-        if size is not None and size <= 0:
-            return S.no_op()
-        if size == 1 and s.thread_binding is None:
-            return self._with_value(s.loop_var, low, s.body)
-        if size is None and self.analyzer.can_prove(extent <= 0):
-            return S.no_op()
+        if self.short_loops:
+            size = const_int(extent)
+            if size == 1 and s.thread_binding is None:
+                return self._with_value(s.loop_var, low, s.body)
+            if (size is not None and size <= 0) or (
+                size is None and self.analyzer.can_prove(extent <= 0)
+            ):
+                return S.no_op()
         self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent))
         body = self.stmt(s.body)
         if low is s.min and extent is s.extent and body is s.body:

@@ -9,17 +9,19 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.calls import storage_sync
+from ..loopir.copies import fold_pair, fresh_copy
 from ..loopir.expr import const, const_int
 from ..loopir.op import likely
 from ..loopir.op import max as tir_max
 from ..loopir.op import min as tir_min
-from .copies import fold_pair, fresh_copy
+from ..loopir.visit import nodes
 from .fill_ahead import Ahead, Fill, fills_of
 
 STAGES = "pragma_software_pipeline_stages"
 COMMIT_SCOPE = "async_commit_queue_scope"
 WAIT_SCOPE, IN_FLIGHT = "async_wait_queue_scope", "async_wait_inflight_count"
 _MOST = 16
+_BY_TENSOR_CORES = ("tir.tvm_mma_sync", "tir.ptx_mma")
 
 
 def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.Stmt:
@@ -32,6 +34,10 @@ def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.St
             fill slot (i + stages - 1) % stages for step i + stages - 1, commit
             use slot i % stages
         wait for all; barrier; use the slots of the last steps
+
+    Where tensor cores work the device's compiler is told to write out as many steps of the main
+    loop as there are slots: their numbers are constants then, in addresses of which the machine
+    adds constants for nothing, where computing them costs as much as the products do.
 
     One barrier a step is enough: the slot that is filled in step i was used in step i - 1. Commits
     and waits are attributes, which inject_async_copy makes instructions of, or nothing. A loop
@@ -94,7 +100,10 @@ class _Ring:
         body = S.seq(self._wait(self.stages - 2), fill, use)
         new = E.Var(var.name, var.dtype)
         body = fresh_copy(body, {var: new})
-        return S.For(new, loop.min, extent, loop.kind, body, None, loop.annotations)
+        said = dict(loop.annotations)
+        if any(isinstance(x, E.Call) and x.op.name in _BY_TENSOR_CORES for x in nodes(use)):
+            said[S.UNROLL_BY] = const(self.stages)
+        return S.For(new, loop.min, extent, loop.kind, body, None, said)
 
     def _wait(self, most: int) -> S.Stmt:
         """Until all but `most` fillings are there, for all threads."""

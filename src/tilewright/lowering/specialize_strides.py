@@ -6,11 +6,11 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import fresh_copy, walk_stmts
 from ..loopir.expr import const
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.op import likely
 from ..loopir.operators import logical_and
-from .copies import fresh_copy, walk_stmts
 from .options import LowerOptions
 
 

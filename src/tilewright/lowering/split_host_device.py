@@ -101,7 +101,7 @@ class _Split(Rewriter):
         free = tuple(p.name for p, v in zip(params, values) if v in self.unknown)
         if free:
             attrs[FREE_SCALARS] = free
-        self.kernels[name] = S.PrimFunc(params, body, {}, attrs)
+        self.kernels[name] = S.PrimFunc(params, body, attrs=attrs)
         args = (E.StringImm(name), *values, *extents.values())
         return S.Evaluate(E.Call("int32", CALL_KERNEL, args))
 

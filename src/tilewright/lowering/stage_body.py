@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from ..base.dtype import parse
 from ..base.errors import ScheduleError
 from ..loopir.buffer import Buffer
+from ..loopir.copies import strip_likely
 from ..loopir.expr import (
     BufferLoad,
     Call,
@@ -22,6 +24,8 @@ from ..loopir.expr import (
     match_types,
 )
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
+from ..loopir.op import if_then_else
+from ..loopir.operators import logical_and
 from ..loopir.rewrite import ARITH, Rewriter, handles
 from ..loopir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from ..loopir.subst import substitute
@@ -106,6 +110,26 @@ def zero_body(stage: StageState, memory: Memory, values: Mapping[IterVar, PrimEx
     return seq([BufferStore(b, const(0, dtype), i) for dtype, (b, i) in places])
 
 
+def zeros_beyond(body: Stmt, conditions: Sequence[PrimExpr]) -> Stmt:
+    """Stores of values where all conditions hold, and of 0 elsewhere: by a choice of values, which
+    threads make together, and no branch, for which loops would be taken apart."""
+    if not conditions:
+        return body
+    inside = reduce(logical_and, map(strip_likely, conditions))
+    result: Stmt = _Zeros(inside).stmt(body)
+    return result
+
+
+class _Zeros(Rewriter):
+    def __init__(self, inside: PrimExpr) -> None:
+        self.inside = inside
+
+    @handles(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        value = if_then_else(self.inside, s.value, const(0, s.value.dtype))
+        return BufferStore(s.buffer, value, s.indices, s.predicate)
+
+
 def _initial_store(buffer: Buffer, value: Any, indices: list[PrimExpr]) -> Stmt:
     """A store of an initial value, by a branch where the padding of a tile has another one: guards
     of tiles are statements, which later passes take out of loops."""
@@ -144,7 +168,7 @@ def guard(condition: PrimExpr, body: Stmt) -> Stmt:
 def extern_body(stage: StageState, memory: Memory) -> Stmt:
     """The user's statement, on the buffers that take the place of its placeholders."""
     op = stage.op
-    body: Stmt = op.body
+    body: Stmt = op.loops()
     buffers: dict[Buffer, Buffer] = {}
     values: dict[Var, Any] = {}
     pairs = list(zip(op.input_placeholders, op.inputs))

@@ -20,6 +20,7 @@ from ..base.dtype import parse
 from ..base.errors import ScheduleError
 from ..loopir.buffer import Buffer
 from ..loopir.calls import tvm_thread_allreduce
+from ..loopir.copies import strip_likely
 from ..loopir.expr import BufferLoad, PrimExpr, Var, const, convert, is_const
 from ..loopir.iter import IterVar, Reduce
 from ..loopir.op import if_then_else
@@ -29,7 +30,6 @@ from ..loopir.subst import substitute
 from ..loopir.visit import walk
 from ..schedule.placement import reduction_axes
 from ..schedule.state import StageState
-from .copies import strip_likely
 from .stage_body import reader_of, update_body
 from .stage_guards import stage_guards
 

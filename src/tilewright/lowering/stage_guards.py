@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..loopir import op as ops
 from ..loopir.expr import PrimExpr
 from ..loopir.iter import IterVar
 from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.placement import is_virtual
-from ..schedule.relations import Singleton, Split, Transform, derived_from, overruns
+from ..schedule.relations import (
+    Singleton,
+    Split,
+    Transform,
+    derived_from,
+    derived_from_both,
+    overruns,
+)
 from ..schedule.state import StageState
 from ..schedule.thread_memory import sees_all
 
@@ -65,8 +72,10 @@ def region_guards(
     values: Mapping[IterVar, PrimExpr],
     skip: frozenset[IterVar],
     leaves: Mapping[IterVar, PrimExpr] | None = None,
+    free: Collection[IterVar] = (),
 ) -> list[PrimExpr]:
-    """The conditions that a value lies in the stage's region, and that nothing is done twice."""
+    """The conditions that a value lies in the stage's region, and that nothing is done twice.
+    Those of the root axes `free` do not matter."""
     mine, analyzer = bounds[stage], bounds.analyzer
     trusted = _unpredicated(stage)
     result: list[PrimExpr] = []
@@ -76,7 +85,7 @@ def region_guards(
             result.append(ops.likely(analyzer.simplify(condition)))
 
     for axis in stage.op.root_iter_vars():
-        if axis not in values or axis in skip:
+        if axis not in values or axis in skip or axis in free:
             continue
         value = values[axis]
         if axis in mine.needed:
@@ -120,8 +129,9 @@ def _double_work(
 
     Data done twice is harmless, unless its loop is inside one of the reduction: then the value is
     not initialised anew each time, and must not be initialised again once it has been updated.
-    Virtual threads are such loops, wherever they stand: they take turns at each statement. Nor may
-    two threads add to one value in memory that they share.
+    Virtual threads are such loops, wherever they stand: they take turns at each statement. So are
+    those fused of data and reduction axes. Nor may two threads add to one value in memory that they
+    share.
     """
     reduction = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
     if not stage.relations or not reduction:
@@ -130,7 +140,8 @@ def _double_work(
     family = reduction
     threads = [stage.attr(leaf).bind_thread for leaf in stage.leaf_iter_vars]
     turns = any(t is not None and is_virtual(t) for t in threads)
-    if turns or False in order[order.index(True) :] or _shares_memory(stage):
+    fused = derived_from_both(stage.relations, stage.op)
+    if turns or fused or False in order[order.index(True) :] or _shares_memory(stage):
         family = derived_from(stage.relations, stage.op.root_iter_vars())
     if skip:
         family = family - reduction

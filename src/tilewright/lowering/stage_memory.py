@@ -17,7 +17,7 @@ from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import op as ops
 from ..loopir.buffer import Buffer
-from ..loopir.expr import IntImm, PrimExpr, Var, const, is_const
+from ..loopir.expr import IntImm, PrimExpr, Select, Var, const, const_int, is_const
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
@@ -33,16 +33,22 @@ MAX_VIRTUAL = 64  # virtual threads whose memory is compared one by one
 
 
 class Place:
-    """A tensor's buffer, and the region's minima that its indices start from (None: no shift)."""
+    """A tensor's buffer, and the region's minima that its indices start from (None: no shift).
+    `repeated`: where a dimension has one element, every index means this one."""
 
-    __slots__ = ("buffer", "layout", "minima")
+    __slots__ = ("buffer", "layout", "minima", "repeated")
 
     def __init__(
-        self, buffer: Buffer, minima: Sequence[PrimExpr] | None = None, layout: Any = None
+        self,
+        buffer: Buffer,
+        minima: Sequence[PrimExpr] | None = None,
+        layout: Any = None,
+        repeated: bool = False,
     ) -> None:
         self.buffer = buffer
         self.minima = minima
         self.layout = layout
+        self.repeated = repeated
 
 
 class Memory:
@@ -90,11 +96,20 @@ class Memory:
         place = self.place(t)
         if place.minima is not None:
             indices = [i - low for i, low in zip(indices, place.minima)]
+        if place.repeated:
+            indices = [_repeated(i, n) for i, n in zip(indices, place.buffer.shape)]
         if place.layout is not None:
             variables = place.layout.variables
             table = {v: _as_wide(i, v.dtype) for v, i in zip(variables, indices)}
             indices = [substitute(e, table) for e in place.layout.forward]
         return place.buffer, list(indices)
+
+
+def _repeated(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    """An index into a dimension of which one element stands for all."""
+    if const_int(extent) is not None:
+        return index
+    return Select(extent.equal(1), const(0, index.dtype), index)
 
 
 def _as_wide(index: PrimExpr, dtype: str) -> PrimExpr:
@@ -116,7 +131,9 @@ def plan_memory(
                     memory.alias[other] = t
     params: list[Var] = []
     buffer_map: dict[Var, Buffer] = {}
-    for arg in args:
+    for k, arg in enumerate(args):
+        if isinstance(arg, Tensor) and any(arg is other for other in args[:k]):
+            raise CompileError(f"argument {arg.name} is given twice; name each tensor once")
         _plan_argument(sch, memory, arg, binds, params, buffer_map)
     for stage in sch.stages:
         for t in stage.op.outputs:
@@ -151,7 +168,9 @@ def _plan_argument(
         bound = binds.get(arg)
         buffer = bound if bound is not None else _argument_buffer(t, layout)
         tensors = [t]
-        memory.places[memory.owner(t)] = Place(buffer, None, layout)
+        repeated = bound is not None and bound.buffer_type == "auto_broadcast"
+        place = Place(buffer, None, layout, repeated and isinstance(t.op, PlaceholderOp))
+        memory.places[memory.owner(t)] = place
     else:
         raise CompileError(f"an argument is a Tensor, Buffer or Var, got {arg!r}")
     for t in tensors:

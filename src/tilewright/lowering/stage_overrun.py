@@ -6,6 +6,10 @@ the tiles of its producers, which reach as far, and in which zeros are put for w
 have. So the innermost loops of a product at the edge are the same FMAs as elsewhere, on registers,
 and masks are needed only where arguments are read and results are stored.
 
+In kernels the same holds of stages in shared memory and in registers: copies to shared memory at
+an edge are the same instructions as elsewhere, which put zeros for what is not there. There a sum
+of products may run over the end of its reduction, too: products of those zeros add nothing.
+
 Halide and Exo compute such tiles whole too; there the user says so.
 """
 
@@ -14,14 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..loopir.expr import PrimExpr, const
+from ..loopir.expr import Add, Cast, Mul, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, walk
 from ..schedule.bounds import Bounds
-from ..schedule.placement import is_tile
+from ..schedule.placement import is_tile, storage_scope
 from ..schedule.state import StageState
 from ..tensor.op import PlaceholderOp
+from ..tensor.reduce import builtin_kind
 from ..tensor.tensor import Tensor
 from .stage_guards import edge_guards
 from .stage_memory import Memory
@@ -39,6 +44,7 @@ class Overrun:
         self.bounds, self.memory = bounds, memory
         self.stage_of: Mapping[Any, StageState] = sch.stage_of
         self.filled: set[int] = set()
+        self.zeros: set[int] = set()  # of those, where somebody relies on zeros
         self.free: dict[int, set[IterVar]] = {}
 
     def edges(
@@ -56,6 +62,22 @@ class Overrun:
             self.free[stage.id] = {a for a in wanted if self._harmless(stage, a, values)}
         return [condition for axis, condition in found if axis not in self.free[stage.id]]
 
+    def summed(self, stage: StageState, values: Mapping[IterVar, PrimExpr]) -> frozenset[IterVar]:
+        """The reduction axes beyond whose end a stage adds products of zeros."""
+        if not self.bounds.threads or not self._is_tile(stage) or not _adds_products(stage.op):
+            return NO_AXES
+        prove = self.bounds.analyzer.can_prove
+        found = []
+        for axis in stage.op.reduce_axis:
+            if axis not in values or type(values[axis]) is Var:
+                continue
+            dom = self.bounds.schedule.domain(axis)
+            if prove(values[axis] < dom.min + dom.extent):
+                continue
+            if self._harmless(stage, axis, values):
+                found.append(axis)
+        return frozenset(found)
+
     def starts_whole(self, stage: StageState) -> bool:
         """Whether a reduction may be initialised beyond the edge too: in memory of its own, with
         constants. Under a condition, the sums of the last iteration would seem to stay, and take
@@ -68,7 +90,11 @@ class Overrun:
     ) -> bool:
         """Whether a stage may run over the edge along an axis: in memory of its own, on tiles that
         reach as far."""
-        if not self._is_tile(stage) or axis not in stage.op.axis:
+        sums = axis in getattr(stage.op, "reduce_axis", ())
+        if not self._is_tile(stage) or not (sums or axis in stage.op.axis):
+            return False
+        relied = sums or stage.id in self.zeros
+        if relied and not sums and type(_uncast(stage.op.body[0])) is not ProducerLoad:
             return False
         table = {a.var: v for a, v in values.items()}
         filled: set[int] = set()
@@ -79,23 +105,37 @@ class Overrun:
                 along = [d for d, i in enumerate(load.indices) if axis.var in free_vars(i)]
                 if not along:
                     continue
-                if all(self._there(load, d, table) for d in along):
+                if not relied and all(self._there(load, d, table) for d in along):
                     continue
                 producer = self.stage_of[load.producer.op]
-                if not self._is_tile(producer) or producer.op.reduce_axis:
+                if not self._is_tile(producer) or not self._reads_tiles(producer):
                     return False
                 if not all(self._held(load.producer, d, load.indices[d], table) for d in along):
                     return False
-                filled.add(producer.id)
+                if not producer.op.reduce_axis:
+                    filled.add(producer.id)
+                elif relied or not self.bounds.threads:
+                    return False
         self.filled |= filled
+        if relied:
+            self.zeros |= filled
         return True
 
     def _is_tile(self, stage: StageState) -> bool:
-        """Whether only its readers see a stage's memory, on a CPU."""
-        if self.bounds.threads or self.bounds.virtual or not is_tile(stage):
+        """Whether only its readers see a stage's memory: on a CPU, or on chip."""
+        if not is_tile(stage):
+            return False
+        if (self.bounds.threads or self.bounds.virtual) and storage_scope(stage) == "global":
             return False
         owner, known = self.memory.owner, self.memory.arguments
         return all(owner(t) is t and t not in known for t in stage.op.outputs)
+
+    def _reads_tiles(self, stage: StageState) -> bool:
+        """Whether a stage whose elements an intrinsic makes, so that it has no zeros to put, reads
+        tiles alone, which have them."""
+        if all(stage.attr(leaf).tensor_intrin is None for leaf in stage.leaf_iter_vars):
+            return True
+        return all(self._is_tile(self.stage_of[t.op]) for t in stage.op.input_tensors)
 
     def _there(self, load: ProducerLoad, d: int, table: Mapping[Any, PrimExpr]) -> bool:
         """Whether what is read is an argument that has a dimension's index, wherever the reader's
@@ -112,3 +152,22 @@ class Overrun:
         prove = self.bounds.analyzer.can_prove
         place = substitute(index, table) - mine.min[axis]
         return bool(prove(place >= const(0, place.dtype)) and prove(place < mine.extent[axis]))
+
+
+def _adds_products(op: Any) -> bool:
+    """Whether an operation is a sum of products of two elements."""
+    body = op.body[0]
+    if op.num_outputs != 1 or type(body) is not Reduce or body.init:
+        return False
+    if builtin_kind(body.combiner) is not Add or not is_const(body.condition, 1):
+        return False
+    product = _uncast(body.source[0])
+    return type(product) is Mul and all(
+        type(_uncast(e)) is ProducerLoad for e in (product.a, product.b)
+    )
+
+
+def _uncast(e: Any) -> Any:
+    while type(e) is Cast:
+        e = e.value
+    return e

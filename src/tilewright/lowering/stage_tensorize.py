@@ -22,6 +22,8 @@ from ..loopir.stmt import Stmt, seq
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, post_order_visit
 from ..schedule.bounds import Bounds, root_offsets
+from ..schedule.placement import first_reduction_loop
+from ..schedule.relations import derived_from, derived_from_both
 from ..schedule.state import StageState
 from ..tensor.tensor import Tensor
 from .stage_body import strides_of, substitute_buffers
@@ -49,7 +51,9 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
                 f"Tensorize failed, {t.op.name} is a rolling buffer, whose regions are not in one "
                 "piece; leave out rolling_buffer or tensorize",
             )
-    split = _first_reduction(stage)
+    if derived_from_both(stage.relations, stage.op):
+        raise _fail(stage, "Tensorize failed, data and reduction axes of the stage were fused")
+    split = first_reduction_loop(stage)
     match = _Match(bounds, stage, intrin, place, split >= place or intrin.reduce_init is not None)
     match.check()
     bind = match.bindings(memory)
@@ -66,7 +70,7 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
     update = builder.guarded(stage, _outer_values(stage, values), update)
     update = builder.nest(stage, outer[split:], update)
     if intrin.reduce_init is not None:
-        family = _reduction(stage)
+        family = derived_from(stage.relations, stage.op.reduce_axis)
         data = [leaf for leaf in outer[split:] if leaf not in family]
         init = bind(intrin.reduce_init)
         skip = frozenset(family)
@@ -77,22 +81,6 @@ def tensorized_body(builder: Any, stage: StageState) -> Stmt:
         init = builder.init_nest(stage, stage.leaf_iter_vars[split:])
     whole: Stmt = builder.nest(stage, outer[:split], seq(init, update))
     return whole
-
-
-def _first_reduction(stage: StageState) -> int:
-    reduction = _reduction(stage)
-    for i, leaf in enumerate(stage.leaf_iter_vars):
-        if leaf in reduction:
-            return i
-    return len(stage.leaf_iter_vars)
-
-
-def _reduction(stage: StageState) -> set[IterVar]:
-    found = set(stage.op.reduce_axis)
-    for relation in stage.relations:
-        if any(p in found for p in relation.parents):
-            found.update(relation.children)
-    return found
 
 
 def _outer_values(stage: StageState, values: Mapping[IterVar, PrimExpr]) -> dict[IterVar, PrimExpr]:
@@ -118,9 +106,12 @@ def _check_guards(
     mine = builder.bounds[stage]
     inner = {mine.var[leaf] for leaf in stage.leaf_iter_vars[place:]}
     split = "split condition", "let the tile divide the extent"
-    guards = region_guards(builder.bounds, stage, values, frozenset())
-    if stage.id not in builder.overrun.filled:
-        guards += builder.overrun.edges(stage, values)
+    free = builder.overrun.summed(stage, values)
+    guards = region_guards(builder.bounds, stage, values, frozenset(), None, free)
+    edges = builder.overrun.edges(stage, values)
+    if edges and stage.id in builder.overrun.filled:
+        raise _fail(stage, f"{edges[0]} is not proved; let the tile divide the extent")
+    guards += edges
     given = [(c, split) for c in guards]
     if stage.store_predicate is not None:
         predicate = substitute(stage.store_predicate, {a.var: v for a, v in values.items()})
@@ -354,7 +345,7 @@ def bind_region(
 ) -> Buffer:
     """The part of a tensor's buffer that stands for a declared one; fills its variables' values."""
     actual, indices = memory.locate(tensor, [low for low, _ in region])
-    offset = analyzer.simplify(actual.offset_of(indices))
+    offset = analyzer.simplify(actual.element_offset(indices))
     rank = len(declared.shape)
     strides = _region_strides(stage, analyzer, memory, tensor, region)[len(region) - rank :]
     values[declared.data] = actual.data
@@ -396,7 +387,7 @@ def _region_strides(
     for step, (_, extent) in zip(steps, region):
         analyzer.bind(step, Range.from_min_extent(const(0, step.dtype), extent))
     actual, indices = memory.locate(tensor, [low + x for x, (low, _) in zip(steps, region)])
-    linear = detect_linear_equation(actual.offset_of(indices), steps, analyzer)
+    linear = detect_linear_equation(actual.element_offset(indices), steps, analyzer)
     if not linear:
         raise _fail(
             stage,

@@ -21,11 +21,11 @@ from ..arith.same import same_expr
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import walk_stmts
 from ..loopir.effects import CallEffectKind, side_effect
 from ..loopir.expr import const, const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import uses_var, walk
-from .copies import walk_stmts
 from .options import LowerOptions
 
 PRAGMA = "tree_reduce"

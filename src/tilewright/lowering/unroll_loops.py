@@ -8,10 +8,10 @@ from ..arith.analyzer import Analyzer
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import fold_pair, fresh_copy
 from ..loopir.expr import const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import nodes, uses_var, walk
-from .copies import fold_pair, fresh_copy
 from .options import LowerOptions
 
 MAX_STEPS = 8192
@@ -23,25 +23,33 @@ def unroll_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """Replace loops by their bodies, one copy a step.
 
     Loops of kind UNROLLED are unrolled. A serial loop is unrolled by itself if no loop inside it
-    stays a loop, the steps (stores and calls) of all its copies are at most `auto_unroll_max_step`,
-    and at most `unroll_max_depth` nested loops were unrolled in it; or if its extent is at most
-    `unroll_max_extent`. AttrStmt "pragma_auto_unroll_max_step" and "pragma_unroll_explicit" set
-    these options for their body and are removed. Without `unroll_explicit` a loop is only marked
-    UNROLLED, as a hint to the compiler behind this one, except where a condition reads its
-    variable: this compiler decides conditions of copies, where others leave them to be computed.
-    Loops that would become more than 8192 steps are marked, too. A marked loop of symbolic extent
-    runs serially.
+    stays a loop, at most `unroll_max_depth` nested loops were unrolled in it, and the steps (stores
+    and calls) of all its copies are at most `auto_unroll_max_step` or its extent is at most
+    `unroll_max_extent`; with `unroll_local_access` also if it indexes memory of scope "local".
+    AttrStmt "pragma_auto_unroll_max_step" and "pragma_unroll_explicit" set these options for their
+    body and are removed. Without `unroll_explicit` a loop of more than one step is only marked
+    UNROLLED, as a hint to the compiler behind this one. Loops that would become more than 8192
+    steps are marked, too. A marked loop of symbolic extent runs serially.
+
+    In the pipeline also, by rules of this compiler's own: short loops that index memory of the size
+    of registers, and marked ones where a condition reads their variable: this compiler decides
+    conditions of copies, where others leave them to be computed.
 
     Stands after vectorize_loops (a vector is one step) and
     after hoist_conditions (a condition outside is not copied), before the last simplify_statements,
     which folds the indices.
     """
-    return func.with_body(_Unroller(options).stmt(func.body))
+    return func.with_body(_Unroller(options, True).stmt(func.body))
+
+
+def unroll_as_asked(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """`unroll_loops` without the rules of this compiler's own: what options and marks ask for."""
+    return func.with_body(_Unroller(options, False).stmt(func.body))
 
 
 class _Unroller(Rewriter):
-    def __init__(self, options: LowerOptions) -> None:
-        self.options = options
+    def __init__(self, options: LowerOptions, own_rules: bool) -> None:
+        self.options, self.own_rules = options, own_rules
         self.max_step = options.unroll_max_step
         self.explicit = options.unroll_explicit
         self.steps = 0
@@ -52,7 +60,8 @@ class _Unroller(Rewriter):
 
     @handles(S.Allocate)
     def _allocate(self, s: S.Allocate) -> Any:
-        size, t = const_int(s.buffer.shape[0]), parse(s.buffer.dtype)
+        t = parse(s.buffer.dtype)
+        size = const_int(s.buffer.shape[0]) if len(s.buffer.shape) == 1 else None
         if size is not None and size * t.nbytes * t.lanes <= REGISTER_BYTES:
             self.small.add(s.buffer.data)
         body = self.stmt(s.body)
@@ -101,7 +110,9 @@ class _Unroller(Rewriter):
         body = self.stmt(s.body)
         extent = _steps(s.extent)
         chosen = extent is not None and (
-            self._chosen(s.kind, extent) or self._indexes_registers(s, extent)
+            self._chosen(s.kind, extent)
+            or (self.options.unroll_local_access and _indexes_local(s))
+            or (self.own_rules and self._indexes_registers(s, extent))
         )
         marked = s.kind == S.ForKind.UNROLLED
         if not chosen:
@@ -113,7 +124,7 @@ class _Unroller(Rewriter):
         self.depth += 1
         small = self.steps * extent <= MAX_STEPS
         self.steps *= extent
-        if small and (self.explicit or extent == 1 or _decides(s)):
+        if small and (self.explicit or extent == 1 or (self.own_rules and _decides(s))):
             return _copies(s, extent, body)
         self.loops += not small
         if marked and body is s.body:
@@ -125,12 +136,12 @@ class _Unroller(Rewriter):
     def _chosen(self, kind: int, extent: int) -> bool:
         if kind == S.ForKind.UNROLLED:
             return True
-        if kind != S.ForKind.SERIAL or self.loops:
-            return False
-        if extent <= self.options.unroll_max_extent:
+        if extent == 1 and self.options.unroll_max_extent == 1:
             return True
+        if kind != S.ForKind.SERIAL or self.loops or self.depth > self.options.unroll_max_depth:
+            return False
         within = extent * self.steps <= self.max_step
-        return within and self.depth < self.options.unroll_max_depth
+        return within or extent <= self.options.unroll_max_extent
 
     def _indexes_registers(self, s: S.For, extent: int) -> bool:
         if s.kind != S.ForKind.SERIAL or self.loops or self.device or not self.small:
@@ -143,6 +154,16 @@ class _Unroller(Rewriter):
                 if x.buffer.data in self.small and any(v is s.loop_var for v in walk(index)):
                     return True
         return False
+
+
+def _indexes_local(s: S.For) -> bool:
+    """Whether a serial loop's variable stands in an index of memory of scope "local"."""
+    return s.kind == S.ForKind.SERIAL and any(
+        type(x) in (E.BufferLoad, S.BufferStore)
+        and x.buffer.scope() == "local"
+        and any(uses_var(i, s.loop_var.same_as) for i in x.indices)
+        for x in nodes(s.body)
+    )
 
 
 def _decides(s: S.For) -> bool:

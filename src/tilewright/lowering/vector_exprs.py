@@ -14,12 +14,12 @@ from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import Copier, conjuncts, fold_pair
 from ..loopir.effects import CallEffectKind, effect_of, is_pure
 from ..loopir.expr import cast, const
 from ..loopir.operators import logical_and, logical_not
 from ..loopir.rewrite import ARITH, COMPARE, LOGIC, Rewriter, handles
 from ..loopir.visit import tree_size, walk
-from .copies import Copier, conjuncts, fold_pair
 from .vector_ramps import RAMP_RULES, broadcast, lanes_of
 
 _DIVISIONS = (E.FloorDiv, E.FloorMod, E.Div, E.Mod)

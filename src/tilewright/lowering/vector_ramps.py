@@ -10,8 +10,8 @@ from typing import Any
 from ..base.deep import recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
+from ..loopir.copies import fold_pair
 from ..loopir.expr import const
-from .copies import fold_pair
 
 
 def lanes_of(e: Any) -> int:

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arith.analyzer import Analyzer
 from ..base.dtype import parse
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
+from ..loopir.copies import (
+    Folder,
+    conjuncts,
+    fold_pair,
+    fresh_copy,
+    strip_likely,
+    times,
+    walk_stmts,
+)
 from ..loopir.effects import CallEffectKind, side_effect
 from ..loopir.expr import const, const_int
+from ..loopir.iter import Range
 from ..loopir.op import likely
 from ..loopir.operators import logical_and, logical_not, logical_or
 from ..loopir.rewrite import handles
-from ..loopir.visit import walk
-from .copies import Folder, conjuncts, fold_pair, fresh_copy, strip_likely, times, walk_stmts
+from ..loopir.visit import uses_var, walk
+from .guards import gap_of
 from .options import LowerOptions
 from .vector_exprs import (
     ScalarStatement,
@@ -72,6 +83,8 @@ class _Loops(Folder):
             return S.no_op()
         if extent == 1:
             return fresh_copy(body, {s.loop_var: s.min})
+        if const_int(s.min) == 0:
+            body = _Uniform(s.loop_var, extent).stmt(body)
         return _strips(s.loop_var, s.min, extent, body, self._register_lanes(body))
 
     def _register_lanes(self, body: S.Stmt) -> int:
@@ -82,6 +95,27 @@ class _Loops(Folder):
         accesses = (x.buffer for x in walk(body) if type(x) in (E.BufferLoad, S.BufferStore))
         widest = max((parse(b.dtype).nbytes for b in accesses), default=4)
         return max(1, (target.vector_bytes if target is not None else REGISTER_BYTES) // widest)
+
+
+class _Uniform(Folder):
+    """Comparisons that hold for all steps of a loop or for none, without its variable: a bound at a
+    multiple of the number of lanes cuts no vector that starts at one."""
+
+    def __init__(self, var: E.Var, extent: int) -> None:
+        self.var, self.extent = var, extent
+        self.analyzer = Analyzer()
+        self.analyzer.bind(var, Range(extent))
+
+    @handles(E.LT, E.LE, E.GT, E.GE)
+    def _compare(self, e: Any) -> Any:
+        gap = gap_of(e)
+        if gap is None or not uses_var(e, self.var.same_as):
+            return super()._compare(e)
+        part = E.FloorDiv(gap, const(self.extent, gap.dtype))
+        whole = self.analyzer.simplify(part)  # zero or more just where the gap is
+        if uses_var(whole, self.var.same_as):
+            return super()._compare(e)
+        return whole >= const(0, whole.dtype)
 
 
 def _serial(var: E.Var, low: Any, extent: Any, body: S.Stmt) -> S.Stmt:

@@ -15,11 +15,13 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
-from ..loopir.stmt import IRModule, PrimFunc
+from ..loopir.module import IRModule
+from ..loopir.stmt import PrimFunc
 from ..loopir.visit import children
 from ..target.target import Target
 from .split_host_device import launch_extents
 from .unify_threads import is_launch
+from .usage import buffer_bytes
 
 CONSTRAINTS = (
     "max_local_memory_per_block",
@@ -48,6 +50,12 @@ class KernelUsage:
     local: dict[Buffer, int] = field(default_factory=dict)
     shared: dict[Buffer, int] = field(default_factory=dict)
     vector_bytes: int = 0
+
+    def see_vector(self, e: Any) -> None:
+        """Note the width of an expression's value, if it is a vector."""
+        t = parse(e.dtype)
+        if t.lanes > 1:
+            self.vector_bytes = max(self.vector_bytes, t.nbytes * t.lanes)
 
     @property
     def threads_per_block(self) -> int:
@@ -97,20 +105,20 @@ def _count(node: Any, kernel: KernelUsage) -> None:
     if kind is S.AttrStmt and node.attr_key == "virtual_thread":
         kernel.vthreads.append(const_int(node.value) or 0)
     elif kind is S.Allocate:
-        t = parse(node.buffer.dtype)
-        size = t.nbytes * t.lanes
-        for extent in node.buffer.shape:
-            size *= const_int(extent) or 0
-        scope = node.buffer.scope()
+        size, scope = buffer_bytes(node.buffer), node.buffer.scope()
         if scope.startswith("shared"):
             kernel.shared[node.buffer] = size
         elif scope != "global":
             kernel.local[node.buffer] = size
+    elif kind is S.For and node.loop_var.name.endswith("vthread.s"):
+        kernel.vthreads.append(const_int(node.extent) or 0)
     elif kind is E.BufferLoad or kind is S.BufferStore:
-        value = node if kind is E.BufferLoad else node.value
-        t = parse(value.dtype)
-        if t.lanes > 1:
-            kernel.vector_bytes = max(kernel.vector_bytes, t.nbytes * t.lanes)
+        kernel.see_vector(node if kind is E.BufferLoad else node.value)
+        for index in node.indices:
+            if type(index) is E.Ramp and const_int(index.stride) != 1:
+                kernel.see_vector(index)  # indices of gathers are vectors too
+    elif kind is E.Cast:
+        kernel.see_vector(node)
 
 
 def verify_gpu_code(

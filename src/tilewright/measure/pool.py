@@ -48,12 +48,17 @@ class Pool:
         self._wake: tuple[int, int] | None = None
         self._error: BaseException | None = None
 
-    def __contains__(self, ticket: int) -> bool:
+    def __contains__(self, ticket: object) -> bool:
         """Whether a candidate was added and not released since."""
         return ticket in self._requests
 
     def start(self, count: int) -> None:
         """Have `count` workers, which need most of a second to begin."""
+        if not hasattr(select, "poll"):
+            raise TilewrightError(
+                "measuring candidates needs Linux or macOS: on Windows, tune in WSL; records that "
+                "were made elsewhere are applied on every system"
+            )
         missing = min(self.size, count) - len(self.workers)
         self.workers += [WorkerProcess(self.memory) for _ in range(missing)]
 

@@ -39,7 +39,7 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=_environment(),
+            env=environment(),
             start_new_session=True,  # Ctrl-C is for the search, which ends its workers
         )
         self._reader = protocol.Reader()
@@ -146,7 +146,7 @@ class WorkerProcess:
         return text
 
 
-def _environment() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
     """This process's environment, in which the child finds the same package."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

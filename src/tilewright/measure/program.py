@@ -22,7 +22,8 @@ from ..driver.prepare import prepare
 from ..driver.transform import user_passes
 from ..loopir import serial as loop_serial
 from ..loopir.intrin_rules import user_rules
-from ..loopir.stmt import IRModule
+from ..loopir.module import IRModule
+from ..rt.export import add_runtime
 from ..rt.load import load_module
 from ..rt.module import Module
 from ..schedule.api import Schedule, create_schedule
@@ -56,15 +57,22 @@ def describe(sch: Schedule, args: Sequence[Any], target: Target) -> Message:
     if target.kind.name == "llvm":
         module = IRModule({k: prepare(f, target) for k, f in module.functions.items()})
     elif user_rules(kinds):
-        return {**data, "archive": _as_archive(module, target), "target": target.export()}
+        return {
+            **data,
+            "archive": as_archive(build_lowered(module, target)),
+            "target": target.export(),
+        }
     return {**data, "ir": loop_serial.save_json(module), "target": target.export()}
 
 
-def _as_archive(module: IRModule, target: Target) -> str:
-    """The candidate built, which for devices is text: as an archive, in base64."""
+def as_archive(built: Module, runtime: bool = False) -> str:
+    """A compiled candidate as text that `construct` takes: its archive, in base64. With the
+    `runtime`, it runs where there is no LLVM."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "candidate.two"
-        build_lowered(module, target).export_library(path)
+        built.export_library(path)
+        if runtime:
+            add_runtime(path)
         return b64encode(path.read_bytes()).decode()
 
 
@@ -96,6 +104,8 @@ def tensors_as_data(args: Sequence[Any], outputs: Sequence[Tensor]) -> Message |
 def construct(data: Mapping[str, Any]) -> Module:
     """The compiled candidate, of one function; Unfit, CompileError or TargetError where it is not
     to be had."""
+    if "library" in data:  # built before
+        return load_module(data["library"])
     target = Target(data["target"])
     if "archive" in data:
         with tempfile.TemporaryDirectory() as folder:

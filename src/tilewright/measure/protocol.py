@@ -1,7 +1,8 @@
 """Messages between a search and its workers: a length, then JSON text.
 
-A message is an object of JSON, UTF-8, behind its length in bytes as four bytes, big-endian. Data
-only, never pickles: what a worker reads cannot run code of its own.
+A message is an object of JSON, UTF-8, behind its length in bytes as four bytes, big-endian. Its
+"data" may be bytes: they follow the JSON, where {"bytes": how many} stands for them. Data only,
+never pickles: what a worker reads cannot run code of its own.
 """
 
 from __future__ import annotations
@@ -26,10 +27,24 @@ class ProtocolError(TilewrightError):
 
 def pack(message: Message) -> bytes:
     """The bytes of a message; TilewrightError for one above 1 GiB."""
+    data = message.get("data")
+    raw = data if isinstance(data, bytes) else b""
+    if isinstance(data, bytes):
+        message = {**message, "data": {"bytes": len(raw)}}
     body = json.dumps(message, separators=(",", ":")).encode()
-    if len(body) > LIMIT:
-        raise TilewrightError(f"a message of {len(body)} bytes is above the limit of {LIMIT}")
-    return _HEAD.pack(len(body)) + body
+    if len(body) + len(raw) > LIMIT:
+        size = len(body) + len(raw)
+        raise TilewrightError(f"a message of {size} bytes is above the limit of {LIMIT}")
+    return b"".join((_HEAD.pack(len(body)), body, raw))
+
+
+def unpack(packed: bytes) -> Message:
+    """The message of what `pack` gave; ProtocolError for what is none, or more than one."""
+    reader = Reader()
+    found = list(reader.feed(packed))
+    if len(found) != 1 or reader.has_more:
+        raise ProtocolError(f"{len(packed)} bytes are not one message")
+    return found[0]
 
 
 def write(fd: int, message: Message) -> None:
@@ -47,27 +62,54 @@ def read(fd: int) -> Message | None:
     body = _exactly(fd, _length(head))
     if body is None:
         raise ProtocolError("the other side closed within a message")
-    return _parse(body)
+    message = _parse(body)
+    size = _raw_size(message)
+    if size is not None:
+        raw = _exactly(fd, size) if size else b""
+        if raw is None:
+            raise ProtocolError("the other side closed within a message")
+        message["data"] = raw
+    return message
 
 
 class Reader:
     """Puts messages together from the pieces that arrive."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_head")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._head: Message | None = None  # of a message whose bytes are still to come
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a part of a message has arrived."""
+        return bool(self._buffer) or self._head is not None
 
     def feed(self, data: bytes) -> Iterator[Message]:
         """The messages that are complete now; ProtocolError for what cannot be one."""
         self._buffer += data
-        while len(self._buffer) >= _HEAD.size:
-            end = _HEAD.size + _length(self._buffer[: _HEAD.size])
-            if len(self._buffer) < end:
-                return
-            body = bytes(self._buffer[_HEAD.size : end])
-            del self._buffer[:end]
-            yield _parse(body)
+        while True:
+            if self._head is None:
+                if len(self._buffer) < _HEAD.size:
+                    return
+                end = _HEAD.size + _length(self._buffer[: _HEAD.size])
+                if len(self._buffer) < end:
+                    return
+                self._head = _parse(self._take(end)[_HEAD.size :])
+            message, size = self._head, _raw_size(self._head)
+            if size is not None:
+                if len(self._buffer) < size:
+                    return
+                message["data"] = self._take(size)
+            self._head = None
+            yield message
+
+    def _take(self, count: int) -> bytes:
+        with memoryview(self._buffer) as view:
+            found = bytes(view[:count])
+        del self._buffer[:count]
+        return found
 
 
 def _exactly(fd: int, count: int) -> bytes | None:
@@ -89,6 +131,17 @@ def _length(head: bytes | bytearray) -> int:
     if length > LIMIT:
         raise ProtocolError(f"a message cannot be {length} bytes long")
     return length
+
+
+def _raw_size(message: Message) -> int | None:
+    """How many bytes follow a message; None where its data are none of them."""
+    data = message.get("data")
+    if not isinstance(data, dict) or data.keys() != {"bytes"}:
+        return None
+    size = data["bytes"]
+    if not isinstance(size, int) or not 0 <= size <= LIMIT:
+        raise ProtocolError(f"a message cannot have {size!r:.50} bytes behind it")
+    return size
 
 
 def _parse(body: bytes) -> Message:

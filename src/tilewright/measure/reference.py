@@ -31,12 +31,13 @@ class Wrong(TilewrightError):
 
 
 class Problem:
-    """The arguments of a computation, random data for them, and the results on these.
+    """The arguments of a computation, data for them (random, or given in files), and the results
+    on these.
 
     The interpreter works once for all candidates of the computation.
     """
 
-    __slots__ = ("_expected", "args", "data", "text")
+    __slots__ = ("_expected", "args", "data", "inputs", "text")
 
     def __init__(self, program: Mapping[str, Any]) -> None:
         self.text = text_of(program)
@@ -44,6 +45,9 @@ class Problem:
         self.args: list[Tensor] = tensors[: int(program.get("reference", program)["args"])]
         rng = np.random.default_rng(0)
         self.data = [random_array(_shape(t), t.dtype, rng) for t in self.args]
+        self.inputs: Mapping[str, str] = program.get("inputs", {})
+        for place, path in self.inputs.items():
+            self.data[int(place)] = np.load(path)
         self._expected: list[tuple[int, Array, Array]] | None = None
 
     def expected(self) -> list[tuple[int, Array, Array]]:

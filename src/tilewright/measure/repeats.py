@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .result import spread
+from .result import Measurement, spread
 
 REPETITIONS = 40
 """Of a candidate that may be the best; each takes this part of the time it is given."""
@@ -35,6 +35,20 @@ class Best(NamedTuple):
 
     cost: float
     noise: float = 0.0
+
+    @classmethod
+    def of(cls, known: Measurement | float | None) -> Best | None:
+        """What is known before the first candidate."""
+        if isinstance(known, Measurement):
+            return cls(known.cost, known.noise)
+        return None if known is None else cls(known)
+
+    @classmethod
+    def after(cls, before: Best | None, found: Measurement) -> Best | None:
+        """The best so far once a candidate has been measured."""
+        if found.ok and (before is None or found.cost < before.cost):
+            return cls(found.cost, found.noise)
+        return before
 
 
 def repetitions(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Generator, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ..base.errors import TilewrightError
+from ..base.machine import memory_bytes
 from .pool import Pool, failure
 from .process import WorkerProcess
 from .protocol import Message
@@ -21,7 +23,13 @@ from .repeats import Best
 from .result import MeasureErrorNo as No
 from .result import Measurement
 
-_SHARE = 0.75  # of the machine's memory, for one worker
+_FLUSH_BYTES = 64 << 20
+MEMORY_SHARE = 0.75  # of the machine's memory, for one worker
+_TOLD = (
+    "number", "repeat", "min_repeat_ms", "cooldown_ms", "flush_bytes", "adaptive", "check", "device"
+)  # fmt: skip
+
+Own = TypeVar("Own", bound="Measures")
 
 
 @dataclass(frozen=True)
@@ -64,50 +72,96 @@ class Timing:
                 "adaptive repetitions need min_repeat_ms above 0: the time given to a leader"
             )
 
+    @classmethod
+    def of_runner(
+        cls,
+        timeout: float,
+        number: int,
+        repeat: int,
+        min_repeat_ms: float,
+        cooldown_interval: float,
+        enable_cpu_cache_flush: bool,
+        **more: Any,
+    ) -> Timing:
+        """How a runner's arguments, of TVM's names, say that candidates are timed.
+        `cooldown_interval`: seconds. `more`: of the other fields."""
+        return cls(
+            run_timeout=float(timeout),
+            number=int(number),
+            repeat=int(repeat),
+            min_repeat_ms=float(min_repeat_ms),
+            cooldown_ms=float(cooldown_interval) * 1e3,
+            flush_bytes=_FLUSH_BYTES if enable_cpu_cache_flush else 0,
+            **more,
+        )
+
     @property
     def workers(self) -> int:
-        return self.n_parallel if self.n_parallel > 0 else _cores()
+        return self.n_parallel if self.n_parallel > 0 else cores()
+
+    def request(self, best: Best | None) -> dict[str, Any]:
+        """What the process that times a candidate is told. `best`: the fastest so far."""
+        told = {name: getattr(self, name) for name in _TOLD}
+        return {**told, "best": best if self.stop_early else None}
 
 
-class Measurer:
-    """Workers, and the candidates they are busy with. Use as a context manager: leaving it ends
-    the workers, as does the end of the measurer.
+class Measures(ABC):
+    """What builds and times the candidates of a search. Use as a context manager, which closes it.
 
     `measure` does all at once. `submit` has a candidate built in the background, and `run` times
     those that were submitted.
     """
 
-    def __init__(self, timing: Timing | None = None) -> None:
-        self.timing = timing or Timing()
-        memory = self.timing.memory or int(_SHARE * _memory())
-        self._pool = Pool(self.timing.workers, self.timing.build_timeout, memory)
-        self._tickets = 0
-        self._final = weakref.finalize(self, Pool.close, self._pool)
+    timing: Timing
 
-    def __enter__(self) -> Measurer:
+    def __enter__(self: Own) -> Own:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
-        """End the workers; the next candidate starts new ones."""
-        self._pool.close()
+        """Drop what is in flight, and leave who works for it."""
 
+    @abstractmethod
     def warm(self) -> None:
-        """Start the workers, which need most of a second to begin, ahead of the first candidate."""
-        self._pool.start(self.timing.workers)
+        """Start what needs time to begin, ahead of the first candidate."""
 
+    @abstractmethod
     def submit(self, program: Message) -> int:
-        """Build a candidate (see `program.describe`) in the background; its ticket for `run`."""
-        ticket = self._tickets
-        self._tickets += 1
-        self._pool.add(ticket, program)
-        return ticket
+        """Have a candidate (see `program.describe`) built in the background; its ticket for
+        `run`."""
 
+    @abstractmethod
     def forget(self, tickets: Iterable[int]) -> None:
         """Drop candidates that will not be run."""
-        self._pool.release(tickets)
+
+    @abstractmethod
+    def build(self, programs: Iterable[Message]) -> list[Measurement]:
+        """Build candidates without running them: for each a measurement without costs, which has an
+        error where it could not be built. One with "export" is written to that file."""
+
+    @abstractmethod
+    def run(
+        self, tickets: Sequence[int], best: Measurement | float | None = None
+    ) -> Generator[tuple[int, Measurement], None, None]:
+        """Time submitted candidates; yields (ticket, result) as each is done. Results of others
+        that were started may be among them."""
+
+    def start(self, tickets: Sequence[int], best: Measurement | float | None = None) -> None:
+        """Time submitted candidates while the caller goes on, where others do that; `run` and
+        `take` give their results."""
+        del tickets, best  # here nothing else runs while a candidate is timed
+
+    def ahead(self) -> int:
+        """How many candidates are best out while more of them are found."""
+        return 0
+
+    def take(self, wait: bool = True) -> tuple[int, Measurement] | None:
+        """The next result of a candidate that was started; with `wait` as soon as it comes, else
+        None where none has come."""
+        raise TilewrightError("no candidate was started")
 
     def measure(
         self, programs: Iterable[Message], best: Measurement | float | None = None
@@ -128,19 +182,66 @@ class Measurer:
         for ticket, result in self.run(tickets, best):
             yield place[ticket], result
 
+
+def require_submitted(tickets: Iterable[int], known: Container[int]) -> None:
+    """TilewrightError where not all of these candidates are known."""
+    unknown = [t for t in tickets if t not in known]
+    if unknown:
+        raise TilewrightError(
+            f"{len(unknown)} candidates were not submitted, or the measurer was closed since"
+        )
+
+
+class Measurer(Measures):
+    """Workers of this machine, and the candidates they are busy with. The end of the measurer ends
+    them, too."""
+
+    def __init__(self, timing: Timing | None = None) -> None:
+        self.timing = timing or Timing()
+        memory = self.timing.memory or int(MEMORY_SHARE * available_memory())
+        self._pool = Pool(self.timing.workers, self.timing.build_timeout, memory)
+        self._tickets = 0
+        self._final = weakref.finalize(self, Pool.close, self._pool)
+
+    def close(self) -> None:
+        """End the workers; the next candidate starts new ones."""
+        self._pool.close()
+
+    def warm(self) -> None:
+        """Start the workers, which need most of a second to begin, ahead of the first candidate."""
+        self._pool.start(self.timing.workers)
+
+    def submit(self, program: Message) -> int:
+        """Build a candidate (see `program.describe`) in the background; its ticket for `run`."""
+        ticket = self._tickets
+        self._tickets += 1
+        self._pool.add(ticket, program)
+        return ticket
+
+    def forget(self, tickets: Iterable[int]) -> None:
+        """Drop candidates that will not be run."""
+        self._pool.release(tickets)
+
+    def build(self, programs: Iterable[Message]) -> list[Measurement]:
+        """Build candidates without running them: for each a measurement without costs, which has an
+        error where it could not be built."""
+        tickets = [self.submit(program) for program in programs]
+        pool = self._pool
+        try:
+            pool.settle(tickets)
+            done = [pool.failed.get(t) or Measurement((), seconds=pool.seconds[t]) for t in tickets]
+        finally:
+            pool.release(tickets)
+        return done
+
     def run(
         self, tickets: Sequence[int], best: Measurement | float | None = None
     ) -> Generator[tuple[int, Measurement], None, None]:
         """Time submitted candidates, once all of them are built; yields (ticket, result) as each is
         done, those that could not be built first. Nothing is built in the meantime."""
         pool = self._pool
-        unknown = [t for t in tickets if t not in pool]
-        if unknown:
-            raise TilewrightError(
-                f"{len(unknown)} candidates were not submitted, or the measurer was closed since"
-            )
-        leader = Best(best.cost, best.noise) if isinstance(best, Measurement) else None
-        leader = Best(best) if isinstance(best, (int, float)) else leader
+        require_submitted(tickets, pool)
+        leader = Best.of(best)
         try:
             pool.settle(tickets)
             done = [t for t in tickets if t in pool.failed]
@@ -155,19 +256,14 @@ class Measurer:
                     yield ticket, pool.failed[ticket]
                     continue
                 result = self._run(worker, ticket, leader)
-                if result.ok and (leader is None or result.cost < leader.cost):
-                    leader = Best(result.cost, result.noise)
+                leader = Best.after(leader, result)
                 yield ticket, result
         finally:
             pool.release(tickets)
 
     def _run(self, worker: WorkerProcess, ticket: int, best: Best | None) -> Measurement:
         pool, timing = self._pool, self.timing
-        request: dict[str, Any] = {"op": "run", "id": ticket, "check": timing.check}
-        for name in ("number", "repeat", "min_repeat_ms", "cooldown_ms", "flush_bytes"):
-            request[name] = getattr(timing, name)
-        request["adaptive"], request["device"] = timing.adaptive, timing.device
-        request["best"] = best if timing.stop_early else None
+        request: Message = {"op": "run", "id": ticket, **timing.request(best)}
         worker.held.discard(ticket)
         worker.send(request, ticket, timing.run_timeout)
         reply: Message | None = None
@@ -182,15 +278,16 @@ class Measurer:
         return Measurement(tuple(reply["costs"]), seconds=seconds, early=reply["early"])
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _memory() -> int:
+def available_memory() -> int:
     """Bytes of memory that this machine, or its container, has."""
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    sizes = [memory_bytes()]
     with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as file:
         sizes.append(int(file.read()))
     return min(sizes)

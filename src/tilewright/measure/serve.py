@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from . import protocol
 from .protocol import Message
@@ -37,3 +38,18 @@ def serve(answer: Callable[[Message], Message]) -> int:
         except BrokenPipeError:
             return 1
     return 0
+
+
+def limit_memory(size: int) -> None:
+    """Let this process fail before the machine runs out of memory, or else be the first to go.
+
+    The limit is on data, not on addresses, of which drivers of devices reserve far more than the
+    machine has.
+    """
+    if size > 0:
+        import resource
+
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")

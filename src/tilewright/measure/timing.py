@@ -58,7 +58,7 @@ class Bench:
             problem, where = self._problem_of(program), places(program)
             args = _placed(given(program, problem), function, where, dev)
         else:
-            args = self._arguments(function, dev)
+            args = self._arguments(function, dev, program.get("inputs", {}))
         once = _first_runs(module, function, args, dev, best)
         if how["check"]:
             _check(self._problem_of(program), function, where, args, slack(program))
@@ -79,20 +79,26 @@ class Bench:
                 costs, slow = repetitions(seconds, budget, best, flush > 0, rest)
         return {"costs": costs, "early": slow}
 
-    def _arguments(self, function: Function, dev: Device) -> list[Any]:
+    def _arguments(self, function: Function, dev: Device, given: Mapping[str, str]) -> list[Any]:
+        """Random data, but for those `given`: files of NumPy by place."""
         infos = function.info.args
-        key = (str(dev), *((a.kind, a.dtype, a.shape) for a in infos))
+        key = (str(dev), *given.items(), *((a.kind, a.dtype, a.shape) for a in infos))
         found = self._arrays.get(key)
         if found is None:
             self._arrays.clear()  # one set at a time: they may be large
             rng = np.random.default_rng(0)
-            found = self._arrays[key] = [_argument(a, rng, dev) for a in infos]
+            found = [_argument(a, rng, dev) for a in infos]
+            for place, path in given.items():
+                found[int(place)] = array(np.load(path), dev)
+            self._arrays[key] = found
         return found
 
     def _problem_of(self, program: Mapping[str, Any]) -> Problem:
-        if self._problem is None or self._problem.text != text_of(program):
-            self._problem = Problem(program)
-        return self._problem
+        known = self._problem
+        inputs = program.get("inputs", {})
+        if known is None or known.inputs != inputs or known.text != text_of(program):
+            known = self._problem = Problem(program)
+        return known
 
 
 def _fixed(

@@ -7,7 +7,9 @@ what the code that it runs prints goes to standard error. Requests, by "op":
 
     set    memory: bytes that it may use                       -> {}
     build  id, program: see `program`, options: by name        -> {seconds}
-    run    id, and how to time it: see `runner.Timing`         -> {costs, early, seconds}
+    pack   the same; the code is for another process           -> {archive, seconds}
+    run    id, and how to time it: see `runner.Timing`;
+           keep: it will be run again                          -> {costs, early, seconds}
     drop   id                                                  -> {}
 
 A reply has the request's "op" and "id"; after an error "error", a MeasureErrorNo, and "message".
@@ -19,16 +21,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from ..base import config
 from ..base.errors import ArgumentError, CompileError, InternalError, TargetError, TilewrightError
 from ..rt.module import Module
-from .program import Unfit, construct
+from .program import Unfit, as_archive, construct
 from .protocol import Message
 from .result import MeasureErrorNo as No
-from .serve import serve
+from .serve import limit_memory, serve
 from .timing import Bench, Wrong
 
 
@@ -80,32 +81,30 @@ class Worker:
 def _set(worker: Worker, request: Message) -> Message:
     # thousands of candidates would push out of the compile cache what is worth keeping
     config.set_option("cache", False)
-    _limit_memory(int(request.get("memory", 0)))
+    limit_memory(int(request.get("memory", 0)))
     return {}
 
 
-def _limit_memory(size: int) -> None:
-    """Let this process fail before the machine runs out of memory, or else be the first to go.
-
-    The limit is on data, not on addresses, of which drivers of devices reserve far more than the
-    machine has.
-    """
-    if size > 0:
-        import resource
-
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (size, size))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
-
-
 def _build(worker: Worker, request: Message) -> Message:
+    worker.built[request["id"]] = (_constructed(worker, request), request["program"])
+    return {}
+
+
+def _pack(worker: Worker, request: Message) -> Message:
+    return {"archive": as_archive(_constructed(worker, request), runtime=True)}
+
+
+def _constructed(worker: Worker, request: Message) -> Module:
     program = request["program"]
     worker.use(request.get("options", {}))
     on_host = program["target"]["kind"] in ("llvm", "c")
     compiling = No.COMPILE_HOST if on_host else No.COMPILE_DEVICE
     try:
         module = construct(program)
+        module.compile_kernels()  # here, beside other builds: runs are timed one at a time
+        if "export" in program:
+            module.export_library(program["export"])
+        return module
     except Unfit as error:
         raise Failed(No.INSTANTIATION_ERROR, error) from error
     except (CompileError, TargetError) as error:
@@ -114,12 +113,12 @@ def _build(worker: Worker, request: Message) -> Message:
         raise Failed(No.INSTANTIATION_ERROR, error) from error
     except Exception as error:
         raise Failed(compiling, error) from error
-    worker.built[request["id"]] = (module, program)
-    return {}
 
 
 def _run(worker: Worker, request: Message) -> Message:
-    module, program = worker.built.pop(request["id"])
+    module, program = worker.built[request["id"]]
+    if not request.get("keep"):
+        del worker.built[request["id"]]
     try:
         return worker.bench.run(module, program, request)
     except Wrong as error:
@@ -136,6 +135,7 @@ def _drop(worker: Worker, request: Message) -> Message:
 _HANDLERS: dict[str, Callable[[Worker, Message], Message]] = {
     "set": _set,
     "build": _build,
+    "pack": _pack,
     "run": _run,
     "drop": _drop,
 }

@@ -105,7 +105,8 @@ def _adapt_array(info: FunctionInfo, index: int, value: Any) -> Any:
         info,
         index,
         f"expected an array of {info.args[index].dtype}, got {type(value).__name__}, which has "
-        "neither __dlpack__ nor __array_interface__ nor __array__",
+        "neither __dlpack__ nor __array_interface__ nor __array__; "
+        f"numpy.asarray(x, {info.args[index].dtype!r}) makes one of a list",
     )
 
 

@@ -88,6 +88,7 @@ class NDArray:
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
@@ -97,6 +98,7 @@ class NDArray:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return int(self._array.nbytes)
 
     @property
@@ -106,6 +108,7 @@ class NDArray:
 
     @property
     def ctx(self) -> Device:
+        """The device that holds the array, by an older name of TVM's."""
         return self.device
 
     def __len__(self) -> int:

@@ -13,11 +13,15 @@ def _matmul(lhs: Any, rhs: Any, out: Any, transa: Any = False, transb: Any = Fal
     a, b = np.asarray(lhs), np.asarray(rhs)
     a = a.swapaxes(-1, -2) if transa else a
     b = b.swapaxes(-1, -2) if transb else b
-    np.matmul(a, b, out=np.asarray(out))
+    result = np.asarray(out)
+    if result.dtype == np.result_type(a, b):
+        np.matmul(a, b, out=result)
+    else:  # a sum in a wider type than the factors'
+        np.matmul(a.astype(result.dtype), b.astype(result.dtype), out=result)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     f"tvm.contrib.{library}.{name}": _matmul
     for library in ("cblas", "mkl", "dnnl")
-    for name in ("matmul", "batch_matmul")
+    for name in ("matmul", "batch_matmul", "batch_matmul_iterative", "matmul_u8s8s32")
 }

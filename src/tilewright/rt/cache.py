@@ -121,7 +121,12 @@ def _is_trusted(folder: Path) -> bool:
 
 
 def _is_own(stat: os.stat_result, path: Path) -> bool:
-    """Whether the user owns a file or folder, and nobody else may write it; warns where not."""
+    """Whether the user owns a file or folder, and nobody else may write it; warns where not.
+
+    Windows says neither in what `stat` gives; a user's own folder is closed to others there.
+    """
+    if not hasattr(os, "geteuid"):
+        return True
     if stat.st_uid == os.geteuid() and not stat.st_mode & (modes.S_IWGRP | modes.S_IWOTH):
         return True
     folder = config.cache_dir()

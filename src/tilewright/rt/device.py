@@ -18,8 +18,12 @@ _NAMES = {
     7: "vulkan",
     8: "metal",
     10: "rocm",
+    12: "ext_dev",
+    15: "webgpu",
+    16: "hexagon",
     20: "simt",
 }
+"""DLPack's numbers; of those for which there is no driver, no device exists."""
 _CPU = 1
 _TYPES = {
     **{name: number for number, name in _NAMES.items()},
@@ -28,6 +32,7 @@ _TYPES = {
     "gpu": 2,
     "nvptx": 2,
     "cl": 4,
+    "sdaccel": 4,
 }
 
 
@@ -53,6 +58,7 @@ class Device:
 
     @property
     def kind(self) -> str:
+        """The name of the device's type: "cpu", "cuda", "opencl", ..."""
         return _NAMES.get(self.device_type, f"device_type_{self.device_type}")
 
     @property
@@ -133,6 +139,8 @@ class Device:
 
     @property
     def max_threads_per_block(self) -> int | None:
+        """Most threads of a block (OpenCL: work items of a group); None where the device is
+        missing."""
         found: int | None = self._fact("max_threads_per_block")
         return found
 
@@ -156,6 +164,7 @@ class Device:
 
     @property
     def device_name(self) -> str | None:
+        """The name that the driver gives; None where the device is missing."""
         found: str | None = self._fact("device_name")
         return found
 
@@ -167,6 +176,7 @@ class Device:
 
     @property
     def multi_processor_count(self) -> int | None:
+        """Multiprocessors (OpenCL: compute units); None where the device is missing."""
         found: int | None = self._fact("multi_processor_count")
         return found
 
@@ -178,16 +188,19 @@ class Device:
 
     @property
     def api_version(self) -> str | None:
+        """Version of the driver's interface; None where the device is missing or does not say."""
         found: str | None = self._fact("api_version")
         return found
 
     @property
     def driver_version(self) -> str | None:
+        """The version of the driver; None where the device is missing or does not say."""
         found: str | None = self._fact("driver_version")
         return found
 
     @property
     def l2_cache_size_bytes(self) -> int | None:
+        """Bytes of the second-level cache; None where the device is missing."""
         found: int | None = self._fact("l2_cache_size_bytes")
         return found
 
@@ -221,6 +234,7 @@ class Device:
         if limits.l2_cache_size_bytes:
             found["l2_cache_size_bytes"] = limits.l2_cache_size_bytes
         if self.kind == "cuda":
+            del found["max_shared_memory_per_block"]  # of launches that do not ask for more
             return {**found, "arch": "sm_" + limits.compute_version.replace(".", "")}
         found.update(fp16=limits.has_fp16, subgroups=limits.has_subgroups)
         found["vector_bytes"] = limits.vector_bytes

@@ -70,10 +70,12 @@ class DeviceArray(NDArray):
 
     @property
     def size(self) -> int:
+        """Number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.size * self._numpy_type.itemsize
 
     def __len__(self) -> int:

@@ -24,7 +24,8 @@ from .device import Device
 from .device_array import DeviceArray
 from .diagnose import count_error
 from .drivers import base
-from .function import Function
+from .drivers.cuda_code import compile_ahead
+from .function import Function, with_status
 from .signature import MOST_NARROW, FunctionInfo
 
 Host = Callable[..., None]
@@ -160,6 +161,11 @@ class KernelCode:
         self._launchers: dict[tuple[str, int], Launcher] = {}
         self._lock = Lock()
 
+    def compile_ahead(self) -> None:
+        """Compile now what would be compiled when it is first loaded, for the architecture that
+        the code names. CompileError shows what the compiler says."""
+        self.code = compile_ahead(self.code)
+
     def launcher(self, kind: str, index: int) -> Launcher:
         """The launcher of a device; TilewrightError where the device or its driver is missing."""
         found = self._launchers.get((kind, index))
@@ -274,13 +280,7 @@ class DeviceFunction(Function):
 
     def prepare_raw(self, *args: Any) -> Callable[[], int]:
         """As `prepare`; the returned function gives 0."""
-        run = self.prepare(*args)
-
-        def raw() -> int:
-            run()
-            return 0
-
-        return raw
+        return with_status(self.prepare(*args))
 
 
 def prepare_sequence(

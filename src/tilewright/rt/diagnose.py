@@ -7,7 +7,7 @@ slowly, and words it. Both follow the rules of `signature`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ..base.dtype import MOST_SIZE
 from ..base.errors import ArgumentError, InternalError
@@ -46,9 +46,10 @@ def element_strides(array: Any) -> tuple[int, ...] | None:
 def count_error(info: FunctionInfo, got: int) -> ArgumentError:
     names = ", ".join(a.name for a in info.args)
     plural = "" if len(info.args) == 1 else "s"
-    return ArgumentError(
-        f"{info.name}: expected {len(info.args)} argument{plural} ({names}), got {got}"
-    )
+    text = f"{info.name}: expected {len(info.args)} argument{plural} ({names}), got {got}"
+    if got < len(info.args) and any(a.is_output for a in info.args if a.is_array):
+        text += "; arrays for the results are arguments, too"
+    return ArgumentError(text)
 
 
 def explain(info: FunctionInfo, args: Sequence[Any]) -> Exception:
@@ -85,14 +86,19 @@ def _facts(value: Any) -> tuple[int, bool, str]:
     return address, readonly, dtype_name(value.dtype)
 
 
+def _complain_of_dtype(info: FunctionInfo, index: int, got: str) -> NoReturn:
+    want = info.args[index].dtype
+    complain(info, index, f"expected dtype {want}, got {got}: x.astype({want!r}) converts an array")
+
+
 def _check_array(info: FunctionInfo, index: int, value: Any) -> None:
     want = info.args[index]
     try:
         address, readonly, dtype = _facts(value)
     except ArgumentError:
-        complain(info, index, f"expected dtype {want.dtype}, got {value.dtype}")
+        _complain_of_dtype(info, index, value.dtype)
     if dtype != want.dtype:
-        complain(info, index, f"expected dtype {want.dtype}, got {dtype}")
+        _complain_of_dtype(info, index, dtype)
     if len(value.shape) != len(want.shape):
         complain(
             info,
@@ -106,9 +112,24 @@ def _check_array(info: FunctionInfo, index: int, value: Any) -> None:
         complain(
             info,
             index,
-            f"expected data aligned to {want.alignment} bytes, got an address that is "
-            f"{address % want.alignment} bytes off; nd.array(x) makes an aligned copy",
+            f"expected data aligned to {want.alignment} bytes{_why_aligned(info, want)}, got an "
+            f"address that is {address % want.alignment} bytes off; {_aligned_copy(value)} makes "
+            "an aligned copy",
         )
+
+
+def _why_aligned(info: FunctionInfo, want: ArgInfo) -> str:
+    if not info.device or want.alignment == want.itemsize:
+        return ""
+    return f" (kernels access {want.alignment // want.itemsize} elements at once)"
+
+
+def _aligned_copy(value: Any) -> str:
+    return "x.copyto(x.device)" if _on_device(value) else "nd.array(x)"
+
+
+def _on_device(value: Any) -> bool:
+    return isinstance(value, NDArray) and value.device.kind != "cpu"
 
 
 def _bind(info: FunctionInfo, args: Sequence[Any]) -> dict[str, int]:
@@ -193,8 +214,7 @@ def _is_compact(value: Any) -> bool:
 
 
 def _compact_copy(value: Any) -> str:
-    on_device = isinstance(value, NDArray) and value.device.kind != "cpu"
-    return "x.copyto(x.device)" if on_device else "numpy.ascontiguousarray(x)"
+    return "x.copyto(x.device)" if _on_device(value) else "numpy.ascontiguousarray(x)"
 
 
 def _values_text(dims: Sequence[Dim], symbols: dict[str, int]) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import io
 import json
 import os
@@ -29,13 +30,15 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..base.files import read_file
-from . import elf, link, native, pool, seal, threads, workspace
+from . import cpu, elf, link, native, pool, seal, threads, workspace
 from .files import replacing, write_atomically
 from .network_code import TABLE as _TABLE
 
 FORMAT = "tilewright-module"
 MAGIC = b"PK\x03\x04"
 VERSION = 2
+RUNTIME = "runtime.o"
+"""The member of an archive with which its code runs where there is no LLVM."""
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 SEALED = b'"sealed": true'
@@ -45,6 +48,8 @@ BROKEN_ZIP = (
     zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, struct.error, RuntimeError,
     NotImplementedError, OverflowError, MemoryError,
 )  # fmt: skip
+_MACHINES = {elf.X86_64: "x86_64", elf.AARCH64: "aarch64", 40: "arm"}
+"""ELF's numbers."""
 _LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
 
 _RUNTIME_IR = """
@@ -99,6 +104,21 @@ def read_archive(path: Path) -> dict[str, bytes]:
         f"{path} is not a module of tilewright, or older than checksums (then export it again), "
         f"or was cut short or damaged: {why}"
     )
+
+
+def add_runtime(path: Path) -> None:
+    """Give an archive of one module's code what it needs to run where there is no LLVM; one for
+    machines that our linker does not know stays as it is."""
+    members = read_archive(path)
+    if elf.is_linkable(members.get("code.o", b"")):
+        target = json.loads(members["metadata.json"])["target"]
+        members[RUNTIME] = _runtime_of(target["mtriple"])
+        write_archive(path, members)
+
+
+@functools.lru_cache(8)  # compiling it takes 0.2 s
+def _runtime_of(triple: str) -> bytes:
+    return runtime_object(b"", triple)
 
 
 def read_metadata(path: Path, data: bytes) -> dict[str, Any]:
@@ -217,3 +237,9 @@ def _require_whole(path: Path) -> None:
         whole = whole and (seal.is_whole(data) or SEALED not in data)
     if not whole:
         raise TilewrightError(f"{path} is not a shared library, or was cut short or damaged")
+    (number,) = struct.unpack_from("<18xH", data)
+    here, built_for = cpu.machine(), _MACHINES.get(number, "")
+    if built_for and here in _MACHINES.values() and built_for != here:
+        raise TilewrightError(  # the loader says that there is no such file
+            f"{path} cannot run on this machine: it is for {built_for}, this machine is {here}"
+        )

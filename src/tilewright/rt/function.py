@@ -19,6 +19,16 @@ _NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 Native = Callable[[Any], int]
 
 
+def with_status(run: Callable[[], None]) -> Callable[[], int]:
+    """What `prepare_raw` gives of a function that raises where it fails: its status is always 0."""
+
+    def raw() -> int:
+        run()
+        return 0
+
+    return raw
+
+
 class Function:
     """A compiled function: call it with arrays and numbers; outputs are written in place.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 from ..base.errors import TilewrightError
 from ..base.files import open_file
 from ..target import Target
+from ..target.host import has_llvm
 from . import export, objects
 from .drivers.base import DeviceCode
 from .files import as_path
 from .function import make_function
+from .linked import LinkedCode
 from .module import JOINED, Module
 from .signature import FunctionInfo
 
@@ -32,13 +34,20 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     except OSError as error:
         raise TilewrightError(f"cannot read {place}: {error.strerror}") from None
     if magic == b"\x7fELF" and objects.is_relocatable(place):
-        return _load_members(place, objects.require_object(place), "")
+        return _load_members(place, objects.require_object(place), "", _require_target)
     if magic == b"\x7fELF" or (place.suffix == ".so" and magic != export.MAGIC):
         return _load_shared(place)
     packed = objects.read_tar(place)
     if packed is not None:
-        return _load_members(place, packed, "")
-    return _load_members(place, export.read_archive(place), "")
+        return _load_members(place, packed, "", _require_target)
+    return _load_members(place, export.read_archive(place), "", _require_target)
+
+
+def load_to_link(path: str | os.PathLike[str]) -> Module:
+    """The module in an archive, which may be for another CPU than this machine's: to be exported in
+    another form, not to be run."""
+    place = as_path(path)
+    return _load_members(place, export.read_archive(place), "", _target)
 
 
 def _load_shared(path: Path) -> Module:
@@ -55,13 +64,19 @@ def _load_shared(path: Path) -> Module:
     return Module(functions, target, {}, metadata["entry"], (), metadata["type_key"])
 
 
-def _load_members(path: Path, members: Mapping[str, bytes], prefix: str) -> Module:
+def _load_members(
+    path: Path,
+    members: Mapping[str, bytes],
+    prefix: str,
+    target_of: Callable[[Path, Mapping[str, Any]], Target],
+) -> Module:
     metadata = export.read_metadata(path, members.get(f"{prefix}metadata.json", b""))
-    target = _require_target(path, metadata)
+    target = target_of(path, metadata)
     start = f"{prefix}source."
     sources = {n[len(start) :]: d.decode() for n, d in members.items() if n.startswith(start)}
     imports = [
-        _load_members(path, members, f"{prefix}imports/{i}/") for i in range(metadata["imports"])
+        _load_members(path, members, f"{prefix}imports/{i}/", target_of)
+        for i in range(metadata["imports"])
     ]
     infos = [FunctionInfo.from_json(f) for f in metadata["functions"]]
     obj = members.get(f"{prefix}code.o")
@@ -78,7 +93,16 @@ def _load_members(path: Path, members: Mapping[str, bytes], prefix: str) -> Modu
         return Module.of_device(pairs, target, imports[0], sources, metadata["entry"])
     if obj is None:
         return Module({}, target, sources, metadata["entry"], imports, metadata["type_key"])
+    runtime = members.get(f"{prefix}{export.RUNTIME}")
+    if runtime is not None and not has_llvm():
+        linked = LinkedCode(obj, runtime, [i.name for i in infos])
+        functions = {i.name: make_function(i, partial(linked.load, i.name)) for i in infos}
+        return Module(functions, target, sources, metadata["entry"], imports, metadata["type_key"])
     return Module.from_object(obj, infos, target, sources, metadata["entry"], None, imports)
+
+
+def _target(path: Path, metadata: Mapping[str, Any]) -> Target:
+    return Target(dict(metadata["target"]))
 
 
 def _require_target(path: Path, metadata: Mapping[str, Any]) -> Target:
@@ -90,7 +114,7 @@ def _require_target(path: Path, metadata: Mapping[str, Any]) -> Target:
             f"{path} cannot run on this machine: {reason}; build it again for this machine, or "
             "for a CPU that both have, such as -mcpu=x86-64-v3"
         )
-    return Target(from_file)
+    return _target(path, metadata)
 
 
 def native_gap(target: Mapping[str, Any], features: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
+from ..base.pictured import Shown
 from ..target import Target
 from . import export, native, objects
 from .device import Device, device
@@ -54,7 +55,7 @@ class _Code:
             return self._library.address(name), self._library
 
 
-class Module:
+class Module(Shown):
     """Compiled functions. Calling the module calls its entry function; `m["name"]` gives one.
 
     `imported_modules` are the modules of devices whose kernels these functions launch.
@@ -160,6 +161,13 @@ class Module:
         """The kernels of a module of kernels."""
         return None if self._kernels is None else self._kernels.code
 
+    def compile_kernels(self) -> None:
+        """Compile CUDA kernels now, where a compiler is here and the target names an architecture,
+        instead of when they are first called. CompileError shows what the compiler says."""
+        for module in (self, *self.imported_modules):
+            if module._kernels is not None:
+                module._kernels.compile_ahead()
+
     @property
     def entry_name(self) -> str:
         """Name of the function that calling the module calls."""
@@ -167,6 +175,7 @@ class Module:
 
     @property
     def function_names(self) -> list[str]:
+        """The names of the functions that can be called."""
         return list(self._functions)
 
     @property
@@ -194,8 +203,30 @@ class Module:
     def __contains__(self, name: str) -> bool:
         return name in self._functions
 
+    def implements_function(self, func_name: str, query_imports: bool = False) -> bool:
+        """Whether there is a function of that name; `query_imports`: in imported modules too."""
+        mine = self._functions.keys()
+        return func_name in mine or (
+            query_imports and any(func_name in m for m in self.imported_modules)
+        )
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether there is something to call."""
+        return bool(self._functions)
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        """Whether the module has object code, which linkers take."""
+        return self._code is not None
+
+    def clear_imports(self) -> None:
+        """Forget the imported modules."""
+        self.imported_modules.clear()
+
     @property
     def entry_func(self) -> Function:
+        """The function that calling the module calls."""
         return self.get_function(self._entry)
 
     def __call__(self, *args: Any) -> Any:
@@ -254,6 +285,7 @@ class Module:
 
     @property
     def source_formats(self) -> list[str]:
+        """What `get_source` has: "tir", "ll", "asm", "cuda", ..."""
         return list(self._sources)
 
     def get_source(self, fmt: str = "") -> str:
@@ -276,11 +308,14 @@ class Module:
     # -- files
 
     def save(self, path: str | os.PathLike[str], fmt: str = "") -> None:
-        """Write one form of the code: .o the object, .ll, .s and .tir sources, else an archive."""
+        """Write one form of the code: .o the object, .ll, .s and .tir sources, .bc LLVM's bitcode,
+        else as `export_library` does."""
         path = as_path(path)
         kind = fmt or Path(path).suffix[1:]
         if kind == "o":
             objects.write_object(path, self._object(), self._metadata())
+        elif kind == "bc":
+            write_atomically(path, native.bitcode(self.get_source("ll")))
         elif _FORMAT_NAMES.get(kind, kind) in self._sources:
             write_atomically(path, self.get_source(kind).encode())
         else:
@@ -288,7 +323,7 @@ class Module:
 
     def export_library(
         self,
-        path: str | os.PathLike[str],
+        file_name: str | os.PathLike[str],
         fcompile: Callable[..., Any] | None = None,
         addons: Any = None,
         workspace_dir: str | None = None,
@@ -299,18 +334,22 @@ class Module:
         """Write the module to a file that `load_module` reads; nothing is left half-written.
 
         A path that ends in .so becomes a shared library and needs a linker (`cc`, or the
-        system's); any other an archive, which needs none, as does a module of a device whatever
-        its path. `fcompile(path, objects, **options)`, such as contrib.cc.create_shared, makes the
-        file instead. Returns the path.
+        system's), in .o an object file, in .tar a tar file of that; any other an archive, which
+        needs none, as does a module of a device whatever its path. `fcompile(path, objects,
+        **options)`, such as contrib.cc.create_shared, makes the file instead. Returns the path.
         """
         del addons, workspace_dir
-        path = as_path(path)
+        path = as_path(file_name)
         if self.type_key == "device":
             export.write_archive(path, self._members(""))
         elif fcompile is not None:
             compiler_options = options if cc is None else {**options, "cc": cc}
             metadata_of = self._metadata()
             objects.compile_with(fcompile, path, self._object(), metadata_of, compiler_options)
+        elif Path(path).suffix == ".o":
+            objects.write_object(path, self._object(), self._metadata())
+        elif Path(path).suffix == ".tar" and not self.imported_modules:
+            objects.write_tar(path, self._object(), self._metadata())
         elif Path(path).suffix == ".so":
             if self.imported_modules:
                 raise TilewrightError(

@@ -131,7 +131,12 @@ def _new_jit() -> Any:
 @functools.cache
 def _binding() -> Any:
     """llvmlite's binding, made ready for this machine."""
-    import llvmlite.binding as llvm
+    try:
+        import llvmlite.binding as llvm
+    except ImportError:
+        raise TilewrightError(
+            "code is compiled, and linked into this process, by LLVM: pip install llvmlite"
+        ) from None
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -165,8 +170,13 @@ def load_object(
 
 def _explain(obj: bytes, symbols: Mapping[str, int], error: str) -> str:
     known = {*symbols, *runtime_symbols()}
-    process = ctypes.CDLL(None)
-    missing = [n for n in undefined_symbols(obj) if n not in known and not hasattr(process, n)]
+    try:
+        process: Any = ctypes.CDLL(None)
+    except TypeError:  # Windows has no library of all that is in the process
+        process = None
+    missing = [
+        n for n in undefined_symbols(obj) if process and n not in known and not hasattr(process, n)
+    ]
     if missing:
         return f"the compiled code needs symbols that are not there: {', '.join(missing)}"
     return f"cannot load the object file: {error}"
@@ -192,6 +202,12 @@ def undefined_symbols(obj: bytes) -> list[str]:
         return names
     except (struct.error, ValueError):
         return []
+
+
+def bitcode(text: str) -> bytes:
+    """LLVM IR text as LLVM's bitcode."""
+    llvm = _binding()
+    return bytes(llvm.parse_assembly(text).as_bitcode())
 
 
 def compile_ir(text: str, triple: str = "") -> bytes:

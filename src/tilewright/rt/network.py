@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.dtype import canonical, parse
 from ..base.errors import TilewrightError
+from ..base.pictured import Shown
 from . import cpu, network_file, packed, threads
 from .array import empty
 from .network_code import ObjectCode, SharedCode
@@ -46,7 +47,7 @@ _NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _BYTE: Any = ctypes.c_char
 
 
-class Executable:
+class Executable(Shown):
     """A network as native code: one entry function that calls the kernels.
 
     Any number of threads may call at once: they share the weights, and each call has a workspace
@@ -108,6 +109,7 @@ class Executable:
 
     @property
     def output_names(self) -> list[str]:
+        """The names of the outputs, in their order."""
         return [v.name for v in self.outputs]
 
     @property
@@ -228,21 +230,29 @@ class Executable:
         The calls run in their order, as in a network, so that each finds in the caches what it
         finds there.
         """
+        spans = self.timeline(inputs, repeat)
+        names = (" + ".join(nodes) for nodes in self.nodes)
+        times = np.median(spans[:, :, 1] - spans[:, :, 0], axis=0)
+        return list(zip(names, times.tolist()))
+
+    def timeline(self, inputs: Mapping[str, Any], runs: int = 1) -> Array:
+        """When each kernel call begins and ends: float64 [runs, calls, 2], in seconds since the
+        first run began, after one that is not counted."""
         now = self.shaped(inputs)
         arrays = checked_inputs(self.name, now.inputs, inputs)
         outputs = [v.empty() for v in now.outputs]
         self._invoke(arrays, outputs, now)
         mine = self._taken(_addresses([*arrays, *outputs]), now)
         calls = [self._bound(call, mine.slots) for call in self.calls]
-        times = np.empty((repeat, len(calls)))
-        for row in times:
+        spans: Array = np.empty((runs, len(calls), 2))
+        begin = time.perf_counter()
+        for row in spans:
             for k, call in enumerate(calls):
                 start = time.perf_counter()
                 call()
-                row[k] = time.perf_counter() - start
+                row[k] = start, time.perf_counter()
         self._give(mine)
-        names = (" + ".join(nodes) for nodes in self.nodes)
-        return list(zip(names, np.median(times, axis=0).tolist()))
+        return spans - begin
 
     def _bound(self, call: KernelCall, slots: Any) -> Callable[[], int]:
         """One kernel call on the arrays in the slots."""

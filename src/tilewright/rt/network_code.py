@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,23 +82,28 @@ class SharedCode:
 
     def load(self) -> dict[str, int]:
         """Addresses of the entry function and of all kernels."""
-        library = _open_bytes(self.data)
-        table = (ctypes.c_void_p * len(TABLE)).in_dll(library, "tilewright_runtime")
-        keep = self.needs_threads and _share_pool(table)
-        table[1] = packed.call_packed_address()
-        count = int(table[2] or 0)
-        threads.follow(count)
-        ctypes.c_void_p.in_dll(library, "tilewright_workspace").value = workspace.cell()
-        self._library = library
-        if not keep:  # threads of the pool run its code
-            close = weakref.finalize(self, _close, library._handle, count)
-            close.atexit = False  # other threads may be in it
         names = (ENTRY, *(k.symbol for k in self.kernels))
-        return {n: int(ctypes.cast(library[n], ctypes.c_void_p).value or 0) for n in names}
+        return enter(self, self.data, self.needs_threads, names)
 
     def shared(self) -> bytes:
         """The shared object."""
         return bytes(self.data)
+
+
+def enter(owner: Any, data: Bytes, needs_threads: bool, names: Iterable[str]) -> dict[str, int]:
+    """Addresses of the named functions of a shared object, which joins this process's runtime and
+    leaves the process with its `owner`."""
+    library = _open_bytes(data)
+    table = (ctypes.c_void_p * len(TABLE)).in_dll(library, "tilewright_runtime")
+    keep = needs_threads and _share_pool(table)
+    table[1] = packed.call_packed_address()
+    count = int(table[2] or 0)
+    threads.follow(count)
+    ctypes.c_void_p.in_dll(library, "tilewright_workspace").value = workspace.cell()
+    if not keep:  # threads of the pool run its code
+        close = weakref.finalize(owner, _close, library._handle, count)
+        close.atexit = False  # other threads may be in it
+    return {n: int(ctypes.cast(library[n], ctypes.c_void_p).value or 0) for n in names}
 
 
 def _share_pool(table: Any) -> bool:
@@ -130,7 +135,7 @@ def _open_bytes(data: Bytes) -> Any:
         try:
             return ctypes.CDLL(str(path))
         except OSError as error:
-            raise TilewrightError(f"cannot load the network's code: {error}") from None
+            raise TilewrightError(f"cannot load the code: {error}") from None
 
 
 def _open_in_memory(data: Bytes) -> Any:

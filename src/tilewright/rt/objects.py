@@ -11,7 +11,7 @@ import os
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from . import export, seal
 from .files import write_atomically
 
 _METADATA = "metadata.json"
+_SEALED_BY = "tilewright"  # the owner of members of tar files that end in a checksum
 
 
 def write_object(path: str | os.PathLike[str], obj: bytes, metadata: dict[str, Any]) -> None:
@@ -70,14 +71,21 @@ def _require(path: Path, data: bytes) -> dict[str, bytes]:
     return found
 
 
-def runtime_of(path: str | os.PathLike[str]) -> bytes | None:
-    """The object code that must be linked with a module's object for `load_module` to know it."""
-    place = Path(path)
-    found = read_object(place) if place.is_file() and is_relocatable(place) else None
-    if found is None:
+def runtime_of(paths: Iterable[str | os.PathLike[str]]) -> bytes | None:
+    """The object code that must be linked with modules' objects for `load_module` to know them, as
+    one module with the functions of all; None where there is no such object."""
+    places = [p for p in map(Path, paths) if p.is_file() and is_relocatable(p)]
+    modules = [json.loads(m[_METADATA]) for p in places if (m := read_object(p)) is not None]
+    if not modules:
         return None
-    triple = str(json.loads(found[_METADATA])["target"].get("mtriple", ""))
-    return export.runtime_object(found[_METADATA], triple)
+    whole = {
+        **modules[0],
+        "features": sorted({feature for m in modules for feature in m["features"]}),
+        "functions": [info for m in modules for info in m["functions"]],
+        "parallel": any(m["parallel"] for m in modules),
+    }
+    triple = str(whole["target"].get("mtriple", ""))
+    return export.runtime_object(json.dumps(whole).encode(), triple)
 
 
 def compile_with(
@@ -94,6 +102,21 @@ def compile_with(
         compiler(os.fspath(path), [part], **options)
 
 
+def write_tar(path: str | os.PathLike[str], obj: bytes, metadata: dict[str, Any]) -> None:
+    """Write a tar file of the object code with its metadata, `lib0.o`."""
+    with tempfile.TemporaryDirectory() as folder:
+        part = os.path.join(folder, "lib0.o")
+        write_object(part, obj, metadata)
+        whole = io.BytesIO()
+        data = Path(part).read_bytes()
+        with tarfile.open(fileobj=whole, mode="w") as archive:
+            member = tarfile.TarInfo("lib0.o")
+            member.size = len(data)
+            member.uname = _SEALED_BY
+            archive.addfile(member, io.BytesIO(data))
+    write_atomically(path, seal.seal(whole.getvalue() + seal.BLANK))  # tar looks no further
+
+
 def read_tar(path: Path) -> dict[str, bytes] | None:
     """Members of the first module's object in a tar file; None for files that are no tar."""
     opened = False
@@ -101,6 +124,8 @@ def read_tar(path: Path) -> dict[str, bytes] | None:
         with tarfile.open(path, "r:") as archive:
             opened = True
             for member in archive:
+                if member.uname == _SEALED_BY and not seal.is_whole(read_file(path)):
+                    raise ValueError("it does not end in its checksum")
                 data = archive.extractfile(member) if member.name.endswith(".o") else None
                 if data is not None:
                     return _require(path, data.read())

@@ -36,8 +36,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
+from . import blas, random_fill, sorting
 from .array import NDArray
-from .blas import FUNCTIONS
 from .dlpack import dtype_text
 from .lent import Loan
 
@@ -45,7 +45,11 @@ INT, FLOAT, ARRAY, STRING, HANDLE, NONE = 0, 1, 2, 3, 4, -1
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS)
+_functions: dict[str, Callable[..., Any]] = {
+    **blas.FUNCTIONS,
+    **random_fill.FUNCTIONS,
+    **sorting.FUNCTIONS,
+}
 MEMORY_IS_KEPT = -(1 << 30)
 _INTERRUPTED = -2
 

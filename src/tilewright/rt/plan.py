@@ -152,7 +152,10 @@ def _require_kind(name: str, what: str, v: Described, array: Array) -> None:
             f"{name}: {what} {v.name!r} has shape {array.shape}, expected {v.shape}"
         )
     if array.dtype != parse(v.dtype).numpy:
-        raise ArgumentError(f"{name}: {what} {v.name!r} is {array.dtype}, expected {v.dtype}")
+        raise ArgumentError(
+            f"{name}: {what} {v.name!r} is {array.dtype}, expected {v.dtype}: "
+            f"x.astype({v.dtype!r}) converts it"
+        )
 
 
 def checked_outputs(

@@ -29,22 +29,27 @@ class BenchmarkResult:
 
     @property
     def mean(self) -> float:
+        """Seconds of a run, the mean of the repetitions."""
         return statistics.fmean(self.results)
 
     @property
     def median(self) -> float:
+        """Seconds of a run, the median of the repetitions."""
         return statistics.median(self.results)
 
     @property
     def min(self) -> float:
+        """Seconds of a run in the fastest repetition."""
         return min(self.results)
 
     @property
     def max(self) -> float:
+        """Seconds of a run in the slowest repetition."""
         return max(self.results)
 
     @property
     def std(self) -> float:
+        """The standard deviation of the repetitions (of the population), in seconds."""
         return statistics.pstdev(self.results)
 
     def __str__(self) -> str:
@@ -78,7 +83,7 @@ def evaluate(
             f"number ({number!r}) and repeat ({repeat!r}) have to be at least 1, and integers"
         )
     with stopwatch(function, args, cache_flush_bytes) as clock:
-        return _measure(
+        return measure_by(
             clock,
             number,
             repeat,
@@ -90,7 +95,7 @@ def evaluate(
         )
 
 
-def _measure(
+def measure_by(
     clock: _Clock,
     number: int,
     repeat: int,
@@ -100,6 +105,7 @@ def _measure(
     setup: Callable[[], Any] | None,
     limit_zero_time_iterations: int,
 ) -> BenchmarkResult:
+    """As `evaluate`, with a clock that gives the seconds of so many runs."""
     results = []
     for index in range(repeat):
         if index and cooldown_interval_ms > 0 and index % repeats_to_cooldown == 0:

@@ -2,8 +2,12 @@
 
 from tilewright.base.dtype import DataType as DataType
 from tilewright.loopir.containers import convert as convert
+from tilewright.loopir.containers import convert as _convert
 from tilewright.loopir.expr import const as const
 from tilewright.loopir.node import Object as Object
+from tilewright.loopir.object_path import ObjectPath as ObjectPath
+from tilewright.loopir.sequences import Array as Array
+from tilewright.loopir.sequences import Map as Map
 from tilewright.rt.array import NDArray as NDArray
 from tilewright.rt.device import Device as Device
 from tilewright.rt.device import cpu as cpu
@@ -31,5 +35,27 @@ from tilewright.rt.signature import FunctionInfo as FunctionInfo
 from tilewright.rt.threads import num_threads as num_threads
 from tilewright.rt.threads import set_num_threads as set_num_threads
 from tilewright.rt.timing import BenchmarkResult as BenchmarkResult
+from tilewright.rt.values import DataTypeCode as DataTypeCode
+from tilewright.rt.values import ShapeTuple as ShapeTuple
+from tilewright.rt.values import String as String
+from tilewright.rt.values import cl as cl
+from tilewright.rt.values import ext_dev as ext_dev
+from tilewright.rt.values import gpu as gpu
+from tilewright.rt.values import hexagon as hexagon
+from tilewright.rt.values import load_param_dict as load_param_dict
+from tilewright.rt.values import load_param_dict_from_file as load_param_dict_from_file
+from tilewright.rt.values import load_static_library as load_static_library
+from tilewright.rt.values import mtl as mtl
+from tilewright.rt.values import save_param_dict as save_param_dict
+from tilewright.rt.values import save_param_dict_to_file as save_param_dict_to_file
+from tilewright.rt.values import system_lib as system_lib
+from tilewright.rt.values import vpi as vpi
+from tilewright.rt.values import webgpu as webgpu
+from tilewright.runtime import container as container
 from tilewright.runtime import module as module
 from tilewright.runtime import ndarray as ndarray
+from tilewright.runtime import object as object
+from tilewright.runtime import packed_func as packed_func
+from tilewright.runtime import params as params
+
+convert_to_object = _convert

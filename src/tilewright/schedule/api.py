@@ -8,15 +8,18 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, TypeVar, overload
 
+from ..arith.index_map import AXIS_SEPARATOR as AXIS_SEPARATOR
+from ..base import config
 from ..base.errors import ScheduleError
+from ..base.pictured import Shown
 from ..loopir.iter import IterVar
 from ..tensor.op import Operation, ScanOp
 from ..tensor.tensor import Tensor
 from . import trace
-from .layout_map import AXIS_SEPARATOR as AXIS_SEPARATOR
-from .normalize import normalize
+from .normalize import copy_state, normalize
 from .primitives import annotate, attach, cache, fuse, group, layout, reorder, rfactor, split
 from .primitives.reorder import tile as tile_loops
 from .state import SCAN_UPDATE, Illegal, ScheduleState, StageState, post_order
@@ -64,7 +67,13 @@ class Stage(StageState):
 
     @_says(fuse.fuse)
     def fuse(self, *args: IterVar) -> IterVar:
-        result: IterVar = self._apply("fuse", fuse.fuse, *_flat(args))
+        axes = _flat(args)
+        if len(axes) > 2 and self.schedule.keep_schedule_record:
+            rehearse(self, fuse.fuse, *axes)
+            axes = (reduce(lambda a, b: self._apply("fuse", fuse.fuse, a, b), axes[:-1]), axes[-1])
+        result: IterVar = self._apply("fuse", fuse.fuse, *axes)
+        if axes:
+            keep_version(self.schedule, "fuse")  # as TVM, whose primitive calls one of two axes
         return result
 
     @_says(reorder.reorder)
@@ -75,6 +84,11 @@ class Stage(StageState):
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        if self.schedule.keep_schedule_record:
+            rehearse(self, tile_loops, x_parent, y_parent, x_factor, y_factor)
+            (xo, xi), (yo, yi) = self.split(x_parent, x_factor), self.split(y_parent, y_factor)
+            self.reorder(xo, yo, xi, yi)
+            return xo, yo, xi, yi
         result: tuple[IterVar, IterVar, IterVar, IterVar] = self._apply(
             "tile", tile_loops, x_parent, y_parent, x_factor, y_factor
         )
@@ -160,7 +174,7 @@ def _flat(axes: Sequence[Any]) -> Sequence[Any]:
     return axes[0] if len(axes) == 1 and isinstance(axes[0], (list, tuple)) else axes
 
 
-class Schedule(ScheduleState):
+class Schedule(ScheduleState, Shown):
     """How a computation is carried out: stages with their loops, and the trace that led to them."""
 
     stage_class = Stage
@@ -171,7 +185,12 @@ class Schedule(ScheduleState):
         self.thread_axes: list[IterVar] = []
         self.initial_stages = 0
         self.output_ids: list[int] = []
-        self._depth = 0
+        self.keep_schedule_record: bool = config.get("keep_schedule_record")
+        self.schedule_record: list[Schedule] = []
+        self.primitive_record: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"schedule({', '.join(stage.name for stage in self.stages)})"
 
     def __getitem__(self, key: Any) -> Stage:
         """The stage of a tensor or operation."""
@@ -180,6 +199,7 @@ class Schedule(ScheduleState):
 
     @property
     def stage_map(self) -> dict[Operation, Any]:
+        """The stage of each operation."""
         return self.stage_of
 
     def record(
@@ -207,6 +227,8 @@ class Schedule(ScheduleState):
             raise _explain(name, stage, problem) from None
         step.results = None if result is None else trace.encode(self, result, near)
         self.steps.append(step)
+        if name != "create_group":
+            keep_version(self, "split_by_nparts" if "nparts" in step.kwargs else name)
         return result
 
     @_says(cache.cache_read)
@@ -258,6 +280,21 @@ class Schedule(ScheduleState):
         return new
 
 
+def rehearse(stage: Stage, primitive: Callable[..., Any], *args: Any) -> None:
+    """Apply a primitive to a copy, so that one that is illegal as a whole is not begun."""
+    try:
+        primitive(copy_state(stage.schedule).by_id[stage.id], *args)
+    except Illegal as problem:
+        raise _explain(primitive.__name__, stage, problem) from None
+
+
+def keep_version(sch: Schedule, primitive: str) -> None:
+    """Add the schedule as it is after a primitive to those that `te.keep_schedule_record` keeps."""
+    if sch.keep_schedule_record:
+        sch.schedule_record.append(copy_state(sch))
+        sch.primitive_record.append(primitive)
+
+
 def _explain(name: str, stage: Stage | None, problem: Illegal) -> ScheduleError:
     where = "" if stage is None else f" on stage {stage.name}"
     axis = problem.axis
@@ -295,6 +332,7 @@ def create_schedule(ops: Any) -> Schedule:
             _group_scan(sch, stage)
     sch.initial_stages = len(sch.by_id)
     sch.output_ids = [sch.stage_of[op].id for op in outputs]
+    keep_version(sch, "vanilla")
     return sch
 
 

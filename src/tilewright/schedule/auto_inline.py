@@ -12,6 +12,7 @@ from ..loopir.visit import walk
 from ..tensor.op import ComputeOp
 from .api import Schedule
 from .bounds import infer_bounds
+from .state import GROUP_ROOT
 
 
 def loads_of(op: ComputeOp) -> list[ProducerLoad]:
@@ -25,40 +26,38 @@ def is_injective(op: Any) -> bool:
 
 
 def is_broadcast(op: Any) -> bool:
-    """Element (i, j, ...) reads its inputs at some of its own indices, in order."""
-    if not is_injective(op):
-        return False
-    places = {id(a.var): k for k, a in enumerate(op.axis)}
-    for load in loads_of(op):
-        order = [places.get(id(i), -1) for i in load.indices]
-        if -1 in order or order != sorted(set(order)):
-            return False
-    return True
+    """No reduction, and of tag "broadcast"."""
+    return is_injective(op) and op.tag == "broadcast"
 
 
 def is_elemwise(op: Any) -> bool:
     """Element (i, j, ...) reads its inputs at (i, j, ...)."""
-    return is_broadcast(op) and all(len(x.indices) == len(op.axis) for x in loads_of(op))
+    if not is_injective(op):
+        return False
+    own = [id(a.var) for a in op.axis]
+    return all([id(i) for i in load.indices] == own for load in loads_of(op))
 
 
 def _inline(s: Schedule, chosen: Any) -> None:
     for stage in list(s.stages):
-        if not stage.is_output and chosen(stage.op):
+        scheduled = stage.relations or stage.attach_type != GROUP_ROOT
+        scheduled = scheduled or list(stage.all_iter_vars) != stage.leaf_iter_vars
+        if not stage.is_output and not scheduled and chosen(stage.op):
             stage.compute_inline()
 
 
 def auto_inline_elemwise(s: Schedule) -> None:
-    """Inline every stage that is element-wise and no output."""
+    """Inline every stage that is element-wise, no output, and not yet scheduled."""
     _inline(s, is_elemwise)
 
 
 def auto_inline_broadcast(s: Schedule) -> None:
-    """Inline every stage that is element-wise up to broadcasting and no output."""
+    """Inline every stage of tag "broadcast" that is no reduction, no output, not yet scheduled."""
     _inline(s, is_broadcast)
 
 
 def auto_inline_injective(s: Schedule) -> None:
-    """Inline every stage that is no reduction and no output."""
+    """Inline every stage that is no reduction, no output, and not yet scheduled."""
     _inline(s, is_injective)
 
 

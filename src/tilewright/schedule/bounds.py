@@ -39,12 +39,13 @@ from .placement import (
     same_thread,
     threads_around,
 )
-from .relations import Values, pass_down_extents, pass_up_values
+from .relations import Values, derived_from, pass_down_extents, pass_up_values
 from .scan_memory import check_scans
 from .state import SCAN_UPDATE, StageState
 from .thread_memory import (
     Span,
     check_private,
+    each_its_own,
     even_extent,
     given_extent,
     parts_in_scan,
@@ -68,6 +69,17 @@ class StageBounds:
         self.extent: Values = {}
         self.needed: dict[IterVar, Span] = {}
         self.var: dict[IterVar, Var] = {}
+
+    def of_one_step(self, stage: StageState, analyzer: Analyzer) -> StageBounds:
+        """The same, were the stage's reduction of extent 1."""
+        new = StageBounds()
+        new.min, new.needed, new.var = self.min, self.needed, self.var
+        roots = {a: self.extent[a] for a in stage.op.axis}
+        roots |= {a: const(1, a.var.dtype) for a in stage.op.reduce_axis}
+        shorter = pass_down_extents(stage.relations, roots, analyzer)
+        reduction = derived_from(stage.relations, stage.op.reduce_axis)
+        new.extent = {a: shorter[a] if a in reduction else e for a, e in self.extent.items()}
+        return new
 
     def offset(self, leaf: IterVar) -> PrimExpr:
         """The value of a leaf axis inside its loop: the loop variable, or 0 for a single
@@ -173,7 +185,7 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
     mine = b[stage]
     roots = {a: _even(b, stage, a, extent) for a, (_, extent) in domains.items()}
     if stage.layout is not None and not _stored_in_part(stage, roots):
-        mine.needed = parts_in_scan(stage, domains, b.threads)
+        mine.needed = parts_in_scan(stage, domains, b)
         domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}
         roots = {a: extent for a, (_, extent) in domains.items()}
     mine.min = {a: low for a, (low, _) in domains.items()}
@@ -287,8 +299,8 @@ def _needs_relax(stage: StageState, holder: StageState, leaf: IterVar, outside: 
     thread = holder.attr(leaf).bind_thread
     if thread is None:
         return not outside
-    if not outside and not runs_on(stage, thread):
-        return True  # its memory is private to threads, but it is not computed by them
+    if not outside and (is_virtual(thread) or not runs_on(stage, thread)):
+        return True  # its memory is private to threads, but these are one, or do not compute it
     return sees_all(stage, thread)
 
 
@@ -319,6 +331,8 @@ def _relaxed_loops(
             continue  # a scan's spatial axis: no loop of its own
         if _needs_relax(stage, holder, leaf, outside):
             extent = mine.extent[leaf]
+            if each_its_own(holder, b, leaf):  # one step, which may be another one for each thread
+                extent = b.extents.get(mine.var[leaf], extent)
             zero = const(0, extent.dtype)
             relaxed[mine.var[leaf]] = IntervalSet.from_range(Range.from_min_extent(zero, extent))
     if point is not None and not any(h is point[0] and a is point[1] for h, a in path):
@@ -326,7 +340,7 @@ def _relaxed_loops(
             f"Invalid Schedule, cannot find the producer {stage.name} along the loop nest "
             f"specified by compute_at of consumer {reader.name}: {stage.name} is computed at "
             f"{point[0].name}, axis {point[1].var.name}, but {reader.name} reads it outside of "
-            "that loop"
+            "that loop; attach it at a loop around all that read it, or leave it at the root"
         )
     return _closed(b, relaxed)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arith import Analyzer, IntervalSet, eval_set, inverse_index_map
+from ..arith.index_map import AXIS_SEPARATOR
 from ..base.dtype import parse
 from ..base.errors import ScheduleError, TilewrightError
 from ..loopir.expr import Call, IntImm, PrimExpr, Var, const, convert
@@ -17,7 +18,6 @@ from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
 from .state import Illegal
 
-AXIS_SEPARATOR = "axis_separator"
 UNKNOWN = 1 << 62  # bounds beyond come from sizes that are not known
 _CONSTANT = re.compile(r"\bT\.(u?int\d+|float\d+|bool)\(([^()]*)\)")
 

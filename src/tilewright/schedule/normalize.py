@@ -55,6 +55,8 @@ def copy_state(sch: Any) -> Any:
     new.outputs = list(sch.outputs)
     new.steps = list(sch.steps)
     new.thread_axes = list(sch.thread_axes)
+    new.schedule_record = list(sch.schedule_record)
+    new.primitive_record = list(sch.primitive_record)
     return new
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..base.errors import InternalError, ScheduleError
-from ..loopir.iter import IterVar, Reduce
+from ..loopir.expr import Var
+from ..loopir.iter import IterVar, ProducerLoad, Reduce
+from ..loopir.visit import walk
 from ..tensor.op import ComputeOp, ScanOp, loaded_tensors
 from .relations import derived_from
 from .state import GROUP_ROOT, INLINED_ALREADY, SCAN_UPDATE, SCOPE, StageState
@@ -88,12 +90,26 @@ def reduction_axes(stage: StageState) -> frozenset[IterVar]:
 
 
 def first_reduction_loop(stage: StageState) -> int:
-    """Where the loops of the initialisation part from those of the update."""
-    reduction = reduction_axes(stage)
+    """Where the loops of the initialisation part from those of the update: one that is fused of
+    data and reduction axes runs in both."""
+    reduction = derived_from(stage.relations, stage.op.reduce_axis)
     for i, leaf in enumerate(stage.leaf_iter_vars):
         if leaf in reduction:
             return i
     return len(stage.leaf_iter_vars)
+
+
+def is_ragged(stage: StageState) -> bool:
+    """Whether how far a reduction goes depends on the element or on data, as in sparse formats."""
+    own = {axis.var for axis in stage.op.axis}
+    return any(
+        isinstance(e, ProducerLoad) or e in own
+        for axis in stage.op.reduce_axis
+        if axis.dom is not None
+        for end in (axis.dom.min, axis.dom.extent)
+        for e in walk(end)
+        if isinstance(e, (ProducerLoad, Var))
+    )
 
 
 def check_initial(stage: StageState, reader: StageState) -> None:

@@ -35,10 +35,12 @@ class Relation:
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
+        """The axes that they were made of."""
         raise NotImplementedError
 
     @property
     def children(self) -> tuple[IterVar, ...]:
+        """The axes made, the outermost first."""
         raise NotImplementedError
 
     def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
@@ -78,10 +80,12 @@ class Split(Relation):
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
+        """The axis split."""
         return (self.parent,)
 
     @property
     def children(self) -> tuple[IterVar, ...]:
+        """The axes made, the outer one first."""
         return (self.outer, self.inner)
 
     def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
@@ -119,10 +123,12 @@ class Fuse(Relation):
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
+        """The axes fused, the outer one first."""
         return (self.outer, self.inner)
 
     @property
     def children(self) -> tuple[IterVar, ...]:
+        """The axis made."""
         return (self.fused,)
 
     def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
@@ -150,10 +156,12 @@ class Singleton(Relation):
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
+        """Nothing: the axis was made of none."""
         return ()
 
     @property
     def children(self) -> tuple[IterVar, ...]:
+        """The axis made, of extent 1."""
         return (self.axis,)
 
     def down_extents(self, extent: Values, simplify: Callable[[Any], PrimExpr]) -> None:
@@ -294,6 +302,12 @@ def derived_from(relations: Iterable[Relation], roots: Iterable[IterVar]) -> set
         if any(p in marked for p in relation.parents):
             marked.update(relation.children)
     return marked
+
+
+def derived_from_both(relations: Sequence[Relation], op: Any) -> set[IterVar]:
+    """The axes that come from data axes and reduction axes of `op` alike, by way of `fuse`."""
+    data, reduction = getattr(op, "axis", ()), getattr(op, "reduce_axis", ())
+    return derived_from(relations, data) & derived_from(relations, reduction)
 
 
 def sources_of(relations: Sequence[Relation], leaves: Iterable[IterVar]) -> set[IterVar]:

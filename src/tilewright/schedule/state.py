@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base.errors import ScheduleError, TilewrightError
-from ..loopir.expr import PrimExpr
+from ..loopir.expr import PrimExpr, StringImm
 from ..loopir.iter import IterVar, Range
 from ..tensor.bounds import check_program
 from ..tensor.op import (
@@ -78,8 +78,8 @@ class AxisAttrs:
         return tuple(ahead for _, ahead in self.prefetch)
 
     @property
-    def pragma_keys(self) -> tuple[str, ...]:
-        return tuple(key for key, _ in self.pragmas)
+    def pragma_keys(self) -> tuple[StringImm, ...]:
+        return tuple(StringImm(key) for key, _ in self.pragmas)
 
     @property
     def pragma_values(self) -> tuple[Any, ...]:
@@ -130,13 +130,20 @@ class StageState:
         return self.op is None
 
     @property
+    def num_child_stages(self) -> int:
+        """How many stages and groups stand directly in this group; 0 for a stage."""
+        return sum(x.group is self for x in (*self.schedule.stages, *self.schedule.groups))
+
+    @property
     def iter_var_attrs(self) -> dict[IterVar, AxisAttrs]:
         """What is said about the axes, of those about which anything is."""
         return dict(self.attrs)
 
     @property
     def all_iter_vars(self) -> tuple[IterVar, ...]:
-        return tuple(self.axes)
+        """The axes of the present operation, and all that were made of them."""
+        roots = () if self.op is None else self.op.root_iter_vars()
+        return tuple(dict.fromkeys([*roots, *(c for r in self.relations for c in r.children)]))
 
     def set_root_axes(self, axes: Iterable[IterVar]) -> None:
         """Start over with the axes of a new operation; earlier axes keep their numbers."""
@@ -166,6 +173,12 @@ class StageState:
         if not isinstance(axis, IterVar):
             raise Illegal(f"expected an axis (IterVar), got {axis!r}")
         if any(axis is a for a in self.axes):
+            if not any(axis is a for a in self.all_iter_vars):
+                raise Illegal(
+                    f"Operate on iter var {axis.var.name} of an operation that rfactor or "
+                    f"cache_write has replaced by another {self.name}",
+                    legal="take the axes from the stage: s[x].op.axis and s[x].op.reduce_axis",
+                )
             raise Illegal(
                 f"Operate on iter var {axis.var.name} that has already been split or fused",
                 legal="use the axes that the split, fuse or transform_layout returned",
@@ -303,6 +316,15 @@ class ScheduleState:
                 moved[old.output(i)] = stage.op.output(i)
 
 
+def groups_around(stage: StageState) -> list[StageState]:
+    """The groups that a stage belongs to, from the innermost outwards."""
+    found: list[StageState] = []
+    while stage.group is not None:
+        stage = stage.group
+        found.append(stage)
+    return found
+
+
 def post_order(outputs: Sequence[Operation]) -> list[Operation]:
     """Operations that the outputs need, producers first."""
     order: list[Operation] = []
@@ -359,5 +381,5 @@ def is_computed(op: Operation) -> bool:
 
 __all__ = [
     "AxisAttrs", "ComputeOp", "ExternOp", "Illegal", "ScanOp", "ScheduleState", "StageState",
-    "is_computed", "ops_between", "post_order",
+    "groups_around", "is_computed", "ops_between", "post_order",
 ]  # fmt: skip

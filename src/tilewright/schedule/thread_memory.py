@@ -4,15 +4,16 @@ thread may do, and what of a stage that is stored whole.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
 from ..base.errors import ScheduleError
-from ..loopir.expr import EQ, PrimExpr, Var, const
-from ..loopir.iter import IterVar
+from ..loopir.expr import EQ, PrimExpr, Var, const, is_const
+from ..loopir.iter import IterVar, Range
 from ..loopir.visit import free_vars
 from ..tensor.op import ComputeOp
+from ..tensor.regions import finite, span
 from .placement import in_scan, is_virtual, same_thread, storage_scope
 from .relations import derived_from
 from .state import StageState
@@ -49,6 +50,8 @@ def check_private(sch: Any, bounds: Any) -> None:
             count = bounds.extents.get(var)
             if sees_all(stage, thread) or count is None or bounds.analyzer.can_prove(count <= 1):
                 continue
+            if each_its_own(stage, bounds, leaf):
+                continue
             if leaf in summed:
                 if any(var in free_vars(bounds[stage].min[a]) for a in stage.op.axis):
                     raise _unlike(stage, leaf, thread)
@@ -58,6 +61,16 @@ def check_private(sch: Any, bounds: Any) -> None:
                 f'memory of scope "{scope}" and needs all of it, so axis {leaf.var.name} cannot be '
                 "shared out among them; leave the axis unbound, or set a scope that they share"
             )
+
+
+def each_its_own(stage: StageState, bounds: Any, leaf: IterVar) -> bool:
+    """Whether an axis of one step is bound to threads that each keep the stage for themselves: all
+    of them do that step, for what each of them needs."""
+    thread = stage.attr(leaf).bind_thread
+    if thread is None or is_virtual(thread) or sees_all(stage, thread):
+        return False
+    summed = derived_from(stage.relations, getattr(stage.op, "reduce_axis", ()))
+    return leaf not in summed and is_const(bounds[stage].extent[leaf], 1)
 
 
 def _unlike(stage: StageState, leaf: IterVar, thread: IterVar) -> ScheduleError:
@@ -106,19 +119,28 @@ def even_extent(bounds: Any, stage: StageState, extent: PrimExpr) -> PrimExpr:
     return simple
 
 
-def parts_in_scan(
-    stage: StageState, parts: Mapping[IterVar, Span], threads: Container[Var]
-) -> dict[IterVar, Span]:
+def parts_in_scan(stage: StageState, parts: Mapping[IterVar, Span], b: Any) -> dict[IterVar, Span]:
     """What may be computed, in a step of a scan, of a stage that is stored whole: of `parts`, what
-    the step needs of each root axis, those that are the same for all threads. The state has no
-    value before its first step, nor yet one for later steps."""
+    the step needs of each root axis, for any of the threads. The state has no value before its
+    first step, nor yet one for later steps: of the axis over steps all threads need the same one,
+    though a thread's index may say it where a loop over steps is fused with others."""
     if not in_scan(stage):
         return {}
-    return {
-        axis: part
-        for axis, part in parts.items()
-        if not any(v in threads for end in part for v in free_vars(end))
+    threads = {
+        v: IntervalSet.from_range(Range.from_min_extent(const(0, v.dtype), b.extents[v]))
+        for v in b.threads
+        if v in b.extents
     }
+    found: dict[IterVar, Span] = {}
+    for axis, (low, extent) in parts.items():
+        if any(v in threads for end in (low, extent) for v in free_vars(end)):
+            taken = span(b.analyzer, low, low + (extent - 1), threads)
+            if not (finite(taken.min_value) and finite(taken.max_value)):
+                continue
+            low = taken.min_value
+            extent = b.analyzer.simplify(taken.max_value - low + 1)
+        found[axis] = (low, extent)
+    return found
 
 
 def idle_threads(

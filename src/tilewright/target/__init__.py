@@ -2,27 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from . import codegen
+from . import codegen, tag
 from .capability import Capabilities
+from .generic_func import (
+    GenericFunc,
+    generic_func,
+    get_native_generic_func,
+    override_native_generic_func,
+)
 from .kinds import Attribute, TargetKind
+from .models import (
+    adreno,
+    arm_cpu,
+    bifrost,
+    create,
+    cuda,
+    detect_target,
+    hexagon,
+    intel_graphics,
+    mali,
+    opencl,
+    rasp,
+    riscv_cpu,
+    rocm,
+    stm32,
+    vta,
+)
+from .tag import list_tags, register_tag
 from .target import Target
+from .virtual_device import VirtualDevice
 
-__all__ = ["Attribute", "Capabilities", "Target", "TargetKind", "codegen", "cuda"]
-__all__ += ["mali", "opencl"]
-
-
-def cuda(model: str = "unknown", arch: str | None = None, **attributes: Any) -> Target:
-    """A CUDA target; `arch` as "sm_90"."""
-    return Target({"kind": "cuda", "model": model, "arch": arch, **attributes})
-
-
-def opencl(model: str = "unknown", **attributes: Any) -> Target:
-    """An OpenCL target."""
-    return Target({"kind": "opencl", "model": model, **attributes})
-
-
-def mali(model: str = "unknown", **attributes: Any) -> Target:
-    """An OpenCL target for Arm's Mali GPUs."""
-    return opencl(model, device="mali", **attributes)
+__all__ = [
+    "Attribute",
+    "Capabilities",
+    "GenericFunc",
+    "Target",
+    "TargetKind",
+    "VirtualDevice",
+    "adreno",
+    "arm_cpu",
+    "bifrost",
+    "codegen",
+    "create",
+    "cuda",
+    "detect_target",
+    "generic_func",
+    "get_native_generic_func",
+    "hexagon",
+    "intel_graphics",
+    "list_tags",
+    "mali",
+    "opencl",
+    "override_native_generic_func",
+    "rasp",
+    "register_tag",
+    "riscv_cpu",
+    "rocm",
+    "stm32",
+    "tag",
+    "vta",
+]

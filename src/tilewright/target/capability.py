@@ -15,7 +15,9 @@ class Capabilities:
 
     `vector_bytes`: width of a full vector register (the target computes on scalars where it is
     the width of one). `has_fp16`, `has_bf16`: arithmetic, not only conversion, in hardware.
-    `dots`: what adds up products of neighbours, best first.
+    `dots`: what adds up products of neighbours, best first. `matrix_products`: (type of operands,
+    type of sums) of products of fragments (WMMA). `async_copies`: whether there are copies to
+    shared memory that no thread waits for.
     """
 
     vector_bytes: int
@@ -26,6 +28,8 @@ class Capabilities:
     has_fp16_convert: bool
     has_bf16_convert: bool
     dots: tuple[Dot, ...] = ()
+    matrix_products: frozenset[tuple[str, str]] = frozenset()
+    async_copies: bool = False
 
 
 def architecture(triple: str) -> str:
@@ -98,11 +102,24 @@ def capabilities_of(triple: str, features: frozenset[str]) -> Capabilities:
     return Capabilities(16, 16, False, False, False, False, False)
 
 
+_MATRIX_PRODUCTS = (
+    ("float16", "float16"),
+    ("float16", "float32"),
+    ("int8", "int32"),
+    ("uint8", "int32"),
+    ("bfloat16", "float32"),
+)  # the last one from sm_80 on; products of float32, which round it to tf32, are asked for
+
+
 def gpu_capabilities(kind: str, attributes: Mapping[str, Any]) -> Capabilities:
     """Capabilities of a GPU target, of its attributes."""
     if kind == "cuda":
         number = int("".join(c for c in str(attributes.get("arch", "")) if c.isdigit()) or 0)
-        return Capabilities(16, 255, True, number >= 53, number >= 80, True, number >= 80)
+        bf16 = number >= 80
+        products = _MATRIX_PRODUCTS[: 5 if bf16 else 4] if number >= 75 else ()
+        return Capabilities(
+            16, 255, True, number >= 53, bf16, True, bf16, (), frozenset(products), number >= 80
+        )
     half = bool(attributes.get("fp16"))
     width = int(attributes.get("vector_bytes", 16))
     return Capabilities(width, 64, True, half, False, True, False)

@@ -1,6 +1,7 @@
 """What LLVM and the system say about this machine, and about CPUs of other machines.
 
 The one module of `target` that imports llvmlite, and only when asked: importing it takes 30 ms.
+Where it is not installed (a device of a fleet, which compiles nothing) the system alone is asked.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import TargetError
+from . import cpuinfo
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _SHOWN = 400
@@ -28,14 +30,23 @@ def _binding() -> Any:
 
 
 @cache
+def has_llvm() -> bool:
+    """Whether llvmlite is installed."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+@cache
 def host_cpu() -> str:
-    """LLVM's name of this machine's CPU."""
-    return str(_binding().get_host_cpu_name())
+    """LLVM's name of this machine's CPU; "generic" without LLVM."""
+    return "generic" if not has_llvm() else str(_binding().get_host_cpu_name())
 
 
 @cache
 def host_features() -> frozenset[str]:
-    """The features of this machine's CPU that are there and usable, by LLVM's names."""
+    """The features of this machine's CPU that are there and usable, by LLVM's names; without LLVM
+    those that the system tells."""
+    if not has_llvm():
+        return cpuinfo.features()[1]
     return frozenset(name for name, there in _binding().get_host_cpu_features().items() if there)
 
 
@@ -43,6 +54,13 @@ def host_features() -> frozenset[str]:
 def detectable_features() -> frozenset[str]:
     """The features that LLVM can see on CPUs like this machine's, there or not."""
     return frozenset(_binding().get_host_cpu_features())
+
+
+def lacking(features: frozenset[str]) -> list[str]:
+    """Those of the features that this machine's CPU is known to lack. Without LLVM not all of them
+    can be told: code that uses another one dies when it runs."""
+    known = features if has_llvm() else features & cpuinfo.features()[0]
+    return sorted(known - host_features())
 
 
 @cache
@@ -53,7 +71,7 @@ def host_feature_text() -> str:
 
 @cache
 def host_triple() -> str:
-    return str(_binding().get_process_triple())
+    return cpuinfo.triple() if not has_llvm() else str(_binding().get_process_triple())
 
 
 def host_cores() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from ..base.errors import TargetError
@@ -36,6 +37,8 @@ class TargetKind:
     device_type: int
     keys: tuple[str, ...]
     attributes: dict[str, Attribute]
+    generates: bool = True
+    """Whether code can be generated: other kinds choose schedules by their keys, no more."""
 
     def __str__(self) -> str:
         return self.name
@@ -48,6 +51,16 @@ class TargetKind:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return find_kind, (self.name,)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The names of the attributes, each with the name of its type."""
+        return {name: a.type.__name__ for name, a in self.attributes.items()}
+
+    @staticmethod
+    def options_from_name(kind_name: str) -> dict[str, str]:
+        """The `options` of the kind of that name."""
+        return find_kind(kind_name).options
 
     def find_attribute(self, name: str) -> Attribute:
         """The attribute of that name ("-" and "_" are the same); TargetError lists what exists."""
@@ -79,6 +92,13 @@ _CPU = (
     Attribute("mcpu", str, "CPU by LLVM's name; without it, or as 'native', the host's"),
     Attribute("mtriple", str, "LLVM target triple (default: the host's)"),
     Attribute("mattr", list, "features to switch on or off: +avx2,-avx512f"),
+    Attribute(
+        "jit",
+        str,
+        "how TVM runs code at once; here there is one way",
+        form="mcjit|orcjit",
+        example="mcjit",
+    ),
     Attribute("mabi", str, "name of the ABI, for example lp64d on RISC-V"),
     Attribute("vector-width", int, "vector width to generate code for, in bits", choices=_WIDTHS),
     Attribute("l1_cache_size_bytes", int, "level 1 data cache of a core"),
@@ -100,6 +120,20 @@ def _gpu(threads: int, warp: int, shared: int) -> tuple[Attribute, ...]:
 
 def _kind(name: str, device: int, keys: tuple[str, ...], *groups: Attribute) -> TargetKind:
     return TargetKind(name, device, keys, {a.name: a for a in (*_COMMON, *groups)})
+
+
+_VULKAN = tuple(
+    Attribute(f"supports_{fact}", bool, f"whether the device says so of {fact}")
+    for fact in ("float16", "float64", "int8", "int16", "int64", "8bit_buffer", "16bit_buffer")
+)
+
+
+def _foreign(name: str, device: int, keys: tuple[str, ...], *groups: Attribute) -> TargetKind:
+    """A kind for which no code is generated."""
+    given = {a.name: a for a in (*_COMMON, *groups)}
+    for known in ("mcpu", "mtriple", "device_name", "device_type", "driver_name"):
+        given.setdefault(known, Attribute(known, str, "as TVM's users give it"))
+    return TargetKind(name, device, keys, given, generates=False)
 
 
 KINDS: dict[str, TargetKind] = {
@@ -124,6 +158,15 @@ KINDS: dict[str, TargetKind] = {
             Attribute("vector_bytes", int, "bytes of a vector register", 16, least=4),
             *_gpu(256, 1, 16384),
         ),
+        _foreign("rocm", 10, ("rocm", "gpu"), *_gpu(256, 64, 65536)),
+        _foreign("metal", 8, ("metal", "gpu"), *_gpu(256, 16, 32768)),
+        _foreign("vulkan", 7, ("vulkan", "gpu"), *_VULKAN, *_gpu(256, 1, 32768)),
+        _foreign("webgpu", 15, ("webgpu", "gpu"), *_gpu(256, 1, 32768)),
+        _foreign("nvptx", 2, ("cuda", "gpu"), *_gpu(1024, 32, 49152)),
+        _foreign("hexagon", 16, ("hexagon", "cpu")),
+        _foreign("ext_dev", 12, ("ext_dev",)),
+        _foreign("hybrid", 1, ("hybrid",)),
+        _foreign("stackvm", 1, ("stackvm",)),
     )
 }
 
@@ -151,11 +194,24 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
 }
 _SAME = ("max_num_threads", "max_threads_per_block")
 
+# Bytes of shared memory that a launch may ask for, where that is more than the 48 KiB of arrays
+# with sizes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+_OPT_IN = {
+    **dict.fromkeys(("80", "87"), 163 << 10),
+    **dict.fromkeys(("86", "89", "120"), 99 << 10),
+    **dict.fromkeys(("90", "100"), 227 << 10),
+}
+
 
 def complete(kind: TargetKind, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes given, with what the preset of the device and the kind have for the others.
     Of the two limits of a block's threads, one that is given alone holds for both."""
     known = {a.name: a.default for a in kind.attributes.values() if a.default is not None}
+    arch = given.get("arch") if kind.name == "cuda" else None
+    if arch is not None:
+        number = "".join(c for c in str(arch) if c.isdigit())
+        shared = "max_shared_memory_per_block"
+        known[shared] = _OPT_IN.get(number, known[shared])
     known.update(PRESETS.get((kind.name, str(given.get("device", ""))), {}))
     limits = [given[name] for name in _SAME if name in given]
     if len(limits) == 1:
@@ -163,9 +219,18 @@ def complete(kind: TargetKind, given: Mapping[str, Any]) -> dict[str, Any]:
     return {**known, **given}
 
 
+_MEANT = {
+    **dict.fromkeys(("cpu", "host", "native", "x86", "x86_64", "arm", "aarch64"), "llvm"),
+    **dict.fromkeys(("gpu", "nvidia"), "cuda"),
+}  # what people write for a kind
+
+
 def find_kind(name: str) -> TargetKind:
     """The kind of that name; TargetError lists the known ones."""
     kind = KINDS.get(name)
     if kind is None:
-        raise TargetError(f"unknown target kind {name!r}; known kinds: {', '.join(sorted(KINDS))}")
+        has = ", ".join(sorted(k for k, known in KINDS.items() if known.generates))
+        meant = _MEANT.get(name.lower()) or next(iter(get_close_matches(name, KINDS, 1)), None)
+        hint = f" (did you mean {meant!r}?)" if meant else ""
+        raise TargetError(f"unknown target kind {name!r}{hint}; known kinds: {has}")
     return kind

@@ -37,12 +37,13 @@ def split_text(text: str) -> dict[str, Any]:
         name, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("-") or not name:
             raise TargetError(f"target {text!r}: expected -NAME=VALUE, got {word!r}")
-        attribute = kind.find_attribute(name)
+        attribute = None if name == "host" else kind.find_attribute(name)
         if not equals:
-            value = "1" if attribute.type is bool else next(rest, "")
-        if attribute.name in config:
-            raise TargetError(f"target {text!r} gives {attribute.name!r} twice")
-        config[attribute.name] = value
+            value = "1" if attribute and attribute.type is bool else next(rest, "")
+        own = attribute.name if attribute else name
+        if own in config:
+            raise TargetError(f"target {text!r} gives {own!r} twice")
+        config[own] = value
     return config
 
 
@@ -63,6 +64,8 @@ def convert(kind: TargetKind, attribute: Attribute, value: Any) -> Any:
     """`value` as the type of the attribute; TargetError where it does not fit."""
     try:
         if attribute.type is list:
+            if isinstance(value, Mapping):
+                raise TypeError
             words: Iterable[Any] = value.split(",") if isinstance(value, str) else value
             return tuple(_word(w) for w in words if w != "")
         if attribute.type is bool:

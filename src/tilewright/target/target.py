@@ -24,6 +24,7 @@ from .capability import (
 )
 from .kinds import KINDS, TargetKind, complete, find_kind
 from .parse import Items, read_attributes, split_text, write_text
+from .tags import config_of
 
 _stack: ContextVar[tuple[Target, ...]] = ContextVar("tilewright_targets", default=())
 _CPU_KINDS = ("llvm", "c")
@@ -59,10 +60,7 @@ class Target:
             raise TargetError(f"a target is text, a dict or a Target, not {type(target).__name__}")
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "items", items)
-        of_host = own_host if host is None else Target(host)
-        if of_host is not None and of_host.kind.name not in _CPU_KINDS:
-            raise TargetError(f"the host of a target is a CPU, such as 'llvm', not {of_host}")
-        object.__setattr__(self, "host", of_host)
+        object.__setattr__(self, "host", own_host if host is None else Target(host))
         if kind.name in _CPU_KINDS:
             _ = self.active_features
 
@@ -126,6 +124,23 @@ class Target:
         return _attributes(self)
 
     @property
+    def tag(self) -> str:
+        """Always empty: a tag is replaced by what it stands for."""
+        return ""
+
+    def get_kind_attr(self, attr_name: str) -> Any:
+        """What is said of the target's kind under a name: nothing, None."""
+        del attr_name
+
+    def get_target_device_type(self) -> int:
+        """DLPack's number of the kind of device that runs the code."""
+        return self.kind.device_type
+
+    def with_host(self, host: str | Mapping[str, Any] | Target) -> Target:
+        """The same target with another host."""
+        return Target(self, host)
+
+    @property
     def keys(self) -> list[str]:
         """What schedules are chosen by, most specific first."""
         if "keys" in self.attrs:
@@ -140,32 +155,44 @@ class Target:
 
     @property
     def mattr(self) -> list[str]:
+        """Features given by `-mattr`, each "+name" or "-name"."""
         return list(self.attrs.get("mattr", ()))
 
     @property
     def model(self) -> str:
+        """The name of the machine (`-model`), by which records are told apart; "unknown" without
+        one."""
         return str(self.attrs.get("model", "unknown"))
 
     @property
     def device_name(self) -> str:
+        """The preset given by `-device`, such as "mali"; empty without one."""
         return str(self.attrs.get("device", ""))
 
     @property
     def libs(self) -> list[str]:
+        """The names of libraries (`-libs`) that schedules may call."""
         return list(self.attrs.get("libs", ()))
 
     @property
     def max_num_threads(self) -> int:
+        """Most threads of a block; 1 for CPUs."""
         return int(self.attrs.get("max_num_threads", 1))
 
     @property
     def thread_warp_size(self) -> int:
+        """Threads that run in lock step; 1 for CPUs."""
         return int(self.attrs.get("thread_warp_size", 1))
 
     @property
     def max_shared_memory_per_block(self) -> int:
         """Bytes of shared memory that a block may use."""
         return int(self.attrs.get("max_shared_memory_per_block", 0))
+
+    @property
+    def l2_cache_size_bytes(self) -> int:
+        """The level 2 cache as given; 0 where nothing is said of it."""
+        return int(self.attrs.get("l2_cache_size_bytes", 0))
 
     # -- what LLVM needs
 
@@ -194,6 +221,7 @@ class Target:
 
     @property
     def abi(self) -> str:
+        """LLVM's name of the calling convention (`-mabi`); empty for the triple's own."""
         return str(self.attrs.get("mabi", ""))
 
     @property
@@ -222,13 +250,14 @@ class Target:
         here, there = system(machine.host_triple()), system(triple)
         if there and here != there:
             return f"it is for {there}, this machine runs {here}"
-        lacking = sorted(features - machine.host_features())
+        lacking = machine.lacking(features)
         return f"this CPU ({machine.host_cpu()}) lacks {', '.join(lacking)}" if lacking else ""
 
     # -- capabilities
 
     @property
     def capabilities(self) -> Capabilities:
+        """What the CPU's extensions come to: vector bytes, registers, arithmetic in hardware."""
         return _capabilities(self)
 
     @property
@@ -239,10 +268,12 @@ class Target:
 
     @property
     def num_vector_registers(self) -> int:
+        """The number of vector registers of the CPU."""
         return self.capabilities.num_vector_registers
 
     @property
     def has_fma(self) -> bool:
+        """Whether a product and a sum are one instruction, rounded once."""
         return self.capabilities.has_fma
 
     @property
@@ -278,14 +309,17 @@ class Target:
 
     @property
     def l1_cache_bytes(self) -> int:
+        """Bytes of a core's first-level data cache: as given, of this machine, or 32 KiB."""
         return self._cache(0, "l1_cache_size_bytes", 32 << 10)
 
     @property
     def l2_cache_bytes(self) -> int:
+        """Bytes of a core's second-level cache: as given, of this machine, or 512 KiB."""
         return self._cache(1, "l2_cache_size_bytes", 512 << 10)
 
     @property
     def l3_cache_bytes(self) -> int:
+        """Bytes of the third-level cache: as given, of this machine, or 4 MiB."""
         return self._cache(2, "l3_cache_size_bytes", 4 << 20)
 
     def _cache(self, level: int, name: str, default: int) -> int:
@@ -328,7 +362,10 @@ class Target:
 
 
 def _read(target: str | Mapping[str, Any]) -> tuple[TargetKind, Items, Target | None]:
-    config = split_text(target) if isinstance(target, str) else dict(target)
+    if isinstance(target, str):
+        config = config_of(target) or split_text(target)
+    else:
+        config = {**_tagged(target), **target}
     name = config.pop("kind", None)
     if not isinstance(name, str):
         raise TargetError(f"a target needs a 'kind': one of {', '.join(sorted(KINDS))}")
@@ -338,6 +375,17 @@ def _read(target: str | Mapping[str, Any]) -> tuple[TargetKind, Items, Target | 
     host = config.pop("host", None)
     config.pop("tag", None)
     return kind, read_attributes(kind, config), None if host is None else Target(host)
+
+
+def _tagged(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the tag of a target stands for, where it has one."""
+    tag = given.get("tag")
+    if tag is None:
+        return {}
+    found = config_of(str(tag))
+    if found is None:
+        raise TargetError(f"there is no target tag {tag!r}; tvm.target.list_tags() has all")
+    return found
 
 
 def _signed(feature: str) -> str:
@@ -372,6 +420,9 @@ def _active_features(target: Target) -> frozenset[str]:
         host = machine.host_features()
         if all(f[0] == "+" and f[1:] in host for f in given):
             return host
+    if not machine.has_llvm():  # nothing is compiled here: what code uses stands beside it
+        alike = architecture(target.triple) == architecture(machine.host_triple())
+        return machine.host_features() if alike else frozenset()
     found = machine.probe_features(target.triple, target.cpu, target.features, target.abi)
     if architecture(target.triple) != architecture(machine.host_triple()):
         return found

@@ -10,10 +10,11 @@ __getattr__, __dir__ = face(
     {
         "tensor.tensor": "Tensor TensorSlice",
         "tensor.op": (
-            "Operation PlaceholderOp BaseComputeOp ComputeOp TensorComputeOp ScanOp ExternOp"
+            "Operation PlaceholderOp BaseComputeOp ComputeOp TensorComputeOp ScanOp ExternOp "
+            "HybridOp"
         ),
         "tensor.compute": "placeholder compute",
-        "tensor.axes": "var size_var thread_axis reduce_axis tag_scope",
+        "tensor.axes": "var size_var const thread_axis reduce_axis tag_scope",
         "tensor.reduce": "comm_reducer sum prod min max any all",
         "tensor.scan": "scan",
         "tensor.extern": "extern extern_primfunc",
@@ -21,8 +22,9 @@ __getattr__, __dir__ = face(
         "tensor.gradient": "gradient",
         "tensor.trace": "trace",
         "tensor.specialize": "SpecializedCondition",
+        "driver.prim_func": "create_prim_func create_relax_prim_func",
         "schedule.api": "create_schedule Schedule Stage AXIS_SEPARATOR",
-        "loopir.expr": "const",
+        "loopir.runtime_calls": "logaddexp",
         "loopir.op_exact": "*",
         "loopir.op_float": "*",
         "loopir.op": (
@@ -30,5 +32,5 @@ __getattr__, __dir__ = face(
             "truncdiv truncmod floordiv floormod add subtract multiply"
         ),
     },
-    modules="schedule operation tensor tag",
+    modules="autodiff hybrid operation schedule tag tensor tensor_intrin",
 )

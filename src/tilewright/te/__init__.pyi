@@ -1,6 +1,7 @@
 # Made by `python -m tools.make_stubs`.
 
-from tilewright.loopir.expr import const as const
+from tilewright.driver.prim_func import create_prim_func as create_prim_func
+from tilewright.driver.prim_func import create_relax_prim_func as create_relax_prim_func
 from tilewright.loopir.op import add as add
 from tilewright.loopir.op import ceildiv as ceildiv
 from tilewright.loopir.op import clz as clz
@@ -20,10 +21,12 @@ from tilewright.loopir.op import truncdiv as truncdiv
 from tilewright.loopir.op import truncmod as truncmod
 from tilewright.loopir.op_exact import *
 from tilewright.loopir.op_float import *
+from tilewright.loopir.runtime_calls import logaddexp as logaddexp
 from tilewright.schedule.api import AXIS_SEPARATOR as AXIS_SEPARATOR
 from tilewright.schedule.api import Schedule as Schedule
 from tilewright.schedule.api import Stage as Stage
 from tilewright.schedule.api import create_schedule as create_schedule
+from tilewright.tensor.axes import const as const
 from tilewright.tensor.axes import reduce_axis as reduce_axis
 from tilewright.tensor.axes import size_var as size_var
 from tilewright.tensor.axes import tag_scope as tag_scope
@@ -40,6 +43,7 @@ from tilewright.tensor.intrin import decl_tensor_intrin as decl_tensor_intrin
 from tilewright.tensor.op import BaseComputeOp as BaseComputeOp
 from tilewright.tensor.op import ComputeOp as ComputeOp
 from tilewright.tensor.op import ExternOp as ExternOp
+from tilewright.tensor.op import HybridOp as HybridOp
 from tilewright.tensor.op import Operation as Operation
 from tilewright.tensor.op import PlaceholderOp as PlaceholderOp
 from tilewright.tensor.op import ScanOp as ScanOp
@@ -56,7 +60,10 @@ from tilewright.tensor.specialize import SpecializedCondition as SpecializedCond
 from tilewright.tensor.tensor import Tensor as Tensor
 from tilewright.tensor.tensor import TensorSlice as TensorSlice
 from tilewright.tensor.trace import trace as trace
+from tilewright.te import autodiff as autodiff
+from tilewright.te import hybrid as hybrid
 from tilewright.te import operation as operation
 from tilewright.te import schedule as schedule
 from tilewright.te import tag as tag
 from tilewright.te import tensor as tensor
+from tilewright.te import tensor_intrin as tensor_intrin

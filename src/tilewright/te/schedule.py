@@ -20,5 +20,7 @@ __getattr__, __dir__ = face(
             "AutoInlineInjective=auto_inline_injective InferBound=infer_bound"
         ),
         "tensor.specialize": "SpecializedCondition",
+        "loopir.buffer": "Buffer",
+        "loopir.iter": "IterVar",
     },
 )

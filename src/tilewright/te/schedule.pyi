@@ -1,5 +1,7 @@
 # Made by `python -m tools.make_stubs`.
 
+from tilewright.loopir.buffer import Buffer as Buffer
+from tilewright.loopir.iter import IterVar as IterVar
 from tilewright.lowering.schedule_ops import create_attach_path as _create_attach_path
 from tilewright.lowering.schedule_ops import schedule_ops as _schedule_ops
 from tilewright.lowering.schedule_ops import schedule_to_prim_func as _schedule_to_prim_func

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from ..base.errors import TilewrightError
@@ -18,9 +18,15 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "try_unroll": ("none", "unroll"),
     "try_vec": ("none", "vec"),
     "try_unroll_vec": ("none", "unroll", "vec"),
+    "vec_unroll": ("vec", "unroll"),
+    "try_vec_unroll": ("none", "vec", "unroll"),
 }
 _BLOCKS = ("blockIdx.z", "blockIdx.y", "blockIdx.x")
 _THREADS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
+ANNOTATIONS = (
+    "none", "vec", "unroll", *_BLOCKS[::-1], *_THREADS[::-1], "vthread", "fuse",
+)  # fmt: skip
+"""What may be said of an axis, in the order in which features have it."""
 _POLICIES = (*_CHOICES, "bind_gpu", "bind_gpu_virtual", "locate_cache", "candidate")
 
 
@@ -43,15 +49,18 @@ class AnnotateEntity:
         cfg: Any = None,
         source: Sequence[Any] | None = None,
     ) -> Sequence[Any]:
-        """Annotate `axes` of the stage of `op`; with `source`, attach those stages to it.
+        """Annotate `axes` of the stage of `op`; with `source`, lists of tensors, one for each
+        anchor, attach their stages to it.
 
         With `axis_lens`, axes longer than `max_unroll` that would be unrolled, and vectors of a
         length not in `vec_size`, make the configuration an error of `cfg`.
         """
         if source is not None:
-            for tensor, place in zip(source, self.anns):
-                sch[tensor].compute_at(sch[op], axes[place])
+            for given, place in zip(source, self.anns):
+                for tensor in given if isinstance(given, (list, tuple)) else [given]:
+                    sch[tensor].compute_at(sch[op], axes[place])
             return axes
+        axes = list(axes)
         for i, ann in enumerate(self.anns):
             stage, axis = sch[op], axes[i]
             if ann == "unroll":
@@ -64,6 +73,8 @@ class AnnotateEntity:
                 stage.vectorize(axis)
             elif ann in (*_BLOCKS, *_THREADS, "vthread"):
                 stage.bind(axis, thread_axis(ann))
+            elif ann == "fuse":
+                axes[i + 1] = stage.fuse(axis, axes[i + 1])
             elif ann not in ("none", ""):
                 raise TilewrightError(f"define_annotate: no annotation is called {ann!r}")
         return axes
@@ -79,9 +90,10 @@ class AnnotateSpace(TransformSpace):
     """Annotations of `axes`, outermost first.
 
     policy: "none", "unroll", "vec" for all of them; "try_unroll", "try_vec", "try_unroll_vec",
-    "unroll_vec" every mixture in which at most the innermost is a vector; "bind_gpu" the block and
-    thread indices, "bind_gpu_virtual" with virtual threads between; "locate_cache" the places of
-    `num_anchor` stages among the axes; "candidate" the lists in `candidate`.
+    "unroll_vec" every mixture in which at most one is a vector; "bind_gpu" the block and thread
+    indices, "bind_gpu_virtual" with virtual threads between, what is left over being fused;
+    "locate_cache" the places of `num_anchor` stages among the axes, from the outside inwards;
+    "candidate" the lists in `candidate`.
     """
 
     __slots__ = ("policy",)
@@ -110,7 +122,7 @@ def _mixtures(count: int, policy: str, kwargs: dict[str, Any]) -> list[Any]:
     if policy == "vec" and count > 1:
         raise TilewrightError("define_annotate: policy 'vec' takes one axis, the innermost")
     choices = _CHOICES[policy]
-    return [a for a in product(choices, repeat=count) if "vec" not in a[:-1]]
+    return [a for a in product(choices, repeat=count) if a.count("vec") <= 1]
 
 
 def _bound(count: int, policy: str, kwargs: dict[str, Any]) -> list[Any]:
@@ -120,14 +132,14 @@ def _bound(count: int, policy: str, kwargs: dict[str, Any]) -> list[Any]:
         raise TilewrightError(f"define_annotate: {policy} needs at least {parts} axes, got {count}")
     n = min(count // parts, 3)
     names = [*_BLOCKS[3 - n :], *(["vthread"] * n if virtual else []), *_THREADS[3 - n :]]
-    return [[*names, *["none"] * (count - len(names))]]
+    return [[*["fuse"] * (count - len(names)), *names]]
 
 
 def _anchors(count: int, policy: str, kwargs: dict[str, Any]) -> list[Any]:
     anchors = kwargs.get("num_anchor")
     if anchors is None:
         raise TilewrightError("define_annotate with policy 'locate_cache' needs num_anchor=")
-    return list(product(range(count), repeat=int(anchors)))
+    return list(combinations(range(count), int(anchors)))
 
 
 def _given(count: int, policy: str, kwargs: dict[str, Any]) -> list[Any]:

@@ -150,6 +150,28 @@ class ApplyHistoryBest(DispatchContext):
         self._given[workload] = cfg
 
 
+class ApplyGraphBest(DispatchContext):
+    """Records in the order in which templates ask: the first call gets the first record's
+    configuration, the second the second's; afterwards each workload gets what it had."""
+
+    def __init__(self, records: Records) -> None:
+        if isinstance(records, (str, os.PathLike)):
+            records = load_from_file(records)
+        self._records = list(records)
+        self._counter = 0
+        self._given: dict[tuple[str, Workload | None], Any] = {}
+
+    def _query_inside(self, target: Target | None, workload: Workload | None) -> Any:
+        key = (str(target), workload)
+        if self._counter < len(self._records):
+            self._given[key] = self._records[self._counter][0].config
+            self._counter += 1
+        return self._given.get(key) or FallbackConfigEntity()
+
+    def update(self, target: Target, workload: Workload, cfg: Any) -> None:
+        self._given[str(target), workload] = cfg
+
+
 class FallbackContext(DispatchContext):
     """Untuned configurations: each knob's first choice, or what the template makes of it."""
 
@@ -180,6 +202,13 @@ class FallbackContext(DispatchContext):
 
 
 _ROOT = FallbackContext()
+
+
+def clear_fallback_cache(target: Any, workload: Workload) -> None:
+    """Forget the fallback that was made up for a workload, so that the next call makes it anew."""
+    for context in (_ROOT, *_stack.get()):
+        if isinstance(context, FallbackContext):
+            context.clear_cache(target, workload)
 
 
 def get_config() -> Any:

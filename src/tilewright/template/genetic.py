@@ -35,37 +35,50 @@ class GATuner(Tuner):
         seed: int | None = None,
     ) -> None:
         super().__init__(task, seed)
-        self.pop_size = max(2, int(pop_size))
+        self.pop_size = min(max(2, int(pop_size)), max(1, len(self.space)))
         self.elite_num = min(max(1, int(elite_num)), self.pop_size)
         self.mutation_prob = float(mutation_prob)
         self._table = DigitTable(self.space)
         self._size = self.pop_size
+        self._begin()
+
+    def _begin(self) -> None:
+        """Draw the first generation."""
         self._scores: dict[int, float] = {}
-        self._pending: list[int] = []
+        self._pending = self.draw(self.pop_size)
+        self.visited.update(self._pending)
+
+    @property
+    def genes(self) -> list[list[int]]:
+        """The configurations of this generation that are still to be measured, as digits."""
+        return [self.space.point2knob(i) for i in self._pending]
 
     def reset(self) -> None:
         super().reset()
-        self._scores, self._pending = {}, []
+        self._begin()
+
+    def has_next(self) -> bool:
+        return bool(self._pending) or super().has_next()
 
     def prepare(self, n_trial: int) -> None:
         fit = max(2 * self.elite_num, n_trial // _GENERATIONS)
         self._size = max(2, min(self.pop_size, fit))
+        if not self._scores:
+            self.visited.difference_update(self._pending[self._size :])
+            self._pending = self._pending[: self._size]
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         for inp, result in zip(inputs, results):
             self._scores[inp.config.index] = rate_of(inp, result)
+            self.visited.add(inp.config.index)
+        self._pending = [i for i in self._pending if i not in self._scores]
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         if not self._pending:
-            self._pending = self._breed() if self._scores else self._random(self._size)
+            self._pending = self._breed() if self._scores else self.draw(self._size)
+            self.visited.update(self._pending)
         batch, self._pending = self._pending[:batch_size], self._pending[batch_size:]
         return [self.space.get(i) for i in batch]
-
-    def _random(self, count: int, taken: Sequence[int] = ()) -> list[int]:
-        """Numbers at random that were not proposed yet."""
-        known = self.visited.union(taken)
-        found = self.space.sample_ints(min(count + len(known), len(self.space)), self.rng)
-        return [i for i in found if i not in known][:count]
 
     def _breed(self) -> list[int]:
         """The next generation."""
@@ -87,7 +100,7 @@ class GATuner(Tuner):
                     children[index] = None
         found = list(children)
         # a population that has become uniform has no new children
-        return found + self._random(self._size - len(found), found)
+        return found + self.draw(self._size - len(found), found)
 
     def _mutate(
         self, genes: np.ndarray[tuple[int, int], np.dtype[np.int64]]

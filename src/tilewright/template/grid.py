@@ -24,6 +24,21 @@ class IndexTuner(Tuner):
         self._left: Iterator[int] = self._order()
         self._next: int | None = None
 
+    @property
+    def index_offset(self) -> int:
+        """The first number of the range."""
+        return self.range_idx[0]
+
+    @property
+    def range_length(self) -> int:
+        """How many configurations of the range the filters keep."""
+        return self.space.subrange_length(self.range_idx[0], self.range_idx[1] + 1)
+
+    @property
+    def counter(self) -> int:
+        """How many have been proposed."""
+        return len(self.visited)
+
     def _order(self) -> Iterator[int]:
         raise NotImplementedError
 
@@ -32,9 +47,10 @@ class IndexTuner(Tuner):
         self._left, self._next = self._order(), None
 
     def _peek(self) -> int | None:
-        while self._next is None:
+        while self._next is None or self._next in self.visited:
             found = next(self._left, None)
             if found is None:
+                self._next = None
                 return None
             if found not in self.visited and self.space.is_index_valid(found):
                 self._next = found

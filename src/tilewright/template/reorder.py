@@ -22,11 +22,11 @@ class ReorderEntity:
 
     def apply(self, sch: Any, op: Any, axes: Sequence[Any]) -> list[Any]:
         """Reorder `axes` of the stage of `op`; they come back in their new order."""
-        if len(axes) != len(self.perm):
+        ordered = [axes[i] for i in self.perm if i < len(axes)]
+        if len(ordered) != len(axes):
             raise TilewrightError(
                 f"reorder: {len(self.perm)} axes were defined, {len(axes)} are given"
             )
-        ordered = [axes[i] for i in self.perm]
         if self.perm != sorted(self.perm):
             sch[op].reorder(*ordered)
         return ordered
@@ -43,8 +43,8 @@ class ReorderSpace(TransformSpace):
 
     policy: "identity" the given one, "all" every permutation, "interval_all" permutes those of
     `interval` = (begin, end), "candidate" takes the lists of axes in `candidate`; "interleave"
-    merges chains, each of whose axes stay in order: `spatial` and `reduce` are lists of split axes,
-    whose inner levels alternate.
+    and "interleave_cuda" merge chains, each of whose axes stay in order: `spatial` and `reduce` are
+    lists of split axes (see `_interleave`).
     """
 
     __slots__ = ("policy",)
@@ -110,26 +110,18 @@ def _same_axis(a: Any, b: Any) -> bool:
 def _interleave(
     spatial: Sequence[Sequence[Any]], reduce: Sequence[Sequence[Any]], policy: str
 ) -> list[list[Any]]:
-    """Outermost spatial axes, then the inner levels of both kinds alternating in every way that
-    keeps each kind's levels in order; "interleave_cuda" keeps the last spatial level innermost."""
-    outer = [chain[0] for chain in spatial]
-    inner_space = _levels([chain[1:] for chain in spatial])
-    tail = [inner_space.pop()] if policy == "interleave_cuda" and inner_space else []
-    merged = _merge(inner_space, _levels(reduce))
-    return [outer + [a for level in (*m, *tail) for a in level] for m in merged]
+    """Chains merged level by level: the spatial ones without their innermost axes, then these with
+    the reductions; "interleave_cuda" keeps the innermost spatial axes innermost."""
+    outer = _merge([chain[:-1] for chain in spatial])
+    if policy == "interleave_cuda":
+        return [[*outer, *_merge(reduce), *(chain[-1] for chain in spatial)]]
+    return [[*outer, *_merge([*(chain[-1:] for chain in spatial), *reduce])]]
 
 
-def _levels(chains: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Level by level from the innermost: chains may differ in length."""
-    depth = max((len(c) for c in chains), default=0)
-    return [
-        [c[len(c) - depth + k] for c in chains if len(c) - depth + k >= 0] for k in range(depth)
-    ]
-
-
-def _merge(a: list[list[Any]], b: list[list[Any]]) -> list[list[list[Any]]]:
-    if not a or not b:
-        return [a + b]
-    return [[a[0], *rest] for rest in _merge(a[1:], b)] + [
-        [b[0], *rest] for rest in _merge(a, b[1:])
-    ]
+def _merge(chains: Sequence[Sequence[Any]]) -> list[Any]:
+    """All axes, each chain's in order: the next is of the first chain that has most axes left."""
+    left = [list(chain) for chain in chains]
+    merged = []
+    while any(left):
+        merged.append(max(left, key=len).pop(0))
+    return merged

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError
-from .annotate import AnnotateEntity, AnnotateSpace
+from .annotate import ANNOTATIONS, AnnotateEntity, AnnotateSpace
 from .knob import OtherOptionEntity, OtherOptionSpace
 from .reorder import ReorderEntity, ReorderSpace
 from .split import SplitEntity, SplitSpace, divisors
@@ -28,15 +28,25 @@ class InstantiationError(TilewrightError):
     """A template cannot be built with a configuration."""
 
 
+class OutOfSpaceError(TilewrightError, IndexError):
+    """A space has no configuration of this number, or its filters leave it out."""
+
+
+def random_from(start: int | None, end: int) -> int:
+    """A number at random from `start` (None: 0) up to but not `end`, which may be large."""
+    return (start or 0) + int.from_bytes(np.random.bytes(16), "little") % (end - (start or 0))
+
+
 class ConfigSpace:
     """Collects the knobs that a template defines. As a mapping it gives each knob's first choice,
     so that the template runs to its end while its space is collected.
 
     Configurations are numbered in mixed radix, the first knob's digit the lowest; `len` counts
-    those that `multi_filter` keeps, `range_length` all. Iterating gives the numbers of those kept.
+    those that `multi_filter` keeps, `range_length` all. Iterating gives the names of the knobs.
     """
 
     is_fallback = False
+    cost: float | None = None
 
     def __init__(self) -> None:
         self.space_map: dict[str, Any] = {}
@@ -118,6 +128,7 @@ class ConfigSpace:
 
     @property
     def filter_length(self) -> int:
+        """The number of combinations that the filters keep."""
         return len(self)
 
     def __len__(self) -> int:
@@ -125,7 +136,11 @@ class ConfigSpace:
             return self.range_length
         return len(self._indices())
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entity_map)
+
+    def indices(self) -> Iterator[int]:
+        """The numbers of the configurations that the filters keep, ascending."""
         return iter(map(int, self._indices()) if self._filters else range(self.range_length))
 
     def _indices(self) -> np.ndarray[Any, Any]:
@@ -144,12 +159,19 @@ class ConfigSpace:
         return all(f(config) for f in self._filters)
 
     def get(self, index: int) -> ConfigEntity:
-        """The configuration of a number; TilewrightError where there is none."""
+        """The configuration of a number; OutOfSpaceError where there is none, or the filters leave
+        it out."""
         if not 0 <= index < self.range_length:
-            raise TilewrightError(
+            raise OutOfSpaceError(
                 f"there is no configuration {index}: the space has {self.range_length}"
             )
-        return self._make(int(index))
+        config = self._make(int(index))
+        if not all(f(config) for f in self._filters):
+            raise OutOfSpaceError(
+                f"configuration {index} does not correspond to the multi_filter conditions; "
+                "is_index_valid tells which do"
+            )
+        return config
 
     def _make(self, index: int) -> ConfigEntity:
         chosen = {
@@ -189,7 +211,7 @@ class ConfigSpace:
         rng = np.random.default_rng() if rng is None else rng
         count = self.range_length
         if count <= max(4 * m, 4096):
-            kept = np.array(list(self), dtype=np.int64)
+            kept = np.array(list(self.indices()), dtype=np.int64)
             return [int(i) for i in rng.permutation(kept)[:m]]
         found: dict[int, None] = {}
         for _ in range(_TRIES * max(1, m)):
@@ -199,6 +221,61 @@ class ConfigSpace:
             if index not in found and self.is_index_valid(index):
                 found[index] = None
         return list(found)
+
+    def get_rand_index(
+        self, start: int | None = None, end: int | None = None, to_exclude: Any = None
+    ) -> int:
+        """A number of a kept configuration at random, from `start` up to but not `end`, none of
+        `to_exclude`; OutOfSpaceError where there is none left."""
+        last = self.range_length if end is None else min(end, self.range_length)
+        excluded = frozenset(to_exclude or ())
+        for _ in range(_TRIES):
+            index = random_from(start, last)
+            if index not in excluded and self.is_index_valid(index):
+                return index
+        kept = [i for i in self.indices() if (start or 0) <= i < last and i not in excluded]
+        if not kept:
+            raise OutOfSpaceError("no configuration is left in this part of the space")
+        return kept[int(np.random.randint(len(kept)))]
+
+    def get_next_index(
+        self, index: int, n: int = 1, start: int | None = None, end: int | None = None
+    ) -> int | None:
+        """The number of the n-th kept configuration behind `index` (before it, of a negative n),
+        from `start` up to but not `end`; None where there is none."""
+        first = 0 if start is None else start
+        last = self.range_length if end is None else min(end, self.range_length)
+        step = 1 if n > 0 else -1
+        left = abs(n)
+        while left:
+            index += step
+            if not first <= index < last:
+                return None
+            left -= self.is_index_valid(index)
+        return index
+
+    def subrange_length(self, start: int, end: int) -> int:
+        """How many kept configurations have numbers from `start` up to but not `end`."""
+        if not 0 <= start <= end <= self.range_length:
+            raise OutOfSpaceError(f"{start} to {end} is no part of 0 to {self.range_length}")
+        return sum(map(self.is_index_valid, range(start, end))) if self._filters else end - start
+
+    def random_walk(self, point: int) -> int:
+        """A kept number that differs in one knob from `point`, at random."""
+        dims = self.dims
+        free = [k for k, size in enumerate(dims) if size > 1]
+        for _ in range(_TRIES if free else 0):
+            knob = self.point2knob(point)
+            k = free[int(np.random.randint(len(free)))]
+            knob[k] = (knob[k] + 1 + int(np.random.randint(dims[k] - 1))) % dims[k]
+            moved = self.knob2point(knob)
+            if self.is_index_valid(moved):
+                return moved
+        raise OutOfSpaceError(f"no configuration that is kept differs in one knob from {point}")
+
+    def clear_cache(self) -> None:
+        """Forget which configurations the filters keep: they are asked anew."""
+        self._kept = None
 
     def __getitem__(self, name: str) -> Any:
         found = self._entity_map.get(name)
@@ -244,10 +321,25 @@ class ConfigEntity(ConfigSpace):
         entity = self._entity_map.get(name)
         return None if entity is None else entity.encode()
 
-    def get_other_option(self) -> dict[str, Any]:
-        """The values of the knobs that `define_knob` made."""
-        found = self._entity_map.items()
-        return {name: e.val for name, e in found if isinstance(e, OtherOptionEntity)}
+    def get_flatten_feature(self) -> np.ndarray[Any, Any]:
+        """The choices as numbers, float32: lengths of splits, places of orders, one of eleven for
+        each annotation, values of options."""
+        found: list[float] = []
+        for entity in self._entity_map.values():
+            if isinstance(entity, SplitEntity):
+                found += entity.size
+            elif isinstance(entity, ReorderEntity):
+                found += entity.perm
+            elif isinstance(entity, AnnotateEntity):
+                for ann in entity.anns:
+                    found += [float(ann == known) for known in ANNOTATIONS]
+            else:
+                found.append(entity.val)
+        return np.array(found, dtype=np.float32)
+
+    def get_other_option(self) -> dict[OtherOptionEntity, Any]:
+        """The choices of the knobs that `define_knob` made, each with its value."""
+        return {e: e.val for e in self._entity_map.values() if isinstance(e, OtherOptionEntity)}
 
     def to_json_dict(self) -> dict[str, Any]:
         """As in records: {"index", "code_hash", "entity": [[name, type, value], ...]}."""
@@ -293,26 +385,37 @@ class FallbackConfigEntity(ConfigSpace):
         rest, sizes = space.product, []
         for limit in reversed(constraints):
             fit = [d for d in divisors(rest) if limit == -1 or d <= limit]
-            sizes.append(max(fit, default=1))
+            if not fit:
+                raise TilewrightError(
+                    f"Cannot find feasible fallback split entity for node: {name}: no length is at "
+                    f"most {limit}"
+                )
+            sizes.append(max(fit))
             rest //= sizes[-1]
-        self._entity_map[name] = SplitEntity([-1, *sizes[-2::-1]])
+        self._entity_map[name] = SplitEntity(sizes[::-1])
 
     def fallback_with_reference_log(self, ref_log: Sequence[tuple[Any, Any]]) -> None:
-        """Take over the choices of the first of some records, (MeasureInput, MeasureResult), whose
-        knobs are these; the lengths of splits are fitted to the axes here."""
+        """Take over the choices of that of some records, (MeasureInput, MeasureResult), whose tiles
+        have most divisors in common with the axes here; the lengths of splits are fitted."""
+        splits = {n: sp for n, sp in self.space_map.items() if isinstance(sp, SplitSpace)}
+        best, most = None, 0.0
         for inp, _ in ref_log:
-            config = inp.config
-            kinds = [e.encode()[0] for e in self._entity_map.values()]
-            if [(config.encoded(n) or [""])[0] for n in self._entity_map] != kinds:
+            if not all(name in inp.config for name in self.space_map):
                 continue
-            for name, space in self.space_map.items():
-                entity = config[name]
-                if isinstance(space, SplitSpace):
-                    if len(entity.size) == space.num_output:
-                        self.fallback_split(name, entity.size)
-                elif any(e.encode() == entity.encode() for e in space.entities):
-                    self._entity_map[name] = entity
+            score = 0.0
+            for name, space in splits.items():
+                own = set(divisors(space.product))
+                theirs = divisors(abs(math.prod(inp.config[name].size)))
+                score += len(own.intersection(theirs)) / len(own)
+            if score > most or not splits:
+                best, most = inp.config, score
+        if best is None:
             return
+        for name in self.space_map:
+            if name in splits:
+                self.fallback_split(name, [-1, *best[name].size[1:]])
+            else:
+                self._entity_map[name] = best[name]
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"({n!r}, {e})" for n, e in self._entity_map.items())

@@ -39,7 +39,7 @@ class SplitEntity:
 class SplitSpace(TransformSpace):
     """All splits of an axis into `num_outputs` loops.
 
-    policy: "factors" takes divisors of the length, "power2" powers of two up to it (rounded up),
+    policy: "factors" takes divisors of the length, "power2" powers of two up to it,
     "verbose" both, "candidate" the sizes in `candidate`. `max_factor` bounds each length but the
     outermost; `no_tail` keeps those that divide the length evenly (always so for "factors");
     `filter` is called with each entity and says whether to keep it.
@@ -65,7 +65,7 @@ class SplitSpace(TransformSpace):
             )
         if num_outputs < 1:
             raise TilewrightError(f"define_split: num_outputs has to be at least 1: {num_outputs}")
-        self.product = length_of(axis)
+        self.product = length_of(axis[0] if isinstance(axis, (list, tuple)) else axis)
         self.policy = policy
         self.num_output = num_outputs
         self.factors: list[int] = []
@@ -87,18 +87,17 @@ class SplitSpace(TransformSpace):
         return SplitEntity(size)
 
     def _enumerate(self, no_tail: bool) -> None:
-        """Every choice of inner lengths; the innermost varies fastest in the list's order."""
+        """Every choice of inner lengths, in TVM's order: the innermost varies slowest."""
         product, count = self.product, self.num_output - 1
-        limit = max(product, self.factors[-1])
         stack: list[tuple[tuple[int, ...], int]] = [((), 1)]
         while stack:
             inner, size = stack.pop()
             if len(inner) == count:
                 if not (no_tail and product % size):
-                    self.entities.append(SplitEntity([-1, *inner]))
+                    self.entities.append(SplitEntity([-1, *inner[::-1]]))
                 continue
             for factor in reversed(self.factors):
-                if size * factor <= limit:
+                if size * factor <= product:
                     stack.append(((*inner, factor), size * factor))
 
     @staticmethod
@@ -117,12 +116,18 @@ def _factors(product: int, policy: str, max_factor: int) -> list[int]:
     if policy in ("factors", "verbose"):
         found.update(divisors(product))
     if policy in ("power2", "verbose"):
-        power = 1
-        while power < product:
-            found.add(power)
-            power *= 2
-        found.add(power)
+        found.update(get_pow2s(product))
     return sorted(f for f in found if f <= max_factor) or [1]
+
+
+def get_pow2s(n: int) -> list[int]:
+    """The powers of two up to n, ascending."""
+    return [1 << k for k in range(int(n).bit_length())]
+
+
+def get_factors(n: int) -> list[int]:
+    """The divisors of n, ascending."""
+    return list(divisors(int(n)))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeVar, overload
@@ -10,9 +11,16 @@ from typing import Any, TypeVar, overload
 from ..base.errors import TilewrightError
 from ..measure.flop import count_flop
 from ..target.target import Target
+from ..tensor.op import PlaceholderOp
 from .context import ApplyConfig, DispatchContext
 from .space import ConfigSpace, InstantiationError
-from .workload import Workload, args_to_workload, deserialize_args, serialize_args
+from .workload import (
+    Workload,
+    args_to_workload,
+    described,
+    deserialize_args,
+    serialize_args,
+)
 
 Template = Callable[..., Any]
 F = TypeVar("F", bound=Template)
@@ -33,7 +41,47 @@ def register_task(name: str, function: Template) -> None:
 
 def _place(function: Template) -> tuple[str, str]:
     """Where a function is written: a module that is loaded again replaces its own."""
-    return (function.__module__, function.__qualname__)
+    return (function.__module__, getattr(function, "__qualname__", type(function).__qualname__))
+
+
+class TaskTemplate:
+    """A template: `fcustomized`, or else two functions, `fcompute(*args)` that gives tensors and
+    `fschedule(tensors)` that gives their schedule. Calling it gives (schedule, arguments), the
+    result before the inputs."""
+
+    def __init__(self) -> None:
+        self.fcompute: Callable[..., Any] | None = None
+        self.fschedule: Callable[..., Any] | None = None
+        self.fcustomized: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
+        given = deserialize_args(args)
+        if self.fcustomized is not None:
+            made: tuple[Any, list[Any]] = self.fcustomized(*given, **kwargs)
+            return made
+        if self.fcompute is None or self.fschedule is None:
+            missing = "compute" if self.fcompute is None else "schedule"
+            raise TilewrightError(f"a template has no {missing}: use register_topi_{missing}")
+        out = self.fcompute(*given, **kwargs)
+        return self.fschedule([out]), [out, *_inputs_of(out)]
+
+
+def _inputs_of(out: Any) -> list[Any]:
+    """The placeholders that a tensor is computed from, the nearest first."""
+    found, left, seen = [], deque([out]), {out}
+    while left:
+        tensor = left.popleft()
+        if isinstance(tensor.op, PlaceholderOp):
+            found.append(tensor)
+        new = [t for t in dict.fromkeys(tensor.op.input_tensors) if t not in seen]
+        seen.update(new)
+        left.extend(new)
+    return found
+
+
+def find_template(name: str) -> Template | None:
+    """The template of a name; None where there is none."""
+    return _TEMPLATES.get(name)
 
 
 def find_task(name: str) -> Template:
@@ -112,10 +160,12 @@ class Task:
 
     @property
     def workload(self) -> Workload:
+        """The name of the template and its arguments: what records know the task by."""
         return (self.name, *self.args)
 
     @property
     def func(self) -> Template:
+        """The template."""
         return find_task(self.name)
 
     def instantiate(self, config: Any) -> tuple[Any, list[Any]]:
@@ -130,9 +180,7 @@ class Task:
         return schedule, list(args)
 
     def __repr__(self) -> str:
-        return (
-            f"Task(func_name={self.name}, args={self.args}, kwargs={{}}, workload={self.workload})"
-        )
+        return described(self)
 
 
 def _call(task: Task, target: Target | None) -> tuple[Any, Sequence[Any]]:
@@ -147,6 +195,26 @@ def _call(task: Task, target: Target | None) -> tuple[Any, Sequence[Any]]:
             f"the template {task.name!r} has to return (schedule, arguments), got {found!r}"
         )
     return found
+
+
+class FlopCalculationError(TilewrightError):
+    """The operations of a schedule cannot be counted."""
+
+
+def compute_flop(sch: Any) -> int:
+    """How many operations on elements a schedule's results take; FlopCalculationError where none
+    can be counted, as of a computation that only moves elements."""
+    outputs = [sch.by_id[i].origin_op for i in sch.output_ids]
+    try:
+        count = count_flop(outputs)
+    except TilewrightError as problem:
+        raise FlopCalculationError(str(problem)) from None
+    if not count:
+        raise FlopCalculationError(
+            "Cannot find float number operation in this operator: say how many there are with "
+            "cfg.add_flop(...)"
+        )
+    return count
 
 
 def create(

@@ -8,46 +8,22 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..target.target import Target
-from ..tensor.op import Operation, PlaceholderOp, post_order
+from ..tensor.op import Operation, post_order
 from ..tensor.tensor import Tensor
 from .context import DispatchContext
-from .task import register_task
-from .workload import Workload, args_to_workload, from_json
+from .task import TaskTemplate, find_template, register_task
+from .workload import Workload, args_to_workload, from_json, serialize_args
 
 _ATTRIBUTE = "workload"
 
 
-class _Parts:
-    """The two functions of an operator's template."""
-
-    __slots__ = ("compute", "schedule")
-
-    def __init__(self) -> None:
-        self.compute: Callable[..., Any] | None = None
-        self.schedule: Callable[..., Any] | None = None
-
-
-_parts: dict[str, _Parts] = {}
-
-
-def _part(name: str) -> _Parts:
-    if name not in _parts:
-        parts = _parts[name] = _Parts()
-
-        def whole(*args: Any) -> tuple[Any, list[Tensor]]:
-            if parts.compute is None or parts.schedule is None:
-                missing = "compute" if parts.compute is None else "schedule"
-                raise TilewrightError(
-                    f"the template {name!r} has no {missing}: register_topi_{missing}({name!r})"
-                )
-            out = parts.compute(*args)
-            schedule = parts.schedule([out])
-            inputs = [t.output(0) for t in post_order([out.op]) if isinstance(t, PlaceholderOp)]
-            return schedule, [out, *inputs]
-
-        whole.__qualname__ = f"topi:{name}"
-        register_task(name, whole)
-    return _parts[name]
+def _part(name: str) -> TaskTemplate:
+    known = find_template(name)
+    if not isinstance(known, TaskTemplate):
+        known = TaskTemplate()
+        known.__qualname__ = f"topi:{name}"  # type: ignore[attr-defined]
+        register_task(name, known)
+    return known
 
 
 def register_topi_compute(task_name: str, func: Callable[..., Any] | None = None) -> Any:
@@ -61,6 +37,9 @@ def register_topi_compute(task_name: str, func: Callable[..., Any] | None = None
         def call(*args: Any, **kwargs: Any) -> Any:
             if kwargs:
                 raise TilewrightError(f"the template {task_name!r} takes no keyword arguments")
+            noted = TaskExtractEnv.current
+            if noted is not None and noted.tracing:
+                noted.add_task(task_name, args)
             workload = args_to_workload(args, task_name)
             config = DispatchContext.current.query(Target.current(allow_none=True), workload)
             out = compute(config, *args)
@@ -68,7 +47,7 @@ def register_topi_compute(task_name: str, func: Callable[..., Any] | None = None
             first.op.attrs[_ATTRIBUTE] = workload
             return out
 
-        _part(task_name).compute = call
+        _part(task_name).fcompute = call
         return call
 
     return decorate if func is None else decorate(func)
@@ -91,7 +70,7 @@ def register_topi_schedule(task_name: str, func: Callable[..., Any] | None = Non
             config = DispatchContext.current.query(Target.current(allow_none=True), workload)
             return schedule(config, outs, *args, **kwargs)
 
-        _part(task_name).schedule = call
+        _part(task_name).fschedule = call
         return call
 
     return decorate if func is None else decorate(func)
@@ -107,3 +86,47 @@ def get_workload(outs: Tensor | Sequence[Tensor], task_name: str | None = None) 
             workload: Workload = from_json(found)
             return workload
     return None
+
+
+class TaskExtractEnv:
+    """Notes the tasks whose computations are called in the body of `with env:`, each once unless
+    `allow_duplicate`: names with arguments, as `autotvm.task.create` takes them."""
+
+    current: TaskExtractEnv | None = None
+
+    def __init__(self, allow_duplicate: bool = False) -> None:
+        self.allow_duplicate = allow_duplicate
+        self.task_collection: list[tuple[str, tuple[Any, ...]]] = []
+        self.wanted_relay_ops: Any = None
+        self.tracing = False
+
+    def __enter__(self) -> TaskExtractEnv:
+        self.task_collection = []
+        self.tracing = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.tracing = False
+
+    def reset(self, wanted_relay_ops: Any = None) -> None:
+        """Forget the tasks. `wanted_relay_ops` is kept and says nothing here."""
+        self.task_collection = []
+        self.wanted_relay_ops = wanted_relay_ops
+
+    def add_task(self, task_name: str, args: Sequence[Any]) -> None:
+        """Note a task."""
+        key = (task_name, serialize_args(args))
+        if self.allow_duplicate or key not in self.task_collection:
+            self.task_collection.append(key)
+
+    def get_tasks(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """The tasks, in the order in which they were met."""
+        return self.task_collection
+
+    @staticmethod
+    def get(allow_duplicate: bool = False) -> TaskExtractEnv:
+        """The one environment of this process, made by the first call."""
+        if TaskExtractEnv.current is None:
+            TaskExtractEnv.current = TaskExtractEnv()
+        TaskExtractEnv.current.allow_duplicate = allow_duplicate
+        return TaskExtractEnv.current

@@ -6,17 +6,21 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import TilewrightError
+from ..base.pictured import Shown
+from ..measure.origin import here_for
 from ..measure.progress import Progress
-from ..measure.records import Store
+from ..measure.result import NOWHERE
+from ..measure.store import Store
 from .callback import Callback, describe_rates, rate_of, si_scale
 from .env import GLOBAL_SCOPE
-from .measure import Batches, MeasureOption, as_result
+from .measure import Batches, MeasureOption, OwnBatches, as_result, batches_of
 from .record import MeasureInput, MeasureResult, cost_of
 from .space import ConfigEntity
 from .task import Task
@@ -26,11 +30,11 @@ logger = logging.getLogger("autotvm")
 _BATCH = 16
 
 
-class Tuner:
+class Tuner(Shown):
     """Base of the tuners. A tuner of one's own overrides `next_batch`, `has_next`, `update`.
 
     After `tune`: `best_config`, `best_flops` (operations a second), `best_iter`,
-    `best_measure_pair` (input, result), and `summary()`.
+    `best_measure_pair` (input, result), `history` (all of these), and `summary()`.
     """
 
     def __init__(self, task: Task, seed: int | None = None) -> None:
@@ -52,7 +56,10 @@ class Tuner:
         self.best_measure_pair: tuple[MeasureInput, MeasureResult] | None = None
         self.best_iter = 0
         self.trials = 0
+        self._accounted: set[int | None] = set()
+        self._seen: set[int] = set()
         self.errors: Counter[str] = Counter()
+        self.history: list[tuple[MeasureInput, MeasureResult]] = []
         self.early_stopping: int | None = None
 
     def reset(self) -> None:
@@ -78,10 +85,11 @@ class Tuner:
         """Called before a search of `n_trial` measurements."""
 
     def load_history(
-        self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 0
+        self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500
     ) -> None:
         """Learn from records of earlier searches for this task; their configurations are not
-        measured again."""
+        measured again. `min_seed_records`: of tuners with a model, so many are enough for one of
+        them alone (`cost_model.base_model`)."""
         inputs, results = [], []
         for inp, result in data_set:
             if inp.task.workload != self.task.workload:
@@ -93,8 +101,14 @@ class Tuner:
             inputs.append(MeasureInput(inp.target, self.task, config))
             results.append(result)
             self.visited.add(index)
-        if len(inputs) >= min_seed_records:
-            self.update(inputs, results)
+        self.update(inputs, results)
+
+    def draw(self, count: int, taken: Iterable[int] = ()) -> list[int]:
+        """Up to `count` numbers of configurations at random, none of which was proposed or is
+        `taken`."""
+        known = self.visited.union(taken)
+        found = self.space.sample_ints(min(count + len(known), len(self.space)), self.rng)
+        return [i for i in found if i not in known][:count]
 
     # -- the search
 
@@ -110,9 +124,10 @@ class Tuner:
         """Measure up to `n_trial` configurations.
 
         `early_stopping`: end after so many measurements without a better one. `callbacks` are
-        called after each measurement, as callback(tuner, [input], [result]). `store`: a file (or
-        Store) that keeps each measurement before it is reported; what it holds for this task
-        counts as measured, so that a search that was killed goes on where it was.
+        called after each measurement, as callback(tuner, [input], [result]). `store`: a file,
+        the URL of a database or a Store, which keeps each measurement before it is reported; what
+        it holds for this task, and what other searches add meanwhile, counts as measured: a search
+        that was killed goes on where it was.
         """
         n_trial = min(n_trial, len(self.space))
         self.n_trial = n_trial
@@ -123,9 +138,11 @@ class Tuner:
         assert kept is None or isinstance(kept, Store)
         was_tuning, GLOBAL_SCOPE.in_tuning = GLOBAL_SCOPE.in_tuning, True
         try:
-            with Batches(self.task, measure_option) as batches:
+            with batches_of(self.task, measure_option) as batches:
+                self._seen = set()
                 if kept is not None:
-                    self._resume(kept, batches)
+                    kept.begin_search()
+                    self._take_in(kept, batches)
                 self._search(n_trial, batches, callbacks, si_prefix, kept)
         finally:
             GLOBAL_SCOPE.in_tuning = was_tuning
@@ -136,7 +153,7 @@ class Tuner:
     def _search(
         self,
         n_trial: int,
-        batches: Batches,
+        batches: Batches | OwnBatches,
         callbacks: Sequence[Callback],
         si_prefix: str,
         store: Store | None,
@@ -158,6 +175,8 @@ class Tuner:
             for place, found in batches.measure(configs):
                 inp, result = inputs[place], as_result(found)
                 if store is not None:
+                    if found.origin == NOWHERE:
+                        found = replace(found, origin=here_for(target))
                     store.add(*key, _candidate(inp.config), found)
                 results[place] = result
                 rate = self._account(inp, result)
@@ -167,6 +186,8 @@ class Tuner:
                 if not shown and not GLOBAL_SCOPE.silent:
                     progress.update(self.trials, text)
             self.update(inputs, [results[i] for i in range(len(inputs))])
+            if store is not None:
+                self._take_in(store, batches)
             limit = self.early_stopping
             if limit and self.trials >= self.best_iter + limit:
                 logger.debug("early stop after %d measurements", self.trials)
@@ -176,6 +197,8 @@ class Tuner:
     def _account(self, inp: MeasureInput, result: MeasureResult) -> float:
         """Count a measurement; its rate."""
         self.trials += 1
+        self.history.append((inp, result))
+        self._accounted.add(inp.config.index)
         rate = rate_of(inp, result)
         if result.error_no:
             message = str(result.costs[0]) if result.costs else ""
@@ -198,12 +221,14 @@ class Tuner:
     def _key(self) -> tuple[str, str]:
         return json.dumps(self.task.workload), str(self.task.target)
 
-    def _resume(self, store: Store, batches: Batches) -> None:
-        """Take in what a store has of this task."""
+    def _take_in(self, store: Store, batches: Batches | OwnBatches) -> None:
+        """Take in what other searches have added to a store for this task, and was not seen yet:
+        those before this one, and those at the same time."""
         pairs = []
-        for text, found in store.find(*self._key()):
-            inp = self._recorded(text)
-            if inp is None or inp.config.index in self.visited:
+        task, wanted = self._key()
+        for target, text, found in store.find_others(task, self._seen):
+            inp = self._recorded(text) if target == wanted else None
+            if inp is None or found is None or inp.config.index in self._accounted:
                 continue
             self.visited.add(inp.config.index)
             if found.ok:
@@ -212,7 +237,7 @@ class Tuner:
             self._account(*pairs[-1])
         if pairs:
             self.update([p[0] for p in pairs], [p[1] for p in pairs])
-            logger.info("resumed after %d measurements of %s", len(pairs), store.path)
+            logger.info("took in %d measurements of %s", len(pairs), store.name)
 
     def _recorded(self, text: str) -> MeasureInput | None:
         try:

@@ -56,3 +56,8 @@ def _plain(value: Any) -> Any:
         f"an argument of a template has to be a number, a text, None, a tensor of constant shape, "
         f"or a tuple of such; got {value!r}"
     )
+
+
+def described(task: Any) -> str:
+    """The text of a task, or of the task of a record."""
+    return f"Task(func_name={task.name}, args={task.args}, kwargs={{}}, workload={task.workload})"

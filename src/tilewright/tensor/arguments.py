@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import TilewrightError
+from ..loopir.construct import convert
 from .tensor import Tensor
 
 
@@ -12,6 +16,16 @@ def check_name(name: Any, what: str) -> None:
     """A name is text."""
     if not isinstance(name, str):
         raise TilewrightError(f"the name of {what} must be text, got {name!r}")
+
+
+def as_attrs(value: Any) -> Any:
+    """Attributes of an operation as users give them: numbers become constants of the IR, lists
+    tuples, also inside of others; the rest stays as it is."""
+    if isinstance(value, Mapping):
+        return {key: as_attrs(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(as_attrs(item) for item in value)
+    return convert(value) if isinstance(value, (bool, int, float, np.generic)) else value
 
 
 def check_function(function: Any, what: str) -> None:

@@ -1,7 +1,8 @@
 """Python's operators on whole tensors: each makes an operation with broadcasting (broadcast.py).
 
-`==` and `!=` between tensors ask whether they are the same tensor. A tensor without dimensions
-next to an expression is read as that expression's operand: `A[i] + scale` is an expression.
+`==` and `!=` between tensors ask whether they are the same tensor. In the function of a `compute` a
+tensor without dimensions next to an expression is read as that expression's operand: there,
+`A[i] + scale` is an expression.
 """
 
 from __future__ import annotations
@@ -97,6 +98,6 @@ class TensorArithmetic:
     def __invert__(self) -> Any:
         return broadcast.elementwise("bitwise_not", self, lambda x: ~x)
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: Any, span: object = None) -> Any:
         """Every element converted to another type (this tensor, where it has that type)."""
         return broadcast.convert_type(self, dtype)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from ..base.dtype import canonical, parse
+from ..base.dtype import parse
 from ..base.errors import UsageError
-from ..loopir.expr import SizeVar, Var, convert
+from ..loopir.expr import PrimExpr, SizeVar, Var, convert
+from ..loopir.expr import const as constant
 from ..loopir.iter import IterVar, Range
 from .arguments import check_name
 
@@ -17,16 +18,27 @@ from .arguments import check_name
 def var(name: str = "tindex", dtype: str = "int32", span: object = None) -> Var:
     """A symbolic integer (or value of any `dtype`), such as an extent known only at run time."""
     check_name(name, "a variable")
-    return Var(name, canonical(dtype))
+    return Var(name, dtype)
 
 
 def size_var(name: str = "size", dtype: str = "int32", span: object = None) -> SizeVar:
     """A symbolic extent: a variable known to be zero or more."""
     check_name(name, "a variable")
-    return SizeVar(name, canonical(dtype))
+    return SizeVar(name, dtype)
 
 
-def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: object = None) -> IterVar:
+def const(value: Any, dtype: str = "int32", span: object = None) -> PrimExpr:
+    """A constant of a type."""
+    return constant(value, dtype)
+
+
+UNNAMED = "rv"
+"""What axes to reduce over are called that are given no name."""
+
+
+def reduce_axis(
+    dom: Any, name: str = UNNAMED, thread_tag: str = "", span: object = None
+) -> IterVar:
     """An axis to reduce over; `dom` is (begin, end), an extent, or a Range."""
     check_name(name, "an axis")
     return IterVar(_domain(dom), name, IterVar.CommReduce, thread_tag)

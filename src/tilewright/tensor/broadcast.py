@@ -40,11 +40,12 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 def apply(name: str, a: Any, b: Any) -> T.Tensor:
     """The operation `BINARY[name]` on two operands, at least one of which is a tensor.
 
-    Gives a tensor (operation `T_<name>`, tag "broadcast"); an expression where a tensor
-    without dimensions meets an expression that is no constant.
+    Gives a tensor (operation `T_<name>`); in the function of a `compute`, whose
+    elements are no tensors, an expression where a tensor without dimensions meets one that is no
+    constant.
     """
     function = BINARY[name]
-    for one, other in ((a, b), (b, a)):
+    for one, other in ((a, b), (b, a)) if C.in_element.get() else ():
         if isinstance(one, T.Tensor) and not one.shape and _is_element(other):
             x, y = (one(), other) if one is a else (other, one())
             element: Any = function(x, y)
@@ -60,17 +61,19 @@ def _is_element(x: Any) -> bool:
 
 
 def broadcast(
-    function: Callable[..., Any], *operands: Any, name: str = "T_elemwise", tag: str = "broadcast"
+    function: Callable[..., Any], *operands: Any, name: str = "T_elemwise", tag: str = ""
 ) -> T.Tensor:
-    """`function` of the elements of tensors (and scalars) broadcast to one shape.
+    """`function` of the elements of tensors (and scalars) broadcast to one shape. The tag is
+    "broadcast" for several tensors, "elemwise" for one, where none is given.
 
     Raises TilewrightError where shapes do not fit.
     """
     values = [x if isinstance(x, T.Tensor) else _scalar(x) for x in operands]
     shape: tuple[PrimExpr, ...] = ()
-    for v in values:
-        if isinstance(v, T.Tensor):
-            shape = broadcast_shape(shape, v.shape)
+    tensors = [v for v in values if isinstance(v, T.Tensor)]
+    for tensor in tensors:
+        shape = broadcast_shape(shape, tensor.shape)
+    tag = tag or ("broadcast" if len(tensors) > 1 else "elemwise")
 
     def element(*axes: Any) -> Any:
         return function(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, overload
 
 from ..base.dtype import canonical, parse
@@ -12,12 +13,15 @@ from ..loopir.expr import PrimExpr, convert
 from ..loopir.iter import IterVar, Range, Reduce
 from ..loopir.operators import ExprLike
 from ..loopir.visit import children, post_order_visit
-from .arguments import check_function
+from .arguments import as_attrs, check_function
 from .axes import scoped_tag
 from .extents import as_shape, same_tree
 from .intrin import TensorIntrinCall
 from .op import ComputeOp, PlaceholderOp, TensorComputeOp
 from .tensor import Tensor
+
+in_element: ContextVar[bool] = ContextVar("in_element", default=False)
+"""Whether a function is running that says what one element is."""
 
 
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
@@ -76,7 +80,11 @@ def compute(
             f"args={len(names)}, dimension={len(extents)}, of compute {name!r}"
         )
     axes = [IterVar(Range(0, s), n, IterVar.DataPar) for n, s in zip(names, extents)]
-    body = fcompute(*(a.var for a in axes))
+    token = in_element.set(True)
+    try:
+        body = fcompute(*(a.var for a in axes))
+    finally:
+        in_element.reset(token)
     rest = extents[len(axes) :]
     if isinstance(body, TensorIntrinCall):
         hidden = [
@@ -90,7 +98,7 @@ def compute(
         hidden = [
             IterVar(Range(0, s), n, IterVar.DataPar) for n, s in zip(ax_names(len(rest)), rest)
         ]
-        op = ComputeOp(name, tag, attrs, axes + hidden, element_exprs(name, body))
+        op = ComputeOp(name, tag, as_attrs(attrs), axes + hidden, element_exprs(name, body))
         check_compute(op)
     return op.output(0) if op.num_outputs == 1 else op.outputs
 

@@ -38,6 +38,21 @@ def as_extent(extent: Any) -> PrimExpr:
     return e
 
 
+def dimension(axis: Any, rank: int) -> int:
+    """The dimension that `axis` means of a tensor of `rank` dimensions; negative numbers count from
+    the end. TilewrightError for what is no dimension."""
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise TilewrightError(f"an axis is a whole number, got {axis!r}") from None
+    if not -rank <= number < rank:
+        allowed = f"it is {-rank} to {rank - 1}" if rank else "it has none"
+        raise TilewrightError(
+            f"axis {number} is out of range for a tensor of {rank} dimensions: {allowed}"
+        )
+    return number % rank
+
+
 def same_extent(a: PrimExpr, b: PrimExpr) -> bool:
     """Whether two extents are surely equal."""
     if a is b or same_tree(a, b):

@@ -11,7 +11,7 @@ from ..loopir.buffer import Buffer, decl_buffer
 from ..loopir.expr import BufferLoad, PrimExpr, Var
 from ..loopir.stmt import BufferStore, PrimFunc, Stmt
 from ..loopir.visit import walk
-from .arguments import check_function, tensor_list
+from .arguments import as_attrs, check_function, tensor_list
 from .axes import scoped_tag
 from .extents import as_shape, same_extent
 from .intrin import as_stmt
@@ -63,7 +63,7 @@ def extern(
         )
     stmt = as_stmt(body)
     assert stmt is not None
-    op = ExternOp(name, tag, attrs, tensors, ins, outs, stmt)
+    op = ExternOp(name, tag, as_attrs(attrs), tensors, ins, outs, stmt)
     return op.output(0) if op.num_outputs == 1 else list(op.outputs)
 
 

@@ -9,6 +9,7 @@ from ..base.deep import deep_call
 from ..base.errors import InternalError
 from ..loopir.iter import ProducerLoad, Range, Reduce
 from ..loopir.rewrite import Rewriter, handles
+from .hybrid_op import HybridOp
 from .operations import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from .operations import loaded_tensors as loaded_tensors
 from .tensor import Tensor
@@ -127,10 +128,24 @@ def _placeholder(op: PlaceholderOp, table: Mapping[Tensor, Tensor]) -> Operation
     raise InternalError(f"placeholder {op.name} has no inputs")
 
 
+def _hybrid(op: HybridOp, table: Mapping[Tensor, Tensor]) -> Operation:
+    return HybridOp(
+        op.name,
+        op.tag,
+        op.attrs,
+        _swap(op.inputs, table),
+        op.input_placeholders,
+        op.output_placeholders,
+        op.statement,
+        op.axis,
+    )
+
+
 _REPLACE: dict[type, Any] = {
     PlaceholderOp: _placeholder,
     ComputeOp: _compute,
     TensorComputeOp: _tensor_compute,
     ScanOp: _scan,
     ExternOp: _extern,
+    HybridOp: _hybrid,
 }

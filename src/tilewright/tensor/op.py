@@ -5,6 +5,7 @@ from .graph import post_order as post_order
 from .graph import replace_inputs as replace_inputs
 from .graph import replace_loads as replace_loads
 from .graph import rewrite_body as rewrite_body
+from .hybrid_op import HybridOp as HybridOp
 from .operations import BaseComputeOp as BaseComputeOp
 from .operations import ComputeOp as ComputeOp
 from .operations import ExternOp as ExternOp

@@ -46,6 +46,7 @@ class Operation(Node):
 
     @property
     def num_outputs(self) -> int:
+        """The number of tensors made."""
         return 1
 
     def output(self, index: int) -> Tensor:
@@ -60,6 +61,7 @@ class Operation(Node):
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
+        """The tensors made."""
         return tuple(self.output(i) for i in range(self.num_outputs))
 
     def output_dtype(self, index: int) -> str:
@@ -167,6 +169,7 @@ class ComputeOp(BaseComputeOp):
 
     @property
     def num_outputs(self) -> int:
+        """The number of tensors made: more than 1 where a reduction has several values."""
         return len(self.body)
 
     def output_dtype(self, index: int) -> str:
@@ -208,6 +211,7 @@ class TensorComputeOp(BaseComputeOp):
 
     @property
     def num_outputs(self) -> int:
+        """The number of tensors that the intrinsic writes."""
         return len(self.intrin.buffers) - len(self.intrin.inputs)
 
     def output_dtype(self, index: int) -> str:
@@ -255,6 +259,7 @@ class ScanOp(Operation):
 
     @property
     def num_outputs(self) -> int:
+        """The number of states carried along."""
         return len(self.update)
 
     def output_dtype(self, index: int) -> str:
@@ -297,7 +302,13 @@ class ExternOp(Operation):
 
     @property
     def num_outputs(self) -> int:
+        """The number of tensors that the statement writes."""
         return len(self.output_placeholders)
+
+    def loops(self) -> Stmt:
+        """The statement on the buffers of the placeholders."""
+        found: Stmt = self.body
+        return found
 
     def output_dtype(self, index: int) -> str:
         return self.output_placeholders[index].dtype

@@ -102,8 +102,16 @@ def comm_reducer(
         return result
 
     reducer.__name__ = reducer.__qualname__ = name
+    reducer.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
     reducer.__doc__ = f"{name}(expr, axis, where=None, init=None): reduce `expr` over `axis`."
     return cast(Reducer, reducer)
+
+
+def _called(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> None:
+    """How reducers are called; their own parameters also tell which were given by name."""
+
+
+_SIGNATURE = inspect.signature(_called)
 
 
 def _reduction(name: str, args: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..loopir.iter import IterVar, Range
+from .arguments import as_attrs
 from .axes import scoped_tag
 from .extents import same_extent
 from .op import PlaceholderOp, ScanOp, post_order
@@ -48,7 +49,7 @@ def scan(
         _same("update.shape[0] of all states", updates[0], 0, u, 0)
     dom = Range(inits[0].shape[0], updates[0].shape[0])
     axis = IterVar(dom, f"{name}.idx", IterVar.Ordered)
-    op = ScanOp(name, tag, attrs, axis, inits, updates, states, _several(inputs))
+    op = ScanOp(name, tag, as_attrs(attrs), axis, inits, updates, states, _several(inputs))
     return op.output(0) if op.num_outputs == 1 else list(op.outputs)
 
 

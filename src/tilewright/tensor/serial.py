@@ -21,10 +21,12 @@ from ..base.errors import TilewrightError
 from ..loopir import buffer as _buffer
 from ..loopir import expr as _expr
 from ..loopir import iter as _iter
+from ..loopir import realize as _realize
 from ..loopir import stmt as _stmt
+from . import hybrid_op as _hybrid_op
 from . import intrin as _intrin
 from . import operations as _operations
-from .operations import Operation
+from .operations import Bodies, ComputeOp, Operation
 from .tensor import Tensor
 
 VERSION = 1
@@ -40,7 +42,7 @@ def _node_classes(*modules: ModuleType) -> dict[str, type]:
     return found
 
 
-_CLASSES = _node_classes(_expr, _iter, _buffer, _stmt, _operations, _intrin)
+_CLASSES = _node_classes(_expr, _iter, _buffer, _stmt, _realize, _operations, _hybrid_op, _intrin)
 
 
 @cache
@@ -50,7 +52,8 @@ def _fields(name: str) -> tuple[str, ...]:
     for base in reversed(_CLASSES[name].__mro__):
         slots = vars(base).get("__slots__", ())
         names += sorted((slots,) if isinstance(slots, str) else slots)
-    return tuple(n for n in names if not n.startswith("_"))
+    made = [n for n in names if isinstance(getattr(_CLASSES[name], n), property)]
+    return tuple(n for n in names if not n.startswith("_") and n not in made)
 
 
 def save_json(outputs: Tensor | Iterable[Tensor]) -> str:
@@ -179,6 +182,8 @@ class _Decoder:
         node: Any = object.__new__(cls)
         for field, value in zip(fields, values):
             setattr(node, field, self.value(value))
+        if isinstance(node, ComputeOp):
+            node.body = Bodies(node.body)
         if isinstance(node, Operation):
             node.forget()
         return node

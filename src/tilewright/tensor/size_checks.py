@@ -33,10 +33,13 @@ _CHECKED = (ProducerLoad, E.FloorDiv, E.FloorMod, E.Div, E.Mod)
 
 
 def size_checks(
-    outputs: Collection[Tensor | Operation], given: Collection[Var]
+    outputs: Collection[Tensor | Operation],
+    given: Collection[Var],
+    repeated: Collection[Tensor] = (),
 ) -> dict[str, PrimExpr]:
     """Conditions on the variables of `given` without which some read is out of bounds or some
-    divisor zero, each under the text that says so."""
+    divisor zero, each under the text that says so. A dimension of size 1 of the tensors of
+    `repeated` is as long as it needs to be."""
     narrowed = check_program(outputs)
     ops = post_order(outputs)
     first_rows = first_rows_of(ops)
@@ -51,7 +54,10 @@ def size_checks(
             if type(node) is ProducerLoad:
                 left = _doubtful_indices(analyzer, node)
                 if left:
-                    doubtful.append(_read_checks(analyzer, doms, node, left, _all_of(guard)))
+                    broadcast = node.producer in repeated
+                    doubtful.append(
+                        _read_checks(analyzer, doms, node, left, _all_of(guard), broadcast)
+                    )
             elif _doubtful_divisor(analyzer, doms, node.b):
                 doubtful.append(_divisor_checks(analyzer, doms, node.b, _all_of(guard)))
         for checks in doubtful:  # where no guard is assumed
@@ -96,8 +102,10 @@ def _read_checks(
     load: ProducerLoad,
     doubtful: Sequence[int],
     guards: Sequence[PrimExpr],
+    broadcast: bool,
 ) -> Iterator[Check]:
-    """For each dimension that a read may leave the condition on which it does not."""
+    """For each dimension that a read may leave the condition on which it does not; `broadcast`: one
+    of size 1 is never left."""
     shape = load.producer.shape
     ends = _ends(analyzer, doms)
     idle = _narrow(analyzer, ends, guards)
@@ -118,10 +126,11 @@ def _read_checks(
             continue
         fits = [c for c in (*fits, low >= 0, high < extent) if not prove(c)]
         if fits:
+            always = [*idle, shape[k].equal(1)] if broadcast else idle
             yield (
                 f"reads {load.producer.name}[{indices}] out of bounds: index {k} leaves the range "
                 f"[0, {shape[k]})",
-                _any([*idle, _all(fits)]),
+                _any([*always, _all(fits)]),
             )
 
 

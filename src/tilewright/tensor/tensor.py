@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..base.errors import TilewrightError
 from ..loopir.expr import Node, PrimExpr, const_int, convert
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from .operations import Operation
 
 
-class Tensor(TensorArithmetic, Node):
+class DataProducer(Node):
+    """What gives elements to read: tensors."""
+
+    __slots__ = ()
+
+
+class Tensor(TensorArithmetic, DataProducer):
     """Output `value_index` of the operation `op`.
 
     An operation keeps one Tensor object an output, so that equality and hash are identity.
@@ -37,6 +43,7 @@ class Tensor(TensorArithmetic, Node):
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
@@ -70,8 +77,17 @@ class Tensor(TensorArithmetic, Node):
             raise TypeError(f"len() of {self!r}: its first extent is symbolic")
         return extent
 
+    def __setitem__(self, indices: Any, value: Any) -> NoReturn:
+        raise TypeError(
+            f"{self!r} is a formula, and cannot be assigned to: te.compute makes another, for "
+            "example with te.if_then_else(i == 0, value, A[i])"
+        )
+
     def __iter__(self) -> Any:
-        raise TypeError(f"{self!r} cannot be iterated over: its elements have no values yet")
+        raise TypeError(
+            f"{self!r} cannot be iterated over: its elements have no values "
+            "yet. te.compute goes over them, te.sum(..., axis=te.reduce_axis((0, n))) adds them up"
+        )
 
     def asexpr(self) -> PrimExpr:
         """The element of a tensor without dimensions."""
@@ -109,14 +125,20 @@ class TensorSlice(ExprOps):
 
     @property
     def dtype(self) -> str:
+        """The type of an element."""
         return self.tensor.dtype
 
     def asexpr(self) -> PrimExpr:
         """The element, once all indices are given."""
         return self.tensor(*self.indices)
 
+    asobject = asexpr
+
     def __iter__(self) -> Any:
-        raise TypeError(f"a slice of {self.tensor!r} cannot be iterated over")
+        raise TypeError(
+            f"{self!r}, a part of {self.tensor!r}, cannot be iterated over: its elements have no "
+            "values yet. te.sum(..., axis=te.reduce_axis((0, n))) adds them up"
+        )
 
     def __repr__(self) -> str:
         return f"{self.tensor.name}[{', '.join(str(i) for i in self.indices)}]"

@@ -17,6 +17,12 @@ __getattr__, __dir__ = face(
             "Stmt LetStmt AttrStmt AssertStmt ForKind For While BufferStore Allocate SeqStmt "
             "IfThenElse Evaluate Prefetch PrimFunc stmt_seq stmt_list"
         ),
+        "loopir.realize": "ProducerStore ProducerRealize BufferRealize DeclBuffer AllocateConst",
+        "loopir.blocks": (
+            "Block BlockRealize MatchBufferRegion StmtSRef BlockScope ScheduleState Schedule "
+            "ScheduleError BlockDependenceInfo TensorIntrin"
+        ),
+        "loopir.construct": "convert",
         "loopir.op_exact": "*",
         "loopir.op_float": "*",
         "loopir.op": (
@@ -34,14 +40,34 @@ __getattr__, __dir__ = face(
         ),
         "loopir.tensor_core_calls": (
             "tvm_fill_fragment tvm_load_matrix_sync tvm_store_matrix_sync tvm_mma_sync "
-            "ptx_mma ptx_ldmatrix ptx_cp_async ptx_commit_group ptx_wait_group"
+            "ptx_mma ptx_ldmatrix ptx_cp_async ptx_commit_group ptx_wait_group tvm_bmma_sync "
+            "ptx_mma_sp mma_store mma_fill ptx_cp_async_bulk ptx_cp_async_barrier "
+            "ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx "
+            "ptx_wait_barrier create_barriers make_filled_simdgroup_matrix simdgroup_load "
+            "simdgroup_store simdgroup_multiply_accumulate"
+        ),
+        "loopir.runtime_calls": (
+            "call_packed_lowered call_cpacked_lowered call_tir tvm_check_return "
+            "tvm_stack_make_shape tvm_stack_make_array handle_add_byte_offset tvm_struct_get "
+            "tvm_struct_set tvm_throw_last_error lookup_param assume undef "
+            "TVMBackendAllocWorkspace TVMBackendFreeWorkspace start_profile_intrinsic "
+            "end_profile_intrinsic vscale get_vscale_expr get_active_lane_mask "
+            "q_multiply_shift_per_axis logaddexp anylist_getitem anylist_resetitem "
+            "anylist_setitem_call_packed anylist_setitem_call_cpacked tvm_thread_invariant "
+            "tvm_global_barrier_kinit large_uint_imm"
         ),
         "loopir.effects": "CallEffectKind",
+        "loopir.expr_groups": "Any=any_size",
         "loopir.buffer": "Buffer BufferRegion decl_buffer",
         "loopir.iter": "IterVar CommReducer Reduce ProducerLoad",
         "arith.index_map": "IndexMap",
+        "arith.data_layout": "Layout BijectiveLayout layout bijective_layout",
+        "tensor.tensor": "DataProducer",
         "tensor.trace": "trace",
         "tensor.reduce": "comm_reducer sum min max",
     },
-    modules="analysis buffer expr ir_builder op stmt stmt_functor transform",
+    modules=(
+        "analysis block_scope buffer data_layout expr function generic ir_builder op schedule stmt "
+        "stmt_functor transform"
+    ),
 )

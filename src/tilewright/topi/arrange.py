@@ -7,33 +7,42 @@ from typing import Any
 
 from ..base.errors import TilewrightError
 from ..loopir import op as O
-from ..loopir.expr import cast
+from ..loopir.expr import cast, const, const_int
 from ..tensor.compute import compute
+from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
 from .transform import INJECTIVE
 from .utils import get_const_int
 
 
 def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
-    """`a` repeated reps[k] times along dimension k."""
-    if len(reps) != a.ndim:
-        raise TilewrightError(f"tile: {len(reps)} repetitions for {a!r}")
+    """`a` repeated reps[k] times along dimension k; as in NumPy, the shorter of shape and reps is
+    filled up with ones in front."""
+    rank = max(a.ndim, len(reps))
+    times = [1] * (rank - len(reps)) + list(reps)
+    sizes = [const(1)] * (rank - a.ndim) + list(a.shape)
 
     def element(*i: Any) -> Any:
-        pairs = zip(i, a.shape, reps)
-        return a(*[j if r == 1 else j % O.max(d, 1) for j, d, r in pairs])
+        triples = list(zip(i, sizes, times))[rank - a.ndim :]
+        return a(*[j if r == 1 else j % O.max(d, 1) for j, d, r in triples])
 
-    result: Tensor = compute([d * r for d, r in zip(a.shape, reps)], element, "T_tile", INJECTIVE)
+    result: Tensor = compute([d * r for d, r in zip(sizes, times)], element, "T_tile", INJECTIVE)
     return result
 
 
 def mirror_pad(
-    data: Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str = "REFLECT"
+    data: Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
+    mode: str = "SYMMETRIC",
+    name: str = "MirrorPadInput",
 ) -> Tensor:
-    """Padding by elements of the data: mirrored at the edges' elements ("REFLECT") or at the edges
-    ("SYMMETRIC"), the outermost element ("EDGE"), or the data over again ("WRAP")."""
+    """Padding by elements of the data, as much behind as in front by default: mirrored at the
+    edges' elements ("REFLECT") or at the edges ("SYMMETRIC"), the outermost element ("EDGE"), or
+    the data over again ("WRAP")."""
     if mode not in ("REFLECT", "SYMMETRIC", "EDGE", "WRAP"):
         raise TilewrightError(f"mirror_pad: mode {mode!r} is unknown")
+    pad_after = pad_before if pad_after is None else pad_after
     sizes = [get_const_int(d) for d in data.shape]
     shape = [d + b + a for d, b, a in zip(sizes, pad_before, pad_after)]
     if any(n == 0 and m > 0 for n, m in zip(sizes, shape)):
@@ -58,7 +67,7 @@ def mirror_pad(
     def element(*i: Any) -> Any:
         return data(*[place(*x) for x in zip(i, sizes, pad_before, pad_after)])
 
-    result: Tensor = compute(shape, element, "T_mirror_pad", INJECTIVE)
+    result: Tensor = compute(shape, element, name, INJECTIVE)
     return result
 
 
@@ -66,13 +75,19 @@ def reverse_sequence(
     a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0
 ) -> Tensor:
     """Of each index of `batch_axis` the first seq_lengths[index] elements along `seq_axis` in
-    reverse."""
-    seq, batch = seq_axis % a.ndim, batch_axis % a.ndim
+    reverse; a length below 1 counts as 1, one above the extent as the extent."""
+    seq, batch = dimension(seq_axis, a.ndim), dimension(batch_axis, a.ndim)
+    sizes = [const_int(d) for d in (a.shape[batch], *seq_lengths.shape)]
+    if len(sizes) != 2 or (None not in sizes and sizes[0] != sizes[1]):
+        raise TilewrightError(
+            "reverse_sequence: seq_lengths has one length for each index of the batch axis, but "
+            f"got dimension of batch_axis = {a.shape[batch]}, and seq_length size = "
+            f"{', '.join(map(str, seq_lengths.shape))}"
+        )
 
     def element(*i: Any) -> Any:
-        length = cast(i[seq].dtype, seq_lengths(i[batch]))
-        place = O.select(i[seq] < length, length - 1 - i[seq], i[seq])
-        place = O.max(O.min(place, a.shape[seq] - 1), 0)  # of lengths that are too large
+        length = O.min(cast(i[seq].dtype, seq_lengths(i[batch])), a.shape[seq])
+        place = O.max(O.select(i[seq] < length, length - 1 - i[seq], i[seq]), 0)
         return a(*i[:seq], place, *i[seq + 1 :])
 
     result: Tensor = compute(a.shape, element, "T_reverse_sequence", INJECTIVE)

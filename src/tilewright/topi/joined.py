@@ -9,10 +9,11 @@ from typing import Any
 from ..base.dtype import parse
 from ..loopir.ir_builder import IRBuilder, create
 from ..target.target import Target
+from ..tensor.extents import dimension
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .lines import each, on_device
-from .transform import concatenate
+from .transform import check_joined, concatenate
 from .utils import get_const_tuple, unravel_index
 
 _LONG = 64  # elements behind the axis, from which on a condition for each row costs nothing
@@ -24,7 +25,8 @@ def joined(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """As concatenate, as loops of their own on CPUs where what lies behind the axis is short: there
     an expression would ask for each vector, or each element of it, which tensor it is from."""
     shapes = [list(get_const_tuple(t.shape)) for t in tensors]
-    at = axis % len(shapes[0])
+    at = dimension(axis, len(shapes[0]))
+    check_joined("joined", tensors, at)
     fixed = all(isinstance(d, int) for shape in shapes for d in shape)
     if on_device() or not fixed or prod(shapes[0][at + 1 :]) >= _LONG:
         return concatenate(tensors, axis)

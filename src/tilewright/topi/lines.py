@@ -14,6 +14,7 @@ from ..base.errors import TilewrightError
 from ..loopir.ir_builder import IRBuilder
 from ..target.target import Target
 from ..tensor.axes import thread_axis
+from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
 from .utils import get_const_tuple, unravel_index
 
@@ -29,12 +30,12 @@ class Lines:
         self.shape: list[Any] = [*get_const_tuple(x.shape)]
         if fixed and not all(isinstance(d, int) for d in self.shape):
             raise TilewrightError(f"the extents of {x!r} must be constants here")
-        self.axis = axis % len(self.shape)
+        self.axis = dimension(axis, len(self.shape))
         self.length = self.shape[self.axis]
         self.others = [*self.shape[: self.axis], *self.shape[self.axis + 1 :]]
         self.count = prod(self.others)
 
-    def with_length(self, length: int) -> list[int]:
+    def with_length(self, length: Any) -> list[Any]:
         """The tensor's shape with other lines."""
         return [*self.shape[: self.axis], length, *self.shape[self.axis + 1 :]]
 

@@ -1,27 +1,32 @@
-"""Reductions over dimensions: sum, mean, max, min, prod, argmax, argmin."""
+"""Reductions over dimensions: sum, mean, max, min, prod, all, any, argmax, argmin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..base.errors import TilewrightError
 from ..loopir import op as O
-from ..loopir.expr import Select, cast, const
+from ..loopir.expr import PrimExpr, Select, cast, const, const_int, convert
 from ..tensor import reduce as R
 from ..tensor.axes import reduce_axis
 from ..tensor.compute import compute
+from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
 from .elemwise import accumulator, quotient, unary
+from .transform import reshape
+from .utils import get_const_int
 
 COMM_REDUCE = "comm_reduce"
 
 
-def normalize_axes(x: Tensor, axis: int | Sequence[int] | None) -> list[int]:
+def normalize_axes(x: Tensor, axis: Any) -> list[int]:
     """The dimensions meant by `axis` (None: all), ascending."""
     if axis is None:
         return list(range(x.ndim))
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    return sorted({a % x.ndim for a in axes})
+    if isinstance(axis, (int, PrimExpr)):
+        axis = [axis]
+    return _get_real_axis(x.ndim, [get_const_int(a) for a in axis])
 
 
 def reduce_with(
@@ -59,52 +64,60 @@ def reduce_with(
     return compute(shape, element, name, COMM_REDUCE)
 
 
-def sum(
-    x: Tensor, axis: Any = None, keepdims: bool = False, out_dtype: str | None = None
-) -> Tensor:
-    """Sum over dimensions, taken in `out_dtype` (default: of x)."""
-    dtype = out_dtype or x.dtype
-    if not normalize_axes(x, axis):
-        return unary(lambda v: cast(dtype, v), x, f"{x.op.name}_red")
+def over(reducer: Callable[..., Any], data: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """`reducer` of the elements themselves, under the name of the data's operation."""
     result: Tensor = reduce_with(
-        lambda t, i, k: R.sum(cast(dtype, t(*i)), axis=k), x, axis, keepdims, f"{x.op.name}_red"
+        lambda t, i, k: reducer(t(*i), axis=k), data, axis, keepdims, f"{data.op.name}_red"
     )
     return result
 
 
-def prod(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def sum(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Sum over dimensions, in the type of the data; of bool whether one element holds."""
+    return over(R.any if data.dtype == "bool" else R.sum, data, axis, keepdims)
+
+
+def sum_in(dtype: str, data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Sum over dimensions of elements that are converted to `dtype`."""
+    if not normalize_axes(data, axis):
+        return unary(lambda v: cast(dtype, v), data, f"{data.op.name}_red")
+    return over(lambda v, axis: R.sum(cast(dtype, v), axis=axis), data, axis, keepdims)
+
+
+def prod(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Product over dimensions."""
-    result: Tensor = reduce_with(
-        lambda t, i, k: R.prod(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
-    )
-    return result
+    return over(R.prod, data, axis, keepdims)
 
 
-def max(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def max(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Maximum over dimensions."""
-    result: Tensor = reduce_with(
-        lambda t, i, k: R.max(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
-    )
-    return result
+    return over(R.max, data, axis, keepdims)
 
 
-def min(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def min(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Minimum over dimensions."""
-    result: Tensor = reduce_with(
-        lambda t, i, k: R.min(t(*i), axis=k), x, axis, keepdims, f"{x.op.name}_red"
-    )
-    return result
+    return over(R.min, data, axis, keepdims)
 
 
-def mean(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def all(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements along dimensions hold, of bool."""
+    return over(R.all, data, axis, keepdims)
+
+
+def any(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether one element along dimensions holds, of bool."""
+    return over(R.any, data, axis, keepdims)
+
+
+def mean(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Arithmetic mean over dimensions, of floating-point data; of narrow floats the sum is taken
     in float32."""
     count: Any = const(1)
-    for a in normalize_axes(x, axis):
-        count = count * x.shape[a]
-    wide = accumulator(x.dtype)
-    total = sum(x, axis, keepdims, wide)
-    return unary(lambda v: cast(x.dtype, quotient(v, cast(wide, count))), total, "T_divide")
+    for a in normalize_axes(data, axis):
+        count = count * data.shape[a]
+    wide = accumulator(data.dtype)
+    total = sum_in(wide, data, axis, keepdims)
+    return unary(lambda v: cast(data.dtype, quotient(v, cast(wide, count))), total, "T_divide")
 
 
 def _arg(
@@ -146,18 +159,51 @@ def _arg_reduce(reducer: Any, x: Tensor, axis: Any, keepdims: bool, name: str) -
 
 
 def argmax(
-    x: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+    data: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
     """Index of the largest element along dimensions (the first of equals, or the last), int32; of
     several dimensions the number in row-major order."""
     reducer = _arg(lambda a, b: a > b, R.least_value, "argmax", select_last_index)
-    return _arg_reduce(reducer, x, axis, keepdims, "argmax")
+    return _arg_reduce(reducer, data, axis, keepdims, "argmax")
 
 
 def argmin(
-    x: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+    data: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
     """Index of the smallest element along dimensions (the first of equals, or the last), int32; of
     several dimensions the number in row-major order."""
     reducer = _arg(lambda a, b: a < b, R.greatest_value, "argmin", select_last_index)
-    return _arg_reduce(reducer, x, axis, keepdims, "argmin")
+    return _arg_reduce(reducer, data, axis, keepdims, "argmin")
+
+
+def comm_reduce(
+    data: Tensor,
+    axis: Any = None,
+    keepdims: bool = False,
+    func: Callable[..., Any] = R.sum,
+    is_idx_reduce: bool = False,
+) -> Tensor:
+    """A reducer of the user's own over dimensions; one of pairs of place and value, where
+    `is_idx_reduce`, of which the places come back."""
+    if is_idx_reduce:
+        return _arg_reduce(func, data, axis, keepdims, getattr(func, "__name__", "reduce"))
+    return over(func, data, axis, keepdims)
+
+
+def collapse_sum(data: Tensor, target_shape: Sequence[int] | Tensor) -> Tensor:
+    """The sum over the dimensions that were broadcast from `target_shape`, which it then has."""
+    wanted = target_shape.shape if isinstance(target_shape, Tensor) else target_shape
+    sizes = [const_int(convert(d)) for d in wanted]
+    have = [const_int(d) for d in data.shape]
+    ahead = len(have) - len(sizes)
+    fits = [a == b or b == 1 for a, b in zip(have[ahead:], sizes)]
+    if ahead < 0 or False in fits:
+        raise TilewrightError(f"collapse_sum: {data!r} was not broadcast from shape {sizes}")
+    axes = [d for d, n in enumerate(have) if d < ahead or (sizes[d - ahead] == 1 and n != 1)]
+    return reshape(sum(data, axes), wanted) if axes else data
+
+
+def _get_real_axis(ndim: int, axis: Any) -> list[int]:
+    """The dimensions meant by `axis` (None: all), ascending, of a tensor that has `ndim`."""
+    axes = range(ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    return sorted({dimension(a, ndim) for a in axes})

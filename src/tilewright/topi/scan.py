@@ -1,12 +1,13 @@
-"""Running sums and products along an axis: cumsum, cumprod."""
+"""Running sums and products along an axis: cumsum, cumprod, scanop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import add, mul
 from typing import Any
 
-from ..loopir.expr import cast, const
+from ..loopir.expr import cast
 from ..loopir.ir_builder import create
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
@@ -22,12 +23,10 @@ def cumsum(
     axis: int | None = None,
     dtype: str | None = None,
     exclusive: bool | None = None,
-    reverse: bool = False,
 ) -> Tensor:
     """Sums of all elements up to each, along an axis (of all in memory, without one); without the
-    element itself where `exclusive`, from the last one on where `reverse`."""
-    how = (axis, dtype, bool(exclusive), reverse)
-    return _scan(data, lambda a, b: a + b, 0, "T_cumsum", *how)
+    element itself where `exclusive`."""
+    return scanop(data, add, 0, "T_cumsum", axis, dtype, exclusive)
 
 
 def cumprod(
@@ -35,24 +34,36 @@ def cumprod(
     axis: int | None = None,
     dtype: str | None = None,
     exclusive: bool | None = None,
-    reverse: bool = False,
 ) -> Tensor:
     """As cumsum, of products."""
-    how = (axis, dtype, bool(exclusive), reverse)
-    return _scan(data, lambda a, b: a * b, 1, "T_cumprod", *how)
+    return scanop(data, mul, 1, "T_cumprod", axis, dtype, exclusive)
 
 
-def _scan(
+def scanop(
+    data: Tensor,
+    binop: Callable[[Any, Any], Any],
+    identity_value: Any,
+    op_name: str,
+    axis: int | None = None,
+    dtype: str | None = None,
+    exclusive: bool | None = None,
+) -> Tensor:
+    """As cumsum, with an associative operation of the user's own and its neutral element."""
+    return running(data, binop, identity_value, op_name, axis, dtype, bool(exclusive), False)
+
+
+def running(
     data: Tensor,
     join: Callable[[Any, Any], Any],
-    start: int,
+    start: Any,
     name: str,
     axis: int | None,
     dtype: str | None,
     exclusive: bool,
     reverse: bool,
 ) -> Tensor:
-    """Narrow floats are joined in float32, each result rounded once."""
+    """As scanop, from the last element on where `reverse`. Narrow floats are joined in float32,
+    each result rounded once."""
     x = reshape(data, (-1,)) if axis is None else data
     lines = Lines(x, 0 if axis is None else axis, fixed=False)
     kind = x.dtype if dtype in (None, "") else str(dtype)
@@ -70,7 +81,7 @@ def _scan(
             """The lines from one on, of which `lanes` are neighbours."""
             total = ib.allocate(wide, lanes, name="total", scope="local")
             with ib.for_range(0, lanes, name="lane", kind="vectorize") as v:
-                total[v] = const(start, wide)
+                total[v] = cast(wide, start)
             with ib.for_range(0, lines.length, name="step") as step:
                 *head, end = lines.at(line, lines.length - 1 - step if reverse else step)
                 with ib.for_range(0, lanes, name="lane", kind="vectorize") as v:

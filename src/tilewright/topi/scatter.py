@@ -22,6 +22,7 @@ from ..target.target import Target
 from ..tensor import reduce as R
 from ..tensor.axes import reduce_axis
 from ..tensor.compute import compute
+from ..tensor.extents import dimension
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .elemwise import accumulator
@@ -35,13 +36,14 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "mul": lambda old, new: old * new,
     "min": O.min,
     "max": O.max,
+    "mean": lambda old, new: (old + new) / const(2, old.dtype),
 }
 _REDUCERS = {"add": R.sum, "mul": R.prod, "min": R.min, "max": R.max}
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     """Of every place of `indices` the element of `data` there, but at the index along `axis`."""
-    at = axis % data.ndim
+    at = dimension(axis, data.ndim)
 
     def element(*i: Any) -> Any:
         place = index_within(indices(*i), data.shape[at], "from_end")
@@ -57,18 +59,27 @@ def _index_shape(indices: Tensor, index_axis: int) -> tuple[int, list[Any]]:
     return get_const_int(shape.pop(index_axis)), shape
 
 
-def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0, index_axis: int = 0) -> Tensor:
-    """Slices of `a` at the indices along dimension `index_axis` of `indices` (0 or -1), whose first
-    `batch_dims` other dimensions are those of both."""
+def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+    """Slices of `a` at the indices along the first dimension of `indices`, of which those of floats
+    are cut off behind the point; its next `batch_dims` dimensions are the first ones of `a`."""
+    return gather_at(a, indices, batch_dims, 0)
+
+
+def gather_at(a: Tensor, indices: Tensor, batch_dims: int, index_axis: int) -> Tensor:
+    """As gather_nd, with the indices along dimension `index_axis` of `indices` (0 or -1)."""
     depth, places = _index_shape(indices, index_axis)
+    whole = parse(indices.dtype).is_integer
     rank = len(places)
     if batch_dims + depth > a.ndim:
         raise TilewrightError(f"gather_nd: {a!r} has no {depth} dimensions for {indices!r}")
 
     def element(*i: Any) -> Any:
         where = [
-            index_within(indices(*_number(i[:rank], k, index_axis)), extent, "from_end")
-            for k, extent in enumerate(a.shape[batch_dims : batch_dims + depth])
+            index_within(p if whole else cast("int32", p), extent, "from_end")
+            for p, extent in (
+                (indices(*_number(i[:rank], k, index_axis)), a.shape[batch_dims + k])
+                for k in range(depth)
+            )
         ]
         return a(*i[:batch_dims], *where, *i[rank:])
 
@@ -105,9 +116,10 @@ def scatter_elements(
     data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
 ) -> Tensor:
     """`data` with each element of `updates` written at its own place, but at the index along
-    `axis`; combined with what is there by `reduction` (update, add, mul, min, max). Of updates of
-    one place, the last counts."""
-    at = axis % data.ndim
+    `axis`; combined with what is there by `reduction` (update, add, mul, min, max, or of floats
+    mean: each update with what those before it gave). Of updates of one place, the last counts. On
+    devices, whose threads have no such order, there is no mean."""
+    at = dimension(axis, data.ndim)
     shape, whole = get_const_tuple(updates.shape), get_const_tuple(data.shape)
 
     def along(i: Sequence[Any], k: Any) -> list[Any]:
@@ -134,12 +146,17 @@ def scatter_elements(
     return _scatter(plan, updates, reduction, "T_scatter_elements")
 
 
-def scatter_nd(
-    data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update", index_axis: int = 0
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
+    """`data` with the slices of `updates` written at the indices along the first dimension of
+    `indices`, combined with what is there by `mode` (update, add, mul, min, max). Of updates of one
+    place, the last counts."""
+    return scatter_at(data, indices, updates, mode, 0)
+
+
+def scatter_at(
+    data: Tensor, indices: Tensor, updates: Tensor, mode: str, index_axis: int
 ) -> Tensor:
-    """`data` with the slices of `updates` written at the indices along dimension `index_axis` of
-    `indices` (0 or -1), combined with what is there by `mode` (update, add, mul, min, max). Of
-    updates of one place, the last counts."""
+    """As scatter_nd, with the indices along dimension `index_axis` of `indices` (0 or -1)."""
     depth, places = _index_shape(indices, index_axis)
     whole = get_const_tuple(data.shape)
     rank = len(places)
@@ -193,11 +210,14 @@ def _scatter(plan: _Scatter, updates: Tensor, reduction: str, name: str) -> Tens
     on_gpu = target is not None and "gpu" in target.keys
     method = _by_place if on_gpu else _in_order
     dtype = plan.data.dtype
-    wide = accumulator(dtype) if reduction in ("add", "mul") else dtype
+    if reduction == "mean" and (on_gpu or not parse(dtype).is_float):
+        raise TilewrightError(f"{name}: there is no mean of {dtype} on {target or 'a CPU'}")
+    wide = accumulator(dtype) if reduction in ("add", "mul", "mean") else dtype
     if wide == dtype:
         return method(plan, plan.data, updates, reduction, name)
     both = cast_all(plan.data, wide), cast_all(updates, wide)
-    return cast_all(method(plan, *both, reduction, name), dtype)
+    result: Tensor = cast_all(method(plan, *both, reduction, name), dtype)
+    return result
 
 
 def _in_order(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, name: str) -> Tensor:
@@ -313,7 +333,7 @@ def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
 def tensor_scatter(data: Tensor, update: Tensor, start: Tensor, axis: int, mode: str) -> Tensor:
     """`data` with `update` written from index start[b] on along `axis`, b being the first
     dimension's index; mode "circular" goes on at the front, "linear" ends with the data."""
-    at = axis % data.ndim
+    at = dimension(axis, data.ndim)
     size, count = data.shape[at], update.shape[at]
 
     def element(*i: Any) -> Any:

@@ -18,10 +18,12 @@ from ..loopir.expr import cast, const
 from ..loopir.ir_builder import IRBuilder, create
 from ..tensor.axes import reduce_axis
 from ..tensor.compute import compute
+from ..tensor.extents import dimension
 from ..tensor.extern import extern
 from ..tensor.reduce import sum as reduce_sum
 from ..tensor.tensor import Tensor
 from .lines import Lines, each, on_device, variable
+from .utils import get_const_int, unravel_index
 
 _COUNTED = 4096  # elements of a line: the square of it is what a device does at once, nearly
 _ROOM = 64  # for candidates, beside twice as many as are wanted
@@ -30,23 +32,24 @@ _INSERTED = 16  # as many are kept in order; each that is better moves half of t
 
 def sort(data: Tensor, axis: int = -1, is_ascend: int = 1) -> Tensor:
     """The elements along an axis in order; what is not a number counts as the largest."""
-    lines = Lines(data, axis)
-    return _taken(data, _places(data, lines, lines.length, bool(is_ascend)), lines.axis)
+    lines = Lines(data, axis, fixed=False)
+    return taken(data, _places(data, lines, lines.length, bool(is_ascend)), lines.axis)
 
 
 def argsort(
     data: Tensor,
-    valid_count: None = None,
+    valid_count: Tensor | None = None,
     axis: int = -1,
     is_ascend: int = 1,
     dtype: str = "float32",
 ) -> Tensor:
     """The places of the elements along an axis in order, equal ones in the order in which they
-    stand. All of them count: there is no `valid_count`."""
-    if valid_count is not None:
-        raise TilewrightError("argsort: valid_count is not supported; slice the data instead")
-    lines = Lines(data, axis)
-    return _cast(_places(data, lines, lines.length, bool(is_ascend)), dtype)
+    stand. Of elements from place valid_count[line] of their line on, if that is given (lines in
+    memory's order), the places follow as they are; places are int32 then, whatever `dtype` is."""
+    lines = Lines(data, axis, fixed=False)
+    if valid_count is None:
+        return _cast(_places(data, lines, lines.length, bool(is_ascend)), dtype)
+    return _valid_places(data, lines, valid_count, bool(is_ascend))
 
 
 def topk(
@@ -59,9 +62,10 @@ def topk(
 ) -> Any:
     """The k largest elements along an axis (the smallest with is_ascend; all where k < 1), in
     order, and their places: "both", "values" or "indices"."""
-    lines = Lines(data, axis)
-    places = _places(data, lines, k if k >= 1 else lines.length, is_ascend)
-    values = _taken(data, places, lines.axis)
+    lines = Lines(data, axis, fixed=False)
+    number = get_const_int(k)
+    places = _places(data, lines, number if number >= 1 else lines.length, is_ascend)
+    values = taken(data, places, lines.axis)
     indices = _cast(places, dtype)
     found = {"both": [values, indices], "values": values, "indices": indices}
     if ret_type not in found:
@@ -76,8 +80,9 @@ def _cast(places: Tensor, dtype: str) -> Tensor:
     return result
 
 
-def _taken(data: Tensor, places: Tensor, axis: int) -> Tensor:
+def taken(data: Tensor, places: Tensor, axis: int) -> Tensor:
     """The elements of data at places along an axis."""
+    axis = dimension(axis, data.ndim)
 
     def element(*i: Any) -> Any:
         return data(*i[:axis], places(*i), *i[axis + 1 :])
@@ -86,20 +91,22 @@ def _taken(data: Tensor, places: Tensor, axis: int) -> Tensor:
     return result
 
 
-def _places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
+def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
     """The places of the first `count` elements of each line in order, int32."""
-    if count > lines.length:
+    known = isinstance(lines.length, int) and isinstance(count, int)
+    if known and count > lines.length:
         raise TilewrightError(f"{count} of the {lines.length} elements of a line of {data!r}")
-    if on_device() and lines.length <= _COUNTED:
+    if on_device() and not (known and lines.length > _COUNTED):
         return _counted_places(data, lines, count, ascending)
-    few = count <= _INSERTED
-    room = count if few else min(lines.length, 2 * count + _ROOM)
+    few = known and count <= _INSERTED
+    all_room = min(lines.length, 2 * count + _ROOM) if known else lines.length
+    room: Any = count if few else all_room
     order = _order_of(data.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
         x, out, keys, places = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
-        steps = lines.count * lines.length * max(1, room.bit_length())
+        steps = lines.count * lines.length * (max(1, room.bit_length()) if known else 1)
         # a thread a block: others could not be kept apart from it, for all that is known here
         with each(ib, lines.count, steps, 1) as line:
 
@@ -119,6 +126,29 @@ def _places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
     return result
 
 
+def _valid_places(data: Tensor, lines: Lines, valid: Tensor, ascending: bool) -> Tensor:
+    """As _places, of the first valid(line) elements; the places of others stay."""
+    floats = parse(data.dtype).is_float
+    if not floats and parse(data.dtype).bits == 64:
+        raise TilewrightError(f"argsort with valid_count: {data!r} has no number to put last")
+    order = _order_of(data.dtype) if floats else "int64"
+    most = const(parse(order).max_value, order)
+    axis = lines.axis
+
+    def key(*i: Any) -> Any:
+        line: Any = const(0)
+        for d, j in enumerate(i):
+            line = line if d == axis else line * data.shape[d] + j
+        count = valid(*unravel_index(line, valid.shape))
+        inside = cast(count.dtype, i[axis]) < count
+        mine = rising(data(*i)) if floats else cast("int64", data(*i))
+        mine = mine if ascending else O.bitwise_not(mine)
+        return O.select(inside, O.min(mine, most - 1), most)
+
+    keys: Tensor = compute(data.shape, key, "T_keys", "elemwise")
+    return _places(keys, lines, lines.length, True)
+
+
 def _order_of(dtype: str) -> str:
     """The type of integers that are in the order of the numbers of a type."""
     t = parse(dtype)
@@ -127,11 +157,11 @@ def _order_of(dtype: str) -> str:
 
 def _key(x: Any, ascending: bool) -> Any:
     """An integer in the order of the numbers of a type, or the other way round."""
-    key = _rising(x)
+    key = rising(x)
     return key if ascending else O.bitwise_not(key)
 
 
-def _rising(x: Any) -> Any:
+def rising(x: Any) -> Any:
     """An integer in the order of the numbers of a type. The bits of floats are, but for negative
     ones, whose order is the other way round, the two zeros, which are equal, and what is not a
     number, which shall be the largest."""
@@ -143,7 +173,7 @@ def _rising(x: Any) -> Any:
     return O.select(x != x, most, O.select(x.equal(const(0, x.dtype)), zero, plain))
 
 
-def _counted_places(data: Tensor, lines: Lines, count: int, ascending: bool) -> Tensor:
+def _counted_places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
     """As _places, by the number of elements before each."""
     axis = lines.axis
     j, k = (reduce_axis((0, lines.length), name) for name in ("j", "k"))
@@ -168,7 +198,7 @@ class _Line:
     """The statements that sort one line. It has two halves of `room` keys with their places, the
     elements are in half `side`, merged into the other."""
 
-    def __init__(self, ib: IRBuilder, keys: Any, places: Any, line: Any, room: int) -> None:
+    def __init__(self, ib: IRBuilder, keys: Any, places: Any, line: Any, room: Any) -> None:
         self.ib, self.keys, self.places = ib, keys, places
         self.line, self.room = line, room
         self.side = variable(ib, "int32", 0, "side")
@@ -180,7 +210,7 @@ class _Line:
     def place(self, index: Any) -> Any:
         return self.places[self.at(index)]
 
-    def select(self, key: Any, length: int, count: int) -> None:
+    def select(self, key: Any, length: Any, count: Any) -> None:
         """The first `count` of all keys, in order."""
         ib = self.ib
         read = variable(ib, "int32", 0, "read")

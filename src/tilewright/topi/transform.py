@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..base.face import face
 from ..loopir import op as O
 from ..loopir.expr import PrimExpr, cast, const, const_int, convert
 from ..tensor.compute import compute
+from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
 
 INJECTIVE = "injective"
+
+__getattr__, _ = face(
+    __name__,
+    {
+        "topi.slices": "dynamic_strided_slice sliding_window split strided_set strided_slice",
+        "topi.making": (
+            "adv_index arange expand_like flip matrix_set_diag meshgrid ndarray_size one_hot "
+            "repeat sequence_mask shape sparse_to_dense stack trilu unravel_index"
+        ),
+        "topi.layouts": "layout_transform",
+        "topi.arrange": "reverse_sequence tile",
+        "topi.elemwise": "where",
+        "topi.scatter": "gather gather_nd",
+        "topi.products": "tensordot",
+        "topi.nn.dense": "matmul=plain_matmul",
+    },
+)
+"""What else moves elements, under the name that TVM's users know: `tvm.topi.transform`."""
 
 
 def _size(shape: Sequence[Any]) -> PrimExpr:
@@ -21,16 +41,16 @@ def _size(shape: Sequence[Any]) -> PrimExpr:
     return size
 
 
-def reshape(x: Tensor, newshape: Sequence[Any]) -> Tensor:
-    """The elements of x, in row-major order, with another shape; one extent may be -1."""
+def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
+    """The elements of a, in row-major order, with another shape; one extent may be -1."""
     shape = [convert(d) for d in newshape]
     unknown = [i for i, d in enumerate(shape) if const_int(d) == -1]
     if len(unknown) > 1:
         raise TilewrightError("reshape: at most one extent may be -1")
     if unknown:
         rest = _size([d for i, d in enumerate(shape) if i != unknown[0]])
-        shape[unknown[0]] = _size(x.shape) // rest
-    have, want = const_int(_size(x.shape)), const_int(_size(shape))
+        shape[unknown[0]] = _size(a.shape) // rest
+    have, want = const_int(_size(a.shape)), const_int(_size(shape))
     if have is not None and want is not None and have != want:
         raise TilewrightError(f"reshape of {have} elements to {want}")
 
@@ -38,7 +58,7 @@ def reshape(x: Tensor, newshape: Sequence[Any]) -> Tensor:
         flat: PrimExpr = const(0)
         for index, extent in zip(i, shape):
             flat = flat * extent + index
-        return x(*unravel(flat, x.shape))
+        return a(*unravel(flat, a.shape))
 
     result: Tensor = compute(shape, element, "T_reshape", INJECTIVE)
     return result
@@ -57,53 +77,53 @@ def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
     return list(reversed(indices))
 
 
-def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Dimension k of the result is dimension axes[k] of x (all reversed by default)."""
-    order = list(axes) if axes is not None else list(reversed(range(x.ndim)))
-    if sorted(a % x.ndim for a in order) != list(range(x.ndim)):
-        raise TilewrightError(f"transpose: axes {order} are no permutation of {x.ndim} dimensions")
-    order = [a % x.ndim for a in order]
+def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """Dimension k of the result is dimension axes[k] of a (all reversed by default)."""
+    order = list(axes) if axes is not None else list(reversed(range(a.ndim)))
+    places = [dimension(d, a.ndim) for d in order]
+    if sorted(places) != list(range(a.ndim)):
+        raise TilewrightError(f"transpose: axes {order} are no permutation of {a.ndim} dimensions")
 
     def element(*i: Any) -> Any:
-        back: list[Any] = [None] * x.ndim
-        for k, a in enumerate(order):
-            back[a] = i[k]
-        return x(*back)
+        back: list[Any] = [None] * a.ndim
+        for k, d in enumerate(places):
+            back[d] = i[k]
+        return a(*back)
 
-    result: Tensor = compute([x.shape[a] for a in order], element, "T_transpose", INJECTIVE)
+    result: Tensor = compute([a.shape[d] for d in places], element, "T_transpose", INJECTIVE)
     return result
 
 
-def expand_dims(x: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
+def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """New dimensions of extent 1 before dimension `axis`."""
-    at = axis if axis >= 0 else x.ndim + 1 + axis
-    shape = [*x.shape[:at], *[const(1)] * num_newaxis, *x.shape[at:]]
+    at = dimension(axis, a.ndim + 1)
+    shape = [*a.shape[:at], *[const(1)] * num_newaxis, *a.shape[at:]]
 
     def element(*i: Any) -> Any:
-        return x(*i[:at], *i[at + num_newaxis :])
+        return a(*i[:at], *i[at + num_newaxis :])
 
     result: Tensor = compute(shape, element, "T_expand_dims", INJECTIVE)
     return result
 
 
-def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     """Without the dimensions `axis` of extent 1 (all of extent 1 by default)."""
     if axis is None:
-        gone = {k for k, d in enumerate(x.shape) if const_int(d) == 1}
+        gone = {k for k, d in enumerate(a.shape) if const_int(d) == 1}
     else:
-        gone = {a % x.ndim for a in ([axis] if isinstance(axis, int) else axis)}
-        long = [k for k in sorted(gone) if const_int(x.shape[k]) not in (1, None)]
+        gone = {dimension(d, a.ndim) for d in ([axis] if isinstance(axis, int) else axis)}
+        long = [k for k in sorted(gone) if const_int(a.shape[k]) not in (1, None)]
         if long:
-            raise TilewrightError(f"squeeze: dimension {long[0]} of {x!r} is not of extent 1")
-    kept = [k for k in range(x.ndim) if k not in gone]
+            raise TilewrightError(f"squeeze: dimension {long[0]} of {a!r} is not of extent 1")
+    kept = [k for k in range(a.ndim) if k not in gone]
 
     def element(*i: Any) -> Any:
-        full: list[Any] = [const(0)] * x.ndim
+        full: list[Any] = [const(0)] * a.ndim
         for k, index in zip(kept, i):
             full[k] = index
-        return x(*full)
+        return a(*full)
 
-    result: Tensor = compute([x.shape[k] for k in kept], element, "T_squeeze", INJECTIVE)
+    result: Tensor = compute([a.shape[k] for k in kept], element, "T_squeeze", INJECTIVE)
     return result
 
 
@@ -118,9 +138,26 @@ def flatten(x: Tensor, axis: int = 1) -> Tensor:
     return result
 
 
-def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+def check_joined(what: str, tensors: Sequence[Tensor], along: int | None) -> None:
+    """TilewrightError unless the tensors have one shape, but for dimension `along`."""
+    first = tensors[0]
+    for t in tensors[1:]:
+        pairs = zip(map(const_int, first.shape), map(const_int, t.shape))
+        differ = [
+            d for d, (a, b) in enumerate(pairs) if d != along and a != b and None not in (a, b)
+        ]
+        if differ or t.ndim != first.ndim:
+            but = "" if along is None else f", but for dimension {along}"
+            raise TilewrightError(
+                f"{what} takes tensors of one shape{but}: got {first!r} and {t!r}"
+            )
+
+
+def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after another along `axis`."""
-    at = axis % tensors[0].ndim
+    tensors = list(a_tuple)
+    at = dimension(axis, tensors[0].ndim)
+    check_joined("concatenate", tensors, at)
     total: PrimExpr = const(0)
     for t in tensors:
         total = total + t.shape[at]
@@ -143,43 +180,6 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     return result
 
 
-def strided_slice(
-    x: Tensor,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    slice_mode: str = "end",
-) -> Tensor:
-    """x[begin[0]:end[0]:strides[0], ...], as Python slices: numbers below zero count from the end.
-
-    For dimensions `axes`, by default the first ones. With slice_mode "size" `end` holds sizes (-1:
-    all that is left) and strides do not count.
-    """
-    if slice_mode not in ("end", "size"):
-        raise TilewrightError(f"strided_slice: slice_mode is 'end' or 'size', got {slice_mode!r}")
-    steps = [1] * x.ndim
-    starts = [0] * x.ndim
-    shape: list[Any] = list(x.shape)
-    which = [a % x.ndim for a in axes] if axes is not None else range(len(begin))
-    given = list(strides) if strides is not None and slice_mode == "end" else []
-    given += [1] * (len(begin) - len(given))
-    for k, b, e, s in zip(which, begin, end, given):
-        if s == 0:
-            raise TilewrightError(f"strided_slice: [{b}:{e}:{s}] of dimension {k} of {x!r}")
-        size = _known(x, k)
-        if slice_mode == "size":
-            e = size if e < 0 else (b if b >= 0 else b + size) + e
-        taken = range(size)[b:e:s]
-        starts[k], steps[k], shape[k] = taken.start, s, len(taken)
-
-    def element(*i: Any) -> Any:
-        return x(*[j * s + b for j, b, s in zip(i, starts, steps)])
-
-    result: Tensor = compute(shape, element, "T_strided_slice", INJECTIVE)
-    return result
-
-
 def take(
     a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> Tensor:
@@ -191,8 +191,8 @@ def take(
     """
     if mode not in ("clip", "wrap", "fast", "from_end"):
         raise TilewrightError(f"take: mode is clip, wrap, fast or from_end, got {mode!r}")
-    at = 0 if axis is None else axis % a.ndim
-    batch = batch_dims % indices.ndim if batch_dims else 0
+    at = 0 if axis is None else dimension(axis, a.ndim)
+    batch = batch_dims if batch_dims >= 0 else batch_dims + indices.ndim
     if batch and (axis is None or batch > at):
         raise TilewrightError(f"take: {batch} batch dimensions, but axis is {axis}")
     rank = indices.ndim - batch
@@ -222,8 +222,9 @@ def index_within(place: Any, extent: PrimExpr, mode: str) -> PrimExpr:
     return inside
 
 
-def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
-    """x repeated along dimensions where its extent is 1 or that it lacks in front."""
+def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
+    """`data` repeated along dimensions where its extent is 1 or that it lacks in front."""
+    x = data
     ahead = len(shape) - x.ndim
     for have, want in zip(x.shape, shape[max(ahead, 0) :]):
         if ahead < 0 or const_int(have) not in (1, const_int(convert(want))):
@@ -236,22 +237,16 @@ def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     return result
 
 
-def _known(x: Tensor, k: int) -> int:
-    extent = const_int(x.shape[k])
-    if extent is None:
-        raise TilewrightError(f"dimension {k} of {x!r} must be a constant here")
-    return extent
-
-
 def pad(
     data: Tensor,
     pad_before: Sequence[Any],
     pad_after: Sequence[Any] | None = None,
     pad_value: Any = 0.0,
     name: str = "PadInput",
+    attrs: Mapping[str, Any] | None = None,
 ) -> Tensor:
     """`pad_before[k]` elements of `pad_value` in front of dimension k and `pad_after[k]` (as many,
-    where it is left out) behind it."""
+    where it is left out) behind it. `attrs`: of the operation."""
     x, before, after = data, pad_before, pad_before if pad_after is None else pad_after
     if not len(before) == len(after) == x.ndim:
         raise TilewrightError(
@@ -273,7 +268,7 @@ def pad(
             return x(*i)
         return O.if_then_else(O.all(*inside), x(*where), cast(x.dtype, pad_value))
 
-    result: Tensor = compute(shape, element, name, "injective,pad")
+    result: Tensor = compute(shape, element, name, "injective,pad", attrs)
     return result
 
 

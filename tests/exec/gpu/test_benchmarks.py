@@ -18,26 +18,13 @@ import tilewright as tw
 from benchmarks import gpu, gpu_blas
 from benchmarks.gpu_cases import BY_NAME
 from benchmarks.gpu_static import Static, compiled, launch_bounds, resident, row, table
-from tilewright.base.errors import TargetError
 from tilewright.rt.drivers import nvrtc
 
 ROOT = Path(__file__).resolve().parents[3]
 ARCHS = ("sm_80", "sm_90")
 
 
-def _missing() -> str:
-    """Why nothing can be said about machine code here."""
-    if nvrtc.why_missing():
-        return nvrtc.why_missing()
-    empty = 'extern "C" __global__ void nothing() {}\n'
-    try:
-        nvrtc.disassemble(nvrtc.compile_cuda(empty, "sm_80", "cubin")[0])
-    except TargetError as error:
-        return str(error)
-    return ""
-
-
-WHY = _missing()
+WHY = nvrtc.why_missing() or ("" if nvrtc.find_disassembler() else "no disassembler is installed")
 needs_sass = pytest.mark.skipif(bool(WHY), reason=WHY or "a disassembler is here")
 
 

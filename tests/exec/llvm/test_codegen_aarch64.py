@@ -131,7 +131,9 @@ def test_the_pool_of_threads(tmp_path: Path) -> None:
 def program(arrays: list[np.ndarray], build: Any) -> S.PrimFunc:
     params = [E.Var(f"p{i}", "handle") for i in range(len(arrays))]
     buffers = [decl_buffer((a.size,), a.dtype.name, f"b{i}") for i, a in enumerate(arrays)]
-    return S.PrimFunc(params, build(*buffers), dict(zip(params, buffers)), {"tir.noalias": True})
+    return S.PrimFunc(
+        params, build(*buffers), None, dict(zip(params, buffers)), {"tir.noalias": True}
+    )
 
 
 def test_object_files_are_for_aarch64() -> None:

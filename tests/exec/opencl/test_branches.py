@@ -127,3 +127,28 @@ def test_branches_with_loops_that_more_follows() -> None:
         if o + more < 1:
             expected[at] += x[t * 31 + 30]
     np.testing.assert_array_equal(out, expected)
+
+
+def test_loops_that_all_threads_run_alike() -> None:
+    """PoCL 3.1 lost the end of the loop over rows, of which a block needs one or two."""
+    a = te.placeholder((19, 33), name="A")
+    rows = te.compute((19, 33), lambda i, j: te.max(a[i, j] - a[i, j], a[i, j]), name="rows")
+    flat = te.compute((627,), lambda i: 0.0 - rows[i // 33, i % 33], name="flat")
+    s = te.create_schedule(flat.op)
+    cached = s.cache_read(a, "shared", [rows])
+    outer, inner = s[flat].split(flat.op.axis[0], factor=3)
+    block, thread = s[flat].split(outer, factor=8)
+    s[flat].bind(block, te.thread_axis("blockIdx.x"))
+    s[flat].bind(thread, te.thread_axis("threadIdx.x"))
+    s[flat].pragma(inner, "auto_unroll_max_step", 64)
+    s[rows].compute_at(s[flat], block)
+    s[rows].set_scope("shared")
+    _, own = s[rows].split(rows.op.axis[1], factor=8)
+    s[rows].bind(own, te.thread_axis("threadIdx.x"))
+    s[cached].compute_at(s[rows], own)
+    _, lane = s[cached].split(cached.op.axis[1], factor=8)
+    s[cached].bind(lane, te.thread_axis("threadIdx.x"))
+    x = np.random.default_rng(0).integers(-5, 6, (19, 33)).astype("float32")
+    result = tw.nd.array(np.full(627, 77, "float32"), DEV)
+    tw.build(s, [a, flat], "opencl")(tw.nd.array(x, DEV), result)
+    np.testing.assert_array_equal(result.numpy(), 0 - np.maximum(x, 0).ravel())

@@ -64,8 +64,8 @@ def test_domain_touched_over_loops() -> None:
     stmt = loop(i, 16, loop(j, n - 1, body))
     assert texts(domain_touched(stmt, a)) == [("0", "34"), ("0", "n")]
     assert texts(domain_touched(stmt, b)) == [("0", "16"), ("0", "n - 1")]
-    assert domain_touched(stmt, b, stores=False) is None
-    assert domain_touched(stmt, a, loads=False) is None
+    assert domain_touched(stmt, b, stores=False) == ()
+    assert domain_touched(stmt, a, loads=False) == ()
     assert texts(domain_touched(stmt.body, a)) == [("i * 2", "4"), ("0", "n")]
 
 

@@ -15,12 +15,14 @@ from tilewright.arith import (
     detect_clip_bound,
     detect_linear_equation,
 )
+from tilewright.arith.deduce import limits_where
 from tilewright.loopir import op
 from tilewright.loopir.expr import Not, SizeVar, Var, cast
 from tilewright.loopir.iter import IterVar, Range
 
 n, m = SizeVar("n"), SizeVar("m")
 x, y, z, q = Var("x"), Var("y"), Var("z"), Var("q")
+u, b = Var("u", "uint32"), Var("b", "uint32")
 
 
 def texts(parts: Any) -> Any:
@@ -40,6 +42,10 @@ def texts(parts: Any) -> Any:
         (q // 2 + n, [x], ["0", "q // 2 + n"]),
         (op.max(x, y), [x], []),
         (cast("float32", x), [x], []),
+        (128 - u, [u], ["-1", "128"]),
+        (u * (b + 4) + b, [u], ["b + T.uint32(4)", "b"]),
+        (u * u, [u], []),
+        (u // b, [u], []),
     ],
     ids=str,
 )
@@ -59,6 +65,8 @@ def test_detect_linear_equation(e: Any, variables: list[Var], expected: Any) -> 
         (x + y < 3, [x, y], []),
         (x // 2 < 3, [x], []),
         (op.any(x < 3, x > 5), [x], []),
+        (op.min(x, y) > 3, [x, y], ["4", None, "4", None]),
+        (op.max(x * 2, n) < 3, [x], []),
     ],
     ids=str,
 )
@@ -86,7 +94,7 @@ RELAX = {y: Range(0, 32)}
     ids=str,
 )
 def test_deduce_bound(cond: Any, low: str, high: str) -> None:
-    got = deduce_bound(x, cond, HINTS, RELAX)
+    got = limits_where(x, cond, HINTS, RELAX)
     assert (str(got.min_value), str(got.max_value)) == (low, high)
 
 
@@ -96,6 +104,34 @@ def test_what_cannot_be_deduced_is_nothing() -> None:
     assert deduce_bound(x, y < 32, {}, RELAX).is_everything()
     axis = IterVar(Range(0, n), "axis", IterVar.DataPar)
     assert str(deduce_bound(axis, axis * 4 < n, {}, {}).max_value) == "(n + 3) // 4 - 1"
+
+
+@pytest.mark.parametrize(
+    ("cond", "low", "high"),
+    [
+        (y * x * -1 + z >= q, "neg_inf", "(z - q) // y"),
+        (y * x >= z, "z // y + 1", "pos_inf"),
+        (y * x >= y * 3, "3", "pos_inf"),
+        (y * x <= z, "neg_inf", "z // y"),
+    ],
+    ids=str,
+)
+def test_factors_of_known_sign(cond: Any, low: str, high: str) -> None:
+    got = deduce_bound(x, cond, {y: Range(2, 5)}, {})
+    assert (str(got.min_value), str(got.max_value)) == (low, high)
+    assert deduce_bound(x, cond, {y: Range(-2, 5)}, {}).is_nothing()
+    for xv, yv, zv, qv in itertools.product(range(-9, 10), range(2, 5), (-7, 0, 8), (-1, 3)):
+        point = {x: xv, y: yv, z: zv, q: qv}
+        lower = not got.has_lower_bound() or value(got.min_value, point) <= xv
+        if lower and (not got.has_upper_bound() or xv <= value(got.max_value, point)):
+            assert value(cond, point)
+
+
+def test_what_is_left_to_limits_where() -> None:
+    for cond, ends in (((x // 8).equal(3), ("24", "31")), (x * 2 - x > y, ("y + 1", "pos_inf"))):
+        assert deduce_bound(x, cond, {}, {}).is_nothing()
+        got = limits_where(x, cond, {}, {})
+        assert (str(got.min_value), str(got.max_value)) == ends
 
 
 def pick(rng: random.Random) -> int:
@@ -115,7 +151,7 @@ def test_conditions_hold_in_the_deduced_interval(block: int) -> None:
         right: Any = rng.choice((z * pick(rng) + rng.randint(-20, 20), z + x))
         cond = rng.choice((left < right, left <= right, left > right, Not(left < right)))
         relax = {y: IntervalSet(-2, 5)}
-        got = deduce_bound(x, cond, {z: Range(0, 6)}, relax)
+        got = limits_where(x, cond, {z: Range(0, 6)}, relax)
         if got.is_nothing():
             continue
         found += 1

@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.arith.random_exprs import value
-from tilewright.arith import (
-    IndexMap,
-    detect_iter_map,
-    inverse_affine_iter_map,
-    inverse_index_map,
-)
+from tilewright.arith import IndexMap
+from tilewright.arith.iter_map import detect_iter_map, inverse_affine_iter_map, inverse_index_map
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir import expr as E
 from tilewright.loopir.iter import Range
@@ -219,3 +215,24 @@ def test_random_maps_are_undone() -> None:
             for v, e in inverse.items():
                 assert value(e, at) == point[v], f"{index} at {values}"
     assert inverted > 20
+
+
+def test_a_given_inverse_is_the_inverse() -> None:
+    m = IndexMap.from_func(lambda i: [i ^ 5], inverse_index_map=lambda a: [a ^ 5])
+    inverse = m.inverse((8,))
+    assert [value(inverse.map_indices([n])[0], {}) for n in (0, 5, 7)] == [5, 0, 2]
+
+
+def test_indices_have_the_type_that_is_asked_for() -> None:
+    m = IndexMap.from_func(lambda i: [i // 4, i % 4], index_dtype="int64")
+    assert [e.dtype for e in (*m.initial_indices, *m.final_indices)] == ["int64"] * 3
+    assert [e.dtype for e in m.inverse((16,)).final_indices] == ["int64"]
+
+
+def test_axis_separators_are_told_apart_from_indices() -> None:
+    m, separators = IndexMap.from_func_with_separators(
+        lambda i, j: [i // 4, IndexMap.AXIS_SEPARATOR, j, i % 4]
+    )
+    assert separators == [1] and len(m.final_indices) == 3
+    with pytest.raises(TilewrightError, match="from_func_with_separators"):
+        IndexMap.from_func(lambda i: [i // 4, IndexMap.AXIS_SEPARATOR, i % 4])

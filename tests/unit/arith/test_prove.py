@@ -11,6 +11,8 @@ from tilewright.loopir import op
 from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.expr import NE, Not, Or, Select, SizeVar, Var, cast, const
 from tilewright.loopir.iter import Range
+from tilewright.loopir.runtime_calls import vscale
+from tilewright.target import Target
 
 n, m, h = SizeVar("n"), SizeVar("m"), SizeVar("h")
 i, j, k, q = Var("i"), Var("j"), Var("k"), Var("q")
@@ -188,3 +190,33 @@ def test_guards_on_memory_hold_where_they_stand() -> None:
     table = decl_buffer((8,), "int32", name="T")
     a = Analyzer()
     assert a.can_prove(op.if_then_else(table[0] < 8, table[0], 0) < 8)
+
+
+def test_residues_of_shifts_masks_and_truncated_remainders() -> None:
+    a = Analyzer()
+    assert a.modular_set(op.shift_right(q * 4 + 2, 1)) == ModularSet(2, 1)
+    assert a.modular_set(op.shift_right(q * 4 + 2, 2)) == ModularSet(1, 0)
+    assert a.modular_set(op.bitwise_and(q * 16 + i * 4, 31)) == ModularSet(4, 0)
+    with a.constraint_scope(op.truncmod(q, 4).equal(2)):
+        assert a.modular_set(q + 1) == ModularSet(4, 3)
+    with a.constraint_scope(op.truncmod(q, 4).equal(-1)):
+        assert a.modular_set(q) == ModularSet(4, 3)
+
+
+def test_bounds_through_whole_floats() -> None:
+    b = Var("b", "int8")
+    e = op.truncmod(b, const(3, "int8")).astype("float32").astype("int32")
+    found = Analyzer().const_int_bound(e)
+    assert (found.min_value, found.max_value) == (-2, 2)
+    loose = Analyzer().const_int_bound(Var("f", "float32").astype("int32"))
+    assert (loose.min_value, loose.max_value) != (-2, 2)
+
+
+def test_lengths_of_vectors() -> None:
+    a, v = Analyzer(), vscale()
+    assert a.can_prove(v * 32 < vscale() * 64)
+    rounded = (v * 4 + 114) // (v * 4) * (v * 4) >= 115
+    assert not a.can_prove(rounded)
+    with Target("llvm -mtriple=aarch64-linux-gnu -mattr=+sve"):
+        assert a.can_prove(rounded)
+        assert not a.can_prove(v < 16) and not a.can_prove(v * q < 3)

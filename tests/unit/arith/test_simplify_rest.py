@@ -8,6 +8,8 @@ import pytest
 
 from tilewright import te
 from tilewright.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet
+from tilewright.ir import structural_equal
+from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.expr import (
@@ -179,3 +181,17 @@ def test_answers_are_values() -> None:
     assert a.can_prove_less(u, 300)
     got = a.int_set(x + 1, {x: IntervalSet(0, 3)})
     assert (int(got.min_value), int(got.max_value)) == (1, 4)
+
+
+def test_a_sum_that_is_narrowed_is_narrowed_part_by_part_where_the_parts_fit() -> None:
+    i, j = E.Var("i", "int64"), E.Var("j", "int64")
+    analyzer = Analyzer()
+    for v in (i, j):
+        analyzer.bind(v, Range(E.const(0, "int64"), E.const(43, "int64")))
+    narrow = (i + j + E.const(1, "int64")).astype("int32") - i.astype("int32")
+    assert structural_equal(analyzer.simplify(narrow), j.astype("int32") + 1)
+    wide = Analyzer()
+    wide.bind(i, Range(E.const(0, "int64"), E.const(1 << 31, "int64")))
+    wide.bind(j, Range(E.const(0, "int64"), E.const(1 << 31, "int64")))
+    difference = (i - j).astype("int32")  # whose parts fit, but not what is between
+    assert str(wide.simplify(difference + 0)) == 'T.Cast("int32", i - j)'

@@ -10,9 +10,8 @@ import pytest
 
 from tests.narrow import int_of
 from tests.unit.arith.random_exprs import value
-from tilewright.arith import solve_linear_equations, solve_linear_inequalities
 from tilewright.arith.smith import smith_normal_form, unimodular_inverse
-from tilewright.base.errors import TilewrightError
+from tilewright.arith.solve import solve_linear_equations, solve_linear_inequalities
 from tilewright.loopir import op
 from tilewright.loopir.expr import EQ, Var, const
 from tilewright.loopir.iter import Range
@@ -98,10 +97,15 @@ def test_conditions_of_solvability() -> None:
     assert str(s.values[x]) == "p // 2"
     s = solve_linear_equations([op.all(EQ(x, p), EQ(x, q))], [x])
     assert [str(c) for c in s.conditions] in (["q == p"], ["p == q"])
-    with pytest.raises(TilewrightError, match="not linear"):
-        solve_linear_equations([EQ(x * y, p)], [x, y])
-    with pytest.raises(TilewrightError, match="not an equation"):
-        solve_linear_equations([x < p], [x])
+    s = solve_linear_equations([EQ(x * y, p), x < p, EQ(x + y, p)], [x, y])
+    assert [str(e) for e in s.rest] == ["x * y == p", "x < p"] and len(s.free) == 1
+
+
+def test_signs_and_names_of_free_variables() -> None:
+    s = solve_linear_equations([EQ(x + y + z, 15), EQ(x + y, 10)], [x, y, z])
+    assert [str(s.values[v]) for v in (x, y, z)] == ["n0 + 10", "n0 * -1", "5"]
+    s = solve_linear_equations([EQ(y, 3)], [x, y])
+    assert [v.name for v in s.free] == ["n0_x"]
 
 
 @pytest.mark.parametrize("block", range(2))
@@ -135,5 +139,8 @@ def test_limits_name_later_variables_only() -> None:
     assert [str(e) for e in limits[y].lower] == ["0"]
     assert [str(e) for e in limits[y].upper] == ["(p + 2) // 3 - 1"]
     assert [str(e) for e in left] == ["1 <= p"]
-    with pytest.raises(TilewrightError, match="comparison"):
-        solve_linear_inequalities([op.any(x < 3, x > 5)], [x])
+    either = op.any(x < 3, x > 5)
+    limits, left = solve_linear_inequalities([either, x <= y * z, x <= 4], [x, y])
+    assert [str(e) for e in limits[x].upper] == ["y * z", "4"] and left == [either]
+    limits, left = solve_linear_inequalities([x >= 6, x <= y * z], [x, y])
+    assert [str(e) for e in left] == ["6 - y * z <= 0"]

@@ -16,9 +16,9 @@ from tilewright.base.dtype import parse
 from tilewright.driver.lower import schedule_to_func
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
+from tilewright.loopir.copies import is_likely
 from tilewright.loopir.effects import CallEffectKind, effect_of
 from tilewright.loopir.iter import IterVar
-from tilewright.lowering.copies import is_likely
 
 OPS = [
     *(f"float_{k}" for k in ("mad", "addsub", "mul", "divmod", "cmp", "math_func", "other_func")),

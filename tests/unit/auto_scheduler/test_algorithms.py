@@ -121,7 +121,7 @@ def test_a_search_measures_every_algorithm_first(tmp_path: Path) -> None:
         task, A.RandomModel(0), ALLOWED, verbose=0,
         init_search_callbacks=[A.PreloadMeasuredStates(str(file))],
     )  # fmt: skip
-    assert again.library.due() == []
+    assert again.library.due(64) == []
     strict = A.SketchPolicy(
         task, A.RandomModel(0), verbose=0,
         init_search_callbacks=[A.PreloadMeasuredStates(str(file))],

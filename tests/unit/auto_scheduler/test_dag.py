@@ -88,14 +88,18 @@ def test_an_argument_that_nothing_reads_is_no_stage():
     assert names(dag.ops) == ["X", "Z"] and dag.tensors == [x, y, z]
 
 
-def test_a_schedule_gives_its_computation():
+def test_a_schedule_gives_the_computations_of_its_stages():
     a, b, c = C.matmul()
     s = te.create_schedule(c.op)
-    s.cache_write(c, "local")
     s[c].split(c.op.axis[0], factor=4)
+    assert ComputeDAG(s).tensors == [a, b, c]
+    assert ComputeDAG(s).hash_key() == ComputeDAG([a, b, c]).hash_key()
+    local = s.cache_write(c, "local")
+    s.cache_read(a, "shared", [local])
     dag = ComputeDAG(s)
-    assert dag.tensors == [a, b, c] and names(dag.ops) == ["A", "B", "C"]
-    assert dag.hash_key() == ComputeDAG([a, b, c]).hash_key()
+    assert names(dag.ops) == ["A", "A.shared", "B", "C.local", "C"]
+    assert [t.name for t in dag.tensors] == ["A", "B", "C"]
+    assert [st.op.name for st in dag.init_state.stages] == names(dag.ops)
     scan = C.scan()
     assert ComputeDAG(te.create_schedule(scan[-1].op)).tensors == scan
 

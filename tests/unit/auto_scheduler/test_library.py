@@ -121,10 +121,10 @@ def test_what_does_not_fit_another_tile_is_left_out() -> None:
 def test_relatives_are_new_and_come_from_the_best(cpu: str) -> None:
     task = task_of(product(), f"llvm -mcpu={cpu}")
     library, rng = Library(task, 0.0), np.random.default_rng(0)
-    plain = library.due()
+    plain = library.due(64)
     assert [s.rows for s in plain] == [(("DS", f"llvm -mcpu={cpu}"),)]
     library.learn(plain[0].rows, 1.0)
-    assert library.due() == []
+    assert library.due(64) == []
     met: dict[Any, dict[str, Any]] = {}
     for n in range(6):
         for state in library.propose(4, rng, lambda _: None):

@@ -100,10 +100,14 @@ def test_candidates_built_ahead_are_measured_like_others() -> None:
     inputs = [tiled(task, f) for f in (2, 4, 8)]
     with ProgramMeasurer(LocalBuilder(60, n_parallel=1), QUICK, [], 0) as measurer:
         measurer.warm()
-        measurer.build_ahead(inputs[:2])
+        assert measurer.ahead() == 0
+        measurer.begin(task, None, inputs[:2])
         assert [r.error_no for r in measurer.measure(task, None, inputs[1:])] == [0, 0]
         assert [r.error_no for r in measurer.measure(task, None, inputs[:1])] == [0]
-        assert not measurer._ahead
+        measurer.begin(task, None, inputs)
+        measurer.drop(inputs[1:])
+        assert [r.error_no for r in measurer.measure(task, None, [inputs[0], *inputs])] == [0] * 4
+        assert not measurer._begun and not measurer._tickets
 
 
 def test_an_error_of_a_callback_ends_the_round_and_not_the_measurer() -> None:
@@ -144,6 +148,9 @@ class Failing:
     def run(self, tickets: Sequence[int], best: Any) -> Any:
         for ticket in tickets:
             yield ticket, Measurement((), MeasureErrorNo.COMPILE_HOST, "no compiler at all", 0.5)
+
+    def start(self, tickets: Sequence[int], best: Any) -> None:
+        pass
 
     def forget(self, tickets: Any) -> None:
         pass
@@ -197,7 +204,7 @@ def test_settings_are_those_that_users_know() -> None:
     assert cold.flush_bytes and (cold.number, cold.min_repeat_ms) == (1, 0)
     assert resolve_builder("local").timeout == 15 and resolve_runner(None).timing.run_timeout == 10
     with pytest.raises(TilewrightError, match="build_func"):
-        LocalBuilder(build_func=print)
+        LocalBuilder(build_func="make")
     with pytest.raises(TilewrightError, match='"local" or a LocalBuilder'):
         resolve_builder("remote")
     with pytest.raises(TilewrightError, match='"local" or a LocalRunner'):

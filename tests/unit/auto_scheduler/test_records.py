@@ -244,6 +244,7 @@ class Task:
     target = Target("cuda -arch=sm_80", "llvm")
     hardware_params = Hardware()
     layout_rewrite_option = 2
+    task_input_names = ()
 
 
 def test_a_live_task_is_written_in_full() -> None:

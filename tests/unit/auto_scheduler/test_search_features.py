@@ -9,10 +9,12 @@ from tests.unit.auto_scheduler import computations as C
 from tests.unit.auto_scheduler.slow_features import slow_features
 from tilewright.auto_scheduler.cost_model import RandomModel
 from tilewright.auto_scheduler.dag import ComputeDAG
-from tilewright.auto_scheduler.features import NAMES
+from tilewright.auto_scheduler.features import COUNT, NAMES, features_of
 from tilewright.auto_scheduler.policy import SketchPolicy
 from tilewright.auto_scheduler.task import SearchTask
 from tilewright.target.target import Target
+from tilewright.tensor.compute import compute, placeholder
+from tilewright.testing.auto_scheduler import zero_rank_compute_auto_scheduler_test
 
 ODD = {
     "matmul of primes": lambda: C.matmul(37, 59, 29),
@@ -49,3 +51,13 @@ def test_candidates_of_a_search(target: str, name: str) -> None:
             for s, c in np.argwhere(~np.isclose(found, wanted, rtol=2e-6, atol=2e-6))
         ]
         assert not wrong, f"{closed.schedule}\n" + "\n".join(wrong[:20])
+
+
+def test_a_program_without_loops_has_the_features_of_its_operations() -> None:
+    state = ComputeDAG(zero_rank_compute_auto_scheduler_test(7)).get_init_state()
+    (row,) = features_of(state)
+    assert row.shape == (COUNT,) and not row.any()
+    a = placeholder((3,), name="A")
+    dag = ComputeDAG([a, compute((), lambda: a[0] * a[1], name="B")])
+    (row,) = features_of(dag.get_init_state())
+    assert row[NAMES.index("float_mul")] == 1.0 and row.sum() == 1.0

@@ -136,7 +136,8 @@ def test_each_number_of_parallel_loops():
     for p in range(space.parallel[0].count):
         row[space.parallel[0].column] = p
         text = str(policy.population.close(Candidate(0, row)))
-        wanted = f"parallel {'@'.join(names[:p])} (" if p else "for i.0 ("
+        fused = "@".join(names[:p]) + "@" * (p > 1)
+        wanted = f"parallel {fused} (" if p else "for i.0 ("
         assert wanted in text
         assert ("parallel" in text) == (p > 0)
 

@@ -23,7 +23,7 @@ def op(dag, name):
 def test_iterators_tell_name_kind_and_range(dag):
     i, j, k = dag.get_init_state()[op(dag, "C")].iters
     assert [x.name for x in (i, j, k)] == ["i", "j", "k"]
-    assert [x.iter_kind for x in (i, j, k)] == ["spatial", "spatial", "reduce"]
+    assert [x.iter_kind for x in (i, j, k)] == [0, 0, 1]
     assert int(k.range.extent) == 16
     assert int(k.range.min) == 0
 
@@ -111,9 +111,9 @@ def test_unrolling_only_what_is_short(dag):
     c = op(dag, "C")
     s = dag.get_init_state()
     k = s[c].iters[2]
-    assert s.unroll(c, k, max_unroll=8) is None
+    assert s.unroll(c, k, max_unroll=8).annotation == 0
     assert s.rows == ()
-    assert s.unroll(c, k, max_unroll=16) is not None
+    assert s.unroll(c, k, max_unroll=16).annotation == State.ANNOTATION_TRANS_TABLE["unroll"]
 
 
 def test_stages_by_tensor_operation_view_and_place(dag):
@@ -123,7 +123,7 @@ def test_stages_by_tensor_operation_view_and_place(dag):
     assert found == [tensor.op] * 4
     with pytest.raises(ScheduleError, match="there are stages 0 to 3, not 4"):
         s[4]
-    assert [v.op_type for v in s.stages] == ["placeholder", "placeholder", "compute", "compute"]
+    assert [v.op_type for v in s.stages] == [0, 0, 1, 1]
 
 
 def test_an_iterator_of_another_stage_is_refused(dag):
@@ -170,14 +170,52 @@ def test_ranges_are_inferred_for_a_copy(dag):
     c, d = op(dag, "C"), op(dag, "D")
     s = dag.get_init_state()
     i0, i1 = s.split(c, s[c].iters[0], [4])
-    assert i0.range is None
+    assert i0.range.extent == 4
     s.compute_at(c, d, s.split(d, s[d].iters[0], [8])[0])
     known = dag.infer_bound_from_state(s)
     assert [int(i.range.extent) for i in known[c].iters] == [2, 4, 16, 16]
     assert s[c].iters[0].range is None
     known.parallel(d, known[d].iters[0])
     assert known[c].iters[0].range is None  # no longer known
-    assert i1.range is None
+    assert i1.range.extent == 4  # as it was
+
+
+def test_what_steps_made_finds_its_stage_in_copies(dag):
+    c = op(dag, "C")
+    s = dag.get_init_state()
+    local = s.cache_write(c, "local")
+    copy = dag.infer_bound_from_state(s)
+    assert copy[local].op.name == s[local].op.name == "C.local"
+    assert s.copy().copy()[local].iters[0].range == s[local].iters[0].range
+
+
+def test_states_are_equal_where_their_loops_are(dag):
+    c = op(dag, "C")
+    s, t = dag.get_init_state(), dag.init_state
+    assert s == t and s != "C"
+    s.split(c, 0, [4])
+    assert s != t
+    t.split(c, 0, [4])
+    assert s == t
+
+
+def test_iterators_tell_what_was_said_of_them(dag):
+    c = op(dag, "C")
+    s = dag.get_init_state()
+    i, j, k = s[c].iters
+    assert s[c].compute_at == loop_state.Stage.COMPUTE_AT_TRANS_TABLE["root"]
+    table = loop_state.State.ANNOTATION_TRANS_TABLE
+    for made, name in (
+        (s.bind(c, i, "blockIdx.x"), "blockIdx.x"),
+        (s.vectorize(c, j), "vectorize"),
+        (s.unroll(c, k), "unroll"),
+    ):
+        assert made.annotation == table[name]
+    assert [x.annotation for x in s[c].iters] == [
+        table[n] for n in ("blockIdx.x", "vectorize", "unroll")
+    ]
+    s.compute_at(c, op(dag, "D"), s[op(dag, "D")].iters[0])
+    assert s[c].compute_at == loop_state.Stage.COMPUTE_AT_TRANS_TABLE["iter"]
 
 
 def test_python_code_of_a_state(dag):
@@ -259,6 +297,28 @@ def test_closed_sketches_have_the_loops_of_open_ones(name):
             assert [i.name for i in open_view.iters] == [i.name for i in view.iters]
 
 
+def test_alignment_of_what_is_no_dimension_is_kept_as_a_step(dag):
+    c = op(dag, "C")
+    s = dag.get_init_state()
+    s.storage_align(c, s[c].iters[-1], 8, 1)  # of a reduction nothing is stored
+    assert s.transform_steps == (("SA", 2, 2, 8, 1),)
+    assert "storage_align" not in dag.print_python_code_from_state(s)
+
+
+def test_loops_have_the_names_that_are_printed(dag):
+    c = op(dag, "C")
+    s = dag.get_init_state()
+    i, j, _ = s[c].iters
+    outer, inner = s.split(c, i, [4])
+    assert [x.name for x in s.split(c, inner, [2])] == ["i.1.0", "i.1.1"]
+    assert [x.name for x in s[c].iters] == ["i.0", "i.1.0", "i.1.1", "j", "k"]
+    s.reorder(c, [outer, j, *(s[c].iters[n] for n in (1, 2, 4))])
+    assert s.fuse(c, [outer, j]).name == "i.0@j@"
+    fresh = dag.get_init_state()
+    local = fresh.cache_write(c, "local")
+    assert [x.name for x in fresh[local].iters] == ["i_c", "j_c", "k"]
+
+
 def test_text_of_a_state(dag):
     s = dag.get_init_state()
     c, d = op(dag, "C"), op(dag, "D")
@@ -275,6 +335,6 @@ def test_text_of_a_state(dag):
         "    for j (0,16)\n"
         "      for k (0,16)\n"
         "        C += ...\n"
-        "  for i.1@j (0,64)\n"
+        "  for i.1@j@ (0,64)\n"
         "    D = ...\n"
     )

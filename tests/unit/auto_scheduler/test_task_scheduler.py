@@ -17,8 +17,8 @@ from tilewright.auto_scheduler.scheduler_callbacks import (
 from tilewright.auto_scheduler.slope import (
     UNKNOWN_COST,
     Groups,
+    derive_similarity_tag,
     objective_slopes,
-    similarity_tag,
     unit_slope,
 )
 from tilewright.auto_scheduler.task_scheduler import TaskScheduler
@@ -173,14 +173,14 @@ def test_rates_of_tasks_that_never_ran_are_unknown():
 
 
 def test_similarity_tags():
-    assert similarity_tag(task(tags=("", "elemwise", "broadcast")).compute_dag) == ""
-    one = similarity_tag(task(flop=1e9, tags=("conv2d_nchw", "elemwise")).compute_dag)
+    assert derive_similarity_tag(task(tags=("", "elemwise", "broadcast")).compute_dag) == ""
+    one = derive_similarity_tag(task(flop=1e9, tags=("conv2d_nchw", "elemwise")).compute_dag)
     assert one == f"conv2d_nchw_{int(math.log(1e9 + 1) / math.log(1.618))}"
-    assert one == similarity_tag(task(flop=1.1e9, tags=("conv2d_nchw",)).compute_dag)
-    assert one != similarity_tag(task(flop=2e9, tags=("conv2d_nchw",)).compute_dag)
+    assert one == derive_similarity_tag(task(flop=1.1e9, tags=("conv2d_nchw",)).compute_dag)
+    assert one != derive_similarity_tag(task(flop=2e9, tags=("conv2d_nchw",)).compute_dag)
     marked = task(tags=("dense",))
     marked.compute_dag.ops[0].attrs["auto_scheduler_task_scheduler_tag"] = "mine"
-    assert similarity_tag(marked.compute_dag).startswith("mine_")
+    assert derive_similarity_tag(marked.compute_dag).startswith("mine_")
 
 
 # -- objectives

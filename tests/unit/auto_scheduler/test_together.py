@@ -8,6 +8,7 @@ import pytest
 
 from tilewright import auto_scheduler, te
 from tilewright.auto_scheduler import MeasureResult, State
+from tilewright.auto_scheduler.scheduler_callbacks import TaskSchedulerCallback
 from tilewright.auto_scheduler.together import tune_tasks
 from tilewright.base.errors import ScheduleError, UsageError
 
@@ -98,7 +99,7 @@ def test_a_default_schedule_that_nothing_beats_is_the_best(maker: Maker, tmp_pat
     outcome = tune([task(32)], 6, tmp_path / "a.json")
     assert outcome.tasks[0].best_s == outcome.tasks[0].default_s == 1e-9
     history = auto_scheduler.ApplyHistoryBest(tmp_path / "a.json")
-    rows = history.query("llvm", outcome.tasks[0].task.workload_key)
+    rows = history.steps("llvm", outcome.tasks[0].task.workload_key)
     assert rows == (("DS", "llvm"),)
 
 
@@ -253,3 +254,34 @@ def test_leaders_of_each_task_are_measured_again(maker: Maker, tmp_path: Path) -
     last = [(i.task.desc, i.state.rows) for i in measurer.seen[-12:]]
     assert last[:6] == last[:2] * 3 and last[6:] == last[6:8] * 3
     assert last[1] == (tasks[0].desc, DEFAULT) and last[7] == (tasks[1].desc, DEFAULT)
+
+
+class Meanwhile(TaskSchedulerCallback):
+    """After the first round, another search of the same tasks and file."""
+
+    def __init__(self, tasks: Any, trials: int, file: Path) -> None:
+        self.given: Any = (tasks, trials, file)
+        self.outcome: Any = None
+
+    def post_tune(self, task_scheduler: Any, task_id: int) -> None:
+        if self.outcome is None:
+            self.outcome = tune(*self.given)
+
+
+def test_searches_at_one_time_share_a_store(maker: Maker, tmp_path: Path) -> None:
+    tasks, file = [task(32), task(48)], tmp_path / "a.db"
+    other = Meanwhile(tasks, 16, file)
+    outcome = tune(tasks, 24, file, callbacks=[other])
+    first = outcome.measured - (24 - 16)
+    assert 0 < first < 16 and outcome.known == 16 - first
+    assert (other.outcome.known, other.outcome.measured) == (first, 16 - first)
+    seen = [(i.task.desc, i.state.rows) for m in maker.made for i in m.seen]
+    assert len(seen) == 24 and max(Counter(seen).values()) == 1, "nothing is measured twice"
+    assert len(list(auto_scheduler.load_records(file))) == 24
+    assert outcome.tasks[0].best_s <= other.outcome.tasks[0].best_s
+
+
+def test_a_search_ends_where_others_made_the_rest(maker: Maker, tmp_path: Path) -> None:
+    tasks, file = [task(32), task(48)], tmp_path / "a.db"
+    outcome = tune(tasks, 24, file, callbacks=[Meanwhile(tasks, 24, file)])
+    assert outcome.measured + outcome.known == 24 and 0 < outcome.measured < 24

@@ -19,8 +19,7 @@ from tilewright.base.errors import TilewrightError
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch):
     """Each test starts without workloads and leaves none."""
-    monkeypatch.setattr(W, "_functions", {})
-    monkeypatch.setattr(W, "_tensors", {})
+    monkeypatch.setattr(W, "WORKLOAD_FUNC_REGISTRY", {})
 
 
 def shapes(tensors):

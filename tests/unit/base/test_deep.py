@@ -262,7 +262,7 @@ def test_deep_statements() -> None:
         else:
             body = S.AssertStmt(x > n, tir.StringImm("small"), body)
     data = tir.Var("a", "handle")
-    func = S.PrimFunc((data, x), body, {data: buffer})
+    func = S.PrimFunc((data, x), body, None, {data: buffer})
     lowered = tvm.lower(func)
     assert len(c_source(lowered)) > 10_000 and len(str(lowered)) > 10_000
     assert tvm.ir.structural_equal(lowered, tvm.ir.load_json(tvm.ir.save_json(lowered)))
@@ -331,12 +331,18 @@ def test_options_hold_for_deep_programs() -> None:
 
 # Functions that call themselves, or each other, but no oftener than is said here
 BOUNDED = {
+    "arith.analyzer._lanes_bound": "for the lanes of a vector",
     "arith.context._with_parts": "over parts, by way of marked tables",
     "arith.decide._by_cases": "as often as its steps",
     "arith.decide._for_values": "once for each of few variables",
     "arith.deduce._both": "as often as its steps",
     "arith.int_set.eval_set": "for the ends of a vector",
+    "arith.interval.div_bound": "for each sign of a divisor",
+    "arith.interval.mod_bound": "for each sign of a divisor",
+    "arith.iter_affine_map.mark": "over fused iterators",
     "arith.linear.gaps_of": "for what a negation is pushed into",
+    "arith.simplify.divmod.divide": "for the opposite divisor",
+    "arith.simplify.divmod.modulo": "for the opposite divisor",
     "arith.prove._by_branches": "as often as its steps",
     "arith.prove.lowest": "as often as its steps",
     "arith.simplify.add._join_alike": "for what two digits are taken of, which holds fewer digits",
@@ -356,6 +362,7 @@ BOUNDED = {
     "loopir.serial.field": "over a field's tuples; nodes are numbered",
     "loopir.serial.any": "over attributes, not nodes",
     "loopir.stmt.add": "over lists of statements",
+    "tensor.arguments.as_attrs": "over what the user nests",
     "tensor.serial.value": "over attributes, not nodes",
     "loopir.verify.buffer": "for the sizes of a buffer; expressions are walked without recursion",
     "loopir.verify.verify": "over the functions of a module",

@@ -158,7 +158,7 @@ def test_several_networks_are_tuned_at_once(network: Path, sibling: Path, tmp_pa
         assert row["speedup"] == pytest.approx(reference / row["best_s"])
     assert report["score"] == pytest.approx(-((gains[0] * gains[1]) ** 0.5))
     text = call(*what, *goal).stdout
-    assert f"{sibling}: " in text and "as fast as the reference of 2000 ms" in text
+    assert f"{sibling}: " in text and "as fast as the reference of 2 s" in text
     assert "geometric mean of speed-ups: " in text
     assert f"tilewright run {sibling} --records {file}" in text
     for model in (network, sibling):
@@ -173,7 +173,7 @@ def test_requirements_end_a_search(network: Path, sibling: Path, tmp_path: Path)
     assert done.exit_code == 0, done.output
     assert "stopped: every network is as fast as required" in done.stderr
     assert "ended early: every network is as fast as required" in done.stdout
-    assert f"{network}: " in done.stdout and " of 1000 ms: met" in done.stdout
+    assert f"{network}: " in done.stdout and " of 1 s: met" in done.stdout
     report = json.loads(call(*what, *goal, "--json", "--quiet").stdout)
     assert report["measured"] == 0 and report["known"] == 12
     assert [row["met"] for row in report["networks"]] == [True, True]

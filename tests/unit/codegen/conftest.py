@@ -45,7 +45,7 @@ class Program:
 
     def func(self, body: S.Stmt, *scalars: E.Var) -> S.PrimFunc:
         pairs = dict(zip(self.params, self.buffers))
-        return S.PrimFunc([*self.params, *scalars], body, pairs, self.attrs)
+        return S.PrimFunc([*self.params, *scalars], body, None, pairs, self.attrs)
 
     def compile(self, body: S.Stmt, *scalars: E.Var, target: Any = "llvm") -> Module:
         return compile_func(self.func(body, *scalars), target)

@@ -42,7 +42,7 @@ def kernel(
     """A kernel as split_host_device makes it."""
     access = tuple("scalar" if p.dtype != "handle" else "r" if p in reads else "rw" for p in params)
     attrs = {"global_symbol": name, "tir.noalias": True, "tir.kernel_params_access": access}
-    return S.PrimFunc(params, body, {}, attrs)
+    return S.PrimFunc(params, body, None, {}, attrs)
 
 
 @dataclass
@@ -91,7 +91,7 @@ def _loop(
     value = build(*(E.BufferLoad(b, [at]) for b in buffers[:-1]))
     body = S.For(i, 0, size // lanes, S.ForKind.SERIAL, S.BufferStore(buffers[-1], value, [at]))
     params = [E.Var(b.name, "handle") for b in buffers]
-    return S.PrimFunc(params, body, dict(zip(params, buffers)), {"global_symbol": name})
+    return S.PrimFunc(params, body, None, dict(zip(params, buffers)), {"global_symbol": name})
 
 
 def source_of(cases: Sequence[Case], target: str) -> str:

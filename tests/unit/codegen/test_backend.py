@@ -51,7 +51,11 @@ def micro_kernel(n: int, rows: int, columns: int, lanes: int) -> S.PrimFunc:
     body = S.Allocate(acc, S.seq(init, S.For(k, 0, n, 0, S.seq(step)), done))
     params = {name: E.Var(name.lower(), "handle") for name in shapes}
     return S.PrimFunc(
-        list(params.values()), body, {params[n]: buffers[n] for n in shapes}, {"tir.noalias": True}
+        list(params.values()),
+        body,
+        None,
+        {params[n]: buffers[n] for n in shapes},
+        {"tir.noalias": True},
     )
 
 
@@ -107,7 +111,9 @@ def test_relu_is_one_instruction() -> None:
     pa, pb = E.Var("pa", "handle"), E.Var("pb", "handle")
     at = [E.Ramp(0, 1, 16)]
     value = E.Max(E.BufferLoad(a, at), E.Broadcast(E.const(0.0), 16))
-    func = S.PrimFunc([pa, pb], S.BufferStore(b, value, at), {pa: a, pb: b}, {"tir.noalias": True})
+    func = S.PrimFunc(
+        [pa, pb], S.BufferStore(b, value, at), None, {pa: a, pb: b}, {"tir.noalias": True}
+    )
     asm = assembly(func, AVX512)
     assert asm.count("vmaxps") == 1 and "vcmp" not in asm and "vblend" not in asm
 
@@ -117,7 +123,9 @@ def test_maximum_of_two_needs_no_mask() -> None:
     pa, pb = E.Var("pa", "handle"), E.Var("pb", "handle")
     at = [E.Ramp(0, 1, 16)]
     value = E.Max(E.BufferLoad(a, at), E.BufferLoad(b, at))
-    func = S.PrimFunc([pa, pb], S.BufferStore(b, value, at), {pa: a, pb: b}, {"tir.noalias": True})
+    func = S.PrimFunc(
+        [pa, pb], S.BufferStore(b, value, at), None, {pa: a, pb: b}, {"tir.noalias": True}
+    )
     asm = assembly(func, AVX512)
     assert asm.count("vmaxps") == 2 and "%k" not in asm
 
@@ -126,7 +134,7 @@ def saxpy(n: int) -> S.PrimFunc:
     a, b = decl_buffer((n,), "float32", "a"), decl_buffer((n,), "float32", "b")
     pa, pb, i = E.Var("pa", "handle"), E.Var("pb", "handle"), E.Var("i", "int32")
     body = S.For(i, 0, n, 0, S.BufferStore(b, E.BufferLoad(a, [i]) * 2.0 + 1.0, [i]))
-    return S.PrimFunc([pa, pb], body, {pa: a, pb: b}, {"tir.noalias": True})
+    return S.PrimFunc([pa, pb], body, None, {pa: a, pb: b}, {"tir.noalias": True})
 
 
 def test_multiply_and_add_are_fused_only_where_there_is_an_instruction() -> None:
@@ -172,7 +180,7 @@ def test_int_division_by_a_power_of_two_is_a_shift() -> None:
     body = S.For(
         i, 0, 64, 0, S.BufferStore(a, E.FloorDiv(x, E.const(8)) + E.FloorMod(x, E.const(8)), [i])
     )
-    asm = assembly(S.PrimFunc([pa], body, {pa: a}), AVX2)
+    asm = assembly(S.PrimFunc([pa], body, None, {pa: a}), AVX2)
     assert "sarl\t$3" in asm and "andl\t$7" in asm and "idiv" not in asm
 
 
@@ -219,7 +227,7 @@ def importing(key: str, text: str) -> S.PrimFunc:
     pa, i = E.Var("pa", "handle"), E.Var("i", "int32")
     value = call_pure_extern("float32", "triple", E.BufferLoad(a, [i]))
     body: S.Stmt = S.For(i, 0, 4, 0, S.BufferStore(a, value, [i]))
-    return S.PrimFunc([pa], S.AttrStmt(None, key, E.StringImm(text), body), {pa: a})
+    return S.PrimFunc([pa], S.AttrStmt(None, key, E.StringImm(text), body), None, {pa: a})
 
 
 @pytest.mark.parametrize("from_file", [False, True])

@@ -155,7 +155,7 @@ def test_buffers_of_vectors(compiled: Any) -> None:
     two = E.Broadcast(E.const(2.0), 4)
     body = S.For(i, 0, 6, 0, S.BufferStore(b, E.BufferLoad(a, [i]) * two, [5 - i]))
     x, out = np.arange(24, dtype=np.float32).reshape(6, 4), np.zeros((6, 4), np.float32)
-    compiled(S.PrimFunc([pa, pb], body, {pa: a, pb: b}))(x, out)
+    compiled(S.PrimFunc([pa, pb], body, None, {pa: a, pb: b}))(x, out)
     np.testing.assert_array_equal(out, (x * 2)[::-1])
 
 
@@ -164,7 +164,7 @@ def test_vector_of_three_lanes_in_a_buffer(compiled: Any) -> None:
     pa, i = E.Var("pa", "handle"), E.Var("i", "int32")
     body = S.For(i, 0, 5, 0, S.BufferStore(a, E.BufferLoad(a, [i]) + E.Ramp(i, 1, 3), [i]))
     x = np.zeros((5, 3), np.int32)
-    compiled(S.PrimFunc([pa], body, {pa: a}))(x)
+    compiled(S.PrimFunc([pa], body, None, {pa: a}))(x)
     np.testing.assert_array_equal(x, np.arange(5)[:, None] + np.arange(3))
 
 

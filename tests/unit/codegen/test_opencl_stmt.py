@@ -93,6 +93,35 @@ def test_branches_that_threads_take_alike_are_hidden_where_they_have_loops() -> 
     assert text.count("TW_OWN(") == 3
 
 
+def test_loops_that_all_threads_of_a_block_run_alike_are_hidden_too() -> None:
+    block = te.thread_axis((0, 8), "blockIdx.x")
+    text = rows_of_blocks(block)
+    assert "TW_OWN((((int)get_group_id(0)) & 1) + 1)" in text
+    assert text.count("TW_OWN(") == 3
+
+
+def rows_of_blocks(block: Any) -> str:
+    """A kernel that has a barrier, and before it a loop over rows that runs once or twice."""
+
+    def kernel(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        tx = te.thread_axis((0, 8), "threadIdx.x")
+        ib.scope_attr(block, "thread_extent", 8)
+        ib.scope_attr(tx, "thread_extent", 8)
+        b = ib.buffer_ptr(outs[0])
+        at = block.var * 8 + tx.var
+        with (
+            ib.for_range(0, block.var % 2 + 1, name="i"),
+            ib.for_range(0, 3, name="j"),
+        ):
+            b[at] = b[at] + 1.0
+        ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", "shared"))
+        return ib.get()
+
+    b = te.extern((64,), [], kernel, dtype="float32", name="B")
+    return source("opencl", (te.create_schedule(b.op), [b]))
+
+
 def test_nothing_is_hidden_that_pocl_sees() -> None:
     assert "TW_OWN" not in between(lambda t: 5, lambda t, block: t < 4)
     assert "TW_OWN" not in source("opencl", tiled(Tiles()))

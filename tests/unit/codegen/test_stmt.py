@@ -268,7 +268,7 @@ def test_shapes_and_strides_come_from_the_arrays(compiled: Any) -> None:
     flat_a, flat_b = a.with_(shape=(n * m,), strides=()), b.with_()
     total = store(flat_b, load(flat_b, i) + load(flat_a, i * s0 + k * s1), i)
     body = S.For(i, 0, n, SERIAL, S.seq(store(flat_b, 0.0, i), S.For(k, 0, m, SERIAL, total)))
-    module = compiled(S.PrimFunc([pa, pb], body, {pa: a, pb: b}))
+    module = compiled(S.PrimFunc([pa, pb], body, None, {pa: a, pb: b}))
     assert [s.name for s in module["f"].info.symbols] == ["n", "m", "stride", "stride_1"]
     x = np.random.rand(12, 20).astype(np.float32)
     for view in (x, x.T, x[::2, 1::3]):
@@ -282,7 +282,7 @@ def test_shapes_with_expressions(compiled: Any) -> None:
     a, b = decl_buffer((n,), "int32", "A"), decl_buffer((n - 2,), "int32", "B")
     pa, pb, i = var("a", "handle"), var("b", "handle"), var("i")
     body = S.For(i, 0, n - 2, SERIAL, store(b, load(a, i) + load(a, i + 2), i))
-    module = compiled(S.PrimFunc([pa, pb], body, {pa: a, pb: b}))
+    module = compiled(S.PrimFunc([pa, pb], body, None, {pa: a, pb: b}))
     x, out = np.arange(9, dtype=np.int32), np.zeros(7, np.int32)
     module(x, out)
     np.testing.assert_array_equal(out, x[:-2] + x[2:])
@@ -295,7 +295,7 @@ def test_a_symbol_that_no_argument_gives(compiled: Any) -> None:
     b = decl_buffer((n + 1,), "int32", "B")
     pb = var("b", "handle")
     with pytest.raises(CompileError, match="no argument gives the value of n"):
-        compiled(S.PrimFunc([pb], store(b, 1, 0), {pb: b}))
+        compiled(S.PrimFunc([pb], store(b, 1, 0), None, {pb: b}))
 
 
 # -- attributes

@@ -14,7 +14,7 @@ import tilewright as tw
 from tests.golden import gpu_schedules as gpu
 from tests.narrow import as_a, some
 from tilewright import te
-from tilewright.loopir.stmt import IRModule
+from tilewright.loopir.module import IRModule
 from tilewright.rt.device_module import DeviceFunction
 from tilewright.target.target import Target
 

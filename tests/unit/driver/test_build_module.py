@@ -15,7 +15,7 @@ from tilewright.base.errors import CompileError, TargetError, TilewrightError
 from tilewright.codegen.llvm import backend
 from tilewright.driver.build_module import build
 from tilewright.driver.lower import lower
-from tilewright.loopir.stmt import IRModule
+from tilewright.loopir.module import IRModule
 from tilewright.target.target import Target
 
 

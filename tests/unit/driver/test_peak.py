@@ -1,9 +1,11 @@
 """Measuring the machine: the numbers are sane and fit each other."""
 
 import math
+import re
 
 import pytest
 
+from tilewright.codegen.llvm import backend
 from tilewright.driver import peak
 from tilewright.target import Target
 
@@ -31,3 +33,13 @@ def test_the_code_is_the_widest_fma_of_the_target():
     assert text.count("call <16 x float> @llvm.fma.v16f32") == peak.CHAINS
     additions = peak._additions()
     assert additions.count("xor i64") + additions.count("= add i64 %x") == peak.ADDITIONS
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+def test_chains_stay_in_registers(cpu):
+    """Sixteen of them and their factor did not fit into AVX2's registers: half the peak."""
+    target = Target(f"llvm -mcpu={cpu}")
+    text = backend.emit_assembly(peak._chains(target.vector_bytes // 4), target)
+    (loop,) = re.findall(r"^\.LBB0_\d+:\n(?:\s+.*\n)+?\s+j\w+\s.*\n", text, re.MULTILINE)
+    assert len(re.findall(r"vfn?m(?:add|sub)\d+ps", loop)) == peak.CHAINS
+    assert "(%rsp" not in loop

@@ -99,3 +99,15 @@ def test_passes_by_name() -> None:
         unrolled = passes.UnrollLoop()(serial)
     assert len(loops(unrolled)) == 1
     assert passes.Simplify()(serial["main"]).params == serial["main"].params
+
+
+def test_groups_of_options_are_read_by_name() -> None:
+    group = transform.PassContext(config={"tir.UnrollLoop": {"auto_max_step": 10}}).config
+    unroll = group["tir.UnrollLoop"]
+    assert unroll.auto_max_step == 10 and unroll.explicit_unroll is True
+    assert unroll == {"auto_max_step": 10}
+    with pytest.raises(AttributeError, match="no option 'steps' among"):
+        _ = unroll.steps
+    for wrong in ({"tir.UnrollLoop": {"invalid": 1}}, {"no-option": True}, {"tir.UnrollLoop": 1}):
+        with pytest.raises(AttributeError):
+            transform.PassContext(config=wrong)

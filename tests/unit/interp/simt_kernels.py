@@ -42,7 +42,7 @@ def make_kernel(
         setattr(k, f"{name}_buffer", buffer)
         handles.append(buffer.data)
     write(ib, k)
-    return PrimFunc([*handles, *params], ib.get(), {}, {"global_symbol": "kernel"})
+    return PrimFunc([*handles, *params], ib.get(), None, {}, {"global_symbol": "kernel"})
 
 
 def sync(ib: Any, scope: str = "shared") -> None:

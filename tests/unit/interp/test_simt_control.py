@@ -102,7 +102,7 @@ def test_an_axis_may_be_bound_twice_and_loops_may_be_bound():
     body = S.BufferStore(buffer, i, [i])
     loop = S.For(i, 0, 8, S.ForKind.THREAD_BINDING, body, axis)
     a = zeros(8, "int32")
-    run_kernel(S.PrimFunc([buffer.data], loop, {}, {"global_symbol": "k"}), None, [a])
+    run_kernel(S.PrimFunc([buffer.data], loop, None, {}, {"global_symbol": "k"}), None, [a])
     np.testing.assert_array_equal(a, np.arange(8))
 
 
@@ -127,7 +127,7 @@ def test_a_grid_from_scalars():
         store = S.IfThenElse(at < n, S.BufferStore(buffer, at, [at]))
         body = S.AttrStmt(lane, "thread_extent", 32, store)
         body = S.AttrStmt(axis, "thread_extent", tir.floordiv(n + 31, 32), body)
-        return S.PrimFunc([buffer.data, n], body, {}, {"global_symbol": "k"})
+        return S.PrimFunc([buffer.data, n], body, None, {}, {"global_symbol": "k"})
 
     a = zeros(70, "int32")
     report = run_kernel(make(), None, [a, 70])

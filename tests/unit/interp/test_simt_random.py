@@ -86,6 +86,6 @@ def test_random_kernels(seed):
     run_kernel(kernel, None, [given, results[0]])
     buffers = [tir.decl_buffer((N,), writer.dtype, data=p) for p in kernel.params]
     params = [tir.Var(p.name, "handle") for p in kernel.params]
-    func = S.PrimFunc(params, kernel.body, dict(zip(params, buffers)), kernel.attrs)
+    func = S.PrimFunc(params, kernel.body, None, dict(zip(params, buffers)), kernel.attrs)
     tir_eval(func, given, results[1])
     np.testing.assert_array_equal(results[0], results[1])

@@ -1,12 +1,12 @@
 """Reports and errors as text; kernels that come in other forms."""
 
-import gc
 import weakref
 
 import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.forget import collect
 from tests.unit.interp.simt_kernels import kinds, make_kernel, numbers, problems, sync, zeros
 from tilewright import te, tir
 from tilewright.base.errors import TilewrightError
@@ -97,11 +97,11 @@ def test_buffers_of_several_dimensions():
     ib.scope_attr(tx, "thread_extent", 8)
     with ib.for_range(0, 4, name="i") as i:
         ib.emit(S.BufferStore(b, a[i, tx.var], [i, tx.var]))
-    kernel = S.PrimFunc([a.data, b.data], ib.get(), {}, {"global_symbol": "k"})
+    kernel = S.PrimFunc([a.data, b.data], ib.get(), None, {}, {"global_symbol": "k"})
     x, y = numbers(32).reshape(4, 8), zeros(41)
     run_kernel(kernel, None, [x, y])
     np.testing.assert_array_equal(y[3:].tolist() + [0, 0], np.pad(x, ((0, 0), (0, 2))).reshape(-1))
-    wrong = S.PrimFunc([a.data], S.BufferStore(a, 1.0, [0]), {}, {"global_symbol": "k"})
+    wrong = S.PrimFunc([a.data], S.BufferStore(a, 1.0, [0]), None, {}, {"global_symbol": "k"})
     with pytest.raises(TilewrightError, match="A has 2 dimensions, got 1 indices"):
         run_kernel(wrong, None, [x])
 
@@ -242,5 +242,5 @@ def test_kernels_are_not_kept():
     run_kernel(kernel, None, [zeros(32)])
     there = weakref.ref(kernel)
     del kernel
-    gc.collect()
+    collect()
     assert there() is None

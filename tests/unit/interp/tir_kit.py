@@ -16,7 +16,7 @@ from tilewright.loopir.buffer import Buffer
 
 def function(body: S.Stmt, *buffers: Buffer, scalars: Sequence[E.Var] = ()) -> S.PrimFunc:
     handles = [E.Var(b.name, "handle") for b in buffers]
-    return S.PrimFunc([*handles, *scalars], body, dict(zip(handles, buffers, strict=True)))
+    return S.PrimFunc([*handles, *scalars], body, None, dict(zip(handles, buffers, strict=True)))
 
 
 def compute(make: Callable[..., Any], *args: Any, dtypes: Sequence[str]) -> Any:

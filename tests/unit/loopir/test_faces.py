@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -38,3 +39,23 @@ def test_min_is_binary_and_a_reducer() -> None:
     assert isinstance(tir.min(i, j), tir.Min)
     k = tvm.te.reduce_axis((0, 4), "k")
     assert isinstance(tir.min(k * i, axis=k), tir.Reduce)
+
+
+def test_names_of_modules_below_do_not_hide_what_a_face_names() -> None:
+    """Whoever imports a module below a face sets the face's attribute of that name."""
+    program = (
+        "import contextlib, importlib, pkgutil, types, tilewright\n"
+        "from tilewright.base.face import FACES\n"
+        "for x in pkgutil.walk_packages(tilewright.__path__, 'tilewright.', lambda _: None):\n"
+        "    if 'plugin' not in x.name and '__main__' not in x.name:\n"
+        "        with contextlib.suppress(ImportError):  # of those that are not here, on purpose\n"
+        "            importlib.import_module(x.name)\n"
+        "for name, face in FACES.items():\n"
+        "    for own in set(face.homes) - set(face.modules):\n"
+        "        found = getattr(importlib.import_module(name), own)\n"
+        "        below = f'{name}.{own}'\n"
+        "        if isinstance(found, types.ModuleType) and found.__name__ == below:\n"
+        "            print(name, own)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from tests.golden.test_printer import EXPRESSIONS, kitchen_sink
 from tilewright.base.errors import TilewrightError
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
+from tilewright.loopir.attrs import DictAttrs, make_node
 from tilewright.loopir.buffer import Buffer, BufferRegion
 from tilewright.loopir.equal import structural_equal
 from tilewright.loopir.iter import CommReducer, IterVar, ProducerLoad, Range, Reduce
@@ -40,13 +43,22 @@ def test_expressions_come_back(e: Any) -> None:
 def test_the_schema_names_every_node_and_field() -> None:
     assert set(CHILDREN) <= set(FIELDS)
     for kind, fields in FIELDS.items():
-        slots = {
-            name
-            for base in kind.__mro__
-            for name in vars(base).get("__slots__", ())
-            if not name.startswith("_")
-        }
-        assert {name for name, _ in fields} == slots
+        slots = {name for base in kind.__mro__ for name in vars(base).get("__slots__", ())}
+        names = {name for name, _ in fields}
+        assert {name for name in slots if not name.startswith("_")} <= names <= slots
+
+
+def test_every_node_is_known_whatever_is_imported() -> None:
+    code = (
+        "import importlib, pkgutil\n"
+        "from tilewright import loopir\n"
+        "from tilewright.loopir import serial\n"
+        "known = set(serial.FIELDS)\n"
+        "for module in pkgutil.iter_modules(loopir.__path__):\n"
+        "    importlib.import_module(f'{loopir.__name__}.{module.name}')\n"
+        "assert set(serial._kinds()) == known, set(serial._kinds()) - known\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_sharing_and_identity_survive() -> None:
@@ -67,7 +79,7 @@ def test_sharing_and_identity_survive() -> None:
 def test_values_of_attributes() -> None:
     i = E.Var("i")
     attrs = {"a": 1, "b": [1.5, "x", None, (True, i)], "c": {"d": {1: 2}}, "e": float("inf")}
-    f = again(S.PrimFunc([i], S.no_op(), None, attrs))
+    f = again(S.PrimFunc([i], S.no_op(), attrs=attrs))
     assert f.attrs["b"][:3] == [1.5, "x", None] and f.attrs["b"][3] == (True, f.params[0])
     assert f.attrs["c"] == {"d": {1: 2}} and f.attrs["e"] == float("inf")
     nan = again(E.const(float("nan")))
@@ -143,3 +155,11 @@ def test_random_damage_never_escapes() -> None:
         except TilewrightError:
             continue
         assert isinstance(loaded, S.PrimFunc)
+
+
+def test_attributes_by_name_come_back_from_a_file() -> None:
+    made = make_node("DictAttrs", x=1, y=[10, 20], name="xyz")
+    again = load_json(save_json(made))
+    assert isinstance(again, DictAttrs) and again.items() == made.items()
+    assert structural_equal(again, make_node("DictAttrs", name="xyz", y=[10, 20], x=1))
+    assert not structural_equal(again, make_node("DictAttrs", name="xyz", y=[10, 20], x=2))

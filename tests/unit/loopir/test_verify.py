@@ -11,6 +11,7 @@ from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
 from tilewright.loopir.iter import CommReducer, IterVar, ProducerLoad, Range, Reduce
+from tilewright.loopir.module import IRModule
 from tilewright.loopir.verify import verify
 
 A, B8 = Buffer((64,), name="A"), Buffer((8, 8), "int8", name="B")
@@ -20,7 +21,7 @@ i, j = E.Var("i"), E.Var("j")
 
 
 def function(body: Any) -> S.PrimFunc:
-    return S.PrimFunc([a_handle, b_handle, n, x, p], body, {a_handle: A, b_handle: B8})
+    return S.PrimFunc([a_handle, b_handle, n, x, p], body, None, {a_handle: A, b_handle: B8})
 
 
 def forged(kind: type, **fields: Any) -> Any:
@@ -41,6 +42,11 @@ def store(e: Any, *at: Any) -> S.Stmt:
 
 def load(b: Buffer) -> Any:
     return forged(E.BufferLoad, buffer=b, indices=(n,), predicate=None, dtype="int8")
+
+
+def masked(predicate: Any) -> Any:
+    at = (E.convert(n),)
+    return forged(S.BufferStore, buffer=A, value=x, indices=at, predicate=predicate)
 
 
 def thread(tag: str, extent: Any, body: S.Stmt) -> S.Stmt:
@@ -155,15 +161,18 @@ BAD: list[tuple[str, Any]] = [
     ("a value of type int32 is stored where buffer A takes float32", store(n, 0)),
     ("a value of type float32 is stored where buffer A takes float32x4", store(x, VECTOR)),
     ("a value of type float32x4 is stored where", store(E.Broadcast(x, 4), n)),
-    ("predicate of an access to A is int32", S.BufferStore(A, x, [n], n)),
-    ("predicate of an access to A is boolx4", S.BufferStore(A, x, [n], E.Broadcast(p, 4))),
+    ("predicate of an access to A is int32", masked(n)),
+    ("predicate of an access to A is boolx4", masked(E.Broadcast(p, 4))),
     ("the condition of if is int32", S.IfThenElse(n, store(x, 0))),
     ("the condition of if is boolx4", S.IfThenElse(E.Broadcast(p, 4), store(x, 0))),
     ("the condition of while is int32", S.While(n, store(x, 0))),
     ("the condition of assert is int32", S.AssertStmt(n, "text", store(x, 0))),
     ("the message of an assert is no text", S.AssertStmt(p, n, store(x, 0))),
     ("a bound of a loop is float32", loop(i, x, store(x, 0))),
-    ("loop variable j is int64, from int32", loop(E.Var("j", "int64"), 4, store(x, 0))),
+    (
+        "loop variable j is int64, from int64, extent int32",
+        loop(E.Var("j", "int64"), n, store(x, 0)),
+    ),
     ("a loop of kind 7", loop(i, 4, store(x, i), 7)),
     ("a loop bound to no thread axis", loop(i, 4, store(x, i), S.ForKind.THREAD_BINDING)),
     ("a let gives i of type int32 a value of type float32", S.LetStmt(i, x, store(x, 0))),
@@ -195,11 +204,14 @@ def test_signatures() -> None:
     body = S.no_op()
     for bad, text in (
         (S.PrimFunc([n, n], body), "parameter n is defined again"),
-        (S.PrimFunc([n], body, {a_handle: A}), "a, which is no parameter"),
-        (S.PrimFunc([n], body, {n: A}), "parameter n of a buffer is int32"),
-        (S.PrimFunc([a_handle, b_handle], body, {a_handle: A, b_handle: A}), "data of argument A"),
+        (S.PrimFunc([n], body, None, {a_handle: A}), "a, which is no parameter"),
+        (S.PrimFunc([n], body, None, {n: A}), "parameter n of a buffer is int32"),
         (
-            S.PrimFunc([a_handle], body, {a_handle: Buffer((n * 2,), name="C")}),
+            S.PrimFunc([a_handle, b_handle], body, None, {a_handle: A, b_handle: A}),
+            "data of argument A",
+        ),
+        (
+            S.PrimFunc([a_handle], body, None, {a_handle: Buffer((n * 2,), name="C")}),
             "variable n is used",
         ),
     ):
@@ -207,7 +219,7 @@ def test_signatures() -> None:
             verify(bad)
     m = E.SizeVar("m")
     square = Buffer((m, m + 1), name="C", strides=(E.Var("s"), 1), elem_offset=E.Var("o"))
-    verify(S.IRModule({"f": S.PrimFunc([a_handle], loop(i, m, body), {a_handle: square})}))
+    verify(IRModule({"f": S.PrimFunc([a_handle], loop(i, m, body), None, {a_handle: square})}))
 
 
 def test_the_place_is_marked() -> None:

@@ -26,7 +26,7 @@ def loop(name: str, extent: Any, body_of: Callable[..., S.Stmt], kind: int = K.S
 
 def function(body: S.Stmt, *buffers: Buffer, scalars: tuple[E.Var, ...] = ()) -> S.PrimFunc:
     params = [E.Var(b.name, "handle") for b in buffers]
-    return S.PrimFunc((*params, *scalars), body, dict(zip(params, buffers)))
+    return S.PrimFunc((*params, *scalars), body, None, dict(zip(params, buffers)))
 
 
 def thread(tag: str) -> IterVar:

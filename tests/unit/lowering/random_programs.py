@@ -30,7 +30,7 @@ class Program:
         body = self.pipeline(self.params, depth=0, outputs=True)
         params: list[E.Var] = [E.Var(b.name, "handle") for b, _ in self.params]
         buffers = dict(zip(params, [b for b, _ in self.params]))
-        self.func = S.PrimFunc((*params, *self.symbols.values()), body, buffers)
+        self.func = S.PrimFunc((*params, *self.symbols.values()), body, None, buffers)
         self.arrays = {
             b.name: np.array(
                 [self.rng.randrange(-4, 5) for _ in range(int(np.prod(shape)))], self.dtype
@@ -106,7 +106,7 @@ class Program:
         update = self.guarded(S.BufferStore(buffer, combine(old, value), point), guards)
         zero = E.const(0, self.dtype)
         init = self.nest(self.guarded(S.BufferStore(buffer, zero, point), data_guards), data_loops)
-        from tilewright.lowering.copies import fresh_copy
+        from tilewright.loopir.copies import fresh_copy
 
         return S.seq(fresh_copy(init), self.nest(update, loops))
 

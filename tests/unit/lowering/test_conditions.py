@@ -29,7 +29,7 @@ B = Buffer((400,), "float32", "B")
 
 def function(body: S.Stmt, *scalars: E.Var) -> S.PrimFunc:
     params = [E.Var(b.name, "handle") for b in (A, B)]
-    return S.PrimFunc((*params, *scalars), body, dict(zip(params, (A, B))))
+    return S.PrimFunc((*params, *scalars), body, None, dict(zip(params, (A, B))))
 
 
 def data() -> dict[str, np.ndarray]:
@@ -154,7 +154,7 @@ def test_limits_that_depend_on_memory_are_not_moved() -> None:
         [E.Var("A", "handle"), E.Var("B", "handle"), E.Var("idx", "handle")],
         S.For(o, 0, 6, K.SERIAL, S.seq(steps, inner)),
     )
-    func = S.PrimFunc(func.params, func.body, dict(zip(func.params, (A, B, ints))))
+    func = S.PrimFunc(func.params, func.body, None, dict(zip(func.params, (A, B, ints))))
     arrays = {**data(), "idx": np.zeros(8, "int32")}
     new = partition_loops(func, OPTIONS)
     np.testing.assert_array_equal(run(new, arrays)["B"], run(func, arrays)["B"])

@@ -273,3 +273,24 @@ def test_a_store_predicate_uses_threads_that_run_there() -> None:
             continue
         with pytest.raises(ScheduleError, match=r"uses \S+, which does not run there"):
             lower(s, [a, c])
+
+
+def test_a_store_predicate_uses_threads_of_a_stage_inside() -> None:
+    a, k = te.placeholder((10, 40), name="A"), te.reduce_axis((0, 40), "k")
+    b = te.compute((10,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((10,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    x = te.thread_axis("threadIdx.x")
+    outer, inner = s[c].split(c.op.axis[0], factor=4)
+    parts = s.rfactor(b, s[b].split(k, factor=8)[1])
+    s[c].bind(outer, te.thread_axis("blockIdx.x"))
+    s[c].bind(inner, te.thread_axis("threadIdx.y"))
+    s[b].compute_at(s[c], inner)
+    s[b].bind(s[b].op.reduce_axis[0], x)
+    s[parts].compute_at(s[b], s[b].op.reduce_axis[0])
+    s[b].set_store_predicate(x.var.equal(0))
+    s[c].set_store_predicate(x.var.equal(0))
+    data = np.arange(400, dtype="float32").reshape(10, 40)
+    result = np.zeros(10, "float32")
+    run_schedule(s, [a, c], {"A": data, "C": result})
+    np.testing.assert_array_equal(result, data.sum(1) * 2)

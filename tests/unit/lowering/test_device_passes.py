@@ -68,7 +68,8 @@ def test_parameters_of_a_kernel() -> None:
 def test_host_launches_by_name_and_extent() -> None:
     host = program(lowered(gpu.transpose(size=50))).host
     (call,) = [x for x in walk(host.body) if type(x) is E.Call]
-    assert str(call) == 'T.call_kernel("f_kernel", A, B, 4, 4, 16, 16)'
+    text = 'T.call_intrin("int32", "tir.call_kernel", "f_kernel", A, B, 4, 4, 16, 16)'
+    assert str(call) == text
     verify(host)
 
 
@@ -175,7 +176,9 @@ def host_run(extent: Any, *scalars: E.Var, values: tuple[int, ...]) -> list[tupl
     block = te.thread_axis("blockIdx.x")
     store = S.BufferStore(buffer, 1.0, [block.var])
     body = S.AttrStmt(block, "thread_extent", extent, store)
-    func = S.PrimFunc([buffer.data, *scalars], body, {buffer.data: buffer}, {"global_symbol": "f"})
+    func = S.PrimFunc(
+        [buffer.data, *scalars], body, None, {buffer.data: buffer}, {"global_symbol": "f"}
+    )
     made = program(func)
     code = generate_host(made.host, made.kernels)
     assert not code.symbols
@@ -227,6 +230,7 @@ def test_host_cannot_read_arrays() -> None:
     func = S.PrimFunc(
         [buffer.data],
         S.IfThenElse(buffer[0] > 0, launch),
+        None,
         {buffer.data: buffer},
         {"global_symbol": "f"},
     )

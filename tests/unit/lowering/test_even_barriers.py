@@ -147,4 +147,4 @@ def _by_hand(condition: Any, extent: Any = None) -> tuple[S.PrimFunc, Any]:
         body = S.IfThenElse(asked, sides(0), sides(2))
     body = S.AttrStmt(block, "thread_extent", tir.const(4), body)
     params = [tir.Var(b.name, "handle") for b in (flags, out)]
-    return S.PrimFunc(params, body, dict(zip(params, (flags, out)))), flags
+    return S.PrimFunc(params, body, None, dict(zip(params, (flags, out)))), flags

@@ -22,7 +22,7 @@ def kinds(value: Any, wrap: Any = None) -> set[str]:
     p = E.Var("p", "handle")
     body: S.Stmt = S.BufferStore(b, E.Cast("int32", value), [E.const(0)])
     body = wrap(body) if wrap else body
-    done = lower_division(S.PrimFunc([p], body, {p: b}))
+    done = lower_division(S.PrimFunc([p], body, None, {p: b}))
     return {
         x.op.name if isinstance(x, E.Call) else type(x).__name__
         for x in walk(done.body)
@@ -111,7 +111,7 @@ def test_what_is_known_ends_with_its_place() -> None:
         S.LetStmt(X, E.FloorMod(Y, E.const(9)), store()),
     ):
         body = S.SeqStmt([store(), known, store(), S.IfThenElse(Y > 0, store())])
-        done = lower_division(S.PrimFunc([p, X, Y], body, {p: b})).body
+        done = lower_division(S.PrimFunc([p, X, Y], body, None, {p: b})).body
         left = [type(x).__name__ for x in walk(done) if isinstance(x, (E.FloorDiv, E.Div))]
         assert left == ["FloorDiv", "Div", "FloorDiv", "FloorDiv"], known
 
@@ -140,6 +140,6 @@ def test_conditions_are_learned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     body: S.Stmt = S.SeqStmt(stores)
     for condition in (X >= 3, Y >= 2, X < 40):
         body = S.IfThenElse(condition, body)
-    lower_division(S.PrimFunc([X, Y], S.SeqStmt([body, S.IfThenElse(X < 9, S.no_op())]), {}))
+    lower_division(S.PrimFunc([X, Y], S.SeqStmt([body, S.IfThenElse(X < 9, S.no_op())]), None, {}))
     assert len(entered) == 3  # nothing is asked under the last condition
     assert len(asked) == 2

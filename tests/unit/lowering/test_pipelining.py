@@ -148,6 +148,21 @@ def test_prefetch_of_an_unbounded_region_is_left_out() -> None:
     assert not nodes(new, S.AttrStmt) and len(prefetches(new)) <= 1
 
 
+def test_prefetch_of_rows_that_narrow_indices_choose() -> None:
+    bytes_, rows = Buffer((8,), "int8", "I"), Buffer((4, 8), "float32", "A")
+
+    def body_of(i: E.Var) -> S.Stmt:
+        inner = loop("j", 8, lambda j: S.BufferStore(B, rows[bytes_[i], j], [j]))
+        return S.AttrStmt(rows, "prefetch_scope", 1, inner)
+
+    func = function(loop("i", 7, body_of), rows, B, bytes_)
+    data = {"A": np.ones((4, 8), "float32"), "B": DATA["B"], "I": np.arange(8, dtype="int8") % 4}
+    new = checked(inject_prefetch, func, data)
+    assert len(prefetches(new)) == 1
+    for made in nodes(new, S.For):
+        assert made.loop_var.dtype == "int32" == made.extent.dtype
+
+
 def test_prefetch_statement() -> None:
     from tilewright.loopir.iter import Range
 

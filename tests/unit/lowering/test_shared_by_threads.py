@@ -30,16 +30,34 @@ def data(*shape: int) -> Any:
     return np.random.default_rng(0).integers(-4, 5, shape).astype("float32")
 
 
-@pytest.mark.parametrize("scope", ["local", "warp"])
-def test_private_memory_is_not_shared_out(scope: str) -> None:
-    s, _, b, c = sums()
-    _, thread = s[c].split(c.op.axis[0], factor=4)
+def private_rows(scope: str, reads: int) -> tuple[Any, list[Any]]:
+    """Sums of rows in memory of each thread's own, of which each needs so many."""
+    a = te.placeholder((5, 6), name="A")
+    k = te.reduce_axis((0, 6), "k")
+    b = te.compute((5,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((4,), lambda i: b[i] * b[i + reads - 1], name="C")
+    s = te.create_schedule(c.op)
+    block, thread = s[c].split(c.op.axis[0], factor=2)
+    s[c].bind(block, te.thread_axis("blockIdx.x"))
     s[c].bind(thread, te.thread_axis("threadIdx.y"))
-    s[b].compute_at(s[c], s[c].leaf_iter_vars[0])
+    s[b].compute_at(s[c], block)
     s[b].set_scope(scope)
     s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.y"))
+    return s, [a, c]
+
+
+@pytest.mark.parametrize("scope", ["local", "warp"])
+def test_each_thread_computes_the_one_row_that_it_needs(scope: str) -> None:
+    s, args = private_rows(scope, 1)
+    x = data(5, 6)
+    np.testing.assert_array_equal(run(s, args, x), x.sum(1)[:4] ** 2)
+
+
+@pytest.mark.parametrize("scope", ["local", "warp"])
+def test_private_memory_is_not_shared_out(scope: str) -> None:
+    s, args = private_rows(scope, 2)
     with pytest.raises(ScheduleError, match=f'own memory of scope "{scope}"'):
-        tw.lower(s, [*c.op.input_tensors, c])
+        tw.lower(s, args)
 
 
 def test_one_thread_adds_up_what_all_share() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tests.exec.gpu.corpus.matmul import Tiles, tiled
-from tilewright import te
+from tilewright import te, topi
 from tilewright.base.errors import CompileError
 from tilewright.driver.lower import lower
 from tilewright.interp.simt import SimtError, run_kernel
@@ -52,7 +52,7 @@ def inputs() -> tuple[Any, Any]:
 def test_waits_leave_copies_under_way(stages: int) -> None:
     text = source(product(stages, late=True), "cuda -arch=sm_80")
     # two arrays: before the loop once a stage but one, and once in it
-    assert text.count("tw_cp_async<16>") == 2 * stages
+    assert text.count("tw_cp_async<16, ") == 2 * stages
     assert text.count("tw_cp_commit()") == stages
     assert text.count("__syncthreads()") == 2
     waits = [f"tw_cp_wait<{stages - 2}>()", "tw_cp_wait<0>()"]
@@ -123,8 +123,18 @@ def test_a_step_needs_one_barrier() -> None:
 def test_fewer_steps_than_stages(depth: int) -> None:
     text = source(product(5, depth, late=True), "cuda -arch=sm_80")
     steps = depth // 8
-    assert text.count("tw_cp_async<16>") == 2 * steps
+    assert text.count("tw_cp_async<16, ") == 2 * steps
     assert f"A_shared[{steps * 256}]" in text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_steps_are_written_out_where_tensor_cores_work(dtype: str) -> None:
+    a, b = (te.placeholder((64, 512), dtype, name=n) for n in "AB")
+    target = tw.Target("cuda -arch=sm_80")
+    out = topi.nn.dense(a, b, out_dtype="float32")
+    text = source((topi.default_schedule(out, target), [a, b, out]), "cuda -arch=sm_80")
+    assert "tw_cp_wait<" in text
+    assert ("  #pragma unroll 4\n  for (int k_outer" in text) == (dtype == "float16")
 
 
 def test_a_loop_that_fills_nothing_stays() -> None:

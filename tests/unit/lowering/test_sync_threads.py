@@ -35,7 +35,7 @@ def kernel(write: Writer, threads: int = 64, blocks: int = 4) -> S.PrimFunc:
     shared = ib.allocate("float32", 256, name="S", scope="shared")
     write(ib, a, o, shared, tx.var, bx.var)
     buffers = {source.data: source, target.data: target}
-    return S.PrimFunc(list(buffers), ib.get(), buffers, {"global_symbol": "f"})
+    return S.PrimFunc(list(buffers), ib.get(), None, buffers, {"global_symbol": "f"})
 
 
 def synced(write: Writer, threads: int = 64) -> S.PrimFunc:

@@ -236,7 +236,7 @@ def by_hand(wrap: Any, threads: Any = None, extent: Any = 64, scoped: bool = Tru
         body = S.AttrStmt(reducer, "reduce_scope", 0, body)
     body = S.seq(wrap(body), S.IfThenElse(TX.var.equal(0), S.BufferStore(out, temp[0], [0])))
     body = S.AttrStmt(TX, "thread_extent", extent, S.Allocate(temp, body))
-    return PrimFunc([out.data], body, {out.data: out}, {"global_symbol": "main"})
+    return PrimFunc([out.data], body, None, {out.data: out}, {"global_symbol": "main"})
 
 
 def test_reduction_under_a_condition_of_the_block() -> None:
@@ -292,5 +292,5 @@ def test_outside_of_a_kernel() -> None:
 
 def test_functions_without_reductions_stay() -> None:
     out = Buffer((1,), "float32", "Out")
-    func = PrimFunc([out.data], S.BufferStore(out, E.const(1.0, "float32"), [0]), {}, {})
+    func = PrimFunc([out.data], S.BufferStore(out, E.const(1.0, "float32"), [0]), None, {}, {})
     assert lower_thread_allreduce(func, Target("cuda")) is func

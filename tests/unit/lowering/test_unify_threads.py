@@ -101,7 +101,7 @@ def test_barriers_of_fewer_threads() -> None:
     few = launch(16, lambda x: S.Evaluate(storage_sync("shared")))
     parts = S.seq(few, launch(32, lambda x: S.Evaluate(x)))
     kernel = S.AttrStmt(block, "thread_extent", 4, parts)
-    func = S.PrimFunc([], kernel, {}, {"global_symbol": "main"})
+    func = S.PrimFunc([], kernel, None, {}, {"global_symbol": "main"})
     with pytest.raises(CompileError, match=r"16 threads in one place .* 32 in another"):
         unify_threads(func)
 
@@ -113,6 +113,8 @@ def test_conditions_that_read_are_of_the_few() -> None:
     few = launch(16, lambda x: S.IfThenElse(a[x] > 0, S.BufferStore(c, a[x], [x])))
     many = launch(32, lambda y: S.BufferStore(c, E.const(7), [y]))
     kernel = S.AttrStmt(block, "thread_extent", 1, S.seq(many, few))
-    func = S.PrimFunc([a.data, c.data], kernel, {a.data: a, c.data: c}, {"global_symbol": "main"})
+    func = S.PrimFunc(
+        [a.data, c.data], kernel, None, {a.data: a, c.data: c}, {"global_symbol": "main"}
+    )
     text = str(unify_threads(func)).replace(" ", "")
     assert "ifthreadIdx_x<16:\nifA[threadIdx_x]>0:\nC[threadIdx_x]=A[threadIdx_x]" in text

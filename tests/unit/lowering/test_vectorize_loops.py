@@ -23,7 +23,7 @@ OPTIONS = LowerOptions()
 
 def function(body: S.Stmt, *buffers: Buffer, scalars: tuple[E.Var, ...] = ()) -> S.PrimFunc:
     params = [E.Var(b.name, "handle") for b in buffers]
-    return S.PrimFunc((*params, *scalars), body, dict(zip(params, buffers)))
+    return S.PrimFunc((*params, *scalars), body, None, dict(zip(params, buffers)))
 
 
 def check(func: S.PrimFunc, arrays: dict[str, np.ndarray], **scalars: int) -> S.PrimFunc:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.unit.lowering.kernels import kernel_of, run_schedule, small_integers
 from tilewright import te, tir
 from tilewright.base.errors import CompileError
@@ -109,7 +110,7 @@ W = Buffer((64,), "float32", "W", scope="warp")
 def by_hand(*body: S.Stmt, threads: int = 32, buffer: Buffer = W) -> PrimFunc:
     whole: S.Stmt = S.Allocate(buffer, S.seq(body))
     whole = S.AttrStmt(TX, "thread_extent", threads, whole)
-    return PrimFunc([OUT.data], whole, {OUT.data: OUT}, {"global_symbol": "main"})
+    return PrimFunc([OUT.data], whole, None, {OUT.data: OUT}, {"global_symbol": "main"})
 
 
 def store(index: Any, buffer: Buffer = W) -> S.Stmt:
@@ -136,10 +137,30 @@ def test_errors() -> None:
     n = E.Var("n", "int32")
     symbolic = Buffer((n,), "float32", "V", scope="warp")
     refused(by_hand(store(x, symbolic), buffer=symbolic), "not a constant")
-    alone = PrimFunc([], S.Allocate(W, store(0)), {}, {"global_symbol": "main"})
+    alone = PrimFunc([], S.Allocate(W, store(0)), None, {}, {"global_symbol": "main"})
     refused(alone, "outside of kernels")
 
 
 def test_functions_without_warp_memory_stay() -> None:
-    func = PrimFunc([OUT.data], store(0, OUT), {}, {"global_symbol": "main"})
+    func = PrimFunc([OUT.data], store(0, OUT), None, {}, {"global_symbol": "main"})
     assert lower_warp_memory(func, Target("cuda")) is func
+
+
+def test_lanes_are_found_where_lets_name_parts_of_indices() -> None:
+    n = 128
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: rotated(32, 1)(a, i), name="B")
+    s = te.create_schedule(b.op)
+    local = s.cache_read(a, "warp", [b])
+    block, inner = s[b].split(b.op.axis[0], 64)
+    _, lane = s[b].split(inner, factor=32)
+    tx = te.thread_axis("threadIdx.x")
+    s[b].bind(lane, tx)
+    s[b].bind(block, te.thread_axis("blockIdx.x"))
+    s[local].compute_at(s[b], block)
+    _, mine = s[local].split(local.op.axis[0], 32)
+    s[local].bind(mine, tx)
+    assert "cse_var_1" in str(tvm.lower(s, [a, b]))
+    arrays = {"A": small_integers((n,), "float32"), "B": np.zeros(n, "float32")}
+    run_schedule(s, [a, b], arrays)
+    np.testing.assert_array_equal(arrays["B"], want_rotated(arrays["A"], 32, 1))

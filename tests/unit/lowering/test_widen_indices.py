@@ -129,7 +129,7 @@ def test_threads_launched_in_a_loop_that_is_widened() -> None:
     launch = S.AttrStmt(block, "thread_extent", i % 3 + 1, store)
     loop = S.For(i, tvm.tir.const(0), n * n, S.ForKind.SERIAL, launch)
     handle = tvm.tir.Var("A", "handle")
-    func = widen_indices(S.PrimFunc([handle], loop, {handle: A}), LowerOptions())
+    func = widen_indices(S.PrimFunc([handle], loop, None, {handle: A}), LowerOptions())
     assert next(x for x in walk(func.body) if type(x) is S.For).loop_var.dtype == "int64"
     verify(func)
 
@@ -143,7 +143,7 @@ def test_memory_allocated_in_a_loop_that_is_widened() -> None:
     body = S.seq(S.BufferStore(T, one, [i]), S.BufferStore(A, T[i], [i]))
     loop = S.For(i, tvm.tir.const(0), n * n, S.ForKind.SERIAL, S.Allocate(T, body))
     handle = tvm.tir.Var("A", "handle")
-    func = widen_indices(S.PrimFunc([handle], loop, {handle: A}), LowerOptions())
+    func = widen_indices(S.PrimFunc([handle], loop, None, {handle: A}), LowerOptions())
     made = next(x for x in walk(func.body) if type(x) is S.Allocate).buffer
     assert made.shape[0].dtype == "int64"
     assert all(x.buffer in (made, A) for x in walk(func.body) if type(x) is S.BufferStore)

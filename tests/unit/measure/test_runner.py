@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.forget import collect
 from tests.fuzz.tensorize import intrin_for
 from tests.unit.measure.runner_kit import FAST, LLVM, calls, measured, product
 from tilewright import te
@@ -344,6 +345,7 @@ def test_a_measurer_that_is_dropped_ends_its_workers() -> None:
     assert dict(measurer.measure([product(2)]))[0].ok
     pid = measurer._pool.workers[0]._process.pid
     del measurer
+    collect()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

@@ -17,7 +17,7 @@ _FORMATS |= {"float16": "<e", "bool": "<?", "uint8": "<B", "bfloat16": "<H"}
 
 
 # functions that give a status alone
-_BARE = {"cuGraphLaunch", "cuStreamSynchronize", "cuLaunchKernel"}
+_BARE = {"cuGraphLaunch", "cuStreamSynchronize", "cuLaunchKernel", "cuModuleUnload"}
 
 
 class CUresult(enum.IntEnum):
@@ -79,11 +79,21 @@ class FakeCuda:
             "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": 8,
         },
     )
-    CUstreamCaptureMode = enum.IntEnum("CUstreamCaptureMode", {"CU_STREAM_CAPTURE_MODE_RELAXED": 2})
+    CUstreamCaptureMode = enum.IntEnum(
+        "CUstreamCaptureMode",
+        {
+            "CU_STREAM_CAPTURE_MODE_GLOBAL": 0,
+            "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL": 1,
+            "CU_STREAM_CAPTURE_MODE_RELAXED": 2,
+        },
+    )
 
     def __init__(self, devices: int = 1, memory: int = 1 << 24) -> None:
         self.devices = devices
         self.total = memory
+        self.version = 13000
+        self.unloaded: list[Any] = []
+        self.mode: Any = self.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
         self.kernels: dict[str, tuple[tuple[str, ...], Any]] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.blocks: dict[int, Any] = {}
@@ -139,7 +149,7 @@ class FakeCuda:
         return self._ok(status.name.lower().replace("_", " ").encode())
 
     def cuDriverGetVersion(self):
-        return self._ok(12040)
+        return self._ok(self.version)
 
     def cuDeviceGetCount(self):
         return self._ok(self.devices)
@@ -252,6 +262,15 @@ class FakeCuda:
         self._require_context()
         self.images.append(image)
         return self._ok("module")
+
+    def cuModuleUnload(self, module):
+        self._require_context()
+        self.unloaded.append(module)
+        return self._ok()
+
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        before, self.mode = self.mode, mode
+        return self._ok(before)
 
     def cuModuleGetFunction(self, module, name):
         if name.decode() not in self.kernels:

@@ -73,6 +73,14 @@ static Status load(Handle *module, const void *image) {
   *module = (Handle)0x77;
   return memcmp(image, "cubin", 5) ? 200 : 0;
 }
+static Status unload(Handle module) { return module == (Handle)0x77 ? 0 : 1; }
+static Status exchange(int *mode) {
+  static int now = 0;
+  int before = now;
+  now = *mode;
+  *mode = before;
+  return 0;
+}
 static Status function(Handle *f, Handle module, const char *name) {
   *f = (Handle)0x88;
   return module == (Handle)0x77 && !strcmp(name, "scale") ? 0 : 500;
@@ -144,6 +152,8 @@ static const struct {
     {"cuEventElapsedTime", elapsed},
     {"cuModuleLoadData", load},
     {"cuModuleGetFunction", function},
+    {"cuModuleUnload", unload},
+    {"cuThreadExchangeStreamCaptureMode", exchange},
     {"cuFuncGetAttribute", function_attribute},
     {"cuFuncSetAttribute", ok},
     {"cuOccupancyMaxActiveBlocksPerMultiprocessor", occupancy},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilewright.nd as public
+from tests.forget import collect
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.rt import array as nd
 from tilewright.rt import dlpack
@@ -204,11 +204,11 @@ def test_dlpack_lends_for_as_long_as_the_taker_lives():
     other = nd.from_dlpack(a)
     view = other[1:]
     del a, other
-    gc.collect()
+    collect()
     assert alive() is not None
     assert view.numpy().tolist() == [1, 2]
     del view
-    gc.collect()
+    collect()
     assert alive() is None
 
 
@@ -218,10 +218,10 @@ def test_a_capsule_that_nobody_takes_gives_the_memory_back():
         alive = weakref.ref(a)
         capsule = a.__dlpack__(max_version=version)
         del a
-        gc.collect()
+        collect()
         assert alive() is not None
         del capsule
-        gc.collect()
+        collect()
         assert alive() is None
 
 

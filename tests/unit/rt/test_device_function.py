@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-
 import numpy as np
 import pytest
 
+from tests.forget import collect
 from tests.narrow import some
 from tests.unit.rt.fake_cuda import FakeCuda
 from tests.unit.rt.test_cuda import add, view
@@ -69,7 +68,7 @@ def fake():
     before = base.find("cuda")
     base.register("cuda", CudaDriver(binding))
     yield binding
-    gc.collect()
+    collect()
     base.register("cuda", some(before))
 
 
@@ -179,7 +178,7 @@ def test_a_prepared_call_is_one_graph(fake, f):
     assert raw() == 0
     address = out._address
     del a, b, out, run
-    gc.collect()
+    collect()
     raw()  # holds what it works on
     assert nd.empty((100,), "float32", cuda(0))._address != address
 

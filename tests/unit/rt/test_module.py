@@ -183,7 +183,7 @@ def test_files_read_back(tmp_path, suffix):
     assert back["add"].info == add_info()
     with pytest.raises(ArgumentError, match=r"add: argument 1 \(B\)"):
         back(*(np.zeros(n, np.float32) for n in (3, 2, 3)))
-    if suffix != ".so":
+    if suffix not in (".so", ".tar", ".o"):  # those hold code alone
         assert back.get_source("ll") == ADD
         again = tmp_path / "again"
         back.export_library(again)

@@ -304,8 +304,10 @@ print(native.pool_state()["workers"])
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_forked_child_has_threads_of_its_own(busy: bool) -> None:
     code = f"""
+import warnings
 from functools import partial
 from tests.unit.rt.test_threads import MANY, MANY_INFO
+warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # since Python 3.12
 many = partial(many, function=make(MANY, MANY_INFO))
 many(1)
 def work():

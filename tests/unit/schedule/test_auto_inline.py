@@ -10,7 +10,7 @@ def program():
     a = te.placeholder((4, 8), name="A")
     v = te.placeholder((8,), name="V")
     b = te.compute((4, 8), lambda i, j: a[i, j] + 1.0, name="B")
-    c = te.compute((4, 8), lambda i, j: b[i, j] * v[j], name="C")
+    c = te.compute((4, 8), lambda i, j: b[i, j] * v[j], name="C", tag="broadcast")
     d = te.compute((8, 4), lambda i, j: c[j, i], name="D")
     e = te.compute((8, 4), lambda i, j: d[i, j] - 2.0, name="E")
     return a, v, e
@@ -21,7 +21,7 @@ def allocations(s, args):
 
 
 def test_each_inlines_its_kind():
-    for name, left in [("AutoInlineElemWise", 2), ("AutoInlineBroadcast", 1)]:
+    for name, left in [("AutoInlineElemWise", 2), ("AutoInlineBroadcast", 2)]:
         a, v, e = program()
         s = te.create_schedule(e.op)
         getattr(te.schedule, name)(s)
@@ -31,10 +31,20 @@ def test_each_inlines_its_kind():
     te.schedule.AutoInlineInjective(s)
     assert allocations(s, [a, v, e]) == 0
     f = tvm.build(s, [a, v, e], "llvm")
-    x, w = np.random.rand(4, 8).astype("f"), np.random.rand(8).astype("f")
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-8, 9, shape).astype("f") for shape in ((4, 8), 8))
     y = np.zeros((8, 4), "f")
     f(x, w, y)
-    np.testing.assert_allclose(y, ((x + 1) * w).T - 2, rtol=1e-6)
+    np.testing.assert_array_equal(y, ((x + 1) * w).T - 2)
+
+
+def test_what_is_scheduled_is_not_inlined():
+    a, v, e = program()
+    s = te.create_schedule(e.op)
+    d = e.op.input_tensors[0]
+    s[d].split(d.op.axis[0], factor=2)
+    te.schedule.AutoInlineInjective(s)
+    assert allocations(s, [a, v, e]) == 1
 
 
 def test_bounds_of_all_axes():

@@ -69,3 +69,23 @@ def test_stages_of_a_group_attach_inside_it():
     s.create_group(outputs=c, inputs=b, include_inputs=True)
     with pytest.raises(ScheduleError, match="Can only assign compute_at to stages within the same"):
         s[b].compute_at(s[e], e.op.axis[0])
+
+
+def test_a_stage_outside_of_a_scan_is_computed_inside_of_its_step():
+    x = te.placeholder((5, 3), name="X")
+    twice = te.compute((5, 3), lambda t, i: x[t, i] * 2.0, name="twice")
+    state = te.placeholder((5, 3), name="state")
+    first = te.compute((1, 3), lambda _, i: x[0, i], name="first")
+    step = te.compute((5, 3), lambda t, i: state[t - 1, i] + twice[t, i], name="step")
+    r = te.scan(first, step, state)
+    s = te.create_schedule(r.op)
+    s[twice].compute_at(s[step], step.op.axis[1])
+    path = te.schedule.CreateAttachPath(s)[s[twice].op]
+    assert [a.var.name for a in path] == ["i", "t", "scan.idx"]
+    with pytest.raises(ScheduleError, match="within the same group"):
+        s[step].compute_at(s[first], first.op.axis[0])
+    rows = np.arange(15, dtype="float32").reshape(5, 3)
+    y = np.zeros_like(rows)
+    tvm.build(s, [x, r], "llvm")(rows, y)
+    expected = np.cumsum(np.concatenate([rows[:1], rows[1:] * 2]), axis=0)
+    np.testing.assert_array_equal(y, expected)

@@ -113,3 +113,22 @@ def test_a_reduction_in_each_step(across: bool) -> None:
     out = np.zeros_like(x)
     tw.build(s, [a, scan], "cuda").run_simt(x, out)
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_threads_take_parts_of_a_row_that_is_fused_with_the_step(layout: str) -> None:
+    """The row that is being computed is the same for all threads, though their index says it."""
+    a, b, c, step, scan = recurrence(4)
+    s = te.create_schedule(scan.op)
+    for t in (scan.op.init[0], step):
+        outer, inner = s[t].split(s[t].fuse(*s[t].op.axis), factor=2)
+        s[t].bind(outer, te.thread_axis("blockIdx.x"))
+        s[t].bind(inner, te.thread_axis("threadIdx.x"))
+    s[b].compute_inline()
+    s[c].transform_layout(LAYOUTS[layout])
+    s[c].compute_at(s[step], inner)
+    s[c].set_scope("local")
+    x = data(4)
+    out = np.zeros_like(x)
+    tw.build(s, [a, scan], "cuda").run_simt(x, out)
+    np.testing.assert_array_equal(out, expected(x))

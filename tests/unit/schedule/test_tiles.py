@@ -190,6 +190,20 @@ def test_a_buffer_that_rolls_in_a_loop_and_is_doubled_around_it() -> None:
     np.testing.assert_array_equal(out, wide[:, :-2] + wide[:, 2:])
 
 
+def test_a_buffer_that_rolls_in_a_short_loop_stays_single() -> None:
+    a = te.placeholder((6, 6), "int32", name="a")
+    b = te.compute((6, 5), lambda i, j: te.max(a[i, j], a[i, j + 1]), name="b")
+    s = te.create_schedule(b.op)
+    outer, _ = s[b].split(b.op.axis[1], factor=4)
+    copy = s.cache_read(a, "global", [b])
+    s[copy].compute_at(s[b], outer)
+    s[copy].rolling_buffer()
+    s[copy].double_buffer()
+    x = np.random.default_rng(1).integers(-9, 9, (6, 6), dtype="int32")
+    out = run(s, [a, b], [x, np.zeros((6, 5), "int32")])
+    np.testing.assert_array_equal(out, np.maximum(x[:, :-1], x[:, 1:]))
+
+
 @pytest.mark.parametrize("parts", [(2, 3), (3, 2), (4, 3), (2, 5)])
 def test_virtual_threads_that_reach_into_each_others_part(parts: tuple[int, int]) -> None:
     """What tiles that do not divide leave over may be done twice, but not be added twice."""

@@ -58,11 +58,12 @@ def test_attributes_and_their_defaults():
     t = Target("cuda -arch=sm_80")
     assert t.kind.name == str(t.kind) == "cuda"
     assert t.attrs["arch"] == "sm_80"
-    assert (t.max_num_threads, t.thread_warp_size, t.max_shared_memory_per_block) == (
-        1024,
-        32,
-        49152,
-    )
+    assert (t.max_num_threads, t.thread_warp_size) == (1024, 32)
+    shared = {"sm_75": 48, "sm_80": 163, "sm_86": 99, "sm_90a": 227}
+    for arch, kilobytes in shared.items():
+        assert Target(f"cuda -arch={arch}").max_shared_memory_per_block == kilobytes << 10
+    given = Target("cuda -arch=sm_80 -max_shared_memory_per_block=4096")
+    assert given.max_shared_memory_per_block == 4096
     assert t.keys == ["cuda", "gpu"]
     assert (t.has_fp16, t.has_bf16, Target("cuda -arch=sm_70").has_bf16) == (True, True, False)
     m = Target("opencl -device=mali -model=g78")
@@ -236,7 +237,7 @@ def test_the_probe_lists_names_of_llvm():
 
 
 def test_kinds_are_listed():
-    assert Target.list_kinds() == ["c", "cuda", "llvm", "opencl"]
+    assert set(Target.list_kinds()) >= {"c", "cuda", "llvm", "opencl", "rocm", "metal"}
 
 
 def test_limits_of_gpus_come_from_presets_and_devices():
@@ -279,3 +280,16 @@ def test_targets_of_devices():
     assert Target("opencl").fitted_to(Phone()) == Target("opencl")
     assert Target("cuda").fitted_to(Phone()) == Target("cuda")
     assert Target.from_device("cpu") == Target("llvm")
+
+
+def test_hosts_in_text() -> None:
+    for text in ("cuda --host llvm", "cuda -host=llvm", "cuda --host='llvm'"):
+        target = Target(text)
+        assert target.host is not None and target.host.kind.name == "llvm"
+        assert Target(target, target.host) == target
+    tagged = Target("cuda --host nvidia/jetson-nano")
+    assert tagged.host is not None and tagged.host.arch == "sm_53"
+    assert Target("nvidia/nvidia-a100").l2_cache_size_bytes == 41943040
+    assert Target("llvm -jit=mcjit").attrs["jit"] == "mcjit"
+    with pytest.raises(TargetError, match="'jit' takes a name such as mcjit, got 'fast'"):
+        Target("llvm -jit=fast")

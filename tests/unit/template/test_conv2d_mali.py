@@ -69,7 +69,7 @@ def test_what_configurations_compute(dtype: str, packed: bool) -> None:
 def test_half_is_summed_up_in_what_the_target_computes_in() -> None:
     for target, accumulator in ((MALI, "half"), (MALI + " -fp16=0", "float")):
         task = task_of("float16", target=target)
-        s, args = task.instantiate(task.config_space.get(next(iter(task.config_space))))
+        s, args = task.instantiate(task.config_space.get(next(task.config_space.indices())))
         with tw.target.Target(target):
             source = tw.build(s, args, target).imported_modules[0].get_source()
         conv = source.split("#else")[0]
@@ -79,7 +79,7 @@ def test_half_is_summed_up_in_what_the_target_computes_in() -> None:
 def test_vectors_in_the_source() -> None:
     for dtype, vc, name in (("float32", 4, "float4"), ("float16", 8, "half8")):
         task = task_of(dtype, packed=True)
-        for index in task.config_space:
+        for index in task.config_space.indices():
             config = task.config_space.get(index)
             vectors = config["ann_spatial"].anns == ["unroll", "vec"]
             if config["tile_co"].size[-1] == vc and vectors and config["tile_ow"].size[-1] == 4:

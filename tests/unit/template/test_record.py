@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.narrow import some
 from tilewright import autotvm
+from tilewright.autotvm.measure import MeasureErrorNo
 from tilewright.autotvm.record import decode, encode, load_from_file, pick_best
 from tilewright.base.errors import TilewrightError
 from tilewright.target.target import Target
@@ -31,7 +33,7 @@ def record(cost: float, size: int = 4, error: int = 0, args: tuple[object, ...] 
 
 
 def test_a_record_of_tvm_is_read() -> None:
-    inp, result = decode(TVM_LINE)
+    inp, result = some(decode(TVM_LINE))
     assert inp.task.workload == ("tutorial/matmul", 512, 512, 512, "float32")
     assert inp.config["tile_y"].size == [-1, 32] and inp.config.index == 35
     assert result == ((0.0123,), 0, 0.99, 1600000000.0)
@@ -39,11 +41,13 @@ def test_a_record_of_tvm_is_read() -> None:
 
 
 def test_records_come_back() -> None:
-    inp, result = decode(record(0.5, args=(("TENSOR", (1, 2), "float32"), None, "x", 1.5)))
+    inp, result = some(decode(record(0.5, args=(("TENSOR", (1, 2), "float32"), None, "x", 1.5))))
     assert inp.task.workload == ("t", ("TENSOR", (1, 2), "float32"), None, "x", 1.5)
     assert result.costs == (0.5,)
-    assert json.loads(encode(inp, result)) == json.loads(encode(*decode(encode(inp, result))))
-    assert decode(record(0, error=4))[1][:2] == ((1e9,), 4)
+    whole = autotvm.MeasureResult((1, 2.5), MeasureErrorNo.NO_ERROR, 1, 2.0)
+    assert str(some(decode(encode(inp, whole)))[1]) == str(whole)
+    assert json.loads(encode(inp, result)) == json.loads(encode(*some(decode(encode(inp, result)))))
+    assert some(decode(record(0, error=4)))[1][:2] == ((1e9,), 4)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +104,18 @@ def test_history_gives_the_fastest_and_asks_around(tmp_path: Path) -> None:
         assert inner.query(target, ("t", 8))["x"].size == [-1, 2]
     with pytest.raises(TilewrightError, match="with Target"):
         history.query(None, ("t", 8))
+
+
+def test_the_task_of_a_record_reads_as_the_task_itself() -> None:
+    inp, result = some(decode(record(1.0)))
+    assert str(inp.task) == "Task(func_name=t, args=(8,), kwargs={}, workload=('t', 8))"
+    again, _ = some(decode(encode(inp, result)))
+    assert str(again.task) == str(inp.task)
+
+
+def test_the_kind_of_an_error_survives_both_protocols() -> None:
+    inp, _ = some(decode(record(1.0)))
+    failed = autotvm.MeasureResult((1.0,), MeasureErrorNo.RUN_TIMEOUT, 2.0, 3.0)
+    for protocol in ("json", "pickle"):
+        _, result = some(decode(encode(inp, failed, protocol), protocol))
+        assert result.error_no == MeasureErrorNo.RUN_TIMEOUT

@@ -15,10 +15,12 @@ from tilewright import autotvm, te
 from tilewright.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, Tuner, XGBTuner
 from tilewright.base.errors import TilewrightError
 from tilewright.measure.result import MeasureErrorNo as No
-from tilewright.template.annealing import SimulatedAnnealing
+from tilewright.template.annealing import SimulatedAnnealingOptimizer
 from tilewright.template.digits import DigitTable
 from tilewright.template.features import FeatureTable
-from tilewright.template.model import CostModel
+from tilewright.template.model import CostModel, ModelOptimizer
+from tilewright.template.model_based import ModelBasedTuner
+from tilewright.template.xgboost_model import Trees
 
 QUICK = autotvm.measure_option(
     autotvm.LocalBuilder(timeout=60, n_parallel=1),
@@ -50,13 +52,15 @@ def a_task(n: int = 16, dtype: str = "float32") -> Any:
 def speeds(task: Any, speed: Callable[[Any], float], tuner: Tuner, trials: int) -> list[float]:
     """Trials of a tuner on a formula instead of a machine."""
     found: list[float] = []
+    proposed: set[int] = set()
     tuner.prepare(trials)
     while len(found) < trials and tuner.has_next():
         configs = tuner.next_batch(min(8, trials - len(found)))
         assert configs
         indices = [c.index for c in configs]
-        assert not tuner.visited.intersection(indices) and len(set(indices)) == len(indices)
-        tuner.visited.update(some(i) for i in indices)
+        assert not proposed.intersection(indices) and len(set(indices)) == len(indices)
+        proposed.update(some(i) for i in indices)
+        tuner.visited.update(proposed)
         inputs = [autotvm.MeasureInput(task.target, task, c) for c in configs]
         values = [speed(c) for c in configs]
         results = [
@@ -164,7 +168,7 @@ def test_the_model_orders_what_it_has_not_seen(loss: str) -> None:
     picked = space.sample_ints(500, np.random.default_rng(0))
     rows = features.rows(table.digits(picked))
     truth = np.array([wide_speed(space.get(i)) for i in picked])
-    model = CostModel(loss)
+    model = Trees(loss)
     model.fit(rows[:300], truth[:300])
     order = model.predict(rows[300:])
     ranks = [np.argsort(np.argsort(v)) for v in (order, truth[300:])]
@@ -172,7 +176,8 @@ def test_the_model_orders_what_it_has_not_seen(loss: str) -> None:
 
 
 def test_annealing_climbs() -> None:
-    space = wide_task().config_space
+    task = wide_task()
+    space = task.config_space
     table = DigitTable(space)
 
     def score(digits: Any) -> Any:
@@ -181,10 +186,59 @@ def test_annealing_climbs() -> None:
     rng = np.random.default_rng(0)
     starts = table.digits(space.sample_ints(64, rng))
     excluded = space.knob2point([d // 2 for d in space.dims])
-    found = SimulatedAnnealing().find_maximums(table, starts, score, 8, {excluded}, rng)
+    found, _ = SimulatedAnnealingOptimizer(task).walk(starts, score, 8, {excluded}, rng)
     assert len(set(found)) == 8 and excluded not in found
     values = score(table.digits(found))
     assert list(values) == sorted(values, reverse=True) and values[0] > score(starts).max()
+
+
+class Nearness(CostModel):
+    """Prefers what lies near one configuration, by numbers alone."""
+
+    def __init__(self, space: Any, wanted: list[int]) -> None:
+        self.space, self.wanted, self.fitted = space, np.array(wanted), 0
+
+    def fit(self, xs: Any, ys: Any, plan_size: int) -> None:
+        assert len(xs) == len(ys)
+        self.fitted += 1
+
+    def predict(self, xs: Any, output_margin: bool = False) -> Any:
+        digits = np.array([self.space.point2knob(int(i)) for i in xs])
+        return -np.abs(digits - self.wanted).sum(axis=1).astype(float)
+
+
+def test_an_optimizer_asks_a_model_by_numbers() -> None:
+    np.random.seed(3)
+    task = wide_task()
+    space = task.config_space
+    model = Nearness(space, [d // 2 for d in space.dims])
+    optimizer = SimulatedAnnealingOptimizer(task, n_iter=60, temp=0.5)
+    first = optimizer.find_maximums(model, 4, set())
+    assert len(first) == 4 and optimizer.points is not None
+    ends = optimizer.points
+    better = optimizer.find_maximums(model, 4, set(first))  # goes on where the walks ended
+    assert not set(first) & set(better) and optimizer.points is not ends
+    assert model.predict(first)[0] >= -len(space.dims)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_search_by_a_model_of_ones_own(own: bool) -> None:
+    class Last(ModelOptimizer):
+        def find_maximums(self, model: Any, num: int, exclusive: Any) -> list[int]:
+            return [i for i in range(len(task.config_space) - 1, 0, -1) if i not in exclusive][:num]
+
+    task = wide_task()
+    model = Nearness(task.config_space, [d // 2 for d in task.config_space.dims])
+    optimizer = Last() if own else SimulatedAnnealingOptimizer(task, 40)
+    tuner = ModelBasedTuner(task, model, optimizer, 16, seed=1)
+    speeds(task, wide_speed, tuner, 48)
+    assert model.fitted > 1 and len(tuner.xs) == 48
+    planned = [i for i in tuner.xs[-16:] if (i > len(task.config_space) - 64) == own]
+    assert len(planned) > 10
+    with pytest.raises(NotImplementedError, match="Last has to define find_maximums"):
+        type("Last", (ModelOptimizer,), {})().find_maximums(model, 1, set())
+    with pytest.raises(NotImplementedError, match="CostModel has to define fit"):
+        CostModel().fit([], [], 1)
 
 
 def test_digits_and_numbers_agree() -> None:
@@ -218,6 +272,22 @@ def test_a_search_resumes_where_it_was(tmp_path: Path) -> None:
     third = GATuner(task, seed=3)
     third.tune(15, QUICK, callbacks=[lambda *_: pytest.fail("nothing is left")], store=store)
     assert third.best_flops == second.best_flops > 0
+
+
+def test_searches_at_one_time_share_a_store(tmp_path: Path) -> None:
+    task, store = a_task(64), tmp_path / "s.db"
+    first, second = GridSearchTuner(task), GridSearchTuner(task)
+    measured: dict[Tuner, list[int]] = {first: [], second: []}
+
+    def note(tuner: Tuner, inputs: Any, results: Any) -> None:
+        measured[tuner].append(inputs[0].config.index)
+        if tuner is first and first.trials == 16:  # a batch
+            second.tune(18, QUICK, callbacks=[note], store=store)
+
+    first.tune(20, QUICK, callbacks=[note], store=store)
+    assert [len(measured[t]) for t in (first, second)] == [18, 2]
+    assert sorted(measured[first] + measured[second]) == list(range(20))
+    assert (first.trials, second.trials) == (20, 18)
 
 
 def test_history_is_learned_from(tmp_path: Path) -> None:
@@ -297,7 +367,7 @@ def test_progress_is_shown_once_it_takes_longer(capsys: Any, monkeypatch: Any) -
         (lambda: XGBTuner(a_task(), feature_type="smell"), "no feature_type 'smell'"),
         (lambda: XGBTuner(a_task(), optimizer="hope"), "optimizer is 'sa'"),
         (lambda: autotvm.measure_option("remote", "local"), "builder is 'local'"),
-        (lambda: autotvm.LocalBuilder(build_func="ndk"), "default function"),
+        (lambda: autotvm.LocalBuilder(build_func="make"), "a function that links, got 'make'"),
         (lambda: autotvm.LocalRunner(number=0), "at least 1"),
         (lambda: autotvm.LocalRunner(module_loader=print), "module_loader"),
         (lambda: RandomTuner(autotvm.task.Task("t", (1,))), "task.create"),

@@ -121,3 +121,12 @@ def test_function_of_several():
     x, y = ints(3, 1), ints(4)
     np.testing.assert_array_equal(te_eval(t, {a: x, b: y})[0], np.where(x > y, x, 7))
     assert [v.var.name for v in t.op.axis] == ["ax0", "ax1"]
+
+
+def test_tags_tell_one_tensor_from_several():
+    a, s, n = te.placeholder((2, 3), name="a"), te.placeholder((), name="s"), te.var("n")
+    for one in (a + 1, 2 * a, a - n, n + s, s * n):
+        assert isinstance(one, te.Tensor) and one.op.tag == "elemwise"
+    for several in (a + a, a * s, a[0, 0] + s, s - a[0, 0]):
+        assert isinstance(several, te.Tensor)
+    assert (a + a).op.tag == (a * s).op.tag == "broadcast"

@@ -3,7 +3,7 @@ import functools
 import numpy as np
 import pytest
 
-from tests.narrow import int_of, some
+from tests.narrow import int_of, some, value_of
 from tilewright import te
 from tilewright.loopir.expr import IntImm, Var
 from tilewright.loopir.iter import IterVar, ProducerLoad
@@ -201,6 +201,7 @@ def test_axis_declarations():
         and y.iter_type == IterVar.ThreadIndex
     )
     assert isinstance(te.var("v", "float32"), Var) and isinstance(te.const(3), IntImm)
+    assert te.const(3.0).dtype == "int32" and te.const(3, "float16").dtype == "float16"
 
 
 def test_every_name_of_te_resolves():
@@ -221,3 +222,11 @@ def test_specialized_condition():
             assert te.SpecializedCondition.current() is inner
         assert te.SpecializedCondition.current() is outer and len(outer.clauses) == 1
     assert te.SpecializedCondition.current() is None
+
+
+def test_numbers_in_attributes_are_constants():
+    given = {"n": 2, "parts": [3, [True]], "name": "x", "inner": {"f": 0.5}}
+    made = te.compute((4,), lambda i: i, attrs=given).op.attrs
+    assert (value_of(made["n"]), made["name"]) == (2, "x")
+    assert value_of(made["parts"][0]) == 3 and made["parts"][1][0].dtype == "bool"
+    assert value_of(made["inner"]["f"]) == 0.5 and given["n"] == 2

@@ -158,7 +158,7 @@ def test_extern_primfunc():
     with ib.for_range(0, 5, name="i") as i:
         q[i] = p[i] * 3.0
     params = [Var("x_handle", "handle"), Var("y_handle", "handle")]
-    func = PrimFunc(params, ib.get(), dict(zip(params, (x, y))))
+    func = PrimFunc(params, ib.get(), None, dict(zip(params, (x, y))))
     a = te.placeholder((5,), name="a")
     t = te.extern_primfunc([a], func, name="triple")
     v = np.arange(5, dtype="float32")

@@ -1,3 +1,4 @@
+import inspect
 import math
 
 import pytest
@@ -165,3 +166,10 @@ def test_misuse():
     widens = te.comm_reducer(lambda x, y: (x + y).astype("float64"), lambda t: 0, "widens")
     fails(lambda: widens(a[0, k], axis=k), "widens", "float64")
     fails(lambda: te.max(a, a), "whole tensors")
+
+
+def test_reducers_say_how_they_are_called():
+    names = list(inspect.signature(te.sum).parameters)
+    assert names == ["expr", "axis", "where", "init", "args"]
+    mine = te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))
+    assert str(inspect.signature(mine)) == str(inspect.signature(te.max))

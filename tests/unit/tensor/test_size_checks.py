@@ -145,3 +145,20 @@ def test_the_refusal_names_the_read() -> None:
     a, b, c = (tw.nd.array(np.zeros(k, "float32")) for k in (1, 5, 5))
     with pytest.raises(TilewrightError, match=r"compute reads A\[i\] out of bounds"):
         built(a, b, c)
+
+
+def test_inputs_bound_to_broadcasting_buffers_are_repeated_where_a_dimension_is_one() -> None:
+    wide = te.compute((n, m), lambda i, j: S[i, j] + T[i, j], name="wide")
+    binds = {
+        t: tw.tir.decl_buffer(t.shape, t.dtype, t.op.name, buffer_type="auto_broadcast")
+        for t in (S, T)
+    }
+    built = tw.build(te.create_schedule(wide.op), [S, T, wide], "llvm", binds=binds)
+    rng = np.random.default_rng(0)
+    a = rng.random((3, 4), "float32")
+    for shape in ((3, 4), (1, 4), (3, 1), (1, 1)):
+        b, c = rng.random(shape, "float32"), np.zeros((3, 4), "float32")
+        built(a, b, c)
+        np.testing.assert_array_equal(c, a + b)
+    with pytest.raises(TilewrightError, match="index 1 leaves"):
+        built(a, np.zeros((3, 2), "float32"), np.zeros((3, 4), "float32"))

@@ -9,7 +9,8 @@ import tilewright as tw
 from tests.unit.topi.run import check, floats, ints
 from tilewright import te, topi
 from tilewright.topi import nn
-from tilewright.topi.testing import conv2d_nchw_python, conv2d_nhwc_python
+from tilewright.topi.testing import conv2d_nchw_python, conv2d_nhwc_python, dilate_python
+from tilewright.topi.testing.convs import convolved
 from tilewright.topi.utils import traverse_inline
 
 
@@ -60,19 +61,20 @@ def test_averages_of_integers_are_rounded_towards_zero() -> None:
     x = ints(1, 2, 4, 4)
     total = x.reshape(1, 2, 2, 2, 2, 2).sum((3, 5))
     wanted = np.trunc(total / 4).astype("int32")
-    check(lambda t: nn.pool2d(t, (2, 2), (2, 2), pool_type="avg"), [x], wanted)
+    check(lambda t: nn.pool2d(t, (2, 2), (2, 2), 1, 0, "avg"), [x], wanted)
 
 
 @pytest.mark.parametrize("padding", [0, 2, (1, 2), (0, 1, 2, 3), "SAME", "VALID"])
 @pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), ((1, 2), 2)])
 def test_paddings_of_convolutions(stride: Any, dilation: Any, padding: Any) -> None:
     x, w = floats(1, 4, 9, 8), floats(6, 2, 2, 3)
-    wanted = conv2d_nchw_python(x, w, stride, padding, dilation, groups=2)
+    wanted = convolved(x, w, stride, padding, dilation, groups=2)
     how: dict[str, Any] = {"padding": padding, "dilation": dilation, "groups": 2}
-    check(lambda a, b: nn.conv2d_nchw(a, b, stride, **how), [x, w], wanted.astype("float32"), 1e-4)
-    rows = conv2d_nhwc_python(
-        x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), stride, padding, 2, dilation
+    check(
+        lambda a, b: nn.grouped_conv2d(a, b, stride, **how), [x, w], wanted.astype("float32"), 1e-4
     )
+    apart = dilate_python(w.transpose(2, 3, 1, 0), (dilation, dilation, 1, 1))
+    rows = conv2d_nhwc_python(x.transpose(0, 2, 3, 1), apart, stride, padding, 2)
     np.testing.assert_allclose(rows, wanted.transpose(0, 2, 3, 1))
 
 
@@ -83,8 +85,8 @@ def test_even_windows_pad_more_in_front() -> None:
 
 def test_inlining_stops_at_other_operations() -> None:
     x, w = te.placeholder((1, 4, 8, 8), name="x"), te.placeholder((4, 4, 3, 3), name="w")
-    first = nn.conv2d_nchw(nn.relu(x), w, 1, 1)
-    out = topi.exp(nn.relu(nn.conv2d_nchw(nn.relu(first), w, 1, 1)))
+    first = nn.conv2d_nchw(nn.relu(x), w, 1, 1, 1)
+    out = topi.exp(nn.relu(nn.conv2d_nchw(nn.relu(first), w, 1, 1, 1)))
     s = te.create_schedule(out.op)
     seen: list[str] = []
     traverse_inline(s, out.op, lambda op: seen.append(op.name))

@@ -90,7 +90,7 @@ def test_where_cast_clip() -> None:
     for dtype in ("int32", "float64", "int8", "bool", "float16"):
         check(lambda t, d=dtype: topi.cast(t, d), [a], a.astype(dtype))
     check(lambda t: topi.clip(t, -1.0, 1.0), [a], np.clip(a, -1, 1))
-    check(lambda t: topi.clip(t, 2.0, 1.0), [a], np.ones_like(a))
+    check(lambda t: topi.clip(t, 2.0, 1.0), [a], np.full_like(a, 2))
     i = ints(9)
     check(lambda t: topi.clip(t, -3, 4), [i], np.clip(i, -3, 4))
 

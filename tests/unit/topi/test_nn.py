@@ -57,7 +57,7 @@ def test_conv2d_nchw(
 ) -> None:
     x, w = floats(2, cin, 9, 13), floats(cout, cin // groups, 3, 2)
     expected = convolve(x, w, strides, pads, dilation, groups).astype(np.float32)
-    check(lambda a, b: nn.conv2d_nchw(a, b, strides, pads, dilation, groups), [x, w], expected)
+    check(lambda a, b: nn.grouped_conv2d(a, b, strides, pads, dilation, groups), [x, w], expected)
 
 
 @pytest.mark.parametrize("strides, pads, dilation", SETTINGS)
@@ -178,7 +178,7 @@ def test_pools_of_blocked_volumes(kind: str) -> None:
 def test_pool2d(channels: int, kernel: Any, strides: Any, pads: Any) -> None:
     x = floats(2, channels, 9, 11, low=-3, high=-1)
     seen = windows(x, kernel, strides, pads, (1, 1), -np.inf).max((4, 5))
-    check(lambda t: nn.pool2d(t, kernel, strides, padding=pads), [x], seen)
+    check(lambda t: nn.pool2d(t, kernel, strides, (1, 1), pads, "max"), [x], seen)
     total = windows(x, kernel, strides, pads, (1, 1), 0.0).sum((4, 5))
     count = windows(np.ones_like(x), kernel, strides, pads, (1, 1), 0.0).sum((4, 5))
     check(
@@ -200,7 +200,7 @@ def test_ceil_mode_keeps_windows_that_start_inside(size: int, expected: int) -> 
     padded = np.pad(x, ((0, 0), (0, 0), (0, 2), (0, 2)), constant_values=-np.inf)
     seen = windows(padded, (3, 3), (2, 2), (0, 0, 0, 0), (1, 1), 0.0).max((4, 5))
     check(
-        lambda t: nn.pool2d(t, (3, 3), (2, 2), pool_type="max", ceil_mode=True),
+        lambda t: nn.pool2d(t, (3, 3), (2, 2), 1, 0, "max", True),
         [x],
         seen[:, :, :expected, :expected],
     )
@@ -210,7 +210,7 @@ def test_ceil_mode_keeps_windows_that_start_inside(size: int, expected: int) -> 
 def test_pool2d_of_integers(dtype: str) -> None:
     x = np.full((1, 2, 4, 4), -5, dtype)
     check(
-        lambda t: nn.pool2d(t, (3, 3), (2, 2), padding=(1,) * 4),
+        lambda t: nn.pool2d(t, (3, 3), (2, 2), 1, (1,) * 4, "max"),
         [x],
         np.full((1, 2, 2, 2), -5, dtype),
     )
@@ -221,7 +221,7 @@ def test_global_pool(shape: Any) -> None:
     x = floats(*shape)
     check(lambda t: nn.global_pool(t, "max"), [x], x.max((2, 3), keepdims=True))
     mean = x.astype(np.float64).mean((2, 3), keepdims=True).astype(np.float32)
-    check(nn.global_pool, [x], mean, rtol=1e-4)
+    check(lambda t: nn.global_pool(t, "avg"), [x], mean, rtol=1e-4)
 
 
 SIZES = [(1, 1, 1), (1, 17, 33), (5, 16, 7), (13, 37, 64), (40, 48, 3)]
@@ -280,7 +280,7 @@ def test_softmax_computes_each_exponential_once(axis: int) -> None:
 def test_activations() -> None:
     x, c, d = floats(2, 5, 3, 7), floats(5), floats(5)
     check(nn.relu, [x], np.maximum(x, 0))
-    check(nn.leaky_relu, [x], np.where(x > 0, x, x * np.float32(0.01)))
+    check(lambda t: nn.leaky_relu(t, 0.01), [x], np.where(x > 0, x, x * np.float32(0.01)))
     check(nn.bias_add, [x, c], x + c[:, None, None])
     check(lambda t, b: nn.bias_add(t, b, -1), [x[:, :, :, :5].copy(), c], x[:, :, :, :5] + c)
     check(nn.scale_shift, [x, c, d], x * c[:, None, None] + d[:, None, None])
@@ -291,11 +291,17 @@ def test_errors() -> None:
         return te.placeholder(shape, "float32", "t")
 
     cases: list[tuple[Any, str]] = [
-        (lambda: nn.conv2d_nchw(data(1, 4, 9, 9), data(8, 3, 3, 3)), "data has 4 channels"),
-        (lambda: nn.conv2d_nchw(data(1, 4, 9, 9), data(7, 2, 3, 3), groups=2), "7 filters do not"),
+        (
+            lambda: nn.conv2d_nchw(data(1, 4, 9, 9), data(8, 3, 3, 3), 1, 0, 1),
+            "data has 4 channels",
+        ),
+        (
+            lambda: nn.grouped_conv2d(data(1, 4, 9, 9), data(7, 2, 3, 3), groups=2),
+            "7 filters do not",
+        ),
         (lambda: nn.conv_nchwc(data(1, 2, 9, 9, 4), data(1, 3, 3, 3, 4, 4)), "channels of data"),
         (lambda: nn.matmul(data(2, 3), data(4, 5)), "reduced extents differ: 3 and 4"),
-        (lambda: nn.pool2d(data(1, 1, 4, 4), (2, 2), (1, 1), pool_type="sum"), "'max' or 'avg'"),
+        (lambda: nn.pool2d(data(1, 1, 4, 4), (2, 2), 1, 1, 0, "sum"), "'max' or 'avg'"),
     ]
     for make, text in cases:
         with pytest.raises(TilewrightError, match=text):

@@ -27,6 +27,7 @@ from ..forms import (
     MaxAtom,
     MinAtom,
     ModAtom,
+    OpaqueAtom,
     SplitAtom,
     add_into,
 )
@@ -37,7 +38,7 @@ from .minmax import extreme
 if TYPE_CHECKING:
     from ..context import Context
 
-_MELTING = frozenset((SplitAtom, MinAtom, MaxAtom, ModAtom))
+_MELTING = frozenset((SplitAtom, MinAtom, MaxAtom, ModAtom, OpaqueAtom))
 
 
 def sum_form(ctx: Context, e: Any) -> Lin:
@@ -156,6 +157,10 @@ def _melt_step(ctx: Context, terms: dict[Atom, int], const: int) -> Sum | None:
                 return found
         elif type(a) is ModAtom:
             found = _join_symbolic(ctx, terms, const, a)
+            if found is not None:
+                return found
+        elif type(a) is OpaqueAtom and type(a.expr) is E.Mod and not a.data:
+            found = _join_truncated(ctx, terms, const, a)
             if found is not None:
                 return found
     return None
@@ -306,6 +311,22 @@ def _join_symbolic(ctx: Context, terms: dict[Atom, int], const: int, r: ModAtom)
             result = {a: c for a, c in terms.items() if a is not r and a is not product}
             add_into(result, r.a.terms, k)
             return result, const + k * r.a.const
+    return None
+
+
+def _join_truncated(ctx: Context, terms: dict[Atom, int], const: int, r: OpaqueAtom) -> Sum | None:
+    """c*tdiv(x, c) + tmod(x, c) -> x."""
+    e: Any = r.expr
+    c, k, uid = E.const_int(e.b), terms[r], ctx.space.uid(e.a)
+    for q in terms:
+        d: Any = q.expr if type(q) is OpaqueAtom else None
+        if type(d) is not E.Div or not c or E.const_int(d.b) != c or terms[q] != k * c:
+            continue
+        if ctx.space.uid(d.a) == uid:
+            x = ctx.lin(e.a)
+            result = {a: v for a, v in terms.items() if a is not r and a is not q}
+            add_into(result, x.terms, k)
+            return result, const + k * x.const
     return None
 
 

@@ -12,7 +12,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.operators import compare as fold_compare
 from ..emit import OutOfRange, emit
-from ..forms import LINEAR_TYPES, Atom, Lin, combined, scaled
+from ..forms import LIMITS, LINEAR_TYPES, Atom, Lin, combined, scaled
 from ..interval import expr_bound, float_bound
 from ..modular import lin_residue
 from ..prove import SIMPLIFY_STEPS, proves
@@ -123,8 +123,13 @@ def _rebuilt(ctx: Context, cls: type, x: Lin, y: Lin, dtype: str) -> E.PrimExpr:
         left, right = _balanced(left, right)
     if not right and all(k < 0 for k in left.values()):
         left, right = {}, {a: -k for a, k in left.items()}
+        if cls in (E.EQ, E.NE):
+            left, right, c = right, left, -c
     elif not left and all(k < 0 for k in right.values()):
         left, right = {a: -k for a, k in right.items()}, {}
+    least, most = LIMITS[dtype]
+    if cls in (E.EQ, E.NE) and list(left.values()) == [1] and not right and not least <= c <= most:
+        return boolean(cls is E.NE)
     if not right:
         a, b = Lin(left, 0), Lin(right, c)
     elif not left or (x.const != 0 and y.const == 0):

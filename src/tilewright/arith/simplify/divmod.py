@@ -37,7 +37,7 @@ from ..modular import lin_residue
 from ..prove import proves
 from ..wrap import Unfit, fitting, in_type, is_data
 from .add import add, melt
-from .mul import product_of
+from .mul import multiply, product_of
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -59,8 +59,13 @@ def divide(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
             return quotient(ctx, x, c, dtype)
         return in_type(ctx, quotient(ctx, scaled(x, -1), -c, dtype), dtype)
     _divisible(ctx, x, y)
+    if _opposed(y):
+        return divide(ctx, scaled(x, -1), scaled(y, -1), dtype)
     whole, rest = _symbolic_split(ctx, x, y, dtype)
     if (rest.terms or rest.const) and not _within(ctx, rest, y):
+        less = _cancelled(ctx, rest, y, dtype)
+        if less is not None:
+            return combined(whole, 1, divide(ctx, less[0], less[1], dtype))
         atom = ctx.space.pair(DivAtom, fitting(ctx, rest, dtype), y, dtype)
         whole = combined(whole, 1, Lin({atom: 1}, 0))
     return melt(ctx, dict(whole.terms), whole.const)
@@ -74,12 +79,42 @@ def modulo(ctx: Context, x: Lin, y: Lin, dtype: str) -> Lin:
             return remainder(ctx, x, c, dtype)
         return scaled(remainder(ctx, scaled(x, -1), -c, dtype), -1)
     _divisible(ctx, x, y)
+    if _opposed(y):
+        return scaled(modulo(ctx, scaled(x, -1), scaled(y, -1), dtype), -1)
     _, rest = _symbolic_split(ctx, x, y, dtype)
     if not rest.terms and not rest.const:
         return ZERO
     if _within(ctx, rest, y):
         return rest
+    less = _cancelled(ctx, rest, y, dtype)
+    if less is not None:
+        return multiply(ctx, modulo(ctx, less[0], less[1], dtype), less[2], dtype)
     return Lin({ctx.space.pair(ModAtom, fitting(ctx, rest, dtype), y, dtype): 1}, 0)
+
+
+def _cancelled(ctx: Context, x: Lin, y: Lin, dtype: str) -> tuple[Lin, Lin, Lin] | None:
+    """Two products of indices without their common factors, and these; None if there are none."""
+    if x.const or y.const or len(x.terms) != 1 or len(y.terms) != 1 or ctx.space.data:
+        return None
+    ((a, k),), ((b, c),) = x.terms.items(), y.terms.items()
+    top, bottom = ([*f.factors] if type(f) is MulAtom else [f] for f in (a, b))
+    common = []
+    for f in list(top):
+        if f in bottom:
+            top.remove(f)
+            bottom.remove(f)
+            common.append(f)
+    g = math.gcd(k, c)
+    if not common and g == 1:
+        return None
+    pairs = ((k // g, top), (c // g, bottom), (g, common))
+    p, q, r = (scaled(product_of(ctx, fs, dtype), n) for n, fs in pairs)
+    return p, q, r
+
+
+def _opposed(y: Lin) -> bool:
+    """Whether a divisor has no positive term: its opposite divides the opposite alike."""
+    return y.const <= 0 and all(k < 0 for k in y.terms.values())
 
 
 def _divisible(ctx: Context, x: Lin, y: Lin) -> None:

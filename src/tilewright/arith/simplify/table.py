@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,9 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.fold import fold_binary, wrap_int
 from ...loopir.iter import ProducerLoad, Reduce
-from ..forms import LIMITS, LINEAR_TYPES, ZERO, Lin, NarrowLin
-from ..wrap import in_type
+from ..emit import emit
+from ..forms import INF, LIMITS, LINEAR_TYPES, ZERO, Lin, NarrowLin, scaled
+from ..wrap import in_type, is_data
 from .add import sum_form
 from .cmp import comparison
 from .divmod import divide, floordiv_form, floormod_form, modulo
@@ -63,8 +65,29 @@ def _trunc_form(ctx: Context, e: Any) -> Lin:
     if not y.terms and c and not any(k % c for k in (*x.terms.values(), x.const)):
         whole = Lin({a: k // c for a, k in x.terms.items()}, x.const // c)
         return in_type(ctx, whole, e.dtype) if quotient else ZERO
+    if not y.terms and c and not is_data(ctx, x):
+        if quotient and x_low > -INF and x_high < INF:
+            ends = {fold_binary("div", e.dtype, int(v), c) for v in (x_low, x_high)}
+            if len(ends) == 1 and None not in ends:
+                return Lin({}, int(ends.pop() or 0))
+        g = math.gcd(c, x.const, *x.terms.values())
+        if g > 1:
+            part = emit(Lin({t: k // g for t, k in x.terms.items()}, x.const // g), e.dtype)
+            less = ctx.lin(type(e)(part, E.const(c // g, e.dtype)))
+            return less if quotient else scaled(less, g)
     a, b = ctx.simp(e.a), ctx.simp(e.b)
+    nested = _twice_divided(a, c) if quotient and not y.terms else None
+    if nested is not None:
+        return ctx.lin(nested)
     return _opaque(ctx, e if a is e.a and b is e.b else type(e)(a, b))
+
+
+def _twice_divided(a: Any, c: int) -> E.PrimExpr | None:
+    """x / d / c towards zero as x / (d * c), for divisors above zero; None for another `a`."""
+    d = E.const_int(a.b) if type(a) is E.Div else None
+    if d is None or d < 1 or c < 1 or d * c > LIMITS[a.dtype][1]:
+        return None
+    return E.Div(a.a, E.const(d * c, a.dtype))
 
 
 def _cast_form(ctx: Context, e: Any) -> Lin:
@@ -77,7 +100,7 @@ def _cast_form(ctx: Context, e: Any) -> Lin:
             return NarrowLin(x.terms, x.const)
         if type(x) is NarrowLin:
             return x
-        if _fits_int32(ctx, x) and all(a.dtype == "int32" for a in x.terms):
+        if _fits_int32(ctx, x) and _each_fits_int32(ctx, x):
             return x
     result = cast(ctx, e)
     return _opaque(ctx, result) if type(result) is E.Cast else ctx.lin(result)
@@ -87,6 +110,20 @@ def _fits_int32(ctx: Context, x: Lin) -> bool:
     low, high = ctx.lin_bound(x)
     least, most = LIMITS["int32"]
     return low >= least and high <= most
+
+
+def _each_fits_int32(ctx: Context, x: Lin) -> bool:
+    """Whether a sum may be of int32, its int64 parts converted one by one: no part and no sum of
+    parts leaves int32."""
+    if all(a.dtype == "int32" for a in x.terms):
+        return True
+    most: float = abs(x.const)
+    for atom, k in x.terms.items():
+        low, high = ctx.bound(atom)
+        if atom.dtype != "int32" and not _fits_int32(ctx, Lin({atom: 1}, 0)):
+            return False
+        most += abs(k) * max(abs(low), abs(high))
+    return most <= LIMITS["int32"][1]
 
 
 def cast(ctx: Context, e: Any) -> Any:
@@ -113,6 +150,9 @@ def call(ctx: Context, e: Any) -> Any:
 
 def _folded_bits(op: E.Op, dtype: str, args: tuple[Any, ...]) -> Any | None:
     rule = op.row.fold
+    if op.name == "tir.clz" and type(args[0]) is E.IntImm:
+        bits = parse(args[0].dtype).bits
+        return E.IntImm(dtype, bits - (args[0].value % (1 << bits)).bit_length())
     if rule is None or len(args) != 2 or type(args[1]) is not E.IntImm:
         return None
     right = args[1].value
@@ -160,7 +200,7 @@ def arithmetic(ctx: Context, e: Any) -> Any:
     a, b = ctx.simp(e.a), ctx.simp(e.b)
     t = type(e)
     if type(a) in (E.IntImm, E.FloatImm) and type(b) in (E.IntImm, E.FloatImm):
-        value = fold_binary(t.fold_name, e.dtype, a.value, b.value)
+        value = fold_binary(t.fold_name, e.dtype, a.number, b.number)
         if value is not None:
             return E.const(value, e.dtype)
     element = parse(e.dtype)

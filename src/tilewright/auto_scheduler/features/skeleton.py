@@ -106,6 +106,10 @@ def _columns(skeleton: Skeleton, batch: Batch) -> npt.NDArray[np.float32]:
     shape = (len(skeleton.names), COUNT, len(batch.factors))
     out: npt.NDArray[np.float32] = np.zeros(shape, np.float32)
     levels = Levels(skeleton.tables, batch.factors, skeleton.fused(batch))
+    if not levels.extent.shape[1]:  # no loop anywhere: single elements, that nothing moves over
+        out[:, : len(OPERATIONS)] = skeleton.counts[:, :, None]
+        out += 1.0
+        return np.log2(out, out=out)
     memory = Memory(levels, skeleton.sharing)
     total = levels.trips[:, 0]
     out[:, : len(OPERATIONS)] = skeleton.counts[:, :, None] * total[:, None]

@@ -1,22 +1,34 @@
 """Tasks, spaces and contexts: `autotvm.task`."""
 
+from ...template.code_hash import attach_code_hash as attach_code_hash
+from ...template.code_hash import attach_code_hash_to_arg as attach_code_hash_to_arg
 from ...template.context import ApplyConfig as ApplyConfig
 from ...template.context import ApplyFixedConfig as ApplyFixedConfig
+from ...template.context import ApplyGraphBest as ApplyGraphBest
 from ...template.context import ApplyHistoryBest as ApplyHistoryBest
 from ...template.context import DispatchContext as DispatchContext
 from ...template.context import FallbackContext as FallbackContext
+from ...template.context import clear_fallback_cache as clear_fallback_cache
 from ...template.context import get_config as get_config
 from ...template.space import ConfigEntity as ConfigEntity
 from ...template.space import ConfigSpace as ConfigSpace
 from ...template.space import FallbackConfigEntity as FallbackConfigEntity
 from ...template.task import Task as Task
+from ...template.task import compute_flop as compute_flop
 from ...template.task import create as create
 from ...template.task import template as template
+from ...template.topi_integration import TaskExtractEnv as TaskExtractEnv
 from ...template.topi_integration import get_workload as get_workload
 from ...template.topi_integration import register_topi_compute as register_topi_compute
 from ...template.topi_integration import register_topi_schedule as register_topi_schedule
 from ...template.workload import args_to_workload as args_to_workload
 from ...template.workload import deserialize_args as deserialize_args
 from ...template.workload import serialize_args as serialize_args
+from . import code_hash as code_hash
 from . import dispatcher as dispatcher
+from . import relay_integration as relay_integration
 from . import space as space
+from . import task as task
+from . import topi_integration as topi_integration
+from .relay_integration import extract_from_multiple_program as extract_from_multiple_program
+from .relay_integration import extract_from_program as extract_from_program

@@ -12,4 +12,8 @@ from ...template.space import FallbackConfigEntity as FallbackConfigEntity
 from ...template.space import InstantiationError as InstantiationError
 from ...template.split import SplitEntity as SplitEntity
 from ...template.split import SplitSpace as SplitSpace
+from ...template.split import get_factors as get_factors
+from ...template.split import get_pow2s as get_pow2s
+from ...template.transform import Axis as Axis
+from ...template.transform import TransformSpace as TransformSpace
 from ...template.transform import VirtualAxis as VirtualAxis

@@ -89,6 +89,10 @@ class Emitter:
         self.workspace: Any = None
         self.strided: Any = None
 
+    def child(self, name: str) -> Emitter:
+        """An emitter for a function that is cut out of this one."""
+        return Emitter(self.module, name)
+
     # -- types
 
     def type(self, dtype: str) -> str:

@@ -45,7 +45,7 @@ def _var(f: Emitter, e: E.Var) -> str:
 
 
 def _float_imm(f: Emitter, e: E.FloatImm) -> str:
-    return float_text(e.value, e.dtype, f.native_half)
+    return float_text(e.number, e.dtype, f.native_half)
 
 
 def _int_imm(f: Emitter, e: E.IntImm) -> str:

@@ -214,7 +214,7 @@ class ModuleBuilder(Recursive):
         self.lets = data_lets(func.body)
         self.unknown = unknown_divisors(func)
         self.names.setdefault(name, 1)
-        f = Emitter(self, name)
+        f = self.emitter(name)
         symbols = read_slots(f, func)
         plan = make_plan(func.body, {*f.env, *f.wide})
         f.workspace = plan
@@ -239,6 +239,10 @@ class ModuleBuilder(Recursive):
         f.line(f"ret i32 {code}")
         self.add(f.text(f"i32 @{quoted(name)}(ptr noalias %slots)", "#0"))
         return GeneratedFunction(name, tuple(symbols), tuple(self.messages))
+
+    def emitter(self, name: str) -> Emitter:
+        """An emitter for an entry function."""
+        return Emitter(self, name)
 
     def _call_body(self, f: Emitter, func: S.PrimFunc, suffix: str, inner: list[E.Var]) -> str:
         """Write the body as a function of its own; returns the text of its call."""

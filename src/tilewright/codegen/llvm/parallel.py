@@ -36,7 +36,7 @@ def outline(
     """An emitter for a function that gets `variables`: with the texts of its parameters and of the
     arguments that `f` passes. What is constant in `f` is so in the function, without a
     parameter."""
-    child = Emitter(f.module, name)
+    child = f.child(name)
     child.align = f.align
     child.workspace = f.workspace
     child.in_parallel = f.in_parallel
@@ -142,7 +142,7 @@ def _task(
 ) -> str:
     """What the pool calls with a range of steps: read the context, run the steps."""
     module = f.module
-    t = Emitter(module, f"{name}.task")
+    t = f.child(f"{name}.task")
     t.align, t.workspace = f.align, f.workspace
     low = t.effect(f"load i64, ptr {_field(t, record, '%context', 0)}")
     for i, var in enumerate(needed):

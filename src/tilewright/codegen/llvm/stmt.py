@@ -214,7 +214,7 @@ def _prefetch(f: Emitter, s: S.Prefetch) -> None:
     steps = [1] * (len(s.bounds) - 1) + [per_line]
     at = [r.min + v * step for r, v, step in zip(s.bounds, variables, steps)]
     place = E.BufferLoad(
-        s.buffer.with_(shape=[1], strides=None, elem_offset=0), [s.buffer.offset_of(at)]
+        s.buffer.with_(shape=[1], strides=None, elem_offset=0), [s.buffer.element_offset(at)]
     )
     body: S.Stmt = S.Evaluate(prefetch(place))
     for r, v, step in reversed(list(zip(s.bounds, variables, steps))):

@@ -28,14 +28,19 @@ class Faults:
         except ImportModelError as error:
             self.found.setdefault(str(error), error)
 
-    def end(self) -> None:
-        """Raise what was found: the one error, or all as lines of one."""
-        if not self.found:
-            return
+    def end(self, of_model: bool = False) -> None:
+        """Raise what was found: the one error, or all as lines of one; `of_model`: it does not
+        depend on the sizes of inputs."""
+        if self.found:
+            error = self._error()
+            error.of_model = of_model
+            raise error
+
+    def _error(self) -> ImportModelError:
         if len(self.found) == 1:
             ((told, error),) = self.found.items()
-            raise ImportModelError(told) if error is None else error
+            return ImportModelError(told) if error is None else error
         lines = [told.replace("\n", "\n  ") for told in self.found]
         more = [f"... and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
         told = "\n- ".join([f"the model has {len(lines)} faults:", *lines[:_MOST], *more])
-        raise ImportModelError(told)
+        return ImportModelError(told)

@@ -91,7 +91,7 @@ def _load(
     with faults.noted():
         model.budget.declare(inputs)
     check_names(nodes, {*declared, *(t.name for t in weights_of(graph))}, graph.output, faults)
-    faults.end()
+    faults.end(of_model=True)
     name = graph.name or "network"
     wanted = [item.name for item in graph.output]
     program = Program(model, name, nodes, known, held, wanted)

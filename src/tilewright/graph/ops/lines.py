@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ...loopir import op as O
 from ...loopir.expr import cast, const
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
+from ...topi.scan import running
 from .spec import INJECTIVE, MOVED, OPAQUE, Array, OpSpec
 
 
@@ -46,9 +48,9 @@ def _take_along(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 def _scan(name: str) -> OpSpec:
     def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-        scan = topi.cumsum if name == "sum" else topi.cumprod
-        result: Tensor = scan(t[0], a["axis"], None, a["exclusive"], a["reverse"])
-        return result
+        join, start = (add, 0) if name == "sum" else (mul, 1)
+        how = (f"T_cum{name}", a["axis"], None, a["exclusive"], a["reverse"])
+        return running(t[0], join, start, *how)
 
     def numpy(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
         data, axis = x[0], a["axis"]

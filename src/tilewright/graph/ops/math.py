@@ -21,6 +21,11 @@ def _scale_shift(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return result if result.dtype == dtype else cast(result, dtype)
 
 
+def _clip(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    """As NumPy and ONNX: the maximum, where it is less than the minimum."""
+    return topi.clip(t[0], min(a["min"], a["max"]), a["max"])
+
+
 OPS: dict[str, OpSpec] = {
     "softmax": OpSpec(lambda t, a: nn.softmax(t[0], a["axis"]), OPAQUE, precision=INSIDE),
     "log_softmax": OpSpec(lambda t, a: nn.log_softmax(t[0], a["axis"]), OPAQUE, precision=INSIDE),
@@ -28,7 +33,7 @@ OPS: dict[str, OpSpec] = {
     "scale_shift": OpSpec(_scale_shift),
     "relu": elementwise(nn.relu),
     "leaky_relu": OpSpec(lambda t, a: nn.leaky_relu(t[0], a["alpha"])),
-    "clip": OpSpec(lambda t, a: topi.clip(t[0], a["min"], a["max"])),
+    "clip": OpSpec(_clip),
     "cast": OpSpec(lambda t, a: topi.cast(t[0], a["dtype"])),
     "identity": elementwise(topi.identity),
     **{

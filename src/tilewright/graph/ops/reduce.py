@@ -15,12 +15,12 @@ from ...loopir.expr import cast, const
 from ...tensor.broadcast import broadcast
 from ...tensor.tensor import Tensor
 from ...topi.elemwise import accumulator, unary
+from ...topi.reduction import sum_in
 from .spec import ANCHOR, INSIDE, OPAQUE, OpSpec, rounded_once
 
 
 def _sum(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-    result: Tensor = topi.sum(t[0], a["axes"], a["keepdims"], a.get("out_dtype"))
-    return result
+    return sum_in(a.get("out_dtype") or t[0].dtype, t[0], a["axes"], a["keepdims"])
 
 
 _SUM = rounded_once(_sum)
@@ -99,7 +99,8 @@ def _reduce(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 def _arg(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     find = topi.argmax if a["type"] == "max" else topi.argmin
     place = find(t[0], a["axes"], a["keepdims"], a["last"])
-    return topi.cast(place, "int64")
+    result: Tensor = topi.cast(place, "int64")
+    return result
 
 
 def _lp_normalize(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:

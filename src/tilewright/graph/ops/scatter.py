@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import topi
 from ...topi.elemwise import accumulator
+from ...topi.scatter import gather_at, scatter_at
 from .spec import INJECTIVE, MOVED, OPAQUE, Array, OpSpec
 
 _AT: dict[str, Any] = {
@@ -55,7 +56,7 @@ OPS: dict[str, OpSpec] = {
         lambda t, a: topi.gather(t[0], a["axis"], t[1]), INJECTIVE, precision=MOVED
     ),
     "gather_nd": OpSpec(
-        lambda t, a: topi.gather_nd(t[0], t[1], a["batch_dims"], -1), INJECTIVE, precision=MOVED
+        lambda t, a: gather_at(t[0], t[1], a["batch_dims"], -1), INJECTIVE, precision=MOVED
     ),
     "scatter_elements": OpSpec(
         lambda t, a: topi.scatter_elements(t[0], t[1], t[2], a["axis"], a["reduction"]),
@@ -63,7 +64,7 @@ OPS: dict[str, OpSpec] = {
         _numpy_elements,
     ),
     "scatter_nd": OpSpec(
-        lambda t, a: topi.scatter_nd(t[0], t[1], t[2], a["reduction"], -1), OPAQUE, _numpy_nd
+        lambda t, a: scatter_at(t[0], t[1], t[2], a["reduction"], -1), OPAQUE, _numpy_nd
     ),
     "tensor_scatter": OpSpec(
         lambda t, a: topi.tensor_scatter(t[0], t[1], t[2], a["axis"], a["mode"]), INJECTIVE

@@ -52,6 +52,7 @@ def rounded_once(function: Compute, kind: str = ANCHOR, precision: str = "") -> 
         wide = accumulator(dtype)
         if "out_dtype" in a or wide == dtype:
             return function(t, a)
-        return cast(function(t, {**a, "out_dtype": wide}), dtype)
+        rounded: Tensor = cast(function(t, {**a, "out_dtype": wide}), dtype)
+        return rounded
 
     return OpSpec(apply, kind, precision=precision)

@@ -11,6 +11,8 @@ from ...base.mapped import compact
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ...topi import nn
+from ...topi.nn.pool_adaptive import adaptive
+from ...topi.nn.pooling import pool
 from .spec import (
     ANCHOR,
     INJECTIVE,
@@ -67,7 +69,7 @@ def _dense_packed(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 
 def _conv2d(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     how = (a["strides"], a["padding"], a["dilation"], a["groups"], a.get("out_dtype"))
-    return nn.conv2d_nchw(t[0], t[1], *how)
+    return nn.grouped_conv2d(t[0], t[1], *how)
 
 
 def _conv_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -87,16 +89,8 @@ def _numpy_pack_depthwise(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
 
 
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-    return nn.pool2d(
-        t[0],
-        a["kernel"],
-        a["strides"],
-        a.get("dilation", (1, 1)),
-        a["padding"],
-        a["type"],
-        a["ceil_mode"],
-        count_include_pad=a["count_include_pad"],
-    )
+    how = (a["kernel"], a["strides"], a.get("dilation", (1, 1)), a["padding"], a["type"])
+    return pool(t[0], *how, a["ceil_mode"], (2, 3), a["count_include_pad"], whole_windows=False)
 
 
 def _windows(a: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
@@ -106,6 +100,11 @@ def _windows(a: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
 def _pool_nd(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     how = (a["type"], a["ceil_mode"], a["count_include_pad"], a["p"])
     return nn.pool_nd(t[0], *_windows(a), *how)
+
+
+def _adaptive_pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    sizes = a["sizes"]
+    return adaptive(t[0], sizes, a["type"], range(t[0].ndim - len(sizes), t[0].ndim))
 
 
 def _max_pool_index(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -161,6 +160,7 @@ OPS: dict[str, OpSpec] = {
     "batch_matmul": rounded_once(_batch_matmul, precision=PRODUCT),
     "pool2d": OpSpec(_pool, ANCHOR),
     "pool_nd": OpSpec(_pool_nd, ANCHOR),
+    "adaptive_pool": OpSpec(_adaptive_pool, ANCHOR, precision=INSIDE),
     "max_pool_index": OpSpec(_max_pool_index, OPAQUE),
     "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR, precision=INSIDE),
 }

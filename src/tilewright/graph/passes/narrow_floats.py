@@ -15,8 +15,9 @@ import numpy as np
 from ...base.dtype import parse
 from ...base.errors import CompileError
 from ..ir import Graph, Node, Value, constant
-from ..ops import ELEMWISE, OPS, infer
+from ..ops import ELEMWISE, OPS
 from ..ops.spec import INSIDE, PRODUCT, WIDE
+from .two_forms import TwoForms
 
 
 def narrow_floats(graph: Graph, dtype: str = "float16", accumulate: str = "float32") -> Graph:
@@ -25,43 +26,22 @@ def narrow_floats(graph: Graph, dtype: str = "float16", accumulate: str = "float
     return _Narrow(graph, dtype, accumulate).run()
 
 
-class _Narrow:
-    """`narrow` and `wide` hold the two forms of a value that exist so far. What products and the
-    element-wise nodes after them give is rounded once, where something else needs it."""
+class _Narrow(TwoForms):
+    """What products and the element-wise nodes after them give is rounded once, where something
+    else needs it."""
 
     def __init__(self, graph: Graph, dtype: str, accumulate: str) -> None:
-        self.graph, self.dtype = graph, dtype
-        self.accumulate = accumulate
-        self.nodes: list[Node] = []
-        self.narrow: dict[Value, Value] = {}
-        self.wide: dict[Value, Value] = {v: v for v in graph.inputs}
+        super().__init__(graph, ("float32",))
+        self.dtype, self.accumulate = dtype, accumulate
+        self.wide.update({v: v for v in graph.inputs})
         readers = graph.consumers()
         self.single = {v for v, nodes in readers.items() if len(nodes) == 1}
         self.single.difference_update(graph.outputs)
 
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            if any(v.dtype == "float32" for v in (*node.inputs, *node.outputs)):
-                self._convert(node)
-            else:
-                self.nodes.append(node)
-        self.graph.outputs = [self._output(v) for v in self.graph.outputs]
-        self.graph.nodes = self.nodes
-        self.graph.drop_dead_nodes()
-        return self.graph
-
-    def _output(self, v: Value) -> Value:
-        if v.dtype != "float32" or v.is_constant or v.producer is None:
-            return v
-        out = self._as_wide(v)
-        name, v.name = v.name, f"{v.name}.old"
-        out.name = name
-        return out
-
-    def _convert(self, node: Node) -> None:
+    def convert(self, node: Node) -> None:
         attrs = dict(node.attrs)
         in_wide = self._is_wide(node.op) or len(node.outputs) != 1 or self._continues(node)
-        inputs = [self._as_wide(v) if in_wide else self._as_narrow(v) for v in node.inputs]
+        inputs = [self.as_was(v) if in_wide else self._as_narrow(v) for v in node.inputs]
         if not in_wide and node.op == "cast" and attrs["dtype"] == "float32":
             attrs["dtype"] = self.dtype
         if not in_wide and OPS[node.op].precision == PRODUCT:
@@ -71,7 +51,7 @@ class _Narrow:
             self.nodes.append(node)
             self.wide.update({v: v for v in node.outputs})
             return
-        result = self._emit(node.op, inputs, node.name, attrs)
+        result = self.emit(node.op, inputs, node.name, attrs)
         (self.narrow if result.dtype == self.dtype else self.wide)[node.output] = result
         if result.dtype != self.dtype and node.output not in self.single:
             self._as_narrow(node.output)
@@ -91,12 +71,6 @@ class _Narrow:
             v in self.wide and v not in self.narrow and v.producer is not None for v in node.inputs
         )
 
-    def _emit(self, op: str, inputs: list[Value], name: str, attrs: dict[str, object]) -> Value:
-        shape, dtype = infer(op, inputs, attrs)
-        out = Value(f"{name}.{dtype}", shape, dtype)
-        self.nodes.append(Node(op, name, inputs, [out], attrs))
-        return out
-
     def _as_narrow(self, v: Value) -> Value:
         """The narrow form of a float32 value; other values as they are."""
         if v.dtype != "float32":
@@ -106,16 +80,16 @@ class _Narrow:
                 self.narrow[v] = constant(v.name, rounded(v, self.dtype))
             else:
                 name = f"{v.name}.narrow"
-                self.narrow[v] = self._emit("cast", [self.wide[v]], name, {"dtype": self.dtype})
+                self.narrow[v] = self.emit("cast", [self.wide[v]], name, {"dtype": self.dtype})
         return self.narrow[v]
 
-    def _as_wide(self, v: Value) -> Value:
+    def as_was(self, v: Value) -> Value:
         """The float32 form of a value."""
         if v.dtype != "float32" or v.data is not None:
             return v
         if v not in self.wide:
             name = f"{v.name}.wide"
-            self.wide[v] = self._emit("cast", [self.narrow[v]], name, {"dtype": "float32"})
+            self.wide[v] = self.emit("cast", [self.narrow[v]], name, {"dtype": "float32"})
         return self.wide[v]
 
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
-from ..ops import OPS, infer
+from ..ops import OPS
 from ..ops.spec import BITS, MOVED, PRODUCT
 from .narrow_floats import rounded
+from .two_forms import TwoForms
 
 WIDE_TYPE = "float32"
 
@@ -63,42 +64,20 @@ def _is_stored(v: Value) -> bool:
     return v.is_constant and (v.recipe is None or OPS[v.recipe.op].precision == BITS)
 
 
-class _Widen:
-    """`narrow` and `wide` hold the two forms of a value that exist so far; what was never rounded
-    has no narrow one until something needs it."""
+class _Widen(TwoForms):
+    """What was never rounded has no narrow form until something needs it."""
 
     def __init__(self, graph: Graph, types: Collection[str]) -> None:
-        self.graph, self.types = graph, types
-        self.nodes: list[Node] = []
-        self.narrow: dict[Value, Value] = {v: v for v in graph.inputs if v.dtype in types}
-        self.wide: dict[Value, Value] = {}
+        super().__init__(graph, types)
+        self.narrow.update({v: v for v in graph.inputs if v.dtype in types})
 
     def run(self) -> Graph:
         values = [*self.graph.inputs, *(v for n in self.graph.nodes for v in n.outputs)]
-        if not any(v.dtype in self.types for v in values):
-            return self.graph
-        for node in self.graph.nodes:
-            if any(v.dtype in self.types for v in (*node.inputs, *node.outputs)):
-                self._convert(node)
-            else:
-                self.nodes.append(node)
-        self.graph.outputs = [self._output(v) for v in self.graph.outputs]
-        self.graph.nodes = self.nodes
-        self.graph.drop_dead_nodes()
-        return self.graph
+        return super().run() if any(v.dtype in self.types for v in values) else self.graph
 
-    def _output(self, v: Value) -> Value:
-        if v.dtype not in self.types or v.is_constant or v.producer is None:
-            return v
-        out = self._as_narrow(v)
-        if out is not v:
-            name, v.name = v.name, f"{v.name}.old"
-            out.name = name
-        return out
-
-    def _convert(self, node: Node) -> None:
+    def convert(self, node: Node) -> None:
         if self._stays(node):
-            node.inputs = [self._as_narrow(v) for v in node.inputs]
+            node.inputs = [self.as_was(v) for v in node.inputs]
             self.nodes.append(node)
             self.narrow.update({v: v for v in node.outputs if v.dtype in self.types})
             return
@@ -112,7 +91,7 @@ class _Widen:
             self.nodes.append(node)
             self.narrow.update({v: v for v in node.outputs if v.dtype in self.types})
             return
-        out = self._emit(node.op, inputs, node.name, self._in_wide(node.attrs))
+        out = self.emit(node.op, inputs, node.name, self._in_wide(node.attrs))
         (self.narrow if out.dtype in self.types else self.wide)[node.output] = out
 
     def _stays(self, node: Node) -> bool:
@@ -122,12 +101,6 @@ class _Widen:
         known = all(v.is_constant or v in self.narrow for v in node.inputs if v.dtype in self.types)
         return kind == BITS or len(node.outputs) != 1 or (kind == MOVED and known)
 
-    def _emit(self, op: str, inputs: list[Value], name: str, attrs: dict[str, Any]) -> Value:
-        shape, dtype = infer(op, inputs, attrs)
-        out = Value(f"{name}.{dtype}", shape, dtype)
-        self.nodes.append(Node(op, name, inputs, [out], attrs))
-        return out
-
     def _as_wide(self, v: Value) -> Value:
         """The float32 form of a narrow value; other values as they are."""
         if v.dtype not in self.types:
@@ -136,8 +109,9 @@ class _Widen:
             if v.data is not None:
                 self._compute(v)
             else:
-                name, attrs = f"{v.name}.wide", {"dtype": WIDE_TYPE}
-                self.wide[v] = self._emit("cast", [self.narrow[v]], name, attrs)
+                self.wide[v] = self.emit(
+                    "cast", [self.narrow[v]], f"{v.name}.wide", {"dtype": WIDE_TYPE}
+                )
         return self.wide[v]
 
     def _compute(self, v: Value) -> None:
@@ -164,11 +138,11 @@ class _Widen:
         named = ("dtype", "out_dtype")
         return {k: WIDE_TYPE if k in named and x in self.types else x for k, x in attrs.items()}
 
-    def _as_narrow(self, v: Value) -> Value:
+    def as_was(self, v: Value) -> Value:
         """The form of a narrow value in its own type; other values as they are."""
         if v.dtype not in self.types or v.data is not None:
             return v
         if v not in self.narrow:
             name, attrs = f"{v.name}.narrow", {"dtype": v.dtype}
-            self.narrow[v] = self._emit("cast", [self.wide[v]], name, attrs)
+            self.narrow[v] = self.emit("cast", [self.wide[v]], name, attrs)
         return self.narrow[v]

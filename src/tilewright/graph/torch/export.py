@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,14 @@ def from_torch(
     else:
         raise ImportModelError(f"a module is a torch.nn.Module, not {type(module).__name__}")
     name = name or type(module).__name__
-    return _graph(name, program.run_decompositions(decompositions()))
+    return _graph(name, _decomposed(program))
+
+
+def _decomposed(program: Any) -> Any:
+    with warnings.catch_warnings():
+        # PyTorch 2.13 copies what it has itself deprecated: nothing that a user could mend
+        warnings.filterwarnings("ignore", r".*LeafSpec", FutureWarning)
+        return program.run_decompositions(decompositions())
 
 
 def _graph(name: str, program: Any) -> Graph:

@@ -12,6 +12,7 @@ from ..ir import Value
 from ..onnx.attend import Scores, all_of, attend, in_four, window_mask
 from ..onnx.norm import normalize, over_last
 from ..onnx.products import product
+from ..sizes import Size
 from .convert import Call, Converter, each
 from .reduce import moments, vector_norm
 
@@ -106,6 +107,11 @@ def _adaptive(kind: str, rank: int) -> Converter:
     def convert(c: Call, x: Value, size: Any) -> Any:
         wanted = [n if n is not None else d for n, d in zip(each(size, rank), x.shape[-rank:])]
         extents = x.shape[-rank:]
+        if any(isinstance(d, Size) for d in (*extents, *wanted)):
+            if any(isinstance(n, Size) for n in wanted) or (kind == "max" and c.read[-1]):
+                raise c.error("bins of sizes that are not known: their number, or places of maxima")
+            found = c("adaptive_pool", x, sizes=tuple(wanted), type=kind)
+            return [found, None] if kind == "max" else found
         if all(d % n == 0 for d, n in zip(extents, wanted)):
             kernel = [d // n for d, n in zip(extents, wanted)]
             if kind == "max":

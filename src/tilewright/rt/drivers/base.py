@@ -31,13 +31,16 @@ HANDLE = "handle"
 class KernelInfo:
     """One kernel. `params`: "handle" for a buffer, else the dtype of a scalar; `access`: for each
     "r", "w", "rw" or "scalar". `threads`: block extents where they are constants (launch bounds),
-    else None. `shared_bytes`: shared memory that the launch has to ask for."""
+    else None. `shared_bytes`: shared memory that the launch has to ask for. `align`: for each
+    parameter bytes that its address has to be a multiple of, as the widest access through it needs
+    (0: a scalar); empty where it is not known."""
 
     name: str
     params: tuple[str, ...]
     access: tuple[str, ...]
     threads: Extents | None = None
     shared_bytes: int = 0
+    align: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,6 +49,7 @@ class KernelInfo:
             "access": list(self.access),
             "threads": list(self.threads) if self.threads else None,
             "shared_bytes": self.shared_bytes,
+            "align": list(self.align),
         }
 
     @staticmethod
@@ -57,6 +61,7 @@ class KernelInfo:
             access=tuple(map(str, data["access"])),
             threads=(int(x), int(y), int(z)) if data["threads"] else None,
             shared_bytes=int(data["shared_bytes"]),
+            align=tuple(map(int, data.get("align", ()))),
         )
 
 
@@ -66,7 +71,9 @@ class DeviceCode:
 
     `source`: CUDA or OpenCL C. `options`: for the device's compiler; `arch`: "sm_90", for CUDA.
     `binary`: a cubin, or PTX text, that was made already; without it the driver compiles `source`
-    when it is first loaded. `payload`: what simt runs (kernels by name); never saved.
+    when it is first loaded. `binary_arch`: the architecture of `binary` where it was made of
+    `source`, which is compiled again on other devices. `payload`: what simt runs
+    (kernels by name); never saved.
     """
 
     kind: str
@@ -76,6 +83,7 @@ class DeviceCode:
     arch: str = ""
     binary: bytes | None = None
     payload: Any = None
+    binary_arch: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """All but the source and the binary, which are members of an archive of their own."""
@@ -84,6 +92,7 @@ class DeviceCode:
             "kernels": [k.to_json() for k in self.kernels],
             "options": list(self.options),
             "arch": self.arch,
+            "binary_arch": self.binary_arch,
         }
 
     @staticmethod
@@ -95,6 +104,7 @@ class DeviceCode:
             options=tuple(map(str, data["options"])),
             arch=str(data["arch"]),
             binary=binary,
+            binary_arch=str(data.get("binary_arch", "")),
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import numpy as np
 from ...base.errors import TilewrightError
 from ..array import view_address
 from .base import DeviceCode, Driver, Event, Kernel, Limits, Memory, Runtime, Stream, register
-from .cuda_api import Api, CudaError, device_limits, load_binding, start
+from .cuda_api import Api, CudaError, at_fork, device_limits, load_binding, start
 from .cuda_code import load_module
-from .cuda_kernel import CudaKernel
+from .cuda_kernel import CudaKernel, CudaModule
 from .live import LiveStreams
 from .pool import Block, OutOfDeviceMemory, Pool
 
@@ -23,10 +24,12 @@ _LEGACY = 1  # DLPack's number of the legacy default stream, and a CUstream that
 
 
 class CudaEvent(Event):
-    __slots__ = ("_api", "handle")
+    __slots__ = ("_api", "_runtime", "handle")
 
-    def __init__(self, api: Api, timing: bool) -> None:
-        self._api = api
+    def __init__(self, runtime: CudaRuntime, timing: bool) -> None:
+        api = self._api = runtime.api
+        self._runtime = runtime
+        runtime.enter()
         kind = api.binding.CUevent_flags
         flags = kind.CU_EVENT_DEFAULT if timing else kind.CU_EVENT_DISABLE_TIMING
         self.handle = api.call("cuEventCreate", int(flags))
@@ -34,17 +37,19 @@ class CudaEvent(Event):
     def __del__(self) -> None:
         handle = getattr(self, "handle", None)
         if handle is not None:
-            self._api.binding.cuEventDestroy(handle)
+            self._runtime.close("cuEventDestroy", handle)
 
     @property
     def done(self) -> bool:
-        (status,) = self._api.binding.cuEventQuery(self.handle)
+        with self._runtime.unguarded():
+            (status,) = self._api.binding.cuEventQuery(self.handle)
         if status and status.name != "CUDA_ERROR_NOT_READY":
             raise self._api.error(status, "work on the device failed")
         return not status
 
     def sync(self) -> None:
-        self._api.call("cuEventSynchronize", self.handle)
+        with self._runtime.unguarded():
+            self._api.call("cuEventSynchronize", self.handle)
 
     def seconds_since(self, start: Event) -> float:
         assert isinstance(start, CudaEvent)
@@ -65,17 +70,19 @@ class CudaStream(Stream):
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False):
-            self._api.binding.cuStreamSynchronize(self.handle)
-            self._api.binding.cuStreamDestroy(self.handle)
+            runtime = _runtime_of(self)
+            with suppress(Exception), runtime.unguarded():
+                self._api.close("cuStreamSynchronize", self.handle)
+            runtime.close("cuStreamDestroy", self.handle)
 
     def sync(self) -> None:
-        _enter(self)
-        self._api.call("cuStreamSynchronize", self.handle)
+        with _runtime_of(self).unguarded():
+            self._api.call("cuStreamSynchronize", self.handle)
         self._open.clear()
 
     def record(self, timing: bool = False) -> Event:
         _enter(self)
-        event = CudaEvent(self._api, timing)
+        event = CudaEvent(_runtime_of(self), timing)
         self._api.call("cuEventRecord", event.handle, self.handle)
         return event
 
@@ -91,9 +98,13 @@ class CudaStream(Stream):
         self._open.append((self.record(), value))
 
 
-def _enter(stream: CudaStream) -> None:
+def _runtime_of(stream: CudaStream) -> CudaRuntime:
     runtime: Any = stream.runtime
-    runtime.enter()
+    return runtime  # type: ignore[no-any-return]
+
+
+def _enter(stream: CudaStream) -> None:
+    _runtime_of(stream).enter()
 
 
 class CudaRuntime(Runtime):
@@ -105,6 +116,8 @@ class CudaRuntime(Runtime):
         self.context = api.call("cuDevicePrimaryCtxRetain", device)
         self._alone = alone
         self._entered = threading.local()
+        self._unloading: deque[Any] = deque()
+        at_fork(self)
         self._streams: LiveStreams[CudaStream] = LiveStreams()
         self._default = self._streams.add(CudaStream(self, api.binding.CUstream(0), False))
         self._pool = Pool(self._allocate, self._release, self._marks, self.sync)
@@ -116,6 +129,28 @@ class CudaRuntime(Runtime):
         self.api.call("cuCtxSetCurrent", self.context)
         self._entered.done = True
 
+    def forget(self) -> None:
+        """In the child of a fork: nothing is entered, so that whatever comes is refused."""
+        self._alone = False
+
+    def close(self, name: str, handle: Any) -> None:
+        """Give something of the context back, in a destructor: nothing is raised."""
+        with suppress(Exception):
+            self.enter()
+            self.api.close(name, handle)
+
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """Calls that the driver forbids all threads while one captures a stream in the global mode:
+        in the relaxed mode they do not end the capture of another library."""
+        self.enter()
+        relaxed = self.api.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = self.api.call("cuThreadExchangeStreamCaptureMode", relaxed)
+        try:
+            yield
+        finally:
+            self.api.binding.cuThreadExchangeStreamCaptureMode(before)
+
     # -- streams
 
     @property
@@ -123,16 +158,41 @@ class CudaRuntime(Runtime):
         return self._default
 
     def create_stream(self) -> Stream:
-        self.enter()
-        flags = int(self.api.binding.CUstream_flags.CU_STREAM_NON_BLOCKING)
-        stream = CudaStream(self, self.api.call("cuStreamCreate", flags), True)
+        stream = self._new_stream()
         for other in self._streams.all():  # whose memory, given back, it may be given
             stream.wait(other.record())
         return self._streams.add(stream)
 
+    def _new_stream(self) -> CudaStream:
+        with self.unguarded():
+            flags = int(self.api.binding.CUstream_flags.CU_STREAM_NON_BLOCKING)
+            return CudaStream(self, self.api.call("cuStreamCreate", flags), True)
+
     def sync(self) -> None:
         self.enter()
-        self.api.call("cuCtxSynchronize")
+        with self._unloaded_after():
+            self.api.call("cuCtxSynchronize")
+
+    def unload_later(self, module: Any) -> None:
+        """Unload a module that nobody can launch any more, once its launches are done; safe in a
+        destructor."""
+        self._unloading.append(module)
+
+    @contextmanager
+    def _unloaded_after(self) -> Iterator[None]:
+        """Unload the modules that are given up by now, behind a body that waits for all work."""
+        modules = []
+        with suppress(IndexError):  # other threads give up and unload, too
+            while True:
+                modules.append(self._unloading.popleft())
+        try:
+            yield
+        except BaseException:
+            self._unloading.extend(modules)
+            raise
+        for module in modules:
+            with self.unguarded():
+                self.api.call("cuModuleUnload", module)
 
     def _marks(self) -> list[Event]:
         live = self._streams.all()
@@ -155,9 +215,9 @@ class CudaRuntime(Runtime):
     # -- memory
 
     def _allocate(self, nbytes: int) -> tuple[Any, int]:
-        self.enter()
         try:
-            address = int(self.api.call("cuMemAlloc", nbytes))
+            with self.unguarded():
+                address = int(self.api.call("cuMemAlloc", nbytes))
         except CudaError as error:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise
@@ -168,8 +228,8 @@ class CudaRuntime(Runtime):
         return address, address
 
     def _release(self, handle: Any) -> None:
-        self.enter()
-        self.api.call("cuMemFree", handle)
+        with self.unguarded():
+            self.api.call("cuMemFree", handle)
 
     def alloc(self, nbytes: int) -> Memory:
         block: Block = self._pool.take(nbytes)
@@ -231,9 +291,9 @@ class CudaRuntime(Runtime):
         self.api.call("cuMemcpyDtoDAsync", to, start, nbytes, stream.handle)
 
     def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
-        self.enter()
-        address = int(self.api.call("cuMemHostAlloc", max(nbytes, 1), 0))
-        owner = _PinnedOwner(self.api, address)
+        with self.unguarded():
+            address = int(self.api.call("cuMemHostAlloc", max(nbytes, 1), 0))
+        owner = _PinnedOwner(self, address)
         return view_address(address, (nbytes,), None, "uint8", owner)
 
     def free_memory(self) -> int:
@@ -247,51 +307,55 @@ class CudaRuntime(Runtime):
     # -- code
 
     def load(self, code: DeviceCode) -> dict[str, Kernel]:
-        self.enter()
-        module = load_module(self, code)
-        return {
-            info.name: CudaKernel(
-                info, self, self.api.call("cuModuleGetFunction", module, info.name.encode())
-            )
-            for info in code.kernels
-        }
+        if self._unloading:
+            with self._unloaded_after():
+                for stream in self._streams.all():
+                    stream.record().sync()
+        with self.unguarded():
+            module = CudaModule(self, load_module(self, code))
+            return {info.name: CudaKernel(info, self, module) for info in code.kernels}
 
     def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
-        api, stream, into = self.api, self.stream, self.create_stream()
-        mode = api.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        # not among the streams that memory waits for: an event in it would be part of the graph
+        api, stream, into = self.api, self.stream, self._new_stream()
+        mode = api.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         api.call("cuStreamBeginCapture", into.handle, mode)
         try:
             work(into)
         except BaseException:
-            api.binding.cuStreamEndCapture(into.handle)
+            status, graph = api.binding.cuStreamEndCapture(into.handle)
+            if not status:
+                self.close("cuGraphDestroy", graph)
             raise
         graph = api.call("cuStreamEndCapture", into.handle)
         try:
             ready = api.call("cuGraphInstantiate", graph, 0)
         finally:
             api.call("cuGraphDestroy", graph)
-        return _Graph(self, ready, stream)
+        return _Graph(self, ready, stream, work)
 
 
 class _PinnedOwner:
     """CPU memory that stays where it is, freed when the last array over it goes."""
 
-    __slots__ = ("_address", "_api")
+    __slots__ = ("_address", "_runtime")
 
-    def __init__(self, api: Api, address: int) -> None:
-        self._api = api
+    def __init__(self, runtime: CudaRuntime, address: int) -> None:
+        self._runtime = runtime
         self._address = address
 
     def __del__(self) -> None:
-        self._api.binding.cuMemFreeHost(self._address)
+        with suppress(Exception), self._runtime.unguarded():
+            self._runtime.api.close("cuMemFreeHost", self._address)
 
 
 class _Graph:
     """Captured launches, as one."""
 
-    __slots__ = ("_api", "_launch", "_ready", "_runtime", "_stream")
+    __slots__ = ("_api", "_keep", "_launch", "_ready", "_runtime", "_stream")
 
-    def __init__(self, runtime: CudaRuntime, ready: Any, stream: Stream) -> None:
+    def __init__(self, runtime: CudaRuntime, ready: Any, stream: Stream, keep: Any) -> None:
+        self._keep = keep  # the kernels, whose modules have to stay loaded
         self._runtime = runtime
         self._api = runtime.api
         self._launch = runtime.api.binding.cuGraphLaunch
@@ -305,7 +369,7 @@ class _Graph:
             raise self._api.error(status, "cannot launch a CUDA graph")
 
     def __del__(self) -> None:
-        self._api.binding.cuGraphExecDestroy(self._ready)
+        self._runtime.close("cuGraphExecDestroy", self._ready)
 
 
 class CudaDriver(Driver):

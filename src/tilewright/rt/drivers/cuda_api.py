@@ -6,13 +6,19 @@ https://docs.nvidia.com/cuda/cuda-driver-api/
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
+from weakref import WeakSet
 
 from ...base.errors import TilewrightError
 from .base import Limits
+from .nvrtc import packages
 
-_INSTALL = "pip install 'tilewright[cuda]'"
+_INSTALL = (
+    "pip install 'tilewright[cuda]' (or, for a driver of CUDA 12, pip install 'tilewright[cuda12]')"
+)
+_BINDINGS = ("cuda.bindings.driver", "cuda.cuda")  # the second: cuda-python before 12.6
 _STICKY = {
     "CUDA_ERROR_ILLEGAL_ADDRESS",
     "CUDA_ERROR_LAUNCH_FAILED",
@@ -33,20 +39,67 @@ class CudaError(TilewrightError):
         self.name = name
 
 
+_live: WeakSet[Any] = WeakSet()
+
+
+def at_fork(thing: Any) -> None:
+    """Call `thing.forget()` in the children of forks, where the driver does not work."""
+    _live.add(thing)
+
+
 class Api:
     """A binding of the driver API: `cuda.bindings.driver`, or one that behaves as it."""
 
-    __slots__ = ("binding",)
+    __slots__ = ("__weakref__", "binding", "driver_version", "forked")
 
     def __init__(self, binding: Any) -> None:
         self.binding = binding
+        self.forked = False
+        status, version = binding.cuDriverGetVersion()
+        self.driver_version = 0 if status else int(version)
+        at_fork(self)
 
     def call(self, name: str, *args: Any) -> Any:
         """The result of a function (a tuple where there are several); CudaError where it fails."""
-        status, *results = getattr(self.binding, name)(*args)
+        if self.forked:
+            raise self.after_fork()
+        try:
+            status, *results = getattr(self.binding, name)(*args)
+        except (AttributeError, RuntimeError) as error:
+            raise self._missing(name, error) from error
         if status:
             raise self.error(status, name)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def forget(self) -> None:
+        """In the child of a fork: refuse every call."""
+        self.forked = True
+
+    def close(self, name: str, handle: Any) -> None:
+        """Give something back, in a destructor: nothing is raised."""
+        if not self.forked:  # else it is the parent's
+            with suppress(Exception):
+                getattr(self.binding, name)(handle)
+
+    def after_fork(self) -> TilewrightError:
+        """The error of using what was opened before a fork."""
+        return TilewrightError(
+            "CUDA was started before this process was forked, and NVIDIA's driver does not work in "
+            "the child: start processes by multiprocessing.get_context('spawn') (or 'forkserver'), "
+            "or use the device in the child alone"
+        )
+
+    def _missing(self, name: str, error: Exception) -> CudaError:
+        """A function that the binding or the driver library lacks."""
+        theirs = self.driver_version // 1000
+        ours = int(getattr(self.binding, "CUDA_VERSION", 0)) // 1000
+        hint = ""
+        if ours > theirs > 0:
+            hint = (
+                f"; cuda-bindings are of CUDA {ours}, the driver is of CUDA {theirs}: pip install "
+                f"{packages(theirs)}, or a newer driver"
+            )
+        return CudaError("CUDA_ERROR_NOT_FOUND", f"{name} is not there ({error}){hint}")
 
     def error(self, status: Any, what: str) -> CudaError:
         """The exception of a status that is no success."""
@@ -61,6 +114,12 @@ class Api:
             )
         elif name == "CUDA_ERROR_NO_BINARY_FOR_GPU":
             hint = "; the code was compiled for another architecture: build it for this device"
+        elif name in ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_INVALID_IMAGE"):
+            major, minor = self.driver_version // 1000, self.driver_version % 1000 // 10
+            hint = (
+                f"; the driver is of CUDA {major}.{minor}, and loads what a compiler of that "
+                f"version makes: pip install {packages(major, minor)}, or a newer driver"
+            )
         return CudaError(name, f"{what}: {name} ({words}){hint}")
 
     def attribute(self, name: str, device: Any) -> int:
@@ -72,13 +131,26 @@ class Api:
         return 0 if status else int(value)
 
 
+def _after_fork() -> None:
+    for thing in list(_live):
+        thing.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def load_binding() -> tuple[Any, str]:
     """`cuda.bindings.driver`, started; or None and what is missing."""
-    try:
-        binding: Any = import_module("cuda.bindings.driver")
-    except ImportError as error:
-        return None, f"the Python package cuda-bindings cannot be imported ({error}): {_INSTALL}"
-    return start(binding)
+    missing = ""
+    for name in _BINDINGS:
+        try:
+            binding: Any = import_module(name)
+        except ImportError as error:
+            missing = missing or str(error)
+        else:
+            return start(binding)
+    return None, f"the Python package cuda-bindings cannot be imported ({missing}): {_INSTALL}"
 
 
 def start(binding: Any) -> tuple[Any, str]:

@@ -1,10 +1,14 @@
-"""CUDA source into a loaded module: compiled once for an architecture, then from the disk."""
+"""CUDA source into a loaded module: compiled once for an architecture, then from the disk.
+
+What was compiled elsewhere before (`compile_ahead`, where candidates of searches are built) is
+loaded as it is, where the device is of the architecture that it was compiled for.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from importlib import metadata
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import CompileError
@@ -23,7 +27,15 @@ _UNKNOWN_ARCH = re.compile(r"--gpu-architecture|Unsupported gpu architecture")
 def load_module(runtime: CudaRuntime, code: DeviceCode) -> Any:
     """A CUmodule of the code; CompileError shows what NVRTC says, or that no compiler is there."""
     arch = device_arch(runtime, code)
-    image = code.binary if code.binary is not None else compile_cached(code, arch)
+    image = code.binary
+    if image is None or code.binary_arch not in ("", arch):
+        unfit = nvrtc.why_unfit(runtime.api.driver_version)
+        if unfit:
+            raise CompileError(
+                f"{runtime} ({runtime.limits.device_name}) cannot load what is compiled here: "
+                f"{unfit}"
+            )
+        image = compile_cached(code, arch)
     if not image.startswith(b"\x7fELF"):  # PTX is text, and ends as C's does
         image += b"\0"
     try:
@@ -33,6 +45,21 @@ def load_module(runtime: CudaRuntime, code: DeviceCode) -> Any:
             f"{runtime} ({runtime.limits.device_name}, {arch}) cannot load the kernels "
             f"{', '.join(k.name for k in code.kernels)}: {error}"
         ) from None
+
+
+def compile_ahead(code: DeviceCode) -> DeviceCode:
+    """The code with a cubin for the architecture that it names; as it is where it names none, has
+    a binary already, or no compiler is here. CompileError shows what the compiler says."""
+    known = code.kind == "cuda" and code.source and re.fullmatch(r"sm_\d+[af]?", code.arch)
+    if not known or code.binary is not None or nvrtc.why_missing():
+        return code
+    try:
+        made, _ = nvrtc.compile_cuda(code.source, code.arch, "cubin")
+    except CompileError as error:
+        if _UNKNOWN_ARCH.search(str(error)):  # the driver may still take PTX
+            return code
+        raise
+    return replace(code, binary=made, binary_arch=code.arch)
 
 
 def device_arch(runtime: CudaRuntime, code: DeviceCode) -> str:
@@ -54,7 +81,7 @@ def device_arch(runtime: CudaRuntime, code: DeviceCode) -> str:
 def compile_cached(code: DeviceCode, arch: str) -> bytes:
     """The cubin of the source, from the compile cache where it has it."""
     digest = hashlib.sha256(code.source.encode()).hexdigest()
-    key = f"cubin|{_VERSION}|{_compiler()}|{arch}|{' '.join(code.options)}|{digest}"
+    key = f"cubin|{_VERSION}|{nvrtc.compiler_name()}|{arch}|{' '.join(code.options)}|{digest}"
     found = cache.get(key)
     if found is None:
         try:
@@ -66,14 +93,3 @@ def compile_cached(code: DeviceCode, arch: str) -> bytes:
             return nvrtc.compile_cuda(code.source, code.arch, "ptx")[0]
         cache.put(key, found)
     return found
-
-
-def _compiler() -> str:
-    """What compiles, with its version; "" where nothing does."""
-    kind = nvrtc.find_compiler()
-    if kind != "nvrtc":
-        return kind
-    try:
-        return f"nvrtc {metadata.version('nvidia-cuda-nvrtc')}"
-    except metadata.PackageNotFoundError:
-        return "nvrtc"

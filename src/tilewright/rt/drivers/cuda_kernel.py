@@ -30,7 +30,7 @@ _SLOTS = {
     "float32": "f4x",
     "float64": "d",
 }
-_STATIC_SHARED = 48 << 10
+_UNASKED_SHARED = 48 << 10  # bytes of a block, static ones and those of the launch
 
 
 class Parameters:
@@ -70,19 +70,38 @@ def _clamped(value: Any) -> Any:
     return value
 
 
-class CudaKernel(Kernel):
-    __slots__ = ("_launch", "_lock", "_params", "_runtime", "_shared", "function")
+class CudaModule:
+    """A loaded CUmodule, unloaded some time after the object goes."""
 
-    def __init__(self, info: KernelInfo, runtime: CudaRuntime, function: Any) -> None:
+    __slots__ = ("_runtime", "handle")
+
+    def __init__(self, runtime: CudaRuntime, handle: Any) -> None:
+        self._runtime = runtime
+        self.handle = handle
+
+    def __del__(self) -> None:
+        self._runtime.unload_later(self.handle)
+
+
+class CudaKernel(Kernel):
+    __slots__ = ("_launch", "_lock", "_module", "_params", "_runtime", "_shared", "function")
+
+    def __init__(self, info: KernelInfo, runtime: CudaRuntime, module: CudaModule) -> None:
         super().__init__(info)
         self._runtime = runtime
+        self._module = module  # unloaded when the last of its kernels goes
+        function = runtime.api.call("cuModuleGetFunction", module.handle, info.name.encode())
         self.function = function
         self._launch = runtime.api.binding.cuLaunchKernel
         self._params = Parameters(info.params)
         self._shared = info.shared_bytes
         self._lock = threading.Lock()
-        if info.shared_bytes > _STATIC_SHARED:
-            kind = runtime.api.binding.CUfunction_attribute
+        kind = runtime.api.binding.CUfunction_attribute
+        static = kind.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+        if info.shared_bytes and (
+            info.shared_bytes + int(runtime.api.call("cuFuncGetAttribute", static, function))
+            > _UNASKED_SHARED
+        ):
             wanted = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             runtime.api.call("cuFuncSetAttribute", function, wanted, info.shared_bytes)
 

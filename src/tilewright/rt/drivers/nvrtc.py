@@ -15,8 +15,10 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,11 @@ _SHOWN_ERRORS = 5
 _UNKNOWN_ARCH = re.compile(r"--gpu-architecture|[Uu]nsupported gpu architecture")
 _PLACE = re.compile(r"^(?:.*?)\.cu\((\d+)\): (?:catastrophic )?error", re.M)
 _INSTALL = (
-    "no CUDA compiler here: install NVRTC (pip install nvidia-cuda-nvrtc cuda-bindings) "
-    "or put nvcc on PATH"
+    "no CUDA compiler here: install NVRTC (pip install nvidia-cuda-nvrtc cuda-bindings, or, for a "
+    "driver of CUDA 12, pip install nvidia-cuda-nvrtc-cu12 'cuda-bindings<13') or put nvcc on PATH"
 )
+_MODULES = ("cuda.bindings.nvrtc", "cuda.nvrtc")  # the second: cuda-python before 12.6
+_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu13")
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,77 @@ def compile_cuda(
 
 @cache
 def _nvrtc() -> Any:
-    try:
-        nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
-        nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError, OSError):
-        return None
-    return nvrtc
+    for name in _MODULES:
+        try:
+            nvrtc: Any = importlib.import_module(name)
+            nvrtc.nvrtcVersion()
+        except (ImportError, RuntimeError, OSError):
+            continue
+        return nvrtc
+    return None
+
+
+@cache
+def compiler_version() -> tuple[int, int]:
+    """CUDA's version (13, 0) of the compiler here; (0, 0) where there is none, or it does not
+    say."""
+    nvrtc = _nvrtc()
+    if nvrtc is not None:
+        _, major, minor = nvrtc.nvrtcVersion()
+        return int(major), int(minor)
+    found = re.search(r"release (\d+)\.(\d+)", _nvcc_says())
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+@cache
+def compiler_name() -> str:
+    """The compiler with all that is known of its version, for keys of what it made; "" where there
+    is none."""
+    kind = find_compiler()
+    if kind == "nvcc":
+        return " ".join(["nvcc", *_nvcc_says().split()[-2:]])
+    if not kind:
+        return ""
+    builds = []
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            builds.append(f"{package}={metadata.version(package)}")
+    return " ".join(["nvrtc {}.{}".format(*compiler_version()), *builds])
+
+
+def why_unfit(driver: int) -> str:
+    """Why a driver (its cuDriverGetVersion) cannot load what is compiled here, with what to
+    install; empty where it can: cubins of an older CUDA, or of any minor version of its own."""
+    major, minor = compiler_version()
+    if not driver or major <= driver // 1000:
+        return ""
+    theirs = f"{driver // 1000}.{driver % 1000 // 10}"
+    kind, wanted = find_compiler(), driver // 1000
+    install = (
+        f"pip install {packages(wanted)}, or a newer driver"
+        if kind == "nvrtc"
+        else f"use nvcc of CUDA {wanted}, or a newer driver"
+    )
+    name = "NVRTC" if kind == "nvrtc" else kind
+    return f"{name} {major}.{minor} is newer than the driver, which is of CUDA {theirs}: {install}"
+
+
+def packages(major: int, minor: int | None = None) -> str:
+    """What pip installs of NVRTC, of one minor version where that counts, and of bindings for a
+    driver of a CUDA."""
+    name = "nvidia-cuda-nvrtc" + (f"-cu{major}" if major < 13 else "")
+    exact = f"=={major}.{minor}.*" if minor is not None else "" if major < 13 else f"<{major + 1}"
+    text = f"'{name}{exact}'" if exact else name
+    extra = f" (as 'tilewright[cuda{major}]' does)" if major in (12, 13) and minor is None else ""
+    return f"{text} 'cuda-bindings<{major + 1}'{extra}"
+
+
+@cache
+def _nvcc_says() -> str:
+    if not _nvcc():
+        return ""
+    done = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True, check=False)
+    return done.stdout
 
 
 def _text(nvrtc: Any, size: Any, read: Any, program: Any) -> bytes:
@@ -281,22 +350,36 @@ def _nv_info(sections: list[tuple[str, bytes, int, int]]) -> tuple[dict[str, int
     return tables[_REGCOUNT], tables[_FRAME_SIZE]
 
 
-def disassemble(cubin: bytes) -> str:
-    """SASS of a cubin by nvdisasm or cuobjdump; TargetError where neither is installed."""
+def find_disassembler() -> tuple[str, str] | None:
+    """The tool that is here ("nvdisasm" before "cuobjdump") and the path of its program."""
     home = Path(_nvcc()).resolve().parent if _nvcc() else Path("/usr/local/cuda/bin")
     places = os.pathsep.join(map(str, (home, *_wheel_folders("bin"))))
-    for tool, option in (("nvdisasm", "-c"), ("cuobjdump", "-sass")):
+    for tool in ("nvdisasm", "cuobjdump"):
         found = shutil.which(tool) or shutil.which(tool, path=places)
         if found:
-            with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-                path = Path(folder, "kernel.cubin")
-                path.write_bytes(cubin)
-                command = [found, option, str(path)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                return done.stdout
-            raise CompileError(f"{tool} failed: {done.stderr.strip()}")
-    raise TargetError(
-        "no disassembler here: install nvdisasm (pip install nvidia-cuda-nvdisasm) or the CUDA "
-        "toolkit"
-    )
+            return tool, found
+    return None
+
+
+def disassemble(cubin: bytes, lines: bool = False) -> str:
+    """SASS of a cubin by nvdisasm or cuobjdump; TargetError where neither is installed.
+
+    `lines`: with comments `//## File "...", line N` before what comes from a line of the source,
+    where the cubin was compiled with --generate-line-info; only nvdisasm writes them.
+    """
+    found = find_disassembler()
+    if not found:
+        raise TargetError(
+            "no disassembler here: install nvdisasm (pip install nvidia-cuda-nvdisasm) or the CUDA "
+            "toolkit"
+        )
+    tool, path = found
+    options = ["-sass"] if tool == "cuobjdump" else ["-c", "-g"] if lines else ["-c"]
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        command = [path, *options, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CompileError(f"{tool} failed: {done.stderr.strip()}")
+    return done.stdout

@@ -13,6 +13,7 @@ from ...loopir.expr import IntImm, PrimExpr, StringImm, convert
 from ...loopir.iter import IterVar
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
+from ..relations import derived_from_both
 from ..state import Illegal, StageState
 from .arguments import whole_number
 from .split import CODE_PRAGMAS
@@ -75,6 +76,13 @@ def bind(stage: StageState, ivar: IterVar, thread_ivar: IterVar) -> None:
             f"Cannot rebase by {thread_ivar}, only thread axis is allowed so far",
             ivar,
             'a thread axis, e.g. te.thread_axis("threadIdx.x")',
+        )
+    if ivar in derived_from_both(stage.relations, stage.op):
+        raise Illegal(
+            f"axis {ivar.var.name} is fused of data and reduction axes: its iterations depend on "
+            "each other",
+            ivar,
+            "bind an axis that comes from data or from reduction axes alone",
         )
     bound = stage.attr(ivar).bind_thread
     if bound is not None:

@@ -13,8 +13,16 @@ from typing import Any
 from ...base.errors import TilewrightError
 from ...loopir.iter import IterVar
 from ...loopir.operators import as_bool
-from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp
-from ..state import GROUP_ROOT, INLINE, SCAN_UPDATE, SCOPE, Illegal, StageState
+from ...tensor.op import ComputeOp, HybridOp, PlaceholderOp, ScanOp
+from ..state import (
+    GROUP_ROOT,
+    INLINE,
+    SCAN_UPDATE,
+    SCOPE,
+    Illegal,
+    StageState,
+    groups_around,
+)
 from .arguments import check_scope, thread_axes
 
 
@@ -24,7 +32,9 @@ def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
     """
     _check_attachable(stage)
     if stage is parent:
-        raise Illegal(f"cannot compute {stage.name} at itself", scope)
+        raise Illegal(
+            f"cannot compute {stage.name} at itself", scope, f"a stage that reads {stage.name}"
+        )
     if isinstance(stage.op, PlaceholderOp):
         raise Illegal(f"{stage.name} is an input: there is nothing to compute")
     if stage.is_output:
@@ -32,7 +42,13 @@ def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
             "Output must be attached at root",
             legal=f"{stage.name} is an output; add a cache_write stage and attach that",
         )
-    if parent.group is not stage.group:
+    if isinstance(parent.op, HybridOp):
+        raise Illegal(
+            f"{parent.name} is a hybrid script, which may read all of its inputs in each step",
+            scope,
+            legal=f"leave {stage.name} at the root",
+        )
+    if stage.group is not None and stage.group not in groups_around(parent):
         raise Illegal("Can only assign compute_at to stages within the same group")
     if not any(scope is leaf for leaf in parent.leaf_iter_vars):
         if any(scope is a for a in parent.axes):

@@ -17,11 +17,17 @@ from ...arith import Analyzer
 from ...base.dtype import parse
 from ...loopir import op as ops
 from ...loopir.expr import PrimExpr, const, is_const
-from ...loopir.iter import IterVar, ProducerLoad, Range, Reduce
+from ...loopir.iter import CommReducer, IterVar, ProducerLoad, Range, Reduce
 from ...loopir.subst import substitute
 from ...tensor.op import ComputeOp, TensorComputeOp
 from ...tensor.tensor import Tensor
-from ..relations import derived_from, pass_down_extents, pass_down_values, pass_up_values
+from ..relations import (
+    derived_from,
+    derived_from_both,
+    pass_down_extents,
+    pass_down_values,
+    pass_up_values,
+)
 from ..state import Illegal, ScheduleState, StageState
 from .arguments import check_scope, require_own_domains
 
@@ -114,10 +120,12 @@ def cache_write(sch: ScheduleState, tensor: Any, scope: str) -> Any:
 
 def _relay_compute(stage: StageState, op: ComputeOp, scope: str) -> tuple[ComputeOp, ComputeOp]:
     """The operation that computes into the cache, and the one that copies out of it."""
-    require_own_domains(op, "cache_write")
     analyzer = Analyzer()
     roots = {a: a.dom.extent for a in stage.op.root_iter_vars() if a.dom is not None}
     extent = pass_down_extents(stage.relations, roots, analyzer)
+    mixed = derived_from_both(stage.relations, op)
+    if mixed:
+        raise Illegal("cache_write after data and reduction axes were fused", next(iter(mixed)))
     of_data = derived_from(stage.relations, op.axis)
     old_leaves = [a for a in stage.leaf_iter_vars if a in of_data]
     new_axes = [
@@ -142,7 +150,9 @@ def _relay_compute(stage: StageState, op: ComputeOp, scope: str) -> tuple[Comput
         dom = stage.schedule.domain(a)
         past = offsets[a] if dom.min is a.dom.min else values[a.var] - dom.min
         guards += [c for c in (past >= 0, past < dom.extent) if not analyzer.can_prove(c)]
-    body = _guarded([substitute(e, values) for e in op.body], guards)
+    if guards:
+        require_own_domains(op, "cache_write")
+    body = _guarded(_at(op, values), guards)
     name = f"{op.name}.{scope}"
     cache = ComputeOp(name, op.tag, op.attrs, new_axes, body)
     down = pass_down_values(
@@ -151,6 +161,36 @@ def _relay_compute(stage: StageState, op: ComputeOp, scope: str) -> tuple[Comput
     indices = [analyzer.simplify(down[a]) for a in old_leaves]
     loads = [ProducerLoad(cache.output(i), indices) for i in range(op.num_outputs)]
     return cache, ComputeOp(op.name, op.tag, op.attrs, op.axis, loads)
+
+
+def _at(op: ComputeOp, values: dict[Any, PrimExpr]) -> list[PrimExpr]:
+    """The bodies of an operation at other values of its data axes, by their variables. What a
+    reduction combines, from where and how far may depend on the element: it gets axes of its own
+    where it does."""
+    first = op.body[0]
+    if not isinstance(first, Reduce):
+        return [substitute(e, values) for e in op.body]
+    axes = [_moved(a, values) for a in first.axis]
+    values = values | {a.var: n.var for a, n in zip(first.axis, axes)}
+
+    def there(exprs: Sequence[PrimExpr]) -> list[PrimExpr]:
+        return [substitute(e, values) for e in exprs]
+
+    c = first.combiner
+    results, identity = there(c.result), there(c.identity_element)
+    if any(x is not y for x, y in zip((*results, *identity), (*c.result, *c.identity_element))):
+        c = CommReducer(c.lhs, c.rhs, results, identity)
+    source, init, condition = there(first.source), there(first.init), there([first.condition])[0]
+    return [Reduce(c, source, axes, condition, i, init) for i in range(len(op.body))]
+
+
+def _moved(axis: IterVar, values: dict[Any, PrimExpr]) -> IterVar:
+    """A reduction axis, or another one where its domain changes."""
+    assert axis.dom is not None
+    low, extent = substitute(axis.dom.min, values), substitute(axis.dom.extent, values)
+    if low is axis.dom.min and extent is axis.dom.extent:
+        return axis
+    return IterVar(Range.from_min_extent(low, extent), axis.var.name, axis.iter_type)
 
 
 def _guarded(body: Sequence[PrimExpr], guards: Sequence[PrimExpr]) -> list[PrimExpr]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...tensor.tensor import Tensor
-from ..state import Illegal, ScheduleState, StageState, ops_between
+from ..state import Illegal, ScheduleState, StageState, groups_around, ops_between
 from .arguments import tensor_list
 
 
@@ -26,7 +26,9 @@ def create_group(
     tops = {id(top): top for top in (_below(stage, parent) for stage in members)}
     inside = {id(stage) for stage in members}
     for top in tops.values():
-        if top.is_group and any(_inside(s, top) and id(s) not in inside for s in sch.stages):
+        if top.is_group and any(
+            top in groups_around(s) and id(s) not in inside for s in sch.stages
+        ):
             raise Illegal(
                 "the new group overlaps another group only in part",
                 legal="groups contain each other or have no stage in common",
@@ -43,24 +45,10 @@ def _now(sch: ScheduleState, t: Tensor) -> Tensor:
     return t if stage is None else stage.op.output(t.value_index)
 
 
-def _chain(stage: StageState) -> list[Any]:
-    chain: list[Any] = []
-    g = stage.group
-    while g is not None:
-        chain.append(g)
-        g = g.group
-    return chain
-
-
-def _inside(stage: StageState, group: StageState) -> bool:
-    return any(g is group for g in _chain(stage))
-
-
 def _common_parent(stages: list[StageState]) -> StageState | None:
-    common = _chain(stages[0])
+    common = groups_around(stages[0])
     for stage in stages[1:]:
-        chain = _chain(stage)
-        common = [g for g in common if any(g is h for h in chain)]
+        common = [g for g in common if g in groups_around(stage)]
     return common[0] if common else None
 
 

@@ -13,12 +13,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...arith.index_map import AXIS_SEPARATOR
 from ...base.dtype import parse
 from ...base.errors import OperandError
 from ...loopir.expr import PrimExpr, Var, convert
 from ...loopir.iter import IterVar
 from ...tensor.op import ComputeOp, PlaceholderOp, ScanOp, domain
-from ..layout_map import AXIS_SEPARATOR, Layout, LayoutMap
+from ..layout_map import Layout, LayoutMap
 from ..relations import Transform
 from ..state import Illegal, StageState
 

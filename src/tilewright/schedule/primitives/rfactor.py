@@ -39,7 +39,7 @@ def rfactor(sch: ScheduleState, tensor: Tensor, axis: IterVar, factor_axis: int 
     results.
 
     The partial results have one more dimension, at place `factor_axis` (negative counts from the
-    end).
+    end). The stage of `tensor` starts over with new axes: what was said of its loops is gone.
     """
     stage = sch.find(tensor)
     op = _check(stage, axis)
@@ -143,8 +143,9 @@ def _reduction(op: ComputeOp) -> Reduce:
 
 
 def _fresh(axis: IterVar, extent: Values, kind: int) -> IterVar:
+    """An axis of another operation with the variable of a loop, by which users know it again."""
     e = extent[axis]
-    return IterVar(Range.from_min_extent(const(0, e.dtype), e), axis.var.name, kind)
+    return IterVar(Range.from_min_extent(const(0, e.dtype), e), axis.var, kind)
 
 
 def _final(

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...loopir.buffer import Buffer, decl_buffer
-from ...loopir.calls import call_intrin
 from ...loopir.expr import StringImm, const
-from ...loopir.stmt import Evaluate, Stmt
+from ...loopir.stmt import Stmt
 from ...tensor.compute import compute, placeholder
 from ...tensor.intrin import decl_tensor_intrin
-
-Shape = tuple[int, int, int]
+from ..tensor_intrin.wmma import Shape, emit, operand_size, tile_number
 
 
 def intrin_wmma_load_matrix_A(
@@ -29,8 +27,7 @@ def intrin_wmma_load_matrix_A(
     in_dtype: str,
 ) -> Any:
     """Loads a tile of A from shared memory, row_major or col_major."""
-    tile = (shape[0], shape[2]) if layout == "row_major" else (shape[2], shape[0])
-    return _load("wmma.matrix_a", strides_dst, strides_from, shape, layout, tile, A_shape, in_dtype)
+    return _load("a", strides_dst, strides_from, shape, layout, A_shape, in_dtype)
 
 
 def intrin_wmma_load_matrix_W(
@@ -43,29 +40,28 @@ def intrin_wmma_load_matrix_W(
     in_dtype: str,
 ) -> Any:
     """Loads a tile of B, the weight, from shared memory, row_major or col_major."""
-    tile = (shape[2], shape[1]) if layout == "row_major" else (shape[1], shape[2])
-    return _load("wmma.matrix_b", strides_dst, strides_from, shape, layout, tile, A_shape, in_dtype)
+    return _load("b", strides_dst, strides_from, shape, layout, A_shape, in_dtype)
 
 
 def _load(
-    scope: str,
+    role: str,
     strides_dst: Sequence[Any],
     strides_from: Sequence[Any],
     shape: Shape,
     layout: str,
-    tile: tuple[int, int],
     size: Sequence[int],
     dtype: str,
 ) -> Any:
     x = placeholder(tuple(size), dtype, "A")
     y = compute(tuple(size), lambda *i: x(*i), name="C")
     source = _declare(size, dtype, "shared", strides_from)
-    target = _declare(size, dtype, scope, strides_dst)
+    target = _declare(size, dtype, f"wmma.matrix_{role}", strides_dst)
+    tile = operand_size(role, shape, layout)
 
     def body(ins: Any, outs: Any) -> Stmt:
-        place = _number(outs[0], tile)
+        place = tile_number(outs[0], tile)
         rest = (ins[0].access_ptr("r"), strides_from[0], StringImm(layout))
-        return _emit("tvm_load_matrix_sync", outs[0].data, *shape, place, *rest)
+        return emit("tvm_load_matrix_sync", outs[0].data, *shape, place, *rest)
 
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target})
 
@@ -86,9 +82,9 @@ def intrin_wmma_store_matrix(
     target = _declare(C_shape, out_dtype, C_scope, strides_dst)
 
     def body(ins: Any, outs: Any) -> Stmt:
-        place = _number(ins[0], (shape[0], shape[1]))
+        place = tile_number(ins[0], (shape[0], shape[1]))
         rest = (outs[0].access_ptr("w"), strides_dst[0], StringImm("row_major"))
-        return _emit("tvm_store_matrix_sync", ins[0].data, *shape, place, *rest)
+        return emit("tvm_store_matrix_sync", ins[0].data, *shape, place, *rest)
 
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target})
 
@@ -113,10 +109,10 @@ def intrin_wmma_gemm(
 
     def body(ins: Any, outs: Any) -> tuple[Stmt, Stmt, Stmt]:
         x, y, z = ins[0], ins[1], outs[0]
-        place = _number(z, (m, n))
-        fill = _emit("tvm_fill_fragment", z.data, m, n, k, place, const(0, c.dtype))
-        pairs = (x.data, _number(x, (m, k)), y.data, _number(y, (k, n)))
-        multiply = _emit("tvm_mma_sync", z.data, place, *pairs, z.data, place)
+        place = tile_number(z, (m, n))
+        fill = emit("tvm_fill_fragment", z.data, m, n, k, place, const(0, c.dtype))
+        pairs = (x.data, tile_number(x, (m, k)), y.data, tile_number(y, (k, n)))
+        multiply = emit("tvm_mma_sync", z.data, place, *pairs, z.data, place)
         return multiply, fill, multiply
 
     return decl_tensor_intrin(CL_compute.op, body, binds=binds)
@@ -124,15 +120,3 @@ def intrin_wmma_gemm(
 
 def _declare(shape: Sequence[Any], dtype: str, scope: str, strides: Sequence[Any]) -> Buffer:
     return decl_buffer(tuple(shape), dtype, "tile", None, list(strides), None, scope, 32, 8)
-
-
-def _number(f: Buffer, tile: tuple[int, int]) -> Any:
-    """The number of a fragment in its array, in which tiles lie row of tiles by row of tiles."""
-    rows, columns = tile
-    stride, offset = f.strides[0], f.elem_offset
-    line = stride * rows
-    return offset // line * (stride // columns) + offset % line // columns
-
-
-def _emit(name: str, *args: Any) -> Stmt:
-    return Evaluate(call_intrin("handle", f"tir.{name}", *args))

@@ -7,6 +7,7 @@ from typing import Any
 from ...loopir.expr import cast
 from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
+from ...tensor.extents import dimension
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
@@ -19,7 +20,7 @@ _WRITTEN_OUT = 8
 def resample(data: Tensor, indices: Tensor, weights: Tensor, axis: int) -> Tensor:
     """Element o along `axis` is the sum over k of weights[o, k] times the element indices[o, k] of
     data; taken in the weights' type, which the result has."""
-    at = axis % data.ndim
+    at = dimension(axis, data.ndim)
     count = get_const_int(weights.shape[1])
     wide = accumulator(weights.dtype)
     shape = [*data.shape[:at], weights.shape[0], *data.shape[at + 1 :]]

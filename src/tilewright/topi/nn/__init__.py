@@ -1,41 +1,73 @@
 """Operations of neural networks: convolution, pooling, dense layers, activations."""
 
-from ..transform import flatten as flatten
-from ..transform import pad as pad
-from .blocked import conv_nchwc as conv_nchwc
-from .blocked import depthwise_nchwc as depthwise_nchwc
-from .blocked import pack_depthwise as pack_depthwise
-from .blocked import pack_kernel as pack_kernel
-from .conv2d import conv2d_nchw as conv2d_nchw
-from .conv_nd import between as between
-from .conv_nd import col2im as col2im
-from .conv_nd import conv_nd as conv_nd
-from .conv_nd import deformable_columns as deformable_columns
-from .dense import batch_matmul as batch_matmul
-from .dense import dense as dense
-from .dense import dense_packed as dense_packed
-from .dense import matmul as matmul
-from .elemwise import bias_add as bias_add
-from .elemwise import leaky_relu as leaky_relu
-from .elemwise import relu as relu
-from .elemwise import scale_shift as scale_shift
-from .norm import group_norm as group_norm
-from .norm import instance_norm as instance_norm
-from .norm import layer_norm as layer_norm
-from .norm import lrn as lrn
-from .norm import normalize_rows as normalize_rows
-from .norm import rms_norm as rms_norm
-from .pool_nd import max_pool_index as max_pool_index
-from .pool_nd import pool_nd as pool_nd
-from .pooling import global_pool as global_pool
-from .pooling import pool2d as pool2d
-from .rotary import rotary_embedding as rotary_embedding
-from .softmax import log_softmax as log_softmax
-from .softmax import masked_softmax as masked_softmax
-from .softmax import softmax as softmax
-from .spatial_pack import conv2d_spatial_pack as conv2d_spatial_pack
-from .spatial_pack import pack_filters as pack_filters
-from .winograd import winograd_input as winograd_input
-from .winograd import winograd_kernel as winograd_kernel
-from .winograd import winograd_output as winograd_output
-from .winograd import winograd_product as winograd_product
+from ...base.face import face
+
+__getattr__, __dir__ = face(
+    __name__,
+    {
+        "topi.nn.bits": (
+            "binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc "
+            "bitserial_dense"
+        ),
+        "topi.nn.blocked": "conv_nchwc depthwise_nchwc pack_depthwise pack_kernel",
+        "topi.nn.blocked_convs": (
+            "conv2d_NCHWc conv2d_NCHWc_OIHWo conv2d_NCHWc_int8 conv2d_gemm_weight_transform "
+            "unpack_NCHWc_to_nchw"
+        ),
+        "topi.nn.conv_nd": "between col2im conv_nd deformable_columns",
+        "topi.nn.conv_transpose": (
+            "conv1d_transpose_ncw conv1d_transpose_ncw_preprocess conv2d_transpose_nchw "
+            "conv2d_transpose_nchw_preprocess conv3d_transpose_ncdhw "
+            "conv3d_transpose_ncdhw_preprocess declaration_conv2d_transpose_impl "
+            "declaration_conv3d_transpose_impl group_conv1d_transpose_ncw "
+            "group_conv2d_transpose_nchw group_conv3d_transpose_ncdhw"
+        ),
+        "topi.nn.convs": (
+            "conv conv1d conv1d_ncw conv1d_nwc conv2d conv2d_hwcn conv2d_nchw conv2d_nhwc "
+            "conv3d_ncdhw conv3d_ndhwc group_conv1d_ncw group_conv1d_nwc group_conv2d_nchw "
+            "group_conv2d_nhwc grouped_conv2d"
+        ),
+        "topi.nn.deformable": ("correlation_nchw deformable_conv2d_nchw deformable_conv2d_nhwc"),
+        "topi.nn.dense": "batch_matmul dense dense_pack dense_packed matmul",
+        "topi.nn.depthwise": (
+            "depthwise_conv2d_NCHWc depthwise_conv2d_backward_input_nhwc "
+            "depthwise_conv2d_backward_weight_nhwc depthwise_conv2d_nchw depthwise_conv2d_nhwc"
+        ),
+        "topi.nn.dilation": (
+            "batch_to_space_nd depth_to_space dilate space_to_batch_nd space_to_depth upsampling "
+            "upsampling3d"
+        ),
+        "topi.nn.elemwise": (
+            "bias_add flatten leaky_relu prelu relu scale_shift scale_shift_nchw "
+            "scale_shift_nchwc scale_shift_nhwc"
+        ),
+        "topi.arrange": "mirror_pad",
+        "topi.transform": "pad",
+        "topi.nn.lstm_layer": "lstm",
+        "topi.nn.misc": (
+            "SQNN_DTYPE_TO_CODE SQNN_FP32 SQNN_INT32 SQNN_INT8 SQNN_UINT8 fifo_buffer nll_loss "
+            "simulated_dequantize simulated_quantize"
+        ),
+        "topi.nn.norm": (
+            "batch_norm group_norm instance_norm l2_normalize layer_norm lrn normalize_rows "
+            "rms_norm"
+        ),
+        "topi.nn.pool_adaptive": "adaptive_pool adaptive_pool1d adaptive_pool3d pool_grad",
+        "topi.nn.pool_nd": "max_pool_index pool_nd",
+        "topi.nn.pooling": "global_pool pool1d pool2d pool3d",
+        "topi.nn.rotary": "rotary_embedding",
+        "topi.nn.softmax": "fast_softmax log_softmax masked_softmax softmax softmax_common",
+        "topi.nn.sparse": (
+            "sparse_add sparse_conv2d sparse_dense sparse_dense_sp_lhs sparse_dense_sp_rhs "
+            "sparse_transpose"
+        ),
+        "topi.nn.spatial_pack": "conv2d_spatial_pack pack_filters",
+        "topi.nn.winograd": ("winograd_input winograd_kernel winograd_output winograd_product"),
+        "topi.nn.winograd_convs": (
+            "conv2d_winograd_nchw conv2d_winograd_nchw_without_weight_transform "
+            "conv2d_winograd_nhwc conv2d_winograd_nhwc_without_weight_transform "
+            "conv2d_winograd_weight_transform conv3d_winograd_weight_transform"
+        ),
+    },
+    modules="utils winograd_util",
+)

@@ -12,8 +12,7 @@ from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
-from ..transform import pad
-from .conv2d import conv_extent
+from .windows import Windows
 
 Numbers = Sequence[int]
 
@@ -48,25 +47,43 @@ def conv_nchwc(
     groups of channels innermost, (F / f, C / b, ..., b / t, f, t); padding in front of each
     dimension, then behind each. Returns (N, F / f, ..., f) of `out_dtype` (default: of data).
     """
+    names = f"conv{data.ndim - 3}d_nchwc", "conv_nchwc"
+    return conv_in_blocks(data, kernel, strides, padding, dilation, out_dtype, 1, *names)
+
+
+def conv_in_blocks(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    out_dtype: str | None,
+    groups: int,
+    name: str,
+    tag: str,
+) -> Tensor:
+    """As conv_nchwc, in groups of whole blocks of channels: kernel (F / f, C / groups / b, ...)."""
     n, co, *size, cb = data.shape
     rank = len(size)
-    fo, co2, *window = kernel.shape[: 2 + rank]
-    cb2, fb, *groups = kernel.shape[2 + rank :]
-    terms = groups[0] if groups else 1
-    if const_int(co) != const_int(co2) or const_int(cb) != const_int(cb2 * terms):
+    fo, own, *window = kernel.shape[: 2 + rank]
+    cb2, fb, *inner = kernel.shape[2 + rank :]
+    terms = inner[0] if inner else 1
+    if (const_int(co), const_int(cb)) != (const_int(own * groups), const_int(cb2 * terms)):
         raise TilewrightError(f"convolution: channels of data {data} and kernel {kernel} differ")
     dtype = out_dtype or data.dtype
-    rco, rci = reduce_axis((0, co), "rco"), reduce_axis((0, cb), "rci")
-    w = _Windows(data, window, strides, padding, dilation)
+    rco, rci = reduce_axis((0, own), "rco"), reduce_axis((0, cb), "rci")
+    w = _windows(data, window, strides, padding, dilation)
+    share = fo // groups
 
     def element(b: Any, f: Any, *at: Any) -> Any:
-        value = w.padded(b, rco, *w.places(at), rci)
-        inner = (rci // terms, at[-1], rci % terms) if groups else (rci, at[-1])
-        weight = kernel(f, rco, *w.taps, *inner)
-        return reduce_sum(cast(dtype, value) * cast(dtype, weight), axis=[rco, *w.taps, rci])
+        index = w.at((b, f, *at))
+        index[1], index[-1] = rco if groups == 1 else f // share * own + rco, rci
+        lanes = (rci // terms, at[-1], rci % terms) if inner else (rci, at[-1])
+        weight = kernel(f, rco, *w.taps, *lanes)
+        product = cast(dtype, w.padded(*index)) * cast(dtype, weight)
+        return reduce_sum(product, axis=[rco, *w.taps, rci])
 
-    name = f"conv{rank}d_nchwc"
-    result: Tensor = compute((n, fo, *w.shape, fb), element, name, "conv_nchwc")
+    result: Tensor = compute((n, fo, *w.extents, fb), element, name, tag)
     return result
 
 
@@ -96,48 +113,26 @@ def depthwise_nchwc(
     of each dimension, then behind each. Returns (N, C / b, ..., b) of `out_dtype` (default: of
     data).
     """
-    n, co, *_, cb = data.shape
+    _, co, *_, cb = data.shape
     co2, *window, cb2 = kernel.shape
     if const_int(co) != const_int(co2) or const_int(cb) != const_int(cb2):
         raise TilewrightError(f"depthwise: channels of data {data} and kernel {kernel} differ")
     dtype = out_dtype or data.dtype
-    w = _Windows(data, window, strides, padding, dilation)
+    w = _windows(data, window, strides, padding, dilation)
 
-    def element(b: Any, c: Any, *at: Any) -> Any:
-        value, weight = w.padded(b, c, *w.places(at), at[-1]), kernel(c, *w.taps, at[-1])
+    def element(*i: Any) -> Any:
+        value, weight = w.padded(*w.at(i)), kernel(i[1], *w.taps, i[-1])
         return reduce_sum(cast(dtype, value) * cast(dtype, weight), axis=w.taps)
 
-    shape = (n, co, *w.shape, cb)
-    result: Tensor = compute(shape, element, "depthwise_nchwc", "depthwise_nchwc")
+    result: Tensor = compute(w.shape(), element, "depthwise_nchwc", "depthwise_nchwc")
     return result
 
 
-class _Windows:
-    """Windows over the dimensions between blocks of channels and channels: the padded data, the
-    extents of the output, the axes of taps."""
-
-    def __init__(
-        self,
-        data: Tensor,
-        window: Sequence[Any],
-        strides: Numbers,
-        padding: Numbers,
-        dilation: Numbers,
-    ) -> None:
-        size = data.shape[2:-1]
-        rank = len(size)
-        if not len(window) == len(strides) == len(dilation) == rank == len(padding) // 2:
-            raise TilewrightError(f"windows of {list(window)} do not fit the data {data}")
-        before, after = padding[:rank], padding[rank:]
-        self.padded = data
-        if any(padding):
-            self.padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], 0.0, "data_pad")
-        every = zip(size, window, strides, before, after, dilation)
-        self.shape = [conv_extent(*given) for given in every]
-        names = "zyx"[-rank:] if rank <= 3 else range(rank)
-        self.taps = [reduce_axis((0, k), f"r{d}") for d, k in zip(names, window)]
-        self.steps = list(zip(strides, dilation))
-
-    def places(self, at: Sequence[Any]) -> list[Any]:
-        """Where the elements of a window stand in the padded data."""
-        return [i * s + r * d for i, r, (s, d) in zip(at, self.taps, self.steps)]
+def _windows(
+    data: Tensor, window: Sequence[Any], strides: Numbers, padding: Numbers, dilation: Numbers
+) -> Windows:
+    """Windows over the dimensions between blocks of channels and channels."""
+    rank = data.ndim - 3
+    names = [f"r{d}" for d in ("zyx"[-rank:] if rank <= 3 else range(rank))]
+    pads = padding[:rank], padding[rank:]
+    return Windows(data, range(2, 2 + rank), window, strides, pads, dilation, names)

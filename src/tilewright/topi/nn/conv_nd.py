@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.errors import TilewrightError
 from ...loopir import op as O
 from ...loopir.expr import cast, const
 from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
-from ..transform import pad
 from ..utils import get_const_int
-from .conv2d import conv_extent
+from .windows import Windows, conv_extent, convolution
 
 Numbers = Sequence[int]
 
@@ -30,32 +28,11 @@ def conv_nd(
 ) -> Tensor:
     """data (N, C, ...), kernel (F, C / groups, ...); padding in front of each dimension, then
     behind each. Returns (N, F, ...) of `out_dtype` (default: of data)."""
-    n, c, *size = data.shape
-    f, cg, *window = kernel.shape
-    rank = len(size)
-    if get_const_int(c) != get_const_int(cg) * groups or get_const_int(f) % groups:
-        raise TilewrightError(
-            f"convolution of {data!r} with {kernel!r} in {groups} groups: the channels do not fit"
-        )
-    dtype = out_dtype or data.dtype
-    before, after = padding[:rank], padding[rank:]
-    padded = data
-    if any(padding):
-        padded = pad(data, [0, 0, *before], [0, 0, *after], 0.0, "data_pad")
-    every = zip(size, window, strides, before, after, dilation)
-    shape = (n, f, *(conv_extent(*given) for given in every))
-    rc = reduce_axis((0, cg), "rc")
-    taps = [reduce_axis((0, k), f"r{d}") for d, k in enumerate(window)]
-    per = f // groups
-
-    def element(b: Any, ff: Any, *at: Any) -> Any:
-        channel = rc.var if groups == 1 else ff // per * cg + rc
-        places = [i * s + r * d for i, s, r, d in zip(at, strides, taps, dilation)]
-        value, weight = padded(b, channel, *places), kernel(ff, rc, *taps)
-        return reduce_sum(cast(dtype, value) * cast(dtype, weight), axis=[rc, *taps])
-
-    result: Tensor = compute(shape, element, f"conv{rank}d")
-    return result
+    rank = data.ndim - 2
+    places, pads = range(2, data.ndim), (padding[:rank], padding[rank:])
+    taps = [f"r{d}" for d in range(rank)]
+    w = Windows(data, places, kernel.shape[2:], strides, pads, dilation, taps)
+    return convolution(w, kernel, 1, (0, 1, places), groups, out_dtype, f"conv{rank}d", "")
 
 
 def col2im(

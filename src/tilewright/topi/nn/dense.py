@@ -12,7 +12,9 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import cast as elemwise_cast
+from ..utils import get_const_int
 from .elemwise import bias_add
+from .utils import refuse_layouts
 
 
 def _check(a: Any, b: Any, what: str) -> None:
@@ -28,13 +30,26 @@ def matmul(
     out_dtype: str | None = None,
     transpose_a: bool = False,
     transpose_b: bool = False,
-    name: str = "T_matmul",
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
 ) -> Tensor:
     """a (M, K) times b (K, N), each transposed in memory if said so, plus a bias (N).
 
     Returns (M, N) of `out_dtype` (default: of a), in which products and sums are taken.
     """
-    a, b = tensor_a, tensor_b
+    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+    return _product(tensor_a, tensor_b, bias, out_dtype, transpose_a, transpose_b, "T_matmul")
+
+
+def _product(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    out_dtype: str | None,
+    transpose_a: bool,
+    transpose_b: bool,
+    name: str,
+) -> Tensor:
     dtype = out_dtype or a.dtype
     k_extent, m = (a.shape[0], a.shape[1]) if transpose_a else (a.shape[1], a.shape[0])
     k2, n = (b.shape[1], b.shape[0]) if transpose_b else (b.shape[0], b.shape[1])
@@ -56,10 +71,16 @@ def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = 
 
 
 def dense(
-    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
 ) -> Tensor:
     """data (M, K), weight (N, K), bias (N); returns (M, N) of `out_dtype` (default: of data)."""
-    return matmul(data, weight, bias, out_dtype, transpose_b=True, name="T_dense")
+    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+    return _product(data, weight, bias, out_dtype, False, True, "T_dense")
 
 
 def dense_packed(data: Tensor, weight: Tensor, out_dtype: str | None = None) -> Tensor:
@@ -81,6 +102,32 @@ def dense_packed(data: Tensor, weight: Tensor, out_dtype: str | None = None) -> 
     return result
 
 
+def _packed(weight: Tensor) -> Tensor:
+    """(N, K) to (N / b, K, b), b at most a vector's 16 lanes."""
+    n, k = weight.shape
+    lanes = next(b for b in range(16, 0, -1) if get_const_int(n) % b == 0)
+    result: Tensor = compute(
+        (n // lanes, k, lanes), lambda j, i, v: weight(j * lanes + v, i), "packed_w", "injective"
+    )
+    return result
+
+
+def dense_pack(
+    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
+) -> Tensor:
+    """data (M, K), weight (N / b, K, b): blocks of b columns, or (N, K), which is packed here; bias
+    (N). Returns (M, N) of `out_dtype` (default: of data)."""
+    packed = dense_packed(data, weight if weight.ndim == 3 else _packed(weight), out_dtype)
+    m, blocks, lanes = packed.shape
+    result: Tensor = compute(
+        (m, blocks * lanes),
+        lambda i, j: packed(i, j // lanes, j % lanes),
+        "T_dense_pack",
+        "injective",
+    )
+    return result if bias is None else bias_add(result, elemwise_cast(bias, result.dtype))
+
+
 def batch_matmul(
     tensor_a: Tensor,
     tensor_b: Tensor,
@@ -88,12 +135,15 @@ def batch_matmul(
     out_dtype: str | None = None,
     transpose_a: bool = False,
     transpose_b: bool = True,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
 ) -> Tensor:
     """a (B, M, K) times b (B, N, K), as TVM's users have it: b is transposed unless said otherwise.
 
     Without transpose_b b is (B, K, N), with transpose_a a is (B, K, M); a batch of 1 is repeated.
     Returns (B, M, N) (or `oshape`) of `out_dtype` (default: of a).
     """
+    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     a, b = tensor_a, tensor_b
     dtype = out_dtype or a.dtype
     k_extent, m = (a.shape[1], a.shape[2]) if transpose_a else (a.shape[2], a.shape[1])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.errors import TilewrightError
 from ...loopir import op as O
-from ...loopir.expr import const
+from ...loopir.expr import const, const_int
 from ...tensor.compute import compute
+from ...tensor.extents import dimension
 from ...tensor.tensor import Tensor
 from ..elemwise import unary
+from ..transform import flatten as flatten_from
 
 
 def relu(x: Tensor) -> Tensor:
@@ -17,7 +20,22 @@ def relu(x: Tensor) -> Tensor:
     return unary(lambda v: O.max(v, zero), x, "T_relu")
 
 
-def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
+def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
+    """x where positive, else times a slope per index of dimension `axis`."""
+    axis = dimension(axis, x.ndim)
+    if slope.ndim != 1 or const_int(slope.shape[0]) not in (None, const_int(x.shape[axis])):
+        raise TilewrightError(f"prelu: {slope!r} has no slope per index of dimension {axis}")
+    zero = const(0, x.dtype)
+    result: Tensor = compute(
+        x.shape,
+        lambda *i: O.select(x(*i) > zero, x(*i), x(*i) * slope(i[axis])),
+        "T_prelu",
+        "broadcast",
+    )
+    return result
+
+
+def leaky_relu(x: Tensor, alpha: float) -> Tensor:
     """x where positive, else alpha * x."""
     slope, zero = const(alpha, x.dtype), const(0, x.dtype)
     return unary(lambda v: O.select(v > zero, v, v * slope), x, "T_leaky_relu")
@@ -46,3 +64,23 @@ def scale_shift(x: Tensor, scale: Tensor, shift: Tensor, axis: int = 1) -> Tenso
     a, b = channel_reader(x, scale, axis), channel_reader(x, shift, axis)
     result: Tensor = compute(x.shape, lambda *i: x(*i) * a(i) + b(i), "T_scale_shift", "broadcast")
     return result
+
+
+def flatten(data: Tensor) -> Tensor:
+    """Two dimensions: the first, and all others."""
+    return flatten_from(data, 1)
+
+
+def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """Input (N, C, H, W) times a scale plus a shift for each channel."""
+    return scale_shift(Input, Scale, Shift, 1)
+
+
+def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """Input (N, H, W, C) times a scale plus a shift for each channel."""
+    return scale_shift(Input, Scale, Shift, 3)
+
+
+def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """Input (N, C / b, H, W, b) times a scale plus a shift for each channel, (C / b, b)."""
+    return scale_shift(Input, Scale, Shift, 1)

@@ -10,68 +10,30 @@ from ...base.dtype import parse
 from ...base.errors import TilewrightError
 from ...loopir import op as O
 from ...loopir.expr import cast, const
-from ...tensor import reduce as R
-from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
-from ..elemwise import accumulator, quotient
-from ..transform import pad
 from ..utils import get_const_int
-from .pooling import least_of, taps_within, window_count
+from .pooling import first_maximum, least_of, pool_windows, pooled
+from .windows import Windows
 
 Numbers = Sequence[int]
 
 
-class _Windows:
-    """Windows over the dimensions of `data` behind the first two, but for blocks of channels:
-    extents of the output, and the padding with what `ceil_mode` adds behind."""
-
-    def __init__(
-        self,
-        data: Tensor,
-        kernel: Numbers,
-        stride: Numbers,
-        dilation: Numbers,
-        padding: Numbers,
-        ceil_mode: bool,
-    ) -> None:
-        rank = len(kernel)
-        self.size = [get_const_int(d) for d in data.shape[2 : 2 + rank]]
-        self.behind = list(data.shape[2 + rank :])
-        if len(self.size) != rank or len(self.behind) > 1:
-            raise TilewrightError(f"pooling of {data!r} by windows of {rank} dimensions")
-        self.kernel, self.stride, self.dilation = kernel, stride, dilation
-        self.before, self.after = padding[:rank], padding[rank:]
-        self.more = [s - 1 if ceil_mode else 0 for s in stride]
-        given = zip(self.size, kernel, stride, self.before, self.after, dilation, self.more)
-        extents = (window_count(*numbers) for numbers in given)
-        self.shape = [*data.shape[:2], *extents, *self.behind]
-        self.taps = [reduce_axis((0, k), f"r{d}") for d, k in enumerate(kernel)]
-
-    def padded(self, data: Tensor, filler: Any) -> Tensor:
-        behind = [a + m for a, m in zip(self.after, self.more)]
-        if not any([*self.before, *behind]):
-            return data
-        last = [0] * len(self.behind)
-        return pad(data, [0, 0, *self.before, *last], [0, 0, *behind, *last], filler, "pool_pad")
-
-    def places(self, i: Sequence[Any]) -> list[Any]:
-        """Where the elements of a window stand in the padded data."""
-        every = zip(i[2:], self.stride, self.taps, self.dilation)
-        return [*(j * s + r * d for j, s, r, d in every), *i[2 + len(self.size) :]]
-
-    def counted(self, i: Sequence[Any], with_padding: bool) -> Any:
-        """How many elements of a window count in its average."""
-        count: Any = const(1)
-        for d, j in enumerate(i[2 : 2 + len(self.size)]):
-            start = j * self.stride[d]
-            whole = self.size[d]
-            if with_padding:
-                whole += self.before[d] + self.after[d]
-            else:
-                start = start - self.before[d]
-            count = count * taps_within(start, self.kernel[d], self.dilation[d], whole)
-        return count
+def _windows(
+    data: Tensor,
+    kernel: Numbers,
+    stride: Numbers,
+    dilation: Numbers,
+    padding: Numbers,
+    ceil_mode: bool,
+    filler: float = 0,
+) -> Windows:
+    """Windows over the dimensions of `data` behind the first two, but for blocks of channels."""
+    rank = len(kernel)
+    if data.ndim - rank not in (2, 3):
+        raise TilewrightError(f"pooling of {data!r} by windows of {rank} dimensions")
+    how = (kernel, stride, dilation, padding, ceil_mode, filler)
+    return pool_windows(data, range(2, 2 + rank), *how)
 
 
 def pool_nd(
@@ -90,51 +52,9 @@ def pool_nd(
     each."""
     if pool_type not in ("max", "avg", "lp"):
         raise TilewrightError(f"pool_type is 'max', 'avg' or 'lp', got {pool_type!r}")
-    windows = _Windows(data, kernel, stride, dilation, padding, ceil_mode)
-    shape, taps = windows.shape, windows.taps
-    padded = windows.padded(data, least_of(data.dtype) if pool_type == "max" else 0)
-
-    def read(i: Sequence[Any]) -> Any:
-        return padded(*i[:2], *windows.places(i))
-
-    if pool_type == "max":
-        result: Tensor = compute(
-            shape, lambda *i: R.max(read(i), axis=taps), "max_pool", "pool_max"
-        )
-        return result
-    wide = accumulator(data.dtype)
-
-    def term(i: Sequence[Any]) -> Any:
-        x = cast(wide, read(i))
-        return x if pool_type == "avg" else powered(x, p)
-
-    total = compute(shape, lambda *i: R.sum(term(i), axis=taps), "pool_sum", "pool_avg")
-
-    def finish(*i: Any) -> Any:
-        if pool_type == "lp":
-            return cast(data.dtype, rooted(total(*i), p))
-        if count_include_pad and not ceil_mode:
-            return cast(data.dtype, quotient(total(*i), const(prod(kernel), wide)))
-        count = O.max(windows.counted(i, count_include_pad), 1)
-        return cast(data.dtype, quotient(total(*i), cast(wide, count)))
-
-    result = compute(shape, finish, f"{pool_type}_pool", "elemwise")
-    return result
-
-
-def powered(x: Any, p: float) -> Any:
-    """|x| to the power of p."""
-    if p == 2:
-        return x * x
-    size = O.abs(x)
-    return size if p == 1 else O.power(size, const(p, x.dtype))
-
-
-def rooted(x: Any, p: float) -> Any:
-    """The p-th root."""
-    if p == 1:
-        return x
-    return O.sqrt(x) if p == 2 else O.power(x, const(1 / p, x.dtype))
+    filler = least_of(data.dtype) if pool_type == "max" else 0
+    w = _windows(data, kernel, stride, dilation, padding, ceil_mode, filler)
+    return pooled(w, pool_type, f"{pool_type}_pool", padding, ceil_mode, count_include_pad, p)
 
 
 def max_pool_index(
@@ -148,32 +68,24 @@ def max_pool_index(
 ) -> Tensor:
     """Of each window the number of its maximum, the first of equals, among all elements of data in
     row-major order; with `column_major` the spatial dimensions are counted in reverse."""
-    windows = _Windows(data, kernel, stride, dilation, padding, ceil_mode)
+    w = _windows(data, kernel, stride, dilation, padding, ceil_mode)
+    sizes = [get_const_int(data.shape[d]) for d in w.places]
     nowhere = parse("int64").max_value
-
-    def combine(left: Any, right: Any) -> Any:
-        same = O.all(left[1].equal(right[1]), left[0] < right[0])
-        first = O.any(left[1] > right[1], same)
-        return O.select(first, left[0], right[0]), O.select(first, left[1], right[1])
-
-    def start(index: str, value: str) -> Any:
-        return const(nowhere, index), const(least_of(value), value)
-
-    reducer = R.comm_reducer(combine, start, name="max_pool_index")
+    reducer = first_maximum("int64", "max_pool_index")
 
     def element(*i: Any) -> Any:
-        places = [at - b for at, b in zip(windows.places(i), windows.before)]
+        places = [at - b for at, b in zip(w.at(i)[2:], padding[: len(sizes)])]
         inside = []
         flat: Any = const(0, "int64")
-        for at, size in zip(places, windows.size):
+        for at, size in zip(places, sizes):
             inside += [at >= 0, at < size]
             flat = flat * size + cast("int64", at)
         here = O.all(*inside)
         value = O.if_then_else(here, data(*i[:2], *places), const(least_of(data.dtype), data.dtype))
-        return reducer((O.select(here, flat, const(nowhere, "int64")), value), axis=windows.taps)
+        return reducer((O.select(here, flat, const(nowhere, "int64")), value), axis=w.taps)
 
-    index = compute(windows.shape, element, "max_pool_places", "comm_reduce")[0]
-    total = prod(windows.size)
+    index = compute(w.shape(), element, "max_pool_places", "comm_reduce")[0]
+    total = prod(sizes)
 
     def number(*i: Any) -> Any:
         image = cast("int64", i[0]) * data.shape[1] + cast("int64", i[1])
@@ -181,13 +93,13 @@ def max_pool_index(
         if column_major:
             rest, flat, step = flat, const(0, "int64"), 1
             apart: list[Any] = []
-            for size in reversed(windows.size):
+            for size in reversed(sizes):
                 apart.insert(0, rest % size)
                 rest = rest // size
-            for at, size in zip(apart, windows.size):
+            for at, size in zip(apart, sizes):
                 flat = flat + at * step
                 step *= size
         return image * total + flat
 
-    result: Tensor = compute(windows.shape, number, "max_pool_index", "elemwise")
+    result: Tensor = compute(w.shape(), number, "max_pool_index", "elemwise")
     return result

@@ -1,8 +1,9 @@
-"""Pooling over the two spatial dimensions, channels blocked or not."""
+"""Pooling over spatial dimensions, channels blocked or not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from ...base.dtype import parse
@@ -11,92 +12,210 @@ from ...loopir import op as O
 from ...loopir.expr import cast, const, const_int
 from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
+from ...tensor.reduce import comm_reducer
 from ...tensor.reduce import max as reduce_max
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator, quotient, unary
-from ..transform import pad
-from .conv2d import conv_extent
+from .utils import named, several
+from .windows import Windows
 
-Pair = Sequence[int]
+Numbers = Sequence[int]
+POOL_TYPE_CODE = {"avg": 0, "max": 1}
+"""TVM's numbers of kinds of pooling."""
 
 
-def pool2d(
+def pool_windows(
     data: Tensor,
-    kernel: Pair,
-    stride: Pair,
-    dilation: Pair = (1, 1),
-    padding: Pair = (0, 0, 0, 0),
-    pool_type: str = "max",
-    ceil_mode: bool = False,
-    layout: str = "NCHW",
-    count_include_pad: bool = True,
-) -> Tensor:
-    """Maximum or average over windows of the dimensions H and W of data.
+    places: Numbers,
+    kernel: Numbers,
+    stride: Numbers,
+    dilation: Numbers,
+    padding: Numbers,
+    ceil_mode: bool,
+    filler: float = 0,
+    taps: str = "",
+    whole_windows: bool = False,
+) -> Windows:
+    """Windows over the dimensions `places`; padding in front of each, then behind each, to which
+    `ceil_mode` adds what a last window reaches behind; unless `whole_windows`, one that begins
+    behind the data is left out."""
+    rank = len(places)
+    low, high = padding[:rank], padding[rank:]
+    more = [s - 1 if ceil_mode else 0 for s in stride]
+    names = [f"r{d}" for d in taps[-rank:] or range(rank)]
+    pads = low, [h + m for h, m in zip(high, more)]
+    w = Windows(data, places, kernel, stride, pads, dilation, names, "pool_pad", filler)
+    if ceil_mode and not whole_windows:
+        for n, (d, s, b, m) in enumerate(zip(places, stride, low, more)):
+            extent, known = const_int(w.extents[n]), const_int(data.shape[d])
+            if m and extent and known is not None and (extent - 1) * s >= known + b:
+                w.extents[n] = const(extent - 1)
+    return w
 
-    padding (top, left, bottom, right); `ceil_mode` keeps a last window that is only partly inside;
-    `count_include_pad`: whether padding counts in an average.
+
+def pool(
+    data: Tensor,
+    kernel: Numbers,
+    stride: Numbers,
+    dilation: Numbers,
+    padding: Numbers,
+    pool_type: str,
+    ceil_mode: bool,
+    places: Numbers,
+    count_include_pad: bool,
+    whole_windows: bool = True,
+) -> Tensor:
+    """Maximum or average over windows of the dimensions `places` of data; padding in front of each,
+    then behind each.
+
+    `ceil_mode` keeps a last window that is only partly inside; unless `whole_windows`, not one that
+    begins behind the data. `count_include_pad`: whether padding counts in an average.
     """
     if pool_type not in ("max", "avg"):
         raise TilewrightError(f"pool_type is 'max' or 'avg', got {pool_type!r}")
-    y, x = _places(data, layout)
-    (kh, kw), (sh, sw), (dh, dw) = kernel, stride, dilation
-    top, left, bottom, right = padding
-    h, w = data.shape[y], data.shape[x]
-    more = (sh - 1, sw - 1) if ceil_mode else (0, 0)
-    shape, before, after = list(data.shape), [0] * data.ndim, [0] * data.ndim
-    shape[y] = window_count(h, kh, sh, top, bottom, dh, more[0])
-    shape[x] = window_count(w, kw, sw, left, right, dw, more[1])
-    before[y], before[x] = top, left
-    after[y], after[x] = bottom + more[0], right + more[1]
     filler = least_of(data.dtype) if pool_type == "max" else 0
-    padded = pad(data, before, after, filler, "pool_pad") if any(before + after) else data
-    ry, rx = reduce_axis((0, kh), "ry"), reduce_axis((0, kw), "rx")
-    tag = f"pool_{pool_type}"
+    how = (kernel, stride, dilation, padding, ceil_mode, filler, "zyx", whole_windows)
+    w = pool_windows(data, places, *how)
+    name = f"{pool_type}_pool{len(places)}d"
+    return pooled(w, pool_type, name, padding, ceil_mode, count_include_pad)
 
-    def read(i: Any) -> Any:
-        at = list(i)
-        at[y], at[x] = i[y] * sh + ry * dh, i[x] * sw + rx * dw
-        return padded(*at)
+
+def pooled(
+    w: Windows,
+    pool_type: str,
+    name: str,
+    padding: Numbers,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    p: float = 2.0,
+) -> Tensor:
+    """Maxima, averages or `p`-norms of windows over data with `padding` (which in ceil mode does
+    not reach as far as the windows)."""
+    shape, taps, data = w.shape(), w.taps, w.data
+
+    def read(i: Sequence[Any]) -> Any:
+        return w.padded(*w.at(i))
 
     if pool_type == "max":
-        result: Tensor = compute(
-            shape, lambda *i: reduce_max(read(i), axis=[ry, rx]), "max_pool2d", tag
-        )
+        result: Tensor = compute(shape, lambda *i: reduce_max(read(i), axis=taps), name, "pool_max")
         return result
     wide = accumulator(data.dtype)
-    total = compute(
-        shape, lambda *i: reduce_sum(cast(wide, read(i)), axis=[ry, rx]), "pool_sum", tag
-    )
 
-    def mean(*i: Any) -> Any:
+    def term(i: Sequence[Any]) -> Any:
+        x = cast(wide, read(i))
+        return x if pool_type == "avg" else powered(x, p)
+
+    total = compute(shape, lambda *i: reduce_sum(term(i), axis=taps), "pool_sum", "pool_avg")
+
+    def finish(*i: Any) -> Any:
+        if pool_type == "lp":
+            return cast(data.dtype, rooted(total(*i), p))
         if count_include_pad and not ceil_mode:
-            return cast(data.dtype, quotient(total(*i), const(kh * kw, wide)))
-        if count_include_pad:
-            rows = taps_within(i[y] * sh, kh, dh, h + top + bottom)
-            columns = taps_within(i[x] * sw, kw, dw, w + left + right)
-        else:
-            rows = taps_within(i[y] * sh - top, kh, dh, h)
-            columns = taps_within(i[x] * sw - left, kw, dw, w)
-        return cast(data.dtype, quotient(total(*i), cast(wide, O.max(rows * columns, 1))))
+            return cast(data.dtype, quotient(total(*i), const(prod(w.window), wide)))
+        return cast(data.dtype, quotient(total(*i), cast(wide, count(i))))
 
-    result = compute(shape, mean, "avg_pool2d", "elemwise")
+    rank = len(w.places)
+    low, high = padding[:rank], padding[rank:]
+
+    def count(i: Sequence[Any]) -> Any:
+        number: Any = const(1)
+        for n, d in enumerate(w.places):
+            (stride, step), whole = w.steps[n], data.shape[d]
+            start = i[d] * stride
+            if count_include_pad:
+                whole = whole + low[n] + high[n]
+            else:
+                start = start - low[n]
+            number = number * taps_within(start, w.window[n], step, whole)
+        return O.max(number, 1)
+
+    result = compute(shape, finish, name, "elemwise")
     return result
 
 
-def _places(data: Tensor, layout: str) -> tuple[int, int]:
-    """Which dimensions are H and W, in a layout such as NCHW, NHWC or NCHW16c; dimensions behind
-    those that it names are blocks."""
-    letters = [c for c in layout if c.isalpha()]
-    if len(letters) > data.ndim or any(letters.count(c) != 1 for c in "HW"):
+def powered(x: Any, p: float) -> Any:
+    """|x| to the power of p."""
+    if p == 2:
+        return x * x
+    size = O.abs(x)
+    return size if p == 1 else O.power(size, const(p, x.dtype))
+
+
+def rooted(x: Any, p: float) -> Any:
+    """The p-th root."""
+    if p == 1:
+        return x
+    return O.sqrt(x) if p == 2 else O.power(x, const(1 / p, x.dtype))
+
+
+def _pool_in(plain: str, text: str) -> Callable[..., Tensor]:
+    letters = plain[2:]
+    rank = len(letters)
+
+    def pooling(
+        data: Tensor,
+        kernel: Any,
+        stride: Any,
+        dilation: Any,
+        padding: Any,
+        pool_type: str,
+        ceil_mode: bool = False,
+        layout: str = plain,
+        count_include_pad: bool = True,
+    ) -> Tensor:
+        window, strides, steps = (several(x, rank) for x in (kernel, stride, dilation))
+        how = (window, strides, steps, several(padding, 2 * rank), pool_type, ceil_mode)
+        return pool(data, *how, spatial(data, layout, letters), count_include_pad)
+
+    return named(pooling, f"pool{rank}d", text)
+
+
+pool1d = _pool_in(
+    "NCW",
+    """Maximum or average over windows of the dimension W of data; padding (left, right). See
+    `pool`.""",
+)
+pool2d = _pool_in(
+    "NCHW",
+    """Maximum or average over windows of the dimensions H and W of data; padding (top, left,
+    bottom, right). See `pool`.""",
+)
+pool3d = _pool_in(
+    "NCDHW",
+    """Maximum or average over windows of the dimensions D, H and W of data; padding (front, top,
+    left, back, bottom, right). See `pool`.""",
+)
+
+
+def spatial(data: Tensor, layout: str, letters: str) -> list[int]:
+    """Which dimensions those letters name, in a layout such as NCHW, NHWC or NCHW16c; dimensions
+    behind those that it names are blocks."""
+    found = [c for c in layout if c.isalpha()]
+    if len(found) > data.ndim or any(found.count(c) != 1 for c in letters):
         raise TilewrightError(f"pooling of {data!r} in layout {layout!r}, which does not fit it")
-    return letters.index("H"), letters.index("W")
+    return [found.index(c) for c in letters]
 
 
 def least_of(dtype: str) -> float:
     """What every element is at least: padding of a maximum."""
     kind = parse(dtype)
     return float("-inf") if kind.is_float else kind.min_value
+
+
+def first_maximum(index: str, name: str) -> Any:
+    """A reduction of pairs (number, value) to the largest value, with the least of its numbers."""
+    nowhere = parse(index).max_value
+
+    def combine(left: Any, right: Any) -> Any:
+        same = O.all(left[1].equal(right[1]), left[0] < right[0])
+        first = O.any(left[1] > right[1], same)
+        return O.select(first, left[0], right[0]), O.select(first, left[1], right[1])
+
+    def start(kind: str, value: str) -> Any:
+        return const(nowhere, kind), const(least_of(value), value)
+
+    return comm_reducer(combine, start, name=name)
 
 
 def taps_within(start: Any, k: int, d: int, size: Any) -> Any:
@@ -110,17 +229,9 @@ def taps_within(start: Any, k: int, d: int, size: Any) -> Any:
     return count
 
 
-def window_count(size: Any, k: int, s: int, low: int, high: int, d: int, more: int) -> Any:
-    count = conv_extent(size + more, k, s, low, high, d)
-    extent, known = const_int(count), const_int(size)
-    if more and extent is not None and known is not None and (extent - 1) * s >= known + low:
-        return const(extent - 1)  # a window that starts behind the data does not count
-    return count
-
-
-def global_pool(data: Tensor, pool_type: str = "avg", layout: str = "NCHW") -> Tensor:
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     """Maximum or average over all of the dimensions H and W, which stay as extent 1."""
-    y, x = _places(data, layout)
+    y, x = spatial(data, layout, "HW")
     h, w = data.shape[y], data.shape[x]
     ry, rx = reduce_axis((0, h), "ry"), reduce_axis((0, w), "rx")
     shape = [const(1) if d in (y, x) else e for d, e in enumerate(data.shape)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...loopir import op as O
 from ...loopir.expr import cast, const
 from ...tensor.compute import compute
+from ...tensor.extents import dimension
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
+from ..fastmath import exp_by_polynomial
 from ..reduction import max as reduce_max
 from ..reduction import sum as reduce_sum
 
@@ -17,7 +20,9 @@ def _without(i: Any, axis: int) -> Any:
     return (*i[:axis], *i[axis + 1 :])
 
 
-def _exponentials(x: Tensor, at: int, masked: bool = False) -> tuple[Any, Tensor, Tensor]:
+def _exponentials(
+    x: Tensor, at: int, masked: bool = False, exp: Callable[[Any], Any] = O.exp
+) -> tuple[Any, Tensor, Tensor]:
     """x - max x as a function of indices, exp of it, and the sum of that; narrow floats are
     widened first. Where `masked`, rows may be of -infinity alone: nothing is taken from them."""
     wide = accumulator(x.dtype)
@@ -27,7 +32,7 @@ def _exponentials(x: Tensor, at: int, masked: bool = False) -> tuple[Any, Tensor
         most = cast(wide, largest(*_without(i, at)))
         return cast(wide, x(*i)) - (least(most) if masked else most)
 
-    power: Tensor = compute(x.shape, lambda *i: O.exp(moved(*i)), "T_softmax_exp", "elemwise")
+    power: Tensor = compute(x.shape, lambda *i: exp(moved(*i)), "T_softmax_exp", "elemwise")
     return moved, power, reduce_sum(power, at)
 
 
@@ -43,8 +48,22 @@ def _inverse(total: Any) -> Any:
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x - max x) / sum of it along `axis`."""
-    at = axis % x.ndim
-    _, power, total = _exponentials(x, at)
+    return _softmax(x, axis, O.exp)
+
+
+def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """As softmax, with the polynomial of topi.fast_exp for float32."""
+    return _softmax(x, axis, exp_by_polynomial if accumulator(x.dtype) == "float32" else O.exp)
+
+
+def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
+    """softmax, or fast_softmax where `use_fast_exp`."""
+    return fast_softmax(x, axis) if use_fast_exp else softmax(x, axis)
+
+
+def _softmax(x: Tensor, axis: int, exp: Callable[[Any], Any]) -> Tensor:
+    at = dimension(axis, x.ndim)
+    _, power, total = _exponentials(x, at, exp=exp)
 
     def element(*i: Any) -> Any:
         return cast(x.dtype, power(*i) * _inverse(total(*_without(i, at))))
@@ -55,7 +74,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """As softmax; zeros along rows that are -infinity throughout."""
-    at = axis % x.ndim
+    at = dimension(axis, x.ndim)
     _, power, total = _exponentials(x, at, masked=True)
 
     def element(*i: Any) -> Any:
@@ -69,7 +88,7 @@ def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """log of softmax along `axis`, without its loss of precision."""
-    at = axis % x.ndim
+    at = dimension(axis, x.ndim)
     moved, _, total = _exponentials(x, at)
 
     def element(*i: Any) -> Any:

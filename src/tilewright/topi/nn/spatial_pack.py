@@ -19,7 +19,9 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..transform import pad
-from .conv2d import Pair, conv_extent
+from .windows import conv_extent
+
+Pair = Sequence[int]
 
 
 def pack_filters(kernel: Tensor, vc: int) -> Tensor:

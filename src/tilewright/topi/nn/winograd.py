@@ -34,7 +34,7 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..transform import pad
-from .conv2d import conv_extent
+from .windows import conv_extent
 
 TAPS = 3
 ERRORS = {2: 2e-6, 4: 3e-5, 6: 8e-5}
@@ -50,11 +50,13 @@ WINDOW = "winograd_window"
 Rows = Sequence[Sequence[float]]
 
 POINTS: dict[int, tuple[str, ...]] = {
-    2: ("0", "1", "-1"),
-    4: ("0", "1", "-1", "2", "-2"),
-    6: ("0", "1", "-1", "1/2", "-1/2", "3/2", "-3/2"),
+    3: ("0", "1", "-1"),
+    5: ("0", "1", "-1", "2", "-2"),
+    7: ("0", "1", "-1", "1/2", "-1/2", "3/2", "-3/2"),
 }
-"""Where polynomials are evaluated, infinity aside. Those of 6 were the best of four sets: the
+_MORE_POINTS = ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "3", "-3", "1/3", "-1/3")
+"""Where polynomials are evaluated, infinity aside, by how many points are needed: as many as
+outputs and taps, less 2. Those of tiles of 6 were the best of four sets: the
 largest error over the largest output was 2.0e-5, with 2 in the place of 3/2 it was 2.8e-5."""
 
 
@@ -68,9 +70,12 @@ class Transforms:
 
 
 @cache
-def transforms(tile: int) -> Transforms:
+def transforms(tile: int, taps: int = TAPS) -> Transforms:
     """Those for tiles of `tile` outputs along a side, by interpolation at POINTS (Toom, Cook)."""
-    points = [Fraction(text) for text in POINTS[tile]]
+    count = tile + taps - 2
+    points = [Fraction(text) for text in POINTS.get(count, _MORE_POINTS[:count])]
+    if len(points) < count:
+        raise TilewrightError(f"Winograd's algorithm for {tile} outputs of {taps} taps: too many")
     inputs: list[list[Fraction]] = []
     filters: list[list[Fraction]] = []
     for n, at in enumerate(points):
@@ -78,9 +83,9 @@ def transforms(tile: int) -> Transforms:
         scale = prod((at - other for other in others), start=Fraction(1))
         sign = -1 if n == 0 and scale < 0 else 1
         inputs.append([sign * c for c in _expanded(others)] + [Fraction(0)])
-        filters.append([sign * at**k / scale for k in range(TAPS)])
+        filters.append([sign * at**k / scale for k in range(taps)])
     inputs.append(_expanded(points))
-    filters.append([Fraction(k == TAPS - 1) for k in range(TAPS)])
+    filters.append([Fraction(k == taps - 1) for k in range(taps)])
     outputs = [[*(at**k for at in points), Fraction(k == tile - 1)] for k in range(tile)]
     return Transforms(*map(_rounded, (inputs, filters, outputs)))
 
@@ -176,11 +181,16 @@ def winograd_input(data: Tensor, tile: int, padding: Sequence[int]) -> Tensor:
 
 
 def transformed_input(
-    element: Callable[..., Any], tile: int, outer: Sequence[int], tiles: int, lanes: int
+    element: Callable[..., Any],
+    tile: int,
+    outer: Sequence[int],
+    tiles: int,
+    lanes: int,
+    count: int = TAPS,
 ) -> Tensor:
     """(a * a, *outer, tiles, lanes): the transforms of tiles that `element(outer, t, y, x, lane)`
-    gives, a x a elements each."""
-    rows, side = transforms(tile).input, tile + TAPS - 1
+    gives, a x a elements each, for filters of `count` taps."""
+    rows, side = transforms(tile, count).input, tile + count - 1
     half = compute(
         (*outer, tiles, side, side, lanes),
         lambda *i: _combined(rows, i[-3], lambda y: element(i[:-4], i[-4], y, i[-2], i[-1])),
@@ -197,13 +207,18 @@ def transformed_input(
 
 
 def transformed_filter(
-    element: Callable[..., Any], tile: int, outer: Sequence[int], lanes: int, attrs: Any
+    element: Callable[..., Any],
+    tile: int,
+    outer: Sequence[int],
+    lanes: int,
+    attrs: Any,
+    count: int = TAPS,
 ) -> Tensor:
     """(a * a, *outer, lanes): the transforms of filters of which `element(outer, y, x, lane)` gives
-    3 x 3 elements."""
-    rows, side = transforms(tile).filter, tile + TAPS - 1
+    the elements, `count` in each direction."""
+    rows, side = transforms(tile, count).filter, tile + count - 1
     half = compute(
-        (*outer, side, TAPS, lanes),
+        (*outer, side, count, lanes),
         lambda *i: _combined(rows, i[-3], lambda y: element(i[:-3], y, i[-2], i[-1])),
         "winograd_rows",
         "winograd_rows",
@@ -283,11 +298,12 @@ def transformed_output(
     place: Callable[..., Any],
     name: str,
     attrs: Mapping[str, Any] | None = None,
+    count: int = TAPS,
 ) -> Tensor:
     """Outputs of products (a * a, *outer, tiles, lanes). `place(*indices)` gives (outer, tile, y,
-    x, lane) of an output; `window`: which of its axes are y and x."""
+    x, lane) of an output; `window`: which of its axes are y and x; `count`: taps of filters."""
     _, *outer, tiles, lanes = (_known(d) for d in product.shape)
-    rows, side = transforms(tile).output, tile + TAPS - 1
+    rows, side = transforms(tile, count).output, tile + count - 1
     half = compute(
         (*outer, tiles, tile, side, lanes),
         lambda *i: _combined(rows, i[-3], lambda p: product(p * side + i[-2], *i[:-3], i[-1])),

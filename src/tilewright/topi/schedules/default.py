@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...loopir.visit import walk
 from ...schedule.api import Schedule, create_schedule
 from ...schedule.auto_inline import is_injective, loads_of
 from ...target.target import Target
@@ -41,6 +42,7 @@ CPU_RULES: Rules[Machine] = Rules(
         "conv_nchwc": schedule_conv_nchwc,
         "depthwise_nchwc": schedule_depthwise_nchwc,
         "conv2d_nchw": schedule_conv2d_nchw,
+        "group_conv2d_nchw": schedule_conv2d_nchw,
         "matmul": schedule_matmul,
         "batch_matmul": schedule_matmul,
         "contraction": schedule_contraction,
@@ -62,7 +64,7 @@ CPU_RULES: Rules[Machine] = Rules(
         "attention_output": schedule_attention,
         LAYER: schedule_recurrent,
     },
-    padded=("conv", "depthwise", "pool"),
+    padded=("conv", "group_conv", "depthwise", "pool"),
 )
 
 
@@ -194,10 +196,22 @@ def _stage_by_stage(s: Schedule, rules: Rules[M], machine: M) -> None:
         elif stage not in kept:
             found = [r for t in op.outputs for r in readers.get(t, ())]
             inlined = all(isinstance(r.op, ComputeOp) for r in found) and len(found) == 1
+            inlined = inlined and not _grows(s, stage, found[0])
             if not stage.is_output and inlined and op.num_outputs == 1:
                 stage.compute_inline()
             else:
                 rules.arrange(stage, list(op.axis), machine)
+
+
+_GROWN = 1500  # nodes of an expression in which another is written out several times
+
+
+def _grows(s: Schedule, stage: Any, reader: Any) -> bool:
+    """Whether a stage's expression is long and its reader has it many times."""
+    reads = sum(s[e.producer] is stage for e in loads_of(reader.op))
+    if reads <= 2:
+        return False
+    return reads * sum(1 for body in stage.op.body for _ in walk(body)) > _GROWN
 
 
 def _end_of(s: Schedule, anchor: Any, kinds: Any, readers: Any) -> list[Any]:

@@ -82,7 +82,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: Machine) -> 
     part first."""
     op = red.op
     run = row_run(red)
-    if not (run or _runs_down_columns(red)):
+    if not (run or runs_down_columns(red)):
         _plain(s, red, out, machine)
         return
     if op.num_outputs > 1 and not run:
@@ -209,7 +209,7 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, machine: Machine, work: int,
     stage.unroll(jp)
 
 
-def _reads(red: Tensor) -> list[ProducerLoad]:
+def reads_of(red: Tensor) -> list[ProducerLoad]:
     sources = red.op.body[0].source
     return [e for source in sources for e in walk(source) if isinstance(e, ProducerLoad)]
 
@@ -220,7 +220,7 @@ def row_run(red: Tensor) -> int:
     axes = red.op.reduce_axis
     variables = {a.var for a in axes}
     found = 0
-    for e in _reads(red):
+    for e in reads_of(red):
         if not variables.intersection(v for x in e.indices for v in free_vars(x)):
             continue
         run = 0
@@ -241,9 +241,9 @@ def row_run(red: Tensor) -> int:
     return found
 
 
-def _runs_down_columns(red: Tensor) -> bool:
+def runs_down_columns(red: Tensor) -> bool:
     """Whether all that is read has the last data axis as its last index, and only there."""
-    reads = _reads(red)
+    reads = reads_of(red)
     last = red.op.axis[-1].var if red.op.axis else None
     return bool(reads) and all(
         e.indices

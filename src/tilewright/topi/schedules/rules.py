@@ -24,4 +24,4 @@ class Rules(Generic[M]):
     reduction: Callable[[Schedule, Tensor, Tensor, M], None]
     arrange: Callable[[Stage, list[IterVar], M], None]
     whole: Mapping[str, Callable[[Schedule, Tensor, M], None]]
-    padded: tuple[str, ...] = ("conv", "depthwise")
+    padded: tuple[str, ...] = ("conv", "group_conv", "depthwise")

@@ -53,7 +53,7 @@ def wmma_load(
     """
     if role not in ("a", "b"):
         raise ScheduleError(f"wmma_load: an operand is 'a' or 'b', not {role!r}")
-    size = _operand(role, shape, layout)
+    size = operand_size(role, shape, layout)
     x = placeholder(size, dtype, "x")
     y = compute(size, lambda i, j: x[i, j], name="fragment")
     source = _declare(size, dtype, scope)
@@ -70,7 +70,7 @@ def wmma_load(
             memory.strides[0],
             StringImm(layout),
         )
-        return _emit("tvm_load_matrix_sync", *where)
+        return emit("tvm_load_matrix_sync", *where)
 
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name=f"wmma_load_{role}")
 
@@ -87,7 +87,7 @@ def wmma_store(shape: Shape = (16, 16, 16), dtype: str = "float32", scope: str =
         f, memory = ins[0], outs[0]
         pointer = memory.access_ptr("w")
         where = (f.data, *shape, tile_number(f, size), pointer, memory.strides[0])
-        return _emit("tvm_store_matrix_sync", *where, StringImm("row_major"))
+        return emit("tvm_store_matrix_sync", *where, StringImm("row_major"))
 
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name="wmma_store")
 
@@ -100,7 +100,7 @@ def wmma_fill(value: float = 0.0, shape: Shape = (16, 16, 16), dtype: str = "flo
 
     def body(ins: Any, outs: Any) -> Stmt:
         f = outs[0]
-        return _emit("tvm_fill_fragment", f.data, *shape, tile_number(f, size), const(value, dtype))
+        return emit("tvm_fill_fragment", f.data, *shape, tile_number(f, size), const(value, dtype))
 
     return decl_tensor_intrin(y.op, body, binds={y: target}, name="wmma_fill")
 
@@ -125,7 +125,7 @@ def wmma_gemm(
         known = ", ".join(f"{a} to {' or '.join(b)}" for a, b in _OUTPUTS.items())
         raise ScheduleError(f"wmma_gemm: {dtype} does not give {out_dtype}; there are {known}")
     m, n, depth = shape
-    sizes = [_operand("a", shape, a_layout), _operand("b", shape, b_layout)]
+    sizes = [operand_size("a", shape, a_layout), operand_size("b", shape, b_layout)]
     a, b = placeholder(sizes[0], dtype, "a"), placeholder(sizes[1], dtype, "b")
     k = reduce_axis((0, depth), "k")
 
@@ -146,14 +146,14 @@ def wmma_gemm(
         own = (z.data, tile_number(z, (m, n)))
         pairs = (*own, x.data, tile_number(x, sizes[0]), y.data, tile_number(y, sizes[1]), *own)
         zero = const(0, out_dtype)
-        fill = _emit("tvm_fill_fragment", z.data, *shape, tile_number(z, (m, n)), zero)
-        multiply = _emit("tvm_mma_sync", *pairs)
+        fill = emit("tvm_fill_fragment", z.data, *shape, tile_number(z, (m, n)), zero)
+        multiply = emit("tvm_mma_sync", *pairs)
         return multiply, fill, multiply
 
     return decl_tensor_intrin(c.op, body, binds={a: fa, b: fb, c: fc}, name="wmma_gemm")
 
 
-def _operand(role: str, shape: Shape, layout: str) -> tuple[int, int]:
+def operand_size(role: str, shape: Shape, layout: str) -> tuple[int, int]:
     """Rows and columns of an operand's tile as it lies in memory."""
     if layout not in _LAYOUTS:
         raise ScheduleError(f"a layout is one of {', '.join(_LAYOUTS)}, not {layout!r}")
@@ -176,5 +176,6 @@ def tile_number(f: Buffer, size: tuple[int, int]) -> Any:
     return offset // line * (stride // columns) + offset % line // columns
 
 
-def _emit(name: str, *args: Any) -> Stmt:
+def emit(name: str, *args: Any) -> Stmt:
+    """A call of tir.`name` as a statement."""
     return Evaluate(call_intrin("handle", f"tir.{name}", *args))

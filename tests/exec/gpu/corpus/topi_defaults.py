@@ -25,7 +25,7 @@ def scheduled(
 
 
 def conv_relu(x: Any, f: Any) -> Any:
-    return topi.nn.relu(topi.nn.conv2d_nchw(x, f, (1, 1), (1, 1, 1, 1)))
+    return topi.nn.relu(topi.nn.conv2d_nchw(x, f, (1, 1), (1, 1, 1, 1), 1))
 
 
 CASES = [
@@ -59,6 +59,8 @@ CASES = [
     ),
     Case(
         "topi_pool",
-        scheduled(lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), padding=(1, 1, 1, 1)), (1, 4, 9, 9)),
+        scheduled(
+            lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), 1, (1, 1, 1, 1), "max"), (1, 4, 9, 9)
+        ),
     ),
 ]

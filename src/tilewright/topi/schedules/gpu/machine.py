@@ -13,17 +13,23 @@ from ....tensor.axes import thread_axis
 
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
+MOST_STAGES = 4  # of a pipeline
+
 
 @dataclass(frozen=True)
 class GpuMachine:
     """Threads of a block to plan for, threads in lock step, whether shared memory is on chip (on
     Mali it is not, and copying to it gains nothing), and whether the device's compiler unrolls
-    loops that are marked."""
+    loops that are marked. `shared_bytes`: of a block; `asynchronous`: whether copies to it need no
+    thread to wait; `products`: types of operands and sums that tensor cores have."""
 
     threads: int
     warp: int
     shared: bool
     unrolls: bool
+    shared_bytes: int = 0
+    asynchronous: bool = False
+    products: frozenset[tuple[str, str]] = frozenset()
 
     def lanes(self, dtype: str) -> int:
         """Elements of the widest load."""
@@ -34,7 +40,23 @@ class GpuMachine:
         most = int(target.attrs.get("max_threads_per_block", target.max_num_threads))
         shared = target.thread_warp_size > 1
         threads = min(256 if shared else 64, most)
-        return GpuMachine(threads, target.thread_warp_size, shared, target.unrolls_marked_loops)
+        able = target.capabilities
+        return GpuMachine(
+            threads,
+            target.thread_warp_size,
+            shared,
+            target.unrolls_marked_loops,
+            target.max_shared_memory_per_block,
+            able.async_copies,
+            able.matrix_products if most >= 128 else frozenset(),
+        )
+
+    def stages(self, nbytes: int, steps: int) -> int:
+        """Tiles of `nbytes` together to have under way in a loop of so many steps, so that two
+        blocks have room."""
+        if not self.asynchronous or steps == 1:
+            return 1
+        return max(1, min(MOST_STAGES, self.shared_bytes // 2 // nbytes))
 
     def unroll(self, stage: Stage, axis: IterVar) -> None:
         """Copies of a loop's body: made by the device's compiler where it does that, of source that

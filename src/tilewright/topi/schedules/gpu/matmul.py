@@ -9,11 +9,15 @@ from ....tensor.op import domain
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
 from .machine import GpuMachine, bind, fused
+from .operands import Operand, operands_of
 from .reduce import schedule_reduce
+from .register_tiles import schedule_in_registers
+from .tensor_cores import fits, schedule_on_tensor_cores
 
 TILE = 4  # rows and columns a thread
 STEP = 8  # of the reduction, staged at a time
 FEW_ROWS = 4
+WARP = 32  # threads that tensor cores are used by
 
 
 def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:
@@ -22,7 +26,15 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
     if 0 < extent_of(i) <= FEW_ROWS and machine.warp > 1:
         schedule_reduce(s, product, out, machine)  # a row of weights for each block
         return
+    sides = operands_of(s[product].op) if machine.shared else None
+    if sides is not None and machine.warp == WARP and _on_cores(product, sides, machine):
+        schedule_on_tensor_cores(s, product, out, sides, machine)
+        return
     side = 16 if machine.threads >= 256 else 8
+    if sides is not None:
+        threads = (_whole(i, side), _whole(j, side))
+        schedule_in_registers(s, product, out, sides, threads, machine)
+        return
     if product.op is out.op:
         product = s.cache_write(out, "local")
     else:
@@ -71,6 +83,12 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
             bind(load, x, "threadIdx.x")
 
 
+def _on_cores(product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine) -> bool:
+    """Whether tensor cores have products of these types, and a tile of them is filled."""
+    kinds = {x.tensor.dtype for x in sides}
+    return len(kinds) == 1 and (*kinds, product.dtype) in machine.products and fits(product.op)
+
+
 def _threads(axis: IterVar, most: int) -> int:
     """Threads along an axis: small products have no work for all of them, and empty ones a loop
     that is cut to one."""
@@ -78,6 +96,14 @@ def _threads(axis: IterVar, most: int) -> int:
     if extent == 0 and const_int(domain(axis).extent) is None:
         return most
     return max(1, min(most, -(-extent // TILE)))
+
+
+def _whole(axis: IterVar, most: int) -> int:
+    """Threads along an axis whose tile it fills."""
+    extent = extent_of(axis)
+    if extent == 0 and const_int(domain(axis).extent) is None:
+        return most
+    return max(1, min(most, extent // TILE))
 
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:

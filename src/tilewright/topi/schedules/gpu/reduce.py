@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from ....schedule.api import Schedule
+from math import prod
+
+from ....schedule.api import Schedule, Stage
+from ....tensor.axes import thread_axis
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
+from ..reduce import reads_of, row_run, runs_down_columns
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
 
 MANY_ROWS = 4096  # outputs that fill a GPU with a thread each
+MANY_WARPS = 1024  # rows that fill it with a warp each
+FEW_VECTORS = 4  # of a lane, that are no work for more than a warp
+SHORT_ROW = 32  # elements that are no work for a warp
 
 
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -> None:
@@ -37,9 +44,18 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -
 
 
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
-    """A thread for each result where there are many, else a block for each: its threads reduce
-    interleaved parts, which they then put together."""
+    """Rows by warps, or blocks where there are few rows, and columns by some threads each, all in
+    vectors; of other reductions a thread for each result where there are many, else a block for
+    each: its threads reduce interleaved parts, which they then put together."""
     stage = s[red]
+    if machine.shared and stage.op.num_outputs == 1 and stage.op.axis:
+        run = row_run(red)
+        if run and _steps(red, run) > SHORT_ROW:
+            _rows(s, red, out, run, machine)
+            return
+        if not run and red.op is out.op and runs_down_columns(red):
+            _columns(s, red, machine)
+            return
     rows, steps = 1, 1
     for axis in stage.op.axis:
         rows *= extent_of(axis)
@@ -73,6 +89,84 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
         stage.compute_at(at, at.leaf_iter_vars[0])
     bind(stage, lane, "threadIdx.x")
     s[part].compute_at(stage, lane)
+
+
+def _steps(red: Tensor, run: int) -> int:
+    """Steps of the last axes of a reduction; 0 where that is not known."""
+    return prod(extent_of(k) for k in red.op.reduce_axis[-run:])
+
+
+def _lanes(red: Tensor, along: int, machine: GpuMachine) -> int:
+    """Elements of the widest load of all that is read, in rows of so many elements."""
+    lanes = min(machine.lanes(e.dtype) for e in reads_of(red))
+    while along % lanes:
+        lanes //= 2
+    return lanes
+
+
+def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) -> None:
+    """A warp for each row where there are many, else a block: each thread has some vectors."""
+    stage, steps = s[red], _steps(red, run)
+    rows = prod(extent_of(a) for a in stage.op.axis)
+    lanes = _lanes(red, extent_of(stage.op.reduce_axis[-1]), machine)
+    many = rows >= MANY_WARPS or steps <= machine.warp * lanes * FEW_VECTORS
+    threads = machine.warp if many else _threads(steps // lanes, machine)
+    k = fused(stage, list(stage.op.reduce_axis[-run:]))
+    rest, _ = stage.split(k, factor=lanes)
+    _, inner = stage.split(rest, factor=threads)
+    part = s.rfactor(red, inner)
+    if lanes > 1:
+        vector = s.rfactor(part, s[part].op.reduce_axis[-1], len(s[part].op.axis))
+        _in_vectors(s[vector])
+    stage = s[red]
+    at = stage if red.op is out.op else s[out]
+    place = fused(at, list(at.op.axis))
+    block, row = at.split(place, factor=machine.threads // threads if many else 1)
+    bind(at, block, "blockIdx.x")
+    bind(at, row, "threadIdx.y")
+    if at is not stage:
+        stage.compute_at(at, row)
+    lane = thread_axis((0, threads), "threadIdx.x")
+    stage.bind(stage.op.reduce_axis[0], lane)
+    s[part].compute_at(stage, stage.op.reduce_axis[0])
+    if lanes > 1:
+        s[vector].compute_at(s[part], s[part].op.axis[-1])
+        s[part].unroll(s[part].op.reduce_axis[0])
+    if at is stage:
+        stage.set_store_predicate(lane.var.equal(0))
+
+
+def _in_vectors(stage: Stage) -> None:
+    """Sums of each lane of vectors."""
+    *axes, lane = stage.op.axis
+    stage.reorder(*axes, *stage.op.reduce_axis, lane)
+    stage.vectorize(lane)
+
+
+def _columns(s: Schedule, red: Tensor, machine: GpuMachine) -> None:
+    """A vector of columns for some threads, which have interleaved rows of it."""
+    stage = s[red]
+    lanes = _lanes(red, extent_of(stage.op.axis[-1]), machine)
+    high = machine.threads // machine.warp
+    k = fused(stage, list(stage.op.reduce_axis))
+    _, inner = stage.split(k, factor=high)
+    part = s.rfactor(red, inner)
+    stage = s[red]
+    *others, j = stage.op.axis
+    j, vector = stage.split(j, factor=lanes)
+    block, column = stage.split(fused(stage, [*others, j]), factor=machine.warp)
+    stage.reorder(block, column, vector)
+    bind(stage, block, "blockIdx.x")
+    bind(stage, column, "threadIdx.x")
+    stage.unroll(vector)
+    several = thread_axis((0, high), "threadIdx.y")
+    stage.bind(stage.op.reduce_axis[0], several)
+    s[part].compute_at(stage, column)
+    *axes, last = s[part].op.axis
+    s[part].reorder(*axes, *s[part].op.reduce_axis, last)
+    s[part].vectorize(last)
+    bind(s[part], axes[0], "threadIdx.y")
+    stage.set_store_predicate(several.var.equal(0))
 
 
 def _threads(steps: int, machine: GpuMachine) -> int:

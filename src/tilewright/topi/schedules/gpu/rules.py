@@ -14,6 +14,7 @@ GPU_RULES: Rules[GpuMachine] = Rules(
         "conv_nchwc": schedule_conv_nchwc,
         "depthwise_nchwc": schedule_depthwise_nchwc,
         "conv2d_nchw": schedule_conv2d_nchw,
+        "group_conv2d_nchw": schedule_conv2d_nchw,
         "matmul": schedule_matmul,
         "batch_matmul": schedule_matmul,
         "dense_packed": schedule_dense_packed,

@@ -1,0 +1,129 @@
+"""`auto_scheduler.feature`: the numbers that cost models see of programs.
+
+Zheng et al., Ansor, OSDI 2020: 164 numbers for each statement that stores to a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import ScheduleError, TilewrightError
+from .cost_model import cost_of
+from .features import COUNT, NAMES, features_of
+from .features.columns import BUFFERS
+from .records import load_records
+from .recover import recover_measure_input
+from .state import State
+
+Array = np.ndarray[Any, Any]
+
+DEFAULT_MAX_N_BUFS = BUFFERS
+DEFAULT_FEATURE_VEC_LEN = COUNT
+
+_WORDS = (
+    ("acc_read_write", "acc_type.kReadWrite"), ("acc_read", "acc_type.kRead"),
+    ("acc_write", "acc_type.kWrite"), ("reuse_loop", "reuse_type.kLoopMultipleRead"),
+    ("reuse_serial", "reuse_type.kSerialMultipleReadWrite"), ("reuse_none", "reuse_type.kNoReuse"),
+    ("bytes_per_reuse", "bytes_d_reuse_ct"), ("lines_per_reuse", "lines_d_reuse_ct"),
+    ("intensity_", "arith_intensity_curve_"), ("blockIdx.", "blockIdx_"),
+    ("threadIdx.", "threadIdx_"), ("type_none", "type.kPosNone"), ("type_mixed", "type.kPosMixed"),
+    *((f"type_{a}_{b}", f"type.kPos{a.title()}{b.title()}")
+      for a in ("inner", "middle", "outer") for b in ("spatial", "reduce")),
+)  # fmt: skip
+
+
+def get_per_store_feature_names(max_n_bufs: int | None = None) -> list[str]:
+    """The names of the numbers, in their order. `max_n_bufs`: buffers of a statement that are
+    spoken of, at most 5 (None)."""
+    names = []
+    for name in np.array(NAMES)[_columns(max_n_bufs)]:
+        text = str(name)
+        for own, theirs in _WORDS:
+            text = text.replace(own, theirs)
+        names.append(text)
+    return names
+
+
+def get_per_store_features_from_states(
+    states: Sequence[State], task: Any, max_n_bufs: int | None = None
+) -> Array:
+    """For each state its features, float32 (statements, 164), in an array of objects; one row of
+    zeros for a state that has none."""
+    columns = _columns(max_n_bufs)
+    return _objects([_features(State(s, task.compute_dag))[:, columns] for s in states])
+
+
+def get_per_store_features_from_measure_pairs(
+    inputs: Sequence[Any],
+    results: Sequence[Any],
+    skip_first_n_feature_extraction: int = 0,
+    max_n_bufs: int | None = None,
+) -> tuple[Array, Array, Array]:
+    """Of measurements: features (see above; rows of zeros for the first so many), throughputs (the
+    least cost of the task over the cost, 0 for failures), and numbers of their tasks."""
+    if len(inputs) != len(results):
+        raise TilewrightError(f"{len(inputs)} inputs have {len(results)} results")
+    columns = _columns(max_n_bufs)
+    tasks: dict[tuple[str, str], tuple[int, Any]] = {}
+    found, numbers = [], []
+    for n, item in enumerate(inputs):
+        key = (item.task.workload_key, str(item.task.target))
+        if key not in tasks:
+            known = getattr(item.task, "compute_dag", None)
+            dag = recover_measure_input(item).task.compute_dag if known is None else known
+            tasks[key] = (len(tasks), dag)
+        number, dag = tasks[key]
+        skipped = n < skip_first_n_feature_extraction
+        rows = np.zeros((1, COUNT), np.float32) if skipped else _features(State(item.state, dag))
+        found.append(rows[:, columns])
+        numbers.append(number)
+    costs, which = np.array([cost_of(r) for r in results]), np.array(numbers, np.int32)
+    least = np.array([costs[which == k].min() for k in range(len(tasks))])
+    with np.errstate(invalid="ignore"):
+        speeds = np.where(np.isfinite(costs), least[which] / costs, 0.0) if len(costs) else costs
+    return _objects(found), speeds, which
+
+
+def get_per_store_features_from_file(
+    filename: str, max_lines: int, max_n_bufs: int | None = None
+) -> tuple[Array, Array, Array]:
+    """The same, of the first `max_lines` records of a file, whose workloads have to be known."""
+    pairs = list(islice(load_records(filename), max_lines))
+    inputs, results = [p[0] for p in pairs], [p[1] for p in pairs]
+    return get_per_store_features_from_measure_pairs(inputs, results, 0, max_n_bufs)
+
+
+def features_from_primfunc(func: Any, *more: Any, **options: Any) -> Array:
+    """Features are read off schedules here, not off loops."""
+    raise TilewrightError(
+        "features are computed from states, not from lowered functions: use "
+        "get_per_store_features_from_states"
+    )
+
+
+named_features_from_primfunc = features_from_primfunc
+
+
+def _columns(max_n_bufs: int | None) -> Array:
+    count = BUFFERS if max_n_bufs is None else int(max_n_bufs)
+    if not 1 <= count <= BUFFERS:
+        raise TilewrightError(f"max_n_bufs is from 1 to {BUFFERS}, got {max_n_bufs!r}")
+    absent = tuple(f"B{k}." for k in range(count, BUFFERS))
+    return np.array([n for n, name in enumerate(NAMES) if not name.startswith(absent)])
+
+
+def _features(state: State) -> Array:
+    try:
+        return features_of(state)
+    except ScheduleError:  # loops that features do not speak of
+        return np.zeros((1, COUNT), np.float32)
+
+
+def _objects(arrays: Sequence[Array]) -> Array:
+    found = np.empty(len(arrays), dtype=object)
+    found[:] = list(arrays)
+    return found

@@ -1,0 +1,1 @@
+"""`autotvm.testing`: programs of TVM's own."""

@@ -1,0 +1,12 @@
+"""TVM's script that tunes a network of Relay: `autotvm.testing.tune_relay`."""
+
+from __future__ import annotations
+
+from ...base.errors import TilewrightError
+
+
+def main() -> None:
+    """There is no Relay."""
+    raise TilewrightError(
+        "tune_relay takes networks of Relay: `tilewright tune MODEL.onnx` tunes a network"
+    )

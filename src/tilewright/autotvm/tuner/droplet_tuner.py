@@ -1,0 +1,3 @@
+"""DropletTuner: `autotvm.tuner.droplet_tuner`."""
+
+from ...template.droplet import DropletTuner as DropletTuner

@@ -1,0 +1,3 @@
+"""GATuner: `autotvm.tuner.ga_tuner`."""
+
+from ...template.genetic import GATuner as GATuner

@@ -1,0 +1,3 @@
+"""Tuner: `autotvm.tuner.tuner`."""
+
+from ...template.tuner import Tuner as Tuner

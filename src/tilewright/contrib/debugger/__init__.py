@@ -1,0 +1,1 @@
+"""`tvm.contrib.debugger`: networks with the time of each kernel."""

@@ -1,0 +1,3 @@
+"""te.autodiff: gradients of tensors."""
+
+from ..tensor.gradient import gradient as gradient

@@ -1,0 +1,47 @@
+"""Runners of templates that are other machines: a fleet (see tilewright.fleet)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..fleet.options import OnDask, OnFleet, Place
+from .measure import LocalRunner
+
+
+class DaskRunner(OnDask, LocalRunner):
+    """Times candidates on the devices of a fleet, one at a time on each, and has them built there.
+
+    `scheduler`, `key`, `priority`, `resources`, `certificates` and `plain` as of
+    auto_scheduler.DaskRunner, the rest as of LocalRunner. Raises FleetError when tuning begins and
+    nobody answers there, no device has that key, or no worker builds.
+    """
+
+
+class RPCRunner(OnFleet, LocalRunner):
+    """What TVM's scripts name for boards behind a tracker: a fleet's devices of `key`, whose
+    scheduler is at `host` and `port` (TLS, unless `host` is this machine).
+
+    `priority`: this search's share, see DaskRunner. `n_parallel` is the fleet's own affair.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        host: str,
+        port: int,
+        priority: int = 1,
+        timeout: float = 10,
+        n_parallel: int | None = None,
+        number: int = 4,
+        repeat: int = 3,
+        min_repeat_ms: float = 0,
+        cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False,
+        module_loader: Any = None,
+    ) -> None:
+        del n_parallel
+        super().__init__(
+            timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush,
+            module_loader,
+        )  # fmt: skip
+        self.place = Place.of_tracker(key, host, int(port), float(priority))

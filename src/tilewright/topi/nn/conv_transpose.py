@@ -1,0 +1,182 @@
+"""Transposed convolutions: convolutions of data that zeros are put between, with filters turned
+around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import TilewrightError
+from ...loopir.expr import cast, const_int, convert
+from ...tensor.axes import reduce_axis
+from ...tensor.compute import compute
+from ...tensor.reduce import sum as reduce_sum
+from ...tensor.tensor import Tensor
+from ..transform import pad
+from ..utils import simplify
+from .dilation import dilate
+from .utils import get_pad_tuple_generic, named, several
+
+_TAPS = ("rx", "ry", "rd")
+
+
+def _prepared(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: str | None,
+    output_padding: Any,
+) -> tuple[Tensor, Tensor]:
+    """Data of which a plain convolution of stride 1 with the second tensor, (groups' filters,
+    channels, ...), is the result."""
+    rank = data.ndim - 2
+    strides, more = several(strides, rank), several(output_padding, rank)
+    wrong = [n for n, s in zip(more, strides) if n >= s and n]
+    if wrong:
+        raise TilewrightError(f"output_padding {wrong[0]} is not below the stride")
+    channels, filters, *window = kernel.shape
+    before, after = get_pad_tuple_generic(padding, window)
+    apart = dilate(data, [1, 1, *strides], name="data_dilate")
+    low = [simplify(k - 1 - b) for k, b in zip(window, before)]
+    high = [simplify(k - 1 - a + m) for k, a, m in zip(window, after, more)]
+    cut = [x for x in map(const_int, map(convert, (*low, *high))) if x is not None and x < 0]
+    if cut:
+        raise TilewrightError(f"padding {padding} is more than filters {kernel!r} reach")
+    padded = pad(apart, [0, 0, *low], [0, 0, *high], 0.0, "data_pad")
+
+    def turned(o: Any, i: Any, *at: Any) -> Any:
+        value = kernel(i, o, *(k - 1 - j for k, j in zip(window, at)))
+        return cast(out_dtype or data.dtype, value)
+
+    flipped: Tensor = compute((filters, channels, *window), turned, "kernel_transform", "injective")
+    return padded, flipped
+
+
+def _transposed(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: str | None,
+    output_padding: Any,
+    groups: int,
+    name: str,
+) -> Tensor:
+    c, i = const_int(data.shape[1]), const_int(kernel.shape[0])
+    if c is not None and i is not None and (c != i or c % groups):
+        raise TilewrightError(f"{name}: {data!r} has not the channels of {kernel!r}")
+    dtype = out_dtype or data.dtype
+    padded, flipped = _prepared(data, kernel, strides, padding, dtype, output_padding)
+    share, _, *window = flipped.shape
+    inner = data.shape[1] // groups
+    rc = reduce_axis((0, inner), "rc")
+    taps = [reduce_axis((0, k), n) for k, n in zip(window, reversed(_TAPS[: len(window)]))]
+    size = [simplify(d - k + 1) for d, k in zip(padded.shape[2:], window)]
+
+    def element(b: Any, f: Any, *at: Any) -> Any:
+        channel = rc.var if groups == 1 else f // share * inner + rc
+        own = f if groups == 1 else f % share
+        value = padded(b, channel, *(j + r for j, r in zip(at, taps)))
+        weight = flipped(own, channel, *taps)
+        return reduce_sum(cast(dtype, value) * weight, axis=[rc, *taps])
+
+    shape = (data.shape[0], simplify(share * groups), *size)
+    result: Tensor = compute(shape, element, name, name)
+    return result
+
+
+def conv1d_transpose_ncw(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dtype: str, output_padding: Any
+) -> Tensor:
+    """data (N, C, W), kernel (C, F, KW); `output_padding`: elements more behind. Returns (N, F,
+    (W - 1) * stride + KW - padding + output_padding) of `out_dtype`."""
+    how = (stride, padding, out_dtype, output_padding)
+    return _transposed(data, kernel, *how, 1, "conv1d_transpose_ncw")
+
+
+def _transpose_named(name: str, text: str) -> Callable[..., Tensor]:
+    def transposed(
+        Input: Tensor,
+        Filter: Tensor,
+        strides: Any,
+        padding: Any,
+        out_dtype: str,
+        output_padding: Any,
+    ) -> Tensor:
+        return _transposed(Input, Filter, strides, padding, out_dtype, output_padding, 1, name)
+
+    return named(transposed, name, text)
+
+
+conv2d_transpose_nchw = _transpose_named(
+    "conv2d_transpose_nchw",
+    """Input (N, C, H, W), Filter (C, F, KH, KW); `output_padding`: rows and columns more behind.
+    Returns (N, F, OH, OW) of `out_dtype`, OH being (H - 1) * stride + KH - padding +
+    output_padding.""",
+)
+conv3d_transpose_ncdhw = _transpose_named(
+    "conv3d_transpose_ncdhw",
+    "Input (N, C, D, H, W), Filter (C, F, KD, KH, KW), see conv2d_transpose_nchw.",
+)
+
+
+def _group_transpose_named(name: str, text: str) -> Callable[..., Tensor]:
+    def transposed(
+        data: Tensor,
+        kernel: Tensor,
+        stride: Any,
+        padding: Any,
+        out_dtype: str,
+        output_padding: Any,
+        groups: int,
+    ) -> Tensor:
+        how = (stride, padding, out_dtype, output_padding)
+        return _transposed(data, kernel, *how, groups, name)
+
+    return named(transposed, name, text)
+
+
+group_conv1d_transpose_ncw = _group_transpose_named(
+    "group_conv1d_transpose_ncw", "As conv1d_transpose_ncw, kernel (C, F / groups, KW)."
+)
+group_conv2d_transpose_nchw = _group_transpose_named(
+    "group_conv2d_transpose_nchw", "As conv2d_transpose_nchw, kernel (C, F / groups, KH, KW)."
+)
+
+
+def group_conv3d_transpose_ncdhw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: str,
+    output_padding: Any,
+    groups: int,
+) -> Tensor:
+    """As conv3d_transpose_ncdhw, kernel (C, F / groups, KD, KH, KW)."""
+    how = (strides, padding, out_dtype, output_padding, groups)
+    return _transposed(data, kernel, *how, "group_conv3d_transpose_ncdhw")
+
+
+def _preprocess(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, out_dtype: str, output_padding: Any
+) -> tuple[Tensor, Tensor]:
+    """Data with zeros in between and around, and filters (F, C, ...) turned around: a convolution
+    of stride 1 without padding of these is the transposed one."""
+    return _prepared(data, kernel, strides, padding, out_dtype, output_padding)
+
+
+def _transpose_impl(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, out_dtype: str, output_padding: Any
+) -> Tensor:
+    """As conv2d_transpose_nchw, or conv3d_transpose_ncdhw, which the data's dimensions tell."""
+    name = "conv2d_transpose_nchw" if data.ndim == 4 else "conv3d_transpose_ncdhw"
+    return _transposed(data, kernel, strides, padding, out_dtype, output_padding, 1, name)
+
+
+conv1d_transpose_ncw_preprocess = _preprocess
+conv2d_transpose_nchw_preprocess = _preprocess
+conv3d_transpose_ncdhw_preprocess = _preprocess
+declaration_conv2d_transpose_impl = _transpose_impl
+declaration_conv3d_transpose_impl = _transpose_impl

@@ -1,0 +1,205 @@
+"""Winograd's convolutions (winograd.py) under TVM's names: square filters, stride 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import TilewrightError
+from ...loopir.expr import cast
+from ...tensor.axes import reduce_axis
+from ...tensor.compute import compute
+from ...tensor.reduce import sum as reduce_sum
+from ...tensor.tensor import Tensor
+from ..transform import pad, transpose
+from ..utils import const_matrix, get_const_int
+from .dilation import dilate
+from .utils import get_pad_tuple, named, refuse_layouts, several
+from .winograd import (
+    TAPS,
+    tiles_of,
+    transformed_filter,
+    transformed_input,
+    transformed_output,
+    transforms,
+)
+
+_SMALL = 8  # rows of an image for which tiles of 4 would reach over the end
+
+
+def winograd_transform_matrices(
+    tile_size: int, kernel_size: int, out_dtype: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A (a, m), B (a, a) and G (a, r) of Winograd's algorithm for m = `tile_size` outputs of r =
+    `kernel_size` taps, a = m + r - 1: the outputs are A' [(G g G') * (B' d B)] A."""
+    t = transforms(tile_size, kernel_size)
+    a, b, g = (np.asarray(x, out_dtype) for x in (t.output, t.input, t.filter))
+    return const_matrix(a.T, "A"), const_matrix(b.T, "B"), const_matrix(g, "G")
+
+
+def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
+    """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C)."""
+    return _transformed(kernel, tile_size, 2)
+
+
+def conv3d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
+    """Filters (F, C, D, K, K) transformed for tiles of `tile_size` outputs: of all three dimensions
+    where they are alike and of 3 to 7 taps, (a, a, a, F, C), else of the last two, (a, a, D, F,
+    C)."""
+    depth, rows = (get_const_int(d) for d in kernel.shape[2:4])
+    return _transformed(kernel, tile_size, 3 if depth == rows and 2 < depth < 8 else 2)
+
+
+def _transformed(kernel: Tensor, tile: int, rank: int) -> Tensor:
+    """The last `rank` dimensions of filters transformed, and in front; those before them follow,
+    then filters and channels."""
+    f, c, *window = (get_const_int(d) for d in kernel.shape)
+    depth, taps = window[:-rank], window[-1]
+    if window[-rank:] != [taps] * rank:
+        raise TilewrightError(f"Winograd's filters are square, got {kernel!r}")
+    matrix = const_matrix(np.asarray(transforms(tile, taps).filter, kernel.dtype), "G")
+    axes = [reduce_axis((0, taps), f"r_k{d}") for d in "dhw"[-rank:]]
+
+    def element(*i: Any) -> Any:
+        rows, outer, (o, n) = i[:rank], i[rank:-2], i[-2:]
+        value: Any = kernel(o, n, *outer, *axes)
+        for row, axis in zip(rows, axes):
+            value = value * matrix(row, axis)
+        return reduce_sum(value, axis=axes)
+
+    side = tile + taps - 1
+    result: Tensor = compute((*[side] * rank, *depth, f, c), element, "transform_weight")
+    return result
+
+
+def _convolved(
+    data: Tensor,
+    weight: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None,
+    pre_computed: bool,
+    layout: str,
+) -> Tensor:
+    dtype = out_dtype or data.dtype
+    at, of = layout.index, ("OIHW" if layout == "NCHW" else "HWIO").index
+    n, h, w, c = (get_const_int(data.shape[at(d)]) for d in "NHWC")
+    steps = several(dilation, 2)
+    if not pre_computed and steps != [1, 1]:
+        apart = dict(zip((of("H"), of("W")), steps))
+        weight = dilate(weight, [apart.get(d, 1) for d in range(4)], name="dilated_filter")
+        steps = [1, 1]
+    kernel = [get_const_int(d) for d in weight.shape]
+    taps, wide = (TAPS, TAPS) if pre_computed else (kernel[of("H")], kernel[of("W")])
+    if taps != wide or [*several(strides, 2), *steps] != [1] * 4:
+        raise TilewrightError(
+            "Winograd's convolutions have square filters and stride 1 (and filters transformed "
+            "ahead 3 x 3 taps and dilation 1); topi.nn.conv2d takes all others"
+        )
+    top, left, bottom, right = get_pad_tuple(padding, (taps, taps))
+    oh, ow = h + top + bottom - taps + 1, w + left + right - taps + 1
+    tile = kernel[0] - taps + 1 if pre_computed else _tile(taps, min(oh, ow))
+    th, tw = tiles_of(oh, tile), tiles_of(ow, tile)
+    low, high = [0] * 4, [0] * 4
+    low[at("H")], low[at("W")] = top, left
+    high[at("H")] = th * tile + taps - 1 - h - top
+    high[at("W")] = tw * tile + taps - 1 - w - left
+    padded = pad(data, low, high, 0.0, "data_pad")
+
+    def taken(outer: Any, t: Any, y: Any, x: Any, lane: Any) -> Any:
+        rows, columns = t // tw % th * tile + y, t % tw * tile + x
+        place = dict(zip("NHWC", (t // (th * tw), rows, columns, lane)))
+        return cast(dtype, padded(*(place[d] for d in layout)))
+
+    moved = transformed_input(taken, tile, (), n * th * tw, c, taps)
+    side = tile + taps - 1
+    filters = kernel[3] if pre_computed else kernel[of("O")]
+
+    def tap(outer: Any, y: Any, x: Any, lane: Any) -> Any:
+        own = (lane, outer[0], y, x) if layout == "NCHW" else (y, x, outer[0], lane)
+        return cast(dtype, weight(*own))
+
+    if pre_computed:
+        ready: Tensor = compute(
+            (side * side, c, filters),
+            lambda p, i, o: cast(dtype, weight(p // side, p % side, i, o)),
+            "winograd_filter",
+            "injective",
+        )
+    else:
+        ready = transformed_filter(tap, tile, (c,), filters, None, taps)
+    k = reduce_axis((0, c), "ci")
+    product: Tensor = compute(
+        (side * side, n * th * tw, filters),
+        lambda p, t, o: reduce_sum(moved(p, t, k) * ready(p, k, o), axis=k),
+        "winograd_product",
+    )
+
+    def place(b: Any, y: Any, x: Any, o: Any) -> Any:
+        return (), (b * th + y // tile) * tw + x // tile, y, x, o
+
+    shape = (n, oh, ow, filters)
+    how = (place, "conv2d_winograd", None, taps)
+    result = transformed_output(product, tile, shape, (1, 2), *how)
+    return transpose(result, (0, 3, 1, 2)) if layout == "NCHW" else result
+
+
+def _tile(taps: int, size: int) -> int:
+    """Outputs along a side of a tile: 4, where images are not small and transforms are exact enough
+    (with more taps numbers of them differ by powers of more than 2)."""
+    return 4 if size >= _SMALL and taps <= TAPS else 2
+
+
+def _winograd_in(layout: str, text: str) -> Callable[..., Tensor]:
+    def convolved(
+        data: Tensor,
+        weight: Tensor,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        out_dtype: str | None,
+        pre_computed: bool = False,
+        auto_scheduler_rewritten_layout: str = "",
+        meta_schedule_original_shape: Any = None,
+    ) -> Tensor:
+        refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+        how = (strides, padding, dilation, out_dtype, pre_computed, layout)
+        return _convolved(data, weight, *how)
+
+    return named(convolved, f"conv2d_winograd_{layout.lower()}", text)
+
+
+def _ready_winograd_in(layout: str) -> Callable[..., Tensor]:
+    def convolved(
+        data: Tensor,
+        weight: Tensor,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        out_dtype: str | None,
+        auto_scheduler_rewritten_layout: str = "",
+        meta_schedule_original_shape: Any = None,
+    ) -> Tensor:
+        refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+        return _convolved(data, weight, strides, padding, dilation, out_dtype, True, layout)
+
+    name = f"conv2d_winograd_{layout.lower()}"
+    text = f"As {name} of transformed filters."
+    return named(convolved, f"{name}_without_weight_transform", text)
+
+
+conv2d_winograd_nhwc = _winograd_in(
+    "NHWC",
+    """data (N, H, W, C), weight (K, K, C, F), or where `pre_computed` (a, a, C, F), transformed
+    from 3 x 3. Returns (N, OH, OW, F) of `out_dtype` (default: of data).""",
+)
+conv2d_winograd_nchw = _winograd_in(
+    "NCHW",
+    """data (N, C, H, W), weight (F, C, K, K), or where `pre_computed` (a, a, C, F), transformed
+    from 3 x 3. Returns (N, F, OH, OW) of `out_dtype` (default: of data).""",
+)
+conv2d_winograd_nhwc_without_weight_transform = _ready_winograd_in("NHWC")
+conv2d_winograd_nchw_without_weight_transform = _ready_winograd_in("NCHW")

@@ -1,0 +1,88 @@
+"""Operands of products on a GPU: how they lie in memory, and their tiles in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.dtype import parse
+from ....loopir.expr import const_int
+from ....schedule.api import Schedule, Stage
+from ....tensor.tensor import Tensor
+from ..contraction import contraction_of
+from .machine import VECTOR_BYTES, GpuMachine, bind, fused
+
+LEAST_COPY = 4  # bytes of an asynchronous copy
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a product. `along`: whether the reduction runs along its rows in memory."""
+
+    tensor: Tensor
+    along: bool
+
+    @property
+    def lanes(self) -> int:
+        """Elements of the widest access that every row in memory has room for, wherever a tile of
+        whole vectors starts in it."""
+        nbytes = parse(self.tensor.dtype).nbytes
+        lanes = max(1, VECTOR_BYTES // nbytes)
+        row = const_int(self.tensor.shape[-1])
+        while lanes > 1 and (row is None or row % lanes):
+            lanes //= 2
+        return lanes
+
+    @property
+    def copied_late(self) -> bool:
+        """Whether there is an asynchronous copy of so few bytes."""
+        return self.lanes * parse(self.tensor.dtype).nbytes >= LEAST_COPY
+
+
+def operands_of(op: Any) -> tuple[Operand, Operand] | None:
+    """The sides of a product whose last two indices are i and k, and j and k, in some order."""
+    form = contraction_of(op)
+    if form is None or form.row_side is None or form.vector_side is None:
+        return None
+    (k,) = (a.var for a in op.reduce_axis)
+    found = []
+    for side, axis in ((form.row_side, op.axis[-2]), (form.vector_side, op.axis[-1])):
+        *_, first, last = (None, *side.indices)
+        if first is axis.var and last is k:
+            found.append(Operand(side.producer, True))
+        elif first is k and last is axis.var:
+            found.append(Operand(side.producer, False))
+        else:
+            return None
+    same = found[0].tensor.op is found[1].tensor.op
+    return None if same else (found[0], found[1])
+
+
+def fill(
+    stage: Stage, operand: Operand, threads: Sequence[int], machine: GpuMachine, stages: int
+) -> None:
+    """Share the copy of a tile out among the threads (z, y, x) of a block, in vectors; one of
+    `stages` that are under way."""
+    flat = fused(stage, list(stage.leaf_iter_vars))
+    if operand.lanes > 1:
+        flat, vector = stage.split(flat, factor=operand.lanes)
+        stage.vectorize(vector)
+    for extent, tag in zip(reversed(threads), ("x", "y", "z")):
+        flat, thread = stage.split(flat, factor=extent)
+        bind(stage, thread, f"threadIdx.{tag}")
+    stage.unroll(flat)
+    if stages > 1:
+        stage.double_buffer()
+        stage.pragma(flat, "async_scope")
+
+
+def pipeline(stage: Stage, loop: Any, stages: int) -> None:
+    """Have several tiles under way in a loop."""
+    if stages > 1:
+        stage.pragma(loop, "software_pipeline_stages", stages)
+
+
+def copies_of(s: Schedule, sides: Sequence[Operand], product: Tensor) -> list[Tensor]:
+    """Copies of both sides in shared memory."""
+    return [s.cache_read(x.tensor, "shared", [product.op]) for x in sides]

@@ -1,0 +1,106 @@
+"""Matrix products on a GPU without tensor cores: tiles of the operands in shared memory, fetched a
+step ahead, and a tile of sums in the registers of each thread.
+
+How operands lie in memory decides who reads what. Where the reduction runs along rows, a thread
+reads a few steps of a row at a time; its neighbours read the same row, or the next ones, which are
+padded by such a vector against bank conflicts. Of an operand that lies the other way round,
+neighbours read neighbours in a row.
+"""
+
+from __future__ import annotations
+
+from ....base.dtype import parse
+from ....loopir.iter import IterVar
+from ....schedule.api import Schedule, Stage
+from ....tensor.tensor import Tensor
+from ..machine import extent_of
+from .machine import VECTOR_BYTES, GpuMachine, bind, fused
+from .operands import Operand, copies_of, fill, pipeline
+
+TILE = 4  # neighbouring rows and columns a thread
+AGAIN = 2  # such tiles a thread along rows, and along columns
+STAGES = 2  # a step of sums takes longer than a copy
+ROW_BYTES = 64  # of a tile of an operand, along the reduction
+
+
+def schedule_in_registers(
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    sides: tuple[Operand, Operand],
+    threads: tuple[int, int],
+    machine: GpuMachine,
+) -> None:
+    """A product by `threads` along rows and along columns, and the element-wise stage that ends its
+    group."""
+    steps = extent_of(product.op.reduce_axis[0])
+    if product.op is out.op:
+        product = s.cache_write(out, "local")
+    else:
+        s[product].set_scope("local")
+    copies = copies_of(s, sides, product)
+    parts = [s.cache_read(c, "local", [product.op]) for c in copies]
+    rows, columns = sides
+    block, at = _bind_output(s[out], sides, threads)
+    stage = s[product]
+    stage.compute_at(s[out], at)
+    nbytes = parse(rows.tensor.dtype).nbytes
+    depth = max(TILE, ROW_BYTES // nbytes)
+    (k,) = stage.op.reduce_axis
+    *batch, i, j = stage.op.axis
+    outer, k = stage.split(k, factor=depth)
+    middle, k = stage.split(k, factor=max(1, min(TILE, VECTOR_BYTES // nbytes)))
+    both = rows.along and columns.along
+    order = (middle, j, k, i) if both else (middle, k, i, j)
+    stage.reorder(*batch, outer, *order)
+    for axis in order:
+        machine.unroll(stage, axis)
+    late = all(x.copied_late for x in sides)
+    taken = sum(block) * (depth * nbytes + VECTOR_BYTES)
+    stages = min(STAGES, machine.stages(taken, -(-steps // depth))) if late else 1
+    pipeline(stage, outer, stages)
+    places = [middle if x.along else k for x in sides]
+    if both:
+        places[1] = j
+    y, x = (threads[0], threads[1]) if not columns.along else (threads[1], threads[0])
+    for side, copy, part, place in zip(sides, copies, parts, places):
+        s[part].compute_at(stage, place)
+        *others, last = s[part].op.axis
+        for axis in others:
+            machine.unroll(s[part], axis)
+        s[part].vectorize(last)
+        load = s[copy]
+        load.compute_at(stage, outer)
+        if side.along:
+            load.storage_align(load.op.axis[-2], depth, max(1, VECTOR_BYTES // nbytes))
+        fill(load, side, (y, x), machine, stages)
+
+
+def _bind_output(
+    stage: Stage, sides: tuple[Operand, Operand], threads: tuple[int, int]
+) -> tuple[list[int], IterVar]:
+    """Elements of a block along rows and columns, and the loop of a thread."""
+    *batch, i, j = stage.op.axis
+    rows, columns = sides
+    both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
+    again = [AGAIN if extent_of(a) >= AGAIN * n * TILE else 1 for a, n in zip((i, j), threads)]
+    block = [n * TILE * a for n, a in zip(threads, again)]
+    by, y = stage.split(i, factor=block[0])
+    bx, x = stage.split(j, factor=block[1])
+    vx, x = stage.split(x, nparts=again[1])
+    tx, x = stage.split(x, factor=TILE)
+    vy, y = stage.split(y, nparts=block[0] // threads[0] if both else again[0])
+    ty, y = stage.split(y, nparts=threads[0])
+    stage.reorder(*batch, by, bx, vy, vx, ty, tx, y, x)
+    if batch:
+        bind(stage, fused(stage, batch), "blockIdx.z")
+    tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
+    bound = zip((by, bx, vy, vx, ty, tx), ("blockIdx.y", "blockIdx.x", "vthread", "vthread", *tags))
+    for axis, tag in bound:
+        bind(stage, axis, tag)
+    stage.unroll(y)
+    if extent_of(j) and extent_of(j) % TILE == 0:
+        stage.vectorize(x)
+    else:
+        stage.unroll(x)
+    return block, tx

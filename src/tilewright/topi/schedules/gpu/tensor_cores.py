@@ -1,0 +1,157 @@
+"""Matrix products on a GPU's tensor cores.
+
+A block makes a tile of the product, each warp some of its columns. Tiles of the operands come to
+shared memory some steps ahead, with zeros beyond the edges, rows padded against bank conflicts.
+What a warp has summed goes to shared memory 16 rows at a time, whose elements all lanes then store
+side by side, together with what follows the product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.dtype import parse
+from ....loopir.iter import IterVar
+from ....schedule.api import Schedule, Stage
+from ....tensor.tensor import Tensor
+from ...tensor_intrin import wmma_gemm, wmma_load, wmma_store
+from ..machine import extent_of
+from .machine import VECTOR_BYTES, GpuMachine, bind, fused
+from .operands import Operand, copies_of, fill, pipeline
+
+FRAGMENT = 16  # rows, columns and steps
+ROWS, COLUMNS = (128, 64, 32, 16), (128, 64)  # of a block's tile
+DEPTH = 2  # fragments along the reduction in a tile: half the barriers of one
+BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
+PAIRS = 8  # elements of a row that four lanes store at once
+_LANES = 32
+_SIZE = (FRAGMENT,) * 3
+
+
+def schedule_on_tensor_cores(
+    s: Schedule, product: Tensor, out: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+) -> None:
+    """A product of types that tensor cores have, and the element-wise stage that ends its group."""
+    kind, sums = sides[0].tensor.dtype, product.dtype
+    steps = -(-extent_of(product.op.reduce_axis[0]) // (DEPTH * FRAGMENT))
+    if product.op is out.op:
+        shared = s.cache_write(out, "shared")
+    else:
+        s[product].set_scope("shared")
+        shared = product
+    total = s.cache_write(shared, "wmma.accumulator")
+    copies = copies_of(s, sides, total)
+    names = ("wmma.matrix_a", "wmma.matrix_b")
+    parts = [s.cache_read(c, name, [total.op]) for c, name in zip(copies, names)]
+    stage = s[out]
+    *_, i, j = stage.op.axis
+    block = [_tile(extent_of(a), sizes) for a, sizes in ((i, ROWS), (j, COLUMNS))]
+    columns = BANKS // parse(sums).nbytes
+    at, stripe = _bind_output(stage, block, columns)
+    s[shared].compute_at(stage, stripe)
+    _store_fragments(s[shared], columns, sums)
+    s[total].compute_at(stage, at)
+    size = parse(kind).nbytes
+    late = all(x.copied_late for x in sides)
+    pitches = [
+        _pitch((DEPTH * FRAGMENT if x.along else tile) * size) for x, tile in zip(sides, block)
+    ]
+    tiles = [
+        pitch * (tile if x.along else DEPTH * FRAGMENT)
+        for x, tile, pitch in zip(sides, block, pitches)
+    ]
+    stages = machine.stages(sum(tiles), steps) if late else 1
+    layouts = [
+        "row_major" if x.along == first else "col_major" for x, first in zip(sides, (True, False))
+    ]
+    step, depth = _multiply(s[total], wmma_gemm(_SIZE, kind, sums, *layouts))
+    pipeline(s[total], step, stages)
+    for role, layout, part in zip("ab", layouts, parts):
+        s[part].compute_at(s[total], depth)
+        _load_fragments(s[part], wmma_load(role, _SIZE, kind, layout))
+    for side, copy, pitch in zip(sides, copies, pitches):
+        load = s[copy]
+        load.compute_at(s[total], step)
+        load.storage_align(load.op.axis[-2], pitch // size, 0)
+        fill(load, side, (block[1] // columns, _LANES), machine, stages)
+
+
+def fits(op: Any) -> bool:
+    """Whether a product is as large as the smallest tile."""
+    rows, columns = (extent_of(a) for a in op.axis[-2:])
+    return rows >= ROWS[-1] and columns >= COLUMNS[-1]
+
+
+def _tile(extent: int, sizes: tuple[int, ...]) -> int:
+    """The largest tile that is not cut."""
+    return next((n for n in sizes if n <= extent), sizes[-1])
+
+
+def _bind_output(stage: Stage, block: list[int], columns: int) -> tuple[IterVar, IterVar]:
+    """The loops of the output: those of a warp, in which sums are made, and of 16 of its rows."""
+    *batch, i, j = stage.op.axis
+    by, y = stage.split(i, factor=block[0])
+    bx, x = stage.split(j, factor=block[1])
+    warp, x = stage.split(x, factor=columns)
+    y, row = stage.split(y, factor=FRAGMENT)
+    stage.reorder(*batch, by, bx, warp, y, row, x)
+    if batch:
+        bind(stage, fused(stage, batch), "blockIdx.z")
+    for axis, tag in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (warp, "threadIdx.y")):
+        bind(stage, axis, tag)
+    stage.unroll(y)
+    flat = stage.fuse(row, x)
+    lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
+    while extent_of(j) % lanes:
+        lanes //= 2
+    if lanes > 1:
+        flat, vector = stage.split(flat, factor=lanes)
+        stage.vectorize(vector)
+    rest, lane = stage.split(flat, factor=_LANES)
+    bind(stage, lane, "threadIdx.x")
+    stage.unroll(rest)
+    return warp, y
+
+
+def _store_fragments(stage: Stage, columns: int, sums: str) -> None:
+    """16 rows of the block's tile in shared memory, of each warp its columns."""
+    *_, i, j = stage.op.axis
+    stage.storage_align(i, columns, PAIRS)
+    rows, row = stage.split(i, factor=FRAGMENT)
+    warp, x = stage.split(j, factor=columns)
+    x, column = stage.split(x, factor=FRAGMENT)
+    stage.reorder(rows, warp, x, row, column)
+    bind(stage, warp, "threadIdx.y")
+    stage.unroll(x)
+    stage.tensorize(row, wmma_store(_SIZE, sums, "shared"))
+
+
+def _pitch(row: int) -> int:
+    """Bytes from row to row of a tile: an odd number of 16, so that rows lie in other banks."""
+    return (row // VECTOR_BYTES | 1) * VECTOR_BYTES
+
+
+def _multiply(stage: Stage, intrinsic: Any) -> tuple[IterVar, IterVar]:
+    """The loops over tiles of the reduction, and over the fragments in one."""
+    *batch, i, j = stage.op.axis
+    (k,) = stage.op.reduce_axis
+    step, k = stage.split(k, factor=DEPTH * FRAGMENT)
+    depth, k = stage.split(k, factor=FRAGMENT)
+    y, row = stage.split(i, factor=FRAGMENT)
+    x, column = stage.split(j, factor=FRAGMENT)
+    stage.reorder(*batch, step, depth, y, x, row, column, k)
+    stage.unroll(depth)
+    stage.unroll(y)
+    stage.unroll(x)
+    stage.tensorize(row, intrinsic)
+    return step, depth
+
+
+def _load_fragments(stage: Stage, intrinsic: Any) -> None:
+    *_, a, b = stage.op.axis
+    y, row = stage.split(a, factor=FRAGMENT)
+    x, column = stage.split(b, factor=FRAGMENT)
+    stage.reorder(y, x, row, column)
+    stage.unroll(y)
+    stage.unroll(x)
+    stage.tensorize(row, intrinsic)

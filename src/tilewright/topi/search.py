@@ -1,0 +1,148 @@
+"""Searching: places where a condition holds, places in sorted sequences, distinct elements."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..loopir import op as O
+from ..loopir.expr import cast, const, const_int, convert
+from ..loopir.ir_builder import create
+from ..tensor.extents import same_extent
+from ..tensor.extern import extern
+from ..tensor.tensor import Tensor
+from .lines import each, variable
+from .sorting import argsort
+from .utils import get_const_tuple, unravel_index
+
+
+def argwhere(output_shape: Tensor, condition: Tensor) -> Tensor:
+    """The indices of the elements of `condition` that are not zero, a row for each, int32. The
+    result has the shape of `output_shape`, (rows, dimensions), of which no element is read."""
+    shape = condition.shape
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        x, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with each(ib, 1, 1):
+            count = variable(ib, "int32", 0, "count")
+            total: Any = 1
+            for d in shape:
+                total = total * d
+            with ib.for_range(0, total, name="i") as i:
+                at = unravel_index(i, shape)
+                value = x[tuple(at)]
+                with ib.if_scope(value != const(0, value.dtype)):
+                    for k, j in enumerate(at):
+                        out[count[0], k] = cast("int32", j)
+                    count[0] = count[0] + 1
+        return ib.get()
+
+    result: Tensor = extern(output_shape.shape, [condition], body, "T_argwhere", "int32")
+    return result
+
+
+def searchsorted(
+    sorted_sequence: Tensor, values: Tensor, right: bool = False, out_dtype: str = "int64"
+) -> Tensor:
+    """Where each value would stand in ascending numbers along the last dimension: in front of its
+    equals, or behind them where `right`. The sequence has one dimension, or lines of its own, as
+    many as values have."""
+    (length,) = get_const_tuple(sorted_sequence.shape[-1:])
+    lines = get_const_tuple(sorted_sequence.shape[:-1])
+    others = values.shape[:-1]
+    if lines and not (
+        len(lines) == len(others) and all(same_extent(convert(a), b) for a, b in zip(lines, others))
+    ):
+        raise TilewrightError(
+            f"searchsorted: the lines of {sorted_sequence!r} and {values!r} are not the same"
+        )
+    shape = get_const_tuple(values.shape)
+    count = prod(shape)
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        sequence, x, out = (ib.buffer_ptr(b) for b in (*ins, *outs))
+        depth = max(1, length.bit_length()) if isinstance(length, int) else 1
+        with each(ib, count, count * depth) as n:
+            at = tuple(unravel_index(n, shape)) if shape else ()
+            head = at[:-1] if lines else ()
+            value = ib.let("value", x[at])
+            low, high = variable(ib, "int32", 0, "low"), variable(ib, "int32", length, "high")
+            with ib.while_loop(low[0] < high[0]):
+                middle = ib.let("middle", O.floordiv(low[0] + high[0], 2))
+                there = sequence[(*head, middle)]
+                ahead = there <= value if right else there < value
+                with ib.if_scope(ahead):
+                    low[0] = middle + 1
+                with ib.else_scope():
+                    high[0] = middle
+            out[at] = cast(out_dtype, low[0])
+        return ib.get()
+
+    inputs = [sorted_sequence, values]
+    result: Tensor = extern(values.shape, inputs, body, "T_searchsorted", out_dtype)
+    return result
+
+
+def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[Tensor]:
+    """The distinct elements of a tensor of one dimension, ascending, or in the order in which they
+    first stand.
+
+    Returns [elements, where each first stands, for each of the data its number among the elements,
+    (1,) how many there are], and how often each stands where `return_counts`; int32 but for the
+    elements. All but the fourth have room for as many as the data; what is behind is not written.
+    """
+    if data.ndim != 1 or const_int(data.shape[0]) == 0:
+        raise TilewrightError(f"unique: data has one dimension and elements, got {data!r}")
+    n = data.shape[0]
+    order = argsort(data, dtype="int32")
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        x, places = (ib.buffer_ptr(b) for b in ins)
+        values, first, inverse, total, counts, number = (ib.buffer_ptr(b) for b in outs)
+        with each(ib, 1, 1):
+            group = variable(ib, "int32", -1, "group")
+            with ib.for_range(0, n, name="i") as i:
+                here = ib.let("here", places[i])
+                before = places[O.max(i - 1, 0)]
+                with ib.if_scope(O.any(i.equal(0), x[here] != x[before])):
+                    group[0] = group[0] + 1
+                    first[group[0]] = here
+                    counts[group[0]] = const(0)
+                    values[group[0]] = x[here]
+                counts[group[0]] = counts[group[0]] + 1
+                inverse[here] = group[0]
+            total[0] = group[0] + 1
+            if not is_sorted:
+                _in_order_of_first(ib, n, x, (values, first, inverse, counts, number))
+        return ib.get()
+
+    shapes = [(n,), (n,), (n,), (1,), (n,), (2, n)]
+    dtypes = [data.dtype, *["int32"] * 5]
+    found: list[Tensor] = extern(shapes, [data, order], body, "T_unique", dtypes)
+    return found[: 5 if return_counts else 4]
+
+
+def _in_order_of_first(ib: Any, n: Any, x: Any, parts: Any) -> None:
+    """Number groups, which are in the order of their elements, by where they first stand. `number`
+    holds the new numbers of groups, and counts by these."""
+    values, first, inverse, counts, number = parts
+    found = variable(ib, "int32", 0, "found")
+    with ib.for_range(0, n, name="i") as i:
+        group = ib.let("group", inverse[i])
+        with ib.if_scope(first[group].equal(i)):
+            number[0, group] = found[0]
+            number[1, found[0]] = counts[group]
+            values[found[0]] = x[i]
+            found[0] = found[0] + 1
+    place = variable(ib, "int32", 0, "place")
+    with ib.for_range(0, n, name="i") as i:
+        new = ib.let("new", number[0, inverse[i]])
+        inverse[i] = new
+        with ib.if_scope(new.equal(place[0])):
+            first[new] = i
+            counts[new] = number[1, new]
+            place[0] = place[0] + 1

@@ -1,0 +1,60 @@
+"""Constants that the addresses of inline PTX leave to the instruction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.codegen.device_kit import compile_everywhere, kernel, source, thread
+from tilewright.loopir import expr as E
+from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import decl_buffer
+from tilewright.loopir.calls import call_intrin
+
+
+def copy(at: Any, more: Any = 0, dtype: str = "float16") -> str:
+    """A kernel that copies 16 bytes from A[f(x)] to shared memory, as written for sm_80."""
+    a = decl_buffer((1 << 24,), dtype, "A")
+    out = decl_buffer((32,), dtype, "out")
+    shared = decl_buffer((256,), dtype, "kept", scope="shared")
+    x, around = thread("threadIdx.x", 32)
+    size = E.const(16)
+    body = S.seq(
+        S.Evaluate(
+            call_intrin(
+                "handle", "tir.ptx_cp_async",
+                shared.access_ptr("w", offset=0), 0, a.access_ptr("r", offset=at(x)), more, size,
+            )
+        ),
+        S.Evaluate(call_intrin("handle", "tir.ptx_commit_group")),
+        S.Evaluate(call_intrin("handle", "tir.ptx_wait_group", E.const(0))),
+        S.BufferStore(out, E.BufferLoad(shared, (x,)), (x,)),
+    )  # fmt: skip
+    func = kernel("copies", around(S.Allocate(shared, body)), [a.data, out.data])
+    return source({"copies": func}, "cuda -arch=sm_80")
+
+
+CASES = {
+    "none": (lambda x: x * 8, 0, "tw_cp_async<16, 0, 0>(kept, A + (((int)threadIdx.x) * 8), true)"),
+    "sum": (lambda x: x * 8 + 24, 0, "tw_cp_async<16, 0, 48>(kept, A + (((int)threadIdx.x) * 8)"),
+    "more": (lambda x: x * 8 + 24, 8, "tw_cp_async<16, 0, 64>(kept, A + (((int)threadIdx.x) * 8)"),
+    "difference": (lambda x: x * 8 - 8, 16, "tw_cp_async<16, 0, 16>("),
+    "below": (lambda x: x * 8 - 8, 0, "tw_cp_async<16, 0, -16>("),
+    "taken away": (lambda x: 8 - x * 8, 0, "tw_cp_async<16, 0, 16>(kept, A + (0 - ("),
+    "product": (lambda x: (x + 3) * 8, 0, "tw_cp_async<16, 0, 48>(kept, A + (((int)threadIdx.x)"),
+    "alone": (lambda x: E.const(40), 0, "tw_cp_async<16, 0, 80>(kept, A, true)"),
+    "far": (lambda x: x * 8 + (1 << 22), 0, "tw_cp_async<16, 0, 0>(kept, A + ((((int)threadIdx.x)"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_constant_of_a_pointer_is_left_to_the_instruction(name: str) -> None:
+    at, more, expected = CASES[name]
+    text = copy(at, more)
+    assert expected in text
+    compile_everywhere(text, ("sm_80",))
+
+
+def test_constants_count_bytes() -> None:
+    assert "tw_cp_async<16, 0, 96>" in copy(lambda x: x * 4 + 24, dtype="float32")
