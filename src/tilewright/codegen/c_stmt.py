@@ -48,13 +48,16 @@ def _for(p: Any, s: S.For) -> S.Stmt | None:
             end = p.temp(s.loop_var.dtype, end, "end")
     if s.kind == S.ForKind.UNROLLED and p.unroll_pragma:
         p.line(p.unroll_pragma)
-    elif S.UNROLL_BY in s.annotations and p.unroll_pragma:
+    outer = p.written_out
+    if S.UNROLL_BY in s.annotations and p.unroll_pragma:
         p.line(f"{p.unroll_pragma} {const_int(s.annotations[S.UNROLL_BY])}")
+        p.written_out = True
     name = p.names.define(s.loop_var, s.loop_var.name)
     p.env[s.loop_var] = name
     kind = p.type(s.loop_var.dtype)
     with p.block(f"for ({kind} {name} = {bare(start)}; {name} < {end}; ++{name}) {{"):
         p.stmt(s.body)
+    p.written_out = outer
     return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.deep import recursive
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir.expr import const, const_int
@@ -19,21 +20,22 @@ _POINTERS = ("tir.address_of", "tir.tvm_access_ptr")
 _MOST = 1 << 20  # bytes; constants of an instruction have 24 bits and a sign
 
 
-def divided(p: Any, e: Any, more: Any = 0) -> tuple[str, int]:
+def divided(p: Any, e: Any, more: Any = 0, constant: bool = True) -> tuple[str, int]:
     """A pointer, moved by `more` elements, as C's text and the constant number of bytes behind it
-    that the text leaves out."""
+    that the text leaves out; 0 bytes unless `constant`."""
     if not (isinstance(e, E.Call) and e.op.name in _POINTERS):
         offset = p.expr(E.convert(more))
         text = p.expr(e)
         return bare(text) if offset == "0" else f"{text} + {offset}", 0
     data, element, at = place_of(e)
-    rest, constant = _without_constant(at + more)
-    nbytes = constant * parse(element).nbytes
+    rest, number = _without_constant(at + more) if constant else (at + more, 0)
+    nbytes = number * parse(element).nbytes
     if abs(nbytes) > _MOST:
         rest, nbytes = at + more, 0
     return bare(element_address(p, data, element, rest)), nbytes
 
 
+@recursive
 def _without_constant(e: Any) -> tuple[Any, int]:
     """(a sum without its constant, that constant)"""
     value = const_int(e)

@@ -13,7 +13,7 @@ from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.calls import call_intrin
 
 
-def copy(at: Any, more: Any = 0, dtype: str = "float16") -> str:
+def copy(at: Any, more: Any = 0, dtype: str = "float16", unroll_by: int = 2) -> str:
     """A kernel that copies 16 bytes from A[f(x)] to shared memory, as written for sm_80."""
     a = decl_buffer((1 << 24,), dtype, "A")
     out = decl_buffer((32,), dtype, "out")
@@ -31,7 +31,9 @@ def copy(at: Any, more: Any = 0, dtype: str = "float16") -> str:
         S.Evaluate(call_intrin("handle", "tir.ptx_wait_group", E.const(0))),
         S.BufferStore(out, E.BufferLoad(shared, (x,)), (x,)),
     )  # fmt: skip
-    func = kernel("copies", around(S.Allocate(shared, body)), [a.data, out.data])
+    said = {S.UNROLL_BY: E.const(unroll_by)} if unroll_by else {}
+    loop = S.For(E.Var("i", "int32"), 0, 4, S.ForKind.SERIAL, S.Allocate(shared, body), None, said)
+    func = kernel("copies", around(loop), [a.data, out.data])
     return source({"copies": func}, "cuda -arch=sm_80")
 
 
@@ -53,6 +55,12 @@ def test_the_constant_of_a_pointer_is_left_to_the_instruction(name: str) -> None
     at, more, expected = CASES[name]
     text = copy(at, more)
     assert expected in text
+    compile_everywhere(text, ("sm_80",))
+
+
+def test_the_source_of_a_rolled_loop_keeps_its_constant() -> None:
+    text = copy(lambda x: x * 8 + 24, unroll_by=0)
+    assert "tw_cp_async<16, 0, 0>(kept, A + ((((int)threadIdx.x) * 8) + 24), true)" in text
     compile_everywhere(text, ("sm_80",))
 
 
