@@ -135,10 +135,10 @@ def _copy(p: Any, e: E.Call) -> str:
     data = pointed_data(e.args[2])
     if data is not None:
         p.require_align(data, size)
-    to, first = divided(p, *e.args[:2])
+    to, first = divided(p, e.args[0], e.args[1])
     # ptxas adds to 64 bits itself, and better, but for steps that it writes out: it gives each of
     # those two registers
-    source, second = divided(p, *e.args[2:4], constant=p.written_out)
+    source, second = divided(p, e.args[2], e.args[3], p.written_out)
     some = bare(p.expr(e.args[5])) if len(e.args) > 5 else "true"
     return f"tw_cp_async<{size}, {first}, {second}>({to}, {source}, {some})"
 
