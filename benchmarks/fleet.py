@@ -6,7 +6,7 @@
     python -m benchmarks.fleet curves --devices 10 100 1000 10000
 
 `busy`: devices and builders that only pretend (their candidates sleep for --seconds), in threads of
-another process; one client that sends candidates and takes results as a search does, without
+other processes; one client that sends candidates and takes results as a search does, without
 thinking. `agree`: a search that sleeps where it would think, in rounds of 64, beside
 `tilewright.fleet.simulate` with the costs that were measured on the way. `share`: two searches of
 priorities 2 and 1, and how many candidates each had measured while both wanted devices. `curves`:
@@ -43,6 +43,7 @@ from tilewright.measure.program import describe
 from tilewright.measure.protocol import Message
 
 SIZE = 64  # of a round
+CROWD = 300  # workers of a process, each of which may be connected to all others: files are limited
 
 
 def crowd(address: str, facts: list[dict[str, Any]], up: Any) -> None:
@@ -75,16 +76,20 @@ def pretending(
         for n in range(devices)
     ]
     spawn = multiprocessing.get_context("spawn")
-    up = spawn.Event()
-    other = spawn.Process(target=crowd, args=(scheduler.address, [f.as_data() for f in facts], up))
-    other.start()
+    crowds = []
     try:
-        if not up.wait(300):
-            raise SystemExit("the workers did not come up")
+        for n in range(0, len(facts), CROWD):
+            up = spawn.Event()
+            some = [f.as_data() for f in facts[n : n + CROWD]]
+            crowds.append(spawn.Process(target=crowd, args=(scheduler.address, some, up)))
+            crowds[-1].start()
+            if not up.wait(300):
+                raise SystemExit("the workers did not come up")
         yield scheduler.address, scheduler.process.pid
     finally:
-        other.kill()
-        other.join()
+        for other in crowds:
+            other.kill()
+            other.join()
         scheduler.close()
 
 
@@ -110,30 +115,41 @@ def cpu_seconds(pid: int) -> float:
 
 
 def busy(devices: int, seconds: float, count: int) -> dict[str, Any]:
-    """The share of the time that devices were busy: in the middle half of the results, and from the
-    first candidate's sending to the last result. CPU of the client and of Dask's scheduler, ms for
-    each candidate."""
-    with pretending(devices, seconds, devices, 0.05) as (address, scheduler):
+    """The share of the time that devices were busy: each from its first answer to its last, the
+    mean and the least of all; and from the first candidate's sending to the last result. CPU of
+    the client and of Dask's scheduler, ms for each candidate."""
+    builders = min(devices, max(64, devices // 4))
+    with pretending(devices, seconds, builders, 0.05) as (address, scheduler):
         programs = candidates(count)
         with FleetMeasurer(Fleet(address), "none") as measurer:
             begin, cpu = time.perf_counter(), time.process_time()
             there = cpu_seconds(scheduler)
-            times = []
-            for _ in measurer.measure(programs):
+            answers: dict[str, list[float]] = {}
+            for _, found in measurer.measure(programs):
+                assert found.origin is not None
+                times = answers.setdefault(found.origin.device, [])
                 times.append(time.perf_counter() - begin)
             spent = time.process_time() - cpu
             there = cpu_seconds(scheduler) - there
-    middle = times[count // 4 : -count // 4]
-    rate = (len(middle) - 1) / (middle[-1] - middle[0])
+    last = max(times[-1] for times in answers.values())
+    shares = [_share_busy(t, seconds) for t in answers.values() if t[-1] > t[0] + seconds / 2]
     return {
         "devices": devices,
         "seconds": seconds,
         "candidates": count,
-        "busy": round(rate * seconds / devices, 4),
-        "with ends": round(count * seconds / devices / times[-1], 4),
+        "busy": round(sum(shares) / len(shares), 4),
+        "least": round(min(shares), 4),
+        "with ends": round(count * seconds / devices / last, 4),
         "client ms": round(spent / count * 1e3, 2),
         "scheduler ms": round(there / count * 1e3, 2),
     }
+
+
+def _share_busy(times: list[float], seconds: float) -> float:
+    """Of a device's time from its first answer to its last, of which each may hold several results,
+    the share in which it measured. A first answer that was late makes no device more than busy."""
+    later = sum(t > times[0] + seconds / 2 for t in times)
+    return min(later * seconds / (times[-1] - times[0]), 1.0)
 
 
 def searched(address: str, count: int, think: float) -> float:

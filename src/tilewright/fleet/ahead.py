@@ -43,13 +43,20 @@ def candidates_ahead(devices: int, each: float = AHEAD) -> int:
     return 0 if devices <= _FEW else (AHEAD + 1) * devices
 
 
+def is_crowd(devices: int) -> bool:
+    """Whether these are more devices than one scheduler feeds one by one."""
+    return devices > _CROWD
+
+
 def parcel_size(outstanding: int, devices: int) -> int:
     """How many candidates one task of Dask's takes, where so many have been submitted and are not
     yet measured.
 
     Dask's scheduler and client need milliseconds for a task, whatever it holds. Where a crowd of
     devices is owed many candidates each, tasks of several are what feeds them; a device then says
-    what it measured when it has measured all of a task. Where there are about as many candidates as
-    devices, each travels alone.
+    what it measured when it has measured all of a task. Each device keeps the AHEAD tasks that it
+    needs so as not to wait.
     """
-    return min(max(outstanding // max(devices, 1), 1), _PARCEL) if devices > _CROWD else 1
+    if not is_crowd(devices):
+        return 1
+    return min(max(outstanding // (AHEAD * devices), 1), _PARCEL)

@@ -1,9 +1,10 @@
 """The measurer of a search whose candidates are built and timed by a fleet.
 
-`submit` sends a candidate to a builder at once, alone or with others where a crowd of devices is
-owed many (`ahead.parcel_size`). `start` has it sent on to devices, a few more than there are of
-them so that none waits for the network, with the best known cost for the early stop; a thread does
-that (`feeder`), so that devices are busy while the search thinks.
+`submit` sends a candidate to a builder at once; for a crowd of devices, which may be owed many,
+candidates are sent as soon as some are started, several together (`ahead.parcel_size`). `start` has
+them sent on to devices, a few more than there are of those so that none waits for the network, with
+the best known cost for the early stop; a thread does that (`feeder`), so that devices are busy
+while the search thinks.
 
 What dies is retried by Dask: a worker's candidates in flight go to others when it is lost, and one
 that loses several workers is given up as failed. A ticket is counted once, however often it ran.
@@ -39,7 +40,7 @@ from ..tensor.axes import reduce_axis
 from ..tensor.compute import compute, placeholder
 from ..tensor.reduce import sum as reduce_sum
 from ..topi.schedules.default import default_schedule
-from .ahead import Window, candidates_ahead, parcel_size
+from .ahead import Window, candidates_ahead, is_crowd, parcel_size
 from .client import Fleet
 from .clocks import Clocks
 from .facts import BUILD, Facts, FleetError
@@ -88,7 +89,7 @@ class FleetMeasurer(Measures):
         self._named: set[str] = set()
         self._window = Window()
         self._parcels: dict[int, Parcel] = {}
-        self._open: Parcel | None = None
+        self._open: list[Parcel] = []
         self._inputs: dict[str, str] = {}
         self._references: dict[str, Any] = {}
         self._news: SimpleQueue[str] = SimpleQueue()
@@ -112,22 +113,23 @@ class FleetMeasurer(Measures):
             program = {**rest, "archive": _encoded(program["library"])}
         ticket = self._tickets
         self._tickets += 1
-        if self._open is not None and not self._open.takes(program):
-            self._close_parcel()
-        if self._open is None:
-            self._open = Parcel(program["target"])
-        self._open.programs[ticket] = program
-        self._parcels[ticket] = self._open
-        if len(self._open.programs) >= parcel_size(len(self._parcels), len(self._present())):
-            self._close_parcel()
+        if not (self._open and self._open[-1].takes(program)):
+            self._open.append(Parcel(program["target"]))
+        self._open[-1].programs[ticket] = program
+        self._parcels[ticket] = self._open[-1]
+        if not is_crowd(len(self._present())):
+            self._send_open()
         return ticket
 
-    def _close_parcel(self) -> None:
+    def _send_open(self) -> None:
         """Have the candidates that were submitted last built."""
-        parcel, self._open = self._open, None
-        if parcel is not None and parcel.programs:
-            first = next(iter(parcel.programs))
-            parcel.build = self._send_build(parcel.contents(), f"build-{first}")
+        parcels, self._open = self._open, []
+        size = parcel_size(len(self._parcels), len(self._present()))
+        for parcel in parcels:
+            for part in parcel.parts(size):
+                self._parcels.update(dict.fromkeys(part.programs, part))
+                first = next(iter(part.programs))
+                part.build = self._send_build(part.contents(), f"build-{first}")
 
     def forget(self, tickets: Iterable[int]) -> None:
         """Drop candidates that will not be run."""
@@ -150,7 +152,7 @@ class FleetMeasurer(Measures):
         """Build candidates without running them: for each a measurement without costs, which has an
         error where it could not be built. One with "export" is written to that file."""
         tickets = [self.submit(program) for program in programs]
-        self._close_parcel()
+        self._send_open()
         try:
             return [self._kept(self._parcels[t], t) for t in tickets]
         finally:
@@ -168,7 +170,7 @@ class FleetMeasurer(Measures):
     def start(self, tickets: Sequence[int], best: Measurement | float | None = None) -> None:
         """Time submitted candidates while the caller goes on."""
         require_submitted(tickets, self._parcels)
-        self._close_parcel()
+        self._send_open()
         loads: dict[Parcel, list[int]] = {}
         for ticket in tickets:
             loads.setdefault(self._parcels[ticket], []).append(ticket)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..measure.protocol import Message
@@ -18,6 +19,14 @@ class Parcel:
         """Where they are in what is built, once it is sent."""
         self.build: Any = None
         """The future of the answer that holds what was built."""
+
+    def parts(self, size: int) -> Iterator[Parcel]:
+        """The same candidates in parcels of so many at most."""
+        tickets = list(self.programs)
+        for n in range(0, len(tickets), size):
+            part = Parcel(self.target)
+            part.programs = {t: self.programs[t] for t in tickets[n : n + size]}
+            yield part
 
     def takes(self, program: Message) -> bool:
         """Whether a candidate may travel with these."""

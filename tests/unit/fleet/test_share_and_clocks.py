@@ -73,7 +73,7 @@ def test_a_window_is_as_wide_as_the_link_is_long() -> None:
 
 def test_candidates_travel_together_where_a_crowd_is_owed_many() -> None:
     assert {parcel_size(n, 64) for n in (0, 1, 10**6)} == {1}
-    assert [parcel_size(n, 1000) for n in (0, 999, 1999, 2000, 7500, 10**6)] == [1, 1, 1, 2, 7, 32]
+    assert [parcel_size(n, 1000) for n in (0, 999, 3999, 4000, 15000, 10**6)] == [1, 1, 1, 2, 7, 32]
 
 
 def test_costs_are_as_on_the_device_at_its_best() -> None:
