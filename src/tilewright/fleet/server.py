@@ -180,7 +180,13 @@ def serve(role: str, how: Mapping[str, Any], say: Callable[[Mapping[str, Any]], 
     """Run a server until it is told to end; its exit status. `say` hears {address, role} once it is
     up. FleetError where it does not start."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    logging.getLogger("distributed.scheduler").addFilter(_is_no_farewell)
     return asyncio.run(_serve(role, how, say))
+
+
+def _is_no_farewell(record: logging.LogRecord) -> bool:
+    """Dask calls it critical that a client was killed which it had news for."""
+    return not str(record.msg).startswith("Closed comm ")
 
 
 async def _serve(

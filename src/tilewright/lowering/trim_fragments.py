@@ -57,7 +57,8 @@ class _Survey:
     def _call(self, e: E.Call) -> list[Any]:
         """Notes the arrays of a call; gives the arguments that are left to look at."""
         if e.op.name == _LOAD:
-            return [*self._part(e, 3, 2 * (const_int(e.args[1]) or 4)), *e.args[5:]]
+            each = 4 // parse(e.dtype).nbytes  # elements of a register
+            return [*self._part(e, 3, each * (const_int(e.args[1]) or 4)), *e.args[5:]]
         found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", str(getattr(e.args[0], "value", "")))
         if found is None:
             return list(e.args)

@@ -40,7 +40,7 @@ def close(result: Any, want: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", SUMS)
-@pytest.mark.parametrize("size", [(64, 64, 64), (72, 88, 40), (67, 69, 37)])
+@pytest.mark.parametrize("size", [(64, 64, 64), (72, 88, 40), (67, 69, 37), (65, 66, 129)])
 def test_products(dtype: str, size: tuple[int, int, int]) -> None:
     n, m, k = size
 
@@ -51,10 +51,11 @@ def test_products(dtype: str, size: tuple[int, int, int]) -> None:
     wide = (a.astype("float64"), b.astype("float64"))
     close(c, wide[0] @ wide[1].T, "float32" if dtype != "int8" else dtype)
     assert report.bank_conflicts <= 1.1 and not report.findings
-    assert ("wmma" in source) == (dtype != "float32")
+    assert ("tw_mma" in source) == (dtype != "float32") and "wmma" not in source
     nbytes = np.dtype(a.dtype).itemsize * np.gcd(k, 16 // np.dtype(a.dtype).itemsize)
-    assert (report.async_copies > 0) == (nbytes >= 4)
-    if nbytes >= 4:
+    is_late = nbytes >= 4 and (dtype, k) != ("int8", 64)  # 64 bytes are all in one tile
+    assert (report.async_copies > 0) == is_late
+    if is_late:
         assert f"tw_cp_async<{nbytes}, " in source and "__syncthreads" in source
 
 
@@ -69,7 +70,21 @@ def test_operands_that_lie_the_other_way_round(flip: str) -> None:
         a, b = (x.astype("float64") for x in (a, b))
         close(c, (a.T if "a" in flip else a) @ (b.T if "b" in flip else b), dtype)
         assert report.bank_conflicts <= 1.1 and report.async_copies > 0
-        assert ("wmma" in source) == (dtype == "float16")
+        assert ("wmma" in source) == (dtype == "float16" and "a" in flip)
+        assert ("tw_mma" in source) == (dtype == "float16" and "a" not in flip)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+@pytest.mark.parametrize("k", [1, 15, 16, 17, 20, 31, 32, 33, 63])
+def test_short_reductions(dtype: str, k: int) -> None:
+    def make(a: Any, b: Any) -> Any:
+        return topi.nn.dense(a, b, out_dtype=SUMS[dtype])
+
+    source, report, (c, a, b) = built(make, dtype, (64, k), (64, k))
+    close(c, a.astype("float64") @ b.astype("float64").T, "float32" if dtype != "int8" else dtype)
+    assert not report.findings
+    least = 16 if dtype == "float16" else 32  # steps of a fragment for mma
+    assert ("tw_mma" in source) == (k >= least) and ("wmma" in source) == (16 <= k < least)
 
 
 def test_what_follows_a_product_is_made_of_its_tiles() -> None:

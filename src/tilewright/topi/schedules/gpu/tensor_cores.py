@@ -8,24 +8,60 @@ side by side, together with what follows the product.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
-from ...tensor_intrin import wmma_gemm, wmma_load, wmma_store
+from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load, wmma_store
+from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 from .operands import Operand, copies_of, fill, pipeline
 
-FRAGMENT = 16  # rows, columns and steps
+FRAGMENT = 16  # rows and columns
 ROWS, COLUMNS = (128, 64, 32, 16), (128, 64)  # of a block's tile
 DEPTH = 2  # fragments along the reduction in a tile: half the barriers of one
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
 PAIRS = 8  # elements of a row that four lanes store at once
 _LANES = 32
-_SIZE = (FRAGMENT,) * 3
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """How fragments are held, and the intrinsics that load, multiply and store them; `steps`: of
+    the reduction in one."""
+
+    scopes: tuple[str, str, str]
+    steps: int
+    loads: tuple[Any, Any]
+    gemm: Any
+    store: Any
+
+    @staticmethod
+    def of(kind: str, sums: str, along: tuple[bool, bool], extent: int, is_mma: bool) -> _Unit:
+        """For operands along whose rows the reduction, of that extent, runs, or not. WMMA takes
+        any. mma on registers, where there `is_mma`, takes what ldmatrix brings into their order,
+        and compilers make fewer instructions of it, of bytes a quarter of WMMA's."""
+        layouts = [
+            "row_major" if x == first else "col_major" for x, first in zip(along, (True, False))
+        ]
+        nbytes = parse(kind).nbytes
+        is_brought = along[0] and (along[1] or nbytes == 2) and nbytes <= 2
+        if is_mma and is_brought and extent >= mma_depth(kind):
+            return _Unit(
+                ("local", "local", "local"), mma_depth(kind),
+                (mma_load("a", kind), mma_load("b", kind, layouts[1])),
+                mma_gemm(kind, sums, layouts[1]), mma_store(sums, scope="shared"),
+            )  # fmt: skip
+        size = (FRAGMENT,) * 3
+        a, b = (wmma_load(role, size, kind, layout) for role, layout in zip("ab", layouts))
+        return _Unit(
+            ("wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"), FRAGMENT, (a, b),
+            wmma_gemm(size, kind, sums, *layouts), wmma_store(size, sums, "shared"),
+        )  # fmt: skip
 
 
 def schedule_on_tensor_cores(
@@ -33,53 +69,50 @@ def schedule_on_tensor_cores(
 ) -> None:
     """A product of types that tensor cores have, and the element-wise stage that ends its group."""
     kind, sums = sides[0].tensor.dtype, product.dtype
-    steps = -(-extent_of(product.op.reduce_axis[0]) // (DEPTH * FRAGMENT))
+    extent = extent_of(product.op.reduce_axis[0])
+    # mma of these shapes came with asynchronous copies
+    along = (sides[0].along, sides[1].along)
+    unit = _Unit.of(kind, sums, along, extent, machine.asynchronous)
+    deep = unit.steps * (DEPTH if extent >= DEPTH * unit.steps else 1)
+    steps = -(-extent // deep)
     if product.op is out.op:
         shared = s.cache_write(out, "shared")
     else:
         s[product].set_scope("shared")
         shared = product
-    total = s.cache_write(shared, "wmma.accumulator")
+    total = s.cache_write(shared, unit.scopes[2])
     copies = copies_of(s, sides, total)
-    names = ("wmma.matrix_a", "wmma.matrix_b")
-    parts = [s.cache_read(c, name, [total.op]) for c, name in zip(copies, names)]
+    parts = [s.cache_read(c, name, [total.op]) for c, name in zip(copies, unit.scopes)]
     stage = s[out]
     *_, i, j = stage.op.axis
     block = [_tile(extent_of(a), sizes) for a, sizes in ((i, ROWS), (j, COLUMNS))]
     columns = BANKS // parse(sums).nbytes
     at, stripe = _bind_output(stage, block, columns)
     s[shared].compute_at(stage, stripe)
-    _store_fragments(s[shared], columns, sums)
+    _store_fragments(s[shared], columns, unit.store)
     s[total].compute_at(stage, at)
     size = parse(kind).nbytes
     late = all(x.copied_late for x in sides)
-    pitches = [
-        _pitch((DEPTH * FRAGMENT if x.along else tile) * size) for x, tile in zip(sides, block)
-    ]
-    tiles = [
-        pitch * (tile if x.along else DEPTH * FRAGMENT)
-        for x, tile, pitch in zip(sides, block, pitches)
-    ]
+    pitches = [_pitch((deep if x.along else tile) * size) for x, tile in zip(sides, block)]
+    tiles = [pitch * (tile if x.along else deep) for x, tile, pitch in zip(sides, block, pitches)]
     stages = machine.stages(sum(tiles), steps) if late else 1
-    layouts = [
-        "row_major" if x.along == first else "col_major" for x, first in zip(sides, (True, False))
-    ]
-    step, depth = _multiply(s[total], wmma_gemm(_SIZE, kind, sums, *layouts))
+    step, depth = _multiply(s[total], unit, deep)
     pipeline(s[total], step, stages)
-    for role, layout, part in zip("ab", layouts, parts):
+    for load, part in zip(unit.loads, parts):
         s[part].compute_at(s[total], depth)
-        _load_fragments(s[part], wmma_load(role, _SIZE, kind, layout))
+        _load_fragments(s[part], load)
     for side, copy, pitch in zip(sides, copies, pitches):
         load = s[copy]
         load.compute_at(s[total], step)
         load.storage_align(load.op.axis[-2], pitch // size, 0)
+        _spread(load, pitch)
         fill(load, side, (block[1] // columns, _LANES), machine, stages)
 
 
 def fits(op: Any) -> bool:
-    """Whether a product is as large as the smallest tile."""
-    rows, columns = (extent_of(a) for a in op.axis[-2:])
-    return rows >= ROWS[-1] and columns >= COLUMNS[-1]
+    """Whether a product is as large as the smallest tile, its reduction as long as a fragment."""
+    rows, columns, steps = (extent_of(a) for a in (*op.axis[-2:], *op.reduce_axis))
+    return rows >= ROWS[-1] and columns >= COLUMNS[-1] and steps >= FRAGMENT
 
 
 def _tile(extent: int, sizes: tuple[int, ...]) -> int:
@@ -113,7 +146,7 @@ def _bind_output(stage: Stage, block: list[int], columns: int) -> tuple[IterVar,
     return warp, y
 
 
-def _store_fragments(stage: Stage, columns: int, sums: str) -> None:
+def _store_fragments(stage: Stage, columns: int, store: Any) -> None:
     """16 rows of the block's tile in shared memory, of each warp its columns."""
     *_, i, j = stage.op.axis
     stage.storage_align(i, columns, PAIRS)
@@ -123,7 +156,7 @@ def _store_fragments(stage: Stage, columns: int, sums: str) -> None:
     stage.reorder(rows, warp, x, row, column)
     bind(stage, warp, "threadIdx.y")
     stage.unroll(x)
-    stage.tensorize(row, wmma_store(_SIZE, sums, "shared"))
+    stage.tensorize(row, store)
 
 
 def _pitch(row: int) -> int:
@@ -131,26 +164,40 @@ def _pitch(row: int) -> int:
     return (row // VECTOR_BYTES | 1) * VECTOR_BYTES
 
 
-def _multiply(stage: Stage, intrinsic: Any) -> tuple[IterVar, IterVar]:
+def _spread(load: Stage, pitch: int) -> None:
+    """Have what is stored at once to a tile, 128 bytes, lie in different banks.
+
+    Two rows of 64 bytes follow each other 80 bytes apart, so that the second's last 16 lie in the
+    banks of the first's; those of four rows further, 64 bytes on.
+    """
+    if pitch == 80:
+        *_, row, column = load.op.axis
+        rows, row = load.split(row, factor=8)
+        four, row = load.split(row, factor=4)
+        load.reorder(rows, row, four, column)
+
+
+def _multiply(stage: Stage, unit: _Unit, deep: int) -> tuple[IterVar, IterVar]:
     """The loops over tiles of the reduction, and over the fragments in one."""
     *batch, i, j = stage.op.axis
     (k,) = stage.op.reduce_axis
-    step, k = stage.split(k, factor=DEPTH * FRAGMENT)
-    depth, k = stage.split(k, factor=FRAGMENT)
+    step, k = stage.split(k, factor=deep)
+    depth, k = stage.split(k, factor=unit.steps)
     y, row = stage.split(i, factor=FRAGMENT)
     x, column = stage.split(j, factor=FRAGMENT)
     stage.reorder(*batch, step, depth, y, x, row, column, k)
     stage.unroll(depth)
     stage.unroll(y)
     stage.unroll(x)
-    stage.tensorize(row, intrinsic)
+    stage.tensorize(row, unit.gemm)
     return step, depth
 
 
 def _load_fragments(stage: Stage, intrinsic: Any) -> None:
     *_, a, b = stage.op.axis
-    y, row = stage.split(a, factor=FRAGMENT)
-    x, column = stage.split(b, factor=FRAGMENT)
+    rows, columns = (extent_of(x) for x in intrinsic.op.axis)
+    y, row = stage.split(a, factor=rows)
+    x, column = stage.split(b, factor=columns)
     stage.reorder(y, x, row, column)
     stage.unroll(y)
     stage.unroll(x)
