@@ -214,7 +214,7 @@ def test_what_tensor_cores_lack() -> None:
         wmma_load("c")
     with pytest.raises(ScheduleError, match="row_major, col_major"):
         wmma_load("a", layout="rows")
-    with pytest.raises(ScheduleError, match="mma takes one of float16, .*, not float32"):
+    with pytest.raises(ScheduleError, match=r"mma takes one of float16, .*, not float32"):
         mma_gemm("float32", "float32")
     with pytest.raises(ScheduleError, match="b of int8 is col_major"):
         mma_load("b", "int8")

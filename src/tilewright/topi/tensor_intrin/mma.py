@@ -53,7 +53,9 @@ def mma_load(
         raise ScheduleError("mma_load: operand a is row_major; store A with k as its last index")
     across = role == "b" and layout == "row_major"
     if across and parse(dtype).nbytes == 1:
-        raise ScheduleError(f"mma_load: b of {dtype} is col_major; store B with k as its last index")
+        raise ScheduleError(
+            f"mma_load: b of {dtype} is col_major; store B with k as its last index"
+        )
     size = (SIZE, depth(dtype))
     x = placeholder(size, dtype, "x")
     y = compute(size, lambda i, j: x[i, j], name="fragment")
