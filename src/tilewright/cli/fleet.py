@@ -70,7 +70,13 @@ def init(certificates: str | None) -> None:
 
 @fleet.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Interface to listen on.")
-@click.option("--port", default=8786, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8786,
+    show_default=True,
+    help="0 takes a free one.",
+)
 @click.option("--dashboard", metavar="[HOST:]PORT", help="Serve Dask's dashboard there.")
 @_certificates
 @_plain

@@ -219,7 +219,11 @@ def compile_model(**options: Any) -> None:
 )
 @click.option("--device-key", default="", metavar="KEY", help="Which of the fleet's devices.")
 @click.option(
-    "--priority", default=1.0, show_default=True, help="This search's share of the fleet."
+    "--priority",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="This search's share of the fleet.",
 )
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @_json

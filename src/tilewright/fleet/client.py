@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .facts import Facts, FleetError, device_resource, of_scheduler, other_version
-from .tls import security_for
+from .tls import require_address, security_for
 
 _CONNECT_SECONDS = 15.0
 
@@ -39,6 +39,7 @@ class Fleet:
     ) -> None:
         distributed = require_distributed()
         self.address = address
+        require_address(address)
         safe = security_for(address, folder, plain)
         try:
             with warnings.catch_warnings():
@@ -47,7 +48,9 @@ class Fleet:
                     address, security=safe, set_as_default=False, timeout=timeout, name="tilewright"
                 )
         except (OSError, TimeoutError, ValueError) as error:
-            raise FleetError(_why_not(address, error, timeout)) from None
+            raise FleetError(
+                why_not(address, str(error) or type(error).__name__, timeout)
+            ) from None
 
     def __enter__(self) -> Fleet:
         return self
@@ -190,8 +193,8 @@ def require_distributed() -> Any:
     return distributed
 
 
-def _why_not(address: str, error: BaseException, timeout: float) -> str:
-    text = str(error)
+def why_not(address: str, text: str, timeout: float) -> str:
+    """What to say of a fleet that could not be reached; `text` is what the network said."""
     if "certificate" in text.lower() or "ssl" in text.lower():
         return (
             f"{address} does not accept these certificates: they are of another fleet (copy the "
@@ -199,5 +202,5 @@ def _why_not(address: str, error: BaseException, timeout: float) -> str:
         )
     return (
         f"no fleet answers at {address} within {timeout:g} s: is `tilewright fleet scheduler` "
-        f"running there, and can this machine reach it? ({text or type(error).__name__})"
+        f"running there, and can this machine reach it? ({text})"
     )

@@ -25,12 +25,14 @@ from distributed import Scheduler, SchedulerPlugin, Worker
 
 from ..measure.protocol import pack
 from ..measure.runner import MEMORY_SHARE, available_memory
+from .client import why_not
 from .facts import FIELD, LOST_SECONDS, Facts, FleetError
 from .held import Sessions
 from .share import Turns
-from .tls import is_loopback, security_for
+from .tls import is_loopback, require_address, security_for
 
-_PATIENCE_SECONDS = 10.0  # for one attempt to join a fleet again
+_FIRST_SECONDS = 60.0  # for the first attempt to join a fleet
+_PATIENCE_SECONDS = 10.0  # for one attempt to join it again
 _AGAIN_SECONDS = 1.0  # between two
 _LOOK_SECONDS = 0.25
 _TRIES = 3  # workers that may die of a candidate before it is given up
@@ -170,10 +172,12 @@ def worker(how: Mapping[str, Any]) -> FleetWorker:
     import dask
 
     folder = Path(how["folder"]) if how.get("folder") else None
+    require_address(how["address"])
     safe = security_for(how["address"], folder, bool(how.get("plain")))
     facts = Facts(**how["facts"])
     dask.config.set(_QUIET)
-    return FleetWorker(how["address"], facts, security=safe, death_timeout=how.get("patience", 60))
+    patience = how.get("patience", _FIRST_SECONDS)
+    return FleetWorker(how["address"], facts, security=safe, death_timeout=patience)
 
 
 def serve(role: str, how: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None]) -> int:
@@ -213,9 +217,11 @@ async def _serve(
 
 async def _joined(role: str, how: Mapping[str, Any]) -> Any:
     """A server that is up; FleetError with the reason why there is none."""
-    server: Any = scheduler(how) if role == "scheduler" else worker(how)
     try:
+        server: Any = scheduler(how) if role == "scheduler" else worker(how)
         return await server
+    except FleetError:
+        raise
     except (OSError, ValueError, TimeoutError, RuntimeError) as error:
         raise FleetError(_reason(error, how)) from None
 
@@ -241,14 +247,18 @@ def _reason(error: BaseException, how: Mapping[str, Any]) -> str:
     chain: BaseException | None = error
     parts = []
     while chain is not None:
-        parts.append(str(chain))
+        parts.append(str(chain) or type(chain).__name__)
         chain = chain.__cause__ or chain.__context__
-    text = " | ".join(dict.fromkeys(filter(None, parts)))
-    refused = re.search(r"(this worker may not join the fleet: .*?)[\"'], 'time'", text)
+    refused = re.search(
+        r"(this worker may not join the fleet: .*?)[\"'], 'time'", " | ".join(parts)
+    )
     if refused:
         return refused[1]
-    where = how.get("address", "")
-    return f"{where}: {text or type(error).__name__}"
+    if "address" in how:
+        # the innermost is what the network said; Dask's own are around it
+        return why_not(how["address"], parts[-1], how.get("patience", _FIRST_SECONDS))
+    where = ":".join(str(how[x]) for x in ("host", "port") if how.get(x))
+    return f"a scheduler cannot listen on {where}: {parts[-1]}"
 
 
 def _say(message: Mapping[str, Any]) -> None:

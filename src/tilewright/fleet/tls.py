@@ -88,6 +88,23 @@ def security(folder: Path) -> Any:
     return make(tls_ca_file=str(folder / AUTHORITY), require_encryption=True, **own)
 
 
+def require_address(address: str) -> None:
+    """FleetError where this is not the address of a scheduler, its port included."""
+    try:
+        parts = urlsplit(address)
+        is_whole = parts.scheme in ("tls", "tcp") and bool(parts.hostname and parts.port)
+    except ValueError:  # a port that none can be
+        is_whole = False
+    if not is_whole:
+        raise _no_address(address)
+
+
+def _no_address(address: str) -> FleetError:
+    return FleetError(
+        f"the address of a fleet is tls://HOST:PORT (or tcp://HOST:PORT), not {address!r}"
+    )
+
+
 def security_for(address: str, folder: Path | None, plain: bool) -> Any:
     """How to speak with an address: None for plain TCP, which stays on this machine unless
     `plain` says that the network between is trusted."""
@@ -95,9 +112,7 @@ def security_for(address: str, folder: Path | None, plain: bool) -> Any:
     if scheme == "tls":
         return security(folder or default_folder())
     if scheme != "tcp":
-        raise FleetError(
-            f"the address of a fleet is tls://HOST:PORT (or tcp://HOST:PORT), not {address!r}"
-        )
+        raise _no_address(address)
     if not plain and not is_loopback(urlsplit(address).hostname or ""):
         raise FleetError(
             f"{address} would send code and results over the network for everybody to read and "

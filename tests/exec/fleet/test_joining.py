@@ -72,6 +72,27 @@ def test_plain_connections_stay_here(tmp_path: Path, address: str, plain: bool, 
 
 
 @pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1", "tls://127.0.0.1:99999", "tcp://:8786", "127.0.0.1:8786", ""]
+)
+def test_addresses_without_a_host_or_a_port(address: str) -> None:
+    says = re.escape(f"is tls://HOST:PORT (or tcp://HOST:PORT), not {address!r}")
+    with pytest.raises(FleetError, match=says):
+        Fleet(address)
+    with pytest.raises(FleetError, match=says):
+        Server("device", {"address": address, "facts": Facts("device", "a", "k").as_data()})
+
+
+def test_what_cannot_be_reached_is_said_without_dasks_own_words() -> None:
+    how = {"address": "tcp://127.0.0.1:9", "patience": 1}
+    with pytest.raises(FleetError) as caught:
+        Server("device", {**how, "facts": Facts("device", "a", "k").as_data()})
+    assert "no fleet answers at tcp://127.0.0.1:9 within 1 s: is `tilewright" in str(caught.value)
+    assert "object at" not in str(caught.value)
+    with pytest.raises(FleetError, match=r"a scheduler cannot listen on 300\.1\.1\.1: "):
+        Server("scheduler", {"host": "300.1.1.1", "plain": True})
+
+
+@pytest.mark.parametrize(
     ("facts", "says"),
     [
         (Facts("device", "old", "local", "llvm", version="0.0.1"),
