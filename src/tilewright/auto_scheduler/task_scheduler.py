@@ -159,7 +159,9 @@ class TaskScheduler(Shown):
                 sure = [(i, p) for i, p in enumerate(policies) if isinstance(p, SketchPolicy)]
                 self._rounds(trials - each * len(sure), *stops, policies, measurer, callbacks)
                 for task, policy in sure:
-                    self._confirm(task, policy, measurer, min(each, trials - self.ct))
+                    # none are left where others that share the records have made more
+                    left = max(trials - self.ct, 0)
+                    self._confirm(task, policy, measurer, min(each, left))
         finally:
             for callback in callbacks:
                 callback.end_tune(self)

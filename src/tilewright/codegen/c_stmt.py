@@ -46,10 +46,10 @@ def _for(p: Any, s: S.For) -> S.Stmt | None:
         end = p.expr(s.extent if low == 0 else E.convert(s.min + s.extent))
         if is_data(s.extent, p.lets) or is_data(s.min, p.lets):
             end = p.temp(s.loop_var.dtype, end, "end")
+    outer = p.written_out
     if s.kind == S.ForKind.UNROLLED and p.unroll_pragma:
         p.line(p.unroll_pragma)
-    outer = p.written_out
-    if S.UNROLL_BY in s.annotations and p.unroll_pragma:
+    elif S.UNROLL_BY in s.annotations and p.unroll_pragma:
         p.line(f"{p.unroll_pragma} {const_int(s.annotations[S.UNROLL_BY])}")
         p.written_out = True
     name = p.names.define(s.loop_var, s.loop_var.name)

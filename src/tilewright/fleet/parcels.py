@@ -21,7 +21,10 @@ class Parcel:
         """The future of the answer that holds what was built."""
 
     def parts(self, size: int) -> Iterator[Parcel]:
-        """The same candidates in parcels of so many at most."""
+        """The same candidates in parcels of so many at most; this one where that holds them."""
+        if 0 < len(self.programs) <= size:
+            yield self
+            return
         tickets = list(self.programs)
         for n in range(0, len(tickets), size):
             part = Parcel(self.target)

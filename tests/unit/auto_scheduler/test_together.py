@@ -285,3 +285,10 @@ def test_a_search_ends_where_others_made_the_rest(maker: Maker, tmp_path: Path) 
     tasks, file = [task(32), task(48)], tmp_path / "a.db"
     outcome = tune(tasks, 24, file, callbacks=[Meanwhile(tasks, 24, file)])
     assert outcome.measured + outcome.known == 24 and 0 < outcome.measured < 24
+
+
+def test_a_search_measures_nothing_where_others_made_more(maker: Maker, tmp_path: Path) -> None:
+    tasks, file = [task(32), task(48)], tmp_path / "a.db"
+    outcome = tune(tasks, 24, file, callbacks=[Meanwhile(tasks, 40, file)])
+    assert outcome.measured + outcome.known == 40
+    assert maker.made[0].seen and len(maker.made[0].seen) == outcome.measured <= 12

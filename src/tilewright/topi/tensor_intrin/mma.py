@@ -24,17 +24,13 @@ from ...tensor.axes import reduce_axis, thread_axis
 from ...tensor.compute import compute, placeholder
 from ...tensor.intrin import decl_tensor_intrin
 from ...tensor.reduce import sum as reduce_sum
-from .wmma import tile_number
+from .wmma import OUTPUTS, tile_number
 
 SIZE = 16
 _ROW = 32  # bytes of a tile along the reduction
 _LANES = 32
 _TILE = (SIZE, SIZE)
 _TYPES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "uint8"}
-_OUTPUTS = {
-    "float16": ("float16", "float32"), "bfloat16": ("float32",),
-    "int8": ("int32",), "uint8": ("int32",),
-}  # fmt: skip
 _NAMES = {"float16": "fp16", "float32": "fp32", "int32": "int32"}
 
 
@@ -82,8 +78,8 @@ def mma_gemm(
     """Multiplies fragments of 16 x 16 x 16 by two m16n8k16, of bytes 16 x 16 x 32 by two m16n8k32;
     see wmma_gemm for the expression."""
     _check(dtype)
-    if out_dtype not in _OUTPUTS[dtype]:
-        raise ScheduleError(f"mma_gemm: {dtype} gives {_OUTPUTS[dtype]}, not {out_dtype}")
+    if out_dtype not in OUTPUTS[dtype]:
+        raise ScheduleError(f"mma_gemm: {dtype} gives {OUTPUTS[dtype]}, not {out_dtype}")
     steps = depth(dtype)
     size_b = (steps, SIZE) if b_layout == "row_major" else (SIZE, steps)
     a, b = placeholder((SIZE, steps), dtype, "a"), placeholder(size_b, dtype, "b")

@@ -30,7 +30,7 @@ from ...tensor.reduce import sum as reduce_sum
 
 Shape = tuple[int, int, int]
 
-_OUTPUTS = {
+OUTPUTS = {
     "float16": ("float16", "float32"),
     "bfloat16": ("float32",),
     "float32": ("float32",),
@@ -121,8 +121,8 @@ def wmma_gemm(
     without casts where `dtype` is `out_dtype`; indices of an operand that is "col_major" are
     exchanged. ScheduleError where tensor cores have no such product.
     """
-    if out_dtype not in _OUTPUTS.get(dtype, ()):
-        known = ", ".join(f"{a} to {' or '.join(b)}" for a, b in _OUTPUTS.items())
+    if out_dtype not in OUTPUTS.get(dtype, ()):
+        known = ", ".join(f"{a} to {' or '.join(b)}" for a, b in OUTPUTS.items())
         raise ScheduleError(f"wmma_gemm: {dtype} does not give {out_dtype}; there are {known}")
     m, n, depth = shape
     sizes = [operand_size("a", shape, a_layout), operand_size("b", shape, b_layout)]

@@ -170,7 +170,7 @@ def _spread(load: Stage, pitch: int) -> None:
     Two rows of 64 bytes follow each other 80 bytes apart, so that the second's last 16 lie in the
     banks of the first's; those of four rows further, 64 bytes on.
     """
-    if pitch == 80:
+    if pitch == _pitch(BANKS // 2):
         *_, row, column = load.op.axis
         rows, row = load.split(row, factor=8)
         four, row = load.split(row, factor=4)
