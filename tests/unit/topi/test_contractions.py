@@ -339,3 +339,13 @@ def test_rows_a_way_of_the_cache_apart_are_taken_few_at_a_time() -> None:
         crowded = crowded_rows(form, c.op, machine)
         assert [n for n in range(1, 14) if crowded(n, 1)] == list(range(most + 1, 14))
         assert register_tiles([13], 255, 8, 16, 0, crowded)[0].rows <= most
+
+
+@pytest.mark.parametrize(("per", "ci"), [(67, 30), (45, 30)])
+def test_vectors_of_odd_groups_are_not_spilled(per: int, ci: int) -> None:
+    x, f, y = conv(1, 9, 11, 2 * ci, 2 * per, 3, 1, 1, 1, 2)
+    target = "llvm -mcpu=haswell"
+    s = topi.schedules.default_schedule([y], target)
+    lines = tvm.build(s, [x, f, y], target).get_source("asm").splitlines()
+    assert sum("vfmadd" in line and "ymm" in line for line in lines) >= per // 8
+    assert not [line for line in lines if "vmov" in line and "ymm" in line and "%rsp" in line]

@@ -17,6 +17,8 @@ MOST_PANELS = 8
 CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
 BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
 SPARE_WAYS = 2  # for the vector side
+BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
+BESIDE_ODD = 3  # registers; a vector of many is read from memory as it is used
 SUMS_OF_16 = 11  # registers for sums and weights where both sides are read in vectors
 
 
@@ -75,7 +77,8 @@ def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, i
     while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
         lanes //= 2
     if group % lanes:  # a vector would reach into the next group
-        return group, max(4, machine.registers // -(-group // lanes))
+        each = group // lanes + (group % lanes).bit_count()  # a rest lies in powers of two
+        return group, max(1, (machine.registers - BESIDE_ODD) // each) + BESIDE_SUMS
     return lanes, machine.registers
 
 
@@ -99,7 +102,7 @@ def register_tiles(
     *_, before, last = (1, 1, *sizes)
     found: list[tuple[float, Tile]] = []
     for panels in range(1, MOST_PANELS + 1):
-        most = (registers - panels - 1) // panels
+        most = (registers - panels - (BESIDE_SUMS - 1)) // panels
         if most < 1 or (panels > 1 and (0 < n < panels * lanes or panel % (panels * lanes))):
             continue
         for rows in range(1, (min(most, last) if last else most) + 1):
