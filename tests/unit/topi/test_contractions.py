@@ -20,7 +20,7 @@ from tilewright.topi.schedules.register_tile import Tile, crowded_rows, register
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
 
 
-def agree(out: Any, *inputs: Any, target: str = "llvm", steps: int = 100) -> Any:
+def agree(out: Any, *inputs: Any, target: str = "llvm", steps: int = 100, given: Any = None) -> Any:
     """The schedule, which computes what te_eval says."""
     rng = np.random.default_rng(5)
     arrays = []
@@ -29,10 +29,10 @@ def agree(out: Any, *inputs: Any, target: str = "llvm", steps: int = 100) -> Any
         drawn = rng.integers(-4, 5, shape) if t.dtype == "int32" else rng.standard_normal(shape)
         arrays.append(drawn.astype(t.dtype))
     (want,) = te_eval(out, dict(zip(inputs, arrays)))
-    s = topi.schedules.default_schedule([out], target)
-    given = [tvm.nd.array(x) for x in (*arrays, np.full_like(want, 7))]
-    tvm.build(s, [*inputs, out], target)(*given)
-    got = given[-1].numpy()
+    s = topi.schedules.default_schedule([out], target, given)
+    own = [tvm.nd.array(x) for x in (*arrays, np.full_like(want, 7))]
+    tvm.build(s, [*inputs, out], target)(*own)
+    got = own[-1].numpy()
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6 * steps)
     return s
 
@@ -349,3 +349,33 @@ def test_vectors_of_odd_groups_are_not_spilled(per: int, ci: int) -> None:
     lines = tvm.build(s, [x, f, y], target).get_source("asm").splitlines()
     assert sum("vfmadd" in line and "ymm" in line for line in lines) >= per // 8
     assert not [line for line in lines if "vmov" in line and "ymm" in line and "%rsp" in line]
+
+
+def ahead(out: Any, target: str) -> Decisions:
+    """The answers with which the panels of a product are packed beforehand."""
+    asked = Decisions()
+    topi.schedules.default_schedule([out], target, asked)
+    (name,) = [n for n in asked.asked if n.endswith(".cut")]
+    return Decisions({name: next(c for c in asked.asked[name] if c[2] == 2)})
+
+
+def turned(n: int, m: int, k: int) -> tuple[Any, Any, Any]:
+    a, b = te.placeholder((2, n, k), name="a"), te.placeholder((2, m, k), name="b")
+    r = te.reduce_axis((0, k), "r")
+    return a, b, te.compute((2, n, m), lambda g, i, j: te.sum(a[g, i, r] * b[g, j, r], axis=r))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["product", "turned", "convolution", "few columns"])
+def test_panels_that_are_packed_beforehand(name: str, target: str) -> None:
+    if name == "convolution":
+        x, f, y = conv(1, 15, 14, 5, 37, 3, 1, 1)
+    elif name == "product":
+        x, f = te.placeholder((67, 29), name="x"), te.placeholder((29, 101), name="f")
+        y = topi.nn.relu(topi.matmul(x, f))
+    else:
+        x, f, y = turned(97, 5 if name == "few columns" else 53, 31)
+    s = agree(y, x, f, target=target, given=ahead(y, target))
+    text = str(tvm.lower(s, [x, f, y]))
+    copy = text.index(f"{f.op.name}_global = T.allocate")
+    assert copy < text.index("for "), "it is made once"

@@ -38,7 +38,13 @@ from .machine import (
 from .register_tile import Tile, tile_of
 
 FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
-COPY_ROWS = 8  # rows that cost as much as the copy of a panel for them
+# Rows that cost as much as the copy of a panel for them; of one whose columns lie in memory.
+COPY_ROWS, TURNED_ROWS = 8, 16
+# The same of a copy beforehand, that all threads read; of a large one, through memory.
+AHEAD_ROWS, FAR_ROWS = 24, 32
+START = 8 * PARALLEL_PRODUCTS  # multiplications that take as long as to start the threads once more
+BETTER = 1.035  # by how much another copy has to be, by these numbers
+FAR_L2 = 4  # times the second-level cache: what is larger goes through memory
 LATE = 0.1  # of its share, that a thread may miss
 PANELS_APART = 1.1  # threads at different columns write to the same lines, and each reads all rows
 MANY_PIECES = 8  # for each core: they are shared evenly
@@ -47,6 +53,7 @@ MOST_TRIED = 16  # numbers of pieces
 LONG_PANEL = 3  # times the first-level cache
 FEW_TAPS = 25  # with each element: a padded copy of all took as long as the sums
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
+AHEAD = 2  # of a cut: rows first, of panels that are packed beforehand
 ROOM = 2  # halves of the first-level cache, that a part of a long panel has
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
@@ -66,6 +73,7 @@ def tiles(
     pads = kept_inputs(s, s[product].op)
     lanes, tile = tile_of(s[product].op, form, machine)
     groups = groups_of(s[product].op, form, machine) if packed or form.panel else None
+    beforehand = packed and groups is None and _splits_evenly(form, s[product].op)
     if product.op is out.op:
         product = s.cache_write(out, "local")
     axes = list(s[out].op.axis)
@@ -85,7 +93,8 @@ def tiles(
     open_rows = [const_int(domain(axes[i]).extent) is None for i in form.rows]
     cuts = [_Cut()]
     if on_threads:
-        cuts = _cuts(form, sizes, tile, batches, panels, packed, machine, open_rows)
+        starts = BETTER * (1 + START / work) if work and beforehand else 0.0
+        cuts = _cuts(form, sizes, tile, batches, panels, packed, machine, open_rows, starts)
     cut = _Cut(*machine.choose(name, "cut", map(astuple, cuts)))
     rows = [axes[i] for i in form.rows]
     chunk: list[IterVar] = []
@@ -109,7 +118,9 @@ def tiles(
     at = panel if room else rows[-1] if rows else piece
     few = nearby(WRITTEN_OUT if form.both else FEW_STEPS, 1, 4, 16)
     most = 0 if room else machine.choose(name, "steps", few)[0]
-    if packed:
+    if packed and cut.rows_first == AHEAD:
+        _pack_ahead(s, form, product, width, machine)
+    elif packed:
         copy = _pack(s, form, product, lanes, groups)
         copy.compute_at(s[out], panel)
     if groups is not None:  # copies have made other axes
@@ -262,7 +273,8 @@ def vectors(stage: Stage, machine: Machine) -> None:
 @dataclass(frozen=True)
 class _Cut:
     """How the rows are shared out: `size` steps of row axis number `axis` at a time (0: all).
-    `rows_first`: threads share these pieces, and each does all columns of its own."""
+    `rows_first`: threads share these pieces, and each does all columns of its own; with AHEAD, of
+    panels that were packed beforehand, once for all."""
 
     axis: int = 0
     size: int = 0
@@ -278,13 +290,15 @@ def _cuts(
     packed: bool,
     machine: Machine,
     open_rows: Sequence[bool],
+    starts: float,
 ) -> list[_Cut]:
     """Ways to cut rows into pieces, those that cost least first: threads that wait for the last
     one, and each piece's copies of panels, which are worth so many rows. The second-level cache
     holds the row side of a piece.
 
     `batches`, `panels`: pieces for all rows (0: not known), of which the latter share rows.
-    `open_rows`: whose sizes are only likely; then the cut has to do for others, too.
+    `open_rows`: whose sizes are only likely; then the cut has to do for others, too. `starts`: how
+    much longer all takes where the threads start once more, to pack beforehand (0: they may not).
     """
     if not form.rows or not all(sizes):
         return [_Cut()]
@@ -292,20 +306,27 @@ def _cuts(
     step = {len(sizes) - 1: tile.rows, len(sizes) - 2: tile.lines}.get(axis, 1)
     size, m, cores = sizes[axis], prod(sizes), machine.cores
     nbytes = bytes_of(form.row_side.producer) if form.row_side is not None else 0
+    beside, copy_rows = form.vector_side, 1
+    if packed:
+        copy_rows = COPY_ROWS if form.in_order else TURNED_ROWS
+    far = beside is not None and bytes_of(beside.producer) > FAR_L2 * machine.l2_bytes
     least = min(-(-nbytes // max(1, machine.l2_bytes // 2)), -(-size // step), m // (2 * FEW_ROWS))
     found: list[tuple[float, _Cut]] = []
     first, more = max(1, least), 2 * PIECES * cores
     for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
         steps = -(-size // count)
         whole = -(-steps // step) * step
-        for rows_first in (True, False):
+        for rows_first in (1, 0, AHEAD) if starts and count > 1 else (1, 0):
             times = batches * (1 if rows_first else panels)
-            cost = 1.0 if rows_first else PANELS_APART
+            cost = (starts if rows_first == AHEAD else 1.0) if rows_first else PANELS_APART
             for n in [size] if not open_rows[axis] else [max(1, int(size * x)) for x in SPREAD]:
                 chunks = -(-n // whole)
                 pieces = [whole] * (chunks - 1) + [n - (chunks - 1) * whole]
                 cost *= _unevenness(pieces, times, cores)
-                cost *= 1 + (COPY_ROWS if packed else 1) * chunks / (m // size * n)
+                copies = copy_rows * chunks
+                if rows_first == AHEAD:
+                    copies = FAR_ROWS if far else AHEAD_ROWS
+                cost *= 1 + copies / (m // size * n)
             found.append((cost, _Cut(axis, whole, rows_first)))
     found.sort(key=lambda item: item[0])
     return [cut for _, cut in found]
@@ -337,21 +358,64 @@ def _pack(
         copy.vectorize(jv)
         copy.unroll(jp)
         return copy
-    steps = {a.var for a in product.op.reduce_axis}
-    along = [d for d, x in enumerate(side.indices) if steps.intersection(free_vars(x))]
-    others = [d for d in range(len(side.indices)) if d != column and d not in along]
+    others, along = _dimensions(side, column, product)
     if groups is not None:
         return _pack_groups(copy, side, groups, others, along, column, lanes)
 
     def panel(*indices: Any) -> list[Any]:
         return [indices[d] for d in (*others, *along, column)]
 
-    *outer, k, j = copy.transform_layout(panel)
-    # a vector of each column at a time: its line of memory is read once
-    ko, ki = copy.split(k, factor=lanes)
-    copy.reorder(*outer, ko, j, ki)
-    copy.unroll(ki)
+    *_, k, j = copy.transform_layout(panel)
+    _column_by_column(copy, k, j, lanes)
     return copy
+
+
+def _splits_evenly(form: Contraction, op: Any) -> bool:
+    """Whether the columns of a tile are those of a panel of the whole vector side."""
+    side, j = form.vector_side, op.axis[-1].var
+    return side is not None and not form.group and side.indices[form.column] is j
+
+
+def _pack_ahead(
+    s: Schedule, form: Contraction, product: Tensor, width: int, machine: Machine
+) -> None:
+    """A copy of all panels, by all threads: pieces of rows would each make their own."""
+    side, column = form.vector_side, form.column
+    assert side is not None, "what is packed is read"
+    copy = s[s.cache_read(side.producer, "global", [product])]
+    others, along = _dimensions(side, column, product)
+
+    def panels(*indices: Any) -> list[Any]:
+        j = indices[column]
+        return [*(indices[d] for d in others), j // width, *(indices[d] for d in along), j % width]
+
+    axes = copy.transform_layout(panels)
+    outer, steps, j = axes[: len(others) + 1], axes[len(others) + 1 : -1], axes[-1]
+    lanes = machine.lanes(product.dtype)
+    if form.in_order:
+        jp, jv = copy.split(j, factor=lanes)
+        copy.vectorize(jv)
+        copy.unroll(jp)
+    elif steps:
+        _column_by_column(copy, steps[-1], j, lanes)
+    parallel_if(copy, copy.fuse(*outer), work_of(product), PARALLEL_PRODUCTS, machine)
+
+
+def _dimensions(
+    side: ProducerLoad, column: int, product: Tensor
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Of a vector side: the dimensions beside its columns, those of the reduction apart."""
+    steps = {a.var for a in product.op.reduce_axis}
+    along = [d for d, x in enumerate(side.indices) if steps.intersection(free_vars(x))]
+    others = [d for d in range(len(side.indices)) if d != column and d not in along]
+    return others, along
+
+
+def _column_by_column(copy: Stage, k: IterVar, j: IterVar, lanes: int) -> None:
+    """A vector of each column at a time: its line of memory is read once."""
+    ko, ki = copy.split(k, factor=lanes)
+    copy.reorder(ko, j, ki)
+    copy.unroll(ki)
 
 
 def _pack_groups(
