@@ -401,9 +401,7 @@ def _pack_ahead(
     parallel_if(copy, copy.fuse(*outer), work_of(product), PARALLEL_PRODUCTS, machine)
 
 
-def _dimensions(
-    side: ProducerLoad, column: int, product: Tensor
-) -> tuple[Sequence[int], Sequence[int]]:
+def _dimensions(side: ProducerLoad, column: int, product: Tensor) -> tuple[list[int], list[int]]:
     """Of a vector side: the dimensions beside its columns, those of the reduction apart."""
     steps = {a.var for a in product.op.reduce_axis}
     along = [d for d, x in enumerate(side.indices) if steps.intersection(free_vars(x))]
