@@ -316,9 +316,11 @@ def _cuts(
     for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
         steps = -(-size // count)
         whole = -(-steps // step) * step
-        for rows_first in (1, 0, AHEAD) if starts and count > 1 else (1, 0):
+        ways = {1: 1.0, 0: PANELS_APART}
+        if starts and count > 1:
+            ways[AHEAD] = starts
+        for rows_first, cost in ways.items():
             times = batches * (1 if rows_first else panels)
-            cost = (starts if rows_first == AHEAD else 1.0) if rows_first else PANELS_APART
             for n in [size] if not open_rows[axis] else [max(1, int(size * x)) for x in SPREAD]:
                 chunks = -(-n // whole)
                 pieces = [whole] * (chunks - 1) + [n - (chunks - 1) * whole]
@@ -353,10 +355,7 @@ def _pack(
     assert side is not None, "what is packed is read"
     copy = s[s.cache_read(side.producer, "global", [product])]
     if form.in_order and groups is None:
-        *_, j = copy.op.axis
-        jp, jv = copy.split(j, factor=lanes)
-        copy.vectorize(jv)
-        copy.unroll(jp)
+        _row_by_row(copy, copy.op.axis[-1], lanes)
         return copy
     others, along = _dimensions(side, column, product)
     if groups is not None:
@@ -393,9 +392,7 @@ def _pack_ahead(
     outer, steps, j = axes[: len(others) + 1], axes[len(others) + 1 : -1], axes[-1]
     lanes = machine.lanes(product.dtype)
     if form.in_order:
-        jp, jv = copy.split(j, factor=lanes)
-        copy.vectorize(jv)
-        copy.unroll(jp)
+        _row_by_row(copy, j, lanes)
     elif steps:
         _column_by_column(copy, steps[-1], j, lanes)
     parallel_if(copy, copy.fuse(*outer), work_of(product), PARALLEL_PRODUCTS, machine)
@@ -407,6 +404,13 @@ def _dimensions(side: ProducerLoad, column: int, product: Tensor) -> tuple[list[
     along = [d for d, x in enumerate(side.indices) if steps.intersection(free_vars(x))]
     others = [d for d in range(len(side.indices)) if d != column and d not in along]
     return others, along
+
+
+def _row_by_row(copy: Stage, j: IterVar, lanes: int) -> None:
+    """The columns in vectors."""
+    jp, jv = copy.split(j, factor=lanes)
+    copy.vectorize(jv)
+    copy.unroll(jp)
 
 
 def _column_by_column(copy: Stage, k: IterVar, j: IterVar, lanes: int) -> None:
