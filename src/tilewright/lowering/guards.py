@@ -54,7 +54,7 @@ def find_guards(
     def visit(s: Any, relaxed: dict[E.Var, Range], repeated: bool) -> None:
         kind = type(s)
         if kind is S.For:
-            runs = _range_of(s, relaxed, hidden)
+            runs = range_of(s, relaxed, hidden)
             repeated = repeated or s.kind == S.ForKind.SERIAL
             if runs is None:
                 hidden.add(s.loop_var)
@@ -82,7 +82,7 @@ def find_guards(
     return found
 
 
-def _range_of(s: S.For, relaxed: Mapping[E.Var, Range], hidden: set[E.Var]) -> Range | None:
+def range_of(s: S.For, relaxed: Mapping[E.Var, Range], hidden: set[E.Var]) -> Range | None:
     """What a loop's variable runs over, whatever the values of relaxed ones; None if unknown."""
     used = {x for e in (s.min, s.extent) for x in walk(e) if isinstance(x, E.Var)}
     if not hidden.isdisjoint(used):

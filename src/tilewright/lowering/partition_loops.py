@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..arith.int_set import eval_set
@@ -23,6 +24,7 @@ from .guards import (
     gap_of,
     is_never,
     limits_of,
+    range_of,
     rounded_rest,
     statement_count,
     uses_any,
@@ -144,6 +146,7 @@ class _Partitioner(BoundedRewriter):
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
+        s = self._without_idle(s)
         cut = self._cut_short(s)
         if cut is not s:
             return self.stmt(cut)
@@ -194,6 +197,38 @@ class _Partitioner(BoundedRewriter):
         if fixed and const_int(extent) is None:
             return s
         return S.For(own, start, extent, s.kind, body.then_case, None, s.annotations)
+
+    def _without_idle(self, s: S.For) -> S.For:
+        """A loop of constant extent without the steps at its ends in which guards hold in no step
+        of the loops within: those of a tile that lies beyond the edge."""
+        start, size = const_int(s.min), const_int(s.extent)
+        if s.kind != S.ForKind.SERIAL or start is None or size is None:
+            return s
+        own, first, last = s.loop_var, start, start + size - 1
+        for low, high in self._may_hold(own, *_around_all(s.body)):
+            first = first if low is None else max(first, low)
+            last = last if high is None else min(last, high)
+        count = max(0, last - first + 1)
+        if count == size:
+            return s
+        ends = (const(first, own.dtype), const(count, own.dtype))
+        return S.For(own, *ends, s.kind, s.body, None, s.annotations)
+
+    def _may_hold(
+        self, var: E.Var, conditions: list[Any], relaxed: dict[E.Var, Range]
+    ) -> Iterator[tuple[int | None, int | None]]:
+        """First and last value of `var` with which parts of conditions hold for any of the relaxed
+        values."""
+        for part in (p for c in conditions for p in conjuncts(c)):
+            gap = gap_of(part)
+            if gap is None or not uses_any(gap, {var: None}) or not uses_any(gap, relaxed):
+                continue
+            most = eval_set(gap, relaxed, self.analyzer).max_value
+            if not isinstance(most, E.PrimExpr) or uses_any(most, {**relaxed, **self.threads}):
+                continue
+            limits = limits_of(var, most >= 0, self.ranges, {})
+            for low, high in [limits] if limits else []:
+                yield _known(low), _known(high)
 
     # -- splitting a loop
 
@@ -354,6 +389,28 @@ def _may_wait(body: S.Stmt) -> bool:
         if type(call) is E.Call and call.op.name == "tir.tvm_storage_sync":
             return True
     return False
+
+
+def _known(e: Any) -> int | None:
+    return None if e is None else const_int(e)
+
+
+def _around_all(body: S.Stmt) -> tuple[list[Any], dict[E.Var, Range]]:
+    """Guards around all that a body does, and what the loops around it run over."""
+    conditions: list[Any] = []
+    relaxed: dict[E.Var, Range] = {}
+    while True:
+        if type(body) is S.For:
+            runs = range_of(body, relaxed, set())
+            if runs is None:
+                return conditions, relaxed
+            relaxed[body.loop_var] = runs
+            body = body.body
+        elif type(body) is S.IfThenElse and body.else_case is None and is_pure(body.condition):
+            conditions.append(strip_likely(body.condition))
+            body = body.then_case
+        else:
+            return conditions, relaxed
 
 
 def _without(body: S.Stmt, guards: list[Guard]) -> S.Stmt:

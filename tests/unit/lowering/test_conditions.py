@@ -87,6 +87,30 @@ def test_parallel_loop_is_one_region_with_a_branch() -> None:
     assert count(new, S.IfThenElse) == 1
 
 
+def steps_of(e: Any, name: str, times: int = 1) -> int:
+    """How often loops of a name start."""
+    if type(e) is S.For:
+        times, outer = times * int_of(e.extent), times
+        return (outer if e.loop_var.name == name else 0) + steps_of(e.body, name, times)
+    parts = e.seq if type(e) is S.SeqStmt else [getattr(e, "then_case", None)]
+    return sum(steps_of(x, name, times) for x in parts if x is not None)
+
+
+@pytest.mark.parametrize(("rows", "tiles_left"), [(197, 1), (200, 2), (191, 4)])
+def test_tiles_beyond_the_edge_take_no_steps(rows: int, tiles_left: int) -> None:
+    """Pieces of 4 tiles of 6 rows, with a reduction around the rows of a tile: in the last piece
+    only the tiles that have a row run."""
+    o, t, k, r = (E.Var(n) for n in "otkr")
+    at = o * 24 + t * 6 + r
+    add = S.BufferStore(B, B[at] + A[k], [at])
+    tile = S.For(r, 0, 6, K.UNROLLED, S.IfThenElse(op.likely(at < rows), add))
+    tiles = S.For(t, 0, 4, K.SERIAL, S.For(k, 0, 5, K.SERIAL, tile))
+    new = partitioned(S.For(o, 0, -(-rows // 24), K.PARALLEL, tiles))
+    (loop,) = [x for x in walk(new.body) if type(x) is S.For and x.kind == K.PARALLEL]
+    assert steps_of(loop.body.then_case, "k") == 4
+    assert steps_of(loop.body.else_case, "k") == tiles_left
+
+
 def test_fused_parallel_loop_checks_a_whole_step() -> None:
     f, yi, xi = E.Var("f"), E.Var("yi"), E.Var("xi")
     y, x = f // 3 * 4 + yi, f % 3 * 4 + xi
