@@ -51,6 +51,7 @@ from .thread_memory import (
     parts_in_scan,
     sees_all,
 )
+from .whole_vectors import whole_vectors
 
 MAX_VECTOR = 256  # steps of a loop that is made a vector of one length
 REDUCTION = IterVar.CommReduce
@@ -105,6 +106,7 @@ class Bounds:
         self.threads: dict[Var, IterVar] = {}  # axes of real threads, by their variable
         self.virtual: set[Var] = set()  # variables of virtual threads
         self.inside: dict[int, list[StageState]] = {}  # the stages in the loops of others
+        self.filled: dict[IterVar, int] = {}  # steps of axes of tiles that readers are filled up to
         self.positions = {stage.id: i for i, stage in enumerate(sch.stages)}
 
     def __getitem__(self, stage: StageState) -> StageBounds:
@@ -183,7 +185,7 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         return
     domains = _root_domains(b, stage, readers)
     mine = b[stage]
-    roots = {a: _even(b, stage, a, extent) for a, (_, extent) in domains.items()}
+    roots = {a: _even(b, stage, a, part) for a, part in domains.items()}
     if stage.layout is not None and not _stored_in_part(stage, roots):
         mine.needed = parts_in_scan(stage, domains, b)
         domains = {a: (a.dom.min, a.dom.extent) for a in op.root_iter_vars()}
@@ -199,11 +201,13 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         b.bind(mine.var[leaf], mine.extent[leaf])
 
 
-def _even(b: Bounds, stage: StageState, axis: IterVar, extent: PrimExpr) -> PrimExpr:
+def _even(b: Bounds, stage: StageState, axis: IterVar, part: Span) -> PrimExpr:
     """The extent of an axis; of one that is to be a vector the most that it is anywhere, since a
     vector has one length. What is computed in excess nobody reads."""
-    extent = even_extent(b, stage, extent)
-    if isinstance(extent, IntImm) or axis not in stage.leaf_iter_vars:
+    extent = even_extent(b, stage, part[1])
+    if isinstance(extent, IntImm):
+        return whole_vectors(b, stage, axis, part[0], extent)
+    if axis not in stage.leaf_iter_vars:
         return extent
     fixed = stage.rolling or attach_point(stage) is None or in_scan(stage)
     if fixed or stage.kind_of(axis) != IterVar.Vectorized:

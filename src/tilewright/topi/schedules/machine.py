@@ -43,6 +43,12 @@ class Machine:
         """Elements of a full vector."""
         return max(1, self.vector_bytes // parse(dtype).nbytes)
 
+    @property
+    def embeds(self) -> bool:
+        """Whether an element of memory for all lanes may be an operand of an instruction: in
+        AVX-512."""
+        return self.vector_bytes == 64
+
     @staticmethod
     def of(target: Target | None, decisions: Decisions | None = None) -> Machine:
         decisions = Decisions() if decisions is None else decisions

@@ -16,6 +16,7 @@ from .machine import LINE, WAY, Machine, even, extent_of
 MOST_PANELS = 8
 CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
 BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
+EMBEDDED = 1.04  # of the time, where instructions take elements for all lanes from memory
 SPARE_WAYS = 2  # for the vector side
 BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
 BESIDE_ODD = 3  # registers; a vector of many is read from memory as it is used
@@ -43,7 +44,8 @@ def tile_of(op: Any, form: Contraction, machine: Machine) -> tuple[int, Tile]:
         registers = max(4, registers * SUMS_OF_16 // 16)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
     crowded = crowded_rows(form, op, machine)
-    tiles = register_tiles(sizes, n, lanes, registers, form.panel, crowded, form.group)
+    embeds = machine.embeds and not form.both
+    tiles = register_tiles(sizes, n, lanes, registers, form.panel, crowded, form.group, embeds)
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
 
@@ -90,10 +92,11 @@ def register_tiles(
     panel: int = 0,
     crowded: Callable[[int, int], bool] = lambda rows, lines: False,
     group: int = 0,
+    embeds: bool = False,
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
-    is `crowded` unless it has one row.
+    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register.
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
     outside is computed for nothing. Vectors that do not divide a `group` of columns read elements
@@ -102,8 +105,9 @@ def register_tiles(
     *_, before, last = (1, 1, *sizes)
     found: list[tuple[float, Tile]] = []
     for panels in range(1, MOST_PANELS + 1):
-        most = (registers - panels - (BESIDE_SUMS - 1)) // panels
-        if most < 1 or (panels > 1 and (0 < n < panels * lanes or panel % (panels * lanes))):
+        kept = (registers - panels - (BESIDE_SUMS - 1)) // panels
+        most = (registers - panels) // panels if embeds else kept
+        if most < 1 or (panels > 1 and (0 < n <= (panels - 1) * lanes or panel % (panels * lanes))):
             continue
         for rows in range(1, (min(most, last) if last else most) + 1):
             lines = 1
@@ -115,9 +119,15 @@ def register_tiles(
             height = rows * lines
             loads = 1 / height + BROADCAST / (1 if group % (panels * lanes) else panels)
             cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
+            cost *= EMBEDDED if height > kept else 1.0
             found.append((cost, Tile(rows, lines, panels)))
     found.sort(key=lambda item: item[0])
-    return [tile for _, tile in found] or [Tile(1, 1, 1)]
+    ranked = [tile for _, tile in found] or [Tile(1, 1, 1)]
+    wastes = [_waste(n, tile.panels * lanes) for tile in ranked]
+    over = [0 < n < tile.panels * lanes for tile in ranked]
+    # one tile over the edge pays by what others compute for nothing, not by its loads
+    least = next((w for w, wide in zip(wastes, over) if not wide), wastes[0])
+    return [t for t, w, wide in zip(ranked, wastes, over) if not wide or w < least] or ranked
 
 
 def _waste(n: int, step: int) -> float:
