@@ -77,6 +77,11 @@ CONVS = {
     "groups of 16": (1, 9, 8, 8, 64, 3, 1, 1, 1, 4),
     "groups of 53": (1, 5, 6, 4, 106, 3, 1, 1, 1, 2),
     "groups of 2": (1, 8, 8, 6, 6, 3, 1, 1, 1, 3),
+    "groups of 3": (1, 9, 7, 14, 6, 3, 2, 1, 1, 2),
+    "one channel of many": (1, 9, 5, 131, 1, 1),
+    "as wide as its tile": (1, 7, 7, 20, 70, 3, 1, 1),
+    "dilated, as wide as its tile": (1, 9, 11, 20, 33, 3, 1, 2, 2),
+    "a long reduction, as wide as its tile": (1, 7, 7, 300, 70, 3, 1, 1),
 }
 
 
@@ -84,10 +89,11 @@ CONVS = {
 @pytest.mark.parametrize("name", CONVS)
 def test_convolutions(name: str, target: str) -> None:
     x, f, y = conv(*CONVS[name])
-    agree(y, x, f, target=target)
+    steps = max(100, int(np.prod(f.shape[:3])))
+    agree(y, x, f, target=target, steps=steps)
     bias = te.placeholder((int(y.shape[-1]),), name="bias")
     z = te.compute(y.shape, lambda b, i, j, c: te.max(y[b, i, j, c] + bias[c], 0.0), name="z")
-    agree(z, x, f, bias, target=target)
+    agree(z, x, f, bias, target=target, steps=steps)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -349,6 +355,56 @@ def test_vectors_of_odd_groups_are_not_spilled(per: int, ci: int) -> None:
     lines = tvm.build(s, [x, f, y], target).get_source("asm").splitlines()
     assert sum("vfmadd" in line and "ymm" in line for line in lines) >= per // 8
     assert not [line for line in lines if "vmov" in line and "ymm" in line and "%rsp" in line]
+
+
+def test_a_tile_over_the_edge_is_one_of_whole_vectors() -> None:
+    """67 columns are five vectors of 16, not two tiles of three; they are added without masks."""
+    assert register_tiles([691], 67, 16, 32)[0].panels == 5
+    assert register_tiles([691], 83, 16, 32)[0].panels == 3  # six vectors in any case
+    assert register_tiles([691], 13, 8, 32)[0].panels == 1
+    a, b = te.placeholder((60, 40), name="a"), te.placeholder((1, 40, 80), name="b")
+    k = te.reduce_axis((0, 40), "k")
+    y = te.compute((60, 67), lambda i, j: te.sum(a[i, k] * b[j // 80, k, j % 80], axis=k), name="y")
+    target = "llvm -mcpu=skylake-avx512"
+    with tvm.target.Target(target):
+        s = topi.schedules.default_schedule([y], target)
+        text = str(tvm.lower(s, [a, b, y], simple_mode=True))
+    sums = [line for line in text.splitlines() if " + T.Broadcast(" in line]
+    assert sums
+    assert not [line for line in sums if "predicate" in line or "T.likely" in line]
+    agree(y, a, b)
+
+
+@pytest.mark.parametrize("size", [(7, 7, 20), (9, 30, 5), (7, 7, 300)])
+def test_zeros_of_padding_are_not_multiplied(size: tuple[int, int, int]) -> None:
+    """Infinite weights of the first row of taps, where the first row of results finds padding; and
+    at the ends of a row, where it is as wide as a tile."""
+    h, w, ci = size
+    x, f, y = conv(1, h, w, ci, 64, 3, 1, 1)
+    given, weights = np.ones((1, h, w, ci), "float32"), np.ones((3, 3, ci, 64), "float32")
+    weights[0] = np.inf
+    s = topi.schedules.default_schedule([y], "llvm")
+    own = [tvm.nd.array(v) for v in (given, weights, np.zeros((1, h, w, 64), "float32"))]
+    tvm.build(s, [x, f, y], "llvm")(*own)
+    got = own[-1].numpy()[0, :, 0 if w == 7 else 1 : w if w == 7 else -1]
+    assert np.isfinite(got[0]).all()
+    assert np.isposinf(got[1:]).all()
+
+
+@pytest.mark.parametrize("name", ["by columns", "moved"])
+def test_copies_of_columns_are_turned_in_registers(name: str) -> None:
+    a, b = te.placeholder((50, 64), name="a"), te.placeholder((70, 64), name="b")
+    k = te.reduce_axis((0, 64), "k")
+    if name == "moved":
+        t = te.compute((64, 70), lambda i, j: b[j, i], name="t", tag="injective")
+        y = te.compute((50, 70), lambda i, j: te.sum(a[i, k] * t[k, j], axis=k), name="y")
+    else:
+        y = te.compute((50, 70), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="y")
+    s = agree(y, a, b)
+    (copy,) = [x for x in s.stages if x.op.name.endswith(".global")]
+    kinds = [copy.kind_of(x) for x in copy.leaf_iter_vars]
+    assert kinds[-2:] == [tir.IterVar.Unrolled, tir.IterVar.Vectorized]
+    assert "shufflevector" in tvm.build(s, [a, b, y], "llvm").get_source("ll")
 
 
 def ahead(out: Any, target: str) -> Decisions:

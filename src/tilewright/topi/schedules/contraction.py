@@ -22,6 +22,7 @@ from ...tensor.op import ComputeOp
 from ...tensor.reduce import builtin_kind
 
 NARROW = 4  # lanes of the shortest vectors
+LEAST_GROUP = 2  # columns that share what they read of the row side
 OWN_RULES = ("winograd_", "attention_")  # tags of stages that are placed by rules of their own
 
 
@@ -69,7 +70,7 @@ def contraction_of(op: Any, plain: bool = True) -> Contraction | None:
         if loads[0] is None or loads[1] is None:
             return None
         groups = [_group_size(e, j) for e in (loads[0], loads[1])]
-        if groups.count(0) == 1 and max(groups) >= NARROW:
+        if groups.count(0) == 1 and max(groups) >= LEAST_GROUP:
             at, group = groups.index(0), max(groups)
         elif loads[0].indices[-1] is j and loads[1].indices[-1] is j:
             at, both = (0 if len(used[0]) < len(used[1]) else 1), True

@@ -20,12 +20,11 @@ from .machine import (
     parallel_if,
     work_of,
 )
-from .reduce import row_run, schedule_reduce
+from .reduce import SHORT_SUM, in_rows, schedule_reduce
 from .tiles import FEW_ROWS, tiles
 
 SMALL_ROWS = 4
 PACKED, STRAIGHT, SUMS, DOTS, PLAIN = range(5)  # ways to a sum of products
-SHORT_STEPS = 4  # vectors along the reduction that pay for adding the lanes of one
 
 
 def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:
@@ -64,7 +63,7 @@ def schedule_contraction(
         return
     few = 0 < m <= FEW_ROWS and form.in_order
     far = bytes_of(side.producer) > machine.l2_bytes // 2
-    long = steps >= SHORT_STEPS * machine.lanes(product.dtype)
+    long = steps >= SHORT_SUM * machine.lanes(product.dtype)
     able = {
         PACKED: m and form.column >= 0 and (steps or form.in_order),
         SUMS: few,
@@ -72,9 +71,7 @@ def schedule_contraction(
         DOTS: alone and m and is_product(op) and long,
         PLAIN: True,
     }
-    # a vector of so few columns would be empty for the most part
-    thin = 0 < extent_of(op.axis[-1]) <= machine.lanes(product.dtype) // 4
-    likely = [DOTS] if thin and able[DOTS] and row_run(product) else []
+    likely = [DOTS if able[DOTS] else PLAIN] if in_rows(product, machine) else []
     likely += [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
     # plain sums are for threads of their own
     order = (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if alone else (STRAIGHT, PACKED, PLAIN, SUMS)

@@ -13,6 +13,7 @@ from ...tensor.tensor import Tensor
 from .contraction import contraction_of
 from .dots import groups_of
 from .machine import Machine
+from .reduce import in_rows
 from .register_tile import panel_width
 
 IN_BLOCKS = frozenset({"conv_nchwc", "depthwise_nchwc", "winograd_product"})
@@ -36,7 +37,7 @@ def panels_of(op: Any, constants: Container[Tensor], machine: Machine) -> Panels
     side = None if form is None else form.vector_side
     if form is None or side is None or form.both or form.column < 0:
         return None
-    if side.indices[form.column] is not op.axis[-1].var:
+    if side.indices[form.column] is not op.axis[-1].var or in_rows(op.output(0), machine):
         return None
     tensor = side.producer
     sizes = [const_int(d) for d in tensor.shape]

@@ -23,6 +23,7 @@ from .machine import (
 
 CHAINS = 4  # vectors that are added to in turns
 SHORT = 2  # vectors in a row: the sums in the lanes of fewer are as many as the steps
+SHORT_SUM = 4  # vectors along the reduction of a product that pay for adding the lanes of one
 
 
 def schedule_global_pool(s: Schedule, pool: Tensor, out: Tensor, machine: Machine) -> None:
@@ -239,6 +240,16 @@ def row_run(red: Tensor) -> int:
         if not run:
             return 0
     return found
+
+
+def in_rows(red: Tensor, machine: Machine) -> bool:
+    """Whether vectors of a product run along its reduction, together in memory, since a vector of
+    its few columns would be empty for the most part."""
+    lanes = machine.lanes(red.dtype)
+    if not 0 < extent_of(red.op.axis[-1]) <= lanes // 4:
+        return False
+    run = row_run(red)
+    return run > 0 and prod(map(extent_of, red.op.reduce_axis[-run:])) >= SHORT_SUM * lanes
 
 
 def runs_down_columns(red: Tensor) -> bool:

@@ -35,6 +35,7 @@ from .machine import (
     parallel_if,
     work_of,
 )
+from .memory_order import steps_of, uses_of
 from .register_tile import Tile, tile_of
 
 FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
@@ -127,11 +128,29 @@ def tiles(
         form = contraction_of(s[product].op) or form
         groups = groups_of(s[product].op, form, machine)
     _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room, groups)
+    if pads and groups is None:
+        _skip_padding(s[product], tile)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
     side = s[form.row_side.producer] if own and form.row_side is not None else None
     little = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
     for pad in pads:
         _place_pad(pad, s[out], piece if pad is side else None, little, groups is None, machine)
+
+
+def _skip_padding(stage: Stage, tile: Tile) -> None:
+    """Add no products with zeros of whole rows of padding. Where a tile is as wide as the image,
+    steps along a row are written out, each with the columns that it has."""
+    stage.pragma(stage.leaf_iter_vars[-1], "skip_zeros")
+    form = contraction_of(stage.op)
+    if form is None or form.row_side is None or not form.rows:
+        return
+    last = stage.op.axis[form.rows[-1]]
+    if extent_of(last) != tile.rows:
+        return
+    for axis in stage.op.reduce_axis[:-1]:
+        moved = any({last.var, axis.var} <= set(free_vars(x)) for x in form.row_side.indices)
+        if moved and axis in stage.leaf_iter_vars and 1 < extent_of(axis) <= FEW_STEPS:
+            stage.unroll(axis)
 
 
 def _apart(form: Contraction, product: Tensor) -> bool:
@@ -355,7 +374,7 @@ def _pack(
     assert side is not None, "what is packed is read"
     copy = s[s.cache_read(side.producer, "global", [product])]
     if form.in_order and groups is None:
-        _row_by_row(copy, copy.op.axis[-1], lanes)
+        _copy_rows(copy, list(copy.op.axis), column, lanes)
         return copy
     others, along = _dimensions(side, column, product)
     if groups is not None:
@@ -364,8 +383,8 @@ def _pack(
     def panel(*indices: Any) -> list[Any]:
         return [indices[d] for d in (*others, *along, column)]
 
-    *_, k, j = copy.transform_layout(panel)
-    _column_by_column(copy, k, j, lanes)
+    axes = dict(zip((*others, *along, column), copy.transform_layout(panel)))
+    _copy_rows(copy, [axes[d] for d in range(len(axes))], column, lanes)
     return copy
 
 
@@ -390,11 +409,8 @@ def _pack_ahead(
 
     axes = copy.transform_layout(panels)
     outer, steps, j = axes[: len(others) + 1], axes[len(others) + 1 : -1], axes[-1]
-    lanes = machine.lanes(product.dtype)
-    if form.in_order:
-        _row_by_row(copy, j, lanes)
-    elif steps:
-        _column_by_column(copy, steps[-1], j, lanes)
+    own = dict(zip((*others, *along, column), (*outer[:-1], *steps, j)))
+    _copy_rows(copy, [own[d] for d in range(len(own))], column, machine.lanes(product.dtype))
     parallel_if(copy, copy.fuse(*outer), work_of(product), PARALLEL_PRODUCTS, machine)
 
 
@@ -406,18 +422,36 @@ def _dimensions(side: ProducerLoad, column: int, product: Tensor) -> tuple[list[
     return others, along
 
 
-def _row_by_row(copy: Stage, j: IterVar, lanes: int) -> None:
-    """The columns in vectors."""
-    jp, jv = copy.split(j, factor=lanes)
-    copy.vectorize(jv)
-    copy.unroll(jp)
-
-
-def _column_by_column(copy: Stage, k: IterVar, j: IterVar, lanes: int) -> None:
-    """A vector of each column at a time: its line of memory is read once."""
+def _copy_rows(copy: Stage, axes: Sequence[IterVar], column: int, lanes: int) -> None:
+    """Columns in vectors; where another dimension is the one whose neighbours are neighbours in the
+    memory that is read, in squares of vectors, which lowering turns in registers, or, where it is
+    short, a column at a time: its line of memory is read once. `axes`: loops by dimension."""
+    j, near = axes[column], _near(copy)
+    if near is None or near == column:
+        jp, jv = copy.split(j, factor=lanes)
+        copy.vectorize(jv)
+        copy.unroll(jp)
+        return
+    k = axes[near]
     ko, ki = copy.split(k, factor=lanes)
-    copy.reorder(ko, j, ki)
+    if extent_of(copy.op.axis[near]) >= lanes:
+        jp, jv = copy.split(j, factor=lanes)
+        copy.reorder(ko, jp, ki, jv)
+        copy.vectorize(jv)
+    else:
+        copy.reorder(ko, j, ki)
     copy.unroll(ki)
+
+
+def _near(copy: Stage) -> int | None:
+    """The dimension of a copy along which it goes from element to element of the memory that it
+    reads, behind what is inlined; None where there is none."""
+    axes, uses = list(copy.op.axis), uses_of(copy)
+    if len(uses.reads) != 1:
+        return None
+    steps = steps_of(*uses.reads[0], axes) or []
+    near = [d for d, n in enumerate(steps) if n == 1 and extent_of(axes[d]) != 1]
+    return near[-1] if near else None
 
 
 def _pack_groups(
