@@ -29,7 +29,7 @@ from .state import StageState
 
 def whole_vectors(
     b: Any, stage: StageState, axis: IterVar, low: PrimExpr, extent: IntImm
-) -> IntImm:
+) -> PrimExpr:
     """The extent of an axis of a stage, which starts at `low`: of a tile that may be filled up, or
     whose readers are, that of whole vectors. Readers have to be asked first."""
     if b.threads or b.virtual or not is_tile(stage) or axis not in stage.op.axis:

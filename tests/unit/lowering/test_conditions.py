@@ -107,8 +107,9 @@ def test_tiles_beyond_the_edge_take_no_steps(rows: int, tiles_left: int) -> None
     tiles = S.For(t, 0, 4, K.SERIAL, S.For(k, 0, 5, K.SERIAL, tile))
     new = partitioned(S.For(o, 0, -(-rows // 24), K.PARALLEL, tiles))
     (loop,) = [x for x in walk(new.body) if type(x) is S.For and x.kind == K.PARALLEL]
-    assert steps_of(loop.body.then_case, "k") == 4
-    assert steps_of(loop.body.else_case, "k") == tiles_left
+    branch = as_a(S.IfThenElse, loop.body)
+    assert steps_of(branch.then_case, "k") == 4
+    assert steps_of(branch.else_case, "k") == tiles_left
 
 
 def test_fused_parallel_loop_checks_a_whole_step() -> None:
