@@ -328,14 +328,16 @@ def _cuts(
     beside, copy_rows = form.vector_side, 1
     if packed:
         copy_rows = COPY_ROWS if form.in_order else TURNED_ROWS
-    far = beside is not None and bytes_of(beside.producer) > FAR_L2 * machine.l2_bytes
+    beside_bytes = bytes_of(beside.producer) if beside is not None else 0
+    far = beside_bytes > FAR_L2 * machine.l2_bytes
+    apart = PANELS_APART if packed or 2 * beside_bytes <= machine.l2_bytes else 1.0
     least = min(-(-nbytes // max(1, machine.l2_bytes // 2)), -(-size // step), m // (2 * FEW_ROWS))
     found: list[tuple[float, _Cut]] = []
     first, more = max(1, least), 2 * PIECES * cores
     for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
         steps = -(-size // count)
         whole = -(-steps // step) * step
-        ways = {1: 1.0, 0: PANELS_APART}
+        ways = {1: 1.0, 0: apart}
         if starts and count > 1:
             ways[AHEAD] = starts
         for rows_first, cost in ways.items():
@@ -347,6 +349,8 @@ def _cuts(
                 copies = copy_rows * chunks
                 if rows_first == AHEAD:
                     copies = FAR_ROWS if far else AHEAD_ROWS
+                elif not (rows_first or packed):  # a panel stays near for all rows
+                    copies = copy_rows
                 cost *= 1 + copies / (m // size * n)
             found.append((cost, _Cut(axis, whole, rows_first)))
     found.sort(key=lambda item: item[0])
