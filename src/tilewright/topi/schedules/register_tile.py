@@ -33,8 +33,9 @@ class Tile:
     panels: int
 
 
-def tile_of(op: Any, form: Contraction, machine: Machine) -> tuple[int, Tile]:
-    """Lanes of the vectors of a sum of products, and its tile."""
+def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple[int, Tile]:
+    """Lanes of the vectors of a sum of products, and its tile; it may be wider than the columns
+    where the vector side is `packed`, and filled up."""
     n = form.group or extent_of(op.axis[-1])
     lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
     groups = groups_of(op, form, machine)
@@ -44,14 +45,17 @@ def tile_of(op: Any, form: Contraction, machine: Machine) -> tuple[int, Tile]:
         registers = max(4, registers * SUMS_OF_16 // 16)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
     crowded = crowded_rows(form, op, machine)
-    embeds = machine.embeds and not form.both
-    tiles = register_tiles(sizes, n, lanes, registers, form.panel, crowded, form.group, embeds)
+    free = not form.both  # of what is read in vectors on both sides, nothing is filled up
+    tiles = register_tiles(
+        sizes, n, lanes, registers, form.panel, crowded, form.group,
+        machine.embeds and free, packed and free,
+    )  # fmt: skip
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
 
 def panel_width(op: Any, form: Contraction, machine: Machine) -> int:
     """How many columns of the vector side a tile has."""
-    lanes, tile = tile_of(op, form, machine)
+    lanes, tile = tile_of(op, form, machine, True)
     return tile.panels * lanes
 
 
@@ -93,21 +97,24 @@ def register_tiles(
     crowded: Callable[[int, int], bool] = lambda rows, lines: False,
     group: int = 0,
     embeds: bool = False,
+    over: bool = True,
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
-    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register.
+    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register. `over`: a
+    tile may be wider than all columns.
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
     outside is computed for nothing. Vectors that do not divide a `group` of columns read elements
     of the row side for each, since the last ones are those of the next group.
     """
     *_, before, last = (1, 1, *sizes)
+    widest = -(-n // lanes) * lanes if over else n
     found: list[tuple[float, Tile]] = []
     for panels in range(1, MOST_PANELS + 1):
         kept = (registers - panels - (BESIDE_SUMS - 1)) // panels
         most = (registers - panels) // panels if embeds else kept
-        if most < 1 or (panels > 1 and (0 < n <= (panels - 1) * lanes or panel % (panels * lanes))):
+        if most < 1 or (panels > 1 and (0 < widest < panels * lanes or panel % (panels * lanes))):
             continue
         for rows in range(1, (min(most, last) if last else most) + 1):
             lines = 1
@@ -124,10 +131,10 @@ def register_tiles(
     found.sort(key=lambda item: item[0])
     ranked = [tile for _, tile in found] or [Tile(1, 1, 1)]
     wastes = [_waste(n, tile.panels * lanes) for tile in ranked]
-    over = [0 < n < tile.panels * lanes for tile in ranked]
+    wide = [0 < n < tile.panels * lanes for tile in ranked]
     # one tile over the edge pays by what others compute for nothing, not by its loads
-    least = next((w for w, wide in zip(wastes, over) if not wide), wastes[0])
-    return [t for t, w, wide in zip(ranked, wastes, over) if not wide or w < least] or ranked
+    least = next((w for w, beyond in zip(wastes, wide) if not beyond), wastes[0])
+    return [t for t, w, beyond in zip(ranked, wastes, wide) if not beyond or w < least] or ranked
 
 
 def _waste(n: int, step: int) -> float:

@@ -52,7 +52,6 @@ MANY_PIECES = 8  # for each core: they are shared evenly
 SPREAD = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # of sizes that are not known, around a likely one
 MOST_TRIED = 16  # numbers of pieces
 LONG_PANEL = 3  # times the first-level cache
-FEW_TAPS = 25  # with each element: a padded copy of all took as long as the sums
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
 AHEAD = 2  # of a cut: rows first, of panels that are packed beforehand
 ROOM = 2  # halves of the first-level cache, that a part of a long panel has
@@ -72,9 +71,11 @@ def tiles(
     """Panels of columns, a register tile of rows at a time; `packed`: copied together first."""
     work, name = work_of(product), s[product].op.name
     pads = kept_inputs(s, s[product].op)
-    lanes, tile = tile_of(s[product].op, form, machine)
+    lanes, tile = tile_of(s[product].op, form, machine, packed or form.panel > 0)
     groups = groups_of(s[product].op, form, machine) if packed or form.panel else None
     beforehand = packed and groups is None and _splits_evenly(form, s[product].op)
+    if 0 < extent_of(s[product].op.axis[-1]) < tile.panels * lanes:
+        beforehand = False  # only a copy within has more than all columns
     if product.op is out.op:
         product = s.cache_write(out, "local")
     axes = list(s[out].op.axis)
@@ -132,9 +133,8 @@ def tiles(
         _skip_padding(s[product], tile)
     own = chunk and (cut.rows_first or form.both or panels == 1) and _apart(form, product)
     side = s[form.row_side.producer] if own and form.row_side is not None else None
-    little = form.both and prod(map(extent_of, product.op.reduce_axis)) <= FEW_TAPS
     for pad in pads:
-        _place_pad(pad, s[out], piece if pad is side else None, little, groups is None, machine)
+        _place_pad(pad, s[out], piece if pad is side else None, form.both, groups is None, machine)
 
 
 def _skip_padding(stage: Stage, tile: Tile) -> None:
@@ -182,8 +182,8 @@ def _place_pad(
     pad: Stage, out: Stage, piece: IterVar | None, little_work: bool, inline: bool, machine: Machine
 ) -> None:
     """A padded copy, made by each piece for itself (`piece`) or of all beforehand; or none, with
-    its condition at each read, first where there is `little_work` with each element, and where
-    this may be (`inline`): an instruction reads memory."""
+    its condition at each read, first where there is `little_work` with each element, as in
+    depthwise convolutions, and where this may be (`inline`): an instruction reads memory."""
     ways = ([OF_PIECE] if piece is not None else []) + [BEFORE]
     if inline:
         ways = [INLINE, *ways] if little_work else [*ways, INLINE]
