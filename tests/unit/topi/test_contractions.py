@@ -12,6 +12,7 @@ import pytest
 import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.interp.te_eval import te_eval
+from tilewright.schedule.state import INLINE
 from tilewright.topi.schedules.contraction import contraction_of
 from tilewright.topi.schedules.decisions import Decisions
 from tilewright.topi.schedules.machine import Machine
@@ -97,7 +98,7 @@ def test_convolutions(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("size", [(1, 9, 13, 30, 3, 1), (2, 8, 7, 5, 5, 2), (1, 31, 7, 50, 3, 2)])
+@pytest.mark.parametrize("size", [(1, 9, 13, 30, 3, 1), (2, 8, 7, 5, 5, 2), (1, 31, 7, 50, 7, 2)])
 def test_depthwise(size: tuple[int, ...], target: str) -> None:
     n, h, w, c, k, stride = size
     x, f = te.placeholder((n, h, w, c), name="x"), te.placeholder((k, k, c), name="f")
@@ -112,7 +113,8 @@ def test_depthwise(size: tuple[int, ...], target: str) -> None:
     )
     form = contraction_of(y.op)
     assert form is not None and form.both and form.rows == (0, 1, 2)
-    agree(y, x, f, target=target)
+    s = agree(y, x, f, target=target)
+    assert s[padded].attach_type == INLINE
 
 
 def matrices() -> dict[str, Callable[[], tuple[Any, ...]]]:
@@ -319,6 +321,33 @@ def test_a_side_in_panels_is_read_as_it_lies(sizes: tuple[int, ...], target: str
     assert form.panel == w
     s = agree(c, a, b, target=target, steps=k)
     assert sorted(x.op.name for x in s.stages) == ["a", "b", "c", "c.local"]
+
+
+@pytest.mark.parametrize(("sizes", "by_rows"), [((128, 128, 128), 1), ((197, 3072, 768), 0)])
+def test_panels_that_come_from_afar_serve_all_rows(
+    sizes: tuple[int, int, int], by_rows: int
+) -> None:
+    """Each piece of rows would read all of them anew, which only those that stay near may be."""
+    m, n, k = sizes
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((n // 64, k, 64), name="b")
+    r = te.reduce_axis((0, k), "r")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[j // 64, r, j % 64], axis=r), name="c")
+    asked = Decisions()
+    topi.schedules.default_schedule([c], "llvm -mcpu=skylake-avx512", asked)
+    assert asked.taken["c.cut"][2] == by_rows
+
+
+def test_a_tile_of_what_is_read_in_vectors_ends_with_the_columns() -> None:
+    x, f = te.placeholder((1, 30, 30, 72), name="x"), te.placeholder((5, 5, 72), name="f")
+    ry, rx = te.reduce_axis((0, 5), "ry"), te.reduce_axis((0, 5), "rx")
+    y = te.compute(
+        (1, 26, 26, 72),
+        lambda b, i, j, q: te.sum(x[b, i + ry, j + rx, q] * f[ry, rx, q], axis=[ry, rx]),
+        name="y",
+    )
+    asked = Decisions()
+    topi.schedules.default_schedule([y], "llvm -mcpu=skylake-avx512", asked)
+    assert all(panels * 16 <= 72 for _, _, panels in asked.asked["y.tile"])
 
 
 def test_what_lies_in_no_panels() -> None:
