@@ -20,16 +20,27 @@ from ..loopir.expr import const_int
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.visit import CHILDREN, walk
 
+LONG = 32
+"""Steps of a loop that may take some less: copies for them are worth less than short code is."""
+
 
 class Guard:
     """A guard below some loop, with the ranges of the variables between the two. `repeated`:
-    whether a loop that is not written out stands between them."""
+    whether a loop that is not written out stands between them. `ends`: whether it stands around
+    the loops of a tile and is all that a long loop between them has in its body, which ends where
+    it stops to hold."""
 
-    __slots__ = ("innermost", "relaxed", "repeated", "stmt")
+    __slots__ = ("ends", "innermost", "relaxed", "repeated", "stmt")
 
     def __init__(
-        self, stmt: S.IfThenElse, relaxed: dict[E.Var, Range], innermost: bool, repeated: bool
+        self,
+        stmt: S.IfThenElse,
+        relaxed: dict[E.Var, Range],
+        innermost: bool,
+        repeated: bool,
+        ends: bool = False,
     ) -> None:
+        self.ends = ends
         self.stmt = stmt
         self.relaxed = relaxed
         self.innermost = innermost
@@ -49,11 +60,14 @@ def find_guards(
     """
     found: list[Guard] = []
     hidden: set[E.Var] = set()
+    ending: dict[int, E.Var] = {}
 
     @recursive
     def visit(s: Any, relaxed: dict[E.Var, Range], repeated: bool) -> None:
         kind = type(s)
         if kind is S.For:
+            if s.kind == S.ForKind.SERIAL and (const_int(s.extent) or 0) >= LONG:
+                ending[id(s.body)] = s.loop_var
             runs = range_of(s, relaxed, hidden)
             repeated = repeated or s.kind == S.ForKind.SERIAL
             if runs is None:
@@ -73,7 +87,8 @@ def find_guards(
                     simple = not any(type(x) is S.For for x in walk(s.then_case))
                     used = {v: r for v, r in relaxed.items() if v in names}
                     inside = simple or len(relaxed) > len(threads or {})
-                    found.append(Guard(s, used, inside, repeated))
+                    ends = not simple and s.else_case is None and ending.get(id(s)) in used
+                    found.append(Guard(s, used, inside, repeated, ends))
             for part in CHILDREN[kind](s):
                 if isinstance(part, S.Stmt):
                     visit(part, relaxed, repeated)

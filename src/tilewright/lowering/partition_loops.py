@@ -154,7 +154,8 @@ class _Partitioner(BoundedRewriter):
         fixed = s.kind == S.ForKind.VECTORIZED or s.kind == S.ForKind.UNROLLED
         if fixed or self.in_rest:
             return s.with_body(self.stmt(s.body))
-        guards = self._worth(find_guards(s.body, s.loop_var, self.threads))
+        found = find_guards(s.body, s.loop_var, self.threads)
+        guards = self._worth([g for g in found if self.threads or not g.ends])
         if s.kind != S.ForKind.SERIAL:
             return s.with_body(self._branch(s.loop_var, s.body, guards))
         return self._split(s, guards)

@@ -112,6 +112,21 @@ def test_tiles_beyond_the_edge_take_no_steps(rows: int, tiles_left: int) -> None
     assert steps_of(branch.else_case, "k") == tiles_left
 
 
+def test_a_long_reduction_ends_early_instead_of_being_copied() -> None:
+    """Parts of 40 steps of 100, around the rows of a tile: the last part is shorter, and the tile
+    is written once."""
+    p, k, r = (E.Var(n) for n in "pkr")
+    at = p * 40 + k
+    add = S.BufferStore(B, B[r] + A[at], [r])
+    tile = S.For(r, 0, 6, K.UNROLLED, add)
+    steps = S.For(k, 0, 40, K.SERIAL, S.IfThenElse(op.likely(at < 100), tile))
+    new = partitioned(S.For(p, 0, 3, K.SERIAL, steps))
+    assert count(new, S.BufferStore) == 1
+    assert count(new, S.IfThenElse) == 0
+    (loop,) = [x for x in walk(new.body) if type(x) is S.For and x.loop_var.name == "k"]
+    assert "min" in str(loop.extent)
+
+
 def test_fused_parallel_loop_checks_a_whole_step() -> None:
     f, yi, xi = E.Var("f"), E.Var("yi"), E.Var("xi")
     y, x = f // 3 * 4 + yi, f % 3 * 4 + xi
