@@ -437,17 +437,33 @@ def test_copies_of_columns_are_turned_in_registers(name: str) -> None:
 
 
 def ahead(out: Any, target: str) -> Decisions:
-    """The answers with which the panels of a product are packed beforehand."""
+    """The answers with which the panels of a product are packed beforehand; a tile over the edge
+    has a copy of its own."""
     asked = Decisions()
     topi.schedules.default_schedule([out], target, asked)
-    (name,) = [n for n in asked.asked if n.endswith(".cut")]
-    return Decisions({name: next(c for c in asked.asked[name] if c[2] == 2)})
+    (name,) = [n for n in asked.asked if n.endswith(".tile")]
+    lanes = Machine.of(tvm.target.Target(target)).lanes(out.dtype)
+    tile = next(t for t in asked.asked[name] if t[2] * lanes <= int(out.shape[-1]) or t[2] == 1)
+    again = Decisions({name: tile})
+    topi.schedules.default_schedule([out], target, again)
+    (cut,) = [n for n in again.asked if n.endswith(".cut")]
+    return Decisions({name: tile, cut: next(c for c in again.asked[cut] if c[2] == 2)})
 
 
 def turned(n: int, m: int, k: int) -> tuple[Any, Any, Any]:
     a, b = te.placeholder((2, n, k), name="a"), te.placeholder((2, m, k), name="b")
     r = te.reduce_axis((0, k), "r")
     return a, b, te.compute((2, n, m), lambda g, i, j: te.sum(a[g, i, r] * b[g, j, r], axis=r))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_panels_of_batches_that_are_neighbours(target: str) -> None:
+    """Neither columns nor steps of the reduction lie one behind the other."""
+    a, b = te.placeholder((4, 200, 48), name="a"), te.placeholder((48, 96, 4), name="b")
+    r = te.reduce_axis((0, 48), "r")
+    y = te.compute((4, 200, 96), lambda g, i, j: te.sum(a[g, i, r] * b[r, j, g], axis=r), name="y")
+    agree(y, a, b, target=target)
+    agree(y, a, b, target=target, given=ahead(y, target))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -377,10 +377,10 @@ def _pack(
     side, column = form.vector_side, form.column
     assert side is not None, "what is packed is read"
     copy = s[s.cache_read(side.producer, "global", [product])]
-    if form.in_order and groups is None:
-        _copy_rows(copy, list(copy.op.axis), column, lanes)
-        return copy
     others, along = _dimensions(side, column, product)
+    if form.in_order and groups is None:
+        _copy_rows(copy, list(copy.op.axis), column, along, lanes)
+        return copy
     if groups is not None:
         return _pack_groups(copy, side, groups, others, along, column, lanes)
 
@@ -388,7 +388,7 @@ def _pack(
         return [indices[d] for d in (*others, *along, column)]
 
     axes = dict(zip((*others, *along, column), copy.transform_layout(panel)))
-    _copy_rows(copy, [axes[d] for d in range(len(axes))], column, lanes)
+    _copy_rows(copy, [axes[d] for d in range(len(axes))], column, along, lanes)
     return copy
 
 
@@ -414,7 +414,8 @@ def _pack_ahead(
     axes = copy.transform_layout(panels)
     outer, steps, j = axes[: len(others) + 1], axes[len(others) + 1 : -1], axes[-1]
     own = dict(zip((*others, *along, column), (*outer[:-1], *steps, j)))
-    _copy_rows(copy, [own[d] for d in range(len(own))], column, machine.lanes(product.dtype))
+    lanes = machine.lanes(product.dtype)
+    _copy_rows(copy, [own[d] for d in range(len(own))], column, along, lanes)
     parallel_if(copy, copy.fuse(*outer), work_of(product), PARALLEL_PRODUCTS, machine)
 
 
@@ -426,18 +427,20 @@ def _dimensions(side: ProducerLoad, column: int, product: Tensor) -> tuple[list[
     return others, along
 
 
-def _copy_rows(copy: Stage, axes: Sequence[IterVar], column: int, lanes: int) -> None:
-    """Columns in vectors; where another dimension is the one whose neighbours are neighbours in the
-    memory that is read, in squares of vectors, which lowering turns in registers, or, where it is
-    short, a column at a time: its line of memory is read once. `axes`: loops by dimension."""
+def _copy_rows(
+    copy: Stage, axes: Sequence[IterVar], column: int, along: Sequence[int], lanes: int
+) -> None:
+    """Columns in vectors; where the dimension whose neighbours are neighbours in the memory that is
+    read is one of the reduction, `along`, in squares of vectors, which lowering turns in registers,
+    or, where it is short, a column at a time: its line of memory is read once. `axes`: loops by
+    dimension."""
     j, near = axes[column], _near(copy)
-    if near is None or near == column:
+    if near is None or near not in along:
         jp, jv = copy.split(j, factor=lanes)
         copy.vectorize(jv)
         copy.unroll(jp)
         return
-    k = axes[near]
-    ko, ki = copy.split(k, factor=lanes)
+    ko, ki = copy.split(axes[near], factor=lanes)
     if extent_of(copy.op.axis[near]) >= lanes:
         jp, jv = copy.split(j, factor=lanes)
         copy.reorder(ko, jp, ki, jv)
