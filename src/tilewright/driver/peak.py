@@ -1,7 +1,8 @@
 """The machine's FMA peak, measured: the yardstick for every rate that is reported.
 
 Twelve independent chains of full-width float32 FMAs a thread keep all pipes busy (two pipes of up
-to six cycles), and fit, with their factor, into 16 registers. The clock comes from a chain of
+to six cycles), and fit, with their factor, into 16 registers; where there are no FMAs, fourteen of
+a product and a sum do. The clock comes from a chain of
 dependent additions, one a cycle: a peak close to lanes x pipes x 2 x clock, for a whole number of
 pipes, is one that can be trusted.
 """
@@ -18,15 +19,20 @@ from ..codegen.llvm import backend
 from ..rt import native
 from ..target.target import Target
 
-CHAINS = 12
+CHAINS, UNFUSED_CHAINS = 12, 14
 # Some milliseconds: threads start within some ten microseconds of each other.
 STEPS = 1_000_000
 ADDITIONS = 64
 ADDITION_STEPS = 100_000
 
 
-def _chains(lanes: int) -> str:
-    """A function that runs CHAINS chains for a given number of steps."""
+def chains(target: Target) -> int:
+    """How many run at a time."""
+    return CHAINS if target.has_fma else UNFUSED_CHAINS
+
+
+def _chains(lanes: int, count: int, fused: bool) -> str:
+    """A function that runs so many chains for a given number of steps."""
     vector = f"<{lanes} x float>"
     lines = [f"declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})"]
     lines += ["define float @tw_peak(i64 %n, float %seed) {", "entry:"]
@@ -36,17 +42,19 @@ def _chains(lanes: int) -> str:
     )
     lines += ["  br label %loop", "loop:"]
     lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %loop ]")
-    for k in range(CHAINS):
+    for k in range(count):
         lines.append(f"  %a{k} = phi {vector} [ %v, %entry ], [ %b{k}, %loop ]")
-    for k in range(CHAINS):
-        lines.append(
-            f"  %b{k} = call {vector} @llvm.fma.v{lanes}f32("
-            f"{vector} %a{k}, {vector} %v, {vector} %v)"
-        )
+    for k in range(count):
+        if fused:
+            operands = f"{vector} %a{k}, {vector} %v, {vector} %v"
+            lines.append(f"  %b{k} = call {vector} @llvm.fma.v{lanes}f32({operands})")
+        else:  # a call of the intrinsic would be one of a function of the C library for each lane
+            lines.append(f"  %p{k} = fmul {vector} %a{k}, %v")
+            lines.append(f"  %b{k} = fadd {vector} %p{k}, %v")
     lines += ["  %next = add i64 %i, 1", "  %more = icmp ult i64 %next, %n"]
     lines += ["  br i1 %more, label %loop, label %done", "done:"]
     total = "%b0"
-    for k in range(1, CHAINS):
+    for k in range(1, count):
         lines.append(f"  %s{k} = fadd {vector} {total}, %b{k}")
         total = f"%s{k}"
     lines.append(f"  %r = extractelement {vector} {total}, i32 0")
@@ -71,7 +79,7 @@ def _additions() -> str:
 @cache
 def _chains_code(target: Target) -> tuple[Any, Any]:
     """The loaded code, which has to be kept, and its function."""
-    text = _chains(max(4, target.vector_bytes // 4))
+    text = _chains(max(4, target.vector_bytes // 4), chains(target), target.has_fma)
     library = native.load_object(backend.emit_object(text, target), names=["tw_peak"])
     kind = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64, ctypes.c_float)
     function = kind(library.address("tw_peak"))
@@ -80,7 +88,7 @@ def _chains_code(target: Target) -> tuple[Any, Any]:
 
 
 def sample_peak(target: Target, threads: int = 1) -> float:
-    """float32 operations a second (an FMA is two) of `threads` cores, measured once.
+    """float32 operations a second (a product and a sum are two) of `threads` cores, measured once.
 
     The time runs from when all threads stand ready to when the last one is done.
     """
@@ -100,12 +108,12 @@ def sample_peak(target: Target, threads: int = 1) -> float:
     for w in workers:
         w.join()
     seconds = max(end for _, end in spans) - min(begin for begin, _ in spans)
-    return 2.0 * max(4, target.vector_bytes // 4) * CHAINS * STEPS * threads / seconds
+    return 2.0 * max(4, target.vector_bytes // 4) * chains(target) * STEPS * threads / seconds
 
 
 @cache
 def fma_peak(target: Target, threads: int = 1, attempts: int = 7) -> float:
-    """float32 operations a second (an FMA is two) of `threads` cores, the best of some attempts."""
+    """float32 operations a second (as above) of `threads` cores, the best of some attempts."""
     return max(sample_peak(target, threads) for _ in range(attempts))
 
 

@@ -70,7 +70,7 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
     if conv.op is out.op:
         conv = s.cache_write(out, "local")
     _, chunks, *size, _ = (extent_of(a) for a in s[out].op.axis)
-    tiles = blocked_tiles(size[-1] or 1, chunks or 1, vectors, machine.registers)
+    tiles = blocked_tiles(size[-1] or 1, chunks or 1, vectors, machine.working)
     columns, group = machine.choose(name, "tile", tiles)
 
     n, fo, *outer, ow, fi = s[out].op.axis
@@ -150,7 +150,7 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Ma
         conv = s.cache_write(out, "local")
     n, co, *outer, ow, ci = s[out].op.axis
     vectors = max(1, extent_of(ci) // machine.lanes(conv.dtype))
-    most = max(1, machine.registers // 2 // vectors)
+    most = max(1, machine.working // 2 // vectors)
     sizes = [largest_divisor(extent_of(ow), n) for n in (most, most // 2, most * 3 // 2)]
     (columns,) = machine.choose(name, "columns", nearby(*sizes))
     ow_outer, ow_inner = s[out].split(ow, factor=columns)

@@ -85,7 +85,7 @@ def dot_products(s: Schedule, product: Tensor, out: Tensor, machine: Machine) ->
     _, lane = s[product].split(s[product].op.reduce_axis[0], factor=lanes)
     parts = s.rfactor(product, lane, len(product.op.axis))
     *batch, i, j = s[out].op.axis
-    rows, columns = machine.choose(name, "dots", dot_tiles(m, machine.registers))
+    rows, columns = machine.choose(name, "dots", dot_tiles(m, machine.working))
     jo, ji = s[out].split(j, factor=columns)
     io, ii = s[out].split(i, factor=rows)
     s[out].reorder(*batch, jo, io, ii, ji)

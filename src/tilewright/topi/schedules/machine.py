@@ -24,8 +24,8 @@ from .decisions import Decisions, Value
 @dataclass(frozen=True)
 class Machine:
     """Vector width in bytes, number of vector registers and bytes of the caches of one core, the
-    number of cores, and the instructions that add up products of neighbours; and who decides what
-    these leave open."""
+    number of cores, the instructions that add up products of neighbours, and whether products are
+    added by the instruction that multiplies; and who decides what these leave open."""
 
     vector_bytes: int
     registers: int
@@ -34,6 +34,7 @@ class Machine:
     cores: int = 4
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
     dots: tuple[Dot, ...] = ()
+    fused: bool = True
 
     def choose(self, operation: str, question: str, options: Iterable[Sequence[int]]) -> Value:
         """One of some options, best first (see Decisions)."""
@@ -42,6 +43,12 @@ class Machine:
     def lanes(self, dtype: str) -> int:
         """Elements of a full vector."""
         return max(1, self.vector_bytes // parse(dtype).nbytes)
+
+    @property
+    def working(self) -> int:
+        """Registers for sums and what they are made of: a product that a second instruction adds
+        takes one."""
+        return self.registers if self.fused else self.registers - 1
 
     @property
     def embeds(self) -> bool:
@@ -62,6 +69,7 @@ class Machine:
             target.num_cores,
             decisions,
             _fitting(target),
+            target.has_fma,
         )
 
 

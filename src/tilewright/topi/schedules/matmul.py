@@ -93,7 +93,7 @@ def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Ma
     if product.op is out.op:
         product = s.cache_write(out, "local")
     i, j, v = s[out].op.axis
-    most = max(1, min(extent_of(i) or 1, machine.registers - 4))
+    most = max(1, min(extent_of(i) or 1, machine.working - 4))
     (rows,) = machine.choose(name, "rows", nearby(most, even(most, 8), even(most, 6), 4, 1))
     io, ii = s[out].split(i, factor=rows)
     s[out].reorder(j, io, ii, v)

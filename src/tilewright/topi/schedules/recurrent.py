@@ -23,10 +23,10 @@ def recurrent_tile(batch: int, hidden: int, gates: int, dtype: str, machine: Mac
     """(rows, columns) of a tile: as many sums as fit the registers, of more columns where there are
     few rows, since sums wait for each other."""
     lanes = machine.lanes(dtype)
-    most = max(1, min(MOST_ROWS, (machine.registers // 2) // gates))
+    most = max(1, min(MOST_ROWS, (machine.working // 2) // gates))
     rows = -(-batch // -(-batch // most)) if batch else most
     vectors = 1
-    while rows * gates * vectors * 2 <= machine.registers - SPARE and vectors * lanes < hidden:
+    while rows * gates * vectors * 2 <= machine.working - SPARE and vectors * lanes < hidden:
         vectors *= 2
     return rows, vectors * lanes
 

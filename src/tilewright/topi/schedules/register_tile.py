@@ -84,8 +84,8 @@ def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, i
         lanes //= 2
     if group % lanes:  # a vector would reach into the next group
         each = group // lanes + (group % lanes).bit_count()  # a rest lies in powers of two
-        return group, max(1, (machine.registers - BESIDE_ODD) // each) + BESIDE_SUMS
-    return lanes, machine.registers
+        return group, max(1, (machine.working - BESIDE_ODD) // each) + BESIDE_SUMS
+    return lanes, machine.working
 
 
 def register_tiles(

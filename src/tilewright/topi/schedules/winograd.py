@@ -48,7 +48,7 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
     if product.op is out.op:
         product = s.cache_write(out, "local")
     _, chunks, *_, columns, _ = (extent_of(a) for a in s[out].op.axis)
-    blocks = blocked_tiles(columns or 1, chunks or 1, vectors, machine.registers)
+    blocks = blocked_tiles(columns or 1, chunks or 1, vectors, machine.working)
     width, group = machine.choose(name, "tile", blocks)
     stage = s[out]
     places, filters, *depth, tiles, lane = stage.op.axis
