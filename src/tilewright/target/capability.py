@@ -111,6 +111,19 @@ _MATRIX_PRODUCTS = (
 )  # the last one from sm_80 on; products of float32, which round it to tf32, are asked for
 
 
+# Bytes a cycle from the second-level cache where they are not 64, and loads of a full vector a
+# cycle from the first where they are not two (Agner Fog, The microarchitecture of Intel, AMD and
+# VIA CPUs; AMD, Software optimization guides).
+_BYTES_FROM_L2 = dict.fromkeys(("znver1", "znver2", "znver3", "znver4"), 32)
+_LOADS_FROM_L1 = {"znver1": 1, "znver4": 1}
+
+
+def load_rates(cpu: str, vector_bytes: int) -> tuple[int, int]:
+    """Bytes a cycle that a core loads from its first-level cache, in full vectors, and from the
+    second."""
+    return vector_bytes * _LOADS_FROM_L1.get(cpu, 2), _BYTES_FROM_L2.get(cpu, 64)
+
+
 def gpu_capabilities(kind: str, attributes: Mapping[str, Any]) -> Capabilities:
     """Capabilities of a GPU target, of its attributes."""
     if kind == "cuda":

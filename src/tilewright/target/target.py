@@ -20,6 +20,7 @@ from .capability import (
     capabilities_of,
     gpu_capabilities,
     is_cpu,
+    load_rates,
     system,
 )
 from .kinds import KINDS, TargetKind, complete, find_kind
@@ -321,6 +322,11 @@ class Target:
     def l3_cache_bytes(self) -> int:
         """Bytes of the third-level cache: as given, of this machine, or 4 MiB."""
         return self._cache(2, "l3_cache_size_bytes", 4 << 20)
+
+    @property
+    def load_rates(self) -> tuple[int, int]:
+        """Bytes a cycle that a core loads from its first- and its second-level cache."""
+        return load_rates(self.cpu, self.vector_bytes)
 
     def _cache(self, level: int, name: str, default: int) -> int:
         given = self.attrs.get(name)

@@ -17,6 +17,7 @@ from tilewright.schedule.state import INLINE
 from tilewright.topi.schedules.contraction import contraction_of
 from tilewright.topi.schedules.decisions import Decisions
 from tilewright.topi.schedules.machine import Machine
+from tilewright.topi.schedules.matmul import PACKED
 from tilewright.topi.schedules.register_tile import Tile, crowded_rows, register_tiles
 
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
@@ -385,6 +386,43 @@ def test_vectors_of_odd_groups_are_not_spilled(per: int, ci: int) -> None:
     lines = tvm.build(s, [x, f, y], target).get_source("asm").splitlines()
     assert sum("vfmadd" in line and "ymm" in line for line in lines) >= per // 8
     assert not [line for line in lines if "vmov" in line and "ymm" in line and "%rsp" in line]
+
+
+def test_panels_that_stream_from_the_second_level_cache_have_tall_tiles() -> None:
+    """Two rows of eight vectors asked for 128 bytes of weights a cycle: 323 GFLOP/s where 478 were
+    had. Where every vector is near, they load least."""
+    assert register_tiles([14], 256, 16, 32, embeds=True)[0] == Tile(2, 1, 8)
+    tall = register_tiles([14], 256, 16, 32, embeds=True, load=lambda panels: 2.0)[0]
+    assert tall == Tile(14, 1, 2)
+    for channels, wanted in ((128, Tile(14, 1, 2)), (4, Tile(2, 1, 8))):  # of four, the steps fit
+        for cpu in ("znver4", "znver5", "skylake-avx512"):
+            decisions = Decisions()
+            y = conv(1, 28, 28, channels, 256, 1, 2)[-1]
+            target = f"llvm -mcpu={cpu} -l1_cache_size_bytes=32768"
+            topi.schedules.default_schedule([y], target, decisions)
+            assert Tile(*decisions.taken["y.tile"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("cpu", "afar", "most"),
+    [("znver5", 2, 50), ("znver4", 2, 25), ("znver3", 2, 25), ("haswell", 1, 25),
+     ("cascadelake", 2, 50), ("x86-64-v2", 1, 20)],
+)  # fmt: skip
+def test_what_loads_cost_decides_about_copies(cpu: str, afar: float, most: int) -> None:
+    """A copy of the weights for 49 rows took up to a fifth of the time of the sums."""
+    target = f"llvm -mcpu={cpu}"
+    assert Machine.of(tvm.target.Target(target)).afar == afar
+
+    def copies(m: int, n: int) -> bool:
+        a, b = te.placeholder((m, 300), name="a"), te.placeholder((300, n), name="b")
+        decisions = Decisions()
+        topi.schedules.default_schedule([topi.matmul(a, b)], target, decisions)
+        (way,) = (v for k, v in decisions.taken.items() if k.endswith(".way"))
+        return way == (PACKED,)
+
+    assert [m for m in range(18, 60) if not copies(m, 528)] == list(range(18, most + 1))
+    assert copies(21, 1024)  # the rows of which share their sets
+    assert copies(21, 521)  # the last vector of which has one column
 
 
 def test_a_product_that_a_second_instruction_adds_has_a_register() -> None:

@@ -24,8 +24,9 @@ from .decisions import Decisions, Value
 @dataclass(frozen=True)
 class Machine:
     """Vector width in bytes, number of vector registers and bytes of the caches of one core, the
-    number of cores, the instructions that add up products of neighbours, and whether products are
-    added by the instruction that multiplies; and who decides what these leave open."""
+    number of cores, the instructions that add up products of neighbours, whether products are
+    added by the instruction that multiplies, and bytes a cycle that come from the first- and the
+    second-level cache; and who decides what these leave open."""
 
     vector_bytes: int
     registers: int
@@ -35,6 +36,7 @@ class Machine:
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
     dots: tuple[Dot, ...] = ()
     fused: bool = True
+    load_rates: tuple[int, int] = (32, 64)
 
     def choose(self, operation: str, question: str, options: Iterable[Sequence[int]]) -> Value:
         """One of some options, best first (see Decisions)."""
@@ -49,6 +51,13 @@ class Machine:
         """Registers for sums and what they are made of: a product that a second instruction adds
         takes one."""
         return self.registers if self.fused else self.registers - 1
+
+    @property
+    def afar(self) -> float:
+        """What a load from the second-level cache costs, in loads from the first, where there are
+        many."""
+        near, far = self.load_rates
+        return max(1.0, near / far)
 
     @property
     def embeds(self) -> bool:
@@ -70,6 +79,7 @@ class Machine:
             decisions,
             _fitting(target),
             target.has_fma,
+            target.load_rates,
         )
 
 

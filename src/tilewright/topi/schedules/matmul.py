@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
+from typing import Any
 
+from ...base.dtype import parse
 from ...loopir.expr import const_int
+from ...loopir.iter import ProducerLoad
 from ...schedule.api import Schedule
-from ...tensor.op import domain
+from ...tensor.op import PlaceholderOp, domain
 from ...tensor.tensor import Tensor
-from .contraction import Contraction, along_last, contraction_of, is_product
+from .contraction import Contraction, along_last, contraction_of, is_product, step_of
+from .dots import groups_of
 from .few_rows import dot_products, sums_of_rows
 from .machine import (
+    LINE,
     PARALLEL_PRODUCTS,
+    WAY,
     Machine,
     bytes_of,
     even,
@@ -24,6 +30,8 @@ from .reduce import SHORT_SUM, in_rows, schedule_reduce
 from .tiles import FEW_ROWS, tiles
 
 SMALL_ROWS = 4
+NO_COPY_ROWS = 25  # where 64 bytes a cycle come from the first-level cache
+L2_WAYS, TILE_LINES = 16, 4
 PACKED, STRAIGHT, SUMS, DOTS, PLAIN = range(5)  # ways to a sum of products
 
 
@@ -62,16 +70,20 @@ def schedule_contraction(
         tiles(s, product, out, machine, form, False, alone)
         return
     few = 0 < m <= FEW_ROWS and form.in_order
+    straight = along_last(side, op.axis[-1].var)
     far = bytes_of(side.producer) > machine.l2_bytes // 2
     long = steps >= SHORT_SUM * machine.lanes(product.dtype)
     able = {
         PACKED: m and form.column >= 0 and (steps or form.in_order),
         SUMS: few,
-        STRAIGHT: along_last(side, op.axis[-1].var),
+        STRAIGHT: straight,
         DOTS: alone and m and is_product(op) and long,
         PLAIN: True,
     }
     likely = [DOTS if able[DOTS] else PLAIN] if in_rows(product, machine) else []
+    given = straight and isinstance(side.producer.op, PlaceholderOp)  # none that a copy computes
+    if given and FEW_ROWS < m <= _worth_no_copy(form, side, op, machine):
+        likely += [STRAIGHT] if groups_of(op, form, machine) is None else []
     likely += [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
     # plain sums are for threads of their own
     order = (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if alone else (STRAIGHT, PACKED, PLAIN, SUMS)
@@ -85,6 +97,19 @@ def schedule_contraction(
         dot_products(s, product, out, machine)
     else:
         schedule_reduce(s, product, out, machine)
+
+
+def _worth_no_copy(form: Contraction, side: ProducerLoad, op: Any, machine: Machine) -> int:
+    """The most rows that do not pay for a copy of the vector side, if its rows are whole vectors,
+    and the part that a tile reads spreads over the sets of the caches and stays in the second one:
+    the faster sums are, the more of them a copy costs."""
+    apart = step_of(side, op.reduce_axis[-1].var) * parse(side.dtype).nbytes
+    steps = prod(map(extent_of, op.reduce_axis))
+    own = max(gcd(apart, machine.l2_bytes // L2_WAYS), TILE_LINES * LINE)
+    cut = (form.group or extent_of(op.axis[-1])) % machine.lanes(side.dtype)
+    if cut or apart % WAY == 0 or steps * own > machine.l2_bytes:
+        return 0
+    return NO_COPY_ROWS * machine.load_rates[0] // LINE
 
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: Machine) -> None:

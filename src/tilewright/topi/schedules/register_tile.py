@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from math import prod
 from typing import Any
 
 from ...base.dtype import parse
@@ -48,7 +49,7 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
     free = not form.both  # of what is read in vectors on both sides, nothing is filled up
     tiles = register_tiles(
         sizes, n, lanes, registers, form.panel, crowded, form.group,
-        machine.embeds and free, packed and free,
+        machine.embeds and free, packed and free, _from_panel(op, lanes, machine),
     )  # fmt: skip
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
@@ -77,6 +78,14 @@ def crowded_rows(form: Contraction, op: Any, machine: Machine) -> Callable[[int,
     return crowded
 
 
+def _from_panel(op: Any, lanes: int, machine: Machine) -> Callable[[int], float]:
+    """What a load from a panel of so many vectors costs: it streams from the second-level cache
+    where all steps exceed the first."""
+    steps = prod(extent_of(axis) for axis in op.reduce_axis)
+    near = machine.l1_bytes // (max(1, steps) * lanes * parse(op.output_dtype(0)).nbytes)
+    return lambda panels: 1.0 if panels <= near else machine.afar
+
+
 def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
     """(lanes, registers that hold so many): of n columns, or of those of a group."""
     lanes = machine.lanes(dtype)
@@ -98,11 +107,13 @@ def register_tiles(
     group: int = 0,
     embeds: bool = False,
     over: bool = True,
+    load: Callable[[int], float] = lambda panels: 1.0,
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
     is `crowded` unless it has one row. `embeds`: elements for all lanes need no register. `over`: a
-    tile may be wider than all columns.
+    tile may be wider than all columns. `load`: what one of so many vectors of a row
+    costs.
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
     outside is computed for nothing. Vectors that do not divide a `group` of columns read elements
@@ -124,8 +135,9 @@ def register_tiles(
                 continue
             waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
             height = rows * lines
-            loads = 1 / height + BROADCAST / (1 if group % (panels * lanes) else panels)
-            cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
+            broadcasts = BROADCAST / (1 if group % (panels * lanes) else panels)
+            bound = max(1.0, CHAINS / (height * panels), load(panels) / height + broadcasts)
+            cost = waste * (bound + (1 / height + broadcasts) / 8)
             cost *= EMBEDDED if height > kept else 1.0
             found.append((cost, Tile(rows, lines, panels)))
     found.sort(key=lambda item: item[0])

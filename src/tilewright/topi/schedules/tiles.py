@@ -349,8 +349,6 @@ def _cuts(
                 copies = copy_rows * chunks
                 if rows_first == AHEAD:
                     copies = FAR_ROWS if far else AHEAD_ROWS
-                elif not (rows_first or packed):  # a panel stays near for all rows
-                    copies = copy_rows
                 cost *= 1 + copies / (m // size * n)
             found.append((cost, _Cut(axis, whole, rows_first)))
     found.sort(key=lambda item: item[0])
