@@ -18,11 +18,12 @@ from ...schedule.auto_inline import is_injective, loads_of
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of
+from .cuts import FEW_ROWS
 from .machine import PARALLEL_PRODUCTS, Machine, even, extent_of, nearby, parallel_if, work_of
 from .matmul import schedule_contraction
 from .reduce import in_lanes, row_run
 from .softmax import LEAST_ROWS, rows_at_once
-from .tiles import FEW_ROWS, vectors
+from .tiles import vectors
 
 MORE_ROWS = 2 * LEAST_ROWS  # of all keys, that pay for the panels of these
 LEAST_KEYS = 32  # of a block

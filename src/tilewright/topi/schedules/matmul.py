@@ -12,6 +12,7 @@ from ...schedule.api import Schedule
 from ...tensor.op import PlaceholderOp, domain
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, along_last, contraction_of, is_product, step_of
+from .cuts import FEW_ROWS
 from .dots import groups_of
 from .few_rows import dot_products, sums_of_rows
 from .machine import (
@@ -27,7 +28,7 @@ from .machine import (
     work_of,
 )
 from .reduce import SHORT_SUM, in_rows, schedule_reduce
-from .tiles import FEW_ROWS, tiles
+from .tiles import tiles
 
 SMALL_ROWS = 4
 NO_COPY_ROWS = 25  # where 64 bytes a cycle come from the first-level cache

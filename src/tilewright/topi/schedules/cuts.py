@@ -1,0 +1,132 @@
+"""How the rows of a sum of products are shared out among threads: the pieces that cost least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapreplace
+from math import prod
+
+from .contraction import Contraction
+from .machine import PARALLEL_PRODUCTS, PIECES, Machine, bytes_of
+from .register_tile import Tile
+
+FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
+# Rows that cost as much as the copy of a panel for them; of one whose columns lie in memory.
+COPY_ROWS, TURNED_ROWS = 8, 16
+# The same of a copy beforehand, that all threads read; of a large one, through memory.
+AHEAD_ROWS, FAR_ROWS = 24, 32
+START = 8 * PARALLEL_PRODUCTS  # multiplications that take as long as to start the threads once more
+BETTER = 1.035  # by how much another copy has to be, by these numbers
+FAR_L2 = 4  # times the second-level cache: what is larger goes through memory
+LATE = 0.1  # of its share, that a thread may miss
+PANELS_APART = 1.1  # threads at different columns write to the same lines, and each reads all rows
+MANY_PIECES = 8  # for each core: they are shared evenly
+SPREAD = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # of sizes that are not known, around a likely one
+MOST_TRIED = 16  # numbers of pieces
+PANELS_FIRST, ROWS_FIRST, AHEAD = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the rows are shared out: `size` steps of row axis number `axis` at a time (0: all).
+    `order`: PANELS_FIRST, threads share the pieces of each panel; ROWS_FIRST, they share those of
+    the rows, and each does all columns of its own; AHEAD, so too, of panels that were packed
+    beforehand, once for all."""
+
+    axis: int = 0
+    size: int = 0
+    order: int = PANELS_FIRST
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is shared out: row axes of `sizes` (0: not known), a `tile` of them at a time; where
+    `likely`, that is what a size may be, and a cut has to do for others, too. `batches`, `panels`:
+    pieces for all rows (0: not known), of which the latter share rows. `packed`: each piece copies
+    its panels. `products`: all of them, if panels may be packed beforehand, too, else 0."""
+
+    form: Contraction
+    sizes: Sequence[int]
+    likely: Sequence[bool]
+    tile: Tile
+    batches: int
+    panels: int
+    packed: bool
+    products: int
+
+    @property
+    def axis(self) -> int:
+        """The row axis that is cut."""
+        return next((i for i, size in enumerate(self.sizes) if size > 1), 0)
+
+    @property
+    def step(self) -> int:
+        """How much of it a tile takes."""
+        last = len(self.sizes) - 1
+        return {last: self.tile.rows, last - 1: self.tile.lines}.get(self.axis, 1)
+
+
+def cuts(rows: Rows, machine: Machine) -> list[Cut]:
+    """Ways to cut rows into pieces, those that cost least first: threads that wait for the last
+    one, and each piece's copies of panels, which are worth so many rows. The second-level cache
+    holds the row side of a piece."""
+    if not rows.form.rows or not all(rows.sizes):
+        return [Cut()]
+    found = [
+        (_cost(rows, whole, order, machine), Cut(rows.axis, whole, order))
+        for whole, orders in _pieces(rows, machine)
+        for order in orders
+    ]
+    found.sort(key=lambda item: item[0])
+    return [cut for _, cut in found]
+
+
+def _pieces(rows: Rows, machine: Machine) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Sizes of pieces, whole tiles each, from the largest of which the row side stays near; and
+    the orders that are worth a look."""
+    size, step, m = rows.sizes[rows.axis], rows.step, prod(rows.sizes)
+    side = rows.form.row_side
+    nbytes = bytes_of(side.producer) if side is not None else 0
+    least = min(-(-nbytes // max(1, machine.l2_bytes // 2)), -(-size // step), m // (2 * FEW_ROWS))
+    first, more = max(1, least), 2 * PIECES * machine.cores
+    for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
+        beforehand = (AHEAD,) if rows.products and count > 1 else ()
+        each = -(-size // count)
+        yield -(-each // step) * step, (ROWS_FIRST, PANELS_FIRST, *beforehand)
+
+
+def _cost(rows: Rows, whole: int, order: int, machine: Machine) -> float:
+    """How many times as long as without any waiting or copying all takes."""
+    beside = rows.form.vector_side
+    nbytes = bytes_of(beside.producer) if beside is not None else 0
+    size, m, batches = rows.sizes[rows.axis], prod(rows.sizes), rows.batches
+    copy, cost = 1, 1.0
+    if rows.packed:
+        copy = COPY_ROWS if rows.form.in_order else TURNED_ROWS
+    if order == PANELS_FIRST and (rows.packed or 2 * nbytes <= machine.l2_bytes):
+        cost = PANELS_APART
+    elif order == AHEAD:
+        cost = BETTER * (1 + START / rows.products)
+    times = batches * rows.panels if order == PANELS_FIRST else batches
+    for n in [max(1, int(size * x)) for x in SPREAD] if rows.likely[rows.axis] else [size]:
+        chunks = -(-n // whole)
+        pieces = [whole] * (chunks - 1) + [n - (chunks - 1) * whole]
+        copies = copy * chunks
+        if order == AHEAD:
+            copies = FAR_ROWS if nbytes > FAR_L2 * machine.l2_bytes else AHEAD_ROWS
+        cost *= _unevenness(pieces, times, machine.cores) * (1 + copies / (m // size * n))
+    return cost
+
+
+def _unevenness(sizes: Sequence[int], times: int, cores: int) -> float:
+    """How much longer the busiest thread works than all on average, on pieces of these sizes that
+    come so many times each (0: not known). What a thread that comes late leaves to do is less the
+    more pieces there are."""
+    total = len(sizes) * times
+    if not total or total > MANY_PIECES * cores:
+        return 1.0
+    busy = [0] * cores
+    for size in sorted([*sizes] * times, reverse=True):
+        heapreplace(busy, busy[0] + size)  # the one that has least to do
+    return max(busy) * cores / sum(busy) * (1 + LATE * cores / total)
