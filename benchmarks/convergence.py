@@ -1,6 +1,7 @@
 """How many trials a search needs: its best after 100 beside the best of searches of 1,000.
 
-    python -m benchmarks.convergence [--case TEXT] [--trials 1000] [--early 100] [--seeds 5]
+    python -m benchmarks.convergence [--set suite|layers|odd:SEED] [--case TEXT] [--trials 1000]
+        [--early 100] [--seeds 5] [--json]
 
 Searches one case of benchmarks.ops (C2D 14,14,256,256,3,1,1) once for each seed. In the end the
 best programs of each search, after `--early` trials and after all, are measured again in turn,
@@ -20,7 +21,7 @@ import time
 from typing import Any
 
 from benchmarks.ops_ours import task_of
-from benchmarks.ops_suite import cases
+from benchmarks.ops_suite import cases_of
 from tilewright.auto_scheduler import MeasureInput, ProgramMeasurer, SketchPolicy
 
 COST_TRIALS = 200
@@ -60,6 +61,7 @@ def measured_again(task: Any, states: list[Any], rounds: int) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--set", default="suite", help="suite, layers or odd:SEED")
     parser.add_argument("--case", default="C2D 14,14,256,256", help="part of a name")
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--early", type=int, default=100)
@@ -68,7 +70,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="of the measurement in the end")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    case = next((c for c in cases(1) if given.case in c.name), None)
+    try:
+        found = cases_of(given.set)
+    except ValueError as problem:
+        parser.error(str(problem))
+    case = next((c for c in found if given.case in c.name), None)
     if case is None:
         parser.error(f"no case is named like {given.case!r}")
     task = task_of(case)
