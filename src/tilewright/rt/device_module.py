@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InternalError, TilewrightError
+from ..base.tensor_map import TensorMap
 from .adapt import complain
 from .array import NDArray, array
 from .checker import NeedsAdapting, adapt_and_check, make_checker
@@ -77,6 +78,22 @@ class Launcher:
 
     def alloc(self, nbytes: int) -> base.Memory:
         return self.runtime.alloc(max(nbytes, 0))
+
+    def tensor_map(
+        self,
+        handle: Any,
+        dtype: str,
+        dims: tuple[int, ...],
+        strides: tuple[int, ...],
+        box: tuple[int, ...],
+        swizzle: int,
+    ) -> Any:
+        """What a kernel takes for a tensor map of an array; see `base.tensor_map.TensorMap`."""
+        described = TensorMap(dtype, dims, strides, box, swizzle)
+        wrong = described.problem()
+        if wrong:
+            raise TilewrightError(f"an array of {dims} elements has no tensor map: {wrong}")
+        return self.runtime.tensor_map(handle, described)
 
     @staticmethod
     def require_narrow(name: str, elements: int) -> None:

@@ -13,6 +13,7 @@ from .operands import Operand, operands_of
 from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
 from .tensor_cores import fits, schedule_on_tensor_cores
+from .warp_groups import schedule_on_warp_groups, tile_for
 
 TILE = 4  # rows and columns a thread
 STEP = 8  # of the reduction, staged at a time
@@ -27,6 +28,10 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
         schedule_reduce(s, product, out, machine)  # a row of weights for each block
         return
     sides = operands_of(s[product].op) if machine.shared else None
+    tile = tile_for(product, sides, machine) if sides is not None else None
+    if tile is not None:
+        schedule_on_warp_groups(s, product, out, tile)
+        return
     if sides is not None and machine.warp == WARP and _on_cores(product, sides, machine):
         schedule_on_tensor_cores(s, product, out, sides, machine)
         return

@@ -1,0 +1,85 @@
+"""Matrix products by Hopper's warp groups: wgmma on tiles that TMA brings, on sm_90a.
+
+A block makes a tile of the product with one or two warp groups, three or four steps of the
+reduction under way (topi.tensor_intrin.wgmma). Its sums go to shared memory, from where all threads
+store them side by side, together with what follows the product; there alone is it asked where the
+arrays end.
+"""
+
+from __future__ import annotations
+
+from ....base.dtype import parse
+from ....loopir.expr import const_int
+from ....schedule.api import Schedule
+from ....tensor.op import PlaceholderOp
+from ....tensor.tensor import Tensor
+from ...tensor_intrin.wgmma import GROUP_ROWS, WarpGroupTile, wgmma_tile
+from ..machine import extent_of
+from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
+from .operands import Operand
+
+ROWS, COLUMNS = (128, 64), (128, 64)  # of a block's tile
+_PAD = 8  # sums behind a row, so that rows lie in other banks
+_ROOM = 1 << 10  # bytes of a block's shared memory that barriers and the start of all may take
+_TYPES = ("float16", "bfloat16")
+
+
+def tile_for(
+    product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+) -> WarpGroupTile | None:
+    """The tile of a product that warp groups are for, None of others: two-dimensional, of float16
+    or bfloat16 with sums in float32, sizes known, arrays of which every row starts at a multiple of
+    16 bytes, at least as large as the smallest tile."""
+    kinds = {x.tensor.dtype for x in sides}
+    if not machine.warp_groups or len(product.shape) != 2 or product.dtype != "float32":
+        return None
+    dtype = sides[0].tensor.dtype
+    if len(kinds) != 1 or dtype not in _TYPES:
+        return None
+    sizes = [const_int(n) for x in sides for n in x.tensor.shape]
+    if None in sizes or any(len(x.tensor.shape) != 2 for x in sides):
+        return None
+    if not all(x.lanes * parse(dtype).nbytes == VECTOR_BYTES for x in sides):
+        return None
+    if not all(isinstance(x.tensor.op, PlaceholderOp) for x in sides):
+        return None
+    m, n, k = (extent_of(a) for a in (*product.op.axis, *product.op.reduce_axis))
+    if m < ROWS[-1] or n < COLUMNS[-1] or k < 1:
+        return None
+    rows = next(x for x in ROWS if x <= m and x // GROUP_ROWS * 128 <= machine.threads)
+    columns = next(x for x in COLUMNS if x <= n)
+    left = machine.shared_bytes - _ROOM - rows * (columns + _PAD) * parse(product.dtype).nbytes
+    along = (sides[0].along, sides[1].along)
+    tile = WarpGroupTile(dtype, rows, columns, (m, n, k), along, 2)
+    stages = min(MOST_STAGES, left // tile.stage_bytes)
+    return WarpGroupTile(dtype, rows, columns, (m, n, k), along, stages) if stages > 1 else None
+
+
+def schedule_on_warp_groups(s: Schedule, product: Tensor, out: Tensor, tile: WarpGroupTile) -> None:
+    """A product by tiles (`tile_for`), and the element-wise stage that ends its group."""
+    if product.op is out.op:
+        shared = s.cache_write(out, "shared")
+    else:
+        s[product].set_scope("shared")
+        shared = product
+    stage = s[out]
+    i, j = stage.op.axis
+    lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
+    while extent_of(j) % lanes:
+        lanes //= 2
+    by, y = stage.split(i, factor=tile.rows)
+    bx, x = stage.split(j, factor=tile.columns)
+    stage.reorder(by, bx, y, x)
+    bind(stage, by, "blockIdx.y")
+    bind(stage, bx, "blockIdx.x")
+    flat = stage.fuse(y, x)
+    if lanes > 1:
+        flat, vector = stage.split(flat, factor=lanes)
+        stage.vectorize(vector)
+    rest, thread = stage.split(flat, factor=tile.threads)
+    bind(stage, thread, "threadIdx.x")
+    stage.unroll(rest)
+    sums = s[shared]
+    sums.compute_at(stage, bx)
+    sums.storage_align(sums.op.axis[0], tile.columns, _PAD)
+    sums.tensorize(sums.op.axis[0], wgmma_tile(tile))
