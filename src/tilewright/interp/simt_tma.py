@@ -37,9 +37,7 @@ class SimtMap:
         """The elements of boxes at (boxes, dimensions) corners, (boxes, elements), the innermost
         dimension fastest, and which of them are read though nobody has written them."""
         d = self.described
-        data = getattr(self.array, "data", self.array)
-        if not isinstance(data, np.ndarray):
-            data = self.array
+        data = self.array if isinstance(self.array, np.ndarray) else self.array.data
         item = parse(d.dtype).numpy
         flat = data.reshape(-1).view(np.uint8)
         steps = np.indices(d.box[::-1]).reshape(len(d.box), -1)[::-1]
