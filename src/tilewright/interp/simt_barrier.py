@@ -2,9 +2,10 @@
 ended, and who knows.
 
 Bytes arrive as soon as a copy starts, so that a phase ends as early as it ever may; what a copy has
-written counts as under way for each thread until it has waited for the phase, or has met one that
-has at a barrier of the block. All lanes run in step, so a wait for a phase that has not ended waits
-for ever: it is reported, and taken to be over.
+written counts as under way for each thread until it has waited for the phase, or heard of its end
+from one that has: at a barrier of the block, or at one here where that one has arrived since. The
+same goes for what warps have done before they arrived. All lanes run in step (but for simt_sides),
+so a wait for a phase that has not ended waits for ever: it is reported, and taken to be over.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ _NEVER = -1
 
 
 class Barriers:
-    """The barriers of all blocks that run together, (blocks, barriers) each; `passed` says for each
-    lane the end of how many phases of each barrier it knows of."""
+    """The barriers of all blocks that run together, (blocks, barriers) each.
+
+    `passed` says for each lane the end of how many phases of each barrier it knows of, and
+    `State.known` for each warp up to which time it knows what each warp of its block has done;
+    `told` and `times` are what those who arrived at a barrier knew of both. `version` counts what
+    may let a wait end."""
 
     def __init__(self, st: State, count: int) -> None:
         shape = (st.blocks, count)
@@ -37,6 +42,10 @@ class Barriers:
         self.made = np.full(shape, _NEVER, np.int64)  # the access that made it
         self.fenced = np.zeros(shape, np.bool_)
         self.passed = np.zeros((st.lanes, count), np.int64)
+        self.told = np.zeros((*shape, count), np.int64)
+        self.times = np.zeros((*shape, st.geometry.warps), np.int64)
+        self.version = 0
+        st.known = np.zeros((st.blocks * st.geometry.warps, st.geometry.warps), np.int64)
         # of copies: barrier and phase in each block, by their numbers
         self.flight_barrier: list[int] = []
         self.flight_phase: list[Array] = []
@@ -46,6 +55,23 @@ class Barriers:
         done = (self.made != _NEVER) & (self.pending == 0) & (self.bytes == 0)
         self.phase[done] += 1
         self.pending[done] = self.expected[done]
+        self.version += 1
+
+    def tell(self, st: State, lanes: Array, block: Array, number: Array) -> None:
+        """Let a barrier know what lanes know that arrive at it."""
+        now = st.tick()
+        warp = st.warp[lanes]
+        since = np.broadcast_to(np.asarray(st.sync_block), (st.lanes,))[lanes]
+        times = np.maximum(st.known[warp], since[:, None])
+        times[np.arange(len(lanes)), warp % st.geometry.warps] = now
+        np.maximum.at(self.times, (block, number), times)
+        np.maximum.at(self.told, (block, number), self.passed[lanes])
+
+    def hear(self, st: State, lanes: Array, block: Array, number: Array) -> None:
+        """Let lanes that have waited know what a barrier does."""
+        np.maximum.at(st.known, st.warp[lanes], self.times[block, number])
+        self.passed[lanes] = np.maximum(self.passed[lanes], self.told[block, number])
+        self.passed[lanes, number] = self.phase[block, number]
 
     def share(self, st: State, mask: Array | None) -> None:
         """Threads that meet know what one of them knows."""
@@ -188,6 +214,7 @@ def _arrive(code: Any, e: E.Call) -> Fn:
         lanes, block, number = places(st, barrier(st))
         b = barriers(st)
         more = np.broadcast_to(np.asarray(count(st), np.int64), (st.lanes,))[lanes]
+        b.tell(st, lanes, block, number)
         np.add.at(b.bytes, (block, number), more)
         np.subtract.at(b.pending, (block, number), 1)
         b.settle()
@@ -206,6 +233,8 @@ def _wait(code: Any, e: E.Call) -> Fn:
         b = barriers(st)
         wanted = np.broadcast_to(np.asarray(parity(st), np.int64), (st.lanes,))[lanes]
         stuck = b.phase[block, number] % 2 == wanted % 2
+        while stuck.any() and st.sides is not None and st.sides.pause(b.version):
+            stuck = b.phase[block, number] % 2 == wanted % 2
         if stuck.any():
             n = int(np.flatnonzero(stuck)[0])
             at = block[n], number[n]
@@ -220,7 +249,8 @@ def _wait(code: Any, e: E.Call) -> Fn:
             b.phase[ended[0], ended[1]] += 1  # so that the rest is looked at, too
             b.pending[ended[0], ended[1]] = b.expected[ended[0], ended[1]]
             b.bytes[ended[0], ended[1]] = 0
-        b.passed[lanes, number] = b.phase[block, number]
+            b.version += 1
+        b.hear(st, lanes, block, number)
         return np.int32(0)
 
     return run

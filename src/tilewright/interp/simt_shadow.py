@@ -286,6 +286,8 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
             close = close[lanes]
         same_warp = (who % threads) // size == (me % threads) // size
         limit = np.where(same_warp, close, limit)
+    if st.known is not None:  # what barriers in shared memory say
+        limit = np.maximum(limit, st.known[st.warp[lanes], who % threads // size])
     if grid:
         limit = np.where(who // threads == me // threads, limit, st.sync_grid)
     return np.asarray((who != me) & (prior >= limit))

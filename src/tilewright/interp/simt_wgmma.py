@@ -31,6 +31,8 @@ _ROWS, _DEPTH = 64, 16
 _TYPES = {"fp16": "float16", "bf16": "bfloat16"}
 _SPANS = (16, 128, 64, 32)  # bytes of a tile's rows by the mode of a descriptor: 16 is no swizzle
 _FIELD = 0x3FFF
+# threads that stand for those who read a line of A, the warp that has it, and of B, which are all
+_READERS = ((np.arange(_ROWS) // 16 * 32 + 31,), (np.array([31]), np.array([127])))
 
 
 class _Tile:
@@ -333,12 +335,14 @@ def _finish(st: State, p: _Product, dtype: str, columns: int) -> None:
     total = multiply(x, np.swapaxes(y, 1, 2), total, "float32")
     view[p.sums] = total[:, row, column]
     p.memory.shadow.written[p.sums] = True
-    last = p.groups * GROUP + GROUP - 1
-    for tile in p.tiles:
+    first = p.groups * GROUP
+    for tile, readers in zip(p.tiles, _READERS):
         shadow: RaceShadow = tile.memory.shadow
         shadow.hold(tile.units, -1)
-        who = last.reshape(-1, *[1] * (tile.units.ndim - 1))
-        shadow.note_read(st, tile.units, np.broadcast_to(who, tile.units.shape))
+        for reader in readers:
+            own = first[:, None] + reader
+            who = own.reshape(*own.shape, *[1] * (tile.units.ndim - 2))
+            shadow.note_read(st, tile.units, np.broadcast_to(who, tile.units.shape))
 
 
 Code.calls.update(

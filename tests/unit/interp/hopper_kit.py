@@ -1,5 +1,5 @@
 """Kernels by hand of one warp group that multiplies tiles in shared memory, in every layout that
-matrix descriptors have; and kernels of the default schedule, with statements taken out of them."""
+matrix descriptors have; and kernels of schedules, with statements taken out of them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from tilewright.loopir.iter import IterVar
 from tilewright.loopir.rewrite import Rewriter, handles
 from tilewright.lowering.device_pipeline import run_device_pipeline
 from tilewright.target.target import Target
+from tilewright.topi.schedules.gpu.warp_groups import schedule_on_warp_groups
+from tilewright.topi.tensor_intrin import WarpGroupTile
 
 ROWS, DEPTH, STEP = 64, 32, 16
 TYPES = {"float16": np.dtype("float16"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -146,20 +148,21 @@ def _store(out: Buffer, sums: Buffer, tx: E.Var, columns: int) -> list[S.Stmt]:
     return made
 
 
-# -- kernels of the default schedule
+# -- kernels of schedules
 
 M, N, K = 130, 64, 320
 
 
 @cache
-def scheduled() -> S.PrimFunc:
+def scheduled(specialized: bool = False) -> S.PrimFunc:
     """The kernel of a product of 130 x 64 x 320, five steps in four stages."""
     a, b = te.placeholder((M, K), "float16", "A"), te.placeholder((N, K), "float16", "B")
     c = topi.nn.dense(a, b, out_dtype="float32")
-    target = Target("cuda -arch=sm_90a")
-    with target:
-        s = topi.generic.schedule_dense(c)
+    s = te.create_schedule(c.op)
+    tile = WarpGroupTile("float16", 128, 64, (M, N, K), (True, True), 4, specialized)
+    schedule_on_warp_groups(s, c, c, tile)
     lowered = tw.lower(s, [a, b, c], name="dense")
+    target = Target("cuda -arch=sm_90a")
     (kernel,) = run_device_pipeline(lowered["dense"], target).kernels.values()
     return kernel
 
@@ -207,7 +210,7 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
 
 
 def run_scheduled(kernel: S.PrimFunc) -> tuple[np.ndarray, SimtReport]:
-    """What the kernel of the default schedule gives, and what is wrong with it."""
+    """What such a kernel gives, and what is wrong with it."""
     out = np.zeros((M, N), np.float32)
     given: dict[str, Any] = {}
     for name, array, lines in zip("AB", arrays(), (128, 64)):

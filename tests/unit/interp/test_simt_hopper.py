@@ -109,11 +109,12 @@ def test_products_in_every_layout(span: int, flips: tuple[bool, bool]) -> None:
     np.testing.assert_array_equal(out.reshape(kit.ROWS, columns), left @ right)
 
 
-# -- the kernel of the default schedule, and what is found when something is left out of it
+# -- kernels of schedules, and what is found when something is left out of them
 
 
-def test_the_whole_kernel_is_right() -> None:
-    out, report = kit.run_scheduled(kit.scheduled())
+@pytest.mark.parametrize("specialized", [False, True])
+def test_the_whole_kernel_is_right(specialized: bool) -> None:
+    out, report = kit.run_scheduled(kit.scheduled(specialized))
     a, b = (x.astype(np.float32) for x in kit.arrays())
     np.testing.assert_array_equal(out, a @ b.T)
     assert report.findings == []
@@ -138,6 +139,64 @@ def test_the_whole_kernel_is_right() -> None:
 )
 def test_what_is_left_out_is_found(name: str, which: int, kind: str) -> None:
     assert kind in kit.kinds(kit.without(kit.scheduled(), name, which))
+
+
+@pytest.mark.parametrize(
+    ("name", "which", "kind"),
+    [
+        ("ptx_wait_barrier", 0, "async copy not waited for"),  # before a stage is filled again
+        ("ptx_wait_barrier", 1, "async copy not waited for"),
+        ("ptx_arrive_barrier", -1, "deadlock"),
+        ("ptx_arrive_barrier_expect_tx", -1, "deadlock"),
+        ("ptx_cp_async_bulk_tensor", 1, "deadlock"),
+        ("ptx_wgmma_fence", -1, "missing fence"),
+        ("ptx_wgmma_wait_group", 0, "product not waited for"),
+        ("ptx_wgmma_wait_group", 1, "product not waited for"),
+        ("ptx_wgmma_commit_group", -1, "product not waited for"),
+        ("tvm_storage_sync", 0, "race"),
+        ("tvm_storage_sync", 1, "race"),  # before the sums are read
+    ],
+)
+def test_what_is_left_out_beside_a_warp_group_that_copies(name: str, which: int, kind: str) -> None:
+    assert kind in kit.kinds(kit.without(kit.scheduled(True), name, which))
+
+
+def test_one_warp_cannot_arrive_for_the_others() -> None:
+    """The warp group's products are done when each warp has waited for its part."""
+    kernel = kit.scheduled(True)
+    thread = thread_of(kernel)
+
+    def change(call: E.Call) -> Any:
+        if call.op.name == "tir.ptx_arrive_barrier":
+            return S.IfThenElse(thread.equal(0), S.Evaluate(call))
+        if call.op.name == "tir.ptx_init_barrier_thread_count":
+            return H.ptx_init_barrier_thread_count(call.args[0], 1)
+        return call
+
+    assert kit.kinds(kit.edited(kernel, change)) == {"race"}
+
+
+def test_arrivals_that_are_too_many_or_too_few_are_a_deadlock() -> None:
+    for more in (-1, 1):
+
+        def change(call: E.Call, more: int = more) -> Any:
+            count = getattr(call.args[1], "value", 0) if len(call.args) > 1 else 0
+            if call.op.name == "tir.ptx_init_barrier_thread_count" and count > 1:
+                return H.ptx_init_barrier_thread_count(call.args[0], count + more)
+            return call
+
+        _, report = kit.run_scheduled(kit.edited(kit.scheduled(True), change))
+        assert {f.kind for f in report.findings} >= {"deadlock"}
+
+
+def test_a_failure_on_one_side_ends_the_other() -> None:
+    kernel = kit.scheduled(True)
+    plain = [np.zeros(kit.M * kit.K, np.float16) for _ in kernel.params]
+    with pytest.raises(TilewrightError, match="A_map is no tensor map"):
+        run_kernel(kernel, None, plain)
+    with pytest.raises(TilewrightError, match="stands around a branch with two sides"):
+        body = S.AttrStmt(E.const(0), "warp_specialized", 1, kit.evaluate(storage_sync("shared")))
+        run_kernel(S.PrimFunc([], body, None, {}, {"global_symbol": "f"}), None, [])
 
 
 @pytest.mark.parametrize("more", [16, -16])
@@ -174,11 +233,7 @@ def test_groups_do_not_wait_for_those_that_follow() -> None:
 
 def test_threads_of_a_warp_group_multiply_together() -> None:
     kernel = kit.scheduled()
-    thread = next(
-        s.node.var
-        for s in nodes(kernel.body)
-        if isinstance(s, S.AttrStmt) and getattr(s.node, "thread_tag", "") == "threadIdx.x"
-    )
+    thread = thread_of(kernel)
 
     def change(call: E.Call) -> Any:
         if call.op.name != "tir.ptx_wgmma":
@@ -186,6 +241,16 @@ def test_threads_of_a_warp_group_multiply_together() -> None:
         return S.IfThenElse(thread < 100, S.Evaluate(call))
 
     assert "barrier under divergence" in kit.kinds(kit.edited(kernel, change))
+
+
+def thread_of(kernel: S.PrimFunc) -> E.Var:
+    """The variable of threadIdx.x."""
+    found: E.Var = next(
+        s.node.var
+        for s in nodes(kernel.body)
+        if isinstance(s, S.AttrStmt) and getattr(s.node, "thread_tag", "") == "threadIdx.x"
+    )
+    return found
 
 
 # -- tiles and arrays that are not as they have to be

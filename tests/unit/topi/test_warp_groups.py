@@ -114,7 +114,7 @@ def test_four_stages_are_under_way_and_a_block_fits() -> None:
     s, args = product((256, 256, 1024), "float16", (False, True))
     built = tw.build(s, args, HOPPER)
     (kernel,) = some(built.imported_modules[0].device_code).kernels
-    assert kernel.access == ("w", "map", "map") and kernel.threads == (256, 1, 1)
+    assert kernel.access == ("w", "map", "map") and kernel.threads == (384, 1, 1)
     assert kernel.shared_bytes == 4 * 32768 + (128 * 136 - 8) * 4 <= 227 * 1024
     assert built["default_function"].info.args[0].align == 16
 

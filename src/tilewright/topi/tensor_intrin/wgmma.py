@@ -5,7 +5,9 @@ It is one opaque piece for the whole reduction: its stages of shared memory turn
 count bytes, which no passes know how to place, so it brings its own barriers and `sync_threads`
 leaves it alone. One thread starts the copies of a step; each warp group of 128 threads multiplies
 64 rows of the tile, a step while the next ones are on their way. A stage is filled again when all
-warp groups have waited for the products that read it.
+warps have waited for the products that read it. `specialized`: the thread that copies is one of a
+warp group of its own, which waits for the others at barriers too, so that these never wait for each
+other; else it is one of those that multiply, and all meet after each step.
 
 Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
 reach over them, and a reduction need not divide.
@@ -45,7 +47,8 @@ class WarpGroupTile:
 
     `extents`: rows, columns and steps of the whole product, which arrays have. `along`: of each
     operand, whether the reduction runs along its rows in memory (A[i, k], B[j, k]), or not
-    (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once.
+    (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once. `specialized`: see
+    the head.
     """
 
     dtype: str
@@ -54,6 +57,7 @@ class WarpGroupTile:
     extents: tuple[int, int, int]
     along: tuple[bool, bool] = (True, False)
     stages: int = 4
+    specialized: bool = True
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -87,7 +91,12 @@ class WarpGroupTile:
 
     @property
     def threads(self) -> int:
+        """Those that multiply."""
         return self.rows // GROUP_ROWS * GROUP
+
+    @property
+    def block_threads(self) -> int:
+        return self.threads + (GROUP if self.specialized else 0)
 
     @property
     def stage_bytes(self) -> int:
@@ -95,8 +104,8 @@ class WarpGroupTile:
 
 
 def wgmma_tile(tile: WarpGroupTile) -> Any:
-    """The intrinsic; its output is a tile in shared memory. The block has `tile.threads` threads
-    along threadIdx.x."""
+    """The intrinsic; its output is a tile in shared memory. The block has
+    `tile.block_threads` threads along threadIdx.x."""
     m, n, k = tile.rows, tile.columns, tile.extents[2]
     size_a = (m, k) if tile.along[0] else (k, m)
     size_b = (n, k) if tile.along[1] else (k, n)
@@ -184,33 +193,84 @@ class _Body:
     def __init__(self, tile: WarpGroupTile, a: Buffer, b: Buffer, c: Buffer) -> None:
         self.tile, self.out = tile, c
         self.sides = (_Operand(tile, a, 0), _Operand(tile, b, 1))
-        self.axis = thread_axis((0, tile.threads), "threadIdx.x")
+        self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
         self.thread: Any = self.axis.var
         self.steps = -(-tile.extents[2] // tile.step)
         self.sums = decl_buffer((tile.columns // 2,), "float32", "sums", scope="local")
 
     def whole(self) -> Stmt:
-        stages = self.tile.stages
-        barriers = [H.ptx_init_barrier_thread_count(n, 1) for n in range(stages)]
-        ahead = min(stages - 1, self.steps)
-        k = Var("k", "int32")
-        last = H.ptx_wgmma_wait_group(0, self.sums.data, self.tile.columns // 2)
-        body: Stmt = seq(
-            Evaluate(H.create_barriers(stages)),
-            self.one_thread(seq([Evaluate(c) for c in (*barriers, H.ptx_fence_barrier_init())])),
-            Evaluate(storage_sync("shared")),
-            self.one_thread(seq([self.load(const(n), const(n)) for n in range(ahead)])),
-            For(k, 0, self.steps, ForKind.SERIAL, self.multiply(k)),
-            Evaluate(last),
-            *self.store(),
-        )
+        body = self.side_by_side() if self.tile.specialized else self.in_step()
         for b in (self.sums, *(x.stages for x in self.sides)):
             body = Allocate(b, body)
-        return AttrStmt(self.axis, "thread_extent", const(self.tile.threads), body)
+        return AttrStmt(self.axis, "thread_extent", const(self.tile.block_threads), body)
+
+    def barriers(self, counts: list[int]) -> list[Stmt]:
+        """Barriers for so many threads each."""
+        made = [H.ptx_init_barrier_thread_count(n, count) for n, count in enumerate(counts)]
+        return [
+            Evaluate(H.create_barriers(len(counts))),
+            self.one_thread(seq([Evaluate(c) for c in (*made, H.ptx_fence_barrier_init())])),
+            Evaluate(storage_sync("shared")),
+        ]
 
     def one_thread(self, body: Stmt, condition: Any = None) -> Stmt:
         first = self.thread.equal(0)
         return IfThenElse(first if condition is None else And(first, condition), body)
+
+    def sums_there(self) -> list[Stmt]:
+        last = H.ptx_wgmma_wait_group(0, self.sums.data, self.tile.columns // 2)
+        return [Evaluate(last), *self.store()]
+
+    # -- all threads in step
+
+    def in_step(self) -> Stmt:
+        stages = self.tile.stages
+        ahead = min(stages - 1, self.steps)
+        k = Var("k", "int32")
+        later = k + (stages - 1)
+        refill = self.load(later, FloorMod(later, const(stages)))
+        step = seq(
+            self.multiply(k),
+            Evaluate(storage_sync("shared")),  # the stage of the step before is free
+            self.one_thread(refill, later < self.steps),
+        )
+        return seq(
+            *self.barriers([1] * stages),
+            self.one_thread(seq([self.load(const(n), const(n)) for n in range(ahead)])),
+            For(k, 0, self.steps, ForKind.SERIAL, step),
+            *self.sums_there(),
+        )
+
+    # -- a warp group that copies beside those that multiply
+
+    def side_by_side(self) -> Stmt:
+        """Barriers 0, 1, ... say that a stage is full, those behind them that it is free, at which
+        each warp arrives: it knows of its own part of a product only."""
+        stages, threads = self.tile.stages, self.tile.threads
+        k, ahead = Var("k", "int32"), Var("k_copied", "int32")
+        stage, turn = self.place(ahead)
+        copy = seq(
+            Evaluate(H.ptx_wait_barrier(stage + stages, 1 - turn)),  # the first turn is free
+            self.load(ahead, stage),
+        )
+        copies = For(ahead, 0, self.steps, ForKind.SERIAL, copy)
+        before = FloorMod(k + (stages - 1), const(stages)) + stages
+        one_a_warp = And(FloorMod(self.thread, const(32)).equal(0), k > 0)
+        step = seq(self.multiply(k), IfThenElse(one_a_warp, Evaluate(H.ptx_arrive_barrier(before))))
+        multiply = seq(For(k, 0, self.steps, ForKind.SERIAL, step), *self.sums_there())
+        copying = IfThenElse(self.thread.equal(threads), copies)
+        sides = IfThenElse(self.thread >= threads, copying, multiply)
+        return seq(
+            *self.barriers([1] * stages + [threads // 32] * stages),
+            AttrStmt(const(0), "warp_specialized", const(1), sides),
+        )
+
+    # -- steps
+
+    def place(self, k: Any) -> tuple[Any, Any]:
+        """The stage of a step, and the parity of its turn."""
+        stages = const(self.tile.stages)
+        return FloorMod(k, stages), FloorMod(FloorDiv(k, stages), const(2))
 
     def load(self, step: Any, stage: Any) -> Stmt:
         """Start the copies of a step, by one thread."""
@@ -218,19 +278,14 @@ class _Body:
         return seq(Evaluate(expect), *(c for x in self.sides for c in x.copies(step, stage)))
 
     def multiply(self, k: Any) -> Stmt:
-        """One step: wait for it, multiply, and have the stage of the step before filled again."""
-        stages = self.tile.stages
-        stage, turn = FloorMod(k, const(stages)), FloorMod(FloorDiv(k, const(stages)), const(2))
-        later = k + (stages - 1)
-        refill = self.load(later, FloorMod(later, const(stages)))
+        """One step: wait for it, multiply, and wait for the step before."""
+        stage, turn = self.place(k)
         return seq(
             Evaluate(H.ptx_wait_barrier(stage, turn)),
             Evaluate(H.ptx_wgmma_fence()),
             *(self.product(k, stage, n) for n in range(self.tile.step // _DEPTH)),
             Evaluate(H.ptx_wgmma_commit_group()),
             Evaluate(H.ptx_wgmma_wait_group(1)),
-            Evaluate(storage_sync("shared")),
-            self.one_thread(refill, later < self.steps),
         )
 
     def product(self, k: Any, stage: Any, depth: int) -> Stmt:

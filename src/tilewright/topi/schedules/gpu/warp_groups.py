@@ -1,9 +1,9 @@
 """Matrix products by Hopper's warp groups: wgmma on tiles that TMA brings, on sm_90a.
 
-A block makes a tile of the product with one or two warp groups, three or four steps of the
-reduction under way (topi.tensor_intrin.wgmma). Its sums go to shared memory, from where all threads
-store them side by side, together with what follows the product; there alone is it asked where the
-arrays end.
+A block makes a tile of the product with one or two warp groups, and one whose thread brings the
+operands, three or four steps of the reduction under way (topi.tensor_intrin.wgmma). Its sums go to
+shared memory, from where all threads store them side by side, together with what follows the
+product; there alone is it asked where the arrays end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ....loopir.expr import const_int
 from ....schedule.api import Schedule
 from ....tensor.op import PlaceholderOp
 from ....tensor.tensor import Tensor
-from ...tensor_intrin.wgmma import GROUP_ROWS, WarpGroupTile, wgmma_tile
+from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, WarpGroupTile, wgmma_tile
 from ..machine import extent_of
 from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
 from .operands import Operand
@@ -31,7 +31,7 @@ def tile_for(
     or bfloat16 with sums in float32, sizes known, arrays of which every row starts at a multiple of
     16 bytes, at least as large as the smallest tile."""
     kinds = {x.tensor.dtype for x in sides}
-    if not machine.warp_groups or len(product.shape) != 2 or product.dtype != "float32":
+    if machine.warp_groups < 2 * GROUP or len(product.shape) != 2 or product.dtype != "float32":
         return None
     dtype = sides[0].tensor.dtype
     if len(kinds) != 1 or dtype not in _TYPES:
@@ -46,7 +46,8 @@ def tile_for(
     m, n, k = (extent_of(a) for a in (*product.op.axis, *product.op.reduce_axis))
     if m < ROWS[-1] or n < COLUMNS[-1] or k < 1:
         return None
-    rows = next(x for x in ROWS if x <= m and x // GROUP_ROWS * 128 <= machine.threads)
+    groups = machine.warp_groups // GROUP - 1
+    rows = next(x for x in ROWS if x <= min(m, groups * GROUP_ROWS))
     columns = next(x for x in COLUMNS if x <= n)
     left = machine.shared_bytes - _ROOM - rows * (columns + _PAD) * parse(product.dtype).nbytes
     along = (sides[0].along, sides[1].along)
