@@ -55,12 +55,12 @@ class MapCalls(State):
         ):  # fmt: skip
             _require(isinstance(value, of), f"{value!r} is no {of.__name__}")
         _require(1 <= rank <= 5, f"a rank of {rank}")
-        for given, of, count in (
+        for given, kind_of, count in (
             (dims, names.cuuint64_t, rank), (strides, names.cuuint64_t, rank - 1),
             (box, names.cuuint32_t, rank), (steps, names.cuuint32_t, rank),
         ):  # fmt: skip
-            fits = len(given) == count and all(isinstance(x, of) for x in given)
-            _require(fits, f"{given!r} is no list of {count} {of.__name__}")
+            fits = len(given) == count and all(isinstance(x, kind_of) for x in given)
+            _require(fits, f"{given!r} is no list of {count} {kind_of.__name__}")
         plain = interleave == names.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE
         _require(plain, "the stub knows no interleaved layouts")
         name = kind.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_")

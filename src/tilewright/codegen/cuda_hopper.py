@@ -114,7 +114,7 @@ def wgmma_part(key: str) -> str:
     shape = re.match(r"m64n(\d+)k16", what)
     assert shape is not None
     count = int(shape[1]) // 2
-    flip_a, flip_b = flips
+    flip_a, flip_b = flips[0], flips[1]
     text = (
         '  asm volatile("{\\n.reg .pred p;\\n"\n'
         f'      "setp.ne.b32 p, %{count + 2}, 0;\\n"\n'

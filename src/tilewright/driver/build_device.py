@@ -17,7 +17,7 @@ from ..codegen.cuda_shared import dynamic_shared
 from ..codegen.host_python import HostCode, generate_host
 from ..codegen.source import generate, prepare_kernel
 from ..loopir.expr import Call, Var, const, const_int
-from ..loopir.hopper_calls import TENSOR_MAP
+from ..loopir.hopper_calls import TENSOR_MAP, map_parts
 from ..loopir.module import IRModule
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import nodes
@@ -134,7 +134,7 @@ def _needs(program: DeviceProgram, align: Alignments) -> dict[Var, int]:
         args, _ = launch_of(call, program.kernels[name])
         for value, need in zip(args, align[name]):
             if isinstance(value, Call) and value.op.name == TENSOR_MAP:
-                value, need = value.args[0].args[1], MAP_ALIGN
+                value, need = map_parts(value).pointer.args[1], MAP_ALIGN
             if need and isinstance(value, Var):
                 found[value] = max(found.get(value, 1), need)
     return found

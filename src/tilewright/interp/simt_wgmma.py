@@ -17,6 +17,7 @@ import numpy as np
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
+from ..loopir.expr import const_int
 from .simt_barrier import tell
 from .simt_expr import Code, Fn
 from .simt_memory import Memory
@@ -150,7 +151,7 @@ def _lanes(groups: Array) -> Array:
 def _descriptor(code: Any, e: E.Call) -> Fn:
     """(shared memory, leading byte offset, stride byte offset, bytes of the swizzle)"""
     pointer = code.pointer(e.args[0])
-    leading, stride, swizzle = [int(x.value) for x in e.args[1:4]]
+    leading, stride, swizzle = [const_int(x) or 0 for x in e.args[1:4]]
     mode = {0: 0, 128: 1, 64: 2, 32: 3}[swizzle]
     rest = leading // 16 << 16 | stride // 16 << 32 | mode << 62
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tilewright.base.tensor_map import TensorMap
 
-GOOD = {"dtype": "float16", "dims": (1000, 197), "strides": (2000,), "box": (64, 128)}
+GOOD: dict[str, Any] = {
+    "dtype": "float16",
+    "dims": (1000, 197),
+    "strides": (2000,),
+    "box": (64, 128),
+}
 
 
 def test_a_good_map_and_the_bytes_of_its_box() -> None:
@@ -32,4 +39,4 @@ def test_a_good_map_and_the_bytes_of_its_box() -> None:
     ],
 )
 def test_what_the_driver_refuses(changes: dict[str, object], text: str) -> None:
-    assert text in TensorMap(**{**GOOD, **changes}).problem()  # type: ignore[arg-type]
+    assert text in TensorMap(**{**GOOD, **changes}).problem()

@@ -296,7 +296,7 @@ def filled(fence: bool) -> tuple[S.PrimFunc, kit.Side]:
     stores = []
     for side in (a, b):
         n = E.Var("n", "int32")
-        size = int(side.stage.shape[0].value)
+        size = side.count * side.box_elements
         at = n * 128 + kit.THREAD
         store = S.BufferStore(side.stage, E.const(1, "float16"), [at])
         stores.append(S.For(n, 0, size // 128, S.ForKind.SERIAL, store))

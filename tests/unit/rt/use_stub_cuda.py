@@ -51,6 +51,7 @@ def main() -> None:
     assert "CUDA_ERROR_INVALID_VALUE (words)" in text
     whole = nd.empty((4, 8), "float32", dev)
     described = TensorMap("float32", (8, 4), (32,), (8, 2), 32)
+    assert isinstance(whole, DeviceArray)
     mapped = runtime.tensor_map(whole.make_handle(), described)
     assert runtime.tensor_map(whole.make_handle(), described) is mapped
     inside = whole.make_handle() + 8

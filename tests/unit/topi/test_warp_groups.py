@@ -12,7 +12,7 @@ import pytest
 
 import tilewright as tw
 from tests.narrow import some
-from tilewright import te, topi
+from tilewright import te, tir, topi
 from tilewright.base.errors import CompileError, ScheduleError
 from tilewright.rt.drivers import nvrtc
 from tilewright.target.target import Target
@@ -45,9 +45,9 @@ def product(
     return s, [*args, c]
 
 
-def run(s: Any, args: list[Any]) -> tuple[list[Any], Any, Any, str]:
+def run(s: Any, args: list[Any], target: str = HOPPER) -> tuple[list[Any], Any, Any, str]:
     """Inputs, the output, the report, and the source."""
-    built = tw.build(s, args, HOPPER, name="product")
+    built = tw.build(s, args, target, name="product")
     shapes = [tuple(int(d) for d in t.shape) for t in args]
     rng = np.random.default_rng(0)
     inputs = [
@@ -57,6 +57,10 @@ def run(s: Any, args: list[Any]) -> tuple[list[Any], Any, Any, str]:
     out = np.full(shapes[-1], np.nan, NUMPY.get(args[-1].dtype, args[-1].dtype))
     (report,) = built.run_simt(*inputs, out).values()
     return inputs, out, report, built.imported_modules[0].get_source()
+
+
+def wide(x: Any) -> Any:
+    return x.astype("float32")
 
 
 def expected(inputs: list[Any], flips: tuple[bool, bool], cut: bool) -> Any:
@@ -135,6 +139,28 @@ def test_other_products_have_the_other_schedules(
     inputs, found, report, source = run(*product(size, dtype, flips))
     assert "wgmma" not in source and report.findings == []
     np.testing.assert_array_equal(found, expected(inputs, flips, False))
+
+
+@pytest.mark.parametrize(
+    ("term", "cut"),
+    [
+        (lambda x, y: (x * y).astype("float32"), False),
+        (lambda x, y: y.astype("float32") * x.astype("float32"), False),
+        (lambda x, y: te.max(x, tir.const(0, "float16")).astype("float32") * wide(y), True),
+    ],
+    ids=["rounded", "turned", "cut"],
+)
+@pytest.mark.parametrize("target", [HOPPER, "cuda -arch=sm_80"])
+def test_products_that_are_written_otherwise(target: str, term: Any, cut: bool) -> None:
+    a, b = te.placeholder((128, 64), "float16", "A"), te.placeholder((64, 64), "float16", "B")
+    k = te.reduce_axis((0, 64), "k")
+    c = te.compute((128, 64), lambda i, j: te.sum(term(a[i, k], b[j, k]), axis=k), name="C")
+    with Target(target):
+        s = topi.generic.schedule_dense(c)
+    (x, y), found, report, source = run(s, [a, b, c], target)
+    assert "wgmma" not in source and report.findings == []
+    left = np.maximum(x, 0) if cut else x
+    np.testing.assert_array_equal(found, expected([left, y], (False, True), False))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from ...loopir.buffer import Buffer, decl_buffer
 from ...loopir.calls import storage_sync
 from ...loopir.construct import cast
 from ...loopir.expr import And, Call, FloorDiv, FloorMod, Var, const
-from ...loopir.stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq
+from ...loopir.stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq, vstore
 from ...tensor.axes import reduce_axis, thread_axis
 from ...tensor.compute import compute, placeholder
 from ...tensor.intrin import decl_tensor_intrin
@@ -143,6 +143,7 @@ class _Operand:
         self.lines = (tile.rows, tile.columns)[side]
         outer, inner = tile.extents[side], tile.extents[2]
         row = array.strides[0]
+        self.start: Any
         if self.along:
             self.start = FloorDiv(array.elem_offset, row)
             dims, self.box = (inner, outer), (tile.step, self.lines)
@@ -165,7 +166,8 @@ class _Operand:
 
     def copies(self, step: Any, stage: Any) -> list[Stmt]:
         """What brings a step of the reduction to a stage."""
-        step_k, made = step * self.tile.step, []
+        step_k = step * self.tile.step
+        made: list[Stmt] = []
         each = self.box[0] * self.box[1]
         for n in range(self.size // each):
             to = self.pointer(stage * self.size + n * each, each, 2)
@@ -305,9 +307,9 @@ class _Body:
         t = self.thread
         row = FloorDiv(t, const(32)) * 16 + FloorDiv(FloorMod(t, const(32)), const(4))
         column = FloorMod(t, const(4)) * 2
-        made = []
+        made: list[Stmt] = []
         for pair in range(self.tile.columns // 4):
             value = self.sums.vload([2 * pair], "float32x2")
             place = [row + pair % 2 * 8, column + pair // 2 * 8]
-            made.append(self.out.vstore(place, value))
+            made.append(vstore(self.out, place, value))
         return made

@@ -9,7 +9,7 @@ from ....tensor.op import domain
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
 from .machine import GpuMachine, bind, fused
-from .operands import Operand, operands_of
+from .operands import Operand, operands_of, read_widened
 from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
 from .tensor_cores import fits, schedule_on_tensor_cores
@@ -91,7 +91,8 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
 def _on_cores(product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine) -> bool:
     """Whether tensor cores have products of these types, and a tile of them is filled."""
     kinds = {x.tensor.dtype for x in sides}
-    return len(kinds) == 1 and (*kinds, product.dtype) in machine.products and fits(product.op)
+    known = len(kinds) == 1 and (*kinds, product.dtype) in machine.products
+    return known and fits(product.op) and read_widened(product.op, sides)
 
 
 def _threads(axis: IterVar, most: int) -> int:

@@ -16,7 +16,7 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, WarpGroupTile, wgmma_tile
 from ..machine import extent_of
 from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
-from .operands import Operand
+from .operands import Operand, read_widened
 
 ROWS, COLUMNS = (128, 64), (128, 64)  # of a block's tile
 _PAD = 8  # sums behind a row, so that rows lie in other banks
@@ -28,13 +28,15 @@ def tile_for(
     product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
 ) -> WarpGroupTile | None:
     """The tile of a product that warp groups are for, None of others: two-dimensional, of float16
-    or bfloat16 with sums in float32, sizes known, arrays of which every row starts at a multiple of
+    or bfloat16 widened to float32, sizes known, arrays of which every row starts at a multiple of
     16 bytes, at least as large as the smallest tile."""
     kinds = {x.tensor.dtype for x in sides}
     if machine.warp_groups < 2 * GROUP or len(product.shape) != 2 or product.dtype != "float32":
         return None
     dtype = sides[0].tensor.dtype
     if len(kinds) != 1 or dtype not in _TYPES:
+        return None
+    if not read_widened(product.op, sides):
         return None
     sizes = [const_int(n) for x in sides for n in x.tensor.shape]
     if None in sizes or any(len(x.tensor.shape) != 2 for x in sides):
