@@ -59,6 +59,23 @@ def run(s: Any, args: list[Any], target: str = HOPPER) -> tuple[list[Any], Any, 
     return inputs, out, report, built.imported_modules[0].get_source()
 
 
+@pytest.mark.parametrize("batch", [(3, 3), (1, 3), (3, 1)])
+@pytest.mark.parametrize("flips", [(False, True), (True, False)])
+def test_products_of_batches(batch: tuple[int, int], flips: tuple[bool, bool]) -> None:
+    m, n, k = 136, 72, 40
+    a = te.placeholder((batch[0], k, m) if flips[0] else (batch[0], m, k), "bfloat16", "A")
+    b = te.placeholder((batch[1], n, k) if flips[1] else (batch[1], k, n), "bfloat16", "B")
+    c = topi.nn.batch_matmul(a, b, None, "float32", *flips)
+    with Target(HOPPER):
+        s = topi.generic.schedule_batch_matmul(c)
+    (x, y), found, report, source = run(s, [a, b, c])
+    assert "cp.async.bulk.tensor.3d" in source and report.findings == []
+    x, y = x.astype("float64"), y.astype("float64")
+    left = np.swapaxes(x, 1, 2) if flips[0] else x
+    want = left @ (np.swapaxes(y, 1, 2) if flips[1] else y)
+    np.testing.assert_array_equal(found, want)
+
+
 def wide(x: Any) -> Any:
     return x.astype("float32")
 

@@ -16,6 +16,7 @@ reach over them, and a reduction need not divide.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ...base.dtype import parse
@@ -48,7 +49,8 @@ class WarpGroupTile:
     `extents`: rows, columns and steps of the whole product, which arrays have. `along`: of each
     operand, whether the reduction runs along its rows in memory (A[i, k], B[j, k]), or not
     (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once. `specialized`: see
-    the head.
+    the head. `batch`: how many matrices the array of each operand has, of which one is read (its
+    first dimension); none: the array is a matrix, as is that of the product.
     """
 
     dtype: str
@@ -58,6 +60,7 @@ class WarpGroupTile:
     along: tuple[bool, bool] = (True, False)
     stages: int = 4
     specialized: bool = True
+    batch: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         wrong = self._wrong()
@@ -107,21 +110,23 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
     """The intrinsic; its output is a tile in shared memory. The block has
     `tile.block_threads` threads along threadIdx.x."""
     m, n, k = tile.rows, tile.columns, tile.extents[2]
-    size_a = (m, k) if tile.along[0] else (k, m)
-    size_b = (n, k) if tile.along[1] else (k, n)
+    one = () if tile.batch is None else (1,)
+    size_a = (*one, m, k) if tile.along[0] else (*one, k, m)
+    size_b = (*one, n, k) if tile.along[1] else (*one, k, n)
     a, b = placeholder(size_a, tile.dtype, "a"), placeholder(size_b, tile.dtype, "b")
     axis = reduce_axis((0, k), "k")
 
-    def product(i: Any, j: Any) -> Any:
-        x: Any = a[i, axis] if tile.along[0] else a[axis, i]
-        y: Any = b[j, axis] if tile.along[1] else b[axis, j]
+    def product(*at: Any) -> Any:
+        *lead, i, j = at
+        x: Any = a[(*lead, i, axis)] if tile.along[0] else a[(*lead, axis, i)]
+        y: Any = b[(*lead, j, axis)] if tile.along[1] else b[(*lead, axis, j)]
         return reduce_sum(x.astype("float32") * y.astype("float32"), axis=axis)
 
-    c = compute((m, n), product, name="product")
+    c = compute((*one, m, n), product, name="product")
     binds = {
         a: _declare(size_a, tile.dtype, "global"),
         b: _declare(size_b, tile.dtype, "global"),
-        c: _declare((m, n), "float32", "shared"),
+        c: _declare((*one, m, n), "float32", "shared"),
     }
 
     def body(ins: Any, outs: Any) -> Stmt:
@@ -130,9 +135,10 @@ def wgmma_tile(tile: WarpGroupTile) -> Any:
     return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
 
 
-def _declare(shape: tuple[int, int], dtype: str, scope: str) -> Buffer:
+def _declare(shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
     offset = Var("offset", "int32")
-    return decl_buffer(shape, dtype, "tile", None, [Var("stride", "int32"), 1], offset, scope)
+    strides = [*(Var("stride", "int32") for _ in shape[1:]), 1]
+    return decl_buffer(shape, dtype, "tile", None, strides, offset, scope)
 
 
 class _Operand:
@@ -142,17 +148,21 @@ class _Operand:
         self.tile, self.along = tile, tile.along[side]
         self.lines = (tile.rows, tile.columns)[side]
         outer, inner = tile.extents[side], tile.extents[2]
-        row = array.strides[0]
-        self.start: Any
-        if self.along:
-            self.start = FloorDiv(array.elem_offset, row)
-            dims, self.box = (inner, outer), (tile.step, self.lines)
-        else:
-            self.start = FloorMod(array.elem_offset, row)
-            dims, self.box = (outer, inner), (tile.step, tile.step)
-        whole = (const(0, tile.dtype), array.data, 0, inner * outer, 1)
+        *far, row, _ = array.strides
+        offset: Any = array.elem_offset
+        matrices: list[int] = []
+        self.matrix: list[Any] = []
+        for step in far:
+            matrices = [(tile.batch or (1, 1))[side]]
+            self.matrix, offset = [FloorDiv(offset, step)], FloorMod(offset, step)
+        self.start: Any = FloorDiv(offset, row) if self.along else FloorMod(offset, row)
+        dims = (inner, outer) if self.along else (outer, inner)
+        self.box = (tile.step, self.lines if self.along else tile.step)
+        whole = (const(0, tile.dtype), array.data, 0, prod((inner, outer, *matrices)), 1)
         pointer = Call("handle", "tir.tvm_access_ptr", whole)
-        self.map = H.tensor_map(pointer, dims, [row * tile.nbytes], self.box, SPAN)
+        strides = [x * tile.nbytes for x in (row, *far)]
+        box = (*self.box, *(1 for _ in far))
+        self.map = H.tensor_map(pointer, (*dims, *matrices), strides, box, SPAN)
         self.size = self.lines * tile.step  # elements of a stage
         self.stages = decl_buffer(
             (tile.stages * self.size,), tile.dtype, f"{'AB'[side]}_stages", None, None, None,
@@ -172,7 +182,8 @@ class _Operand:
         for n in range(self.size // each):
             to = self.pointer(stage * self.size + n * each, each, 2)
             across = self.start + n * self.tile.step
-            place = (step_k, self.start) if self.along else (across, step_k)
+            place: Any = (step_k, self.start) if self.along else (across, step_k)
+            place = (*place, *self.matrix)
             copy = H.ptx_cp_async_bulk_tensor(self.tile.dtype, to, self.map, place, stage)
             made.append(Evaluate(copy))
         return made
@@ -310,6 +321,7 @@ class _Body:
         made: list[Stmt] = []
         for pair in range(self.tile.columns // 4):
             value = self.sums.vload([2 * pair], "float32x2")
-            place = [row + pair % 2 * 8, column + pair // 2 * 8]
+            place: list[Any] = [row + pair % 2 * 8, column + pair // 2 * 8]
+            place = [0] * (len(self.out.shape) - 2) + place
             made.append(vstore(self.out, place, value))
         return made
