@@ -14,12 +14,14 @@ from ..loopir import expr as E
 from ..loopir.expr import const_int
 from ..loopir.hopper_calls import MODES
 from .c_family import ExprRule, bare
+from .c_language import pointed_data
 from .cuda_asm import DEVICE, numbers, operands
 from .cuda_mma import part_name
 from .cuda_types import require_arch
 
 BARRIERS = "tw_barriers"
 _TYPES = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16"}
+_PIECE = 16  # bytes that copies count in
 _MOST_BYTES = (1 << 18) - 16  # that a field of 14 bits counts, in steps of 16
 
 MAP = "struct __align__(64) tw_tensor_map {\n  unsigned char bytes[128];\n};\n"
@@ -90,7 +92,18 @@ WGMMA_PARTS = "\n".join(
         ),
     )
 )
-HOPPER_PARTS = {"tensor map": MAP, "barriers": BARRIER_PARTS, "wgmma": WGMMA_PARTS}
+BULK = _function(
+    "tw_bulk(void* to, const void* from, int bytes, unsigned long long* barrier)",
+    '  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"\n'
+    '               " [%0], [%1], %2, [%3];"\n'
+    f'               :: "r"({_PLACE}(to)), "l"(from), "r"(bytes), {_BARRIER} : "memory");\n',
+)
+HOPPER_PARTS = {
+    "bulk copy": BULK,
+    "tensor map": MAP,
+    "barriers": BARRIER_PARTS,
+    "wgmma": WGMMA_PARTS,
+}
 HOPPER_NEEDS = {"tw_tma ": "tensor map"}
 
 
@@ -194,6 +207,25 @@ def _copy(p: Any, e: E.Call) -> str:
     return f"{part_name(name)}d({bare(p.expr(to))}, {p.expr(source)}, {where}, {at})"
 
 
+def _bulk(p: Any, e: E.Call) -> str:
+    """(shared memory, offset, memory, offset, bytes, barrier)"""
+    to, to_offset, source, offset, count, barrier = e.args
+    nbytes = const_int(count)
+    if nbytes is not None and (nbytes % _PIECE or nbytes < 1):
+        raise CompileError(f"ptx_cp_async_bulk copies multiples of 16 bytes, not {nbytes}")
+    data = pointed_data(source)
+    if data is not None:
+        p.require_align(data, _PIECE)
+    where = _barrier(p, barrier)
+    p.need("bulk copy")
+    places = []
+    for pointer, more in ((to, to_offset), (source, offset)):
+        at = p.expr(E.convert(more))
+        text = bare(p.expr(pointer))
+        places.append(text if at == "0" else f"({text}) + {at}")
+    return f"tw_bulk({places[0]}, {places[1]}, {bare(p.expr(count))}, {where})"
+
+
 def _descriptor(p: Any, e: E.Call) -> str:
     """(shared memory, leading byte offset, stride byte offset, bytes of the swizzle)"""
     p.need("wgmma")
@@ -259,6 +291,7 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
     "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),
     "tir.ptx_cp_async_bulk_tensor": _copy,
+    "tir.ptx_cp_async_bulk": _bulk,
     "tir.ptx_wgmma_descriptor": _descriptor,
     "tir.ptx_wgmma_fence": _alone("wgmma", "tw_wgmma_fence"),
     "tir.ptx_wgmma": _wgmma,

@@ -11,7 +11,9 @@ from ..base.dtype import parse
 from ..base.errors import ArgumentError, TilewrightError
 from ..base.tensor_map import TensorMap
 from ..loopir import expr as E
+from .simt_access import load
 from .simt_barrier import barriers, places, require_fenced, running_lanes, tell
+from .simt_calls import NO_LIMIT
 from .simt_expr import Code, Fn
 from .simt_memory import Memory
 from .simt_report import BOUNDS, MISALIGNED, UNWRITTEN
@@ -153,5 +155,41 @@ def _write(
     st.report.async_copies += at.size
 
 
-Code.calls["tir.ptx_cp_async_bulk_tensor"] = _copy
+def _bulk(code: Any, e: E.Call) -> Fn:
+    """(shared memory, offset, memory, offset, bytes, barrier)"""
+    to, from_ = code.pointer(e.args[0]), code.pointer(e.args[2])
+    to_offset, from_offset, count, barrier = [code.value(e.args[n]) for n in (1, 3, 4, 5)]
+    element = parse(e.dtype).element
+
+    def run(st: State) -> Any:
+        lanes, block, number = places(st, barrier(st))
+        if not lanes.size:
+            return np.int32(0)
+        require_fenced(st, lanes, block, number)
+        m, source = st.memory[to.data], st.memory[from_.data]
+        dtype = to.dtype or element
+        item = parse(dtype).numpy.itemsize
+        nbytes = np.broadcast_to(np.asarray(count(st), np.int64), (st.lanes,))[lanes]
+        size = int(nbytes.max())
+        steps = np.arange(size // item, dtype=np.int64)[:, None]
+        first = np.asarray(from_.offset(st), np.int64) + from_offset(st)
+        value = load(st, source, dtype, first + steps, NO_LIMIT, None)
+        values = np.ascontiguousarray(np.broadcast_to(value, (len(steps), st.lanes))[:, lanes].T)
+        begin = np.asarray(to.offset(st), np.int64) + to_offset(st)
+        start = m.address + np.broadcast_to(begin, (st.lanes,))[lanes] * item
+        begins = np.broadcast_to(first, (st.lanes,))[lanes] * item
+        bad = (start % 16 != 0) | (begins % 16 != 0) | (nbytes % 16 != 0) | (nbytes != size)
+        if bad.any():
+            text = f"copies {size} bytes to {m.name}: bytes and places are no multiples of 16"
+            tell(st, MISALIGNED, int(lanes[np.flatnonzero(bad)[0]]), text, int(bad.sum()))
+        box = TensorMap(dtype, (size // item,), (), (size // item,))
+        for n in np.unique(number):
+            these = number == n
+            _write(st, m, box, start[these], values[these], lanes[these], int(n))
+        return np.int32(0)
+
+    return run
+
+
+Code.calls.update({"tir.ptx_cp_async_bulk_tensor": _copy, "tir.ptx_cp_async_bulk": _bulk})
 __all__ = ["SimtMap", "running_lanes", "swizzled"]

@@ -110,6 +110,21 @@ def ptx_cp_async_bulk_tensor(
     return Call(dtype, "tir.ptx_cp_async_bulk_tensor", args)
 
 
+def ptx_cp_async_bulk(
+    dtype: str,
+    shared_ptr: Any,
+    shared_offset: Any,
+    global_ptr: Any,
+    global_offset: Any,
+    bytes: Any,
+    barrier_id: Any,
+) -> Call:
+    """Start to copy a multiple of 16 bytes from the device's memory to shared memory, both at
+    multiples of 16; they are counted at the barrier. By one thread."""
+    args = (shared_ptr, shared_offset, global_ptr, global_offset, bytes, barrier_id)
+    return Call(dtype, "tir.ptx_cp_async_bulk", args)
+
+
 def ptx_wgmma_descriptor(shared_ptr: Any, leading: int, stride: int, swizzle: int) -> Call:
     """The matrix descriptor of a tile in shared memory: its leading and stride byte offsets, and
     the bytes of its swizzle."""

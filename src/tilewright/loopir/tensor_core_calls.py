@@ -163,10 +163,6 @@ mma_fill = _instruction(
     "mma_fill", "Clear the registers of an accumulator of mma instructions",
     "dtype local_size local_ptr offset",
 )  # fmt: skip
-ptx_cp_async_bulk = _instruction(
-    "ptx_cp_async_bulk", "Copy a block to shared memory, with a barrier",
-    "dtype shared_ptr shared_offset global_ptr global_offset bytes barrier_id",
-)  # fmt: skip
 ptx_cp_async_barrier = _instruction(
     "ptx_cp_async_barrier", "Let a barrier wait for asynchronous copies", "barrier_id"
 )

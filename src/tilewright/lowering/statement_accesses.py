@@ -20,7 +20,11 @@ from .vector_lanes import lane_of
 SYNC = "tir.tvm_storage_sync"
 ASYNC_SCOPES = ("async_scope", "pragma_async_scope")
 _MATRIX = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
-_OWN_ORDER = ("tir.ptx_cp_async_bulk_tensor", "tir.ptx_wgmma_descriptor")
+_OWN_ORDER = (
+    "tir.ptx_cp_async_bulk_tensor",
+    "tir.ptx_cp_async_bulk",
+    "tir.ptx_wgmma_descriptor",
+)
 _BLOCK_SCOPES = ("shared", "shared.dyn", "global")
 
 

@@ -83,6 +83,7 @@ from tilewright.loopir.expr_groups import any_size as _any_size
 from tilewright.loopir.hopper_calls import create_barriers as create_barriers
 from tilewright.loopir.hopper_calls import ptx_arrive_barrier as ptx_arrive_barrier
 from tilewright.loopir.hopper_calls import ptx_arrive_barrier_expect_tx as ptx_arrive_barrier_expect_tx
+from tilewright.loopir.hopper_calls import ptx_cp_async_bulk as ptx_cp_async_bulk
 from tilewright.loopir.hopper_calls import ptx_cp_async_bulk_tensor as ptx_cp_async_bulk_tensor
 from tilewright.loopir.hopper_calls import ptx_fence_barrier_init as ptx_fence_barrier_init
 from tilewright.loopir.hopper_calls import ptx_fence_proxy_async as ptx_fence_proxy_async
@@ -184,7 +185,6 @@ from tilewright.loopir.tensor_core_calls import mma_store as mma_store
 from tilewright.loopir.tensor_core_calls import ptx_commit_group as ptx_commit_group
 from tilewright.loopir.tensor_core_calls import ptx_cp_async as ptx_cp_async
 from tilewright.loopir.tensor_core_calls import ptx_cp_async_barrier as ptx_cp_async_barrier
-from tilewright.loopir.tensor_core_calls import ptx_cp_async_bulk as ptx_cp_async_bulk
 from tilewright.loopir.tensor_core_calls import ptx_ldmatrix as ptx_ldmatrix
 from tilewright.loopir.tensor_core_calls import ptx_mma as ptx_mma
 from tilewright.loopir.tensor_core_calls import ptx_mma_sp as ptx_mma_sp

@@ -14,6 +14,7 @@ from tests.stub_cuda import StubCuda, installed
 from tests.unit.topi.test_warp_groups import HOPPER, product
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.base.tensor_map import TensorMap
+from tilewright.target.target import Target
 
 SIZE = (130, 72, 136)
 
@@ -49,6 +50,13 @@ def test_arrays_that_no_map_is_of_are_refused() -> None:
         with pytest.raises(ArgumentError, match=r"argument 0 \(A\): expected data aligned to 16"):
             built(odd, b, c)
         assert encoded(stub) == 0 and stub.violations == []
+
+
+def test_the_target_of_a_device_has_warp_groups() -> None:
+    for arch, name, able in (("sm_80", "sm_80", False), ("sm_90", "sm_90a", True)):
+        with installed(arch):
+            target = Target.from_device(tw.cuda(0))
+            assert (target.arch, target.capabilities.warp_groups) == (name, able)
 
 
 def test_older_devices_have_no_maps() -> None:

@@ -12,10 +12,12 @@ from tests.unit.codegen.device_kit import compile_everywhere, source, thread
 from tilewright.base.errors import CompileError, TilewrightError
 from tilewright.codegen.cuda_hopper import layout_bits
 from tilewright.codegen.cuda_shared import dynamic_shared
+from tilewright.codegen.source import generate, prepare_kernel
 from tilewright.loopir import expr as E
 from tilewright.loopir import hopper_calls as H
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer, decl_buffer
+from tilewright.target.target import Target
 
 
 def tile(align: int = 1024, size: int = 8192, name: str = "tile") -> Buffer:
@@ -96,6 +98,31 @@ def test_barriers_and_copies() -> None:
     assert re.search(r"\.param \.align 64 \.b8 f_param_1\[128\]", ptx["sm_90"])
     with pytest.raises(CompileError, match="barriers that count bytes, which began with sm_90"):
         hopper(body, t, given=m, target="cuda -arch=sm_80")
+
+
+def bulk(t: Buffer, source_: Buffer, nbytes: Any = 64) -> S.Stmt:
+    args = (t.access_ptr("w"), 8, source_.access_ptr("r"), 16, nbytes, 0)
+    return calls(H.create_barriers(1), H.ptx_cp_async_bulk("float16", *args))
+
+
+def test_copies_of_blocks() -> None:
+    t, a = tile(), decl_buffer((64,), "float16", "A")
+    _, around = thread("threadIdx.x", 128)
+    attrs = {"global_symbol": "f", "tir.noalias": True, "tir.kernel_params_access": ("r",)}
+
+    def text(nbytes: Any, align: Any = None) -> str:
+        body = around(S.Allocate(t, bulk(t, a, nbytes)))
+        target = Target("cuda -arch=sm_90")
+        func = prepare_kernel(S.PrimFunc([a.data], body, None, {}, attrs), target)
+        return generate({"f": func}, target, align)
+
+    align: dict[str, tuple[int, ...]] = {}
+    ptx = compile_everywhere(text(64, align), ("sm_80", "sm_90"))
+    instruction = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    assert instruction in ptx["sm_90"] and instruction not in ptx["sm_80"]
+    assert align == {"f": (16,)}
+    with pytest.raises(CompileError, match="copies multiples of 16 bytes, not 40"):
+        text(40)
 
 
 @pytest.mark.parametrize("columns", [8, 96, 256])

@@ -29,7 +29,7 @@ from tilewright.topi.tensor_intrin import WarpGroupTile
 ROWS, DEPTH, STEP = 64, 32, 16
 TYPES = {"float16": np.dtype("float16"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 THREAD = E.Var("tx", "int32")
-_AXIS = IterVar((0, 128), THREAD, IterVar.ThreadIndex, "threadIdx.x")
+AXIS = IterVar((0, 128), THREAD, IterVar.ThreadIndex, "threadIdx.x")
 NAMES = {"float16": "fp16", "bfloat16": "bf16"}
 
 
@@ -133,7 +133,7 @@ def product_kernel(a: Side, b: Side, fill: S.Stmt | None = None) -> S.PrimFunc:
     for buffer in (sums, a.stage, b.stage):
         body = S.Allocate(buffer, body)
     params = [out.data] if fill is not None else [out.data, a.map, b.map]
-    whole = S.AttrStmt(_AXIS, "thread_extent", 128, body)
+    whole = S.AttrStmt(AXIS, "thread_extent", 128, body)
     return S.PrimFunc(params, whole, None, {}, {"global_symbol": "product"})
 
 

@@ -17,6 +17,7 @@ from tilewright.interp.simt_wgmma import sum_places, tile_addresses
 from tilewright.loopir import expr as E
 from tilewright.loopir import hopper_calls as H
 from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.calls import storage_sync
 from tilewright.loopir.visit import nodes
 
@@ -312,6 +313,48 @@ def test_stores_that_products_read_need_a_fence() -> None:
         report = run_kernel(kernel, None, [out], check=False)
         assert {f.kind for f in report.findings} == (set() if fence else {"missing fence"})
         assert (out == kit.DEPTH).all()
+
+
+def bulk_kernel(nbytes: int, wait: bool = True) -> S.PrimFunc:
+    """B[t] = A[t + 16] of 64 threads, by one copy of a block."""
+    a, b = (decl_buffer((128,), "float16", name) for name in "AB")
+    shared = decl_buffer((64,), "float16", "shared_", None, None, None, "shared")
+    copy = H.ptx_cp_async_bulk("float16", shared.data, 0, a.access_ptr("r"), 16, nbytes, 0)
+    start = S.IfThenElse(
+        kit.THREAD.equal(0),
+        kit.evaluate(H.ptx_arrive_barrier_expect_tx(0, 128), copy),
+    )
+    body = S.seq(
+        kit.evaluate(H.create_barriers(1)),
+        S.IfThenElse(
+            kit.THREAD.equal(0),
+            kit.evaluate(H.ptx_init_barrier_thread_count(0, 1), H.ptx_fence_barrier_init()),
+        ),
+        kit.evaluate(storage_sync("shared")),
+        start,
+        *([kit.evaluate(H.ptx_wait_barrier(0))] if wait else []),
+        S.IfThenElse(
+            kit.THREAD < 64,
+            S.BufferStore(b, E.BufferLoad(shared, [kit.THREAD]), [kit.THREAD]),
+        ),
+    )
+    whole = S.AttrStmt(kit.AXIS, "thread_extent", 128, S.Allocate(shared, body))
+    return S.PrimFunc([a.data, b.data], whole, None, {}, {"global_symbol": "f"})
+
+
+def test_copies_of_blocks() -> None:
+    a, b = np.arange(128).astype(np.float16), np.zeros(128, np.float16)
+    assert run_kernel(bulk_kernel(128), None, [a, b]).findings == []
+    np.testing.assert_array_equal(b[:64], a[16:80])
+
+    def kinds(*how: Any) -> set[str]:
+        report = run_kernel(bulk_kernel(*how), None, [a, b], check=False)
+        return {f.kind for f in report.findings}
+
+    assert kinds(128, False) == {"async copy not waited for"}
+    assert "deadlock" in kinds(112)
+    assert {"deadlock", "misaligned address"} <= kinds(120)
+    assert "out of bounds" in kinds(144)
 
 
 def test_arguments_that_are_no_tensor_maps() -> None:

@@ -52,7 +52,8 @@ def tile_for(
         return None
     batch = None
     if len(product.shape) == 3:
-        batch = tuple(const_int(x.tensor.shape[0]) or 0 for x in sides)
+        first, second = (const_int(x.tensor.shape[0]) or 0 for x in sides)
+        batch = (first, second)
         if not all(_one_each(product.op, x) for x in sides) or 0 in batch:
             return None
     if not all(x.lanes * parse(dtype).nbytes == VECTOR_BYTES for x in sides):
