@@ -92,6 +92,8 @@ def expected(inputs: list[Any], flips: tuple[bool, bool], cut: bool) -> Any:
     ("size", "flips", "out", "bias"),
     [
         ((128, 128, 64), (False, True), "", False),
+        ((1664, 1280, 40), (False, True), "", False),
+        ((2048, 512, 24), (True, False), "", False),
         ((256, 128, 512), (False, False), "", False),
         ((197, 72, 1000), (False, False), "", False),
         ((197, 1000, 72), (False, True), "", True),
@@ -115,7 +117,7 @@ def test_it_assembles_without_spills(dtype: str, kind: str) -> None:
     if nvrtc.why_missing():
         pytest.skip(nvrtc.why_missing())
     for flips in ((False, True), (True, False)):
-        s, args = product((256, 264, 320), dtype, flips)
+        s, args = product((4096, 1032, 320), dtype, flips)
         source = tw.build(s, args, HOPPER).imported_modules[0].get_source()
         cubin, log = nvrtc.compile_cuda(source, "sm_90a", "cubin")
         assert "warning" not in log.lower() and "serialized" not in log
@@ -132,12 +134,33 @@ def test_it_assembles_without_spills(dtype: str, kind: str) -> None:
 
 
 def test_four_stages_are_under_way_and_a_block_fits() -> None:
-    s, args = product((256, 256, 1024), "float16", (False, True))
+    s, args = product((2048, 1024, 1024), "float16", (False, True))
     built = tw.build(s, args, HOPPER)
     (kernel,) = some(built.imported_modules[0].device_code).kernels
     assert kernel.access == ("w", "map", "map") and kernel.threads == (384, 1, 1)
     assert kernel.shared_bytes == 4 * 32768 + (128 * 136 - 8) * 4 <= 227 * 1024
     assert built["default_function"].info.args[0].align == 16
+
+
+@pytest.mark.parametrize(
+    ("size", "tile"),
+    [
+        ((4096, 4096), (128, 128)),
+        ((2048, 1024), (128, 128)),  # 128 blocks
+        ((2048, 512), (128, 64)),
+        ((512, 512), (64, 64)),
+        ((80, 8192), (64, 64)),
+        ((1 << 16, 1 << 16), (128, 128)),  # more elements than an int32 counts
+    ],
+)
+def test_tiles_that_fill_the_device(size: tuple[int, int], tile: tuple[int, int]) -> None:
+    s, args = product((*size, size[1]), "float16", (False, True))
+    source = tw.build(s, args, HOPPER).imported_modules[0].get_source()
+    assert f"__launch_bounds__({tile[0] * 2 + 128})" in source
+    assert f"wgmma.mma_async.sync.aligned.m64n{tile[1]}k16.f32.f16.f16" in source
+    assert (
+        f"&A_map, tw_barriers + cse_var_1, k_copied * 64, ((int)blockIdx.y) * {tile[0]})" in source
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ reach over them, and a reduction need not divide.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from ...base.dtype import parse
@@ -158,7 +157,7 @@ class _Operand:
         self.start: Any = FloorDiv(offset, row) if self.along else FloorMod(offset, row)
         dims = (inner, outer) if self.along else (outer, inner)
         self.box = (tile.step, self.lines if self.along else tile.step)
-        whole = (const(0, tile.dtype), array.data, 0, prod((inner, outer, *matrices)), 1)
+        whole = (const(0, tile.dtype), array.data, 0, 1, 1)
         pointer = Call("handle", "tir.tvm_access_ptr", whole)
         strides = [x * tile.nbytes for x in (row, *far)]
         box = (*self.box, *(1 for _ in far))

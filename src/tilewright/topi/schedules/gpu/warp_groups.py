@@ -23,7 +23,8 @@ from ..machine import extent_of
 from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
 from .operands import Operand, read_widened
 
-ROWS, COLUMNS = (128, 64), (128, 64)  # of a block's tile
+TILES = ((128, 128), (128, 64), (64, 64))  # rows and columns of a block, the best first
+_BLOCKS = 128  # of which devices have room for one each: smaller tiles are better than fewer blocks
 _PAD = 8  # sums behind a row, so that rows lie in other banks
 _ROOM = 1 << 10  # bytes of a block's shared memory that barriers and the start of all may take
 _TYPES = ("float16", "bfloat16")
@@ -61,11 +62,13 @@ def tile_for(
     if not all(isinstance(x.tensor.op, PlaceholderOp) for x in sides):
         return None
     m, n, k = (extent_of(a) for a in (*product.op.axis[-2:], *product.op.reduce_axis))
-    if m < ROWS[-1] or n < COLUMNS[-1] or k < 1:
-        return None
     groups = machine.warp_groups // GROUP - 1
-    rows = next(x for x in ROWS if x <= min(m, groups * GROUP_ROWS))
-    columns = next(x for x in COLUMNS if x <= n)
+    fitting = [(r, c) for r, c in TILES if r <= min(m, groups * GROUP_ROWS) and c <= n]
+    if not fitting or k < 1:
+        return None
+    count = 1 if batch is None else max(batch)
+    filling = [(r, c) for r, c in fitting if -(-m // r) * -(-n // c) * count >= _BLOCKS]
+    rows, columns = filling[0] if filling else fitting[-1]
     left = machine.shared_bytes - _ROOM - rows * (columns + _PAD) * parse(product.dtype).nbytes
     along = (sides[0].along, sides[1].along)
     tile = WarpGroupTile(dtype, rows, columns, (m, n, k), along, 2, True, batch)
