@@ -89,11 +89,7 @@ class Launcher:
         swizzle: int,
     ) -> Any:
         """What a kernel takes for a tensor map of an array; see `base.tensor_map.TensorMap`."""
-        described = TensorMap(dtype, dims, strides, box, swizzle)
-        wrong = described.problem()
-        if wrong:
-            raise TilewrightError(f"an array of {dims} elements has no tensor map: {wrong}")
-        return self.runtime.tensor_map(handle, described)
+        return self.runtime.tensor_map(handle, _described(dtype, dims, strides, box, swizzle))
 
     @staticmethod
     def require_narrow(name: str, elements: int) -> None:
@@ -118,6 +114,16 @@ class Launcher:
     def failed(message: str) -> TilewrightError:
         """The error of an assertion of the program."""
         return TilewrightError(message)
+
+
+@lru_cache(maxsize=256)
+def _described(*args: Any) -> TensorMap:
+    """What a launch says of an array, looked at once."""
+    described = TensorMap(*args)
+    wrong = described.problem()
+    if wrong:
+        raise TilewrightError(f"an array of {described.dims} elements has no tensor map: {wrong}")
+    return described
 
 
 class _Recorder(Launcher):

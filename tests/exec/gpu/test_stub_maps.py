@@ -4,6 +4,7 @@ runs the kernels that take them in simt."""
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.stub_cuda import StubCuda, installed
 from tests.unit.topi.test_warp_groups import HOPPER, product
 from tilewright.base.errors import ArgumentError, TilewrightError
 from tilewright.base.tensor_map import TensorMap
+from tilewright.rt.device_module import Launcher
 from tilewright.target.target import Target
 
 SIZE = (130, 72, 136)
@@ -39,6 +41,25 @@ def test_kernels_get_the_maps_of_their_arguments() -> None:
         again()
         np.testing.assert_array_equal(c.numpy(), z.astype("float32") @ y.T.astype("float32"))
         assert encoded(stub) == 3 and stub.violations == []
+
+
+def test_modules_from_a_file_get_them_too(tmp_path: Path) -> None:
+    with installed("sm_90") as stub:
+        built = tw.build(*product(SIZE, "float16", (False, True)), HOPPER)
+        loaded = tw.runtime.load_module(built.export_library(tmp_path / "m.two"))
+        dev = tw.cuda(0)
+        a, b = (tw.nd.array(np.ones((n, 136), np.float16), dev) for n in (130, 72))
+        c = tw.nd.empty((130, 72), "float32", dev)
+        loaded(a, b, c)
+        assert (c.numpy() == 136).all() and encoded(stub) == 2
+
+
+def test_what_no_map_describes_is_told() -> None:
+    launcher = Launcher(tw.simt(0).runtime, {})
+    with pytest.raises(
+        TilewrightError, match=r"an array of \(8, 4\) elements has no tensor map: a"
+    ):
+        launcher.tensor_map(None, "float16", (8, 4), (24,), (8, 4), 0)
 
 
 def test_arrays_that_no_map_is_of_are_refused() -> None:
