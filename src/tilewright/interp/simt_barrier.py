@@ -47,8 +47,9 @@ class Barriers:
         self.version = 0
         st.known = np.zeros((st.blocks * st.geometry.warps, st.geometry.warps), np.int64)
         # of copies: barrier and phase in each block, by their numbers
-        self.flight_barrier: list[int] = []
-        self.flight_phase: list[Array] = []
+        self.flights = 0
+        self.flight_barrier = np.zeros(64, np.int64)
+        self.flight_phase = np.zeros((64, st.blocks), np.int64)
 
     def settle(self) -> None:
         """End the phases that nothing is missing of."""
@@ -83,15 +84,19 @@ class Barriers:
 
     def fly(self, barrier: int) -> int:
         """The number of a copy whose bytes count at a barrier's present phase."""
-        self.flight_barrier.append(barrier)
-        self.flight_phase.append(self.phase[:, barrier].copy())
-        return len(self.flight_barrier) - 1
+        n = self.flights
+        if n == len(self.flight_barrier):
+            self.flight_barrier = np.concatenate([self.flight_barrier] * 2)
+            self.flight_phase = np.concatenate([self.flight_phase] * 2)
+        self.flight_barrier[n] = barrier
+        self.flight_phase[n] = self.phase[:, barrier]
+        self.flights += 1
+        return n
 
     def landed(self, st: State, flights: Array, lanes: Array) -> Array:
         """Whether lanes know that copies of these numbers are over."""
-        barrier = np.array(self.flight_barrier)[flights]
-        phase = np.stack(self.flight_phase)[flights, st.block_in[lanes]]
-        return np.asarray(self.passed[lanes, barrier] > phase)
+        phase = self.flight_phase[flights, st.block_in[lanes]]
+        return np.asarray(self.passed[lanes, self.flight_barrier[flights]] > phase)
 
 
 def barriers(st: State) -> Barriers:
