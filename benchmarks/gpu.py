@@ -45,7 +45,7 @@ def build(case: Case, target: Any, size: tuple[int, ...] | None = None) -> tuple
 
 def check_in_simt(case: Case, arch: str = "sm_80") -> Any:
     """Run the schedule at its small size without a GPU; reports of the kernels."""
-    built, args = build(case, tw.Target(f"cuda -arch={arch}"), case.small)
+    built, args = build(case, tw.Target(f"cuda -arch={case.only or arch}"), case.small)
     inputs = case.inputs(args)
     out = np.zeros([int(d) for d in args[-1].shape], args[-1].dtype)
     reports = built.run_simt(*inputs, out)

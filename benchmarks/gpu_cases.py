@@ -32,9 +32,12 @@ class Case:
     bar: float
     work: Callable[..., float]
     least: int = 75  # the oldest architecture that has what it uses
+    only: str = ""  # the one that has it, where there is but one
 
     def runs_on(self, arch: str) -> bool:
         """Whether an architecture such as "sm_90" has what the kernel uses."""
+        if self.only:
+            return arch == self.only
         return int("".join(c for c in arch[3:] if c.isdigit())) >= self.least
 
     def inputs(self, args: list[Any], seed: int = 0) -> list[Array]:
@@ -138,6 +141,19 @@ CASES = (
         60.0,
         _product_work,
         80,
+    ),
+    Case(
+        "matmul_f16_wgmma",
+        kernels.warp_group_matmul,
+        (4096, 4096, 4096),
+        (192, 128, 128),
+        _product,
+        3e-2,
+        "float16",
+        60.0,
+        _product_work,
+        90,
+        "sm_90a",
     ),
 )
 BY_NAME = {c.name: c for c in CASES}

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright import te
+from tilewright import te, topi
+from tilewright.target.target import Target
 from tilewright.topi.tensor_intrin import (
     mma_gemm,
     mma_load,
@@ -243,4 +244,13 @@ def tensor_matmul(
         if t.stages > 1:
             s[shared].double_buffer()
         s[shared].pragma(rest, "async_scope")
+    return s, [a, b, c]
+
+
+def warp_group_matmul(n: int, m: int, depth: int, dtype: str = "float16") -> Program:
+    """C = A B by Hopper's warp groups, in the default schedule; sums and C are float32."""
+    a, b = te.placeholder((n, depth), dtype, "A"), te.placeholder((depth, m), dtype, "B")
+    c = topi.nn.matmul(a, b, out_dtype="float32")
+    with Target("cuda -arch=sm_90a"):
+        s = topi.generic.schedule_dense(c)
     return s, [a, b, c]

@@ -246,3 +246,33 @@ def test_cuda_in_the_interpreter(name: str, dtype: str) -> None:
     net = _built(name, "cuda -arch=sm_80", dtype)
     net.device = tw.simt(0)
     _check(net, name, DTYPES[dtype])
+
+
+class Attending(Module):
+    """Dense layers and attention that fill the tiles of Hopper's warp groups."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.thin = nn.Linear(128, 256), nn.Linear(256, 128)
+        self.heads = nn.Linear(128, 384)
+
+    def forward(self, x: Any) -> Any:
+        y = self.thin(F.gelu(self.wide(x))) + x
+        parts = [t.reshape(1, 72, 2, 64).transpose(1, 2) for t in self.heads(y).chunk(3, -1)]
+        return F.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(1, 72, 128)
+
+
+@pytest.mark.parametrize(("dtype", "off"), [("float16", 2e-3), ("bfloat16", 2e-2)])
+def test_hopper_in_the_interpreter(dtype: str, off: float) -> None:
+    torch.manual_seed(7)
+    module, x = Attending().eval(), torch.randn(1, 72, 128)
+    with torch.no_grad():
+        net = tw.compile(module, "cuda -arch=sm_90a", precision=dtype, args=(x,))
+        wanted = module(x).numpy()
+    assert isinstance(net, DeviceExecutable)
+    source = net.module.imported_modules[0].get_source()
+    assert source.count("tw_wgmma_fence();") == 5  # three layers, two products of attention
+    assert source.count("tw_tma_3d(") > 0
+    net.device = tw.simt(0)
+    found = net.run({net.inputs[0].name: x.numpy()})[net.output_names[0]]
+    assert np.abs(found.astype("float64") - wanted).max() <= off * np.abs(wanted).max()

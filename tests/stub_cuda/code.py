@@ -12,8 +12,9 @@ import numpy as np
 
 from tests.stub_cuda import images
 from tests.stub_cuda.limits import Arch
-from tests.stub_cuda.state import Block, Refused, State
-from tilewright.interp.simt import SimtError, run_kernel
+from tests.stub_cuda.maps import MapCalls
+from tests.stub_cuda.state import Block, Refused
+from tilewright.interp.simt import SimtError, SimtMap, run_kernel
 from tilewright.interp.simt_report import BOUNDS, MISALIGNED
 
 _FORMATS = {
@@ -44,7 +45,7 @@ class Function:
         return x * y * z
 
 
-class CodeCalls(State):
+class CodeCalls(MapCalls):
     arch: Arch
 
     def _cuModuleLoadData(self, image: Any) -> int:
@@ -178,6 +179,13 @@ class CodeCalls(State):
         places = struct.unpack(f"<{len(dtypes)}Q", _peek(start, 8 * len(dtypes)))
         values = []
         for dtype, place in zip(dtypes, places):
+            if dtype == "map":
+                start, size, described = self.map_argument(place, _peek(place, 128))
+                block = self.find(start, size, "the array of a tensor map")
+                if block.device != self.device:
+                    raise Refused("ILLEGAL_ADDRESS", "a tensor map is of another device's memory")
+                values.append((block, start, described))
+                continue
             size = struct.calcsize(_FORMATS[dtype])
             if place % size:
                 raise Refused("INVALID_VALUE", f"the value of a {dtype} is at {place:#x}")
@@ -199,10 +207,12 @@ class CodeCalls(State):
         for v in values:
             if isinstance(v, tuple):
                 block: Block
-                block, address = v
+                block, address, *seen = v
                 if self.blocks.get(block.address) is not block:
                     raise Refused("ILLEGAL_ADDRESS", "a parameter is memory that was freed")
                 v = block.part(address)
+                if seen:
+                    v = SimtMap(v, seen[0])
             args.append(v)
         grid = {a: n for a, n in zip(_AXES, sizes) if n != 1 or a in self._axes(f)}
         try:

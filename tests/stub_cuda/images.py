@@ -58,17 +58,18 @@ class Code:
 
     @property
     def params(self) -> tuple[str, ...]:
-        return tuple(p.dtype for p in self.func.params)
+        access = self.func.attrs["tir.kernel_params_access"]
+        return tuple("map" if a == "map" else p.dtype for p, a in zip(self.func.params, access))
 
     @property
     def dynamic(self) -> int:
         """Bytes of dynamic shared memory that it uses."""
-        return dynamic_shared(self.func)[1]
+        return dynamic_shared(self.func).nbytes
 
     @property
     def static(self) -> int:
         """Bytes of the shared arrays that it declares with their sizes."""
-        chosen, _ = dynamic_shared(self.func)
+        chosen = dynamic_shared(self.func).places
         usage = gpu_usage(self.func)
         shared = usage[0].shared if usage else {}
         return sum(n for b, n in shared.items() if b.data not in chosen)

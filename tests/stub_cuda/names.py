@@ -65,6 +65,52 @@ class CUstreamCaptureMode(enum.IntEnum):
     CU_STREAM_CAPTURE_MODE_RELAXED = 2
 
 
+class CUtensorMapDataType(enum.IntEnum):
+    CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0
+    CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1
+    CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2
+    CU_TENSOR_MAP_DATA_TYPE_INT32 = 3
+    CU_TENSOR_MAP_DATA_TYPE_UINT64 = 4
+    CU_TENSOR_MAP_DATA_TYPE_INT64 = 5
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT64 = 8
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9
+
+
+class CUtensorMapInterleave(enum.IntEnum):
+    CU_TENSOR_MAP_INTERLEAVE_NONE = 0
+    CU_TENSOR_MAP_INTERLEAVE_16B = 1
+    CU_TENSOR_MAP_INTERLEAVE_32B = 2
+
+
+class CUtensorMapSwizzle(enum.IntEnum):
+    CU_TENSOR_MAP_SWIZZLE_NONE = 0
+    CU_TENSOR_MAP_SWIZZLE_32B = 1
+    CU_TENSOR_MAP_SWIZZLE_64B = 2
+    CU_TENSOR_MAP_SWIZZLE_128B = 3
+
+
+class CUtensorMapL2promotion(enum.IntEnum):
+    CU_TENSOR_MAP_L2_PROMOTION_NONE = 0
+    CU_TENSOR_MAP_L2_PROMOTION_L2_64B = 1
+    CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2
+    CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3
+
+
+class CUtensorMapFloatOOBfill(enum.IntEnum):
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA = 1
+
+
+class cuuint64_t(int):
+    pass
+
+
+class cuuint32_t(int):
+    pass
+
+
 RESULTS = {
     "cuInit": 0, "cuDriverGetVersion": 1, "cuDeviceGetCount": 1, "cuDeviceGet": 1,
     "cuDeviceGetName": 1, "cuDeviceTotalMem": 1, "cuDeviceGetAttribute": 1,
@@ -78,5 +124,6 @@ RESULTS = {
     "cuModuleGetFunction": 1, "cuFuncGetAttribute": 1, "cuFuncSetAttribute": 0,
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": 1, "cuLaunchKernel": 0, "cuGraphInstantiate": 1,
     "cuGraphDestroy": 0, "cuGraphLaunch": 0, "cuGraphExecDestroy": 0, "cuGetErrorString": 1,
+    "cuTensorMapEncodeTiled": 1,
 }  # fmt: skip
 """How many results a function has behind its status."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.stub_cuda.names import RESULTS, CUresult, CUstreamCaptureMode
+from tilewright.base.tensor_map import TensorMap
 from tilewright.interp.simt import SimtArray
 
 OK = CUresult.CUDA_SUCCESS
@@ -78,6 +79,7 @@ class State:
         self.fault: CUresult | None = None
         self.handles: dict[str, dict[int, Any]] = {}
         self.blocks: dict[int, Block] = {}
+        self.maps: dict[int, tuple[int, int, TensorMap]] = {}
         self.local = threading.local()
         self.lock = threading.RLock()
         self.last = 0x1000

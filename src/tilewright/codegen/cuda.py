@@ -26,9 +26,10 @@ from .c_language import CLanguage, function_of
 from .c_memory import allocated
 from .cuda_calls import CUDA_CALLS
 from .cuda_half import HALF_MATH
+from .cuda_hopper import HOPPER_CALLS
 from .cuda_mma import MMA_CALLS
 from .cuda_preamble import preamble, type_parts
-from .cuda_shared import PART_BYTES, dynamic_shared, part_bytes
+from .cuda_shared import PART_BYTES, alignment, dynamic_shared
 from .cuda_types import is_builtin, memory_name, type_name
 from .cuda_wmma import WMMA_CALLS, declare, find_fragments
 
@@ -56,7 +57,9 @@ class CudaPrinter(CLanguage):
     """One CUDA kernel."""
 
     language = "CUDA"
-    call_table = {**CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS, **WMMA_CALLS}
+    call_table = {
+        **CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS, **WMMA_CALLS, **HOPPER_CALLS,
+    }  # fmt: skip
     expr_table = {**CLanguage.expr_table, E.Add: _add}
 
     # -- types and constants
@@ -248,10 +251,12 @@ class CudaPrinter(CLanguage):
         align = "__align__(16) " if buffer.data in self.by_vectors or t.lanes > 1 else ""
         if self.fragments and scope == "shared":
             align = "__align__(32) "  # what loads of fragments need
+        if scope == "shared" and alignment(buffer) > PART_BYTES:
+            align = f"__align__({alignment(buffer)}) "
         known = 16 if align else t.nbytes
         text = f"{align}{self.memory_type(t.element)} {name}[{size}];"
-        if buffer.data in self.dynamic:
-            self._dynamic(name, t, size)
+        if buffer.data in self.dynamic.places:
+            self._dynamic(name, t, self.dynamic.places[buffer.data])
             known = 16
         elif scope == "shared":
             self.head.append(f"__shared__ {text}")
@@ -268,14 +273,13 @@ class CudaPrinter(CLanguage):
             raise self.no_memory(buffer)
         self.define_pointer(buffer.data, name, t.element, scope, known)
 
-    def _dynamic(self, name: str, t: DType, size: int) -> None:
+    def _dynamic(self, name: str, t: DType, at: int) -> None:
         """Dynamic shared memory: one block whose size the launch gives, a part for each buffer."""
-        if not self.dynamic_bytes:
-            align = f"__align__({PART_BYTES})"
-            self.head.append(f"extern __shared__ {align} unsigned char tw_dynamic[];")
+        block = f"extern __shared__ __align__({self.dynamic.align}) unsigned char tw_dynamic[];"
+        if block not in self.head:
+            self.head.append(block)
         kind = self.memory_type(t.element)
-        self.head.append(f"{kind}* {name} = ({kind}*)(tw_dynamic + {self.dynamic_bytes});")
-        self.dynamic_bytes += part_bytes(size * t.nbytes)
+        self.head.append(f"{kind}* {name} = ({kind}*)(tw_dynamic + {at});")
 
     # -- threads
 
@@ -302,8 +306,7 @@ class CudaPrinter(CLanguage):
         self.start()
         self.fragments = find_fragments(self.func, allocated(self.func))
         self.extents: dict[str, int] = {}
-        self.dynamic_bytes = 0
-        self.dynamic, _ = dynamic_shared(self.func)
+        self.dynamic = dynamic_shared(self.func)
         access = self.func.attrs.get("tir.kernel_params_access", ())
         restrict = "__restrict__ " if self.func.attrs.get("tir.noalias", True) else ""
         texts, constant = [], set()
@@ -315,6 +318,11 @@ class CudaPrinter(CLanguage):
                 if var.dtype == "bfloat16":  # comes as its bits
                     kind, self.env[var] = "unsigned short", self.from_memory(name, parse(var.dtype))
                 texts.append(f"{kind} {name}")
+                continue
+            if at < len(access) and access[at] == "map":
+                self.need("tensor map")
+                texts.append(f"const __grid_constant__ tw_tensor_map {name}")
+                self.env[var] = f"&{name}"
                 continue
             element = self.types.get(var, "int8")
             buffer = self.buffers.get(var)

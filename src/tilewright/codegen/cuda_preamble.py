@@ -12,6 +12,7 @@ from ..base.errors import InternalError
 from . import cuda_half as H
 from .c_language import function_of
 from .c_preamble import any_division
+from .cuda_hopper import HOPPER_NEEDS, HOPPER_PARTS, tma_part, wait_part, wgmma_part
 from .cuda_mma import MMA_PARTS, mma_part
 from .cuda_types import memory_name, struct_text, type_name
 from .cuda_wmma import wmma_part
@@ -126,7 +127,7 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     },
     "bfloat16": ((), H.BFLOAT),
     "to odd": ((), H.TO_ODD),
-    **{name: ((), text) for name, text in MMA_PARTS.items()},
+    **{name: ((), text) for name, text in (*MMA_PARTS.items(), *HOPPER_PARTS.items())},
 }
 FROM_HEADER = frozenset(("half", "half compare", "__habs", *H.HALF_MATH))
 """Parts that cuda_fp16.h has too, under the same names."""
@@ -145,6 +146,9 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("halves ", _half_vector),
     ("tw_wmma ", wmma_part),
     ("tw_mma ", mma_part),
+    ("tw_tma ", tma_part),
+    ("tw_wgmma ", wgmma_part),
+    ("tw_wgmma_wait ", wait_part),
     ("import ", lambda key: key[len("import ") :].rstrip() + "\n"),
 )
 
@@ -156,6 +160,9 @@ def _dependencies(key: str) -> Iterable[str]:
         return ("half vectors",)
     if key.startswith("struct "):
         return ()
+    for prefix, part in HOPPER_NEEDS.items():
+        if key.startswith(prefix):
+            return (part,)
     if key.startswith(("tw_min_float16", "tw_max_float16")):
         return ("half extremes",)
     parts = []

@@ -21,6 +21,7 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.expr import const, const_int
+from ..loopir.hopper_calls import TENSOR_MAP, map_parts
 from ..loopir.visit import free_vars
 from ..lowering.split_host_device import CALL_KERNEL, launch_of
 
@@ -210,7 +211,23 @@ class _Writer:
     def argument(self, e: Any) -> str:
         if isinstance(e, E.Var) and e in self.memory:
             return f"{self.names[e]}.handle"
+        if isinstance(e, E.Call) and e.op.name == TENSOR_MAP:
+            return self.tensor_map(e)
         return self.expr(e)
+
+    def tensor_map(self, e: E.Call) -> str:
+        """Of a whole array, as the launcher makes it."""
+        parts = map_parts(e)
+        pointer: Any = parts.pointer
+        sample, data, offset = pointer.args[:3]
+        if const_int(offset) != 0:
+            raise self.fail(f"a tensor map of a part of {data.name}")
+        sizes = [
+            "(" + "".join(f"{self.expr(n)}, " for n in given).strip() + ")"
+            for given in (parts.dims, parts.strides, map(const, parts.box))
+        ]
+        array = self.argument(data)
+        return f"rt.tensor_map({array}, {sample.dtype!r}, {', '.join(sizes)}, {parts.swizzle})"
 
     # -- expressions
 

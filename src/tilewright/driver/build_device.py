@@ -17,6 +17,7 @@ from ..codegen.cuda_shared import dynamic_shared
 from ..codegen.host_python import HostCode, generate_host
 from ..codegen.source import generate, prepare_kernel
 from ..loopir.expr import Call, Var, const, const_int
+from ..loopir.hopper_calls import TENSOR_MAP, map_parts
 from ..loopir.module import IRModule
 from ..loopir.stmt import PrimFunc
 from ..loopir.visit import nodes
@@ -24,7 +25,7 @@ from ..lowering.device_pipeline import run_device_pipeline
 from ..lowering.split_host_device import CALL_KERNEL, DeviceProgram, launch_extents, launch_of
 from ..lowering.verify_gpu_code import require_limits
 from ..rt.drivers import nvrtc
-from ..rt.drivers.base import DeviceCode, KernelInfo
+from ..rt.drivers.base import MAP, DeviceCode, KernelInfo
 from ..rt.module import Module
 from ..rt.signature import FunctionInfo
 from ..target.target import Target
@@ -32,6 +33,7 @@ from .callbacks import compiled, postprocess
 from .dump import dump
 from .signature import function_info
 
+MAP_ALIGN = 16  # bytes of an array's address that a tensor map is of
 _OLDEST = "sm_75"  # what text is shown for where the target names no architecture
 
 
@@ -131,6 +133,8 @@ def _needs(program: DeviceProgram, align: Alignments) -> dict[Var, int]:
         name = str(getattr(call.args[0], "value", ""))
         args, _ = launch_of(call, program.kernels[name])
         for value, need in zip(args, align[name]):
+            if isinstance(value, Call) and value.op.name == TENSOR_MAP:
+                value, need = map_parts(value).pointer.args[1], MAP_ALIGN
             if need and isinstance(value, Var):
                 found[value] = max(found.get(value, 1), need)
     return found
@@ -143,11 +147,12 @@ def kernel_info(kernel: PrimFunc, kind: str, align: tuple[int, ...] = ()) -> Ker
     for d in "xyz":
         extent = const_int(extents.get(f"threadIdx.{d}", const(1)))
         threads = None if threads is None or extent is None else [*threads, extent]
+    access = tuple(kernel.attrs["tir.kernel_params_access"])
     return KernelInfo(
         name=kernel.name,
-        params=tuple(p.dtype for p in kernel.params),
-        access=tuple(kernel.attrs["tir.kernel_params_access"]),
+        params=tuple(MAP if a == MAP else p.dtype for p, a in zip(kernel.params, access)),
+        access=access,
         threads=None if threads is None else (threads[0], threads[1], threads[2]),
-        shared_bytes=dynamic_shared(kernel)[1] if kind == "cuda" else 0,
+        shared_bytes=dynamic_shared(kernel).nbytes if kind == "cuda" else 0,
         align=align,
     )

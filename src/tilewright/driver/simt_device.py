@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ArgumentError, TilewrightError
-from ..interp.simt import SimtArray, SimtReport, run_kernel
+from ..base.tensor_map import TensorMap
+from ..interp.simt import SimtArray, SimtMap, SimtReport, run_kernel
 from ..loopir.stmt import PrimFunc
 from ..rt.drivers import base
 
@@ -151,6 +152,9 @@ class SimtRuntime(base.Runtime):
         )
         to.data[:] = from_.data
         to.written[:] = from_.written
+
+    def tensor_map(self, handle: Any, described: TensorMap) -> SimtMap:
+        return SimtMap(handle, described)
 
     def load(self, code: base.DeviceCode) -> dict[str, base.Kernel]:
         """The kernels of a module that was built in this process; saved ones have no loop IR."""

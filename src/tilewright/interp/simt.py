@@ -25,6 +25,7 @@ from .simt_report import SimtError as SimtError
 from .simt_report import SimtReport as SimtReport
 from .simt_report import Thread as Thread
 from .simt_report import mark_lines, raise_findings
+from .simt_tma import SimtMap as SimtMap
 
 _compiled: WeakKeyDictionary[PrimFunc, Kernel] = WeakKeyDictionary()
 
@@ -42,13 +43,15 @@ def run_kernel(
 
     `grid` has the extent of each thread axis by tag ("blockIdx.x", "threadIdx.y"); tags left out,
     or None, take what the kernel says. `args` has a flat array (or one that can be seen as flat, or
-    a `SimtArray`) for each parameter that is a pointer, a number for each other one. `align`: bytes
-    that the code relies on for each pointer (`KernelInfo.align`), of which none are checked here
-    where it is left out.
+    a `SimtArray`) for each parameter that is a pointer, a `SimtMap` for each that is a tensor map,
+    a number for each other one. `align`: bytes that the code relies on for each pointer
+    (`KernelInfo.align`), of which none are checked here where it is left out.
 
     Raises SimtError with all that was found: races, accesses out of bounds, barriers that not all
-    threads of a block reach, async copies read before their wait; undefined values (of unwritten
-    memory, or shuffled from inactive lanes) that are stored to global memory or decide something;
+    threads of a block reach, async copies read before their wait, products of warp groups whose
+    operands or sums are used before theirs, missing fences, waits that never end; undefined
+    values (of unwritten memory, or shuffled from inactive lanes) that are stored to global memory
+    or decide something;
     vectors that need an address of `align` and have another; divisions by zero and failed asserts.
     The kernel runs to its end first; elements out of bounds are left out. `check=False` returns the
     report with the findings in it instead.

@@ -13,7 +13,10 @@ from . import simt_async as simt_async
 from . import simt_atomic as simt_atomic
 from . import simt_mma as simt_mma
 from . import simt_ptx as simt_ptx
+from . import simt_sides as simt_sides
+from . import simt_tma as simt_tma
 from . import simt_warp as simt_warp
+from . import simt_wgmma as simt_wgmma
 from .simt_stmt import KernelCode
 
 TAGS = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")

@@ -15,6 +15,7 @@ from .simt_memory import Memory, global_memory, is_shared
 from .simt_report import SimtReport
 from .simt_shadow import RaceShadow
 from .simt_state import Geometry, Log, State
+from .simt_tma import SimtMap
 from .simt_traffic import Samples
 
 _LANES = 1 << 15  # that run together, where memory allows
@@ -52,6 +53,7 @@ class Launch:
         self.memory: dict[E.Var, Memory] = {}
         self.scalars: dict[int, Any] = {}
         self.partly: list[tuple[Memory, SimtArray]] = []
+        self.maps: dict[E.Var, SimtMap] = {}
         if len(args) != len(kernel.params):
             names = ", ".join([p.name for p in kernel.params])
             raise ArgumentError(
@@ -65,13 +67,16 @@ class Launch:
         report.blocks, report.threads = self.geometry.blocks, self.geometry.threads
         self.log = Log(report, kernel.code.sites, self.geometry)
         for p, value in zip(kernel.params, args):
-            if p.dtype == "handle":
+            if p.dtype == "handle" and p not in self.maps:
                 self._shadow(p, value)
 
     def _bind(self, p: E.Var, value: Any, align: int) -> None:
         if p.dtype != "handle":
             t = parse(p.dtype)
             self.scalars[self.kernel.code.slots[p]] = np.asarray(value).astype(t.numpy)[()]
+            return
+        if isinstance(value, SimtMap):
+            self.maps[p] = value
             return
         array = value.data if isinstance(value, SimtArray) else value
         if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
@@ -164,6 +169,7 @@ class Launch:
         st = State(g, first, count, len(code.slots), self.log)
         st.cache = [None] * code.caches
         st.samples = samples
+        st.maps = self.maps
         st.memory.update(self.memory)
         st.start(clock, 1)
         for n, v in self.scalars.items():

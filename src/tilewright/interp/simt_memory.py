@@ -18,6 +18,7 @@ from .simt_shadow import InitShadow, RaceShadow
 from .simt_state import Array, State
 
 _ALIGN = 16
+_UNSAID = 64
 
 
 class Memory:
@@ -26,6 +27,8 @@ class Memory:
     `rows` are those of interleaved memory, of which each element has type `row_type` ("": none);
     `full` says which all lanes have written, `masks` the mask last seen to have written each.
 
+    `address` is where an instance in shared memory starts.
+
     `off` says by how many bytes the start misses the multiple of `align` that the code relies on.
 
     `size` is how many bytes an instance has, `instance` which one each lane uses (None: there is
@@ -33,8 +36,9 @@ class Memory:
     """
 
     __slots__ = (
-        "align", "bases", "full", "instance", "interleaved", "masks", "name", "off", "raw",
-        "row_type", "rows", "scope", "shadow", "size", "step", "taint", "traffic", "unit", "views",
+        "address", "align", "bases", "full", "instance", "interleaved", "masks", "name", "off",
+        "raw", "row_type", "rows", "scope", "shadow", "size", "step", "taint", "traffic", "unit",
+        "views",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +59,7 @@ class Memory:
         self.step = size  # bytes from one instance to the next
         self.instance = instance
         self.unit = unit
+        self.address = 0
         self.align = 1
         self.off = 0
         self.interleaved = 0
@@ -242,6 +247,15 @@ def new_memory(
     else:
         m.shadow = RaceShadow(m.raw.size // unit, False, False, True)
     return m
+
+
+def give_address(st: State, m: Memory, declared: int) -> None:
+    """Have shared memory start at a multiple of the alignment that its declaration asks for, and of
+    no more. Buffers that say nothing are declared to be aligned to 64 bytes."""
+    align = declared if declared > _UNSAID else _ALIGN
+    at = -(-st.shared_end // align) * align
+    m.address = at if at % (2 * align) else at + align
+    st.shared_end = m.address + m.size
 
 
 def fresh(size: int, dtype: str) -> Array:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .simt_report import ASYNC, RACE, RACE_BLOCKS
+from .simt_report import ASYNC, RACE, RACE_BLOCKS, WGMMA
 from .simt_state import (
     ATOMIC,
     SITE_MASK,
@@ -58,13 +58,56 @@ class InitShadow:
         self.written[at] = True
 
 
+class FragmentShadow(InitShadow):
+    """Of registers that hold sums: which of them a product is about to write, and which lanes have
+    used theirs since their last wgmma.fence."""
+
+    __slots__ = ("flying", "used")
+
+    def __init__(self, units: int, lanes: int) -> None:
+        super().__init__(units)
+        self.flying = np.zeros(units, np.bool_)
+        self.used = np.ones(lanes, np.bool_)
+
+    def read(self, st: State, m: Any, at: Array, lanes: Array) -> None:
+        self._touch(st, m, at, lanes, "reads")
+        super().read(st, m, at, lanes)
+
+    def write(self, st: State, m: Any, at: Array, lanes: Array, atomic: bool, same: Same) -> None:
+        self._touch(st, m, at, lanes, "writes")
+        super().write(st, m, at, lanes, atomic, same)
+
+    def _touch(self, st: State, m: Any, at: Array, lanes: Array, does: str) -> None:
+        self.used[lanes] = True
+        early = self.flying[at]
+        if early.any():
+            n = int(np.flatnonzero(early.reshape(-1))[0])
+            lane = int(np.broadcast_to(lanes, at.shape).reshape(-1)[n])
+            index = m.element(int(at.reshape(-1)[n]), lane)
+            number = int(st.number[lane])
+            st.log.add(
+                WGMMA,
+                f"{st.geometry.thread(number)} {does} {m.name}[{index}] while a wgmma to it is "
+                "under way: wait for its group first",
+                st.site,
+                m.name,
+                index,
+                (number,),
+                None,
+                int(early.sum()),
+            )
+
+
 class RaceShadow:
     """For memory that threads share. `grid`: by those of several blocks.
 
-    `writes`: 0 is never written, a negative number an async copy on its way.
+    `writes`: 0 is never written, a negative number an async copy on its way. Of copies that end
+    with a phase of a barrier, `flights` has their numbers, and `landed(state, places, lanes)` says
+    which of them lanes know to be over. `busy` counts the products of warp groups that are to read
+    a unit yet.
     """
 
-    __slots__ = ("writes", "reads", "others", "far", "grid")
+    __slots__ = ("writes", "reads", "others", "far", "grid", "flights", "landed", "busy")
 
     def __init__(self, units: int, grid: bool, written: Any, reads: bool) -> None:
         self.grid = grid
@@ -75,6 +118,9 @@ class RaceShadow:
         self.reads = np.zeros(units if reads else 0, np.int64)
         self.others = np.zeros(units if reads else 0, np.int64)
         self.far = np.zeros(units if reads and grid else 0, np.int64)
+        self.flights: Any = None
+        self.landed: Any = None
+        self.busy: Any = None
 
     def forget(self, st: State) -> None:
         """The memory is given out anew: unwritten, but who used it since a barrier still counts."""
@@ -84,6 +130,12 @@ class RaceShadow:
         self.writes[at] = WRITTEN
 
     def read(self, st: State, m: Any, at: Array, lanes: Array) -> None:
+        self.check(st, m, at, lanes)
+        if self.reads.size:
+            self._remember(st, at, lanes)
+
+    def check(self, st: State, m: Any, at: Array, lanes: Array) -> None:
+        """Report what makes a read undefined, without taking note of the read."""
         writes = self.writes[at]
         low = int(writes.min())
         if low <= 0:
@@ -97,8 +149,16 @@ class RaceShadow:
             bad = conflicts(st, writes, lanes, self.grid)
             if bad.any():
                 _tell(st, m, at, lanes, writes, bad, "reads", "wrote")
-        if self.reads.size:
-            self._remember(st, at, lanes)
+
+    def note_read(self, st: State, at: Array, lanes: Array) -> None:
+        """Take note of a read that was checked before."""
+        self._remember(st, at, lanes)
+
+    def hold(self, at: Array, more: int) -> None:
+        """Keep units from being written, or (-1) let them go."""
+        if self.busy is None:
+            self.busy = np.zeros(len(self.writes), np.int32)
+        np.add.at(self.busy, at, more)
 
     def _remember(self, st: State, at: Array, lanes: Array) -> None:
         now = st.access(lanes)
@@ -127,6 +187,8 @@ class RaceShadow:
         floor = st.sync_grid if self.grid else st.floor
         if writes.min() < 0:
             self._pending(st, m, at, lanes, writes)
+        if self.busy is not None and self.busy[at].any():
+            self._held(st, m, at, lanes)
         if writes.max() >= floor:
             bad = conflicts(st, writes, lanes, self.grid)
             if atomic:
@@ -164,8 +226,34 @@ class RaceShadow:
             if bad.any():
                 _tell(st, m, at, lanes, kept, bad, "writes", "wrote")
 
+    def _held(self, st: State, m: Any, at: Array, lanes: Array) -> None:
+        bad = self.busy[at] > 0
+        n = int(np.flatnonzero(bad.reshape(-1))[0])
+        lane = int(lanes.reshape(-1)[n])
+        index = m.element(int(at.reshape(-1)[n]), lane)
+        number = int(st.number[lane])
+        st.log.add(
+            WGMMA,
+            f"{st.geometry.thread(number)} writes {m.name}[{index}], which a wgmma that is under "
+            "way reads: wait for its group first",
+            st.site,
+            m.name,
+            index,
+            (number,),
+            None,
+            int(bad.sum()),
+        )
+
     def _pending(self, st: State, m: Any, at: Array, lanes: Array, writes: Array) -> None:
         bad = writes < 0
+        wait = "its group"
+        if self.landed is not None:
+            wait = "the phase of its barrier"
+            over = np.zeros(bad.shape, np.bool_)
+            over[bad] = self.landed(st, at[bad], np.broadcast_to(lanes, at.shape)[bad])
+            bad &= ~over
+            if not bad.any():
+                return
         n = int(np.flatnonzero(bad.reshape(-1))[0])
         prior = -int(writes.reshape(-1)[n])
         lane = int(lanes.reshape(-1)[n])
@@ -175,7 +263,7 @@ class RaceShadow:
         st.log.add(
             ASYNC,
             f"{who} uses {m.name}[{index}] while an async copy of "
-            f"{st.geometry.thread(issuer)} to it is under way: wait for its group first",
+            f"{st.geometry.thread(issuer)} to it is under way: wait for {wait} first",
             st.site,
             m.name,
             index,
@@ -198,6 +286,8 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
             close = close[lanes]
         same_warp = (who % threads) // size == (me % threads) // size
         limit = np.where(same_warp, close, limit)
+    if st.known is not None:  # what barriers in shared memory say
+        limit = np.maximum(limit, st.known[st.warp[lanes], who % threads // size])
     if grid:
         limit = np.where(who // threads == me // threads, limit, st.sync_grid)
     return np.asarray((who != me) & (prior >= limit))

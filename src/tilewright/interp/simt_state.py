@@ -151,6 +151,14 @@ class State:
         self.shuffle_taint: dict[Any, Any] = {}
         self.copies: Any = None
         self.in_async = False
+        self.shared_end = 0  # of the addresses given to shared memory
+        self.maps: dict[Any, Any] = {}  # tensor maps among the arguments
+        self.barriers: Any = None
+        self.sides: Any = None  # of the branch whose sides run in turns
+        self.known: Any = None  # see simt_barrier.Barriers
+        self.proxy: Any = None  # when each lane had its last fence.proxy.async
+        self.products: list[Any] = []  # of warp groups, under way
+        self.product_groups: Any = None
         self.samples: Any = None
 
     def put(self, n: int, value: Any) -> None:

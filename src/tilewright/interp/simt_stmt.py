@@ -22,8 +22,9 @@ from .simt_batch import Loop, together
 from .simt_calls import CallCode
 from .simt_copies import async_store
 from .simt_expr import Fn, held
-from .simt_memory import new_memory
+from .simt_memory import give_address, new_memory
 from .simt_report import ASSERTION
+from .simt_shadow import FragmentShadow
 from .simt_state import State
 from .simt_undefined import Undefined
 
@@ -34,7 +35,8 @@ class KernelCode(CallCode):
     """Makes the function of a kernel.
 
     `units` has the element types each memory is used by, `scopes` where what is allocated lives,
-    `threads` the slots of thread axes, `fragments` the sizes of matrices.
+    `threads` the slots of thread axes, `fragments` the sizes of matrices, `accumulators` the
+    registers that products of warp groups write.
     """
 
     recursive = ("block",)
@@ -53,6 +55,7 @@ class KernelCode(CallCode):
         self.units = units
         self.scopes = scopes
         self.fragments: dict[E.Var, tuple[int, int]] = {}
+        self.accumulators: set[E.Var] = set()
         self.threads = threads
         self.undefined = Undefined(self)
         self.loops: dict[int, Loop] = {}  # that have been made, and statements' numbers
@@ -173,7 +176,12 @@ class KernelCode(CallCode):
                 known.forget(st)
             else:
                 scope = b.scope_name
-                st.memory[data] = new_memory(st, b.name, scope, t.element, count, units)
+                m = st.memory[data] = new_memory(st, b.name, scope, t.element, count, units)
+                if m.scope == "shared":
+                    give_address(st, m, b.data_alignment)
+                if data in self.accumulators:
+                    m.row_type = ""  # every access is looked at
+                    m.shadow = FragmentShadow(len(m.shadow.written), st.lanes)
 
         steps.append(run)
         return s.body

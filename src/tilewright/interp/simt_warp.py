@@ -37,12 +37,16 @@ def sync_block(st: State) -> Any:
         st.sync_block = st.sync_warp = st.floor = now
         st.warp_order = False
         st.report.barriers += st.blocks
+        if st.barriers is not None:
+            st.barriers.share(st, None)
         return np.int32(0)
     _same_way(st, st.block_in, st.blocks, "block")
     st.sync_block = np.where(st.mask, now, st.sync_block)
     st.sync_warp = np.where(st.mask, now, st.sync_warp)
     st.floor = int(st.sync_block.min())
     st.report.barriers += len(np.unique(st.block_in[st.mask]))
+    if st.barriers is not None:
+        st.barriers.share(st, st.mask)
     return np.int32(0)
 
 

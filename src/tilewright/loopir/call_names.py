@@ -14,7 +14,15 @@ from typing import Any
 from ..base.errors import TilewrightError
 from . import expr as E
 
-MODULES = ("op_exact", "op_float", "op", "calls", "tensor_core_calls", "runtime_calls")
+MODULES = (
+    "op_exact",
+    "op_float",
+    "op",
+    "calls",
+    "tensor_core_calls",
+    "hopper_calls",
+    "runtime_calls",
+)
 ALIASES = {
     "fabs": "abs",
     "tvm_call_packed": "call_packed",
@@ -29,6 +37,7 @@ DTYPE_FIRST = frozenset(
         "reinterpret", "vectorlow", "vectorhigh", "vectorcombine", "ptx_mma", "ptx_ldmatrix",
         "ptx_cp_async",
         "ptx_mma_sp", "mma_store", "mma_fill", "ptx_cp_async_bulk", "get_active_lane_mask",
+        "ptx_wgmma",
     )
 )  # fmt: skip
 """Operations whose builders take the type of the result as their first argument."""

@@ -163,23 +163,9 @@ mma_fill = _instruction(
     "mma_fill", "Clear the registers of an accumulator of mma instructions",
     "dtype local_size local_ptr offset",
 )  # fmt: skip
-ptx_cp_async_bulk = _instruction(
-    "ptx_cp_async_bulk", "Copy a block to shared memory, with a barrier",
-    "dtype shared_ptr shared_offset global_ptr global_offset bytes barrier_id",
-)  # fmt: skip
 ptx_cp_async_barrier = _instruction(
     "ptx_cp_async_barrier", "Let a barrier wait for asynchronous copies", "barrier_id"
 )
-ptx_init_barrier_thread_count = _instruction(
-    "ptx_init_barrier_thread_count", "Make a barrier of so many threads", "barrier_id thread_count"
-)
-ptx_arrive_barrier = _instruction("ptx_arrive_barrier", "Arrive at a barrier", "barrier_id")
-ptx_arrive_barrier_expect_tx = _instruction(
-    "ptx_arrive_barrier_expect_tx", "Arrive at a barrier that waits for bytes, too",
-    "barrier_id byte_count",
-)  # fmt: skip
-ptx_wait_barrier = _instruction("ptx_wait_barrier", "Wait at a barrier", "barrier_id")
-create_barriers = _instruction("create_barriers", "Make memory for barriers", "barrier_count")
 make_filled_simdgroup_matrix = _instruction(
     "make_filled_simdgroup_matrix", "Set a matrix of Metal's SIMD groups",
     "d index value col=8 row=8",

@@ -138,7 +138,7 @@ class _Partitioner(BoundedRewriter):
         guards = find_guards(body, var, inner)
         if not (inner or self.eager or any(g.innermost for g in guards)):
             guards = []
-        if any(type(x) is S.AttrStmt and x.attr_key == STAGES for x in walk_stmts(body)):
+        if any(map(_is_pipeline, walk_stmts(body))):
             guards = [g for g in guards if g.repeated]
         result = self._branch(var, body, guards)
         self.blocks = blocks
@@ -376,6 +376,13 @@ class _Partitioner(BoundedRewriter):
             return False
         self.grown += size
         return True
+
+
+def _is_pipeline(s: S.Stmt) -> bool:
+    """Whether a statement is a loop of several stages, or brings barriers for such a one."""
+    if type(s) is S.Evaluate:
+        return type(s.value) is E.Call and s.value.op.name == "tir.create_barriers"
+    return type(s) is S.AttrStmt and s.attr_key == STAGES
 
 
 def _may_wait(body: S.Stmt) -> bool:

@@ -10,7 +10,9 @@ from typing import Any
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.data import FREE_SCALARS, unknown_divisors
+from ..loopir.equal import structural_equal
 from ..loopir.expr import const_int
+from ..loopir.hopper_calls import TENSOR_MAP
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, nodes
@@ -28,8 +30,9 @@ class DeviceProgram:
     `tir.call_kernel(name, arguments of the kernel, extents of "tir.kernel_launch_params")`.
     A kernel's parameters are the data variables and scalars that it uses; its attributes are
     "global_symbol", "calling_conv", "tir.noalias", "tir.kernel_launch_params" (tags) and
-    "tir.kernel_params_access" (for each parameter "r", "w", "rw" or "scalar") and, where there are
-    any, "tir.kernel_free_scalars" (the names of scalars that are no sizes: they may be zero).
+    "tir.kernel_params_access" (for each parameter "r", "w", "rw", "scalar" or, of a tensor map that
+    the host makes, "map") and, where there are any, "tir.kernel_free_scalars" (the names of scalars
+    that are no sizes: they may be zero).
     """
 
     host: S.PrimFunc
@@ -41,7 +44,8 @@ def split_host_device(func: S.PrimFunc) -> DeviceProgram:
 
     Kernels are named NAME_kernel, NAME_kernel_1, ... in their order. A kernel's parameters are
     buffers in the order of the function's arguments, then memory that the host allocates, then
-    scalars by name; strides are called stride, stride_1, ...
+    scalars by name; strides are called stride, stride_1, ... A `tensor_map` in a kernel becomes a
+    parameter, whose argument is the call.
 
     Needs unify_threads. Guarantees: the host part has no thread axes, the kernels have nothing
     that is not theirs. Stands last of the passes that look at the function as a whole; what knows
@@ -83,6 +87,8 @@ class _Split(Rewriter):
 
     def _launch(self, s: S.AttrStmt) -> S.Stmt:
         number = len(self.kernels)
+        maps = _Maps()
+        s = maps.stmt(s)
         base = re.sub(r"\W|^(?=\d)", "_", self.name)
         name = f"{base}_kernel" + (f"_{number}" if number else "")
         extents = launch_extents(s)
@@ -95,14 +101,20 @@ class _Split(Rewriter):
             "tir.noalias": True,
             "tir.kernel_launch_params": tuple(extents),
             "tir.kernel_params_access": tuple(
-                access.get(p, "r") if p.dtype == "handle" else "scalar" for p in params
+                "map"
+                if p in maps.calls
+                else access.get(p, "r")
+                if p.dtype == "handle"
+                else "scalar"
+                for p in params
             ),
         }
         free = tuple(p.name for p, v in zip(params, values) if v in self.unknown)
         if free:
             attrs[FREE_SCALARS] = free
         self.kernels[name] = S.PrimFunc(params, body, attrs=attrs)
-        args = (E.StringImm(name), *values, *extents.values())
+        given = [maps.calls.get(v, v) for v in values]
+        args = (E.StringImm(name), *given, *extents.values())
         return S.Evaluate(E.Call("int32", CALL_KERNEL, args))
 
     def _parameters(self, kernel: S.Stmt) -> list[E.Var]:
@@ -143,6 +155,25 @@ class _Split(Rewriter):
                 shape = tuple(substitute(d, renamed) for d in x.buffer.shape)
                 buffers[x.buffer] = x.buffer.with_(shape=shape)
         return substitute(body, renamed, buffers), params
+
+
+class _Maps(Rewriter):
+    """Puts variables in the place of tensor maps, those that are alike once."""
+
+    def __init__(self) -> None:
+        self.calls: dict[E.Var, E.Call] = {}
+
+    @handles(E.Call)
+    def _call(self, e: E.Call) -> Any:
+        if e.op.name != TENSOR_MAP:
+            return super()._call(e)
+        for var, call in self.calls.items():
+            if structural_equal(call, e):
+                return var
+        pointer: Any = e.args[0]
+        var = E.Var(f"{pointer.args[1].name}_map", "handle")
+        self.calls[var] = e
+        return var
 
 
 def _with_code(kernel: S.AttrStmt, code: list[S.AttrStmt]) -> S.AttrStmt:

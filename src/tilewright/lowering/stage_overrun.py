@@ -96,6 +96,8 @@ class Overrun:
         relied = sums or stage.id in self.zeros
         if relied and not sums and type(_uncast(stage.op.body[0])) is not ProducerLoad:
             return False
+        if _clips(stage):
+            return not relied
         table = {a.var: v for a, v in values.items()}
         filled: set[int] = set()
         for e in stage.op.body:
@@ -152,6 +154,12 @@ class Overrun:
         prove = self.bounds.analyzer.can_prove
         place = substitute(index, table) - mine.min[axis]
         return bool(prove(place >= const(0, place.dtype)) and prove(place < mine.extent[axis]))
+
+
+def _clips(stage: StageState) -> bool:
+    """Whether an intrinsic makes a stage's elements that reads nothing beyond edges."""
+    intrinsics = [stage.attr(leaf).tensor_intrin for leaf in stage.leaf_iter_vars]
+    return any(x is not None and x.clips for x in intrinsics)
 
 
 def _adds_products(op: Any) -> bool:

@@ -20,6 +20,11 @@ from .vector_lanes import lane_of
 SYNC = "tir.tvm_storage_sync"
 ASYNC_SCOPES = ("async_scope", "pragma_async_scope")
 _MATRIX = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
+_OWN_ORDER = (
+    "tir.ptx_cp_async_bulk_tensor",
+    "tir.ptx_cp_async_bulk",
+    "tir.ptx_wgmma_descriptor",
+)
 _BLOCK_SCOPES = ("shared", "shared.dyn", "global")
 
 
@@ -142,8 +147,8 @@ class StatementAccesses:
     def _pointed(self, call: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         """What a callee may do through pointers to shared memory."""
         name = call.op.name
-        if name == "tir.tvm_access_ptr":
-            return  # what its callee does with it counts
+        if name == "tir.tvm_access_ptr" or name in _OWN_ORDER:
+            return  # what its callee does with it counts; or barriers of its own order it
         atomic = "atomic" in name or (
             name in ("tir.call_extern", "tir.call_pure_extern")
             and isinstance(call.args[0], E.StringImm)

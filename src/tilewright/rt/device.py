@@ -235,7 +235,8 @@ class Device:
             found["l2_cache_size_bytes"] = limits.l2_cache_size_bytes
         if self.kind == "cuda":
             del found["max_shared_memory_per_block"]  # of launches that do not ask for more
-            return {**found, "arch": "sm_" + limits.compute_version.replace(".", "")}
+            arch = "sm_" + limits.compute_version.replace(".", "")
+            return {**found, "arch": _VARIANTS.get(arch, arch)}
         found.update(fp16=limits.has_fp16, subgroups=limits.has_subgroups)
         found["vector_bytes"] = limits.vector_bytes
         family = next((f for f in ("mali", "adreno") if f in limits.device_name.lower()), "")
@@ -256,6 +257,10 @@ class Device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Device, (self.device_type, self.device_id)
+
+
+_VARIANTS = {"sm_90": "sm_90a"}
+"""Architectures with instructions that later ones lack: what is built for a device has them."""
 
 
 def device(dev: str | int | Device, dev_id: int = 0) -> Device:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InternalError, TilewrightError
+from ..base.tensor_map import TensorMap
 from .adapt import complain
 from .array import NDArray, array
 from .checker import NeedsAdapting, adapt_and_check, make_checker
@@ -78,6 +79,18 @@ class Launcher:
     def alloc(self, nbytes: int) -> base.Memory:
         return self.runtime.alloc(max(nbytes, 0))
 
+    def tensor_map(
+        self,
+        handle: Any,
+        dtype: str,
+        dims: tuple[int, ...],
+        strides: tuple[int, ...],
+        box: tuple[int, ...],
+        swizzle: int,
+    ) -> Any:
+        """What a kernel takes for a tensor map of an array; see `base.tensor_map.TensorMap`."""
+        return self.runtime.tensor_map(handle, _described(dtype, dims, strides, box, swizzle))
+
     @staticmethod
     def require_narrow(name: str, elements: int) -> None:
         """Fail where a temporary has more elements than kernels count, whose indices are int32."""
@@ -101,6 +114,16 @@ class Launcher:
     def failed(message: str) -> TilewrightError:
         """The error of an assertion of the program."""
         return TilewrightError(message)
+
+
+@lru_cache(maxsize=256)
+def _described(*args: Any) -> TensorMap:
+    """What a launch says of an array, looked at once."""
+    described = TensorMap(*args)
+    wrong = described.problem()
+    if wrong:
+        raise TilewrightError(f"an array of {described.dims} elements has no tensor map: {wrong}")
+    return described
 
 
 class _Recorder(Launcher):

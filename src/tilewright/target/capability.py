@@ -17,7 +17,8 @@ class Capabilities:
     the width of one). `has_fp16`, `has_bf16`: arithmetic, not only conversion, in hardware.
     `dots`: what adds up products of neighbours, best first. `matrix_products`: (type of operands,
     type of sums) of products of fragments (WMMA). `async_copies`: whether there are copies to
-    shared memory that no thread waits for.
+    shared memory that no thread waits for. `warp_groups`: whether there are products of warp groups
+    on tiles in shared memory (wgmma), which tensor maps bring there.
     """
 
     vector_bytes: int
@@ -30,6 +31,7 @@ class Capabilities:
     dots: tuple[Dot, ...] = ()
     matrix_products: frozenset[tuple[str, str]] = frozenset()
     async_copies: bool = False
+    warp_groups: bool = False
 
 
 def architecture(triple: str) -> str:
@@ -131,8 +133,9 @@ def gpu_capabilities(kind: str, attributes: Mapping[str, Any]) -> Capabilities:
         bf16 = number >= 80
         products = _MATRIX_PRODUCTS[: 5 if bf16 else 4] if number >= 75 else ()
         return Capabilities(
-            16, 255, True, number >= 53, bf16, True, bf16, (), frozenset(products), number >= 80
-        )
+            16, 255, True, number >= 53, bf16, True, bf16, (), frozenset(products), number >= 80,
+            attributes.get("arch") == "sm_90a",
+        )  # fmt: skip
     half = bool(attributes.get("fp16"))
     width = int(attributes.get("vector_bytes", 16))
     return Capabilities(width, 64, True, half, False, True, False)

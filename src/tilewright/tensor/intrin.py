@@ -21,10 +21,13 @@ class TensorIntrin(Node):
     `buffers` holds those of `inputs`, then those of the outputs. `body` computes the whole; for a
     reduction in parts, `reduce_init` resets the outputs and `reduce_update` adds to them (then
     `body` serves where one part is all). Called on slices it stands as the body of te.compute.
+    `clips`: it reads nothing beyond the edges of the arrays that its inputs are parts of, but takes
+    zeros, and sums over the whole reduction.
     """
 
     __slots__ = (
-        "body", "buffers", "inputs", "name", "op", "reduce_init", "reduce_update", "scalar_params",
+        "body", "buffers", "clips", "inputs", "name", "op", "reduce_init", "reduce_update",
+        "scalar_params",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +40,7 @@ class TensorIntrin(Node):
         body: Stmt,
         reduce_init: Stmt | None = None,
         reduce_update: Stmt | None = None,
+        clips: bool = False,
     ) -> None:
         self.name = name
         self.op = op
@@ -46,6 +50,7 @@ class TensorIntrin(Node):
         self.body = body
         self.reduce_init = reduce_init
         self.reduce_update = reduce_update
+        self.clips = clips
 
     def __call__(self, *args: Any, reduce_axis: Any = ()) -> TensorIntrinCall:
         """Apply to slices such as `A[i, 0:k]`, with scalars for the scalar parameters."""
@@ -111,12 +116,15 @@ def decl_tensor_intrin(
     binds: Mapping[Tensor, Buffer] | None = None,
     scalar_params: Sequence[Var] | None = None,
     default_buffer_params: Mapping[str, Any] | None = None,
+    *,
+    clips: bool = False,
 ) -> TensorIntrin:
     """Declare that `fcompute(ins, outs)` (buffers) does what the compute operation `op` does.
 
     `fcompute` gives one statement or call, or three: the whole, the reset, the update of a
     reduction (the last may be missing, the reset None). `binds` gives buffers for some tensors of
-    `op`; `default_buffer_params` are arguments of decl_buffer for the others.
+    `op`; `default_buffer_params` are arguments of decl_buffer for the others. `clips`: see
+    TensorIntrin.
     """
     if not isinstance(op, Operation):
         raise TilewrightError(f"expect Operation, got {op!r}")
@@ -138,7 +146,7 @@ def decl_tensor_intrin(
         raise TilewrightError(f"intrinsic {name}: fcompute must give 1 to 3 statements")
     body, reset, update = ([as_stmt(p) for p in parts] + [None, None])[:3]
     assert body is not None
-    return TensorIntrin(name, op, inputs, buffers, scalar_params or (), body, reset, update)
+    return TensorIntrin(name, op, inputs, buffers, scalar_params or (), body, reset, update, clips)
 
 
 def as_stmt(item: Any) -> Stmt | None:

@@ -45,7 +45,7 @@ def test_small_sizes_in_simt(name: str) -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_is_spilled(name: str, arch: str) -> None:
-    s = static(name, arch)
+    s = static(name, BY_NAME[name].only or arch)
     assert s.stack == 0 and s.spills == 0
     assert s.count("LDL") == 0 and s.count("STL") == 0
     assert s.blocks * s.threads >= 256
@@ -94,6 +94,14 @@ def test_tensor_core_products(name: str, arch: str) -> None:
     assert s.count("LDGSTS..128", loop=True) * 8 == multiply
     assert s.count("LD.E") == 0 and s.count("FFMA") == 0
     assert s.share("HMMA") > 35 and s.blocks == 2
+
+
+@needs_sass
+def test_warp_group_products() -> None:
+    s = static("matmul_f16_wgmma", "sm_90a")
+    assert s.count("HGMMA.64x128x16.F32") == s.count("HGMMA") == 4
+    assert s.count("UTMALDG.2D") > 0 and s.count("LDG") == s.count("LDSM") == s.count("HMMA.") == 0
+    assert s.threads == 384 and s.blocks == 1
 
 
 @needs_sass
@@ -203,7 +211,9 @@ def test_what_cublas_is_asked_for(kind: str) -> None:
 
 def test_which_kernels_an_architecture_runs() -> None:
     old = {name for name, case in BY_NAME.items() if not case.runs_on("sm_75")}
-    assert old == {"matmul_f16_mma"} and all(c.runs_on("sm_90a") for c in BY_NAME.values())
+    assert old == {"matmul_f16_mma", "matmul_f16_wgmma"}
+    assert all(c.runs_on("sm_90a") for c in BY_NAME.values())
+    assert [c.name for c in BY_NAME.values() if not c.runs_on("sm_90")] == ["matmul_f16_wgmma"]
 
 
 def test_how_many_blocks_fit() -> None:

@@ -93,10 +93,22 @@ static Status occupancy(int *blocks, Handle f, int threads, size_t shared) {
   return 0;
 }
 static Status error_string(Status s, const char **text) { (void)s; *text = "words"; return 0; }
+static Status encode(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                     const uint64_t *strides, const unsigned *box, const unsigned *steps,
+                     int interleave, int swizzle, int promotion, int fill) {
+  (void)promotion;
+  if (type != 7 || rank != 2 || (Pointer)address % 16 || dims[0] != 8 || dims[1] != 4) return 1;
+  if (strides[0] != 32 || box[0] != 8 || box[1] != 2 || steps[0] != 1 || steps[1] != 1) return 1;
+  if (interleave || swizzle != 1 || fill) return 1;
+  memset(map, 0, 128);
+  memcpy(map, &address, sizeof address);
+  return 0;
+}
 static Status launch(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                      unsigned bz, unsigned shared, Handle stream, void **params, void **extra) {
-  (void)gy, (void)gz, (void)by, (void)bz, (void)stream;
+  (void)gz, (void)by, (void)bz, (void)stream;
   if (f != (Handle)0x88 || extra || shared != 50000 || bx > 1024) return 1;
+  if (gy == 7 && ((Pointer)params[0] % 64 || *(float **)params[0] != *(float **)params[1])) return 1;
   const float *a = *(float **)params[0];
   float *b = *(float **)params[1];
   float factor = *(float *)params[2];
@@ -159,6 +171,7 @@ static const struct {
     {"cuOccupancyMaxActiveBlocksPerMultiprocessor", occupancy},
     {"cuGetErrorString", error_string},
     {"cuLaunchKernel", launch},
+    {"cuTensorMapEncodeTiled", encode},
     {"cuStreamBeginCapture", ok},
     {"cuStreamEndCapture", end_capture},
     {"cuGraphInstantiate", instantiate},

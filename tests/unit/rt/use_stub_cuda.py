@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 
 from tilewright.base.errors import TilewrightError
+from tilewright.base.tensor_map import TensorMap
 from tilewright.rt import array as nd
 from tilewright.rt.device import cuda
 from tilewright.rt.device_array import DeviceArray
@@ -47,6 +49,19 @@ def main() -> None:
     assert kernel.facts()["registers"] == 44 and kernel.active_blocks(256) == 8
     text = refused(lambda: kernel.launch((1, 1, 1), (2048, 1, 1), args, runtime.stream))
     assert "CUDA_ERROR_INVALID_VALUE (words)" in text
+    whole = nd.empty((4, 8), "float32", dev)
+    described = TensorMap("float32", (8, 4), (32,), (8, 2), 32)
+    assert isinstance(whole, DeviceArray)
+    mapped = runtime.tensor_map(whole.make_handle(), described)
+    assert runtime.tensor_map(whole.make_handle(), described) is mapped
+    inside = whole.make_handle() + 8
+    text = refused(lambda: runtime.tensor_map(inside, described))
+    assert "CUDA_ERROR_INVALID_VALUE" in text
+    other = replace(info, params=("map", *info.params[1:]))
+    seen = runtime.load(DeviceCode("cuda", (other,), binary=b"cubin\0"))["scale"]
+    given = (mapped, whole.make_handle(), 2.5, 0)
+    seen.launch((1, 7, 1), (32, 1, 1), given, runtime.stream)
+    seen.bind((1, 7, 1), (32, 1, 1), given, runtime.stream)()
     side = dev.create_stream()
     start, end = side.record(timing=True), side.record(timing=True)
     assert end.done and end.seconds_since(start) == 1.5e-3
@@ -66,7 +81,7 @@ def main() -> None:
     assert "has no memory for 536870912 bytes: 7 are free" in text
     text = refused(lambda: runtime.load(DeviceCode("cuda", (info,), binary=b"text")))
     assert "cannot load the kernels scale" in text
-    del a, b, host, side, start, end
+    del a, b, whole, seen, host, side, start, end
     gc.collect()
     runtime.sync()
     runtime.trim()

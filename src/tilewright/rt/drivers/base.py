@@ -21,19 +21,22 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import InternalError, TilewrightError
+from ...base.tensor_map import TensorMap
 
 Extents = tuple[int, int, int]
 HANDLE = "handle"
 """The dtype of a kernel parameter that is a buffer."""
+MAP = "map"
+"""The dtype of a kernel parameter that is a tensor map, and its access."""
 
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """One kernel. `params`: "handle" for a buffer, else the dtype of a scalar; `access`: for each
-    "r", "w", "rw" or "scalar". `threads`: block extents where they are constants (launch bounds),
-    else None. `shared_bytes`: shared memory that the launch has to ask for. `align`: for each
-    parameter bytes that its address has to be a multiple of, as the widest access through it needs
-    (0: a scalar); empty where it is not known."""
+    """One kernel. `params`: "handle" for a buffer, "map" for a tensor map, else the dtype of a
+    scalar; `access`: for each "r", "w", "rw", "map" or "scalar". `threads`: block extents where
+    they are constants (launch bounds), else None. `shared_bytes`: shared memory that the launch has
+    to ask for. `align`: for each parameter bytes that its address has to be a multiple of, as the
+    widest access through it needs (0: a scalar); empty where it is not known."""
 
     name: str
     params: tuple[str, ...]
@@ -325,6 +328,11 @@ class Runtime(ABC):
         stream: Stream,
     ) -> None:
         """Copy on the device, or from another device of this kind, in the order of the stream."""
+
+    def tensor_map(self, handle: Any, described: TensorMap) -> Any:
+        """What a kernel takes for a tensor map of the buffer `handle`; may be kept and given out
+        again. TilewrightError where the device has none."""
+        raise TilewrightError(f"{self} has no tensor maps: they came with CUDA's sm_90")
 
     def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
         """Bytes of CPU memory that the device copies fast and without waiting (where it can)."""

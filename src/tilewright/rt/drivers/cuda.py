@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import TilewrightError
+from ...base.tensor_map import TensorMap
 from ..array import view_address
 from .base import DeviceCode, Driver, Event, Kernel, Limits, Memory, Runtime, Stream, register
 from .cuda_api import Api, CudaError, at_fork, device_limits, load_binding, start
 from .cuda_code import load_module
 from .cuda_kernel import CudaKernel, CudaModule
+from .cuda_maps import CudaTensorMap, TensorMaps
 from .live import LiveStreams
 from .pool import Block, OutOfDeviceMemory, Pool
 
@@ -120,6 +122,7 @@ class CudaRuntime(Runtime):
         at_fork(self)
         self._streams: LiveStreams[CudaStream] = LiveStreams()
         self._default = self._streams.add(CudaStream(self, api.binding.CUstream(0), False))
+        self._maps = TensorMaps(api)
         self._pool = Pool(self._allocate, self._release, self._marks, self.sync)
 
     def enter(self) -> None:
@@ -295,6 +298,11 @@ class CudaRuntime(Runtime):
             address = int(self.api.call("cuMemHostAlloc", max(nbytes, 1), 0))
         owner = _PinnedOwner(self, address)
         return view_address(address, (nbytes,), None, "uint8", owner)
+
+    def tensor_map(self, handle: Any, described: TensorMap) -> CudaTensorMap:
+        if float(self.limits.compute_version) < 9.0:
+            return super().tensor_map(handle, described)  # type: ignore[no-any-return]
+        return self._maps.get(int(handle), described)
 
     def free_memory(self) -> int:
         self.enter()

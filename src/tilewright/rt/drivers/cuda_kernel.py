@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .base import HANDLE, Extents, Kernel, KernelInfo, Stream
+from .base import HANDLE, MAP, Extents, Kernel, KernelInfo, Stream
 from .cuda_api import CudaError
 from .scalars import packer
 
@@ -35,11 +35,13 @@ _UNASKED_SHARED = 48 << 10  # bytes of a block, static ones and those of the lau
 
 class Parameters:
     """Memory for the parameters of one launch at a time. `address` is that of the array of their
-    addresses, as cuLaunchKernel takes it."""
+    addresses, as cuLaunchKernel takes it. A tensor map stands where it was made."""
 
-    __slots__ = ("_packers", "_pointers", "_struct", "_values", "address")
+    __slots__ = ("_maps", "_packers", "_pointers", "_struct", "_values", "address")
 
     def __init__(self, params: Sequence[str]) -> None:
+        self._maps = [n for n, p in enumerate(params) if p == MAP]
+        params = [HANDLE if p == MAP else p for p in params]
         count = max(len(params), 1)
         self._values = (ctypes.c_uint64 * count)()
         start = ctypes.addressof(self._values)
@@ -53,6 +55,10 @@ class Parameters:
 
     def fill(self, args: Sequence[Any]) -> None:
         """Write the values of a launch."""
+        if self._maps:
+            args = list(args)
+            for n in self._maps:
+                args[n] = self._pointers[n] = args[n].address
         if self._packers is None:
             try:
                 self._struct.pack_into(self._values, 0, *args)

@@ -26,10 +26,16 @@ _find, __dir__ = face(
         "loopir.tensor_core_calls": (
             "tvm_fill_fragment tvm_load_matrix_sync tvm_store_matrix_sync tvm_mma_sync ptx_mma "
             "ptx_ldmatrix ptx_cp_async ptx_commit_group ptx_wait_group tvm_bmma_sync ptx_mma_sp "
-            "mma_store mma_fill ptx_cp_async_bulk ptx_cp_async_barrier "
-            "ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx "
-            "ptx_wait_barrier create_barriers make_filled_simdgroup_matrix simdgroup_load "
-            "simdgroup_store simdgroup_multiply_accumulate"
+            "mma_store mma_fill ptx_cp_async_barrier "
+            "make_filled_simdgroup_matrix simdgroup_load simdgroup_store "
+            "simdgroup_multiply_accumulate"
+        ),
+        "loopir.hopper_calls": (
+            "create_barriers ptx_init_barrier_thread_count ptx_arrive_barrier "
+            "ptx_arrive_barrier_expect_tx ptx_wait_barrier ptx_fence_barrier_init "
+            "ptx_fence_proxy_async tensor_map ptx_cp_async_bulk_tensor ptx_cp_async_bulk "
+            "ptx_wgmma_descriptor ptx_wgmma_fence ptx_wgmma ptx_wgmma_commit_group "
+            "ptx_wgmma_wait_group"
         ),
         "loopir.runtime_calls": (
             "call_packed_lowered call_cpacked_lowered tvm_call_packed_lowered "

@@ -21,7 +21,8 @@ class GpuMachine:
     """Threads of a block to plan for, threads in lock step, whether shared memory is on chip (on
     Mali it is not, and copying to it gains nothing), and whether the device's compiler unrolls
     loops that are marked. `shared_bytes`: of a block; `asynchronous`: whether copies to it need no
-    thread to wait; `products`: types of operands and sums that tensor cores have."""
+    thread to wait; `products`: types of operands and sums that tensor cores have; `warp_groups`:
+    threads that a block may have where there are wgmma and TMA, 0 elsewhere."""
 
     threads: int
     warp: int
@@ -30,6 +31,7 @@ class GpuMachine:
     shared_bytes: int = 0
     asynchronous: bool = False
     products: frozenset[tuple[str, str]] = frozenset()
+    warp_groups: int = 0
 
     def lanes(self, dtype: str) -> int:
         """Elements of the widest load."""
@@ -49,6 +51,7 @@ class GpuMachine:
             target.max_shared_memory_per_block,
             able.async_copies,
             able.matrix_products if most >= 128 else frozenset(),
+            most if able.warp_groups else 0,
         )
 
     def stages(self, nbytes: int, steps: int) -> int:

@@ -9,10 +9,11 @@ from ....tensor.op import domain
 from ....tensor.tensor import Tensor
 from ..machine import extent_of
 from .machine import GpuMachine, bind, fused
-from .operands import Operand, operands_of
+from .operands import Operand, operands_of, read_widened
 from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
 from .tensor_cores import fits, schedule_on_tensor_cores
+from .warp_groups import schedule_on_warp_groups, tile_for
 
 TILE = 4  # rows and columns a thread
 STEP = 8  # of the reduction, staged at a time
@@ -27,6 +28,10 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
         schedule_reduce(s, product, out, machine)  # a row of weights for each block
         return
     sides = operands_of(s[product].op) if machine.shared else None
+    tile = tile_for(product, sides, machine) if sides is not None else None
+    if tile is not None:
+        schedule_on_warp_groups(s, product, out, tile)
+        return
     if sides is not None and machine.warp == WARP and _on_cores(product, sides, machine):
         schedule_on_tensor_cores(s, product, out, sides, machine)
         return
@@ -86,7 +91,8 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
 def _on_cores(product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine) -> bool:
     """Whether tensor cores have products of these types, and a tile of them is filled."""
     kinds = {x.tensor.dtype for x in sides}
-    return len(kinds) == 1 and (*kinds, product.dtype) in machine.products and fits(product.op)
+    known = len(kinds) == 1 and (*kinds, product.dtype) in machine.products
+    return known and fits(product.op) and read_widened(product.op, sides)
 
 
 def _threads(axis: IterVar, most: int) -> int:

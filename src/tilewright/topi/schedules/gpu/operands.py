@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.dtype import parse
-from ....loopir.expr import const_int
+from ....loopir.expr import Cast, Mul, const_int
+from ....loopir.iter import ProducerLoad, Reduce
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..contraction import contraction_of
@@ -57,6 +58,23 @@ def operands_of(op: Any) -> tuple[Operand, Operand] | None:
             return None
     same = found[0].tensor.op is found[1].tensor.op
     return None if same else (found[0], found[1])
+
+
+def read_widened(op: Any, sides: tuple[Operand, Operand]) -> bool:
+    """Whether a product is a sum of a * b of what is read, in this order, each made as wide as the
+    sum: what intrinsics of tensor cores do."""
+    body = op.body[0]
+    product = body.source[0] if type(body) is Reduce else None
+    if type(product) is not Mul:
+        return False
+    for factor, side in zip((product.a, product.b), sides):
+        if side.tensor.dtype != product.dtype:
+            if type(factor) is not Cast:
+                return False
+            factor = factor.value
+        if type(factor) is not ProducerLoad or factor.producer is not side.tensor:
+            return False
+    return True
 
 
 def fill(

@@ -1,0 +1,300 @@
+"""Hopper's barriers, copies by tensor maps and products of warp groups in CUDA, as inline PTX.
+
+See the PTX ISA, "mbarrier", "cp.async.bulk.tensor" and "Asynchronous Warpgroup Level Matrix
+Instructions". Barriers are an array in shared memory, a tensor map is a parameter of the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..base.errors import CompileError
+from ..loopir import expr as E
+from ..loopir.expr import const_int
+from ..loopir.hopper_calls import MODES
+from .c_family import ExprRule, bare
+from .c_language import pointed_data
+from .cuda_asm import DEVICE, numbers, operands
+from .cuda_mma import part_name
+from .cuda_types import require_arch
+
+BARRIERS = "tw_barriers"
+_TYPES = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16"}
+_PIECE = 16  # bytes that copies count in
+_MOST_BYTES = (1 << 18) - 16  # that a field of 14 bits counts, in steps of 16
+
+MAP = "struct __align__(64) tw_tensor_map {\n  unsigned char bytes[128];\n};\n"
+
+
+def _guarded(feature: str, body: str) -> str:
+    return f"#if {feature}\n{body}#else\n  __trap();\n#endif\n"
+
+
+def _function(head: str, body: str, feature: str = "__CUDA_ARCH__ >= 900") -> str:
+    return f"{DEVICE} void {head} {{\n{_guarded(feature, body)}}}\n"
+
+
+_PLACE = "(unsigned int)__cvta_generic_to_shared"
+_BARRIER = f'"r"({_PLACE}(barrier))'
+_WGMMA_ARCH = "defined(__CUDA_ARCH_FEAT_SM90_ALL)"
+
+BARRIER_PARTS = "\n".join(
+    (
+        _function(
+            "tw_barrier_init(unsigned long long* barrier, int count)",
+            '  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"\n'
+            f'               :: {_BARRIER}, "r"(count) : "memory");\n',
+        ),
+        _function(
+            "tw_barrier_arrive(unsigned long long* barrier)",
+            '  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"\n'
+            f'               :: {_BARRIER} : "memory");\n',
+        ),
+        _function(
+            "tw_barrier_expect(unsigned long long* barrier, int bytes)",
+            '  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"\n'
+            f'               :: {_BARRIER}, "r"(bytes) : "memory");\n',
+        ),
+        _function(
+            "tw_barrier_wait(unsigned long long* barrier, int parity)",
+            "  unsigned int done;\n  do {\n"
+            '    asm volatile("{\\n.reg .pred p;\\n"\n'
+            '                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\n"\n'
+            '                 "selp.u32 %0, 1, 0, p;\\n}"\n'
+            f'                 : "=r"(done) : {_BARRIER}, "r"(parity) : "memory");\n'
+            "  } while (!done);\n",
+        ),
+        _function(
+            "tw_fence_barrier_init()",
+            '  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n',
+        ),
+        _function(
+            "tw_fence_proxy_async()",
+            '  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n',
+        ),
+    )
+)
+WGMMA_PARTS = "\n".join(
+    (
+        f"{DEVICE} unsigned long long tw_wgmma_descriptor(const void* tile, "
+        "unsigned long long layout) {\n"
+        f"  return (unsigned long long)(({_PLACE}(tile) & 0x3ffffu) >> 4) | layout;\n}}\n",
+        _function(
+            "tw_wgmma_fence()",
+            '  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");\n',
+            _WGMMA_ARCH,
+        ),
+        _function(
+            "tw_wgmma_commit()",
+            '  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");\n',
+            _WGMMA_ARCH,
+        ),
+    )
+)
+BULK = _function(
+    "tw_bulk(void* to, const void* from, int bytes, unsigned long long* barrier)",
+    '  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"\n'
+    '               " [%0], [%1], %2, [%3];"\n'
+    f'               :: "r"({_PLACE}(to)), "l"(from), "r"(bytes), {_BARRIER} : "memory");\n',
+)
+HOPPER_PARTS = {
+    "bulk copy": BULK,
+    "tensor map": MAP,
+    "barriers": BARRIER_PARTS,
+    "wgmma": WGMMA_PARTS,
+}
+HOPPER_NEEDS = {"tw_tma ": "tensor map"}
+
+
+def tma_part(key: str) -> str:
+    """The copy of a box of so many dimensions."""
+    rank = int(key.split(" ")[1])
+    places = ", ".join(f"int c{i}" for i in range(rank))
+    given = ", ".join(f'"r"(c{i})' for i in range(rank))
+    return _function(
+        f"tw_tma_{rank}d(void* to, const tw_tensor_map* map, unsigned long long* barrier, "
+        f"{places})",
+        f'  asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global"\n'
+        f'               ".mbarrier::complete_tx::bytes [%0], [%1, {numbers(3, rank)}], [%2];"\n'
+        f'               :: "r"({_PLACE}(to)), "l"(map), {_BARRIER}, {given} : "memory");\n',
+    )
+
+
+def wgmma_part(key: str) -> str:
+    """The product on an array of registers."""
+    _, what, flips = key.split(" ")
+    shape = re.match(r"m64n(\d+)k16", what)
+    assert shape is not None
+    count = int(shape[1]) // 2
+    flip_a, flip_b = flips[0], flips[1]
+    text = (
+        '  asm volatile("{\\n.reg .pred p;\\n"\n'
+        f'      "setp.ne.b32 p, %{count + 2}, 0;\\n"\n'
+        f'      "wgmma.mma_async.sync.aligned.{what} {numbers(0, count)}, "\n'
+        f'      "%{count}, %{count + 1}, p, 1, 1, {flip_a}, {flip_b};\\n}}"\n'
+        f"      : {_both('d', count)}\n"
+        '      : "l"(a), "l"(b), "r"(add));\n'
+    )
+    head = f"{part_name(key)}(float* d, unsigned long long a, unsigned long long b, int add)"
+    return _function(head, text, _WGMMA_ARCH)
+
+
+def wait_part(key: str) -> str:
+    """The wait for all groups but some, before which no register of the accumulator is read."""
+    _, most, count = key.split(" ")
+    text = f'  asm volatile("wgmma.wait_group.sync.aligned {most};"'
+    if count == "0":
+        return _function(f"{part_name(key)}()", f'{text} ::: "memory");\n', _WGMMA_ARCH)
+    body = f'{text}\n      : {_both("d", int(count))} :: "memory");\n'
+    return _function(f"{part_name(key)}(float* d)", body, _WGMMA_ARCH)
+
+
+def _both(name: str, count: int) -> str:
+    """Registers that an asm statement reads and writes."""
+    return operands(name, count, True, True).replace('"=f"', '"+f"')
+
+
+# -- calls
+
+
+def _barrier(p: Any, e: Any) -> str:
+    require_arch(p, 90, "barriers that count bytes")
+    p.need("barriers")
+    at = p.expr(e)
+    return BARRIERS if at == "0" else f"{BARRIERS} + {at}"
+
+
+def _create(p: Any, e: E.Call) -> str:
+    count = const_int(e.args[0])
+    if count is None or count < 1:
+        raise CompileError(f"create_barriers takes how many there are, got {e.args[0]}")
+    if any(BARRIERS in line for line in p.head):
+        raise CompileError(f"kernel {p.func.name} calls create_barriers twice")
+    p.head.append(f"__shared__ __align__(8) unsigned long long {BARRIERS}[{count}];")
+    return "0"
+
+
+def _on_barrier(function: str) -> ExprRule:
+    def write(p: Any, e: E.Call) -> str:
+        rest = [bare(p.expr(a)) for a in e.args[1:]]
+        if function == "tw_barrier_wait" and not rest:
+            rest = ["0"]
+        return f"{function}({', '.join([_barrier(p, e.args[0]), *rest])})"
+
+    return write
+
+
+def _alone(part: str, function: str) -> ExprRule:
+    def write(p: Any, e: E.Call) -> str:
+        p.need(part)
+        return f"{function}()"
+
+    return write
+
+
+def _copy(p: Any, e: E.Call) -> str:
+    """(shared memory, tensor map, barrier, coordinates, innermost first)"""
+    to, source, barrier, *places = e.args
+    if not isinstance(source, E.Var):
+        raise CompileError(
+            f"kernel {p.func.name}: the tensor map of a copy is a parameter of the kernel, which "
+            f"the host makes; got {source}"
+        )
+    name = p.need(f"tw_tma {len(places)}")
+    at = ", ".join(bare(p.expr(c)) for c in places)
+    where = _barrier(p, barrier)
+    return f"{part_name(name)}d({bare(p.expr(to))}, {p.expr(source)}, {where}, {at})"
+
+
+def _bulk(p: Any, e: E.Call) -> str:
+    """(shared memory, offset, memory, offset, bytes, barrier)"""
+    to, to_offset, source, offset, count, barrier = e.args
+    nbytes = const_int(count)
+    if nbytes is not None and (nbytes % _PIECE or nbytes < 1):
+        raise CompileError(f"ptx_cp_async_bulk copies multiples of 16 bytes, not {nbytes}")
+    data = pointed_data(source)
+    if data is not None:
+        p.require_align(data, _PIECE)
+    where = _barrier(p, barrier)
+    p.need("bulk copy")
+    places = []
+    for pointer, more in ((to, to_offset), (source, offset)):
+        at = p.expr(E.convert(more))
+        text = bare(p.expr(pointer))
+        places.append(text if at == "0" else f"({text}) + {at}")
+    return f"tw_bulk({places[0]}, {places[1]}, {bare(p.expr(count))}, {where})"
+
+
+def _descriptor(p: Any, e: E.Call) -> str:
+    """(shared memory, leading byte offset, stride byte offset, bytes of the swizzle)"""
+    p.need("wgmma")
+    return f"tw_wgmma_descriptor({bare(p.expr(e.args[0]))}, {layout_bits(e):#x}ull)"
+
+
+def layout_bits(e: E.Call) -> int:
+    """All of a matrix descriptor but the address: bits 16 to 29, 32 to 45, and 62 to 63."""
+    leading, stride, swizzle = (const_int(x) for x in e.args[1:4])
+    for n in (leading, stride):
+        if n is None or n % 16 or not 0 <= n <= _MOST_BYTES:
+            raise CompileError(
+                f"offsets of a matrix descriptor are constant multiples of 16 bytes, not {n}"
+            )
+    assert leading is not None and stride is not None
+    if swizzle not in MODES:
+        raise CompileError(f"a matrix descriptor knows swizzles of {tuple(MODES)} bytes")
+    return leading >> 4 << 16 | stride >> 4 << 32 | MODES[swizzle] << 62
+
+
+def _wgmma(p: Any, e: E.Call) -> str:
+    """(shape, type, accumulator, its offset, descriptors of a and b, whether to add, flips)"""
+    shape, given = (str(getattr(x, "value", x)) for x in e.args[:2])
+    kind = _TYPES.get(given)
+    found = re.fullmatch(r"m64n(\d+)k16", shape)
+    if found is None or kind is None or not 8 <= int(found[1]) <= 256 or int(found[1]) % 8:
+        raise CompileError(f"ptx_wgmma of shape {shape} and type {given} is not known")
+    require_warp_groups(p, f"wgmma.{shape}")
+    flips = "".join(str(const_int(x) or 0) for x in e.args[7:9])
+    name = part_name(p.need(f"tw_wgmma {shape}.f32.{kind}.{kind} {flips}"))
+    d = p.expr(e.args[2])
+    at = p.expr(e.args[3])
+    d = d if at == "0" else f"{d} + {at}"
+    a, b, add = (bare(p.expr(x)) for x in e.args[4:7])
+    return f"{name}({d}, {a}, {b}, {add})"
+
+
+def require_warp_groups(p: Any, what: str) -> None:
+    """CompileError where the target names an architecture other than sm_90a."""
+    arch = str(dict(p.target.items).get("arch", ""))
+    if arch and arch != "sm_90a":
+        raise CompileError(
+            f"kernel {p.func.name} needs {what}, which sm_90a has alone, but the target is for "
+            f"{arch}; build for 'cuda -arch=sm_90a'"
+        )
+
+
+def _wait(p: Any, e: E.Call) -> str:
+    most = const_int(e.args[0])
+    count = const_int(e.args[2]) if len(e.args) > 2 else 0
+    if most is None or count is None:
+        raise CompileError("ptx_wgmma_wait_group waits for a constant number of groups")
+    name = part_name(p.need(f"tw_wgmma_wait {most} {count}"))
+    return f"{name}({p.expr(e.args[1]) if count else ''})"
+
+
+HOPPER_CALLS: dict[str, ExprRule] = {
+    "tir.create_barriers": _create,
+    "tir.ptx_init_barrier_thread_count": _on_barrier("tw_barrier_init"),
+    "tir.ptx_arrive_barrier": _on_barrier("tw_barrier_arrive"),
+    "tir.ptx_arrive_barrier_expect_tx": _on_barrier("tw_barrier_expect"),
+    "tir.ptx_wait_barrier": _on_barrier("tw_barrier_wait"),
+    "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),
+    "tir.ptx_fence_proxy_async": _alone("barriers", "tw_fence_proxy_async"),
+    "tir.ptx_cp_async_bulk_tensor": _copy,
+    "tir.ptx_cp_async_bulk": _bulk,
+    "tir.ptx_wgmma_descriptor": _descriptor,
+    "tir.ptx_wgmma_fence": _alone("wgmma", "tw_wgmma_fence"),
+    "tir.ptx_wgmma": _wgmma,
+    "tir.ptx_wgmma_commit_group": _alone("wgmma", "tw_wgmma_commit"),
+    "tir.ptx_wgmma_wait_group": _wait,
+}

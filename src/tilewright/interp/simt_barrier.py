@@ -1,0 +1,285 @@
+"""Barriers in shared memory (mbarrier): who has arrived, which bytes are missing, which phases have
+ended, and who knows.
+
+Bytes arrive as soon as a copy starts, so that a phase ends as early as it ever may; what a copy has
+written counts as under way for each thread until it has waited for the phase, or heard of its end
+from one that has: at a barrier of the block, or at one here where that one has arrived since. The
+same goes for what warps have done before they arrived. All lanes run in step (but for simt_sides),
+so a wait for a phase that has not ended waits for ever: it is reported, and taken to be over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import TilewrightError
+from ..loopir import expr as E
+from .simt_expr import Code, Fn
+from .simt_report import BOUNDS, DEADLOCK, FENCE, RACE, UNWRITTEN
+from .simt_shadow import conflicts
+from .simt_state import Array, State
+
+_NEVER = -1
+
+
+class Barriers:
+    """The barriers of all blocks that run together, (blocks, barriers) each.
+
+    `passed` says for each lane the end of how many phases of each barrier it knows of, and
+    `State.known` for each warp up to which time it knows what each warp of its block has done;
+    `told` and `times` are what those who arrived at a barrier knew of both. `version` counts what
+    may let a wait end."""
+
+    def __init__(self, st: State, count: int) -> None:
+        shape = (st.blocks, count)
+        self.count = count
+        self.expected = np.zeros(shape, np.int64)
+        self.pending = np.zeros(shape, np.int64)
+        self.bytes = np.zeros(shape, np.int64)
+        self.phase = np.zeros(shape, np.int64)
+        self.made = np.full(shape, _NEVER, np.int64)  # the access that made it
+        self.fenced = np.zeros(shape, np.bool_)
+        self.passed = np.zeros((st.lanes, count), np.int64)
+        self.told = np.zeros((*shape, count), np.int64)
+        self.times = np.zeros((*shape, st.geometry.warps), np.int64)
+        self.version = 0
+        st.known = np.zeros((st.blocks * st.geometry.warps, st.geometry.warps), np.int64)
+        # of copies: barrier and phase in each block, by their numbers
+        self.flights = 0
+        self.flight_barrier = np.zeros(64, np.int64)
+        self.flight_phase = np.zeros((64, st.blocks), np.int64)
+
+    def settle(self) -> None:
+        """End the phases that nothing is missing of."""
+        done = (self.made != _NEVER) & (self.pending == 0) & (self.bytes == 0)
+        self.phase[done] += 1
+        self.pending[done] = self.expected[done]
+        self.version += 1
+
+    def tell(self, st: State, lanes: Array, block: Array, number: Array) -> None:
+        """Let a barrier know what lanes know that arrive at it."""
+        now = st.tick()
+        warp = st.warp[lanes]
+        since = np.broadcast_to(np.asarray(st.sync_block), (st.lanes,))[lanes]
+        times = np.maximum(st.known[warp], since[:, None])
+        times[np.arange(len(lanes)), warp % st.geometry.warps] = now
+        np.maximum.at(self.times, (block, number), times)
+        np.maximum.at(self.told, (block, number), self.passed[lanes])
+
+    def hear(self, st: State, lanes: Array, block: Array, number: Array) -> None:
+        """Let lanes that have waited know what a barrier does."""
+        np.maximum.at(st.known, st.warp[lanes], self.times[block, number])
+        self.passed[lanes] = np.maximum(self.passed[lanes], self.told[block, number])
+        self.passed[lanes, number] = self.phase[block, number]
+
+    def share(self, st: State, mask: Array | None) -> None:
+        """Threads that meet know what one of them knows."""
+        each = self.passed.reshape(st.blocks, -1, self.count)
+        here = np.ones(st.lanes, np.bool_) if mask is None else mask
+        there = here.reshape(st.blocks, -1, 1)
+        most = np.where(there, each, 0).max(axis=1, keepdims=True)
+        np.copyto(each, np.maximum(each, most), where=there)
+
+    def fly(self, barrier: int) -> int:
+        """The number of a copy whose bytes count at a barrier's present phase."""
+        n = self.flights
+        if n == len(self.flight_barrier):
+            self.flight_barrier = np.concatenate([self.flight_barrier] * 2)
+            self.flight_phase = np.concatenate([self.flight_phase] * 2)
+        self.flight_barrier[n] = barrier
+        self.flight_phase[n] = self.phase[:, barrier]
+        self.flights += 1
+        return n
+
+    def landed(self, st: State, flights: Array, lanes: Array) -> Array:
+        """Whether lanes know that copies of these numbers are over."""
+        phase = self.flight_phase[flights, st.block_in[lanes]]
+        return np.asarray(self.passed[lanes, self.flight_barrier[flights]] > phase)
+
+
+def barriers(st: State) -> Barriers:
+    if st.barriers is None:
+        raise TilewrightError("simt: a barrier is used before create_barriers")
+    found: Barriers = st.barriers
+    return found
+
+
+def running_lanes(st: State) -> Array:
+    return st.lane if st.mask is None else np.flatnonzero(st.mask)
+
+
+def tell(st: State, kind: str, lane: int, message: str, count: int = 1, other: int = -1) -> None:
+    """Report something that a lane does."""
+    number = int(st.number[lane])
+    who = st.geometry.thread(number)
+    where = None if other < 0 else other
+    st.log.add(kind, f"{who} {message}", st.site, "", None, (number,), where, count)
+
+
+def places(st: State, given: Any, needs_made: bool = True) -> tuple[Array, Array, Array]:
+    """The lanes that run, their blocks, and the barriers that they name; those that are none, or
+    that nobody has made for sure, are reported."""
+    b, lanes = barriers(st), running_lanes(st)
+    number = np.broadcast_to(np.asarray(given, np.int64), (st.lanes,))[lanes]
+    wrong = (number < 0) | (number >= b.count)
+    if wrong.any():
+        lane = int(lanes[np.flatnonzero(wrong)[0]])
+        at = int(number[wrong][0])
+        tell(st, BOUNDS, lane, f"uses barrier {at} of {b.count}", int(wrong.sum()))
+        lanes, number = lanes[~wrong], number[~wrong]
+    block = st.block_in[lanes]
+    if needs_made and lanes.size:
+        _require_made(st, b, lanes, block, number)
+    return lanes, block, number
+
+
+def _require_made(st: State, b: Barriers, lanes: Array, block: Array, number: Array) -> None:
+    made = b.made[block, number]
+    if (made == _NEVER).any():
+        n = int(np.flatnonzero(made == _NEVER)[0])
+        text = f"uses barrier {int(number[n])}, which nobody has initialised"
+        tell(st, UNWRITTEN, int(lanes[n]), text)
+        return
+    early = conflicts(st, made, lanes, False)
+    if early.any():
+        n = int(np.flatnonzero(early)[0])
+        text = (
+            f"uses barrier {int(number[n])}, which another thread initialised; there is no barrier "
+            "of the block between the two"
+        )
+        tell(st, RACE, int(lanes[n]), text, int(early.sum()))
+
+
+# -- calls
+
+
+def _create(code: Any, e: E.Call) -> Fn:
+    count = e.args[0]
+    if not isinstance(count, E.IntImm):
+        raise TilewrightError(f"simt: create_barriers takes a constant, not {count}")
+    number = int(count.value)
+
+    def run(st: State) -> Any:
+        if st.barriers is None:
+            st.barriers = Barriers(st, number)
+        elif st.barriers.count != number:
+            raise TilewrightError("simt: create_barriers makes all barriers of a kernel at once")
+        return np.int32(0)
+
+    return run
+
+
+def _init(code: Any, e: E.Call) -> Fn:
+    barrier, count = code.value(e.args[0]), code.value(e.args[1])
+
+    def run(st: State) -> Any:
+        lanes, block, number = places(st, barrier(st), False)
+        b = barriers(st)
+        threads = np.broadcast_to(np.asarray(count(st), np.int64), (st.lanes,))[lanes]
+        b.expected[block, number] = b.pending[block, number] = threads
+        b.bytes[block, number] = b.phase[block, number] = 0
+        b.made[block, number] = st.access(lanes)
+        b.fenced[block, number] = False
+        return np.int32(0)
+
+    return run
+
+
+def _fence_init(code: Any, e: E.Call) -> Fn:
+    def run(st: State) -> Any:
+        b = barriers(st)
+        b.fenced[np.unique(st.block_in[running_lanes(st)])] = True
+        return np.int32(0)
+
+    return run
+
+
+def _fence_proxy(code: Any, e: E.Call) -> Fn:
+    def run(st: State) -> Any:
+        now = st.tick()
+        if st.proxy is None:
+            st.proxy = np.zeros(st.lanes, np.int64)
+        lanes = running_lanes(st)
+        st.proxy[lanes] = now
+        if st.barriers is not None:
+            st.barriers.fenced[np.unique(st.block_in[lanes])] = True
+        return np.int32(0)
+
+    return run
+
+
+def _arrive(code: Any, e: E.Call) -> Fn:
+    """(barrier [, bytes])"""
+    barrier = code.value(e.args[0])
+    count = code.value(e.args[1]) if len(e.args) > 1 else lambda st: 0
+
+    def run(st: State) -> Any:
+        lanes, block, number = places(st, barrier(st))
+        b = barriers(st)
+        more = np.broadcast_to(np.asarray(count(st), np.int64), (st.lanes,))[lanes]
+        b.tell(st, lanes, block, number)
+        np.add.at(b.bytes, (block, number), more)
+        np.subtract.at(b.pending, (block, number), 1)
+        b.settle()
+        return np.int32(0)
+
+    return run
+
+
+def _wait(code: Any, e: E.Call) -> Fn:
+    """(barrier [, parity])"""
+    barrier = code.value(e.args[0])
+    parity = code.value(e.args[1]) if len(e.args) > 1 else lambda st: 0
+
+    def run(st: State) -> Any:
+        lanes, block, number = places(st, barrier(st))
+        b = barriers(st)
+        wanted = np.broadcast_to(np.asarray(parity(st), np.int64), (st.lanes,))[lanes]
+        stuck = b.phase[block, number] % 2 == wanted % 2
+        while stuck.any() and st.sides is not None and st.sides.pause(b.version):
+            stuck = b.phase[block, number] % 2 == wanted % 2
+        if stuck.any():
+            n = int(np.flatnonzero(stuck)[0])
+            at = block[n], number[n]
+            tell(
+                st, DEADLOCK, int(lanes[n]),
+                f"waits for ever at barrier {int(number[n])}, of which phase {int(b.phase[at])} "
+                f"does not end: {int(b.pending[at])} threads have not arrived, {int(b.bytes[at])} "
+                "bytes are missing",
+                int(stuck.sum()),
+            )  # fmt: skip
+            ended = np.unique(np.stack([block[stuck], number[stuck]]), axis=1)
+            b.phase[ended[0], ended[1]] += 1  # so that the rest is looked at, too
+            b.pending[ended[0], ended[1]] = b.expected[ended[0], ended[1]]
+            b.bytes[ended[0], ended[1]] = 0
+            b.version += 1
+        b.hear(st, lanes, block, number)
+        return np.int32(0)
+
+    return run
+
+
+def require_fenced(st: State, lanes: Array, block: Array, number: Array) -> None:
+    """Report copies that may not see the barrier that they count at."""
+    bad = ~barriers(st).fenced[block, number]
+    if bad.any():
+        n = int(np.flatnonzero(bad)[0])
+        text = (
+            f"starts a copy at barrier {int(number[n])} without a ptx_fence_barrier_init behind it"
+        )
+        tell(st, FENCE, int(lanes[n]), text)
+
+
+Code.calls.update(
+    {
+        "tir.create_barriers": _create,
+        "tir.ptx_init_barrier_thread_count": _init,
+        "tir.ptx_fence_barrier_init": _fence_init,
+        "tir.ptx_fence_proxy_async": _fence_proxy,
+        "tir.ptx_arrive_barrier": _arrive,
+        "tir.ptx_arrive_barrier_expect_tx": _arrive,
+        "tir.ptx_wait_barrier": _wait,
+    }
+)

@@ -1,0 +1,195 @@
+"""Copies of tiles by tensor maps (cp.async.bulk.tensor): boxes in shared memory, with zeros for
+what lies outside of the array, and pieces of 16 bytes where the swizzle puts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.dtype import parse
+from ..base.errors import ArgumentError, TilewrightError
+from ..base.tensor_map import TensorMap
+from ..loopir import expr as E
+from .simt_access import load
+from .simt_barrier import barriers, places, require_fenced, running_lanes, tell
+from .simt_calls import NO_LIMIT
+from .simt_expr import Code, Fn
+from .simt_memory import Memory
+from .simt_report import BOUNDS, MISALIGNED, UNWRITTEN
+from .simt_shadow import RaceShadow
+from .simt_state import Array, State
+
+_PLAIN_ALIGN = 128  # bytes that a box starts at without a swizzle; with one, 8 of its rows
+
+
+class SimtMap:
+    """A tensor map as a kernel's argument: an array, flat, and how copies see it."""
+
+    __slots__ = ("array", "described")
+
+    def __init__(self, array: Any, described: TensorMap) -> None:
+        wrong = described.problem()
+        if wrong:
+            raise ArgumentError(f"there is no such tensor map: {wrong}")
+        self.array = array
+        self.described = described
+
+    def boxes(self, corners: Array) -> tuple[Array, Array]:
+        """The elements of boxes at (boxes, dimensions) corners, (boxes, elements), the innermost
+        dimension fastest, and which of them are read though nobody has written them."""
+        d = self.described
+        data = self.array if isinstance(self.array, np.ndarray) else self.array.data
+        item = parse(d.dtype).numpy
+        flat = data.reshape(-1).view(np.uint8)
+        steps = np.indices(d.box[::-1]).reshape(len(d.box), -1)[::-1]
+        at = corners[:, :, None] + steps[None]
+        inside = ((at >= 0) & (at < np.array(d.dims)[None, :, None])).all(axis=1)
+        strides = np.array((item.itemsize, *d.strides), np.int64)
+        where = (at * strides[None, :, None]).sum(axis=1)
+        where = np.where(inside, where, 0)
+        last = sum((n - 1) * s for n, s in zip(d.dims, strides)) + item.itemsize
+        if last > flat.size:
+            raise ArgumentError(f"a tensor map of {last} bytes is of an array of {flat.size}")
+        raw = flat[where[..., None] + np.arange(item.itemsize)]
+        values = np.ascontiguousarray(raw).view(item)[..., 0]
+        known = getattr(self.array, "written", None)
+        unwritten = np.zeros_like(inside) if known is None else inside & ~known[where]
+        return np.where(inside, values, np.zeros((), item)), unwritten
+
+
+def swizzled(address: Array, span: int) -> Array:
+    """Where a byte of shared memory lies: bits 4 to 6 of its address are changed by bits 7 to 9, as
+    many of them as the span has pieces of 16 bytes to tell apart."""
+    return address if span < 32 else address ^ (address >> 3 & (span - 16))
+
+
+def _copy(code: Any, e: E.Call) -> Fn:
+    """(shared memory, tensor map, barrier, coordinates, innermost first)"""
+    to, source = code.pointer(e.args[0]), e.args[1]
+    if not isinstance(source, E.Var):
+        raise TilewrightError(f"simt: the tensor map of a copy is a kernel's parameter: {source}")
+    barrier = code.value(e.args[2])
+    corner = [code.value(c) for c in e.args[3:]]
+
+    def run(st: State) -> Any:
+        given = st.maps.get(source)
+        if given is None:
+            raise TilewrightError(f"simt: {source.name} is no tensor map")
+        if len(corner) != len(given.described.dims):
+            raise TilewrightError(
+                f"simt: {source.name} has {len(given.described.dims)} dimensions, a copy names "
+                f"{len(corner)}"
+            )
+        lanes, block, number = places(st, barrier(st))
+        if not lanes.size:
+            return np.int32(0)
+        require_fenced(st, lanes, block, number)
+        m = st.memory[to.data]
+        corners = np.stack(
+            [np.broadcast_to(np.asarray(c(st), np.int64), (st.lanes,))[lanes] for c in corner],
+            axis=1,
+        )
+        values, unwritten = given.boxes(corners)
+        if unwritten.any():
+            n = int(np.flatnonzero(unwritten.any(axis=1))[0])
+            text = f"copies elements of {source.name} that nobody has written"
+            tell(st, UNWRITTEN, int(lanes[n]), text, int(unwritten.sum()))
+        first = np.broadcast_to(np.asarray(to.offset(st), np.int64), (st.lanes,))[lanes]
+        item = values.dtype.itemsize
+        start = m.address + first * item
+        _aligned(st, m, given.described.swizzle, start, lanes)
+        for n in np.unique(number):
+            these = number == n
+            _write(st, m, given.described, start[these], values[these], lanes[these], int(n))
+        return np.int32(0)
+
+    return run
+
+
+def _aligned(st: State, m: Memory, span: int, start: Array, lanes: Array) -> None:
+    need = max(_PLAIN_ALIGN, 8 * span)
+    bad = start % need != 0
+    if bad.any():
+        n = int(np.flatnonzero(bad)[0])
+        text = (
+            f"copies a box to {m.name} at byte {int(start[n] - m.address)}, which is no multiple "
+            f"of {need} in shared memory; allocate {m.name} with data_alignment={need}"
+        )
+        tell(st, MISALIGNED, int(lanes[n]), text, int(bad.sum()))
+
+
+def _write(
+    st: State, m: Memory, d: TensorMap, start: Array, values: Array, lanes: Array, barrier: int
+) -> None:
+    """Write boxes by copies that end with a phase of a barrier."""
+    shadow = m.shadow
+    if not isinstance(shadow, RaceShadow) or m.scope != "shared":
+        raise TilewrightError(f"simt: copies by tensor maps go to shared memory, not to {m.name}")
+    item = values.dtype.itemsize
+    bytes_at = start[:, None] + np.arange(values.shape[1]) * item
+    place = swizzled(bytes_at, d.swizzle) - m.address
+    outside = (place < 0) | (place + item > m.size)
+    if outside.any():
+        n = int(np.flatnonzero(outside.any(axis=1))[0])
+        text = f"copies a box of {d.box_bytes} bytes beyond the end of {m.name} ({m.size} bytes)"
+        tell(st, BOUNDS, int(lanes[n]), text)
+        return
+    b = barriers(st)
+    instance = m.instance[lanes] if m.instance is not None else np.zeros(len(lanes), np.int64)
+    at = place // item + instance[:, None] * (m.step // item)
+    units, who = m.units(at, np.broadcast_to(lanes[:, None], at.shape), item)
+    data = m.view(d.dtype)
+    never = np.zeros(units.shape, np.bool_)
+    shadow.write(st, m, units, who, False, lambda: never)
+    data[at] = values
+    if shadow.flights is None:
+        shadow.flights = np.zeros(len(shadow.writes), np.int32)
+        shadow.landed = lambda now, where, of: b.landed(now, shadow.flights[where], of)
+    shadow.flights[units] = b.fly(barrier)
+    shadow.writes[units] = -st.access(who)
+    block = st.block_in[lanes]
+    np.subtract.at(b.bytes, (block, np.full_like(block, barrier)), d.box_bytes)
+    b.settle()
+    m.traffic.stores += at.size
+    st.report.async_copies += at.size
+
+
+def _bulk(code: Any, e: E.Call) -> Fn:
+    """(shared memory, offset, memory, offset, bytes, barrier)"""
+    to, from_ = code.pointer(e.args[0]), code.pointer(e.args[2])
+    to_offset, from_offset, count, barrier = [code.value(e.args[n]) for n in (1, 3, 4, 5)]
+    element = parse(e.dtype).element
+
+    def run(st: State) -> Any:
+        lanes, block, number = places(st, barrier(st))
+        if not lanes.size:
+            return np.int32(0)
+        require_fenced(st, lanes, block, number)
+        m, source = st.memory[to.data], st.memory[from_.data]
+        dtype = to.dtype or element
+        item = parse(dtype).numpy.itemsize
+        nbytes = np.broadcast_to(np.asarray(count(st), np.int64), (st.lanes,))[lanes]
+        size = int(nbytes.max())
+        steps = np.arange(size // item, dtype=np.int64)[:, None]
+        first = np.asarray(from_.offset(st), np.int64) + from_offset(st)
+        value = load(st, source, dtype, first + steps, NO_LIMIT, None)
+        values = np.ascontiguousarray(np.broadcast_to(value, (len(steps), st.lanes))[:, lanes].T)
+        begin = np.asarray(to.offset(st), np.int64) + to_offset(st)
+        start = m.address + np.broadcast_to(begin, (st.lanes,))[lanes] * item
+        begins = np.broadcast_to(first, (st.lanes,))[lanes] * item
+        bad = (start % 16 != 0) | (begins % 16 != 0) | (nbytes % 16 != 0) | (nbytes != size)
+        if bad.any():
+            text = f"copies {size} bytes to {m.name}: bytes and places are no multiples of 16"
+            tell(st, MISALIGNED, int(lanes[np.flatnonzero(bad)[0]]), text, int(bad.sum()))
+        box = TensorMap(dtype, (size // item,), (), (size // item,))
+        for n in np.unique(number):
+            these = number == n
+            _write(st, m, box, start[these], values[these], lanes[these], int(n))
+        return np.int32(0)
+
+    return run
+
+
+Code.calls.update({"tir.ptx_cp_async_bulk_tensor": _copy, "tir.ptx_cp_async_bulk": _bulk})
+__all__ = ["SimtMap", "running_lanes", "swizzled"]

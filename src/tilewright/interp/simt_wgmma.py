@@ -1,0 +1,357 @@
+"""Products of warp groups (wgmma): both operands in shared memory, named by matrix descriptors, and
+sums in registers of 128 threads.
+
+A product runs when its group is waited for, on what shared memory holds then. Until then nobody may
+write what it reads, or use the registers of its sums. Before it starts, what threads have done with
+these registers needs a wgmma.fence, and what they have stored to its tiles a fence.proxy.async.
+Layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from ..base.dtype import parse
+from ..base.errors import TilewrightError
+from ..loopir import expr as E
+from ..loopir.expr import const_int
+from .simt_barrier import tell
+from .simt_expr import Code, Fn
+from .simt_memory import Memory
+from .simt_mma import multiply
+from .simt_report import BOUNDS, DIVERGENT, FENCE, MISALIGNED, UNWRITTEN
+from .simt_shadow import FragmentShadow, RaceShadow
+from .simt_state import THREAD_MASK, WRITTEN, Array, State
+from .simt_tma import swizzled
+
+GROUP = 128
+_ROWS, _DEPTH = 64, 16
+_TYPES = {"fp16": "float16", "bf16": "bfloat16"}
+_SPANS = (16, 128, 64, 32)  # bytes of a tile's rows by the mode of a descriptor: 16 is no swizzle
+_FIELD = 0x3FFF
+# threads that stand for those who read a line of A, the warp that has it, and of B, which are all
+_READERS = ((np.arange(_ROWS) // 16 * 32 + 31,), (np.array([31]), np.array([127])))
+
+
+class _Tile:
+    """An operand of products that have started: elements of a memory and their units, one entry a
+    warp group."""
+
+    def __init__(self, memory: Memory, at: Array, units: Array) -> None:
+        self.memory, self.at, self.units = memory, at, units
+
+    def values(self, dtype: str) -> Array:
+        return np.asarray(self.memory.view(dtype)[self.at])
+
+    def of(self, which: Array) -> _Tile:
+        return _Tile(self.memory, self.at[which], self.units[which])
+
+
+class _Product:
+    """A wgmma under way: of which warp groups, in which group of each, on which tiles; `sums` are
+    the units of the accumulator in `memory`, (warp groups, registers, threads)."""
+
+    def __init__(
+        self,
+        groups: Array,
+        number: Array,
+        tiles: tuple[_Tile, _Tile],
+        add: Array,
+        memory: Memory,
+        sums: Array,
+    ) -> None:
+        self.groups, self.number, self.tiles = groups, number, tiles
+        self.add, self.memory, self.sums = add, memory, sums
+
+    def of(self, which: Array) -> _Product:
+        a, b = self.tiles
+        return _Product(
+            self.groups[which], self.number[which], (a.of(which), b.of(which)), self.add[which],
+            self.memory, self.sums[which],
+        )  # fmt: skip
+
+
+class _Sums:
+    """The accumulator: registers of a memory from an index on."""
+
+    def __init__(self, code: Any, data: Any, index: Any, columns: int) -> None:
+        if not isinstance(data, E.Var):
+            raise TilewrightError(f"simt: an accumulator is named by its memory, not by {data}")
+        self.data, self.index, self.columns = data, code.value(index), columns
+        code.accumulators.add(data)
+
+    def units(self, st: State, lanes: Array) -> Array:
+        """(registers, lanes) in the memory's array."""
+        m = st.memory[self.data]
+        size, base, scale = m.place("float32")
+        first = np.broadcast_to(np.asarray(self.index(st), np.int64), (st.lanes,))[lanes]
+        index = first + np.arange(self.columns // 2)[:, None]
+        if index.size and int(index.max()) >= size:
+            raise TilewrightError(
+                f"simt: an accumulator ends at {int(index.max()) + 1} of {m.name}, which has {size}"
+            )
+        return np.asarray(index * scale + base[lanes])
+
+
+def sum_places(columns: int) -> tuple[Array, Array]:
+    """Row and column of each register of each thread of a warp group, (registers, 128)."""
+    i = np.arange(columns // 2)[:, None]
+    thread = np.arange(GROUP)[None, :]
+    row = thread // 32 * 16 + thread % 32 // 4 + i % 4 // 2 * 8
+    column = i // 4 * 8 + thread % 4 * 2 + i % 2
+    return np.asarray(row), np.asarray(column)
+
+
+def tile_addresses(descriptor: Array, lines: int, flip: bool) -> Array:
+    """Where the elements of a (lines, 16) operand of two-byte elements lie in shared memory, for
+    each descriptor. `flip`: the lines, M or N, run along rows of the tile, not K."""
+    d = np.asarray(descriptor, np.uint64).astype(np.int64)[:, None, None]
+    start, leading, stride = [(d >> n & _FIELD) << 4 for n in (0, 16, 32)]
+    mode = int(d.reshape(-1)[0] >> 62 & 3)
+    span = _SPANS[mode]
+    line, k = np.arange(lines)[:, None], np.arange(_DEPTH)[None, :]
+    if not flip and mode:
+        place = line % 8 * span + line // 8 * stride + 2 * k
+    elif not flip:
+        place = line % 8 * 16 + line // 8 * stride + k % 8 * 2 + k // 8 * leading
+    elif mode:
+        wide = span // 2
+        place = line % wide * 2 + line // wide * leading + k % 8 * span + k // 8 * stride
+    else:
+        place = line % 8 * 2 + line // 8 * stride + k % 8 * 16 + k // 8 * leading
+    return swizzled(start + place, span if mode else 0)
+
+
+def _whole_groups(st: State, what: str) -> Array:
+    """The warp groups all of whose threads run; reports others."""
+    if st.geometry.threads % GROUP:
+        raise TilewrightError(
+            f"simt: {what} needs blocks of whole warp groups of {GROUP} threads, not of "
+            f"{st.geometry.threads}"
+        )
+    groups = np.arange(st.lanes // GROUP)
+    if st.mask is None:
+        return groups
+    here = st.mask.reshape(-1, GROUP)
+    some, every = here.any(axis=1), here.all(axis=1)
+    if (some & ~every).any():
+        lane = int(np.flatnonzero(st.mask & ~np.repeat(every, GROUP))[0])
+        tell(st, DIVERGENT, lane, f"comes to {what} without all threads of its warp group")
+    return groups[every]
+
+
+def _lanes(groups: Array) -> Array:
+    """(128, groups): the lanes of warp groups."""
+    return np.asarray(groups[None, :] * GROUP + np.arange(GROUP)[:, None])
+
+
+def _descriptor(code: Any, e: E.Call) -> Fn:
+    """(shared memory, leading byte offset, stride byte offset, bytes of the swizzle)"""
+    pointer = code.pointer(e.args[0])
+    leading, stride, swizzle = [const_int(x) or 0 for x in e.args[1:4]]
+    mode = {0: 0, 128: 1, 64: 2, 32: 3}[swizzle]
+    rest = leading // 16 << 16 | stride // 16 << 32 | mode << 62
+
+    def run(st: State) -> Any:
+        m = st.memory[pointer.data]
+        item = parse(pointer.dtype or "float16").numpy.itemsize
+        address = m.address + np.asarray(pointer.offset(st), np.int64) * item
+        return (address >> 4 & _FIELD).astype(np.uint64) | np.uint64(rest)
+
+    return run
+
+
+def _operand(
+    st: State, name: str, given: Any, groups: Array, lines: int, flip: bool, dtype: str
+) -> _Tile | None:
+    """The tile that a descriptor names, with all that is wrong with it reported."""
+    each = np.broadcast_to(np.asarray(given, np.uint64), (st.lanes,))[_lanes(groups)]
+    last = groups * GROUP + GROUP - 1
+    if (each != each[:1]).any():
+        text = f"has another descriptor of {name} than other threads of its warp group"
+        tell(st, DIVERGENT, int(last[0]), text)
+    descriptor = each[-1]
+    start = (descriptor.astype(np.int64) & _FIELD) << 4
+    span = _SPANS[int(descriptor[0] >> np.uint64(62))]
+    odd = start >> 7 & (span // 16 - 1) if span > 16 else np.zeros_like(start)
+    if odd.any():
+        text = (
+            f"names {name} by an address whose swizzle does not begin at a multiple of {8 * span} "
+            f"bytes; allocate its memory with data_alignment={8 * span}"
+        )
+        tell(st, MISALIGNED, int(last[np.flatnonzero(odd)[0]]), text)
+    address = tile_addresses(descriptor, lines, flip)
+    for m in {id(m): m for m in st.memory.values() if m.scope == "shared"}.values():
+        if m.address <= int(address.min()) and int(address.max()) + 2 <= m.address + m.size:
+            break
+    else:
+        tell(st, BOUNDS, int(last[0]), f"names {name} by a descriptor that leads out of its memory")
+        return None
+    block = st.block_in[last]
+    at = (address - m.address) // 2 + (block * (m.step // 2))[:, None, None]
+    item = parse(dtype).numpy.itemsize
+    units, who = m.units(at, np.broadcast_to(last[:, None, None], at.shape), item)
+    _readable(st, m, units, who, name)
+    return _Tile(m, at, units)
+
+
+def _readable(st: State, m: Memory, units: Array, who: Array, name: str) -> None:
+    """Report what is not written, on its way, or not fenced."""
+    shadow: RaceShadow = m.shadow
+    before = len(st.origins)
+    shadow.check(st, m, units, who)
+    for finding in st.origins[before:]:
+        st.log.tell(finding)
+    writes = shadow.writes[units]
+    by_threads = writes > WRITTEN
+    if not by_threads.any():
+        return
+    writer = (writes & THREAD_MASK) - int(st.number[0])
+    fence = np.zeros(st.lanes, np.int64) if st.proxy is None else st.proxy
+    known = (writer >= 0) & (writer < st.lanes)
+    late = by_threads & (writes > np.where(known, fence[np.where(known, writer, 0)], 0))
+    if late.any():
+        text = f"reads {name} in {m.name}, stored without a ptx_fence_proxy_async behind it"
+        tell(st, FENCE, int(who.reshape(-1)[0]), text, int(late.sum()))
+
+
+def _wgmma(code: Any, e: E.Call) -> Fn:
+    """(shape, type, accumulator, its offset, descriptors of a and b, whether to add, flips)"""
+    found = re.fullmatch(r"m64n(\d+)k16", str(getattr(e.args[0], "value", "")))
+    dtype = str(getattr(e.args[1], "value", ""))
+    dtype = _TYPES.get(dtype, dtype)
+    if found is None or dtype not in _TYPES.values():
+        raise TilewrightError(f"simt does not know ptx_wgmma of {e.args[0]} on {e.args[1]}")
+    columns = int(found[1])
+    sums = _Sums(code, e.args[2], e.args[3], columns)
+    a, b, add = [code.value(x) for x in e.args[4:7]]
+    flip_a, flip_b = [bool(getattr(x, "value", 0)) for x in e.args[7:9]]
+
+    def run(st: State) -> Any:
+        groups = _whole_groups(st, "ptx_wgmma")
+        if not groups.size:
+            return np.int32(0)
+        lanes = _lanes(groups)
+        more = np.broadcast_to(np.asarray(add(st)) != 0, (st.lanes,))[lanes[0]]
+        at = _start_sums(st, sums, lanes, more)
+        x = _operand(st, "A", a(st), groups, _ROWS, flip_a, dtype)
+        y = _operand(st, "B", b(st), groups, columns, flip_b, dtype)
+        if x is None or y is None:
+            return np.int32(0)
+        for tile in (x, y):
+            tile.memory.shadow.hold(tile.units, 1)
+        number = _closed(st)[groups].copy()
+        product = _Product(groups, number, (x, y), more, st.memory[sums.data], at)
+        st.products.append((product, dtype, columns))
+        return np.int32(0)
+
+    return run
+
+
+def _start_sums(st: State, sums: _Sums, lanes: Array, more: Array) -> Array:
+    """The units of the sums, (warp groups, registers, threads), with reports of those that are used
+    without a fence, or added to though nobody has set them."""
+    m = st.memory[sums.data]
+    shadow: FragmentShadow = m.shadow
+    unfenced = shadow.used[lanes]
+    if unfenced.any():
+        lane = int(lanes[unfenced][0])
+        text = f"starts a wgmma on {m.name}, used since its last wgmma.fence: ptx_wgmma_fence first"
+        tell(st, FENCE, lane, text, int(unfenced.sum()))
+        shadow.used[lanes] = False
+    at = sums.units(st, lanes.reshape(-1))
+    each = np.tile(more, GROUP)
+    missing = each[None, :] & ~(shadow.written[at] | shadow.flying[at])
+    if missing.any():
+        text = f"adds to registers of {m.name} that nobody has written"
+        tell(st, UNWRITTEN, int(lanes.reshape(-1)[missing.any(axis=0)][0]), text)
+    shadow.flying[at] = True
+    return np.moveaxis(at.reshape(len(at), *lanes.shape), 2, 0)
+
+
+def _closed(st: State) -> Array:
+    """How many groups each warp group has closed."""
+    if st.product_groups is None:
+        st.product_groups = np.zeros(st.lanes // GROUP, np.int64)
+    found: Array = st.product_groups
+    return found
+
+
+def _fence(code: Any, e: E.Call) -> Fn:
+    def run(st: State) -> Any:
+        lanes = _lanes(_whole_groups(st, "ptx_wgmma_fence"))
+        for m in st.memory.values():
+            if isinstance(m.shadow, FragmentShadow):
+                m.shadow.used[lanes] = False
+        return np.int32(0)
+
+    return run
+
+
+def _commit(code: Any, e: E.Call) -> Fn:
+    def run(st: State) -> Any:
+        _closed(st)[_whole_groups(st, "ptx_wgmma_commit_group")] += 1
+        return np.int32(0)
+
+    return run
+
+
+def _wait(code: Any, e: E.Call) -> Fn:
+    """(groups that may be under way [, accumulator, registers of it])"""
+    most = code.value(e.args[0])
+
+    def run(st: State) -> Any:
+        here = np.zeros(st.lanes // GROUP, np.bool_)
+        here[_whole_groups(st, "ptx_wgmma_wait_group")] = True
+        limit = _closed(st) - int(np.max(most(st)))
+        left = []
+        for p, dtype, columns in st.products:
+            done = here[p.groups] & (p.number < limit[p.groups])
+            if done.any():
+                _finish(st, p.of(done), dtype, columns)
+            if not done.all():
+                left.append((p.of(~done), dtype, columns))
+        st.products = left
+        for m in st.memory.values():
+            if isinstance(m.shadow, FragmentShadow):
+                m.shadow.flying[:] = False
+        for p, _, _ in left:
+            p.memory.shadow.flying[p.sums] = True
+        return np.int32(0)
+
+    return run
+
+
+def _finish(st: State, p: _Product, dtype: str, columns: int) -> None:
+    """Do a product that its warp groups have waited for."""
+    row, column = sum_places(columns)
+    view = p.memory.view("float32")
+    total = np.zeros((len(p.groups), _ROWS, columns), np.float32)
+    total[:, row, column] = view[p.sums]
+    total[~p.add] = 0
+    x, y = (tile.values(dtype) for tile in p.tiles)
+    total = multiply(x, np.swapaxes(y, 1, 2), total, "float32")
+    view[p.sums] = total[:, row, column]
+    p.memory.shadow.written[p.sums] = True
+    first = p.groups * GROUP
+    for tile, readers in zip(p.tiles, _READERS):
+        shadow: RaceShadow = tile.memory.shadow
+        shadow.hold(tile.units, -1)
+        for reader in readers:
+            own = first[:, None] + reader
+            who = own.reshape(*own.shape, *[1] * (tile.units.ndim - 2))
+            shadow.note_read(st, tile.units, np.broadcast_to(who, tile.units.shape))
+
+
+Code.calls.update(
+    {
+        "tir.ptx_wgmma_descriptor": _descriptor,
+        "tir.ptx_wgmma_fence": _fence,
+        "tir.ptx_wgmma": _wgmma,
+        "tir.ptx_wgmma_commit_group": _commit,
+        "tir.ptx_wgmma_wait_group": _wait,
+    }
+)

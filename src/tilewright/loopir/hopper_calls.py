@@ -1,0 +1,173 @@
+"""Calls of Hopper's instructions (sm_90): barriers that count bytes, copies of tiles by tensor maps
+(TMA), products of warp groups (wgmma, sm_90a). See the PTX ISA under these names.
+
+The order that these instructions need, for each stage of shared memory:
+
+    create_barriers(n); one thread: ptx_init_barrier_thread_count(i, 1), ptx_fence_barrier_init();
+    a barrier of the block
+    one thread: ptx_arrive_barrier_expect_tx(i, bytes), ptx_cp_async_bulk_tensor(..., i)
+    all: ptx_wait_barrier(i, parity), ptx_wgmma_fence(), ptx_wgmma(...), ptx_wgmma_commit_group(),
+    ptx_wgmma_wait_group(most); a barrier of the block; the next copy to the stage
+
+`sync_threads` puts no barriers for what these instructions access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..base.errors import TilewrightError
+from ..base.tensor_map import SWIZZLES
+from .expr import Call, StringImm, const_int, convert
+
+TENSOR_MAP = "tir.tensor_map"
+MODES = {0: 0, 128: 1, 64: 2, 32: 3}
+"""The swizzle mode of a matrix descriptor (bits 62 and 63) by its bytes."""
+
+
+def create_barriers(barrier_count: Any) -> Call:
+    """Have so many barriers in shared memory, named 0, 1, ... by the other calls. A kernel has one
+    such call."""
+    return Call("handle", "tir.create_barriers", (barrier_count,))
+
+
+def ptx_init_barrier_thread_count(barrier_id: Any, thread_count: Any) -> Call:
+    """Make a barrier whose phases end when so many threads have arrived, and all bytes; by one
+    thread, before a barrier of the block."""
+    args = (barrier_id, thread_count)
+    return Call("handle", "tir.ptx_init_barrier_thread_count", args)
+
+
+def ptx_fence_barrier_init() -> Call:
+    """Let copies see the barriers that this thread has made."""
+    return Call("handle", "tir.ptx_fence_barrier_init", ())
+
+
+def ptx_fence_proxy_async() -> Call:
+    """Let copies and products see what this thread has stored to shared memory."""
+    return Call("handle", "tir.ptx_fence_proxy_async", ())
+
+
+def ptx_arrive_barrier(barrier_id: Any) -> Call:
+    """Arrive at a barrier."""
+    return Call("handle", "tir.ptx_arrive_barrier", (barrier_id,))
+
+
+def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: Any) -> Call:
+    """Arrive at a barrier whose phase does not end before so many bytes more have been copied."""
+    return Call("handle", "tir.ptx_arrive_barrier_expect_tx", (barrier_id, byte_count))
+
+
+def ptx_wait_barrier(barrier_id: Any, parity: Any = 0) -> Call:
+    """Wait for the end of a barrier's phase of that parity: the first one has parity 0, the next
+    one 1, and so on in turns. TVM's call waits for the first phase alone."""
+    return Call("handle", "tir.ptx_wait_barrier", (barrier_id, parity))
+
+
+def tensor_map(
+    pointer: Any, dims: Sequence[Any], strides: Sequence[Any], box: Sequence[int], swizzle: int = 0
+) -> Call:
+    """How copies see the array at `pointer` (an access pointer); see `base.tensor_map.TensorMap`.
+    The host makes it when the kernel is launched, so it depends on the function's arguments only.
+    """
+    if swizzle not in SWIZZLES:
+        raise TilewrightError(f"tensor_map: a swizzle is of {SWIZZLES} bytes, not {swizzle}")
+    if len(dims) != len(box) or len(strides) != len(dims) - 1:
+        raise TilewrightError(
+            f"tensor_map: {len(dims)} dims, {len(box)} of a box, {len(strides)} strides; there is "
+            "a stride for each dimension but the innermost"
+        )
+    args = (pointer, swizzle, len(dims), *dims, *strides, *box)
+    return Call("handle", TENSOR_MAP, args)
+
+
+class MapParts(NamedTuple):
+    """The arguments of a `tensor_map`."""
+
+    pointer: Any
+    swizzle: int
+    dims: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    box: tuple[int, ...]
+
+
+def map_parts(call: Call) -> MapParts:
+    """A call of `tensor_map`, taken apart."""
+    pointer, swizzle, rank, *rest = call.args
+    n = const_int(rank) or 0
+    box = tuple(const_int(x) or 0 for x in rest[2 * n - 1 :])
+    strides = tuple(rest[n : 2 * n - 1])
+    return MapParts(pointer, const_int(swizzle) or 0, tuple(rest[:n]), strides, box)
+
+
+def ptx_cp_async_bulk_tensor(
+    dtype: str, shared_ptr: Any, tensor_map: Any, coordinates: Sequence[Any], barrier_id: Any
+) -> Call:
+    """Start to copy the box at `coordinates` (innermost first) of a tensor map to shared memory;
+    its bytes are counted at the barrier. By one thread."""
+    args = (shared_ptr, tensor_map, barrier_id, *coordinates)
+    return Call(dtype, "tir.ptx_cp_async_bulk_tensor", args)
+
+
+def ptx_cp_async_bulk(
+    dtype: str,
+    shared_ptr: Any,
+    shared_offset: Any,
+    global_ptr: Any,
+    global_offset: Any,
+    bytes: Any,
+    barrier_id: Any,
+) -> Call:
+    """Start to copy a multiple of 16 bytes from the device's memory to shared memory, both at
+    multiples of 16; they are counted at the barrier. By one thread."""
+    args = (shared_ptr, shared_offset, global_ptr, global_offset, bytes, barrier_id)
+    return Call(dtype, "tir.ptx_cp_async_bulk", args)
+
+
+def ptx_wgmma_descriptor(shared_ptr: Any, leading: int, stride: int, swizzle: int) -> Call:
+    """The matrix descriptor of a tile in shared memory: its leading and stride byte offsets, and
+    the bytes of its swizzle."""
+    if swizzle not in MODES:
+        raise TilewrightError(f"a tile is swizzled by {tuple(MODES)} bytes, not {swizzle}")
+    return Call("uint64", "tir.ptx_wgmma_descriptor", (shared_ptr, leading, stride, swizzle))
+
+
+def ptx_wgmma_fence() -> Call:
+    """Let the next product have the registers that this thread has used."""
+    return Call("handle", "tir.ptx_wgmma_fence", ())
+
+
+def ptx_wgmma(
+    dtype: str,
+    shape: str,
+    A_dtype: str,
+    accumulator: Any,
+    c_index: Any,
+    a_descriptor: Any,
+    b_descriptor: Any,
+    scale_d: Any,
+    trans_a: bool = False,
+    trans_b: bool = False,
+) -> Call:
+    """Start a product of a warp group: shape ("m64n128k16"), type of A and B ("fp16", "bf16"), the
+    accumulator's registers with an offset, descriptors of A and B. Where `scale_d` is 0 the
+    accumulator is cleared first. `trans_a`, `trans_b`: M (or N) runs along the rows of the tile in
+    memory, not K."""
+    args = (
+        StringImm(shape), StringImm(A_dtype), accumulator, c_index, a_descriptor, b_descriptor,
+        convert(scale_d), int(trans_a), int(trans_b),
+    )  # fmt: skip
+    return Call(dtype, "tir.ptx_wgmma", args)
+
+
+def ptx_wgmma_commit_group() -> Call:
+    """Make the products that were started one group."""
+    return Call("handle", "tir.ptx_wgmma_commit_group", ())
+
+
+def ptx_wgmma_wait_group(num: Any, accumulator: Any = None, count: Any = 0) -> Call:
+    """Wait until at most `num` groups of products are under way. The first `count` registers of an
+    accumulator that is given are not read before."""
+    args = (num,) if accumulator is None else (num, accumulator, count)
+    return Call("handle", "tir.ptx_wgmma_wait_group", args)

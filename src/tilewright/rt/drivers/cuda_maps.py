@@ -1,0 +1,88 @@
+"""Tensor maps of CUDA devices: made by the driver once for each array and shape, then kept."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from threading import Lock
+from typing import Any
+
+from ...base.tensor_map import TensorMap
+from .cuda_api import Api
+
+_BYTES = 128
+_ALIGN = 64
+_KEPT = 256
+_TYPES = {
+    "uint8": "UINT8",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "int32": "INT32",
+    "uint64": "UINT64",
+    "int64": "INT64",
+    "float16": "FLOAT16",
+    "float32": "FLOAT32",
+    "float64": "FLOAT64",
+    "bfloat16": "BFLOAT16",
+    "int8": "UINT8",
+    "int16": "UINT16",
+}
+
+
+class CudaTensorMap:
+    """The bytes of a CUtensorMap, which a launch copies from `address`."""
+
+    __slots__ = ("_raw", "address")
+
+    def __init__(self, source: int) -> None:
+        self._raw = ctypes.create_string_buffer(_BYTES + _ALIGN)
+        start = ctypes.addressof(self._raw)
+        self.address = start + -start % _ALIGN
+        ctypes.memmove(self.address, source, _BYTES)
+
+
+class TensorMaps:
+    """The tensor maps of one device, of which those used last are kept."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._known: OrderedDict[tuple[int, TensorMap], CudaTensorMap] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, address: int, described: TensorMap) -> CudaTensorMap:
+        """The map of the array at an address. It says nothing of what is there, so that another
+        array that is given the same memory may have it."""
+        key = (address, described)
+        with self._lock:
+            found = self._known.get(key)
+            if found is not None:
+                self._known.move_to_end(key)
+                return found
+        made = self._encode(address, described)
+        with self._lock:
+            self._known[key] = made
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return made
+
+    def _encode(self, address: int, described: TensorMap) -> CudaTensorMap:
+        binding = self._api.binding
+        wide, narrow = binding.cuuint64_t, binding.cuuint32_t
+        swizzle = f"{described.swizzle}B" if described.swizzle else "NONE"
+        kinds = binding.CUtensorMapDataType
+        rank = len(described.dims)
+        made: Any = self._api.call(
+            "cuTensorMapEncodeTiled",
+            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[described.dtype]}"),
+            rank,
+            address,
+            [wide(n) for n in described.dims],
+            [wide(n) for n in described.strides],
+            [narrow(n) for n in described.box],
+            [narrow(1)] * rank,
+            binding.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(binding.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+            binding.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            binding.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+        return CudaTensorMap(int(made.getPtr()))

@@ -1,0 +1,116 @@
+"""Matrix products by Hopper's warp groups: wgmma on tiles that TMA brings, on sm_90a.
+
+A block makes a tile of the product with one or two warp groups, and one whose thread brings the
+operands, three or four steps of the reduction under way (topi.tensor_intrin.wgmma). Its sums go to
+shared memory, from where all threads store them side by side, together with what follows the
+product; there alone is it asked where the arrays end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ....base.dtype import parse
+from ....loopir.expr import const_int
+from ....loopir.iter import ProducerLoad
+from ....loopir.visit import walk
+from ....schedule.api import Schedule
+from ....tensor.op import PlaceholderOp
+from ....tensor.tensor import Tensor
+from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, WarpGroupTile, wgmma_tile
+from ..machine import extent_of
+from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
+from .operands import Operand, read_widened
+
+TILES = ((128, 128), (128, 64), (64, 64))  # rows and columns of a block, the best first
+_BLOCKS = 128  # of which devices have room for one each: smaller tiles are better than fewer blocks
+_PAD = 8  # sums behind a row, so that rows lie in other banks
+_ROOM = 1 << 10  # bytes of a block's shared memory that barriers and the start of all may take
+_TYPES = ("float16", "bfloat16")
+
+
+def tile_for(
+    product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+) -> WarpGroupTile | None:
+    """The tile of a product that warp groups are for, None of others: of matrices, or of a batch of
+    them, of float16 or bfloat16 widened to float32, sizes known, arrays of which every row starts
+    at a multiple of 16 bytes, at least as large as the smallest tile."""
+    kinds = {x.tensor.dtype for x in sides}
+    if (
+        machine.warp_groups < 2 * GROUP
+        or len(product.shape) not in (2, 3)
+        or product.dtype != "float32"
+    ):
+        return None
+    dtype = sides[0].tensor.dtype
+    if len(kinds) != 1 or dtype not in _TYPES:
+        return None
+    if not read_widened(product.op, sides):
+        return None
+    sizes = [const_int(n) for x in sides for n in x.tensor.shape]
+    if None in sizes or any(len(x.tensor.shape) != len(product.shape) for x in sides):
+        return None
+    batch = None
+    if len(product.shape) == 3:
+        first, second = (const_int(x.tensor.shape[0]) or 0 for x in sides)
+        batch = (first, second)
+        if not all(_one_each(product.op, x) for x in sides) or 0 in batch:
+            return None
+    if not all(x.lanes * parse(dtype).nbytes == VECTOR_BYTES for x in sides):
+        return None
+    if not all(isinstance(x.tensor.op, PlaceholderOp) for x in sides):
+        return None
+    m, n, k = (extent_of(a) for a in (*product.op.axis[-2:], *product.op.reduce_axis))
+    groups = machine.warp_groups // GROUP - 1
+    fitting = [(r, c) for r, c in TILES if r <= min(m, groups * GROUP_ROWS) and c <= n]
+    if not fitting or k < 1:
+        return None
+    count = 1 if batch is None else max(batch)
+    filling = [(r, c) for r, c in fitting if -(-m // r) * -(-n // c) * count >= _BLOCKS]
+    rows, columns = filling[0] if filling else fitting[-1]
+    left = machine.shared_bytes - _ROOM - rows * (columns + _PAD) * parse(product.dtype).nbytes
+    along = (sides[0].along, sides[1].along)
+    tile = WarpGroupTile(dtype, rows, columns, (m, n, k), along, 2, True, batch)
+    stages = min(MOST_STAGES, left // tile.stage_bytes)
+    return replace(tile, stages=stages) if stages > 1 else None
+
+
+def _one_each(op: Any, side: Operand) -> bool:
+    """Whether an operand's first index counts the batch as the product's does, or is 0."""
+    loads = [e for e in walk(op.body[0]) if type(e) is ProducerLoad and e.producer is side.tensor]
+    if const_int(side.tensor.shape[0]) == 1:
+        return all(const_int(e.indices[0]) == 0 or e.indices[0] is op.axis[0].var for e in loads)
+    return all(e.indices[0] is op.axis[0].var for e in loads)
+
+
+def schedule_on_warp_groups(s: Schedule, product: Tensor, out: Tensor, tile: WarpGroupTile) -> None:
+    """A product by tiles (`tile_for`), and the element-wise stage that ends its group."""
+    if product.op is out.op:
+        shared = s.cache_write(out, "shared")
+    else:
+        s[product].set_scope("shared")
+        shared = product
+    stage = s[out]
+    *batch, i, j = stage.op.axis
+    lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
+    while extent_of(j) % lanes:
+        lanes //= 2
+    by, y = stage.split(i, factor=tile.rows)
+    bx, x = stage.split(j, factor=tile.columns)
+    stage.reorder(*batch, by, bx, y, x)
+    if batch:
+        bind(stage, batch[0], "blockIdx.z")
+    bind(stage, by, "blockIdx.y")
+    bind(stage, bx, "blockIdx.x")
+    flat = stage.fuse(y, x)
+    if lanes > 1:
+        flat, vector = stage.split(flat, factor=lanes)
+        stage.vectorize(vector)
+    rest, thread = stage.split(flat, factor=tile.threads)
+    bind(stage, thread, "threadIdx.x")
+    stage.unroll(rest)
+    sums = s[shared]
+    sums.compute_at(stage, bx)
+    sums.storage_align(sums.op.axis[-2], tile.columns, _PAD)
+    sums.tensorize(sums.op.axis[0], wgmma_tile(tile))

@@ -1,0 +1,326 @@
+"""The tensor intrinsic of Hopper's warp groups: a whole tile of a product, from arrays on the
+device to sums in shared memory, by wgmma and TMA (sm_90a).
+
+It is one opaque piece for the whole reduction: its stages of shared memory turn with barriers that
+count bytes, which no passes know how to place, so it brings its own barriers and `sync_threads`
+leaves it alone. One thread starts the copies of a step; each warp group of 128 threads multiplies
+64 rows of the tile, a step while the next ones are on their way. A stage is filled again when all
+warps have waited for the products that read it. `specialized`: the thread that copies is one of a
+warp group of its own, which waits for the others at barriers too, so that these never wait for each
+other; else it is one of those that multiply, and all meet after each step.
+
+Operands are read by tensor maps, which give zeros beyond the edges of the arrays: the tile may
+reach over them, and a reduction need not divide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.dtype import parse
+from ...base.errors import ScheduleError
+from ...loopir import hopper_calls as H
+from ...loopir.buffer import Buffer, decl_buffer
+from ...loopir.calls import storage_sync
+from ...loopir.construct import cast
+from ...loopir.expr import And, Call, FloorDiv, FloorMod, Var, const
+from ...loopir.stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq, vstore
+from ...tensor.axes import reduce_axis, thread_axis
+from ...tensor.compute import compute, placeholder
+from ...tensor.intrin import decl_tensor_intrin
+from ...tensor.reduce import sum as reduce_sum
+
+GROUP = 128  # threads
+GROUP_ROWS = 64
+SPAN = 128  # bytes of a row of a tile in shared memory, and of its swizzle
+ATOM = 8 * SPAN  # after which the swizzle begins anew
+_DEPTH = 16  # steps of the reduction in an instruction
+_COPIED = 256  # rows that a copy takes at most
+_UNUSED = 16  # a descriptor's leading byte offset where the layout has none
+_TYPES = {"float16": "fp16", "bfloat16": "bf16"}
+
+
+@dataclass(frozen=True)
+class WarpGroupTile:
+    """A tile of `rows` x `columns` of a product of arrays of `dtype`, sums in float32.
+
+    `extents`: rows, columns and steps of the whole product, which arrays have. `along`: of each
+    operand, whether the reduction runs along its rows in memory (A[i, k], B[j, k]), or not
+    (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once. `specialized`: see
+    the head. `batch`: how many matrices the array of each operand has, of which one is read (its
+    first dimension); none: the array is a matrix, as is that of the product.
+    """
+
+    dtype: str
+    rows: int
+    columns: int
+    extents: tuple[int, int, int]
+    along: tuple[bool, bool] = (True, False)
+    stages: int = 4
+    specialized: bool = True
+    batch: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        wrong = self._wrong()
+        if wrong:
+            raise ScheduleError(f"wgmma_tile: {wrong}")
+
+    def _wrong(self) -> str:
+        if self.dtype not in _TYPES:
+            return f"operands are of {' or '.join(_TYPES)}, not {self.dtype}"
+        if self.rows % GROUP_ROWS or not 0 < self.rows <= _COPIED:
+            return f"a tile has 64, 128, 192 or 256 rows, not {self.rows}"
+        most = 8 if self.along[1] else SPAN // self.nbytes
+        if self.columns % most or not 0 < self.columns <= 256:
+            return f"columns are a multiple of {most}, up to 256, not {self.columns}"
+        if self.stages < 2:
+            return "there are two stages or more"
+        m, n, k = self.extents
+        for name, row in (("A", k if self.along[0] else m), ("B", k if self.along[1] else n)):
+            if row * self.nbytes % 16:
+                return f"a row of {name} has {row * self.nbytes} bytes, no multiple of 16"
+        return ""
+
+    @property
+    def nbytes(self) -> int:
+        return parse(self.dtype).nbytes
+
+    @property
+    def step(self) -> int:
+        """Steps of the reduction in a stage."""
+        return SPAN // self.nbytes
+
+    @property
+    def threads(self) -> int:
+        """Those that multiply."""
+        return self.rows // GROUP_ROWS * GROUP
+
+    @property
+    def block_threads(self) -> int:
+        return self.threads + (GROUP if self.specialized else 0)
+
+    @property
+    def stage_bytes(self) -> int:
+        return (self.rows + self.columns) * SPAN
+
+
+def wgmma_tile(tile: WarpGroupTile) -> Any:
+    """The intrinsic; its output is a tile in shared memory. The block has
+    `tile.block_threads` threads along threadIdx.x."""
+    m, n, k = tile.rows, tile.columns, tile.extents[2]
+    one = () if tile.batch is None else (1,)
+    size_a = (*one, m, k) if tile.along[0] else (*one, k, m)
+    size_b = (*one, n, k) if tile.along[1] else (*one, k, n)
+    a, b = placeholder(size_a, tile.dtype, "a"), placeholder(size_b, tile.dtype, "b")
+    axis = reduce_axis((0, k), "k")
+
+    def product(*at: Any) -> Any:
+        *lead, i, j = at
+        x: Any = a[(*lead, i, axis)] if tile.along[0] else a[(*lead, axis, i)]
+        y: Any = b[(*lead, j, axis)] if tile.along[1] else b[(*lead, axis, j)]
+        return reduce_sum(x.astype("float32") * y.astype("float32"), axis=axis)
+
+    c = compute((*one, m, n), product, name="product")
+    binds = {
+        a: _declare(size_a, tile.dtype, "global"),
+        b: _declare(size_b, tile.dtype, "global"),
+        c: _declare((*one, m, n), "float32", "shared"),
+    }
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        return _Body(tile, ins[0], ins[1], outs[0]).whole()
+
+    return decl_tensor_intrin(c.op, body, "wgmma_tile", binds, clips=True)
+
+
+def _declare(shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
+    offset = Var("offset", "int32")
+    strides = [*(Var("stride", "int32") for _ in shape[1:]), 1]
+    return decl_buffer(shape, dtype, "tile", None, strides, offset, scope)
+
+
+class _Operand:
+    """One side: its tensor map, its stages in shared memory, its descriptors."""
+
+    def __init__(self, tile: WarpGroupTile, array: Buffer, side: int) -> None:
+        self.tile, self.along = tile, tile.along[side]
+        self.lines = (tile.rows, tile.columns)[side]
+        outer, inner = tile.extents[side], tile.extents[2]
+        *far, row, _ = array.strides
+        offset: Any = array.elem_offset
+        matrices: list[int] = []
+        self.matrix: list[Any] = []
+        for step in far:
+            matrices = [(tile.batch or (1, 1))[side]]
+            self.matrix, offset = [FloorDiv(offset, step)], FloorMod(offset, step)
+        self.start: Any = FloorDiv(offset, row) if self.along else FloorMod(offset, row)
+        dims = (inner, outer) if self.along else (outer, inner)
+        self.box = (tile.step, self.lines if self.along else tile.step)
+        whole = (const(0, tile.dtype), array.data, 0, 1, 1)
+        pointer = Call("handle", "tir.tvm_access_ptr", whole)
+        strides = [x * tile.nbytes for x in (row, *far)]
+        box = (*self.box, *(1 for _ in far))
+        self.map = H.tensor_map(pointer, (*dims, *matrices), strides, box, SPAN)
+        self.size = self.lines * tile.step  # elements of a stage
+        self.stages = decl_buffer(
+            (tile.stages * self.size,), tile.dtype, f"{'AB'[side]}_stages", None, None, None,
+            "shared", ATOM,
+        )  # fmt: skip
+
+    def pointer(self, at: Any, count: int, access: int) -> Call:
+        """Elements of the stages."""
+        args = (const(0, self.tile.dtype), self.stages.data, at, count, access)
+        return Call("handle", "tir.tvm_access_ptr", args)
+
+    def copies(self, step: Any, stage: Any) -> list[Stmt]:
+        """What brings a step of the reduction to a stage."""
+        step_k = step * self.tile.step
+        made: list[Stmt] = []
+        each = self.box[0] * self.box[1]
+        for n in range(self.size // each):
+            to = self.pointer(stage * self.size + n * each, each, 2)
+            across = self.start + n * self.tile.step
+            place: Any = (step_k, self.start) if self.along else (across, step_k)
+            place = (*place, *self.matrix)
+            copy = H.ptx_cp_async_bulk_tensor(self.tile.dtype, to, self.map, place, stage)
+            made.append(Evaluate(copy))
+        return made
+
+    def descriptor(self, stage: Any, first: Any, depth: int) -> Call:
+        """Of the part for one instruction: lines from `first` on, `depth` instructions into the
+        step."""
+        row = self.tile.step  # elements of a row in shared memory
+        if self.along:  # rows of eight lines follow each other, a line is its part of a row
+            at = stage * self.size + first * row + depth * _DEPTH
+            return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), _UNUSED, ATOM, SPAN)
+        # a box is 64 lines wide, its rows are steps of the reduction
+        at = stage * self.size + first * row + depth * _DEPTH * row
+        return H.ptx_wgmma_descriptor(self.pointer(at, 1, 1), row * SPAN, ATOM, SPAN)
+
+
+class _Body:
+    """The statements of a tile."""
+
+    def __init__(self, tile: WarpGroupTile, a: Buffer, b: Buffer, c: Buffer) -> None:
+        self.tile, self.out = tile, c
+        self.sides = (_Operand(tile, a, 0), _Operand(tile, b, 1))
+        self.axis = thread_axis((0, tile.block_threads), "threadIdx.x")
+        self.thread: Any = self.axis.var
+        self.steps = -(-tile.extents[2] // tile.step)
+        self.sums = decl_buffer((tile.columns // 2,), "float32", "sums", scope="local")
+
+    def whole(self) -> Stmt:
+        body = self.side_by_side() if self.tile.specialized else self.in_step()
+        for b in (self.sums, *(x.stages for x in self.sides)):
+            body = Allocate(b, body)
+        return AttrStmt(self.axis, "thread_extent", const(self.tile.block_threads), body)
+
+    def barriers(self, counts: list[int]) -> list[Stmt]:
+        """Barriers for so many threads each."""
+        made = [H.ptx_init_barrier_thread_count(n, count) for n, count in enumerate(counts)]
+        return [
+            Evaluate(H.create_barriers(len(counts))),
+            self.one_thread(seq([Evaluate(c) for c in (*made, H.ptx_fence_barrier_init())])),
+            Evaluate(storage_sync("shared")),
+        ]
+
+    def one_thread(self, body: Stmt, condition: Any = None) -> Stmt:
+        first = self.thread.equal(0)
+        return IfThenElse(first if condition is None else And(first, condition), body)
+
+    def sums_there(self) -> list[Stmt]:
+        last = H.ptx_wgmma_wait_group(0, self.sums.data, self.tile.columns // 2)
+        return [Evaluate(last), *self.store()]
+
+    # -- all threads in step
+
+    def in_step(self) -> Stmt:
+        stages = self.tile.stages
+        ahead = min(stages - 1, self.steps)
+        k = Var("k", "int32")
+        later = k + (stages - 1)
+        refill = self.load(later, FloorMod(later, const(stages)))
+        step = seq(
+            self.multiply(k),
+            Evaluate(storage_sync("shared")),  # the stage of the step before is free
+            self.one_thread(refill, later < self.steps),
+        )
+        return seq(
+            *self.barriers([1] * stages),
+            self.one_thread(seq([self.load(const(n), const(n)) for n in range(ahead)])),
+            For(k, 0, self.steps, ForKind.SERIAL, step),
+            *self.sums_there(),
+        )
+
+    # -- a warp group that copies beside those that multiply
+
+    def side_by_side(self) -> Stmt:
+        """Barriers 0, 1, ... say that a stage is full, those behind them that it is free, at which
+        each warp arrives: it knows of its own part of a product only."""
+        stages, threads = self.tile.stages, self.tile.threads
+        k, ahead = Var("k", "int32"), Var("k_copied", "int32")
+        stage, turn = self.place(ahead)
+        copy = seq(
+            Evaluate(H.ptx_wait_barrier(stage + stages, 1 - turn)),  # the first turn is free
+            self.load(ahead, stage),
+        )
+        copies = For(ahead, 0, self.steps, ForKind.SERIAL, copy)
+        before = FloorMod(k + (stages - 1), const(stages)) + stages
+        one_a_warp = And(FloorMod(self.thread, const(32)).equal(0), k > 0)
+        step = seq(self.multiply(k), IfThenElse(one_a_warp, Evaluate(H.ptx_arrive_barrier(before))))
+        multiply = seq(For(k, 0, self.steps, ForKind.SERIAL, step), *self.sums_there())
+        copying = IfThenElse(self.thread.equal(threads), copies)
+        sides = IfThenElse(self.thread >= threads, copying, multiply)
+        return seq(
+            *self.barriers([1] * stages + [threads // 32] * stages),
+            AttrStmt(const(0), "warp_specialized", const(1), sides),
+        )
+
+    # -- steps
+
+    def place(self, k: Any) -> tuple[Any, Any]:
+        """The stage of a step, and the parity of its turn."""
+        stages = const(self.tile.stages)
+        return FloorMod(k, stages), FloorMod(FloorDiv(k, stages), const(2))
+
+    def load(self, step: Any, stage: Any) -> Stmt:
+        """Start the copies of a step, by one thread."""
+        expect = H.ptx_arrive_barrier_expect_tx(stage, self.tile.stage_bytes)
+        return seq(Evaluate(expect), *(c for x in self.sides for c in x.copies(step, stage)))
+
+    def multiply(self, k: Any) -> Stmt:
+        """One step: wait for it, multiply, and wait for the step before."""
+        stage, turn = self.place(k)
+        return seq(
+            Evaluate(H.ptx_wait_barrier(stage, turn)),
+            Evaluate(H.ptx_wgmma_fence()),
+            *(self.product(k, stage, n) for n in range(self.tile.step // _DEPTH)),
+            Evaluate(H.ptx_wgmma_commit_group()),
+            Evaluate(H.ptx_wgmma_wait_group(1)),
+        )
+
+    def product(self, k: Any, stage: Any, depth: int) -> Stmt:
+        a, b = self.sides
+        group = FloorDiv(self.thread, const(GROUP)) * GROUP_ROWS
+        add = const(1) if depth else cast("int32", k > 0)
+        return Evaluate(
+            H.ptx_wgmma(
+                "float32", f"m64n{self.tile.columns}k16", _TYPES[self.tile.dtype], self.sums.data,
+                0, a.descriptor(stage, group, depth), b.descriptor(stage, const(0), depth), add,
+                not a.along, not b.along,
+            )
+        )  # fmt: skip
+
+    def store(self) -> list[Stmt]:
+        """The sums to the tile in shared memory, in pairs: PTX ISA, "Register Fragments"."""
+        t = self.thread
+        row = FloorDiv(t, const(32)) * 16 + FloorDiv(FloorMod(t, const(32)), const(4))
+        column = FloorMod(t, const(4)) * 2
+        made: list[Stmt] = []
+        for pair in range(self.tile.columns // 4):
+            value = self.sums.vload([2 * pair], "float32x2")
+            place: list[Any] = [row + pair % 2 * 8, column + pair // 2 * 8]
+            place = [0] * (len(self.out.shape) - 2) + place
+            made.append(vstore(self.out, place, value))
+        return made

@@ -1,0 +1,174 @@
+"""Tensor maps on a stub of the CUDA driver, which holds their arguments to what it documents, and
+runs the kernels that take them in simt."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.stub_cuda import StubCuda, installed
+from tests.unit.topi.test_warp_groups import HOPPER, product
+from tilewright.base.errors import ArgumentError, TilewrightError
+from tilewright.base.tensor_map import TensorMap
+from tilewright.rt.device_module import Launcher
+from tilewright.target.target import Target
+
+SIZE = (130, 72, 136)
+
+
+def encoded(stub: StubCuda) -> int:
+    return sum(call[0] == "cuTensorMapEncodeTiled" for call in stub.calls)
+
+
+def test_kernels_get_the_maps_of_their_arguments() -> None:
+    with installed("sm_90") as stub:
+        built = tw.build(*product(SIZE, "float16", (False, True)), HOPPER)
+        dev = tw.cuda(0)
+        rng = np.random.default_rng(0)
+        x, y, z = ((rng.integers(-8, 9, (n, 136)) / 8).astype(np.float16) for n in (130, 72, 130))
+        a, b, other = (tw.nd.array(v, dev) for v in (x, y, z))
+        c = tw.nd.empty((130, 72), "float32", dev)
+        for _ in range(2):
+            built(a, b, c)
+            np.testing.assert_array_equal(c.numpy(), x.astype("float32") @ y.T.astype("float32"))
+        assert encoded(stub) == 2  # one an operand, for both calls
+        again = built["default_function"].prepare(other, b, c)
+        again()
+        np.testing.assert_array_equal(c.numpy(), z.astype("float32") @ y.T.astype("float32"))
+        assert encoded(stub) == 3 and stub.violations == []
+
+
+def test_modules_from_a_file_get_them_too(tmp_path: Path) -> None:
+    with installed("sm_90") as stub:
+        built = tw.build(*product(SIZE, "float16", (False, True)), HOPPER)
+        loaded = tw.runtime.load_module(built.export_library(tmp_path / "m.two"))
+        dev = tw.cuda(0)
+        a, b = (tw.nd.array(np.ones((n, 136), np.float16), dev) for n in (130, 72))
+        c = tw.nd.empty((130, 72), "float32", dev)
+        loaded(a, b, c)
+        assert (c.numpy() == 136).all() and encoded(stub) == 2
+
+
+def test_what_no_map_describes_is_told() -> None:
+    launcher = Launcher(tw.simt(0).runtime, {})
+    with pytest.raises(
+        TilewrightError, match=r"an array of \(8, 4\) elements has no tensor map: a"
+    ):
+        launcher.tensor_map(None, "float16", (8, 4), (24,), (8, 4), 0)
+
+
+def test_arrays_that_no_map_is_of_are_refused() -> None:
+    with installed("sm_90") as stub:
+        built = tw.build(*product(SIZE, "float16", (False, True)), HOPPER)
+        dev = tw.cuda(0)
+        odd = tw.nd.empty((130 * 136 + 4,), "float16", dev)[4:].view((130, 136))
+        b, c = tw.nd.empty((72, 136), "float16", dev), tw.nd.empty((130, 72), "float32", dev)
+        with pytest.raises(ArgumentError, match=r"argument 0 \(A\): expected data aligned to 16"):
+            built(odd, b, c)
+        assert encoded(stub) == 0 and stub.violations == []
+
+
+def test_the_target_of_a_device_has_warp_groups() -> None:
+    for arch, name, able in (("sm_80", "sm_80", False), ("sm_90", "sm_90a", True)):
+        with installed(arch):
+            target = Target.from_device(tw.cuda(0))
+            assert (target.arch, target.capabilities.warp_groups) == (name, able)
+
+
+def test_older_devices_have_no_maps() -> None:
+    with installed("sm_80"):
+        runtime = tw.cuda(0).runtime
+        with pytest.raises(TilewrightError, match="no tensor maps: they came with CUDA's sm_90"):
+            runtime.tensor_map(512, TensorMap("float16", (64, 8), (128,), (64, 8), 128))
+
+
+class Encode:
+    """Arguments of cuTensorMapEncodeTiled that are right, but for those that are changed."""
+
+    def __init__(self, stub: StubCuda) -> None:
+        self.stub = stub
+        stub.cuInit(0)
+        stub.cuCtxSetCurrent(stub.cuDevicePrimaryCtxRetain(0)[1])
+        self.memory = stub.cuMemAlloc(1 << 16)[1]
+
+    def __call__(self, **changes: Any) -> Any:
+        s = self.stub
+        wide, narrow = s.cuuint64_t, s.cuuint32_t
+        given = {
+            "kind": s.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+            "rank": 2,
+            "address": self.memory,
+            "dims": [wide(64), wide(256)],
+            "strides": [wide(256)],
+            "box": [narrow(64), narrow(128)],
+            "steps": [narrow(1), narrow(1)],
+            "interleave": s.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            "swizzle": s.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            "promotion": s.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            "fill": s.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        }
+        for name, change in changes.items():
+            given[name] = change(self) if callable(change) else change
+        return s.cuTensorMapEncodeTiled(*given.values())
+
+
+def _wide(*values: int) -> Any:
+    return lambda e: [e.stub.cuuint64_t(n) for n in values]
+
+
+def _narrow(*values: int) -> Any:
+    return lambda e: [e.stub.cuuint32_t(n) for n in values]
+
+
+def _swizzle(name: str) -> Any:
+    return lambda e: getattr(e.stub.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{name}")
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a type that is a number": ({"kind": 6}, "6 is no CUtensorMapDataType"),
+    "no dimensions": ({"rank": 0}, "a rank of 0"),
+    "too few dimensions": ({"dims": _wide(64)}, "is no list of 2 cuuint64_t"),
+    "plain numbers": ({"box": [64, 128]}, "is no list of 2 cuuint32_t"),
+    "an address between": ({"address": lambda e: e.memory + 8}, "is no multiple of 16"),
+    "an address of nobody": ({"address": 1 << 40}, "is in no allocation"),
+    "an empty dimension": ({"dims": _wide(64, 0)}, "dimensions of [64, 0]"),
+    "an odd stride": ({"strides": _wide(264)}, "strides of [264]"),
+    "a far stride": ({"strides": _wide(1 << 40)}, "strides of"),
+    "a stride within a row": ({"strides": _wide(64)}, "a stride of 64 in 128 bytes"),
+    "an array beyond its memory": ({"dims": _wide(64, 257)}, "65664 bytes at 0 of 65536"),
+    "a high box": ({"box": _narrow(64, 257)}, "a box of [64, 257]"),
+    "a narrow box": ({"box": _narrow(4, 8)}, "rows of a box of 8 bytes"),
+    "a row beyond the swizzle": ({"swizzle": _swizzle("64B")}, "rows of 128 bytes with a swizzle"),
+    "no steps": ({"steps": _narrow(0, 1)}, "element strides of [0, 1]"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_refused(name: str) -> None:
+    changes, text = WRONG[name]
+    with installed("sm_90") as stub:
+        encode = Encode(stub)
+        assert encode()[0] == 0
+        status, made = encode(**changes)
+        assert (status.name, made) == ("CUDA_ERROR_INVALID_VALUE", None)
+        (why,) = stub.violations
+        assert text in why
+
+
+def test_a_map_is_copied_from_an_aligned_place() -> None:
+    with installed("sm_90") as stub:
+        made = Encode(stub)()[1]
+        raw = ctypes.create_string_buffer(256)
+        start = ctypes.addressof(raw)
+        start += -start % 64
+        ctypes.memmove(start, made.getPtr(), 128)
+        whole = ctypes.string_at(start, 128)
+        assert stub.map_argument(start, whole)[2].box == (64, 128)
+        for place, text in ((start + 16, "no multiple of 64"), (start, "is no tensor map")):
+            with pytest.raises(Exception, match=text):
+                stub.map_argument(place, whole if place != start else bytes(128))

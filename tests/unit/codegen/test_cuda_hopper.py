@@ -1,0 +1,177 @@
+"""Barriers, copies by tensor maps and products of warp groups in CUDA source: descriptors bit by
+bit against the PTX ISA ("Matrix Descriptor Format"), and what compilers make of the rest."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.unit.codegen.device_kit import compile_everywhere, source, thread
+from tilewright.base.errors import CompileError, TilewrightError
+from tilewright.codegen.cuda_hopper import layout_bits
+from tilewright.codegen.cuda_shared import dynamic_shared
+from tilewright.codegen.source import generate, prepare_kernel
+from tilewright.loopir import expr as E
+from tilewright.loopir import hopper_calls as H
+from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import Buffer, decl_buffer
+from tilewright.target.target import Target
+
+
+def tile(align: int = 1024, size: int = 8192, name: str = "tile") -> Buffer:
+    return decl_buffer((size,), "float16", name, None, None, None, "shared", align)
+
+
+@pytest.mark.parametrize(
+    ("leading", "stride", "swizzle", "bits"),
+    [
+        # a field counts 16 bytes: 16 is 1 (bits 16 to 29), 1024 is 64 (bits 32 to 45)
+        (16, 1024, 128, 1 << 16 | 64 << 32 | 1 << 62),
+        (16, 512, 64, 1 << 16 | 32 << 32 | 2 << 62),
+        (16, 256, 32, 1 << 16 | 16 << 32 | 3 << 62),
+        (2048, 128, 0, 128 << 16 | 8 << 32),
+        (8192, 1024, 128, 0x4000004002000000),
+        (0x3FFF0, 0x3FFF0, 0, 0x00003FFF3FFF0000),
+    ],
+)
+def test_the_bits_of_a_descriptor(leading: int, stride: int, swizzle: int, bits: int) -> None:
+    call = H.ptx_wgmma_descriptor(tile().access_ptr("r"), leading, stride, swizzle)
+    assert layout_bits(call) == bits
+    assert bits & (0x3FFF | 7 << 49) == 0  # the address comes at run time, the base offset is 0
+
+
+@pytest.mark.parametrize(("leading", "stride"), [(8, 1024), (16, 1000), (1 << 18, 16), (-16, 16)])
+def test_offsets_that_no_descriptor_holds(leading: int, stride: int) -> None:
+    call = H.ptx_wgmma_descriptor(tile().access_ptr("r"), leading, stride, 128)
+    with pytest.raises(CompileError, match="constant multiples of 16 bytes"):
+        layout_bits(call)
+    with pytest.raises(TilewrightError, match="a tile is swizzled by"):
+        H.ptx_wgmma_descriptor(tile().access_ptr("r"), 16, 1024, 48)
+
+
+def hopper(body: S.Stmt, *buffers: Buffer, given: Any = None, target: str = "cuda") -> str:
+    """The source of a kernel of one warp group with these arrays, and a tensor map."""
+    out = decl_buffer((128,), "float32", "OUT")
+    lane, around = thread("threadIdx.x", 128)
+    found = S.seq(body, S.BufferStore(out, E.const(1.0, "float32"), [lane]))
+    for b in reversed(buffers):
+        found = S.Allocate(b, found)
+    maps = [] if given is None else [given]
+    access = ("w", *["map" for _ in maps])
+    attrs = {"global_symbol": "f", "tir.noalias": True, "tir.kernel_params_access": access}
+    func = S.PrimFunc([out.data, *maps], around(found), None, {}, attrs)
+    return source({"f": func}, target)
+
+
+def calls(*given: Any) -> S.Stmt:
+    return S.seq([S.Evaluate(c) for c in given])
+
+
+def test_barriers_and_copies() -> None:
+    t, m = tile(), E.Var("M", "handle")
+    body = calls(
+        H.create_barriers(2),
+        H.ptx_init_barrier_thread_count(1, 128),
+        H.ptx_fence_barrier_init(),
+        H.ptx_arrive_barrier(0),
+        H.ptx_arrive_barrier_expect_tx(1, 4096),
+        H.ptx_cp_async_bulk_tensor("float16", t.access_ptr("w"), m, (64, 8), 1),
+        H.ptx_wait_barrier(1, 1),
+        H.ptx_fence_proxy_async(),
+    )
+    text = hopper(body, t, given=m)
+    assert "const __grid_constant__ tw_tensor_map M" in text
+    assert "__shared__ __align__(1024) half tile[8192];" in text
+    ptx = compile_everywhere(text, ("sm_80", "sm_90"))
+    for instruction in (
+        "mbarrier.init.shared::cta.b64",
+        "mbarrier.arrive.shared::cta.b64",
+        "mbarrier.arrive.expect_tx.shared::cta.b64",
+        "mbarrier.try_wait.parity.shared::cta.b64",
+        "fence.mbarrier_init.release.cluster",
+        "fence.proxy.async.shared::cta",
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
+    ):
+        assert instruction in ptx["sm_90"] and instruction not in ptx["sm_80"]
+    assert re.search(r"\.param \.align 64 \.b8 f_param_1\[128\]", ptx["sm_90"])
+    with pytest.raises(CompileError, match="barriers that count bytes, which began with sm_90"):
+        hopper(body, t, given=m, target="cuda -arch=sm_80")
+
+
+def bulk(t: Buffer, source_: Buffer, nbytes: Any = 64) -> S.Stmt:
+    args = (t.access_ptr("w"), 8, source_.access_ptr("r"), 16, nbytes, 0)
+    return calls(H.create_barriers(1), H.ptx_cp_async_bulk("float16", *args))
+
+
+def test_copies_of_blocks() -> None:
+    t, a = tile(), decl_buffer((64,), "float16", "A")
+    _, around = thread("threadIdx.x", 128)
+    attrs = {"global_symbol": "f", "tir.noalias": True, "tir.kernel_params_access": ("r",)}
+
+    def text(nbytes: Any, align: Any = None) -> str:
+        body = around(S.Allocate(t, bulk(t, a, nbytes)))
+        target = Target("cuda -arch=sm_90")
+        func = prepare_kernel(S.PrimFunc([a.data], body, None, {}, attrs), target)
+        return generate({"f": func}, target, align)
+
+    align: dict[str, tuple[int, ...]] = {}
+    ptx = compile_everywhere(text(64, align), ("sm_80", "sm_90"))
+    instruction = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    assert instruction in ptx["sm_90"] and instruction not in ptx["sm_80"]
+    assert align == {"f": (16,)}
+    with pytest.raises(CompileError, match="copies multiples of 16 bytes, not 40"):
+        text(40)
+
+
+@pytest.mark.parametrize("columns", [8, 96, 256])
+@pytest.mark.parametrize(("given", "ptx"), [("fp16", "f16"), ("bf16", "bf16")])
+def test_products(columns: int, given: str, ptx: str) -> None:
+    t = tile(size=256 * 64)
+    sums = decl_buffer((columns // 2,), "float32", "sums", scope="local")
+    descriptor = H.ptx_wgmma_descriptor(t.access_ptr("r"), 16, 1024, 128)
+    shape = f"m64n{columns}k16"
+    body = calls(
+        H.ptx_wgmma_fence(),
+        H.ptx_wgmma("float32", shape, given, sums.data, 0, descriptor, descriptor, 0, True),
+        H.ptx_wgmma_commit_group(),
+        H.ptx_wgmma_wait_group(0, sums.data, columns // 2),
+    )
+    text = compile_everywhere(hopper(body, t, sums), ("sm_90a", "sm_90"))
+    product = f"wgmma.mma_async.sync.aligned.{shape}.f32.{ptx}.{ptx}"
+    assert product in text["sm_90a"] and product not in text["sm_90"]
+    assert re.search(r"p, 1, 1, 1, 0;", text["sm_90a"])
+    with pytest.raises(CompileError, match=r"needs wgmma.m64n\d+k16, which sm_90a has alone"):
+        hopper(body, t, sums, target="cuda -arch=sm_90")
+
+
+@pytest.mark.parametrize(("shape", "kind"), [("m64n12k16", "fp16"), ("m64n8k16", "tf32")])
+def test_products_that_there_are_not(shape: str, kind: str) -> None:
+    t = tile()
+    d = H.ptx_wgmma_descriptor(t.access_ptr("r"), 16, 1024, 128)
+    sums = decl_buffer((8,), "float32", "sums", scope="local")
+    body = calls(H.ptx_wgmma("float32", shape, kind, sums.data, 0, d, d, 1))
+    with pytest.raises(CompileError, match=f"ptx_wgmma of shape {shape} and type {kind}"):
+        hopper(body, t, sums)
+
+
+def test_a_kernel_makes_its_barriers_once() -> None:
+    with pytest.raises(CompileError, match="kernel f calls create_barriers twice"):
+        hopper(calls(H.create_barriers(2), H.create_barriers(2)))
+    with pytest.raises(CompileError, match="create_barriers takes how many there are"):
+        hopper(calls(H.create_barriers(0)))
+
+
+def test_arrays_of_dynamic_shared_memory_start_where_they_have_to() -> None:
+    arrays = [tile(64, 100, "a"), tile(1024, 24 * 1024, "b"), tile(256, 520, "c")]
+    body = S.seq([S.BufferStore(b, E.const(0, "float16"), [E.const(0)]) for b in arrays])
+    text = hopper(body, *arrays)
+    assert "extern __shared__ __align__(1024) unsigned char tw_dynamic[];" in text
+    places = {n: int(at) for n, at in re.findall(r"half\* (\w) = .*tw_dynamic \+ (\d+)\)", text)}
+    assert places == {"b": 0, "c": 49152, "a": 49152 + 1056}
+    _, around = thread("threadIdx.x", 128)
+    for b in reversed(arrays):
+        body = S.Allocate(b, body)
+    layout = dynamic_shared(S.PrimFunc([], around(body), None, {}, {}))
+    assert (layout.nbytes, layout.align) == (49152 + 1056 + 224, 1024)
