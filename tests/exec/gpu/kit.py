@@ -27,7 +27,7 @@ class Case:
     `sizes`: values of symbolic extents, by name. `draw`: data of inputs, by name, where numbers
     drawn from N(0, 1) (or -9 ... 9 for integers) do not fit. `expected`: results in NumPy, for what
     is not written as tensor expressions: they must be equal. `opencl`: why it cannot run on
-    OpenCL; empty where it can. `arch`: the oldest GPU that has what it uses.
+    OpenCL; empty where it can. `arch`: the oldest GPU that has what it uses, or the only one.
     """
 
     name: str
@@ -37,6 +37,12 @@ class Case:
     expected: Callable[..., Any] | None = None
     opencl: str = ""
     arch: str = "sm_75"
+
+    def runs_on(self, arch: str) -> bool:
+        """Whether a GPU has what it uses."""
+        if self.arch.endswith("a"):
+            return arch == self.arch
+        return int(self.arch[3:]) <= int(arch[3:].rstrip("a"))
 
     @property
     def target(self) -> str:

@@ -22,6 +22,8 @@ SLICE = (
     "five_points_twice",
     "two_kernels",
     "histogram_shared",
+    "wgmma_half",
+    "wgmma_bfloat_in_step",
 )
 
 

@@ -1,4 +1,5 @@
-"""Matrix products by tensor cores: fragments of warps (wmma), and of registers (mma, ldmatrix)."""
+"""Matrix products by tensor cores: fragments of warps (wmma), of registers (mma, ldmatrix), and
+tiles of warp groups (wgmma)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,9 @@ import numpy as np
 
 from benchmarks.gpu_kernels import TensorTiles, tensor_matmul
 from tests.exec.gpu.kit import Case
+from tilewright import te, topi
+from tilewright.topi.schedules.gpu.warp_groups import schedule_on_warp_groups
+from tilewright.topi.tensor_intrin import WarpGroupTile
 
 NO_MATRICES = "OpenCL C has no matrix operations of warps"
 
@@ -40,6 +44,25 @@ def wmma(shape: tuple[int, int, int], stages: int = 1) -> TensorTiles:
     return TensorTiles((2 * m, 4 * n), (2 * m, 2 * n), 2 * k, stages, shape)
 
 
+def warp_groups(name: str, dtype: str, flips: tuple[bool, bool], specialized: bool) -> Case:
+    """A product of 72 x 136 x 264, five steps in two stages."""
+    m, n, k = 72, 136, 264
+
+    def build() -> tuple[Any, list[Any]]:
+        a = te.placeholder((k, m) if flips[0] else (m, k), dtype, "A")
+        b = te.placeholder((n, k) if flips[1] else (k, n), dtype, "B")
+        c = topi.nn.matmul(a, b, None, "float32", *flips)
+        s = te.create_schedule(c.op)
+        along = (not flips[0], flips[1])
+        schedule_on_warp_groups(
+            s, c, c, WarpGroupTile(dtype, 64, 64, (m, n, k), along, 2, specialized)
+        )
+        return s, [a, b, c]
+
+    draw = {"A": eighths, "B": eighths}
+    return Case(name, build, draw=draw, opencl=NO_MATRICES, arch="sm_90a")
+
+
 SQUARE = (16, 16, 16)
 
 CASES = [
@@ -66,4 +89,6 @@ CASES = [
         TensorTiles((32, 64), (32, 32), 32, 3, unit="mma"),
         (32, 64, 128),
     ),
+    warp_groups("wgmma_half", "float16", (False, True), True),
+    warp_groups("wgmma_bfloat_in_step", "bfloat16", (True, False), False),
 ]
