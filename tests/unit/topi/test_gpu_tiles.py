@@ -61,6 +61,23 @@ def test_products(dtype: str, size: tuple[int, int, int]) -> None:
     assert f"tw_cp_async<{width}, " in source and report.async_copies > 0
 
 
+@pytest.mark.parametrize("size", [(60, 144, 67), (24, 37, 40), (200, 28, 33)])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_no_side_of_a_product_in_registers_makes_threads_wait_for_banks(
+    size: tuple[int, int, int], is_turned: bool
+) -> None:
+    n, m, k = size
+    shapes = [(2, n, k), (2, m, k) if is_turned else (2, k, m)]
+
+    def make(a: Any, b: Any) -> Any:
+        return topi.nn.batch_matmul(a, b, transpose_b=is_turned)
+
+    _, report, (c, a, b) = built(make, "float32", *shapes)
+    b = b.swapaxes(1, 2) if is_turned else b
+    close(c, a.astype("float64") @ b.astype("float64"), "float32")
+    assert report.bank_conflicts <= 1.1
+
+
 @pytest.mark.parametrize("flip", ["", "a", "b", "ab"])
 def test_operands_that_lie_the_other_way_round(flip: str) -> None:
     def make(a: Any, b: Any) -> Any:

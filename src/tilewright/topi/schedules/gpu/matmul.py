@@ -129,11 +129,13 @@ def _threads(axis: IterVar, most: int) -> int:
 
 
 def _whole(axis: IterVar, most: int) -> int:
-    """Threads along an axis whose tile it fills."""
+    """Threads along an axis whose tile it fills: a power of two, so that a warp has whole rows of
+    them, which lie in different banks."""
     extent = extent_of(axis)
     if extent == 0 and const_int(domain(axis).extent) is None:
         return most
-    return max(1, min(most, extent // TILE))
+    threads = max(1, min(most, extent // TILE))
+    return 1 << (threads.bit_length() - 1)
 
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:
