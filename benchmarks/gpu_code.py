@@ -1,6 +1,7 @@
 """What the code of GPU kernels is made of, beside what good code is made of, without a GPU.
 
     python -m benchmarks.gpu_code [--only NAME ...] [--arch ARCH ...] [--results FILE] [--json]
+    python -m benchmarks.gpu_code --draw SEED COUNT ...     # of gpu_code_drawn.py, not of the list
 
 Compiles each kernel of gpu_code_cases.py for each architecture, runs a small size of the same
 schedule in simt against NumPy, and says of each criterion whether it holds:
@@ -12,7 +13,7 @@ schedule in simt against NumPy, and says of each criterion whether it holds:
     banks    at most 1.1 turns an access of shared memory, by simt's counter
     tensor   products of types that tensor cores take are made by them (instructions)
     share    80 percent of a product's arithmetic in its hottest loop are FFMA or instructions of
-             tensor cores
+             tensor cores; where no loop is left, of all between the first and the last of them
 
 With --results what is in the file is kept and the rest added. Needs NVRTC and nvdisasm.
 """
@@ -32,6 +33,7 @@ import numpy as np
 
 import tilewright as tw
 from benchmarks.gpu_code_cases import CODE_CASES, CodeCase
+from benchmarks.gpu_code_drawn import drawn
 from benchmarks.gpu_static import Static, compiled
 from tilewright.base.dtype import parse
 
@@ -58,11 +60,12 @@ def measure(case: CodeCase, arch: str) -> dict[str, Any]:
     target = tw.Target(f"cuda -arch={arch}")
     schedule, args = case.program(target, *case.size)
     kernels = compiled(tw.build(schedule, args, target, name="f"), arch)
-    main = max(kernels, key=lambda s: (s.loop.total(), s.everything.total()))
+    main = max(kernels, key=lambda s: (*_products(s), s.loop.total(), s.everything.total()))
     row: dict[str, Any] = {"kernel": case.name, "arch": arch, "kernels": len(kernels)}
     row["registers"] = max(s.registers for s in kernels)
     row["blocks"] = min(s.blocks for s in kernels)
-    row["loop"] = dict(main.loop.most_common())
+    row["loop"] = dict((main.loop or main.products).most_common())
+    row["looped"] = bool(main.loop)
     verdicts = {
         "spills": _spills(kernels),
         "wide": _wide(kernels, args),
@@ -74,6 +77,11 @@ def measure(case: CodeCase, arch: str) -> dict[str, Any]:
     row["criteria"] = {k: None if v is None else list(v) for k, v in verdicts.items()}
     row["misses"] = [k for k, v in verdicts.items() if v is not None and not v[1]]
     return row
+
+
+def _products(s: Static) -> tuple[int, int]:
+    """Instructions of tensor cores, and FFMA: what tells a product from what prepares it."""
+    return sum(s.count(name) for name in _TENSOR), s.count("FFMA")
 
 
 Verdict = tuple[float, bool] | None
@@ -152,7 +160,8 @@ def _tensor(case: CodeCase, main: Static) -> Verdict:
 def _share(case: CodeCase, main: Static) -> Verdict:
     if not case.product:
         return None
-    hot = main.loop or main.everything  # what is written out whole has no loop
+    # what is written out whole has no loop: then from the first product to the last
+    hot = main.loop or main.products or main.everything
     arithmetic = {k: n for k, n in hot.items() if not k.startswith(_OTHERS)}
     useful = sum(n for k, n in arithmetic.items() if k.startswith(_USEFUL))
     share = 100.0 * useful / max(1, sum(arithmetic.values()))
@@ -232,9 +241,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[""], help="parts of kernels' names")
     parser.add_argument("--arch", nargs="+", default=list(ARCHS))
     parser.add_argument("--results", type=Path, help="a JSON file that is gone on with")
+    parser.add_argument("--draw", nargs=2, type=int, metavar=("SEED", "COUNT"), help="by chance")
     parser.add_argument("--json", action="store_true", help="print rows as JSON, not as a table")
     options = parser.parse_args(argv)
-    cases = [c for c in CODE_CASES if any(part in c.name for part in options.only)]
+    known = drawn(*options.draw) if options.draw else CODE_CASES
+    cases = [c for c in known if any(part in c.name for part in options.only)]
     rows = run(cases, options.arch, options.results)
     print(json.dumps(rows, indent=1) if options.json else table(rows))
     print(summary(rows), file=sys.stderr)

@@ -18,7 +18,7 @@ from tilewright.topi.schedules.default import default_schedule
 Array = np.ndarray[Any, Any]
 Program = tuple[Any, list[Any]]
 
-_SUMS = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int8": "int32"}
+SUMS = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int8": "int32"}
 _TOLERANCE = {"float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1, "int8": 0.0, "int32": 0.0}
 
 
@@ -68,7 +68,9 @@ class CodeCase:
             raise ValueError(f"{self.name}: off by {off}, {allowed} is allowed")
 
 
-def _default(make: Callable[..., Any], dtype: str, *shapes: Callable[..., tuple[int, ...]]) -> Any:
+def by_default(
+    make: Callable[..., Any], dtype: str, *shapes: Callable[..., tuple[int, ...]]
+) -> Any:
     """A program: the default schedule of `make` on placeholders of shapes made of the size."""
 
     def program(target: tw.Target, *size: int) -> Program:
@@ -77,6 +79,16 @@ def _default(make: Callable[..., Any], dtype: str, *shapes: Callable[..., tuple[
         return default_schedule(out, target), [*ins, out]
 
     return program
+
+
+def plain_product(a: Any, b: Any, sums: str) -> Any:
+    """The product of two matrices, neither of them turned."""
+    k = te.reduce_axis((0, a.shape[1]), "k")
+    return te.compute(
+        (a.shape[0], b.shape[1]),
+        lambda i, j: te.sum(a[i, k].astype(sums) * b[k, j].astype(sums), axis=k),
+        name="product",
+    )
 
 
 _Sizes = tuple[tuple[int, ...], tuple[int, ...]]  # of the table, and what simt runs
@@ -97,14 +109,14 @@ def _products() -> list[CodeCase]:
         ((8, 512, 512, 64), (1, 128, 128, 32)),
         ((12, 197, 197, 64), (1, 130, 129, 40)),
     ]
-    for dtype, sums in _SUMS.items():
+    for dtype, sums in SUMS.items():
         for size, small in sizes:
             label = "x".join(map(str, size))
 
             def dense(a: Any, b: Any, sums: str = sums) -> Any:
                 return topi.nn.dense(a, b, out_dtype=sums)
 
-            program = _default(dense, dtype, lambda n, m, k: (n, k), lambda n, m, k: (m, k))
+            program = by_default(dense, dtype, lambda n, m, k: (n, k), lambda n, m, k: (m, k))
             name = f"dense_{label}_{dtype}"
             found.append(
                 CodeCase(name, program, size, small, dtype, lambda a, b: a @ b.T, product=True)
@@ -115,7 +127,7 @@ def _products() -> list[CodeCase]:
             def batched(a: Any, b: Any, sums: str = sums) -> Any:
                 return topi.nn.batch_matmul(a, b, out_dtype=sums)
 
-            program = _default(
+            program = by_default(
                 batched, dtype, lambda b, n, m, k: (b, n, k), lambda b, n, m, k: (b, m, k)
             )
             found.append(
@@ -126,16 +138,11 @@ def _products() -> list[CodeCase]:
             )  # fmt: skip
 
         def plain(a: Any, b: Any, sums: str = sums) -> Any:
-            k = te.reduce_axis((0, a.shape[1]), "k")
-            return te.compute(
-                (a.shape[0], b.shape[1]),
-                lambda i, j: te.sum(a[i, k].astype(sums) * b[k, j].astype(sums), axis=k),
-                name="product",
-            )
+            return plain_product(a, b, sums)
 
         for size, small in sizes[:2]:
             label = "x".join(map(str, size))
-            program = _default(plain, dtype, lambda n, m, k: (n, k), lambda n, m, k: (k, m))
+            program = by_default(plain, dtype, lambda n, m, k: (n, k), lambda n, m, k: (k, m))
             name = f"matmul_{label}_{dtype}"
             found.append(CodeCase(name, program, size, small, dtype, lambda a, b: a @ b, True))
     return found
@@ -143,7 +150,7 @@ def _products() -> list[CodeCase]:
 
 def _convolutions() -> list[CodeCase]:
     found = []
-    for dtype, sums in _SUMS.items():
+    for dtype, sums in SUMS.items():
         for taps, stride in ((1, 1), (3, 1)):
             for c, f, h in ((64, 128, 56), (67, 131, 29)):
                 pad = taps // 2
@@ -153,7 +160,7 @@ def _convolutions() -> list[CodeCase]:
                 ) -> Any:
                     return topi.nn.conv2d_nchw(x, w, stride, pad, 1, sums)
 
-                program = _default(
+                program = by_default(
                     conv, dtype, lambda c, f, h: (1, c, h, h),
                     lambda c, f, h, taps=taps: (f, c, taps, taps),
                 )  # fmt: skip
@@ -162,7 +169,7 @@ def _convolutions() -> list[CodeCase]:
                 found.append(
                     CodeCase(
                         name, program, (c, f, h), small, dtype,
-                        lambda x, w, pad=pad: _conv(x, w, pad), product=True,
+                        lambda x, w, pad=pad: convolved(x, w, pad), product=True,
                     )
                 )  # fmt: skip
     for dtype in ("float32", "float16"):
@@ -171,7 +178,7 @@ def _convolutions() -> list[CodeCase]:
             def depthwise(x: Any, w: Any, sums: str = dtype) -> Any:
                 return topi.nn.depthwise_conv2d_nchw(x, w, 1, 1, 1, sums)
 
-            program = _default(
+            program = by_default(
                 depthwise, dtype, lambda c, h: (1, c, h, h), lambda c, h: (c, 1, 3, 3)
             )
             found.append(
@@ -183,7 +190,7 @@ def _convolutions() -> list[CodeCase]:
     return found
 
 
-def _conv(x: Array, w: Array, pad: int) -> Array:
+def convolved(x: Array, w: Array, pad: int) -> Array:
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))
     return np.einsum("nchwyx,fcyx->nfhw", windows, w)
@@ -237,7 +244,7 @@ def _memory() -> list[CodeCase]:
                 ((1009, 1000), (37, 200)),
                 ((1009, 197), (37, 197)),
             ):
-                program = _default(make, dtype, *[_rows] * count)
+                program = by_default(make, dtype, *[_rows] * count)
                 label = f"{name}_{size[0]}x{size[1]}_{dtype}"
                 found.append(CodeCase(label, program, size, small, dtype, reference))
         for size, small in (((4096, 1024), (40, 256)), ((1009, 197), (37, 197))):
@@ -245,7 +252,7 @@ def _memory() -> list[CodeCase]:
             def norm(x: Any, g: Any, b: Any) -> Any:
                 return topi.nn.layer_norm(x, g, b, axis=(1,))
 
-            program = _default(norm, dtype, _rows, lambda n, m: (m,), lambda n, m: (m,))
+            program = by_default(norm, dtype, _rows, lambda n, m: (m,), lambda n, m: (m,))
             label = f"layer_norm_{size[0]}x{size[1]}_{dtype}"
             found.append(CodeCase(label, program, size, small, dtype, _layer_norm))
         for size, small in (((64, 112), (4, 32)), ((67, 58), (3, 14))):
@@ -253,7 +260,7 @@ def _memory() -> list[CodeCase]:
             def pool(x: Any) -> Any:
                 return topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max")
 
-            program = _default(pool, dtype, lambda c, h: (1, c, h, h))
+            program = by_default(pool, dtype, lambda c, h: (1, c, h, h))
             label = f"max_pool_{size[0]}x{size[1]}_{dtype}"
             found.append(CodeCase(label, program, size, small, dtype, _pooled))
     return found

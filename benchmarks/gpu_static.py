@@ -34,7 +34,8 @@ class Static:
     """One kernel as compiled for one architecture.
 
     `everything`: its instructions by name; `loop`: those of the loop with the most arithmetic
-    (empty where the kernel has no loop); `shared`, `stack`: bytes; `spills`: bytes stored and
+    (empty where the kernel has no loop); `products`: those from the first to the last one that
+    multiplies and adds; `shared`, `stack`: bytes; `spills`: bytes stored and
     loaded; `blocks`: that one multiprocessor holds at once.
     """
 
@@ -48,6 +49,7 @@ class Static:
     blocks: int
     everything: Counter[str]
     loop: Counter[str]
+    products: Counter[str]
 
     @property
     def occupancy(self) -> float:
@@ -94,6 +96,7 @@ def compiled(built: Any, arch: str) -> list[Static]:
                 blocks,
                 _count(lines),
                 _hot_loop(lines),
+                _products(lines),
             )
         )
     return found
@@ -146,8 +149,18 @@ def _hot_loop(lines: list[str]) -> Counter[str]:
     return best
 
 
+_MULTIPLIES = ("FFMA", "HMMA", "IMMA")
+
+
+def _products(lines: list[str]) -> Counter[str]:
+    """The instructions from the first to the last that multiplies and adds."""
+    found = [m[1] if (m := _INSTRUCTION.search(line)) else "" for line in lines]
+    places = [n for n, name in enumerate(found) if name.startswith(_MULTIPLIES)]
+    return _count(lines[places[0] : places[-1] + 1]) if places else Counter()
+
+
 def _weight(found: Counter[str]) -> tuple[int, int]:
-    arithmetic = sum(n for k, n in found.items() if k.startswith(("FFMA", "HMMA", "IMMA")))
+    arithmetic = sum(n for k, n in found.items() if k.startswith(_MULTIPLIES))
     return arithmetic, found.total()
 
 

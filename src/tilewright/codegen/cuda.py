@@ -295,6 +295,7 @@ class CudaPrinter(CLanguage):
                 )
             self.extents[tag] = max(self.extents.get(tag, 1), count)
         self.env[node.var] = f"(({self.type(node.var.dtype)}){tag})"
+        self.threads.add(node.var)
 
     def check(self, condition: str, message: str) -> None:
         self.line(f"if (!{condition}) __trap();  // {message.splitlines()[0][:80]}")
@@ -306,6 +307,7 @@ class CudaPrinter(CLanguage):
         self.start()
         self.fragments = find_fragments(self.func, allocated(self.func))
         self.extents: dict[str, int] = {}
+        self.threads: set[E.Var] = set()
         self.dynamic = dynamic_shared(self.func)
         access = self.func.attrs.get("tir.kernel_params_access", ())
         restrict = "__restrict__ " if self.func.attrs.get("tir.noalias", True) else ""

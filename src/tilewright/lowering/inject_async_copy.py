@@ -83,10 +83,11 @@ def _call(dtype: str, name: str, *args: Any) -> S.Stmt:
 def _copy(s: S.BufferStore) -> S.Stmt | None:
     """The store as a copy, where it is one."""
     value, condition = s.value, None
-    if type(value) is E.Call and value.op.name == "tir.if_then_else":
-        condition, value, other = value.args
-        if not _is_zero(other) or parse(condition.dtype).lanes > 1:
+    while type(value) is E.Call and value.op.name == "tir.if_then_else":
+        inside, value, other = value.args
+        if not _is_zero(other) or parse(inside.dtype).lanes > 1:
             return None
+        condition = inside if condition is None else E.And(condition, inside)
     if type(value) is not E.BufferLoad or s.predicate is not None or value.predicate is not None:
         return None
     t = parse(value.dtype)

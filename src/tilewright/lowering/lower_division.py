@@ -2,6 +2,7 @@
 
     floordiv(a, 8)  ->  a >> 3          floormod(a, 8)  ->  a & 7
     floordiv(a, b)  ->  truncdiv(a, b)  where a >= 0 and b > 0 (unsigned, or proved)
+    floordiv(a, 9)  ->  a * 58255 >> 19  where 0 <= a < 2 ** 15, in a loop of tensor cores
 
 Needs: nothing. Guarantees: the FloorDiv and FloorMod left are those whose signs are not known, for
 which the code generator corrects the quotient. Stands next to the code generator because the
@@ -21,6 +22,7 @@ from ..loopir import stmt as S
 from ..loopir.data import data_lets, is_data
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import free_vars
 
 Fact = tuple[E.Var, Range] | E.PrimExpr  # the values of a variable, or a condition
 
@@ -34,6 +36,7 @@ class _LowerDivision(Rewriter):
     """`facts` holds what is known at the present place; `proofs` learns it when first asked."""
 
     def __init__(self, func: S.PrimFunc) -> None:
+        self.moving: set[E.Var] = set()  # what changes in a loop that tensor cores work in
         self.facts: list[Fact] = []
         self.proofs = _Proofs(self.facts)
         self.not_negative: dict[E.Var, bool] = {}
@@ -60,11 +63,24 @@ class _LowerDivision(Rewriter):
             if quotient:
                 return E.Call(e.dtype, "tir.shift_right", (a, E.const(shift, e.dtype)))
             return E.Call(e.dtype, "tir.bitwise_and", (a, E.const((1 << shift) - 1, e.dtype)))
+        if e.dtype == "int32" and self._moves(e.a) and self._is_short(e.a):
+            whole = _product_and_shift(a, E.const_int(b) or 0)
+            if whole is not None:
+                return whole if quotient else E.Sub(a, E.Mul(whole, b))
         if t.is_uint or (self._positive(e.b) and self._non_negative(e.a)):
             return E.Div(a, b) if quotient else E.Mod(a, b)
         return e if a is e.a and b is e.b else type(e)(a, b)
 
     # -- what is known
+
+    def _moves(self, e: Any) -> bool:
+        return bool(self.moving) and any(v in self.moving for v in free_vars(e))
+
+    def _is_short(self, e: Any) -> bool:
+        """Whether a dividend has 15 bits at most."""
+        if not self._non_negative(e):
+            return False
+        return self._proves(E.const((1 << _SHORT) - 1, e.dtype) - e, 0)
 
     def _non_negative(self, e: Any) -> bool:
         return self._syntactic(e) or self._proves(e, 0)
@@ -102,7 +118,10 @@ class _LowerDivision(Rewriter):
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
         low, extent = self.expr(s.min), self.expr(s.extent)
+        if self.moving or S.UNROLL_BY in s.annotations:
+            self.moving.add(s.loop_var)
         body = self._where((s.loop_var, Range.from_min_extent(s.min, s.extent)), s.body)
+        self.moving.discard(s.loop_var)
         if low is s.min and extent is s.extent and body is s.body:
             return s
         return S.For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations)
@@ -121,6 +140,8 @@ class _LowerDivision(Rewriter):
     def _let_stmt(self, s: S.LetStmt) -> Any:
         value = self.expr(s.value)
         t = parse(s.var.dtype)
+        if self._moves(s.value):
+            self.moving.add(s.var)
         if t.is_integer and t.lanes == 1 and self._syntactic(s.value):
             body = self._where((s.var, _not_negative(s.var)), s.body)
         else:
@@ -135,6 +156,21 @@ class _LowerDivision(Rewriter):
         if condition is s.condition and then_case is s.then_case and else_case is s.else_case:
             return s
         return S.IfThenElse(condition, then_case, else_case)
+
+
+_SHORT = 15  # bits of a dividend whose product with as many, and one more, has 31
+
+
+def _product_and_shift(a: Any, b: int) -> Any:
+    """a // b for 0 <= a < 2 ** 15: two instructions, where compilers, which do not know that a is
+    short, take four. Rounded up, the factor is too large by less than b of 2 ** shift, so that the
+    quotient is too large by less than 1 / b."""
+    if not 2 < b < 1 << _SHORT:
+        return None
+    shift = _SHORT + (b - 1).bit_length()
+    factor = -(-(1 << shift) // b)
+    product = E.Mul(a, E.const(factor, a.dtype))
+    return E.Call(a.dtype, "tir.shift_right", (product, E.const(shift, a.dtype)))
 
 
 class _Proofs:

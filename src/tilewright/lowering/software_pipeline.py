@@ -21,6 +21,7 @@ STAGES = "pragma_software_pipeline_stages"
 COMMIT_SCOPE = "async_commit_queue_scope"
 WAIT_SCOPE, IN_FLIGHT = "async_wait_queue_scope", "async_wait_inflight_count"
 _MOST = 16
+_WRITTEN_OUT = 4  # steps that the source has, each of hundreds of lines
 _BY_TENSOR_CORES = ("tir.tvm_mma_sync", "tir.ptx_mma")
 
 
@@ -35,9 +36,10 @@ def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.St
             use slot i % stages
         wait for all; barrier; use the slots of the last steps
 
-    Where tensor cores work the device's compiler is told to write out as many steps of the main
-    loop as there are slots: their numbers are constants then, in addresses of which the machine
-    adds constants for nothing, where computing them costs as much as the products do.
+    Where tensor cores work as many steps of the main loop are written out as there are slots: what
+    differs between them are constants then, which the machine adds to addresses for nothing, where
+    computing them costs as much as the products do. Of many slots, or where the steps are not
+    known, the device's compiler is told to do so.
 
     One barrier a step is enough: the slot that is filled in step i was used in step i - 1. Commits
     and waits are attributes, which inject_async_copy makes instructions of, or nothing. A loop
@@ -98,12 +100,32 @@ class _Ring:
         fill = _commit(self._fill(later))
         use = self._step(var)
         body = S.seq(self._wait(self.stages - 2), fill, use)
+        steps = const_int(extent)
+        if any(isinstance(x, E.Call) and x.op.name in _BY_TENSOR_CORES for x in nodes(use)):
+            if steps is not None and const_int(loop.min) == 0 and self.stages <= _WRITTEN_OUT:
+                return self._written_out(body, steps)
+            said = {**loop.annotations, S.UNROLL_BY: const(self.stages)}
+        else:
+            said = dict(loop.annotations)
         new = E.Var(var.name, var.dtype)
         body = fresh_copy(body, {var: new})
-        said = dict(loop.annotations)
-        if any(isinstance(x, E.Call) and x.op.name in _BY_TENSOR_CORES for x in nodes(use)):
-            said[S.UNROLL_BY] = const(self.stages)
         return S.For(new, loop.min, extent, loop.kind, body, None, said)
+
+    def _written_out(self, body: S.Stmt, steps: int) -> S.Stmt:
+        """As many steps at a time as there are slots, then the rest: each step's constants are
+        part of the addresses in its instructions."""
+        loop, var, n = self.loop, self.loop.loop_var, self.stages
+        new = E.Var(var.name, var.dtype)
+        first = fold_pair(E.Mul, new, const(n, var.dtype))
+        turns = [
+            fresh_copy(body, {var: fold_pair(E.Add, first, const(r, var.dtype))}) for r in range(n)
+        ]
+        said = {**loop.annotations, S.UNROLL_BY: const(1)}
+        count = const(steps // n, var.dtype)
+        parts: list[S.Stmt] = [S.For(new, loop.min, count, loop.kind, S.seq(turns), None, said)]
+        for step in range(steps - steps % n, steps):
+            parts.append(fresh_copy(body, {var: const(step, var.dtype)}))
+        return S.seq(parts)
 
     def _wait(self, most: int) -> S.Stmt:
         """Until all but `most` fillings are there, for all threads."""

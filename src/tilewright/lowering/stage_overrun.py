@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..loopir.expr import Add, Cast, Mul, PrimExpr, Var, const, is_const
+from ..loopir.expr import Add, Call, Cast, Mul, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, walk
@@ -94,7 +94,7 @@ class Overrun:
         if not self._is_tile(stage) or not (sums or axis in stage.op.axis):
             return False
         relied = sums or stage.id in self.zeros
-        if relied and not sums and type(_uncast(stage.op.body[0])) is not ProducerLoad:
+        if relied and not sums and not _moves(stage.op.body[0]):
             return False
         if _clips(stage):
             return not relied
@@ -173,6 +173,14 @@ def _adds_products(op: Any) -> bool:
     return type(product) is Mul and all(
         type(_uncast(e)) is ProducerLoad for e in (product.a, product.b)
     )
+
+
+def _moves(e: Any) -> bool:
+    """Whether an element is one of another tensor, or that or zero."""
+    e = _uncast(e)
+    if type(e) is Call and e.op.name == "tir.if_then_else" and is_const(_uncast(e.args[2]), 0):
+        e = _uncast(e.args[1])
+    return type(e) is ProducerLoad
 
 
 def _uncast(e: Any) -> Any:

@@ -25,9 +25,10 @@ from ..base.errors import ScheduleError
 from ..loopir.expr import IntImm, PrimExpr, Var, cast, const, is_const
 from ..loopir.iter import IterVar, Range
 from ..loopir.op import max as max_of
+from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
 from ..tensor.op import BaseComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
-from ..tensor.regions import finite, reads_of, span, whole_of
+from ..tensor.regions import Known, finite, reads_of, span, whole_of
 from ..tensor.tensor import Tensor
 from .placement import (
     attach_path,
@@ -39,7 +40,7 @@ from .placement import (
     same_thread,
     threads_around,
 )
-from .relations import Values, derived_from, pass_down_extents, pass_up_values
+from .relations import Fuse, Values, derived_from, pass_down_extents, pass_up_values
 from .scan_memory import check_scans
 from .state import SCAN_UPDATE, StageState
 from .thread_memory import (
@@ -371,6 +372,26 @@ def root_offsets(
     return pass_up_values(stage.relations, leaves, mine.extent)
 
 
+def _of_fused(b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet]) -> Known | None:
+    """The values of indices made of several axes that were fused: part of a fused loop is no
+    rectangle of the axes, but where an index is the place in the fused one it is an interval."""
+    fused = {a.var for r in reader.relations if isinstance(r, Fuse) for a in r.parents}
+    fused &= {a.var for a in reader.op.root_iter_vars()}
+    if not fused:
+        return None
+    mine, offsets = b[reader], root_offsets(b, reader)
+    values = {a.var: mine.min[a] + o for a, o in offsets.items() if a in mine.min}
+
+    def known(index: PrimExpr) -> IntervalSet | None:
+        if len(fused & set(free_vars(index))) < 2:
+            return None
+        place = b.analyzer.simplify(substitute(index, values))
+        taken = eval_set(place, relaxed, b.analyzer)
+        return taken if finite(taken.min_value) and finite(taken.max_value) else None
+
+    return known
+
+
 def _axis_sets(
     b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet]
 ) -> dict[Var, IntervalSet]:
@@ -415,7 +436,8 @@ def _add_reads(
     domains: dict[Var, IntervalSet] = {}
     if isinstance(reader.op, BaseComputeOp):
         domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
-    for t, intervals in reads_of(reader.op, domains, b.analyzer, regions):
+    known = _of_fused(b, reader, relaxed)
+    for t, intervals in reads_of(reader.op, domains, b.analyzer, regions, known):
         for dim, interval in zip(regions[t], intervals):
             dim.append(interval)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 from ..arith import Analyzer, IntervalSet, eval_set
@@ -19,8 +19,16 @@ _WIDE = [parse(f"{kind}{bits}") for kind in ("int", "uint") for bits in (32, 64)
 _TYPES_END = {int(end) for t in _WIDE for end in (t.min_value, t.max_value) if end}
 
 
+Known = Callable[[PrimExpr], IntervalSet | None]
+"""The values that an index takes, where more is known than those of each axis by itself."""
+
+
 def reads_of(
-    op: Operation, domains: Domains, analyzer: Analyzer, wanted: Container[Tensor]
+    op: Operation,
+    domains: Domains,
+    analyzer: Analyzer,
+    wanted: Container[Tensor],
+    known: Known | None = None,
 ) -> Iterator[tuple[Tensor, list[IntervalSet]]]:
     """For each read of a tensor in `wanted` an interval a dimension. Scans have no reads of their
     own, and what a statement of the user's reads is not known: all of it."""
@@ -31,7 +39,7 @@ def reads_of(
             post_order_visit(body, found.append)
         for load in found:
             if type(load) is ProducerLoad and load.producer in wanted:
-                yield load.producer, read_by(load, domains, analyzer)
+                yield load.producer, read_by(load, domains, analyzer, known)
     elif isinstance(op, TensorComputeOp):
         for t, region in zip(op.tensors, op.regions):
             if t in wanted:
@@ -43,9 +51,12 @@ def reads_of(
                 yield t, [whole_of(extent) for extent in t.shape]
 
 
-def read_by(load: ProducerLoad, domains: Domains, analyzer: Analyzer) -> list[IntervalSet]:
+def read_by(
+    load: ProducerLoad, domains: Domains, analyzer: Analyzer, known: Known | None = None
+) -> list[IntervalSet]:
     """What one read touches."""
-    taken = [eval_set(i, domains, analyzer) for i in load.indices]
+    told = [known(i) if known is not None else None for i in load.indices]
+    taken = [eval_set(i, domains, analyzer) if k is None else k for i, k in zip(load.indices, told)]
     return _in_shape(analyzer, load.producer, taken)
 
 

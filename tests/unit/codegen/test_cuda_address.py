@@ -12,6 +12,8 @@ from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import decl_buffer
 from tilewright.loopir.calls import call_intrin
 
+STEP = E.Var("i", "int32")
+
 
 def copy(at: Any, more: Any = 0, dtype: str = "float16", unroll_by: int = 2) -> str:
     """A kernel that copies 16 bytes from A[f(x)] to shared memory, as written for sm_80."""
@@ -32,7 +34,7 @@ def copy(at: Any, more: Any = 0, dtype: str = "float16", unroll_by: int = 2) -> 
         S.BufferStore(out, E.BufferLoad(shared, (x,)), (x,)),
     )  # fmt: skip
     said = {S.UNROLL_BY: E.const(unroll_by)} if unroll_by else {}
-    loop = S.For(E.Var("i", "int32"), 0, 4, S.ForKind.SERIAL, S.Allocate(shared, body), None, said)
+    loop = S.For(STEP, 0, 4, S.ForKind.SERIAL, S.Allocate(shared, body), None, said)
     func = kernel("copies", around(loop), [a.data, out.data])
     return source({"copies": func}, "cuda -arch=sm_80")
 
@@ -48,6 +50,19 @@ CASES = {
     "alone": (lambda x: E.const(40), 0, "tw_cp_async<16, 0, 80>(kept, A, true)"),
     "far": (lambda x: x * 8 + (1 << 22), 0, "tw_cp_async<16, 0, 0>(kept, A + ((((int)threadIdx.x)"),
 }
+
+
+CASES |= {
+    # what a loop changes stands apart, and only the near part of the constant is left out
+    "moved": (
+        lambda x: E.Div(STEP, E.const(3)) * 64 + x * 8 + 5000, 0,
+        "tw_cp_async<16, 0, 1808>(kept, A + (((((int)threadIdx.x) * 8) + 4096) + ((i / 3) * 64))",
+    ),
+    "counted": (
+        lambda x: STEP * 64 + x * 8 + 5000, 0,
+        "tw_cp_async<16, 0, 10000>(kept, A + ((((int)threadIdx.x) * 8) + (i * 64))",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

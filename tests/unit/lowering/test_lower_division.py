@@ -143,3 +143,35 @@ def test_conditions_are_learned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lower_division(S.PrimFunc([X, Y], S.SeqStmt([body, S.IfThenElse(X < 9, S.no_op())]), None, {}))
     assert len(entered) == 3  # nothing is asked under the last condition
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("extent", [100, 4000])
+@pytest.mark.parametrize("b", [3, 7, 9, 27, 72, 641])
+def test_short_dividends_beside_tensor_cores(extent: int, b: int) -> None:
+    """A product and a shift where the dividend, below 2 ** 15, changes in a loop whose steps are
+    written out; the quotient is the same."""
+    t = E.Var("t", "int32")
+    dividend = X * 8 + t
+
+    def hot(body: S.Stmt) -> S.Stmt:
+        said = {S.UNROLL_BY: E.const(1)}
+        inner = S.For(X, E.const(0), E.const(extent), S.ForKind.SERIAL, body, None, said)
+        return S.For(t, E.const(0), E.const(8), S.ForKind.SERIAL, inner)
+
+    is_short = extent * 8 <= 1 << 15
+    for value in (E.FloorDiv(dividend, E.const(b)), E.FloorMod(dividend, E.const(b))):
+        plain = "Div" if type(value) is E.FloorDiv else "Mod"
+        assert kinds(value, hot) == {"tir.shift_right" if is_short else plain}
+    fixed = E.FloorDiv(t, E.const(b))
+    assert kinds(fixed, hot) == {"Div"}
+
+
+def test_the_product_of_a_short_dividend_is_exact() -> None:
+    from tilewright.lowering.lower_division import _product_and_shift
+
+    for b in (*range(3, 130), 1000, 4095, 4096, 32767):
+        call = _product_and_shift(X, b)
+        factor, shift = (E.const_int(e) for e in (call.args[0].b, call.args[1]))
+        near = [q * b + d for q in range((1 << 15) // b + 1) for d in (-1, 0)]
+        for a in (a for a in (*near, (1 << 15) - 1) if 0 <= a < 1 << 15):
+            assert a * factor < 1 << 31 and a * factor >> shift == a // b

@@ -134,7 +134,26 @@ def test_steps_are_written_out_where_tensor_cores_work(dtype: str) -> None:
     out = topi.nn.dense(a, b, out_dtype="float32")
     text = source((topi.default_schedule(out, target), [a, b, out]), "cuda -arch=sm_80")
     assert "tw_cp_wait<" in text
-    assert ("  #pragma unroll 4\n  for (int k_outer" in text) == (dtype == "float16")
+    start = text.index("  for (int k_outer")
+    main = text[start : text.index("\n  }\n", start)]
+    assert main.count("tw_cp_wait<") == (4 if dtype == "float16" else 1)
+    assert ("  #pragma unroll 1\n  for (int k_outer" in text) == (dtype == "float16")
+    assert ("k_outer & 3" in main or "k_outer & 1" in main) == (dtype == "float32")
+
+
+def test_steps_that_slots_do_not_divide_are_written_out_too() -> None:
+    from benchmarks.gpu_kernels import TensorTiles, tensor_matmul
+
+    t = TensorTiles((16, 16), (16, 16), 16, 3)
+    for steps in (3, 4, 6, 7, 11):
+        s, args = tensor_matmul(16, 16, 16 * steps, t=t)
+        built = tw.build(s, args, "cuda -arch=sm_80", name="f")
+        a, b = (np.random.default_rng(n).random((16, 16 * steps)) for n in (0, 1))
+        x, y = a.astype("float16"), np.ascontiguousarray(b.T).astype("float16")
+        out = np.zeros((16, 16), "float32")
+        (report,) = built.run_simt(x, y, out).values()
+        np.testing.assert_allclose(out, x.astype("float64") @ y.astype("float64"), rtol=1e-3)
+        assert not report.findings
 
 
 def test_a_loop_that_fills_nothing_stays() -> None:
@@ -164,5 +183,5 @@ def test_pointers_to_a_slot_move_with_it() -> None:
     loads = [x for x in nodes(func.body) if isinstance(x, E.Call) and "load_matrix" in x.op.name]
     pointers: list[Any] = [x.args[5] for x in loads]
     offsets = [str(x.args[2]) for x in pointers]
-    slot, last = "k_outer % 3 * 384", "k_outer_last * 384 + 384"
-    assert offsets == [slot, slot, last, last]
+    main = [str(384 * (step % 3)) for step in range(4) for _ in range(2)]
+    assert offsets == [*main, *["k_outer_last * 384 + 384"] * 2]  # steps 4 and 5, in slots 1 and 2

@@ -29,3 +29,18 @@ def test_rows_that_a_step_of_a_fused_loop_needs_are_few_or_many() -> None:
     result = np.zeros_like(x)
     tw.build(s, [a, out], "llvm")(x, result)
     np.testing.assert_array_equal(result, (rows[:-2] + rows[2:]) * 2 + 1)
+
+
+def test_places_in_a_fused_loop_are_an_interval() -> None:
+    """A step of 16 of rows of 19 needs 16 elements of what lies flat, not two whole rows."""
+    a = te.placeholder((57,), name="A")
+    b = te.compute(a.shape, lambda p: a[p] * 2.0, name="B")
+    out = te.compute((3, 19), lambda i, j: b[i * 19 + j] + 1.0, name="C")
+    s = te.create_schedule(out.op)
+    step, _ = s[out].split(s[out].fuse(*out.op.axis), factor=16)
+    s[b].compute_at(s[out], step)
+    assert "allocate([16]" in str(tw.lower(s, [a, out]))
+    x = np.arange(57, dtype="float32")
+    result = np.zeros((3, 19), "float32")
+    tw.build(s, [a, out], "llvm")(x, result)
+    np.testing.assert_array_equal(result, x.reshape(3, 19) * 2 + 1)

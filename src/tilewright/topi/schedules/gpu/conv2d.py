@@ -8,6 +8,7 @@ on ARM GPU with TVM", 2018) on data that is in blocks already.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ....schedule.api import Schedule
@@ -15,8 +16,13 @@ from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
+from .matmul import schedule_sides
+from .operands import operands_of
+from .packing import convolution_as_product, windows_of
+from .tile_plan import TilePlan
 
 COLUMNS = 8  # pixels a thread
+LEAST_SIDE = 5  # filters, and pixels, of a product
 _SUMS = 32  # of a thread where registers are scalars
 _UNROLLED = (512, 2048)  # multiplications of a loop body, for scalar and for vector registers
 
@@ -93,7 +99,10 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gp
 
 
 def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
-    """Plain NCHW data (groups, few channels): some filters of one pixel a thread."""
+    """Plain NCHW data: a product where there is shared memory, else (groups, few filters) some
+    filters of one pixel a thread."""
+    if machine.asynchronous and _as_product(s, conv, out, machine):
+        return
     conv = _on_registers(s, conv, out)
     stage = s[out]
     n, f, oh, ow = stage.op.axis
@@ -114,6 +123,29 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     inner.reorder(n, oh, ow, rc, ry, rx, f)
     machine.unroll(inner, f)
     _padding(s, conv, machine)
+
+
+def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> bool:
+    """Schedule a convolution as a product of filters and windows, where it has tiles of them."""
+    windows = windows_of(s[conv].op)
+    _, filters, height, width = (extent_of(a) for a in s[conv].op.axis)
+    if windows is None or min(filters, height * width) < LEAST_SIDE:
+        return False
+    last = conv.op is out.op
+    plan = TilePlan.of(filters, height * width, conv.dtype, True)
+    if (windows.data.dtype, conv.dtype) not in machine.products:
+        plan = replace(plan, shape=(filters, height * width))
+    product = convolution_as_product(s, conv, windows, plan, machine)
+    out = s[conv].op.output(0) if last else s[out].op.output(0)
+    if not last:
+        s[conv].compute_inline()
+    if windows.data.op.tag.endswith("pad"):
+        s[windows.data].compute_inline()
+    s[out].fuse(*s[out].op.axis[2:])
+    sides = operands_of(s[product].op)
+    assert sides is not None
+    schedule_sides(s, s[product].op.output(0), out, sides, machine)
+    return True
 
 
 def _even(count: int, limit: int) -> int:

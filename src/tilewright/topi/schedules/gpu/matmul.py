@@ -10,9 +10,11 @@ from ....tensor.tensor import Tensor
 from ..machine import extent_of
 from .machine import GpuMachine, bind, fused
 from .operands import Operand, operands_of, read_widened
+from .packing import pack_operands
 from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
 from .tensor_cores import fits, schedule_on_tensor_cores
+from .tile_plan import FRAGMENT, TilePlan
 from .warp_groups import schedule_on_warp_groups, tile_for
 
 TILE = 4  # rows and columns a thread
@@ -28,18 +30,10 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
         schedule_reduce(s, product, out, machine)  # a row of weights for each block
         return
     sides = operands_of(s[product].op) if machine.shared else None
-    tile = tile_for(product, sides, machine) if sides is not None else None
-    if tile is not None:
-        schedule_on_warp_groups(s, product, out, tile)
-        return
-    if sides is not None and machine.warp == WARP and _on_cores(product, sides, machine):
-        schedule_on_tensor_cores(s, product, out, sides, machine)
+    if sides is not None:
+        schedule_sides(s, product, out, sides, machine)
         return
     side = 16 if machine.threads >= 256 else 8
-    if sides is not None:
-        threads = (_whole(i, side), _whole(j, side))
-        schedule_in_registers(s, product, out, sides, threads, machine)
-        return
     if product.op is out.op:
         product = s.cache_write(out, "local")
     else:
@@ -88,11 +82,46 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
             bind(load, x, "threadIdx.x")
 
 
-def _on_cores(product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine) -> bool:
-    """Whether tensor cores have products of these types, and a tile of them is filled."""
+def schedule_sides(
+    s: Schedule, product: Tensor, out: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+) -> None:
+    """A product whose operands are matrices: by warp groups or on tensor cores that have its types,
+    else in registers."""
+    tile = tile_for(product, sides, machine)
+    if tile is not None:
+        schedule_on_warp_groups(s, product, out, tile)
+        return
+    is_laid = _is_laid(product, sides, machine)
+    if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):
+        rows, columns = (extent_of(a) for a in product.op.axis[-2:])
+        plan = TilePlan.of(rows, columns, product.dtype, is_laid)
+        if is_laid:
+            product, out = pack_operands(s, product, out, sides, plan, machine)
+            sides = operands_of(product.op) or sides
+        schedule_on_tensor_cores(s, product, out, sides, plan, machine)
+        return
+    side = 16 if machine.threads >= 256 else 8
+    i, j = product.op.axis[-2:]
+    threads = (_whole(i, side), _whole(j, side))
+    schedule_in_registers(s, product, out, sides, threads, machine)
+
+
+def _is_laid(product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine) -> bool:
+    """Whether operands may be laid as tensor cores want them: there is mma of all shapes, which
+    came with asynchronous copies, and sizes are known."""
+    tensors = (product, *(x.tensor for x in sides))
+    return machine.asynchronous and all(const_int(d) for t in tensors for d in t.shape)
+
+
+def _on_cores(
+    product: Tensor, sides: tuple[Operand, Operand], is_laid: bool, machine: GpuMachine
+) -> bool:
+    """Whether tensor cores have products of these types, and a tile of them is full, or may be
+    filled up."""
     kinds = {x.tensor.dtype for x in sides}
     known = len(kinds) == 1 and (*kinds, product.dtype) in machine.products
-    return known and fits(product.op) and read_widened(product.op, sides)
+    least = (FEW_ROWS + 1, 1) if is_laid else (FRAGMENT, FRAGMENT)
+    return known and fits(product.op, *least) and read_widened(product.op, sides)
 
 
 def _threads(axis: IterVar, most: int) -> int:
@@ -105,11 +134,13 @@ def _threads(axis: IterVar, most: int) -> int:
 
 
 def _whole(axis: IterVar, most: int) -> int:
-    """Threads along an axis whose tile it fills."""
+    """Threads along an axis whose tile it fills: a power of two, so that a warp has whole rows of
+    them, which lie in different banks."""
     extent = extent_of(axis)
     if extent == 0 and const_int(domain(axis).extent) is None:
         return most
-    return max(1, min(most, extent // TILE))
+    threads = max(1, min(most, extent // TILE))
+    return 1 << (threads.bit_length() - 1)
 
 
 def schedule_dense_packed(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachine) -> None:

@@ -14,6 +14,7 @@ from ....tensor.tensor import Tensor
 from ..contraction import contraction_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 
+DEPTH = 2  # fragments along the reduction in a tile of tensor cores: half the barriers of one
 LEAST_COPY = 4  # bytes of an asynchronous copy
 
 
@@ -25,11 +26,15 @@ class Operand:
     along: bool
 
     @property
+    def widest(self) -> int:
+        """Elements of the widest access."""
+        return max(1, VECTOR_BYTES // parse(self.tensor.dtype).nbytes)
+
+    @property
     def lanes(self) -> int:
         """Elements of the widest access that every row in memory has room for, wherever a tile of
         whole vectors starts in it."""
-        nbytes = parse(self.tensor.dtype).nbytes
-        lanes = max(1, VECTOR_BYTES // nbytes)
+        lanes = self.widest
         row = const_int(self.tensor.shape[-1])
         while lanes > 1 and (row is None or row % lanes):
             lanes //= 2
@@ -39,6 +44,11 @@ class Operand:
     def copied_late(self) -> bool:
         """Whether there is an asynchronous copy of so few bytes."""
         return self.lanes * parse(self.tensor.dtype).nbytes >= LEAST_COPY
+
+
+def steps_of_tile(extent: int, fragment: int) -> int:
+    """Steps of a reduction of that extent in a tile, of a fragment of so many."""
+    return fragment * (DEPTH if extent > DEPTH * fragment else 1)  # two tiles or more
 
 
 def operands_of(op: Any) -> tuple[Operand, Operand] | None:

@@ -41,7 +41,8 @@ def schedule_in_registers(
     copies = copies_of(s, sides, product)
     parts = [s.cache_read(c, "local", [product.op]) for c in copies]
     rows, columns = sides
-    block, at = _bind_output(s[out], sides, threads)
+    shape = [extent_of(a) for a in product.op.axis[-2:]]
+    block, at = _bind_output(s[out], sides, threads, shape)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -77,13 +78,14 @@ def schedule_in_registers(
 
 
 def _bind_output(
-    stage: Stage, sides: tuple[Operand, Operand], threads: tuple[int, int]
+    stage: Stage, sides: tuple[Operand, Operand], threads: tuple[int, int], shape: list[int]
 ) -> tuple[list[int], IterVar]:
-    """Elements of a block along rows and columns, and the loop of a thread."""
-    *batch, i, j = stage.op.axis
+    """Elements of a block along rows and columns of a matrix of that shape, and the loop of a
+    thread."""
+    *batch, i, j = stage.leaf_iter_vars
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
-    again = [AGAIN if extent_of(a) >= AGAIN * n * TILE else 1 for a, n in zip((i, j), threads)]
+    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
     block = [n * TILE * a for n, a in zip(threads, again)]
     by, y = stage.split(i, factor=block[0])
     bx, x = stage.split(j, factor=block[1])
@@ -99,7 +101,7 @@ def _bind_output(
     for axis, tag in bound:
         bind(stage, axis, tag)
     stage.unroll(y)
-    if extent_of(j) and extent_of(j) % TILE == 0:
+    if shape[1] and shape[1] % TILE == 0:
         stage.vectorize(x)
     else:
         stage.unroll(x)

@@ -19,12 +19,9 @@ from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
-from .operands import Operand, copies_of, fill, pipeline
+from .operands import Operand, copies_of, fill, pipeline, steps_of_tile
+from .tile_plan import BANKS, FRAGMENT, TilePlan
 
-FRAGMENT = 16  # rows and columns
-ROWS, COLUMNS = (128, 64, 32, 16), (128, 64)  # of a block's tile
-DEPTH = 2  # fragments along the reduction in a tile: half the barriers of one
-BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
 PAIRS = 8  # elements of a row that four lanes store at once
 _LANES = 32
 
@@ -65,7 +62,12 @@ class _Unit:
 
 
 def schedule_on_tensor_cores(
-    s: Schedule, product: Tensor, out: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    sides: tuple[Operand, Operand],
+    plan: TilePlan,
+    machine: GpuMachine,
 ) -> None:
     """A product of types that tensor cores have, and the element-wise stage that ends its group."""
     kind, sums = sides[0].tensor.dtype, product.dtype
@@ -73,7 +75,7 @@ def schedule_on_tensor_cores(
     # mma of these shapes came with asynchronous copies
     along = (sides[0].along, sides[1].along)
     unit = _Unit.of(kind, sums, along, extent, machine.asynchronous)
-    deep = unit.steps * (DEPTH if extent >= DEPTH * unit.steps else 1)
+    deep = steps_of_tile(extent, unit.steps)
     steps = -(-extent // deep)
     if product.op is out.op:
         shared = s.cache_write(out, "shared")
@@ -83,14 +85,11 @@ def schedule_on_tensor_cores(
     total = s.cache_write(shared, unit.scopes[2])
     copies = copies_of(s, sides, total)
     parts = [s.cache_read(c, name, [total.op]) for c, name in zip(copies, unit.scopes)]
-    stage = s[out]
-    *_, i, j = stage.op.axis
-    block = [_tile(extent_of(a), sizes) for a, sizes in ((i, ROWS), (j, COLUMNS))]
-    columns = BANKS // parse(sums).nbytes
-    at, stripe = _bind_output(stage, block, columns)
-    s[shared].compute_at(stage, stripe)
+    block, columns = plan.block, plan.columns
+    at, stripe = _bind_output(s[out], block, columns)
+    s[shared].compute_at(s[out], stripe)
     _store_fragments(s[shared], columns, unit.store)
-    s[total].compute_at(stage, at)
+    s[total].compute_at(s[out], at)
     size = parse(kind).nbytes
     late = all(x.copied_late for x in sides)
     pitches = [_pitch((deep if x.along else tile) * size) for x, tile in zip(sides, block)]
@@ -109,33 +108,46 @@ def schedule_on_tensor_cores(
         fill(load, side, (block[1] // columns, _LANES), machine, stages)
 
 
-def fits(op: Any) -> bool:
-    """Whether a product is as large as the smallest tile, its reduction as long as a fragment."""
+def fits(op: Any, side: int, least: int) -> bool:
+    """Whether a product has `side` rows and columns and a reduction of `least` steps."""
     rows, columns, steps = (extent_of(a) for a in (*op.axis[-2:], *op.reduce_axis))
-    return rows >= ROWS[-1] and columns >= COLUMNS[-1] and steps >= FRAGMENT
+    return min(rows, columns) >= side and steps >= least
 
 
-def _tile(extent: int, sizes: tuple[int, ...]) -> int:
-    """The largest tile that is not cut."""
-    return next((n for n in sizes if n <= extent), sizes[-1])
-
-
-def _bind_output(stage: Stage, block: list[int], columns: int) -> tuple[IterVar, IterVar]:
-    """The loops of the output: those of a warp, in which sums are made, and of 16 of its rows."""
-    *batch, i, j = stage.op.axis
-    by, y = stage.split(i, factor=block[0])
-    bx, x = stage.split(j, factor=block[1])
-    warp, x = stage.split(x, factor=columns)
-    y, row = stage.split(y, factor=FRAGMENT)
-    stage.reorder(*batch, by, bx, warp, y, row, x)
+def _bind_output(stage: Stage, block: tuple[int, int], columns: int) -> tuple[IterVar, IterVar]:
+    """The loops of the output: those of a warp, in which sums are made, and of 16 of its rows. A
+    tile may be larger than the output, which its fragments are not."""
+    *batch, i, j = stage.leaf_iter_vars
+    last = [extent_of(a) for a in stage.op.axis]
+    extent = last[-1] if len(stage.leaf_iter_vars) == len(last) else last[-2] * last[-1]
+    i, row = stage.split(i, factor=FRAGMENT)
+    by, y = stage.split(i, factor=block[0] // FRAGMENT)
+    j, x = stage.split(j, factor=FRAGMENT)
+    bx, warp = stage.split(j, factor=block[1] // FRAGMENT)
+    warp, xs = stage.split(warp, factor=columns // FRAGMENT)
+    stage.reorder(*batch, by, bx, warp, y, row, xs, x)
     if batch:
         bind(stage, fused(stage, batch), "blockIdx.z")
     for axis, tag in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (warp, "threadIdx.y")):
         bind(stage, axis, tag)
     stage.unroll(y)
-    flat = stage.fuse(row, x)
+    near: list[IterVar] = []
+    if columns == FRAGMENT:  # two rows are read at once, which half the banks are between
+        row, odd = stage.split(row, factor=2)
+        row, far = stage.split(row, factor=2)
+        stage.reorder(row, odd, far, xs, x)
+        near = [odd]
+        x = stage.fuse(far, xs, x)
+    else:
+        x = stage.fuse(xs, x)
+    if extent < FRAGMENT:  # a row has no whole number of lanes: those of two rows, on their own
+        bind(stage, x, "threadIdx.x")
+        for axis in (row, *near):
+            stage.unroll(axis)
+        return warp, y
+    flat = stage.fuse(row, *near, x)
     lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
-    while extent_of(j) % lanes:
+    while extent % lanes:
         lanes //= 2
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
@@ -168,13 +180,15 @@ def _spread(load: Stage, pitch: int) -> None:
     """Have what is stored at once to a tile, 128 bytes, lie in different banks.
 
     Two rows of 64 bytes follow each other 80 bytes apart, so that the second's last 16 lie in the
-    banks of the first's; those of four rows further, 64 bytes on.
+    banks of the first's; those of four rows further, 64 bytes on. Of rows of 32 bytes 48 apart,
+    every other one of eight.
     """
-    if pitch == _pitch(BANKS // 2):
+    inner = {_pitch(BANKS // 2): 4, _pitch(BANKS // 4): 2}.get(pitch)
+    if inner is not None:
         *_, row, column = load.op.axis
         rows, row = load.split(row, factor=8)
-        four, row = load.split(row, factor=4)
-        load.reorder(rows, row, four, column)
+        far, near = load.split(row, factor=inner)
+        load.reorder(rows, near, far, column)
 
 
 def _multiply(stage: Stage, unit: _Unit, deep: int) -> tuple[IterVar, IterVar]:

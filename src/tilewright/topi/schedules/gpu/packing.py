@@ -1,0 +1,293 @@
+"""Operands that are laid anew before they are multiplied, each by a kernel of its own.
+
+The fragments of tensor cores, and copies of 16 bytes, want rows along the reduction that start at
+multiples of 16 bytes. An operand that lies the other way round, or has rows of odd lengths, is
+copied so once, which reads and writes each element once; a product reads it as often as it has
+tiles. Rows end with zeros then, which add nothing. A convolution becomes a product of filters and
+windows: channels of its data become neighbours, so that a window is a run of channels for each of
+its taps, and no matrix of windows is ever in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ....arith import detect_linear_equation
+from ....base.dtype import parse
+from ....loopir.construct import cast
+from ....loopir.expr import const_int
+from ....loopir.iter import ProducerLoad, Reduce
+from ....loopir.op import all as all_of
+from ....loopir.op import if_then_else
+from ....loopir.rewrite import Rewriter, handles
+from ....loopir.subst import substitute
+from ....schedule.api import Schedule, Stage
+from ....schedule.primitives.restate import restate
+from ....tensor.axes import reduce_axis
+from ....tensor.compute import compute
+from ....tensor.reduce import sum as reduce_sum
+from ....tensor.tensor import Tensor
+from ...tensor_intrin.mma import depth
+from ..contraction import contraction_of
+from ..machine import extent_of
+from .machine import VECTOR_BYTES, GpuMachine, bind_rows, fused
+from .operands import Operand, steps_of_tile
+from .tile_plan import FRAGMENT, TilePlan
+
+
+def pack_operands(
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    sides: tuple[Operand, Operand],
+    plan: TilePlan,
+    machine: GpuMachine,
+) -> tuple[Tensor, Tensor]:
+    """The product, filled up to the plan's shape, of operands that are copied beforehand where
+    tensor cores cannot take them as they lie; and the stage that ends its group."""
+    op = s[product].op
+    steps, fragment = extent_of(op.reduce_axis[0]), depth(sides[0].tensor.dtype)
+    deep = steps_of_tile(steps, fragment)
+    kept = [steps >= fragment and _is_taken(x, n) for n, x in enumerate(sides)]
+    if steps % sides[0].widest:  # rows of what is packed have as many steps as those of the other
+        kept = [False, False]
+    shape = [extent_of(a) for a in op.axis]
+    new = [*shape[:-2], *plan.shape]
+    if all(kept) and new == shape:
+        return product, out
+    length = steps if any(kept) else -(-steps // deep) * deep
+    packed = [
+        _filled(x, plan.shape[n]) if keep else _packed(x, plan.whole(n), steps, length)
+        for n, (x, keep) in enumerate(zip(sides, kept))
+    ]
+    element = _product(op, sides, packed, kept, length)
+    last = product.op is out.op
+    if new == shape:
+        _restated(s, product, compute(shape, element, op.name))
+        result = product
+    else:
+        result = compute(new, element, f"{op.name}.product")
+        _restated(s, product, compute(shape, lambda *i: _part(result, i, shape[-2:]), op.name))
+        if not last:
+            s[product].compute_inline()
+    for side, tensor, keep in zip(sides, packed, kept):
+        if not keep:
+            arrange_packed(s[tensor], side.along, machine)
+        elif tensor is not side.tensor:
+            s[tensor].compute_inline()
+    return s[result].op.output(0), s[product if last else out].op.output(0)
+
+
+def _part(product: Tensor, place: Sequence[Any], shape: Sequence[int]) -> Any:
+    """An element of a product that was filled up from that shape. Where it has more columns, its
+    last one is read too, as far as anybody can tell before there are loops, so that what is kept of
+    it in shared memory are whole tiles; so is its last row where there are fewer than a fragment
+    has."""
+    other, inside = list(place), []
+    for at in (-2, -1):
+        end = const_int(product.shape[at]) or 0
+        if shape[at] < (end if at == -1 else FRAGMENT):
+            inside.append(place[at] < shape[at])
+            other[at] = end - 1
+    value = product(*place)
+    return if_then_else(all_of(*inside), value, product(*other)) if inside else value
+
+
+def _product(
+    op: Any, sides: Sequence[Operand], packed: Sequence[Tensor], kept: Sequence[bool], length: int
+) -> Callable[..., Any]:
+    """Elements of a product of other operands in the place of its own, of which those that are not
+    `kept` have rows along the reduction."""
+    k = reduce_axis((0, length), "k")
+    old, body = op.reduce_axis[0].var, op.body[0]
+    form = contraction_of(op)
+    assert form is not None and type(body) is Reduce
+    reads: dict[int, ProducerLoad] = {}
+    for side, tensor, keep, load in zip(sides, packed, kept, (form.row_side, form.vector_side)):
+        assert load is not None
+        *batch, first, last = load.indices
+        row = last if first is old else first
+        place = (row, k.var) if side.along or not keep else (k.var, row)
+        reads[id(load)] = ProducerLoad(tensor, [*batch, *place])
+    source = _Replaced(reads).expr(body.source[0])
+    axes = [a.var for a in op.axis]
+    return lambda *i: reduce_sum(substitute(source, dict(zip(axes, i))), axis=k)
+
+
+def _filled(side: Operand, rows: int) -> Tensor:
+    """An operand with zeros behind its rows (or columns), where there have to be more."""
+    t, at = side.tensor, -2 if side.along else -1
+    size = const_int(t.shape[at])
+    if size is None or size >= rows:
+        return t
+    shape: list[Any] = list(t.shape)
+    shape[at] = rows
+    return compute(
+        shape, lambda *i: if_then_else(i[at] < size, t(*i), cast(t.dtype, 0)), f"{t.op.name}.filled"
+    )
+
+
+def _is_taken(side: Operand, number: int) -> bool:
+    """Whether rows of an operand (`number` 0: of rows, 1: of columns) start where vectors do, and
+    ldmatrix brings them into order: it turns pairs of bytes, of columns."""
+    nbytes = parse(side.tensor.dtype).nbytes
+    if side.lanes * nbytes < VECTOR_BYTES:
+        return False
+    return side.along or (number == 1 and nbytes == 2)
+
+
+def _packed(side: Operand, rows: int, steps: int, length: int) -> Tensor:
+    """An operand with that many rows of that length along the reduction, zeros behind its own, of
+    which so many steps are used."""
+    t = side.tensor
+    own = const_int(t.shape[-2 if side.along else -1]) or 0
+
+    def element(*i: Any) -> Any:
+        *b, row, k = i
+        value = t(*b, row, k) if side.along else t(*b, k, row)
+        inside = [x < n for x, n, size in ((k, steps, length), (row, own, rows)) if n < size]
+        return if_then_else(all_of(*inside), value, cast(t.dtype, 0)) if inside else value
+
+    packed: Tensor = compute([*t.shape[:-2], rows, length], element, f"{t.op.name}.packed")
+    return packed
+
+
+def arrange_packed(stage: Stage, along: bool, machine: GpuMachine) -> None:
+    """A vector of a row a thread; neighbours read neighbours: along rows, or across where those
+    were columns."""
+    *outer, row, k = stage.op.axis
+    lanes = machine.lanes(stage.op.output_dtype(0))
+    rest, vector = stage.split(k, factor=min(lanes, extent_of(k)))
+    order = [row, rest] if along else [rest, row]
+    stage.reorder(*outer, *order, vector)
+    stage.vectorize(vector)
+    bind_rows(stage, fused(stage, [*outer, *order]), machine.threads)
+
+
+class _Replaced(Rewriter):
+    """Other reads in the place of some."""
+
+    def __init__(self, table: dict[int, ProducerLoad]) -> None:
+        self.reads = table
+
+    @handles(ProducerLoad)
+    def _read(self, e: ProducerLoad) -> Any:
+        return self.reads.get(id(e), e)
+
+
+def _restated(s: Schedule, tensor: Tensor, by: Tensor) -> list[Tensor]:
+    def apply(sch: Any, t: Tensor) -> list[Tensor]:
+        return restate(sch, t, by)
+
+    found: list[Tensor] = s.record("restate", None, apply, [tensor], {})
+    return found
+
+
+# -- convolutions
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """What a plain convolution of NCHW data reads: data (padded) and filters; of the two dimensions
+    of images, taps, strides and distances between taps."""
+
+    data: Tensor
+    filters: Tensor
+    taps: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+
+
+def windows_of(op: Any) -> _Windows | None:
+    """How a convolution's windows move, where it is a plain one of constant sizes."""
+    form = contraction_of(op)
+    if form is None or form.row_side is None or form.vector_side is None:
+        return None
+    if len(op.axis) != 4 or len(op.reduce_axis) != 3:
+        return None
+    data, filters = form.vector_side, form.row_side
+    n, f, *places = (a.var for a in op.axis)
+    rc, *taps = (a.var for a in op.reduce_axis)
+    sizes = [const_int(d) for t in (data.producer, filters.producer, op.output(0)) for d in t.shape]
+    if None in sizes or 0 in sizes or len(data.indices) != 4 or len(filters.indices) != 4:
+        return None
+    plain = zip((*data.indices[:2], *filters.indices), (n, rc, f, rc, *taps))
+    if any(a is not b for a, b in plain):
+        return None
+    steps = []
+    for index, place, tap in zip(data.indices[2:], places, taps):
+        found = [const_int(x) for x in detect_linear_equation(index, [place, tap])]
+        if len(found) != 3 or None in found or found[2] != 0:
+            return None
+        steps.append((found[0] or 0, found[1] or 0))
+    (stride_y, far_y), (stride_x, far_x) = steps
+    kernel = [extent_of(a) for a in op.reduce_axis[1:]]
+    return _Windows(
+        data.producer, filters.producer, (kernel[0], kernel[1]), (stride_y, stride_x),
+        (far_y, far_x),
+    )  # fmt: skip
+
+
+def convolution_as_product(
+    s: Schedule, conv: Tensor, w: _Windows, plan: TilePlan, machine: GpuMachine
+) -> Tensor:
+    """The convolution's sums as a product (image, filter, place) of filters and windows, which are
+    no stage of their own, filled up to the plan's shape."""
+    op = s[conv].op
+    batch, filters, height, width = (extent_of(a) for a in op.axis)
+    channels = extent_of(op.reduce_axis[0])
+    lanes = machine.lanes(w.data.dtype)
+    deep = -(-channels // lanes) * lanes
+    across, fragment = w.taps[1], depth(w.data.dtype) if w.data.dtype != "float32" else 1
+    if prod(w.taps) * deep < fragment:
+        deep = fragment
+    length = w.taps[0] * across * deep
+
+    def or_zero(value: Any, *places: tuple[Any, int, int]) -> Any:
+        inside = [i < own for i, own, size in places if own < size]
+        return if_then_else(all_of(*inside), value, cast(value.dtype, 0)) if inside else value
+
+    rows, line = (const_int(d) or 0 for d in w.data.shape[2:])
+    image = compute(
+        (batch, rows * line, deep),
+        lambda n, p, c: or_zero(w.data(n, c, p // line, p % line), (c, channels, deep)),
+        f"{w.data.op.name}.packed",
+    )
+    high = plan.whole(0)
+    weights = compute(
+        (high, length),
+        lambda f, k: or_zero(
+            w.filters(f, k % deep, k // deep // across, k // deep % across),
+            (k % deep, channels, deep), (f, filters, high),
+        ),
+        f"{w.filters.op.name}.packed",
+    )  # fmt: skip
+    (down, right), (far_y, far_x) = w.strides, w.dilation
+
+    def window(n: Any, p: Any, k: Any) -> Any:
+        first, tap = p // width * (down * line) + p % width * right, k // deep
+        # one division for both indices of a tap: that is what the loop over taps computes
+        place = first + tap * far_x + tap // across * (far_y * line - across * far_x)
+        return or_zero(image(n, place, k % deep), (p, height * width, plan.shape[1]))
+
+    places = compute((batch, plan.shape[1], length), window, "windows")
+    k = reduce_axis((0, length), "k")
+    sums = op.output_dtype(0)
+    product = compute(
+        (batch, *plan.shape),
+        lambda n, f, p: reduce_sum(cast(sums, weights(f, k)) * cast(sums, places(n, p, k)), axis=k),
+        f"{op.name}.product",
+    )
+    again = compute(
+        (batch, filters, height, width),
+        lambda n, f, y, x: _part(product, (n, f, y * width + x), (filters, height * width)),
+        op.name,
+    )
+    _restated(s, conv, again)
+    arrange_packed(s[weights], True, machine)
+    arrange_packed(s[image], False, machine)
+    s[places].compute_inline()
+    return product
