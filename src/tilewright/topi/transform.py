@@ -12,6 +12,7 @@ from ..loopir.expr import PrimExpr, cast, const, const_int, convert
 from ..tensor.compute import compute
 from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
+from .tag import BROADCAST
 
 INJECTIVE = "injective"
 
@@ -233,7 +234,7 @@ def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
     def element(*i: Any) -> Any:
         return x(*[const(0) if const_int(d) == 1 else j for d, j in zip(x.shape, i[ahead:])])
 
-    result: Tensor = compute(shape, element, "T_broadcast_to", INJECTIVE)
+    result: Tensor = compute(shape, element, "T_broadcast_to", BROADCAST)
     return result
 
 
