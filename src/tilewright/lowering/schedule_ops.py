@@ -13,7 +13,7 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import Var
 from ..loopir.iter import IterVar
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.stmt import Allocate, PrimFunc, Stmt
+from ..loopir.stmt import Allocate, AttrStmt, PrimFunc, Stmt
 from ..loopir.visit import walk
 from ..schedule.bounds import infer_bounds
 from ..schedule.placement import attach_path
@@ -112,6 +112,16 @@ class _Arguments(Rewriter):
         if s.buffer.data in self.outside or s.buffer.data in self.change:
             return body
         return s if body is s.body else Allocate(s.buffer, body, s.annotations)
+
+
+def verify_compact_buffer(stmt: Stmt) -> bool:
+    """Whether an AttrStmt "buffer_bind_scope" of a statement binds a buffer without strides."""
+    for x in walk(stmt):
+        if type(x) is AttrStmt and x.attr_key == "buffer_bind_scope":
+            pair = x.node if isinstance(x.node, (list, tuple)) else (x.node,)
+            if any(isinstance(b, Buffer) and not b.strides for b in pair):
+                return True
+    return False
 
 
 def create_attach_path(schedule: Any) -> dict[Operation, list[IterVar]]:

@@ -27,7 +27,7 @@ __getattr__, _ = face(
         "topi.layouts": "layout_transform",
         "topi.arrange": "reverse_sequence tile",
         "topi.elemwise": "where",
-        "topi.scatter": "gather gather_nd",
+        "topi.scatter": "gather gather_nd invert_permutation",
         "topi.products": "tensordot",
         "topi.nn.dense": "matmul=plain_matmul",
     },

@@ -104,3 +104,36 @@ def test_common_parts_are_a_dict():
     (part,) = found
     assert ir.structural_equal(part, x + y)
     assert dict(found.items())[part] == 2 and found.values() == [2] and found[x + y] == 2
+
+
+def test_comparisons_are_what_waits_for_its_use():
+    x, y = te.var("x"), te.var("y")
+    assert isinstance(x == y, tir.expr.EqualOp) and isinstance(x != y, tir.expr.NotEqualOp)
+    assert not isinstance(x < y, tir.expr.EqualOp) and bool(x == x) and not bool(x == y)
+    assert tir.expr.IntImmEnum(3).asobject().value == 3
+    assert "floordiv" in str(tir.expr.div_ambiguity_error())
+    left = []
+    with tir.ir_builder.WithScope(5, lambda: left.append(1)) as value:
+        assert value == 5 and not left
+    assert left == [1]
+
+
+def test_buffers_are_used_within_loops():
+    a, b = tir.decl_buffer((16,), name="a"), tir.decl_buffer((16,), name="b")
+    i, j, p, q = te.var("i"), te.var("j"), te.var("p", "handle"), te.var("q", "handle")
+    inner = tir.For(j, 0, 4, 0, tir.BufferStore(b, tir.BufferLoad(a, [i * 4 + j]), [i]))
+    outer = tir.For(i, 0, 4, 0, tir.SeqStmt([inner, tir.BufferStore(b, 1.0, [i])]))
+    func = tir.PrimFunc([p, q], outer, None, {p: a, q: b})
+    found = tir.analysis.detect_buffer_access_lca(func)
+    assert found[a] is inner and found[b] is outer
+    last = tir.Evaluate(tir.call_extern("int32", "f", a.data))
+    func = tir.PrimFunc([p, q], tir.SeqStmt([outer, last]), None, {p: a, q: b})
+    assert tir.analysis.detect_buffer_access_lca(func) == {a: None, b: outer}
+
+
+def test_bindings_of_compact_buffers():
+    plain, apart = tir.decl_buffer((4, 4)), tir.decl_buffer((4, 4), strides=[8, 1])
+    for buffer, compact in ((plain, True), (apart, False)):
+        stmt = tir.AttrStmt(buffer, "buffer_bind_scope", 0, tir.Evaluate(0))
+        assert te.schedule.VerifyCompactBuffer(stmt) is compact
+    assert not te.schedule.VerifyCompactBuffer(tir.Evaluate(0))
