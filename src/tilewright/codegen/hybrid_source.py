@@ -29,7 +29,7 @@ from ..loopir.stmt import (
     is_no_op,
 )
 
-_LOOPS = {
+_LOOPS: dict[int, str] = {
     ForKind.SERIAL: "range",
     ForKind.PARALLEL: "parallel",
     ForKind.VECTORIZED: "vectorize",

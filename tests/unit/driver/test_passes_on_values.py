@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.narrow import as_a
 from tilewright import te, tir
 from tilewright.ir import structural_equal
 from tilewright.script import tir as T
@@ -43,7 +44,8 @@ def test_values_are_named_across_statements():
     body = named(put(X * 7 + Y), put((X * 7 + Y) + Z, Z))
     assert type(body) is tir.LetStmt
     assert structural_equal(body.value, X * 7 + Y)
-    assert [type(s.value) for s in body.body] == [tir.Var, tir.Add]
+    stores = [as_a(tir.BufferStore, s) for s in as_a(tir.SeqStmt, body.body).seq]
+    assert [type(s.value) for s in stores] == [tir.Var, tir.Add]
     assert len(nodes(body, tir.LetStmt)) == 1
 
 

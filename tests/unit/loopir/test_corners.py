@@ -1,9 +1,12 @@
 """Corners of TVM's objects that scripts look at: fields, numbers of kinds, errors."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.narrow import as_a, some, value_of
 from tilewright import ir, te, tir
 from tilewright.base.errors import TilewrightError
 
@@ -11,7 +14,8 @@ from tilewright.base.errors import TilewrightError
 def test_kinds_of_loops_are_numbers():
     assert tir.ForKind(2) is tir.ForKind.VECTORIZED
     loop = tir.For(te.var("i"), 0, 4, tir.ForKind.UNROLLED, tir.Evaluate(0))
-    assert loop.kind == tir.ForKind.UNROLLED == 3 and type(loop.kind) is int
+    assert loop.kind == tir.ForKind.UNROLLED and type(loop.kind) is int
+    assert [int(kind) for kind in tir.ForKind] == [0, 1, 2, 3, 4]
 
 
 def test_operations_are_found_or_not():
@@ -45,13 +49,13 @@ def test_allocations_are_always_made():
     ib = tir.ir_builder.create()
     memory = ib.allocate("float32", 4, scope="global")
     memory[0] = 1.0
-    assert ib.get().condition.value == 1
+    assert value_of(as_a(tir.Allocate, ib.get()).condition) == 1
 
 
 def test_pointers_to_buffers():
     m, n = te.size_var("m"), te.size_var("n")
     b = tir.decl_buffer((m, n), strides=[n + 1, 1])
-    assert ir.structural_equal(b.access_ptr("r").args[3], (n + 1) * m)
+    assert ir.structural_equal(as_a(tir.Call, b.access_ptr("r")).args[3], (n + 1) * m)
     for mask in ("q", "", "rq"):
         with pytest.raises(ValueError, match="access_mask"):
             b.access_ptr(mask)
@@ -72,7 +76,7 @@ def test_arrays_go_where_an_index_map_says():
 
 def test_the_first_mismatch_is_found_by_its_public_name():
     x = te.var("x")
-    left, right = ir.get_first_structural_mismatch(x + 1, x + 2)
+    left, right = some(ir.get_first_structural_mismatch(x + 1, x + 2))
     assert str(left) == str(right) == "<root>.b.value"
     assert ir.get_first_structural_mismatch(x, x) is None
 
@@ -86,7 +90,7 @@ def test_passes_have_the_attributes_of_their_objects():
         def transform_function(self, func, mod, ctx):
             return func.with_attr("n", self.n)
 
-    made = Mark(5)
+    made: Any = Mark(5)
     assert made.n == 5 and made(tir.PrimFunc([], tir.Evaluate(0))).attrs["n"] == 5
     with pytest.raises(AttributeError):
         made.other  # noqa: B018
