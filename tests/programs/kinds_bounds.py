@@ -149,7 +149,7 @@ def test_schedule_ops_shapes():
     s = te.create_schedule(C.op)
     s[B].compute_at(s[C], C.op.axis[0])
     stmt = te.schedule.ScheduleOps(s, InferBound(s))
-    assert len(collect(stmt, tvm.tir.Allocate)) == 1
+    assert len(collect(stmt, tvm.tir.ProducerRealize)) == 2
     func = te.schedule.SchedulePostProcToPrimFunc([A, C], stmt, None)
     mod = tvm.IRModule.from_expr(func)
     f = tvm.build(mod, target="llvm")

@@ -2,6 +2,7 @@
 
 from . import _ffi_api as _ffi_api
 from .analyzer import Analyzer as Analyzer
+from .bound import CompareResult as CompareResult
 from .bound import ConstIntBound as ConstIntBound
 from .bound import Extension as Extension
 from .bound import ModularSet as ModularSet
@@ -24,6 +25,7 @@ from .int_solver import IntGroupBounds as IntGroupBounds
 from .int_solver import solve_linear_equations as solve_linear_equations
 from .int_solver import solve_linear_inequalities as solve_linear_inequalities
 from .iter_affine_map import IterMapExpr as IterMapExpr
+from .iter_affine_map import IterMapLevel as IterMapLevel
 from .iter_affine_map import IterMark as IterMark
 from .iter_affine_map import IterSplitExpr as IterSplitExpr
 from .iter_affine_map import IterSumExpr as IterSumExpr

@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.deep import Recursive, deep_call
 from ..base.dtype import parse
-from ..base.errors import OperandError
+from ..base.errors import OperandError, UsageError
 from ..loopir import expr as E
 from ..loopir.effects import is_pure
 from ..loopir.iter import IterVar, Range
 from ..target.target import Target
 from .assume import assume, bind_range, bind_value, let_var, renewed
-from .bound import ConstIntBound, Extension, ModularSet, ProofStrength, unlimited
+from .bound import (
+    CompareResult,
+    ConstIntBound,
+    Extension,
+    ModularSet,
+    ProofStrength,
+    RewriteStats,
+    unlimited,
+)
 from .context import Context
 from .decide import condition_holds, holds_for_lengths
 from .forms import LINEAR_TYPES, Lin, combined
@@ -63,6 +71,8 @@ class Analyzer(Recursive):
         self._told: deque[Callable[[Context], Any]] = deque()
         self._bound: set[Any] = set()
         self._extensions = Extension.NoExtensions
+        self._stats = RewriteStats()
+        self._most_rewrites: int | None = None
 
     @property
     def enabled_extensions(self) -> Extension:
@@ -141,13 +151,51 @@ class Analyzer(Recursive):
         hit = self.context.simps.get(id(e))
         return hit[1] if hit is not None else ctx_simplify(self.context, e)
 
-    canonical_simplify = simplify
+    def canonical_simplify(self, e: Any) -> Any:
+        """As `simplify`, with the terms of sums in TVM's order: a constant above 0 comes before
+        what is subtracted."""
+        from .canonical import canonical_simplify
+
+        return deep_call(canonical_simplify, self, e)
 
     def rewrite_simplify(self, e: Any) -> Any:
         """An equal expression, by rules that keep its shape where they change nothing."""
         from .rewrite import rewrite_simplify
 
         return deep_call(rewrite_simplify, self, e)
+
+    @property
+    def rewrite_simplify_stats(self) -> RewriteStats:
+        """What `rewrite_simplify` has done since the analyzer was made, or since
+        `reset_rewrite_simplify_stats`."""
+        return self._stats
+
+    def reset_rewrite_simplify_stats(self) -> None:
+        """Count from zero again."""
+        self._stats = RewriteStats()
+
+    def set_maximum_rewrite_steps(self, maximum: int) -> None:
+        """Let `rewrite_simplify` raise a UsageError where it changes expressions more often than
+        `maximum` times in all; no limit where that is below 0."""
+        self._most_rewrites = maximum if maximum >= 0 else None
+
+    @property
+    def maximum_rewrite_steps(self) -> int | None:
+        """The limit that `set_maximum_rewrite_steps` set."""
+        return self._most_rewrites
+
+    def try_compare(self, lhs: Any, rhs: Any, propagate_inequalities: bool = True) -> CompareResult:
+        """What is proved of the order of two integers. `propagate_inequalities`: what chains of
+        comparisons say is always used here."""
+        del propagate_inequalities
+        known = CompareResult.UNKNOWN
+        if self.can_prove_less_equal(lhs, rhs):
+            known &= CompareResult.LE
+        if self.can_prove_greater_equal(lhs, rhs):
+            known &= CompareResult.GE
+        if known != CompareResult.EQ and self.can_prove(E.NE(*E.match_types(lhs, rhs))):
+            known &= CompareResult.NE
+        return known
 
     def can_prove(self, cond: Any, strength: int = ProofStrength.DEFAULT) -> bool:
         """Whether a condition is proved; False does not say that it is false.
@@ -235,10 +283,15 @@ class Analyzer(Recursive):
     def update(self, var: Any, info: Any, override: bool = False) -> None:
         """Say what is known of a variable: a ConstIntBound, a ModularSet, an IntervalSet.
 
-        What is said last counts, so nothing needs `override`.
+        A second bound, another than the first, needs `override`: UsageError without.
         """
-        del override
         if isinstance(info, ConstIntBound):
+            place = var.var if isinstance(var, IterVar) else var
+            if not override and place in self._bound and self.const_int_bound(place) != info:
+                raise UsageError(
+                    f"Trying to update var '{place}' with a different const bound: "
+                    f"original={self.const_int_bound(place)}, new={info}; say override=True"
+                )
             self.const_int_bound_update(var, info)
             return
         if not isinstance(info, ModularSet):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import ClassVar
 
 from .forms import INF
@@ -23,6 +24,32 @@ class Extension(enum.Flag):
     ConvertBooleanToAndOfOrs = 1 << 1
     ApplyConstraintsToBooleanBranches = 1 << 2
     ComparisonOfProductAndSum = 1 << 3
+
+
+class CompareResult(enum.IntFlag):
+    """What is known of the order of two values: any of EQ, LT, GT may be, and no other."""
+
+    INCONSISTENT = 0
+    EQ = 1
+    LT = 2
+    LE = 3
+    GT = 4
+    GE = 5
+    NE = 6
+    UNKNOWN = 7
+
+
+@dataclass
+class RewriteStats:
+    """What `rewrite_simplify` did: nodes looked at, rules tried and applied, and applied to what
+    others gave."""
+
+    nodes_visited: int = 0
+    constraints_entered: int = 0
+    rewrites_attempted: int = 0
+    rewrites_performed: int = 0
+    max_recursive_depth: int = 0
+    num_recursive_rewrites: int = 0
 
 
 class ConstIntBound:
@@ -47,7 +74,7 @@ class ConstIntBound:
         return hash((self.min_value, self.max_value))
 
     def __repr__(self) -> str:
-        return f"ConstIntBound(min={_text(self.min_value)}, max={_text(self.max_value)})"
+        return f"ConstIntBound[{_text(self.min_value)},{_text(self.max_value)}]"
 
 
 def _finite(value: float) -> int:

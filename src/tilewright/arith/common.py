@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..loopir import expr as E
@@ -42,6 +43,17 @@ class Counts:
         except KeyError:
             return False
         return True
+
+    def __iter__(self) -> Iterator[E.PrimExpr]:
+        return iter(self.keys())
+
+    def keys(self) -> list[E.PrimExpr]:
+        """The expressions."""
+        return [e for e, _ in self.items()]
+
+    def values(self) -> list[int]:
+        """How often each of `keys` stands there."""
+        return [n for _, n in self.items()]
 
     def items(self) -> list[tuple[E.PrimExpr, int]]:
         """The expressions with their counts."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
+from ..base.deep import deep_call, recursive
 from ..base.errors import TilewrightError
 from ..loopir import expr as E
 from ..loopir.iter import Range
@@ -16,6 +17,33 @@ from .int_set import eval_set
 from .iter_map import IterMapResult, detect_iter_map, inverse_affine_iter_map
 
 AXIS_SEPARATOR = "axis_separator"  # stands between final indices, as te.AXIS_SEPARATOR
+
+
+_NUMPY = {
+    E.Add: "add",
+    E.Sub: "subtract",
+    E.Mul: "multiply",
+    E.FloorDiv: "floor_divide",
+    E.FloorMod: "mod",
+    E.Min: "minimum",
+    E.Max: "maximum",
+}
+
+
+@recursive
+def _numbers(e: Any, places: Mapping[Any, Any]) -> Any:
+    """The values of an index for arrays of values of its variables."""
+    import numpy as np
+
+    if isinstance(e, E.IntImm):
+        return e.value
+    if e in places:
+        return places[e]
+    if isinstance(e, E.Cast):
+        return _numbers(e.value, places)
+    if type(e) not in _NUMPY:
+        raise TilewrightError(f"map_ndarray: the index {e} is no arithmetic of the initial indices")
+    return getattr(np, _NUMPY[type(e)])(_numbers(e.a, places), _numbers(e.b, places))
 
 
 class IndexMap:
@@ -96,6 +124,18 @@ class IndexMap:
         values = dict(zip(self.initial_indices, map(E.convert, indices)))
         analyzer = analyzer or Analyzer()
         return [analyzer.simplify(substitute(e, values)) for e in self.final_indices]
+
+    def map_ndarray(self, arr_src: Any) -> Any:
+        """The array with its elements where the map puts them, zeros between them; an NDArray for
+        an NDArray, else NumPy's."""
+        import numpy as np
+
+        source = arr_src.numpy() if hasattr(arr_src, "numpy") else np.asarray(arr_src)
+        made = np.zeros([int(d) for d in self.map_shape(source.shape)], source.dtype)
+        places = dict(zip(self.initial_indices, np.indices(source.shape, "int64")))
+        at = [deep_call(_numbers, e, places) for e in self.final_indices]
+        made[tuple(np.broadcast_to(a, source.shape) for a in at)] = source
+        return type(arr_src)(made) if hasattr(arr_src, "numpy") else made
 
     def map_shape(self, shape: Sequence[Any], analyzer: Analyzer | None = None) -> list[Any]:
         """The extents of the final indices over an array of the given shape, padding included."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,31 @@ from .iter_reader import IterReader
 from .linear import conjuncts
 
 LEVELS = ("nocheck", "surjective", "bijective")
+
+
+class IterMapLevel(enum.IntEnum):
+    """How much of a map of iterators is checked; functions take these or their names as text."""
+
+    Bijective = 0
+    Surjective = 1
+    NoCheck = 3
+
+    @staticmethod
+    def from_str(name: str) -> IterMapLevel:
+        """The level of a name, in small letters."""
+        found = {level.name.lower(): level for level in IterMapLevel}.get(name.lower())
+        if found is None:
+            raise UsageError(f"check_level is one of {', '.join(LEVELS)}, got {name!r}")
+        return found
+
+
+def level_name(level: str | IterMapLevel | None) -> str:
+    """The name of a level, given as any of what functions take."""
+    if isinstance(level, str):
+        return IterMapLevel.from_str(level).name.lower()
+    return "nocheck" if level is None else IterMapLevel(level).name.lower()
+
+
 _BOUNDS = {E.LT: (1, 0), E.LE: (1, 1), E.GT: (-1, 1), E.GE: (-1, 0)}  # direction, margin
 
 
@@ -42,7 +68,7 @@ def detect_iter_map(
     indices: Sequence[Any],
     input_iters: Mapping[Any, Range],
     predicate: Any = True,
-    check_level: str = "surjective",
+    check_level: str | IterMapLevel = "surjective",
     simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
     """Read `indices` over iterators as iterators of their own: (x // 4, x % 4), (y * 3 + x,).
@@ -54,10 +80,9 @@ def detect_iter_map(
     "nocheck".
     `simplify_trivial_iterators`: an iterator of one value counts as that value.
     """
-    if check_level not in LEVELS:
-        raise UsageError(f"check_level is one of {', '.join(LEVELS)}, got {check_level!r}")
     found = deep_call(
-        _detect, list(indices), ranges_of(input_iters), E.convert(predicate), check_level,
+        _detect, list(indices), ranges_of(input_iters), E.convert(predicate),
+        level_name(check_level),
         simplify_trivial_iterators, Analyzer(),
     )  # fmt: skip
     result: IterMapResult = found
@@ -152,14 +177,18 @@ def iter_map_simplify(
     indices: Sequence[Any],
     input_iters: Mapping[Any, Range],
     predicate: Any = True,
-    check_level: str = "surjective",
+    check_level: str | IterMapLevel = "surjective",
     simplify_trivial_iterators: bool = True,
 ) -> list[Any]:
     """`indices` as the map that `detect_iter_map` finds has them; as they are if it finds none."""
     found = detect_iter_map(
         indices, input_iters, predicate, check_level, simplify_trivial_iterators
     )
-    if not found.indices and not E.is_const(E.convert(predicate), 1) and check_level != "bijective":
+    if (
+        not found.indices
+        and not E.is_const(E.convert(predicate), 1)
+        and level_name(check_level) != "bijective"
+    ):
         found = detect_iter_map(indices, input_iters, True, check_level, simplify_trivial_iterators)
     if not found.indices:
         return [E.convert(e) for e in indices]

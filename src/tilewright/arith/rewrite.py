@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.deep import Recursive
 from ..base.dtype import parse
-from ..base.errors import TilewrightError
+from ..base.errors import TilewrightError, UsageError
 from ..loopir import expr as E
 from ..loopir import op
 from ..loopir.data import is_data
 from ..loopir.equal import structural_equal
 from ..loopir.operators import binary, compare, logical_and, logical_not, logical_or
+from ..loopir.subst import substitute
 from ..loopir.visit import walk
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _parts(tree: Any) -> tuple[Any, ...]:
 class Simplifier(Recursive):
     """Simplifies by rules, with what an analyzer knows."""
 
-    recursive = ("simplify", "root", "match", "make")
+    recursive = ("simplify", "root", "match", "make", "let")
 
     def __init__(self, analyzer: Analyzer) -> None:
         from .rewrite_compare import RULES as compare_rules
@@ -140,6 +141,8 @@ class Simplifier(Recursive):
             args = [self.simplify(a) for a in e.args]
             same = all(a is b for a, b in zip(args, e.args))
             return e if same else E.Call(e.dtype, e.op, args)
+        if kind is E.Let:
+            return self.let(e)
         if kind is E.Cast:
             value = self.simplify(e.value)
             return e if value is e.value else E.cast(e.dtype, value)
@@ -152,6 +155,15 @@ class Simplifier(Recursive):
             return e
         return kind(*new)
 
+    def let(self, e: Any) -> Any:
+        """A `Let` with its parts simplified; what a variable or constant is named for stands in
+        place of the name."""
+        value = self.simplify(e.value)
+        if isinstance(value, (E.Var, E.IntImm)):
+            return self.simplify(substitute(e.body, {e.var: value}))
+        body = self.simplify(e.body)
+        return e if value is e.value and body is e.body else E.Let(e.var, value, body)
+
     def root(self, e: Any) -> Any:
         """Apply rules to the root of an expression whose parts are simplified."""
         folded = self._folded(e)
@@ -163,8 +175,11 @@ class Simplifier(Recursive):
         operand = getattr(e, "a", e)
         if parse(operand.dtype).element not in ("int32", "int64", "bool"):
             return e  # shorter types wrap
+        stats = self.analyzer.rewrite_simplify_stats
+        stats.nodes_visited += 1
         for rule in self.rules.get(type(e), ()):
             bound: dict[str, Any] = {}
+            stats.rewrites_attempted += 1
             if self.left <= 0 or not self.match(rule.left, e, bound):
                 continue
             if rule.condition is not None and not self._holds(rule, bound):
@@ -177,6 +192,11 @@ class Simplifier(Recursive):
             made = E.const(made, e.dtype) if isinstance(made, int) else made
             if made.dtype != e.dtype or structural_equal(made, e):
                 continue
+            stats.rewrites_performed += 1
+            stats.num_recursive_rewrites += rule.again
+            most = self.analyzer.maximum_rewrite_steps
+            if most is not None and stats.rewrites_performed > most:
+                raise UsageError(f"RewriteSimplifier exceeded maximum number of rewrites: {most}")
             return self.simplify(made) if rule.again else self._known(made, made)
         return e
 

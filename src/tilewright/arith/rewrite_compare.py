@@ -110,7 +110,9 @@ And(x // c1 == c2, c3 < x % c1) -> And(c1 * c2 + c3 < x, x < c1 * c2 + c1) \
 And(x // c1 == c2, c3 <= x % c1) -> And(c1 * c2 + c3 <= x, x < c1 * c2 + c1) \
 | c1 > 0 and 0 <= c3 < c1
 And(x == c1, x != c2) -> x == c1 | c1 != c2
+And(x != c2, x == c1) -> x == c1 | c1 != c2
 Or(x != c1, x == c2) -> x != c1 | c1 != c2
+Or(x == c2, x != c1) -> x != c1 | c1 != c2
 Sel(x, y, y) -> y
 Not(x < y) => y <= x | whole(x)
 Not(x <= y) => y < x | whole(x)

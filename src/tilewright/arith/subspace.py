@@ -10,7 +10,7 @@ from ..loopir import expr as E
 from ..loopir import op
 from ..loopir.iter import IterVar, Range
 from .analyzer import Analyzer
-from .iter_affine_map import detect_iter_map
+from .iter_affine_map import IterMapLevel, detect_iter_map
 from .iter_fuse import Parts
 from .iter_nodes import (
     IterMark,
@@ -30,7 +30,7 @@ def subspace_divide(
     input_iters: Mapping[Any, Range],
     sub_iters: Sequence[E.Var],
     predicate: Any = True,
-    check_level: str = "surjective",
+    check_level: str | IterMapLevel = "surjective",
     simplify_trivial_iterators: bool = True,
 ) -> list[list[IterMark]]:
     """Each binding as outer * extent of inner + inner, where `sub_iters` alone move the inner part.

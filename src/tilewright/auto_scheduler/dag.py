@@ -8,7 +8,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
-from ..base.errors import ScheduleError, TilewrightError
+from ..base.errors import ScheduleError, TilewrightError, UsageError
 from ..loopir.expr import Add, Max, Min, Mul, PrimExpr, const_int
 from ..loopir.iter import Reduce
 from ..measure.flop import op_flop
@@ -190,7 +190,7 @@ def _tensors_of(compute: Any) -> list[Tensor]:
         return workload_key_to_tensors(compute)
     tensors = list(compute) if isinstance(compute, (list, tuple)) else [compute]
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
-        raise TilewrightError(
+        raise UsageError(
             "ComputeDAG takes a list of tensors (inputs and results, such as [A, B, C]), a "
             f"workload key or a schedule, got {compute!r}"
         )

@@ -45,11 +45,16 @@ class DispatchContext(metaclass=_Current):
         raise NotImplementedError(f"{type(self).__name__} does not say which steps it knows")
 
     def query(
-        self, target: Any, workload_key: str, has_complex_op: bool = False, dag: Any = None
+        self,
+        target: Any,
+        workload_key: str,
+        has_complex_op: bool = False,
+        dag: Any = None,
+        func_name: str | None = None,
     ) -> Any:
         """The state for a workload: that of the innermost context that knows one, None where none
         does. With `dag`, its computation, a State; else what `recover_measure_input` takes.
-        `has_complex_op`: whether the workload is worth a search."""
+        `has_complex_op`: whether the workload is worth a search; `func_name`: what it is of."""
         for context in (self, *(c for c in reversed(_active.get()) if c is not self)):
             rows = context._found(target, workload_key, has_complex_op)
             if rows is not None:

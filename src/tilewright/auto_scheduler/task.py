@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.errors import TargetError, TilewrightError
+from ..base.errors import TargetError, TilewrightError, UsageError
 from ..measure.places import shown
 from ..schedule.api import Schedule
 from ..target.target import Target
@@ -82,7 +82,7 @@ class SearchTask:
 
     def __post_init__(self) -> None:
         if self.func is None and self.compute_dag is None and self.workload_key is None:
-            raise TilewrightError(
+            raise UsageError(
                 "SearchTask needs a workload: func= with args=, compute_dag= or workload_key="
             )
         if self.workload_key is None and self.func is not None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar, overload
 
-from ..base.errors import TilewrightError
+from ..base.errors import TilewrightError, UsageError
 from ..base.files import open_file
 from ..loopir.expr import FloatImm, IntImm, StringImm, const_int
 from ..rt.files import write_atomically
@@ -216,15 +216,15 @@ def _read(workload_key: Any) -> list[Any]:
     return parts
 
 
-def _unknown(name: str) -> TilewrightError:
+def _unknown(name: str) -> UsageError:
     if len(name) == 32 and all(c in "0123456789abcdef" for c in name):
-        return TilewrightError(
+        return UsageError(
             f"no tensors are registered for the workload of hash {name}: "
             "register_workload_tensors(key, tensors), or make the task with compute_dag="
         )
     near = get_close_matches(name, registered_workloads())
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return TilewrightError(
+    return UsageError(
         f"there is no workload {name!r}{hint}: import the module that defines it, or put "
         "@auto_scheduler.register_workload before its function"
     )

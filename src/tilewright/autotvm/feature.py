@@ -30,9 +30,9 @@ def get_itervar_feature(sch: Any, args: Any, take_log: bool = False) -> list[lis
 
 
 def flatten_itervar_feature(fea: list[list[list[Any]]]) -> Array:
-    """The numbers of `get_itervar_feature` in one array."""
+    """The numbers of `get_itervar_feature` in one array, float32."""
     rows = [row[1:] for loop in fea for row in loop if row[0] != "_itervar_"]
-    return np.concatenate(rows) if rows else np.zeros(0)
+    return np.array(np.concatenate(rows) if rows else [], "float32")
 
 
 def get_itervar_feature_flatten(sch: Any, args: Any, take_log: bool = True) -> Array:

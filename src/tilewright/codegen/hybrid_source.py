@@ -14,6 +14,7 @@ from ..loopir import expr as E
 from ..loopir.buffer import Buffer
 from ..loopir.iter import THREAD_KEYS
 from ..loopir.stmt import (
+    FOR_KINDS,
     Allocate,
     AssertStmt,
     AttrStmt,
@@ -28,7 +29,7 @@ from ..loopir.stmt import (
     is_no_op,
 )
 
-_LOOPS = {
+_LOOPS: dict[int, str] = {
     ForKind.SERIAL: "range",
     ForKind.PARALLEL: "parallel",
     ForKind.VECTORIZED: "vectorize",
@@ -90,7 +91,7 @@ class _Writer(Recursive):
 
     def _for(self, s: For) -> None:
         if s.kind not in _LOOPS:
-            raise CompileError(f"a hybrid script has no {ForKind.NAMES[s.kind]} loops")
+            raise CompileError(f"a hybrid script has no {FOR_KINDS[s.kind]} loops")
         head = f"{_LOOPS[s.kind]}({self.text(s.extent)})"
         if not E.is_const(s.min, 0):
             head = f"{_LOOPS[s.kind]}({self.text(s.min)}, {self.text(s.min + s.extent)})"

@@ -40,7 +40,7 @@ def schedule_to_func(
     bounds = infer_bounds(normal)
     func = make_loop_nest(normal, bounds, args, name, binds, keep_single)
     body = func.body
-    repeated = [t for t, b in (binds or {}).items() if b.buffer_type == "auto_broadcast"]
+    repeated = [t for t, b in (binds or {}).items() if b.buffer_kind == "auto_broadcast"]
     for text, condition in size_checks(outputs, given_variables(func), repeated).items():
         body = AssertStmt(condition, StringImm(text), body)
     return func.with_body(body)

@@ -30,7 +30,6 @@ from ..loopir.stmt import (
 from ..loopir.visit import uses_var, walk
 from ..lowering.combine_contexts import combine_contexts
 from ..lowering.dead_stores import remove_dead_stores
-from ..lowering.eliminate_common import eliminate_common
 from ..lowering.flatten_buffers import flatten_buffers
 from ..lowering.hoist_expressions import (
     HoistedConditionals,
@@ -41,6 +40,7 @@ from ..lowering.inject_async_copy import inject_async_copy
 from ..lowering.inject_copy_intrin import CopyIntrin, inject_copy_intrin
 from ..lowering.lift_attr_scope import lift_attr_scope
 from ..lowering.merge_shared import merge_shared
+from ..lowering.name_common import name_common
 from ..lowering.narrow_types import narrow_to
 from ..lowering.options import LowerOptions
 from ..lowering.remove_no_ops import remove_proved_no_ops
@@ -339,12 +339,11 @@ def vectorize_loop(enable_vectorize: bool = True) -> PrimFuncPass:
 def eliminate_subexpressions(
     enable_cse_tir: bool = True, identify_equiv_terms: bool = False
 ) -> PrimFuncPass:
-    """A pass that computes common parts of indices once. `identify_equiv_terms` changes nothing:
-    terms are compared in their normal form either way."""
-    del identify_equiv_terms
+    """A pass that computes once what statements compute several times. `identify_equiv_terms`:
+    terms that are equal in their normal form are one."""
 
     def run(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
-        return eliminate_common(func, _options()) if enable_cse_tir else func
+        return name_common(func, identify_equiv_terms) if enable_cse_tir else func
 
     return PrimFuncPass(run, 0, "tir.CommonSubexprElimTIR")
 

@@ -35,11 +35,20 @@ class PassInfo:
 
 
 class Pass:
-    """Something that takes a module to a module; instruments of the present context see it run."""
+    """Something that takes a module to a module; instruments of the present context see it run.
+
+    A pass that is made of an object of the user's class has the object's attributes too."""
+
+    instance: Any = None
 
     def __init__(self, info: PassInfo) -> None:
         self.info = info
         self.__name__ = info.name
+
+    def __getattr__(self, name: str) -> Any:
+        if self.instance is None or name.startswith("__"):
+            raise AttributeError(f"the pass {self.__class__.__name__} has no attribute {name!r}")
+        return getattr(self.instance, name)
 
     def __call__(self, target: Any) -> Any:
         """Run on an IRModule (or on one PrimFunc), whatever the opt_level."""
@@ -164,7 +173,10 @@ def module_pass(
 
 def _of_class(kind: type, make: Callable[[Any], Pass]) -> Callable[..., Pass]:
     def construct(*args: Any, **kwargs: Any) -> Pass:
-        return make(kind(*args, **kwargs))
+        instance = kind(*args, **kwargs)
+        made = make(instance)
+        made.instance = instance
+        return made
 
     construct.__name__ = kind.__name__
     construct.__doc__ = kind.__doc__

@@ -37,7 +37,18 @@ def create_prim_func(
     results = [t for t in given if isinstance(t, Tensor) and not isinstance(t.op, PlaceholderOp)]
     if not results:
         raise UsageError("create_prim_func needs a tensor that is computed, got placeholders only")
-    return schedule_to_func(create_schedule([t.op for t in results]), given)
+    return _named(schedule_to_func(create_schedule([t.op for t in results]), given))
+
+
+def _named(func: PrimFunc) -> PrimFunc:
+    """The function with its arrays' parameters named as TVM names them, `var_A` for a buffer A."""
+    new = {p: Var(f"var_{b.name}", p.dtype) for p, b in func.buffer_map.items()}
+    return PrimFunc(
+        [new.get(p, p) for p in func.params],
+        func.body,
+        buffer_map={new[p]: b for p, b in func.buffer_map.items()},
+        attrs=func.attrs,
+    )
 
 
 def create_prim_func_from_outputs(

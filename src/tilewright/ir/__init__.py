@@ -23,6 +23,7 @@ __getattr__, __dir__ = face(
         "loopir.intrin_rules": "register_intrin_lowering",
         "loopir.equal": "structural_equal assert_structural_equal",
         "loopir.hash": "structural_hash",
+        "loopir.object_path": "get_first_structural_mismatch",
         "driver.saved": "save_json load_json",
     },
     modules="attrs base container expr function instrument module op transform type",

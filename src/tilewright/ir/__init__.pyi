@@ -23,6 +23,7 @@ from tilewright.loopir.iter import Range as Range
 from tilewright.loopir.module import GlobalVar as GlobalVar
 from tilewright.loopir.module import IRModule as IRModule
 from tilewright.loopir.node import Object as Object
+from tilewright.loopir.object_path import get_first_structural_mismatch as get_first_structural_mismatch
 from tilewright.loopir.sequences import Array as Array
 from tilewright.loopir.sequences import Map as Map
 from tilewright.loopir.stmt import BaseFunc as BaseFunc

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.errors import UsageError
 from .node import Node
+from .types import TupleType as TupleType
 from .types import Type
 
 
@@ -97,24 +98,6 @@ class CallingConv(IntEnum):
     DEFAULT = 0
     C_PACKED_FUNC = 1
     DEVICE_KERNEL_LAUNCH = 2
-
-
-class TupleType(Type):
-    """The type of several values."""
-
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: Any) -> None:
-        self.fields = tuple(fields)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TupleType) and other.fields == self.fields
-
-    def __hash__(self) -> int:
-        return hash(self.fields)
-
-    def script(self, **_: Any) -> str:
-        return f"T.Tuple({', '.join(t.script() for t in self.fields)})"
 
 
 class FuncType(Type):

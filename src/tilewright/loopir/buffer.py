@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..base.dtype import canonical, parse
-from ..base.errors import TilewrightError
+from ..base.errors import TilewrightError, UsageError
 from .expr import BufferLoad, Call, IntImm, Node, PrimExpr, Ramp, Var, const, convert
 from .iter import Range
 from .types import PointerType, PrimType
@@ -26,11 +26,11 @@ class Buffer(Node):
 
     schema = (
         "dtype:type name:str data:var shape:expr* strides:expr* elem_offset:expr scope_name:str "
-        "data_alignment:int offset_factor:int buffer_type:str axis_separators:int*"
+        "data_alignment:int offset_factor:int buffer_kind:str axis_separators:int*"
     )
     __slots__ = (
         "axis_separators",
-        "buffer_type",
+        "buffer_kind",
         "data",
         "data_alignment",
         "dtype",
@@ -65,7 +65,7 @@ class Buffer(Node):
         self.scope_name = scope or "global"
         self.data_alignment = data_alignment if data_alignment > 0 else 64
         self.offset_factor = offset_factor or 1
-        self.buffer_type = buffer_type
+        self.buffer_kind = buffer_type
         self.axis_separators = tuple(axis_separators)
 
     READ, WRITE = 1, 2  # what `access_ptr` says of the callee
@@ -73,6 +73,11 @@ class Buffer(Node):
     def scope(self) -> str:
         """The storage scope."""
         return self.scope_name
+
+    @property
+    def buffer_type(self) -> int:
+        """2 where axes of extent 1 stand for any extent (`auto_broadcast`), else 1."""
+        return 2 if self.buffer_kind else 1
 
     @property
     def ndim(self) -> int:
@@ -91,7 +96,7 @@ class Buffer(Node):
             "scope": self.scope_name,
             "data_alignment": self.data_alignment,
             "offset_factor": self.offset_factor,
-            "buffer_type": self.buffer_type,
+            "buffer_type": self.buffer_kind,
             "axis_separators": self.axis_separators,
         }
         fields.update(changes)
@@ -190,11 +195,14 @@ class Buffer(Node):
         `access_mask`: "r", "w", "rw" or 1, 2, 3: what the callee does with the memory.
         """
         if isinstance(access_mask, str):
+            if not access_mask or set(access_mask) - {"r", "w"}:
+                raise UsageError(
+                    f"Unknown access_mask {access_mask}: 'r', 'w' or 'rw' say what is done"
+                )
             access_mask = sum({"r": 1, "w": 2}[c] for c in access_mask)
         size: PrimExpr = const(1)
         if self.strides:
-            for d, stride in zip(self.shape, self.strides):
-                size = size + (d - 1) * stride
+            size = self.strides[0] * self.shape[0]
         else:
             for d in self.shape:
                 size = size * d

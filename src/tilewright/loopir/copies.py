@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import expr as E
+from . import realize as R
 from . import stmt as S
 from .buffer import Buffer
 from .fold import fold_binary
@@ -186,7 +187,12 @@ def walk_stmts(s: S.Stmt) -> Iterator[Any]:
             stack.append(x.body)
 
 
-_WITH_BODY = frozenset((S.For, S.While, S.LetStmt, S.AttrStmt, S.AssertStmt, S.Allocate))
+_WITH_BODY = frozenset(
+    (
+        *(S.For, S.While, S.LetStmt, S.AttrStmt, S.AssertStmt, S.Allocate),
+        *(R.ProducerRealize, R.BufferRealize, R.DeclBuffer, R.AllocateConst),
+    )
+)
 
 
 def is_likely(e: Any) -> bool:

@@ -22,7 +22,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     """
 
     def register(given: Any) -> Any:
-        op = Op.get(op_name)
+        op = Op.named(op_name)
         if level >= _levels.get((op_name, attr_key), level):
             op.attrs[attr_key] = given
             _levels[op_name, attr_key] = level

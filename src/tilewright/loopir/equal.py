@@ -32,7 +32,7 @@ BUFFER_TEXT = (
     "scope_name",
     "data_alignment",
     "offset_factor",
-    "buffer_type",
+    "buffer_kind",
     "axis_separators",
 )
 BUFFER_EXPRS = ("data", "shape", "strides", "elem_offset")

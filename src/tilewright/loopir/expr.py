@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.dtype import canonical, parse
-from ..base.errors import OperandError
+from ..base.errors import MissingFunctionError, OperandError
 from .construct import cast as cast
 from .construct import check_predicate
 from .construct import const as const
@@ -25,7 +25,7 @@ from .fold import checked_float, checked_int, round_float
 from .node import Node as Node
 from .node import PrimExpr as PrimExpr
 from .node import set_printer as set_printer
-from .op_table import TABLE, UNKNOWN
+from .op_table import KNOWN, TABLE, UNKNOWN
 from .operators import ExprOps
 from .types import PrimType, Type, dtype_of
 
@@ -378,7 +378,7 @@ class Call(PrimExpr):
         self, dtype: str | None, op: Any, args: Sequence[Any], span: object = None
     ) -> None:
         self.dtype = canonical(dtype) if dtype else "int32"
-        self.op = op if isinstance(op, Op) else Op.get(op)
+        self.op = op if isinstance(op, Op) else Op.named(op)
         self.args = tuple(convert(a) for a in args)
 
 
@@ -420,7 +420,14 @@ class Op:
         self.row = TABLE.get(name[4:], UNKNOWN) if name.startswith("tir.") else UNKNOWN
 
     @staticmethod
-    def get(name: str) -> Op:
+    def get(op_name: str) -> Op:
+        """The operation of a name; MissingFunctionError if there is none, and no call of it."""
+        if op_name not in Op._table and op_name.removeprefix("tir.") not in KNOWN.union(TABLE):
+            raise MissingFunctionError(f"AttributeError: Operator {op_name} is not registered")
+        return Op.named(op_name)
+
+    @staticmethod
+    def named(name: str) -> Op:
         """The operation of a name, made when first asked for."""
         op = Op._table.get(name)
         if op is None:

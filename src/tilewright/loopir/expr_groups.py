@@ -54,15 +54,15 @@ class CmpExpr(metaclass=_Group):
 
 
 class EqualOp(metaclass=_Group):
-    """Comparisons that wait for what they are used as; here `==` makes an EQ at once."""
+    """What `==` gives: an EQ, whose truth is whether both are one object."""
 
-    kinds: ClassVar[tuple[type, ...]] = ()
+    kinds: ClassVar[tuple[type, ...]] = (E.EQ,)
 
 
 class NotEqualOp(metaclass=_Group):
-    """As EqualOp, for `!=`."""
+    """What `!=` gives: an NE, whose truth is whether both are two objects."""
 
-    kinds: ClassVar[tuple[type, ...]] = ()
+    kinds: ClassVar[tuple[type, ...]] = (E.NE,)
 
 
 def any_size(span: object = None) -> E.Var:

@@ -38,7 +38,7 @@ def register_intrin_lowering(
     def register(rule: Rule) -> Rule:
         if not callable(rule):
             raise TilewrightError(f"the lowering rule of {op_name} must be callable, got {rule!r}")
-        Op.get(op_name)
+        Op.named(op_name)
         known = _rules.get((kind, op_name))
         if known is None or level >= known[0]:
             _rules[kind, op_name] = (level, rule)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from typing import Any, ClassVar
 
 from . import node
@@ -53,7 +54,7 @@ class Range(Node):
         return str(node._text(self))
 
 
-class ForKind:
+class ForKind(IntEnum):
     """How a loop runs."""
 
     SERIAL = 0
@@ -61,7 +62,9 @@ class ForKind:
     VECTORIZED = 2
     UNROLLED = 3
     THREAD_BINDING = 4
-    NAMES = ("serial", "parallel", "vectorized", "unroll", "thread_binding")
+
+
+FOR_KINDS = ("serial", "parallel", "vectorized", "unroll", "thread_binding")  # as text has them
 
 
 class IterVar(ExprOps, Node):

@@ -110,6 +110,25 @@ TABLE: dict[str, Operation] = {}
 """The rows by name, without "tir."."""
 
 
+_NAMES = """
+TVMBackendAllocWorkspace TVMBackendFreeWorkspace anylist_getitem anylist_resetitem
+anylist_setitem_call_cpacked anylist_setitem_call_packed assume create_barriers
+end_profile_intrinsic get_active_lane_mask handle_add_byte_offset lookup_param
+make_filled_simdgroup_matrix mma_fill mma_store ptx_arrive_barrier
+ptx_arrive_barrier_expect_tx ptx_commit_group ptx_cp_async ptx_cp_async_barrier
+ptx_cp_async_bulk ptx_init_barrier_thread_count ptx_ldmatrix ptx_mma ptx_mma_sp
+ptx_wait_barrier ptx_wait_group simdgroup_load simdgroup_multiply_accumulate
+simdgroup_store start_profile_intrinsic tvm_bmma_sync tvm_call_cpacked
+tvm_call_cpacked_lowered tvm_call_packed tvm_call_packed_lowered tvm_check_return
+tvm_fill_fragment tvm_global_barrier_kinit tvm_load_matrix_sync tvm_mma_sync
+tvm_stack_alloca tvm_stack_make_array tvm_stack_make_shape tvm_storage_sync
+tvm_store_matrix_sync tvm_struct_get tvm_struct_set tvm_thread_allreduce
+tvm_thread_invariant tvm_throw_last_error tvm_tuple undef vscale
+"""
+KNOWN = frozenset(_NAMES.split())
+"""Operations that may have no row: calls of them are made, moved, printed and no more."""
+
+
 def add_row(name: str, **columns: Any) -> Operation:
     """Enter a row."""
     row = TABLE[name] = Operation(name, **columns)

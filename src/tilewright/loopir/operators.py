@@ -334,6 +334,6 @@ def bitwise(name: str, a: Any, b: Any) -> expr.PrimExpr:
     if "shift" in name and isinstance(b, expr.IntImm) and not 0 <= b.value < t.bits:
         raise TilewrightError(f"shift by {b.value} is not in [0, {t.bits})")
     if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
-        fold: Any = expr.Op.get(name).row.fold
+        fold: Any = expr.Op.named(name).row.fold
         return expr.const(wrap_int(a.dtype, fold(a.value, b.value)), a.dtype)
     return expr.Call(a.dtype, name, (a, b))

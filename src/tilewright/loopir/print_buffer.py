@@ -25,7 +25,7 @@ def is_default(b: Buffer) -> bool:
         not b.strides
         and is_const(b.elem_offset, 0)
         and (b.data_alignment, b.offset_factor) == (64, 1)
-        and not b.buffer_type
+        and not b.buffer_kind
         and not b.axis_separators
     )
 
@@ -91,7 +91,7 @@ class BufferPrinter(ExprPrinter):
             out.append(f", align={b.data_alignment}")
         if b.offset_factor != 1:
             out.append(f", offset_factor={b.offset_factor}")
-        if b.buffer_type:
+        if b.buffer_kind:
             out.append(', buffer_type="auto"')
         if b.axis_separators:
             out.append(f", axis_separators={list(b.axis_separators)}")

@@ -22,6 +22,7 @@ from .print_expr import quote, range_end
 from .print_realize import STATEMENTS
 from .print_scopes import place_buffers
 from .stmt import (
+    FOR_KINDS,
     Allocate,
     AssertStmt,
     AttrStmt,
@@ -155,7 +156,7 @@ class Printer(BufferPrinter):
 
     def _range_of(self, s: For) -> None:
         plain = s.kind == ForKind.SERIAL and not s.annotations
-        self.out.append("range(" if plain else f"T.{ForKind.NAMES[s.kind]}(")
+        self.out.append("range(" if plain else f"T.{FOR_KINDS[s.kind]}(")
         if is_const(s.min, 0):
             self.expr(s.extent)
         else:

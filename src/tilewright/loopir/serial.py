@@ -167,7 +167,7 @@ class _Decoder:
         if form == "float":
             return float(_expect(x, (int, float, str)))
         if form == "op":
-            return E.Op.get(_expect(x, str))
+            return E.Op.named(_expect(x, str))
         if form == "map":
             pairs = [(self.node(k, E.Var), self.node(v, Buffer)) for k, v in x]
             return dict(pairs)
@@ -209,7 +209,7 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
     E.Shuffle: lambda e: bool(e.vectors and e.indices),
     I.Reduce: lambda e: 0 <= e.value_index < len(e.source),
     I.IterVar: lambda v: 0 <= v.iter_type < len(v.KINDS),
-    S.For: lambda s: 0 <= s.kind < len(S.ForKind.NAMES),
+    S.For: lambda s: 0 <= s.kind < len(S.FOR_KINDS),
 }
 
 

@@ -19,11 +19,14 @@ from .expr import (
     StringImm,
     Var,
     cast,
+    const,
     const_int,
     convert,
 )
+from .iter import FOR_KINDS as FOR_KINDS
 from .iter import ForKind as ForKind
 from .iter import IterVar, Range
+from .types import VoidType
 
 UNROLL_BY = "unroll_by"
 """Annotation of a loop: how many steps the device's compiler is asked to write out."""
@@ -63,7 +66,7 @@ class For(Stmt):
         self.loop_var = loop_var
         self.min = _as_wide(convert(min), loop_var.dtype)
         self.extent = _as_wide(convert(extent), loop_var.dtype)
-        self.kind = kind
+        self.kind = int(kind)
         self.body = body
         self.thread_binding = thread_binding
         self.annotations = dict(annotations) if annotations else {}
@@ -198,6 +201,11 @@ class Allocate(Stmt):
         return self.buffer.data
 
     @property
+    def condition(self) -> PrimExpr:
+        """Whether it is made: always."""
+        return const(True)
+
+    @property
     def extents(self) -> tuple[PrimExpr, ...]:
         """The shape, in elements."""
         return self.buffer.shape
@@ -282,7 +290,7 @@ class Program(Node, Pictured):
 class PrimFunc(Program):
     """A function. Parameters are variables; those of `buffer_map` are handles to arrays."""
 
-    __slots__ = ("attrs", "body", "buffer_map", "params")
+    __slots__ = ("attrs", "body", "buffer_map", "params", "_ret_type")
     schema = "params:var* body:stmt buffer_map:map attrs:dict"
 
     def __init__(
@@ -294,14 +302,15 @@ class PrimFunc(Program):
         attrs: Mapping[str, Any] | None = None,
         span: object = None,
     ) -> None:
-        """A buffer among `params` stands for a handle to it. `ret_type` and `span` are accepted for
-        TVM's sake."""
+        """A buffer among `params` stands for a handle to it. `ret_type` says of which type the
+        value is, of no use here, and is kept; `span` is accepted for TVM's sake."""
         if isinstance(ret_type, Mapping):
             raise OperandError(f"PrimFunc: buffer_map comes after ret_type, which is {ret_type}")
         self.buffer_map = dict(buffer_map) if buffer_map else {}
         self.params = tuple(p if isinstance(p, Var) else self._handle(p) for p in params)
         self.body = body
         self.attrs = dict(attrs) if attrs else {}
+        self._ret_type = ret_type
 
     def _handle(self, param: Any) -> Var:
         if hasattr(param, "asobject") and isinstance(pointer := param.asobject(), Var):
@@ -312,16 +321,23 @@ class PrimFunc(Program):
         self.buffer_map[handle] = param
         return handle
 
+    @property
+    def ret_type(self) -> Any:
+        """The type of the value as it was given; that of functions without one."""
+        return VoidType() if self._ret_type is None else self._ret_type
+
     def with_body(self, body: Stmt) -> PrimFunc:
         """The same signature with another body."""
         if body is self.body:
             return self
-        return PrimFunc(self.params, body, None, self.buffer_map, self.attrs)
+        return PrimFunc(self.params, body, self._ret_type, self.buffer_map, self.attrs)
 
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
         """The same function with an attribute more (or those of a dict)."""
         new = dict(key) if isinstance(key, Mapping) else {key: value}
-        return PrimFunc(self.params, self.body, None, self.buffer_map, {**self.attrs, **new})
+        return PrimFunc(
+            self.params, self.body, self._ret_type, self.buffer_map, {**self.attrs, **new}
+        )
 
     def with_attrs(self, attr_map: Mapping[str, Any]) -> PrimFunc:
         """The same function with attributes more."""
@@ -330,7 +346,7 @@ class PrimFunc(Program):
     def without_attr(self, key: str) -> PrimFunc:
         """The same function without an attribute."""
         attrs = {k: v for k, v in self.attrs.items() if k != key}
-        return PrimFunc(self.params, self.body, None, self.buffer_map, attrs)
+        return PrimFunc(self.params, self.body, self._ret_type, self.buffer_map, attrs)
 
     @property
     def __name__(self) -> str:

@@ -20,6 +20,29 @@ class Type:
         return repr(self)
 
 
+class TupleType(Type):
+    """The type of several values; of none, that of functions without a value (`VoidType()`)."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Any) -> None:
+        self.fields = tuple(fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TupleType) and other.fields == self.fields
+
+    def __hash__(self) -> int:
+        return hash(self.fields)
+
+    def script(self, **_: Any) -> str:
+        return f"T.Tuple({', '.join(t.script() for t in self.fields)})"
+
+
+def VoidType() -> TupleType:
+    """The type of functions without a value."""
+    return TupleType(())
+
+
 class PrimType(Type):
     """The type of numbers of a dtype."""
 

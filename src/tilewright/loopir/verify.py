@@ -175,7 +175,7 @@ class _Verifier:
             v.dtype == s.min.dtype == s.extent.dtype,
             f"loop variable {v.name} is {v.dtype}, from {s.min.dtype}, extent {s.extent.dtype}",
         )
-        self.require(0 <= s.kind < len(S.ForKind.NAMES), f"a loop of kind {s.kind}")
+        self.require(0 <= s.kind < len(S.FOR_KINDS), f"a loop of kind {s.kind}")
         if s.kind == S.ForKind.THREAD_BINDING:
             self.require(s.thread_binding is not None, "a loop bound to no thread axis")
         self.define(v, "loop variable")

@@ -14,6 +14,7 @@ from ..loopir.iter import THREAD_KEYS
 from ..loopir.operators import factors
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import CHILDREN, walk
+from .in_place import may_write_over
 from .options import LowerOptions
 from .usage import buffer_bytes
 
@@ -45,7 +46,8 @@ def rewrite_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 def rewrite_all_storage(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """`rewrite_storage` of small allocations too, as TVM does it: they move, but share nothing if
     they are of at most 4 bytes or in registers (scopes "local", "warp" and those of fragments,
-    unless they name a memory of their own, as "local.L0A")."""
+    unless they name a memory of their own, as "local.L0A"). A result that is computed element by
+    element from an operand that is not used later takes its memory."""
     return _rewritten(func, 0)
 
 
@@ -76,13 +78,15 @@ def _owns_threads(s: Any) -> bool:
 class _Life:
     """One allocation of a region and when it is used."""
 
-    __slots__ = ("depth", "first", "last", "stmt")
+    __slots__ = ("begin", "depth", "end", "first", "last", "stmt")
 
     def __init__(self, stmt: S.Allocate, depth: int) -> None:
         self.stmt = stmt
         self.depth = depth
         self.first = -1
         self.last = -1
+        self.begin: Any = None  # the loop or store of its scope that uses it first
+        self.end: Any = None  # ... and last
 
 
 def _names_memory(scope: str) -> bool:
@@ -97,10 +101,13 @@ class _Slot:
         self.buffer = life.stmt.buffer
         self.annotations = life.stmt.annotations
         self.last = life.last
+        self.latest = life
 
-    def fits(self, life: _Life) -> bool:
+    def fits(self, life: _Life, in_place: bool) -> bool:
         new, own = life.stmt.buffer, self.buffer
-        if new.dtype != own.dtype or new.scope_name != own.scope_name or self.last >= life.first:
+        if new.dtype != own.dtype or new.scope_name != own.scope_name:
+            return False
+        if self.last >= life.first and not (in_place and self._over(life)):
             return False
         if life.stmt.annotations or self.annotations:
             return False
@@ -115,18 +122,31 @@ class _Slot:
             return False
         return sorted(map(str, factors(new.shape[0]))) == sorted(map(str, factors(own.shape[0])))
 
+    def _over(self, life: _Life) -> bool:
+        """Whether a buffer may be written over the one that is there, by its first statement."""
+        old, size = self.latest, const_int(life.stmt.buffer.shape[0])
+        return (
+            old.end is life.begin is not None
+            and old.depth == life.depth
+            and size is not None
+            and size == const_int(old.stmt.buffer.shape[0]) == const_int(self.buffer.shape[0])
+            and may_write_over(life.begin, life.stmt.buffer.data, old.stmt.buffer.data)
+        )
+
     def take(self, life: _Life) -> None:
         size, have = const_int(life.stmt.buffer.shape[0]), const_int(self.buffer.shape[0])
         if size is not None and have is not None and size > have:
             self.buffer = self.buffer.with_(shape=(size,))
         self.last = life.last
+        self.latest = life
 
 
 class _Loop:
-    __slots__ = ("start", "used")
+    __slots__ = ("start", "stmt", "used")
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, stmt: Any) -> None:
         self.start = start
+        self.stmt = stmt
         self.used: set[_Life] = set()
 
 
@@ -139,6 +159,7 @@ class _Plan(Recursive):
         self.small = small
         self.clock = 0
         self.loops: list[_Loop] = []
+        self.store: Any = None  # the store that is being looked at
         self.lives: dict[E.Var, _Life] = {}
         self.defined: set[E.Var] = set()
         self.slots: list[_Slot] = []
@@ -160,6 +181,7 @@ class _Plan(Recursive):
         elif kind in (S.LetStmt, S.AttrStmt, S.AssertStmt):
             self._scan_scope(s, owned)
         else:
+            self.store = s if kind is S.BufferStore else None
             if kind is S.BufferStore:
                 self._touch(s.buffer.data)
             for part in CHILDREN[kind](s):
@@ -186,7 +208,7 @@ class _Plan(Recursive):
         """What runs once for each of several values: a loop, or a launch of threads."""
         if type(s) is S.For:
             self.defined.add(s.loop_var)
-        loop = _Loop(self.clock)
+        loop = _Loop(self.clock, s)
         self.loops.append(loop)
         self._touch_exprs(CHILDREN[type(s)](s)[:-1])
         self._scan(s.body, owned and not _owns_threads(s))
@@ -220,19 +242,19 @@ class _Plan(Recursive):
         life = self.lives.get(data)
         if life is None:
             return
-        at = self.clock
+        at, life.end = self.clock, self.store
         if len(self.loops) > life.depth:
             loop = self.loops[life.depth]
             loop.used.add(life)
-            at = loop.start
+            at, life.end = loop.start, loop.stmt
         if life.first < 0:
-            life.first = at
+            life.first, life.begin = at, life.end
         life.last = self.clock
 
     def _assign(self) -> None:
         used = [life for life in self.lives.values() if life.first >= 0]
         for life in sorted(used, key=lambda x: x.first):
-            slot = next((s for s in self.slots if s.fits(life)), None)
+            slot = next((s for s in self.slots if s.fits(life, not self.small)), None)
             if slot is None:
                 slot = _Slot(life)
                 self.slots.append(slot)

@@ -13,20 +13,22 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import Var
 from ..loopir.iter import IterVar
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.stmt import Allocate, PrimFunc, Stmt
+from ..loopir.stmt import Allocate, AttrStmt, PrimFunc, Stmt
 from ..loopir.visit import walk
 from ..schedule.bounds import infer_bounds
 from ..schedule.placement import attach_path
 from ..tensor.op import Operation, PlaceholderOp
 from ..tensor.tensor import Tensor
 from .loop_nest import NestBuilder
-from .stage_memory import plan_memory
+from .on_tensors import on_buffers, on_tensors
+from .stage_memory import Place, plan_memory
 
 _TENSOR_OF: WeakKeyDictionary[Var, Tensor] = WeakKeyDictionary()
 
 
 def schedule_ops(schedule: Any, bounds: Any = None, debug_keep_trivial_loop: bool = False) -> Stmt:
-    """The loops of a schedule, in which placeholders and outputs are buffers from outside.
+    """The loops of a schedule, on tensors: ProducerStore, ProducerLoad and ProducerRealize; what is
+    more than an array of a tensor's elements (on_tensors.py) is a buffer.
 
     `bounds`, as InferBound gives them, is accepted for TVM's sake. `debug_keep_trivial_loop`: loops
     of one iteration are loops too.
@@ -43,12 +45,15 @@ def schedule_ops(schedule: Any, bounds: Any = None, debug_keep_trivial_loop: boo
     ]
     memory, _, _ = plan_memory(normal, inferred, args, {})
     body = NestBuilder(normal, inferred, memory, debug_keep_trivial_loop).root()
+    homes: dict[Var, tuple[Tensor, Place]] = {}
     for stage in normal.stages:
         for made, known in zip(stage.op.outputs, stage.origin_op.outputs):
             place = memory.places.get(memory.owner(made))
             if place is not None:
                 _TENSOR_OF[place.buffer.data] = known
-    return body
+                homes[place.buffer.data] = known, place
+    outputs = [t for t in args if not isinstance(t.op, PlaceholderOp)]
+    return on_tensors(body, homes, outputs)
 
 
 def _is_state(schedule: Any, tensor: Tensor) -> bool:
@@ -65,7 +70,10 @@ def schedule_to_prim_func(
     """The function that runs `body` (of `schedule_ops`, maybe rewritten) on tensors, buffers and
     variables. `extern_buffer`: buffers to use for tensors; others are compact."""
     chosen = dict(extern_buffer or {})
-    found = {t: b for b in _buffers(body) if (t := _TENSOR_OF.get(b.data)) is not None}
+    tensors = [t for t in arg_list if isinstance(t, Tensor) and t not in chosen]
+    found = {t: Buffer(t.shape, t.dtype, t.name) for t in tensors}
+    body = on_buffers(body, {**found, **chosen})
+    found |= {t: b for b in _buffers(body) if (t := _TENSOR_OF.get(b.data)) is not None}
     params: list[Var | Buffer] = []
     for arg in arg_list:
         if isinstance(arg, (Var, Buffer)):
@@ -104,6 +112,16 @@ class _Arguments(Rewriter):
         if s.buffer.data in self.outside or s.buffer.data in self.change:
             return body
         return s if body is s.body else Allocate(s.buffer, body, s.annotations)
+
+
+def verify_compact_buffer(stmt: Stmt) -> bool:
+    """Whether an AttrStmt "buffer_bind_scope" of a statement binds a buffer without strides."""
+    for x in walk(stmt):
+        if type(x) is AttrStmt and x.attr_key == "buffer_bind_scope":
+            pair = x.node if isinstance(x.node, (list, tuple)) else (x.node,)
+            if any(isinstance(b, Buffer) and not b.strides for b in pair):
+                return True
+    return False
 
 
 def create_attach_path(schedule: Any) -> dict[Operation, list[IterVar]]:

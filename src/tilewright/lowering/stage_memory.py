@@ -168,7 +168,7 @@ def _plan_argument(
         bound = binds.get(arg)
         buffer = bound if bound is not None else _argument_buffer(t, layout)
         tensors = [t]
-        repeated = bound is not None and bound.buffer_type == "auto_broadcast"
+        repeated = bound is not None and bound.buffer_kind == "auto_broadcast"
         place = Place(buffer, None, layout, repeated and isinstance(t.op, PlaceholderOp))
         memory.places[memory.owner(t)] = place
     else:

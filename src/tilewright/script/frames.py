@@ -193,7 +193,7 @@ class AllocateFrame(Frame):
 def _same_view(b: Buffer, own: Buffer) -> bool:
     if (b.dtype, b.scope_name, len(b.shape)) != (own.dtype, own.scope_name, len(own.shape)):
         return False
-    special = b.strides or not E.is_const(b.elem_offset, 0) or b.buffer_type or b.axis_separators
+    special = b.strides or not E.is_const(b.elem_offset, 0) or b.buffer_kind or b.axis_separators
     if special or (b.data_alignment, b.offset_factor) != (64, 1):
         return False
     pairs = zip(b.shape, own.shape)

@@ -13,7 +13,7 @@ __getattr__, __dir__ = face(
         "schedule.relations": "IterVarRelation=Relation Split Fuse Singleton",
         "lowering.schedule_ops": (
             "ScheduleOps=schedule_ops SchedulePostProcToPrimFunc=schedule_to_prim_func "
-            "CreateAttachPath=create_attach_path"
+            "CreateAttachPath=create_attach_path VerifyCompactBuffer=verify_compact_buffer"
         ),
         "schedule.auto_inline": (
             "AutoInlineElemWise=auto_inline_elemwise AutoInlineBroadcast=auto_inline_broadcast "

@@ -5,6 +5,7 @@ from tilewright.loopir.iter import IterVar as IterVar
 from tilewright.lowering.schedule_ops import create_attach_path as _create_attach_path
 from tilewright.lowering.schedule_ops import schedule_ops as _schedule_ops
 from tilewright.lowering.schedule_ops import schedule_to_prim_func as _schedule_to_prim_func
+from tilewright.lowering.schedule_ops import verify_compact_buffer as _verify_compact_buffer
 from tilewright.schedule.api import AXIS_SEPARATOR as AXIS_SEPARATOR
 from tilewright.schedule.api import Schedule as Schedule
 from tilewright.schedule.api import Stage as Stage
@@ -27,6 +28,7 @@ from tilewright.tensor.specialize import SpecializedCondition as SpecializedCond
 CreateAttachPath = _create_attach_path
 ScheduleOps = _schedule_ops
 SchedulePostProcToPrimFunc = _schedule_to_prim_func
+VerifyCompactBuffer = _verify_compact_buffer
 AutoInlineBroadcast = _auto_inline_broadcast
 AutoInlineElemWise = _auto_inline_elemwise
 AutoInlineInjective = _auto_inline_injective

@@ -35,6 +35,11 @@ class IndexTuner(Tuner):
         return self.space.subrange_length(self.range_idx[0], self.range_idx[1] + 1)
 
     @property
+    def visited_max(self) -> int:
+        """How many can be proposed."""
+        return self.range_length
+
+    @property
     def counter(self) -> int:
         """How many have been proposed."""
         return len(self.visited)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.errors import TilewrightError
+from ..base.errors import TilewrightError, UsageError
 from ..driver.transform import PassContext
 from ..loopir.stmt import PrimFunc
 from ..lowering.verify_gpu_code import verify_gpu_code
@@ -277,7 +277,7 @@ def _resolve(given: Any, local: Callable[[], Any], base: type, what: str) -> Any
     if given == "local":
         return local()
     if not isinstance(given, base):
-        raise TilewrightError(
+        raise UsageError(
             f"measure_option: {what} is 'local', a Local{what.capitalize()} or a "
             f"{what.capitalize()} of your own, got {given!r}"
         )
@@ -396,4 +396,5 @@ def create_measure_batch(
             found = dict(batches.measure([i.config for i in inputs]))
         return [as_result(found[i]) for i in range(len(inputs))]
 
+    measure_batch.n_parallel = option["builder"].n_parallel  # type: ignore[attr-defined]
     return measure_batch

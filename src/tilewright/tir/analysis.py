@@ -23,6 +23,7 @@ from ..loopir.stmt import Evaluate as _Evaluate
 from ..loopir.stmt import PrimFunc as _PrimFunc
 from ..loopir.verify import verify as _verify
 from ..loopir.visit import walk as _walk
+from ..lowering.access_lca import detect_buffer_access_lca as detect_buffer_access_lca
 from ..lowering.usage import allocated_bytes as _allocated
 from ..lowering.usage import check_indices as _check_indices
 from ..lowering.usage import estimate_flops as _estimate_flops

@@ -22,10 +22,10 @@ from ..lowering.inject_prefetch import inject_prefetch
 from ..lowering.inject_rolling_buffer import inject_rolling_buffer
 from ..lowering.inject_virtual_threads import inject_virtual_threads
 from ..lowering.narrow_types import narrow_types
-from ..lowering.partition_loops import partition_loops
 from ..lowering.rewrite_storage import rewrite_all_storage
 from ..lowering.rewrite_unsafe_select import rewrite_unsafe_select
 from ..lowering.simplify_statements import simplify_in_loops, simplify_statements
+from ..lowering.split_choices import partition_at_choices
 from ..lowering.unroll_loops import unroll_as_asked
 
 Maker = Callable[[], PrimFuncPass]
@@ -33,7 +33,7 @@ Maker = Callable[[], PrimFuncPass]
 FlattenBuffer: Maker = lowering_pass("FlattenBuffer", flatten_buffers)
 InjectDoubleBuffer: Maker = lowering_pass("InjectDoubleBuffer", inject_double_buffer)
 InjectVirtualThread: Maker = lowering_pass("InjectVirtualThread", inject_virtual_threads)
-LoopPartition: Maker = lowering_pass("LoopPartition", partition_loops)
+LoopPartition: Maker = lowering_pass("LoopPartition", partition_at_choices)
 RewriteUnsafeSelect: Maker = lowering_pass("RewriteUnsafeSelect", rewrite_unsafe_select)
 Simplify: Maker = lowering_pass("Simplify", simplify_in_loops)
 StorageRewrite: Maker = lowering_pass("StorageRewrite", rewrite_all_storage)

@@ -33,7 +33,9 @@ __getattr__, __dir__ = face(
         ),
         "topi.layouts": "auto_scheduler_layout_transform layout_transform",
         "topi.arrange": "mirror_pad reverse_sequence tile",
-        "topi.scatter": "gather gather_nd scatter_elements scatter_nd tensor_scatter",
+        "topi.scatter": (
+            "gather gather_nd invert_permutation scatter_elements scatter_nd tensor_scatter"
+        ),
         "topi.reduction": ("all any argmax argmin collapse_sum comm_reduce max mean min prod sum"),
         "topi.sorting": "argsort sort topk",
         "topi.sparse_shapes": "sparse_fill_empty_rows sparse_reshape",

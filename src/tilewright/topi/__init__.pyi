@@ -119,6 +119,7 @@ from tilewright.topi.scan import cumsum as cumsum
 from tilewright.topi.scan import scanop as scanop
 from tilewright.topi.scatter import gather as gather
 from tilewright.topi.scatter import gather_nd as gather_nd
+from tilewright.topi.scatter import invert_permutation as invert_permutation
 from tilewright.topi.scatter import scatter_elements as scatter_elements
 from tilewright.topi.scatter import scatter_nd as scatter_nd
 from tilewright.topi.scatter import tensor_scatter as tensor_scatter

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..tensor.tensor import Tensor
 from .elemwise import left_shift as shift_left
 from .elemwise import right_shift as shift_right
 from .joined import joined
@@ -30,6 +31,7 @@ from .nn.dense import matmul
 from .nn.depthwise import depthwise_conv2d_nchw as depthwise_nchw
 from .nn.depthwise import depthwise_conv2d_NCHWc as depthwise_blocked
 from .nn.depthwise import depthwise_conv2d_nhwc as depthwise_nhwc
+from .nn.sparse import sparse_conv2d
 from .nn.sparse import sparse_dense as sparse_layer
 from .nn.winograd_convs import conv2d_winograd_nchw as winograd_nchw
 from .nn.winograd_convs import conv2d_winograd_nchw_without_weight_transform as winograd_ready
@@ -84,6 +86,9 @@ depthwise_conv2d_nchw = under(depthwise_nchw, f"{_CONV} out_dtype")
 depthwise_conv2d_NCHWc = under(depthwise_blocked, f"{_CONV} layout out_layout", out_dtype=None)
 depthwise_conv2d_nhwc = under(depthwise_nhwc, f"{_CONV} kernel_layout out_dtype")
 
+conv2d_nhwc_tensorcore = under(conv_nhwc, f"{_CONV} out_dtype")
+conv3d_ndhwc_tensorcore = under(conv_ndhwc, f"{_CONV} groups out_dtype")
+
 dense = under(dense_layer, "data weight", bias=None, out_dtype=None)
 matmul_default = under(
     matmul, "tensor_a tensor_b", bias=None, out_dtype=None, transpose_a=False, transpose_b=False
@@ -102,6 +107,21 @@ bitserial_conv2d_nhwc = under(
 bitserial_dense = under(
     bits_dense, "data weight data_bits weight_bits pack_dtype out_dtype unipolar"
 )
+sparse_dense_tir = under(sparse_layer, "data w_data w_indices w_indptr")
 sparse_dense = under(
     sparse_layer, "data weight_data weight_indices weight_indptr", sparse_lhs=False
 )
+
+
+def spconv2d_3x3_nhwc(
+    data: Tensor, wdat: Tensor, wind: Tensor, wptr: Tensor, layout: str = "NHWC"
+) -> Tensor:
+    """`topi.nn.sparse_conv2d` by windows of 3 x 3."""
+    return sparse_conv2d(data, wdat, wind, wptr, layout, 3)
+
+
+def spconv2d_3x3_nchw(
+    data: Tensor, wdat: Tensor, wind: Tensor, wptr: Tensor, layout: str = "NCHW"
+) -> Tensor:
+    """`topi.nn.sparse_conv2d` by windows of 3 x 3, of images by channels."""
+    return sparse_conv2d(data, wdat, wind, wptr, layout, 3)

@@ -112,6 +112,14 @@ class _Scatter:
     lead: int
 
 
+def invert_permutation(data: Tensor) -> Tensor:
+    """The permutation that undoes `data`, one of 0, 1, ...: where each of these stands in it."""
+    n = data.shape[0]
+    places: Tensor = compute((n,), lambda i: cast(data.dtype, i), "T_places")
+    start: Tensor = compute((n,), lambda i: const(0, data.dtype), "T_start")
+    return scatter_elements(start, data, places)
+
+
 def scatter_elements(
     data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
 ) -> Tensor:

@@ -12,6 +12,7 @@ from ..loopir.expr import PrimExpr, cast, const, const_int, convert
 from ..tensor.compute import compute
 from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
+from .tag import BROADCAST
 
 INJECTIVE = "injective"
 
@@ -26,7 +27,7 @@ __getattr__, _ = face(
         "topi.layouts": "layout_transform",
         "topi.arrange": "reverse_sequence tile",
         "topi.elemwise": "where",
-        "topi.scatter": "gather gather_nd",
+        "topi.scatter": "gather gather_nd invert_permutation",
         "topi.products": "tensordot",
         "topi.nn.dense": "matmul=plain_matmul",
     },
@@ -233,7 +234,7 @@ def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
     def element(*i: Any) -> Any:
         return x(*[const(0) if const_int(d) == 1 else j for d, j in zip(x.shape, i[ahead:])])
 
-    result: Tensor = compute(shape, element, "T_broadcast_to", INJECTIVE)
+    result: Tensor = compute(shape, element, "T_broadcast_to", BROADCAST)
     return result
 
 

@@ -29,7 +29,8 @@ __getattr__, __dir__ = face(
                 "batch_matmul concatenate conv2d_NCHWc conv2d_NCHWc_int8 conv2d_nchw "
                 "conv2d_nchw_int8=conv2d_nchw conv2d_transpose_nchw conv3d_ncdhw conv3d_ndhwc "
                 "conv3d_transpose_ncdhw dense_dynamic=dense dense_int8=dense dense_nopack=dense "
-                "depthwise_conv2d_NCHWc depthwise_conv2d_nchw group_conv2d_nchw"
+                "depthwise_conv2d_NCHWc depthwise_conv2d_nchw group_conv2d_nchw spconv2d_3x3_nchw "
+                "spconv2d_3x3_nhwc"
             ),
             "topi.nn.bits": "bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense",
             "topi.nn.dense": "dense_pack",

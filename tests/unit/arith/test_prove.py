@@ -158,7 +158,7 @@ def test_bounds_use_constraints_and_updates() -> None:
         assert a.const_int_bound(io * 32 + ii) == ConstIntBound(32, 99)
     a.const_int_bound_update(q, ConstIntBound(-3, ConstIntBound.POS_INF))
     assert a.const_int_bound(q * 2) == ConstIntBound(-6, ConstIntBound.POS_INF)
-    assert str(a.const_int_bound(q)) == "ConstIntBound(min=-3, max=pos_inf)"
+    assert str(a.const_int_bound(q)) == "ConstIntBound[-3,pos_inf]"
 
 
 @pytest.mark.parametrize(

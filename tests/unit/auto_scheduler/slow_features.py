@@ -70,7 +70,7 @@ class Walker:
             self.walk(part)
 
     def on_For(self, s: Any) -> None:
-        self.inside(Loop(s.loop_var, number(s.extent), S.ForKind.NAMES[s.kind]), s.body)
+        self.inside(Loop(s.loop_var, number(s.extent), S.FOR_KINDS[s.kind]), s.body)
 
     def inside(self, loop: Loop, body: Any) -> None:
         self.loops.append(loop)

@@ -43,7 +43,7 @@ def test_bodies_are_lists() -> None:
 
 
 def test_types_of_buffers() -> None:
-    assert tir.decl_buffer((4,), buffer_type="auto").buffer_type == "auto_broadcast"
-    assert tir.decl_buffer((4,), buffer_type="default").buffer_type == ""
+    assert tir.decl_buffer((4,), buffer_type="auto").buffer_type == 2
+    assert tir.decl_buffer((4,), buffer_type="default").buffer_type == 1
     with pytest.raises(TilewrightError, match="buffer_type is"):
         tir.decl_buffer((4,), buffer_type="some")

@@ -258,7 +258,7 @@ def test_effects() -> None:
     assert side_effect(tir.call_pure_extern("int32", "f", i)) == CallEffectKind.Pure
     assert side_effect(tir.ret(i)) == CallEffectKind.UpdateState
     assert side_effect(op.likely(p)) == CallEffectKind.Pure
-    assert effect_of(Op.get("tir.never_heard_of")) == CallEffectKind.Opaque
+    assert effect_of(Op.named("tir.never_heard_of")) == CallEffectKind.Opaque
     assert not is_pure(a[i]) and is_pure(i)
     tower: Any = i
     for _ in range(200):

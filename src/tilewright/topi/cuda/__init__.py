@@ -25,10 +25,14 @@ __getattr__, __dir__ = face(
         "schedule_multibox_transform_loc schedule_nms schedule_pool schedule_pool_grad "
         "schedule_proposal schedule_reduce schedule_reorg schedule_roi_align schedule_roi_pool "
         "schedule_scan schedule_softmax schedule_sort schedule_sparse_dense "
-        "schedule_sparse_dense_padded schedule_topk schedule_transpose",
+        "schedule_sparse_dense_padded schedule_topk schedule_transpose "
+        "schedule_batch_matmul_tensorcore schedule_conv2d_nhwc_tensorcore "
+        "schedule_conv3d_ndhwc_tensorcore schedule_dense_tensorcore",
         {
             "topi.by_target": (
-                "batch_matmul=batch_matmul_xy conv1d_ncw conv1d_nwc conv1d_transpose_ncw "
+                "batch_matmul=batch_matmul_xy batch_matmul_tensorcore=batch_matmul_xy "
+                "conv2d_nhwc_tensorcore conv3d_ndhwc_tensorcore dense_tensorcore=dense "
+                "sparse_dense_tir conv1d_ncw conv1d_nwc conv1d_transpose_ncw "
                 "conv2d_nchw=conv2d_nchw_float conv2d_nchw_int8=conv2d_nchw_int "
                 "conv2d_nchw_winograd conv2d_nchw_winograd_without_weight_transform "
                 "conv2d_nhwc_winograd_direct conv2d_transpose_nchw=conv2d_transpose_nchw_stride "
@@ -43,6 +47,7 @@ __getattr__, __dir__ = face(
                 "argsort cumprod cumsum exclusive_scan inclusive_scan scanop searchsorted "
                 "sort_by_key"
             ),
+            "topi.cuda.thrust": "can_use_thrust is_thrust_available",
             "topi.fourier": "dft stft",
             "topi.nn.blocked_convs": (
                 "conv2d_NCHWc_int8=conv2d_NCHWc_by_four group_conv2d_NCHWc_int8"

@@ -68,7 +68,9 @@ def _softmax(x: Tensor, axis: int, exp: Callable[[Any], Any]) -> Tensor:
     def element(*i: Any) -> Any:
         return cast(x.dtype, power(*i) * _inverse(total(*_without(i, at))))
 
-    result: Tensor = compute(x.shape, element, "T_softmax_norm", "softmax_output")
+    result: Tensor = compute(
+        x.shape, element, "T_softmax_norm", "softmax_output", attrs={"axis": at}
+    )
     return result
 
 
@@ -82,7 +84,9 @@ def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
         zero = const(0, whole.dtype)
         return cast(x.dtype, power(*i) * _inverse(O.select(whole.equal(zero), zero + 1, whole)))
 
-    result: Tensor = compute(x.shape, element, "T_softmax_norm", "softmax_output")
+    result: Tensor = compute(
+        x.shape, element, "T_softmax_norm", "softmax_output", attrs={"axis": at}
+    )
     return result
 
 
@@ -94,5 +98,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     def element(*i: Any) -> Any:
         return cast(x.dtype, moved(*i) - O.log(total(*_without(i, at))))
 
-    result: Tensor = compute(x.shape, element, "T_log_softmax", "softmax_output")
+    result: Tensor = compute(
+        x.shape, element, "T_log_softmax", "softmax_output", attrs={"axis": at}
+    )
     return result

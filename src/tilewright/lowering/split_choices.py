@@ -1,0 +1,65 @@
+"""Partition loops at conditions that choose a value: `Select(likely(i < n), a, b)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loopir import expr as E
+from ..loopir import stmt as S
+from ..loopir.copies import is_likely
+from ..loopir.rewrite import Rewriter, handles
+from ..loopir.visit import CHILDREN
+from .options import LowerOptions
+from .partition_loops import partition_loops
+
+
+def partition_at_choices(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
+    """`partition_loops`, of choices too: a store or evaluation that has `Select(likely(c), a, b)`,
+    or `if_then_else`, somewhere becomes `if likely(c): ... a ...; else: ... b ...` first.
+
+    Needs what `partition_loops` does. This is `tir.transform.LoopPartition`; the pipeline keeps
+    choices, which become vectors.
+    """
+    return partition_loops(func.with_body(_Branches().stmt(func.body)), options)
+
+
+def _choice(e: Any) -> Any:
+    """A choice by a likely condition in an expression that is always evaluated; None without."""
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        chooses = type(x) is E.Select or _is_if(x)
+        if chooses and is_likely(CHILDREN[type(x)](x)[0]):
+            return x
+        if type(x) is not E.Let:
+            stack.extend(CHILDREN[type(x)](x)[:1] if _is_if(x) else CHILDREN[type(x)](x))
+    return None
+
+
+def _is_if(e: Any) -> bool:
+    return type(e) is E.Call and e.op.name == "tir.if_then_else"
+
+
+class _Branches(Rewriter):
+    @handles(S.BufferStore, S.Evaluate)
+    def _leaf_stmt(self, s: Any) -> Any:
+        found = _choice(s.value)
+        if found is None:
+            return s
+        condition, a, b = CHILDREN[type(found)](found)
+        cases = [self.stmt(_Chosen(found, value).stmt(s)) for value in (a, b)]
+        return S.IfThenElse(condition, *cases)
+
+    def expr(self, e: Any) -> Any:
+        return e
+
+
+class _Chosen(Rewriter):
+    """Puts a value in the place of a choice."""
+
+    def __init__(self, choice: Any, value: Any) -> None:
+        self.choice, self.value = choice, value
+
+    @handles(E.Select, E.Call)
+    def _replaced(self, e: Any) -> Any:
+        return self.value if e is self.choice else Rewriter.table[type(e)](self, e)

@@ -1,0 +1,102 @@
+"""`canonical_simplify` and what analyzers count: shapes of sums, and that values stay."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.unit.arith.random_exprs import Maker, value
+from tilewright.arith import Analyzer, CompareResult, ConstIntBound, IterMapLevel, detect_iter_map
+from tilewright.base.errors import UsageError
+from tilewright.ir import Range, structural_equal
+from tilewright.loopir import expr as E
+from tilewright.loopir import op
+
+x, y, z = (E.Var(n) for n in "xyz")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (y + x * 3 - 5 * x + 1 + y, y * 2 + 1 - x * 2),
+        (x * 3 - 4 * x + 1, 1 - x),
+        (2 + (3 * x + z + y + 1) * 4 + x, x * 13 + z * 4 + y * 4 + 6),
+        ((2 - x + y) // 3, (y + 2 - x) // 3),
+        (op.min(1 - x - y, z), op.min(1 - x - y, z)),
+    ],
+)
+def test_sums_are_in_order(given: E.PrimExpr, wanted: E.PrimExpr) -> None:
+    found = Analyzer().canonical_simplify(given)
+    assert structural_equal(found, wanted), found
+
+
+def test_truncated_divisions_stay_truncated() -> None:
+    analyzer = Analyzer()
+    analyzer.update(x, ConstIntBound(0, 1000))
+    found = analyzer.canonical_simplify(op.truncdiv(op.truncmod(x, 16), 4))
+    assert structural_equal(found, op.truncdiv(op.truncmod(x, 16), 4)), found
+
+
+def test_values_stay() -> None:
+    rng = random.Random(5)
+    for _ in range(150):
+        e = Maker(rng, [x, y, z]).integer(4)
+        found = Analyzer().canonical_simplify(e)
+        for _ in range(6):
+            point = {v: rng.randint(-9, 9) for v in (x, y, z)}
+            try:
+                wanted = value(e, point)
+            except ZeroDivisionError:
+                continue
+            assert value(found, point) == wanted, f"{e} became {found} at {point}"
+
+
+def test_rewrites_are_counted_and_limited() -> None:
+    analyzer = Analyzer()
+    analyzer.rewrite_simplify(x + (y - x))
+    stats = analyzer.rewrite_simplify_stats
+    assert stats.rewrites_performed == 1 and stats.rewrites_attempted >= 1
+    analyzer.reset_rewrite_simplify_stats()
+    assert analyzer.rewrite_simplify_stats.nodes_visited == 0
+    analyzer.set_maximum_rewrite_steps(0)
+    with pytest.raises(UsageError, match="exceeded"):
+        analyzer.rewrite_simplify(x + (y - x))
+    analyzer.set_maximum_rewrite_steps(-1)
+    assert analyzer.rewrite_simplify(x + (y - x)) is y
+
+
+def test_order_is_compared() -> None:
+    analyzer = Analyzer()
+    assert analyzer.try_compare(x, x) == CompareResult.EQ
+    assert analyzer.try_compare(x, x + 1) == CompareResult.LT
+    assert analyzer.try_compare(x + 1, x) == CompareResult.GT
+    assert analyzer.try_compare(x, y) == CompareResult.UNKNOWN
+    with analyzer.constraint_scope(x <= y):
+        assert analyzer.try_compare(x, y) == CompareResult.LE
+    with analyzer.constraint_scope(op.all(x != y, y <= x)):
+        assert analyzer.try_compare(x, y) == CompareResult.GT
+
+
+def test_second_bounds_need_override() -> None:
+    analyzer = Analyzer()
+    analyzer.update(x, ConstIntBound(0, 9))
+    analyzer.update(x, ConstIntBound(0, 9))
+    with pytest.raises(UsageError, match="different const bound"):
+        analyzer.update(x, ConstIntBound(0, 3))
+    analyzer.update(x, ConstIntBound(0, 3), override=True)
+    assert repr(analyzer.const_int_bound(x)) == "ConstIntBound[0,3]"
+
+
+def test_let_of_a_name_is_what_it_names() -> None:
+    e = E.Let(x, y, x + 1)
+    assert structural_equal(Analyzer().rewrite_simplify(e + e), (y + 1) * 2)
+
+
+def test_levels_of_iterator_maps_by_number() -> None:
+    dom = {x: Range(0, 3), y: Range(0, 4)}
+    assert detect_iter_map([x * 4 + y], dom, check_level=IterMapLevel.Bijective).indices
+    assert not detect_iter_map([x], dom, check_level=IterMapLevel.Bijective).indices
+    assert IterMapLevel.from_str("nocheck") is IterMapLevel.NoCheck
+    with pytest.raises(UsageError, match="check_level"):
+        detect_iter_map([x], dom, check_level="some")
