@@ -209,11 +209,13 @@ class _Writer:
         self.line(f"rt.launch({name!r}, ({shapes[0]}), ({shapes[1]}), {packed}, stream)")
 
     def argument(self, e: Any) -> str:
-        if isinstance(e, E.Var) and e in self.memory:
-            return f"{self.names[e]}.handle"
         if isinstance(e, E.Call) and e.op.name == TENSOR_MAP:
             return self.tensor_map(e)
-        return self.expr(e)
+        return self.array(e) if isinstance(e, E.Var) else self.expr(e)
+
+    def array(self, e: E.Var) -> str:
+        """An argument by itself, or memory that was allocated."""
+        return f"{self.names[e]}.handle" if e in self.memory else self.var(e)
 
     def tensor_map(self, e: E.Call) -> str:
         """Of a whole array, as the launcher makes it."""
@@ -226,7 +228,7 @@ class _Writer:
             "(" + "".join(f"{self.expr(n)}, " for n in given).strip() + ")"
             for given in (parts.dims, parts.strides, map(const, parts.box))
         ]
-        array = self.argument(data)
+        array = self.array(data)
         return f"rt.tensor_map({array}, {sample.dtype!r}, {', '.join(sizes)}, {parts.swizzle})"
 
     # -- expressions
