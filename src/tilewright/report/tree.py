@@ -21,7 +21,7 @@ DEEPEST = 200
 """Levels of nested statements that a tree shows."""
 _SHOWN = 160
 _QUIET = frozenset(("pragma_debug_skip_region", "from_legacy_te_schedule"))
-HOW = {
+HOW: dict[int, str] = {
     S.ForKind.SERIAL: "serial",
     S.ForKind.PARALLEL: "parallel",
     S.ForKind.VECTORIZED: "vectorized",

@@ -28,7 +28,11 @@ _THREADS = (
     "blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
 )  # fmt: skip
 UNROLLED, VECTORIZED, PARALLEL, SERIAL, VIRTUAL, KINDS = 6, 7, 8, 9, 10, 11
-_LOOPS = {ForKind.UNROLLED: UNROLLED, ForKind.VECTORIZED: VECTORIZED, ForKind.PARALLEL: PARALLEL}
+_LOOPS: dict[int, int] = {
+    ForKind.UNROLLED: UNROLLED,
+    ForKind.VECTORIZED: VECTORIZED,
+    ForKind.PARALLEL: PARALLEL,
+}
 
 
 _ARITHMETIC: dict[type, int] = {E.Add: 0, E.Sub: 0, E.Mul: 1, E.Div: 2, E.Mod: 2}

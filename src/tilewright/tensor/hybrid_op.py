@@ -15,7 +15,7 @@ from ..loopir.visit import walk
 from .operations import ExternOp, PlaceholderOp
 from .tensor import Tensor
 
-_KINDS = {
+_KINDS: dict[int, int] = {
     ForKind.SERIAL: IterVar.DataPar,
     ForKind.PARALLEL: IterVar.Parallelized,
     ForKind.VECTORIZED: IterVar.Vectorized,

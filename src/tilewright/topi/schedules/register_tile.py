@@ -38,7 +38,7 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
     """Lanes of the vectors of a sum of products, and its tile; it may be wider than the columns
     where the vector side is `packed`, and filled up."""
     n = form.group or extent_of(op.axis[-1])
-    lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine)
+    lanes, registers = _vector_of(n, form.group, op.output_dtype(0), machine, packed)
     groups = groups_of(op, form, machine)
     if groups is not None:
         lanes = groups.dot.lanes
@@ -86,10 +86,12 @@ def _from_panel(op: Any, lanes: int, machine: Machine) -> Callable[[int], float]
     return lambda panels: 1.0 if panels <= near else machine.afar
 
 
-def _vector_of(n: int, group: int, dtype: str, machine: Machine) -> tuple[int, int]:
-    """(lanes, registers that hold so many): of n columns, or of those of a group."""
+def _vector_of(n: int, group: int, dtype: str, machine: Machine, packed: bool) -> tuple[int, int]:
+    """(lanes, registers that hold so many): of n columns, or of those of a group. A `packed` vector
+    is filled up; of others, what is left beside one is at the edge, and whole."""
     lanes = machine.lanes(dtype)
-    while n and lanes > max(n, NARROW):  # what is left beside a vector is at the edge, and whole
+    least = max(n * 2 - 1 if packed and not group else n, NARROW)
+    while n and lanes > least:
         lanes //= 2
     if group % lanes:  # a vector would reach into the next group
         each = group // lanes + (group % lanes).bit_count()  # a rest lies in powers of two

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from math import prod
 
+from ...arith import detect_linear_equation
 from ...base.dtype import parse
 from ...loopir.expr import const_int
-from ...loopir.iter import IterVar
-from ...loopir.visit import free_vars
+from ...loopir.iter import IterVar, ProducerLoad
+from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
-from ...tensor.op import domain
+from ...tensor.op import Operation, domain
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, contraction_of, kept_inputs
 from .cuts import AHEAD, PANELS_FIRST, Cut, Rows, cuts
@@ -36,6 +37,7 @@ from .register_tile import Tile, tile_of
 
 LONG_PANEL = 3  # times the first-level cache
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
+MOST_TWICE = 1.5  # rows of a padded copy for each row of a piece that makes its own
 ROOM = 2  # halves of the first-level cache, that a part of a long panel has
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
@@ -85,9 +87,13 @@ def tiles(
         _skip_padding(s[product], tile)
     own = cut.size and (cut.order != PANELS_FIRST or form.both or shared.panels == 1)
     side = form.row_side if own and _apart(form, product) else None
+    again = False
+    if side is not None:
+        axis = product.op.axis[form.rows[cut.axis]]
+        again = _overlap(s[product].op, side.producer, axis, cut.size) > MOST_TWICE
     for pad in pads:
         piece = nest.piece if side is not None and pad is s[side.producer] else None
-        _place_pad(pad, s[out], piece, form.both, groups is None, machine)
+        _place_pad(pad, s[out], piece, again, form.both, groups is None, machine)
 
 
 def _rows(
@@ -184,13 +190,34 @@ def _room(
     return half * machine.l1_bytes // 2 // nbytes
 
 
+def _overlap(op: Operation, side: Tensor, axis: IterVar, size: int) -> float:
+    """How many rows of the row side each row of a piece of so many reads, where neighbours read the
+    same."""
+    for load in (e for x in op.body for e in walk(x) if type(e) is ProducerLoad):
+        for extent, index in zip(map(const_int, side.shape), load.indices):
+            factors = detect_linear_equation(index, [axis.var]) if load.producer is side else []
+            step = const_int(factors[0]) if factors else 0
+            if extent and step:
+                return 1 + (extent - step * extent_of(axis)) / (step * size)
+    return 1.0
+
+
 def _place_pad(
-    pad: Stage, out: Stage, piece: IterVar | None, little_work: bool, inline: bool, machine: Machine
+    pad: Stage,
+    out: Stage,
+    piece: IterVar | None,
+    again: bool,
+    little_work: bool,
+    inline: bool,
+    machine: Machine,
 ) -> None:
-    """A padded copy, made by each piece for itself (`piece`) or of all beforehand; or none, with
-    its condition at each read, first where there is `little_work` with each element, as in
-    depthwise convolutions, and where this may be (`inline`): an instruction reads memory."""
-    ways = ([OF_PIECE] if piece is not None else []) + [BEFORE]
+    """A padded copy, made by each `piece` for itself or of all beforehand, first where pieces make
+    much of it `again`; or none, with its condition at each read, first where there is `little_work`
+    with each element, as in depthwise convolutions, and where this may be (`inline`): an
+    instruction reads memory."""
+    ways = [OF_PIECE, BEFORE] if piece is not None else [BEFORE]
+    if again:
+        ways.reverse()
     if inline:
         ways = [INLINE, *ways] if little_work else [*ways, INLINE]
     (way,) = machine.choose(pad.op.name, "pad", [(w,) for w in ways])
