@@ -34,14 +34,9 @@ def whole_warps(st: State, what: str) -> Array:
         raise TilewrightError(
             f"simt: {what} needs blocks of whole warps of {_WARP} threads, not of {g.threads}"
         )
-    warps = np.arange(st.lanes // _WARP)
-    if st.mask is None:
-        return warps
-    here = st.mask.reshape(-1, _WARP)
-    some, every = here.any(axis=1), here.all(axis=1)
-    if (some & ~every).any() and not st.quiet:
-        lane = int(np.flatnonzero(st.mask & ~np.repeat(every, _WARP))[0])
-        number = int(st.number[lane])
+    warps, alone = whole_parts(st, _WARP)
+    if alone is not None and not st.quiet:
+        number = int(st.number[alone])
         st.log.add(
             DIVERGENT,
             f"{what} needs all lanes of the warp of {st.geometry.thread(number)}",
@@ -50,7 +45,18 @@ def whole_warps(st: State, what: str) -> Array:
             None,
             (number,),
         )
-    return warps[every]
+    return warps
+
+
+def whole_parts(st: State, size: int) -> tuple[Array, int | None]:
+    """The parts of so many neighbouring lanes that run, all of theirs together; and the first lane
+    that runs without all of its part."""
+    parts = np.arange(st.lanes // size)
+    if st.mask is None:
+        return parts, None
+    every = st.mask.reshape(-1, size).all(axis=1)
+    alone = np.flatnonzero(st.mask & ~np.repeat(every, size))
+    return parts[every], int(alone[0]) if alone.size else None
 
 
 # -- fragments

@@ -81,21 +81,7 @@ class FragmentShadow(InitShadow):
         self.used[lanes] = True
         early = self.flying[at]
         if early.any():
-            n = int(np.flatnonzero(early.reshape(-1))[0])
-            lane = int(np.broadcast_to(lanes, at.shape).reshape(-1)[n])
-            index = m.element(int(at.reshape(-1)[n]), lane)
-            number = int(st.number[lane])
-            st.log.add(
-                WGMMA,
-                f"{st.geometry.thread(number)} {does} {m.name}[{index}] while a wgmma to it is "
-                "under way: wait for its group first",
-                st.site,
-                m.name,
-                index,
-                (number,),
-                None,
-                int(early.sum()),
-            )
+            _tell_early(st, m, at, lanes, early, does, " while a wgmma to it is under way")
 
 
 class RaceShadow:
@@ -227,22 +213,8 @@ class RaceShadow:
                 _tell(st, m, at, lanes, kept, bad, "writes", "wrote")
 
     def _held(self, st: State, m: Any, at: Array, lanes: Array) -> None:
-        bad = self.busy[at] > 0
-        n = int(np.flatnonzero(bad.reshape(-1))[0])
-        lane = int(lanes.reshape(-1)[n])
-        index = m.element(int(at.reshape(-1)[n]), lane)
-        number = int(st.number[lane])
-        st.log.add(
-            WGMMA,
-            f"{st.geometry.thread(number)} writes {m.name}[{index}], which a wgmma that is under "
-            "way reads: wait for its group first",
-            st.site,
-            m.name,
-            index,
-            (number,),
-            None,
-            int(bad.sum()),
-        )
+        why = ", which a wgmma that is under way reads"
+        _tell_early(st, m, at, lanes, self.busy[at] > 0, "writes", why)
 
     def _pending(self, st: State, m: Any, at: Array, lanes: Array, writes: Array) -> None:
         bad = writes < 0
@@ -291,6 +263,18 @@ def conflicts(st: State, prior: Array, lanes: Array, grid: bool) -> Array:
     if grid:
         limit = np.where(who // threads == me // threads, limit, st.sync_grid)
     return np.asarray((who != me) & (prior >= limit))
+
+
+def _tell_early(
+    st: State, m: Any, at: Array, lanes: Array, bad: Array, does: str, why: str
+) -> None:
+    """Report accesses that do not wait for a wgmma."""
+    n = int(np.flatnonzero(bad.reshape(-1))[0])
+    lane = int(np.broadcast_to(lanes, at.shape).reshape(-1)[n])
+    index = m.element(int(at.reshape(-1)[n]), lane)
+    number = int(st.number[lane])
+    text = f"{st.geometry.thread(number)} {does} {m.name}[{index}]{why}: wait for its group first"
+    st.log.add(WGMMA, text, st.site, m.name, index, (number,), None, int(bad.sum()))
 
 
 def _tell(

@@ -21,7 +21,7 @@ from ..loopir.expr import const_int
 from .simt_barrier import tell
 from .simt_expr import Code, Fn
 from .simt_memory import Memory
-from .simt_mma import multiply
+from .simt_mma import multiply, whole_parts
 from .simt_report import BOUNDS, DIVERGENT, FENCE, MISALIGNED, UNWRITTEN
 from .simt_shadow import FragmentShadow, RaceShadow
 from .simt_state import THREAD_MASK, WRITTEN, Array, State
@@ -132,15 +132,10 @@ def _whole_groups(st: State, what: str) -> Array:
             f"simt: {what} needs blocks of whole warp groups of {GROUP} threads, not of "
             f"{st.geometry.threads}"
         )
-    groups = np.arange(st.lanes // GROUP)
-    if st.mask is None:
-        return groups
-    here = st.mask.reshape(-1, GROUP)
-    some, every = here.any(axis=1), here.all(axis=1)
-    if (some & ~every).any():
-        lane = int(np.flatnonzero(st.mask & ~np.repeat(every, GROUP))[0])
-        tell(st, DIVERGENT, lane, f"comes to {what} without all threads of its warp group")
-    return groups[every]
+    groups, alone = whole_parts(st, GROUP)
+    if alone is not None:
+        tell(st, DIVERGENT, alone, f"comes to {what} without all threads of its warp group")
+    return groups
 
 
 def _lanes(groups: Array) -> Array:
