@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.unit.driver.pass_kit import nodes, run
 from tilewright import te, tir
 from tilewright.base.errors import TilewrightError, UsageError
 from tilewright.ir import structural_equal
@@ -12,18 +13,6 @@ from tilewright.tir.transform import HoistedConditionals as Conditions
 from tilewright.tir.transform import HoistedLetBindings as Lets
 
 K = tir.ForKind
-
-
-def nodes(node, kind):
-    found: list[object] = []
-    tir.stmt_functor.post_order_visit(node, found.append)
-    return [x for x in found if type(x) is kind]
-
-
-def run(func, *arrays):
-    given = [tvm.nd.array(a) for a in arrays]
-    tvm.build(func)(*given)
-    return [a.numpy() for a in given]
 
 
 def with_options(name, func, **options):

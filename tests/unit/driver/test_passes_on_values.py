@@ -5,23 +5,12 @@ import pytest
 
 import tilewright as tvm
 from tests.narrow import as_a
+from tests.unit.driver.pass_kit import nodes, run
 from tilewright import te, tir
 from tilewright.ir import structural_equal
 from tilewright.script import tir as T
 
 K = tir.ForKind
-
-
-def nodes(node, kind):
-    found: list[object] = []
-    tir.stmt_functor.post_order_visit(node, found.append)
-    return [x for x in found if type(x) is kind]
-
-
-def run(func, *arrays):
-    given = [tvm.nd.array(a) for a in arrays]
-    tvm.build(func)(*given)
-    return [a.numpy() for a in given]
 
 
 # -- CommonSubexprElimTIR
