@@ -422,7 +422,8 @@ class Op:
     @staticmethod
     def get(op_name: str) -> Op:
         """The operation of a name; MissingFunctionError if there is none, and no call of it."""
-        if op_name not in Op._table and op_name.removeprefix("tir.") not in KNOWN.union(TABLE):
+        short = op_name.removeprefix("tir.")
+        if op_name not in Op._table and short not in KNOWN and short not in TABLE:
             raise MissingFunctionError(f"AttributeError: Operator {op_name} is not registered")
         return Op.named(op_name)
 
