@@ -18,7 +18,7 @@ from .base import DeviceCode, Driver, Event, Kernel, Limits, Memory, Runtime, St
 from .cuda_api import Api, CudaError, at_fork, device_limits, load_binding, start
 from .cuda_code import load_module
 from .cuda_kernel import CudaKernel, CudaModule
-from .cuda_maps import CudaTensorMap, TensorMaps
+from .cuda_maps import TensorMaps
 from .live import LiveStreams
 from .pool import Block, OutOfDeviceMemory, Pool
 
@@ -299,9 +299,9 @@ class CudaRuntime(Runtime):
         owner = _PinnedOwner(self, address)
         return view_address(address, (nbytes,), None, "uint8", owner)
 
-    def tensor_map(self, handle: Any, described: TensorMap) -> CudaTensorMap:
+    def tensor_map(self, handle: Any, described: TensorMap) -> Any:
         if float(self.limits.compute_version) < 9.0:
-            return super().tensor_map(handle, described)  # type: ignore[no-any-return]
+            return super().tensor_map(handle, described)
         return self._maps.get(int(handle), described)
 
     def free_memory(self) -> int:
