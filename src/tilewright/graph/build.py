@@ -31,7 +31,7 @@ from .open import OpenExecutable
 from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
-from .passes.memory import ALIGN, DEVICE_ALIGN, lifetimes, plan_memory, views
+from .passes.memory import ALIGN, DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
@@ -170,14 +170,14 @@ def _compiled(
 ) -> Executable | DeviceExecutable:
     chosen, original = team.target, graph
     graph, groups = prepare(graph, chosen, dtype)
-    groups, same = views(graph, groups, of_arrays=not _is_device(chosen))
+    align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
+    groups, same = views(graph, groups, not _is_device(chosen), align)
     distinct, which = distinct_groups(groups)
     symbols = graph.symbols
     if symbols is not None:
         planned = (graph, original, symbols, groups, same, distinct, which)
         return _open_executable(*planned, team, progress)
     tuned = find_schedules(distinct, chosen, records)
-    align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
     offsets, size = plan_memory(graph, groups, align, same)
     if offsets:
         largest = max(offsets, key=lambda v: v.nbytes)
@@ -187,7 +187,7 @@ def _compiled(
     reads = [layouts.inputs(group, tuned[which[k]]) for k, group in enumerate(groups)]
     constants = list(dict.fromkeys(v for values in reads for v in values if v.is_constant))
     slots = _slots([*graph.inputs, *graph.outputs, *constants], offsets)
-    slots |= {v: slots[source] for v, source in same.items()}
+    slots |= _parts_of(slots, same)
     calls = [
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
@@ -216,7 +216,7 @@ def _open_executable(
     original: Graph,
     symbols: Symbols,
     groups: Sequence[Group],
-    same: Mapping[Value, Value],
+    same: Parts,
     distinct: Sequence[Group],
     which: Sequence[int],
     team: Team,
@@ -235,7 +235,7 @@ def _open_executable(
     slots = {v: Place(k) for k, v in reversed(list(enumerate(arrays)))}
     at = {name: Place(len(arrays) + k) for k, name in enumerate(names)}
     slots |= {v: Place(len(arrays) + len(names) + k) for k, v in enumerate(lives)}
-    slots |= {v: slots[source] for v, source in same.items()}
+    slots |= _parts_of(slots, same)
     calls = []
     for k, group in enumerate(groups):
         mine = [at[v.name] for v in symbols_of(group)]
@@ -287,6 +287,11 @@ def _slots(arrays: Sequence[Value], offsets: Mapping[Value, int]) -> dict[Value,
     for k, v in enumerate(arrays):
         slots.setdefault(v, Place(k))
     return slots | {v: Place(len(arrays), at) for v, at in offsets.items()}
+
+
+def _parts_of(slots: Mapping[Value, Place], same: Parts) -> dict[Value, Place]:
+    """Where the values are that are parts of others."""
+    return {v: Place(slots[p.of].slot, slots[p.of].offset + p.at) for v, p in same.items()}
 
 
 def prepare(graph: Graph, target: Target, dtype: str = "float32") -> tuple[Graph, list[Group]]:

@@ -17,7 +17,7 @@ from ..graph.build import compile as compile_graph
 from ..graph.build import distinct_groups, find_schedules, prepare, target_for
 from ..graph.ir import Graph, Value
 from ..graph.kernel import lower_named
-from ..graph.passes.memory import ALIGN, DEVICE_ALIGN, lifetimes, plan_memory, views
+from ..graph.passes.memory import ALIGN, DEVICE_ALIGN, Part, lifetimes, plan_memory, views
 from ..graph.tuned import is_complex, task_of, title
 from ..graph.work import work_of
 from ..measure.reference import random_array
@@ -123,11 +123,11 @@ class _Plan:
     def __init__(self, graph: Graph, target: Target, dtype: str, records: Any) -> None:
         device = "gpu" in target.keys
         self.graph, groups = prepare(graph, target, dtype)
-        self.groups, self.same = views(self.graph, groups, of_arrays=not device)
+        self.align = DEVICE_ALIGN if device else ALIGN
+        self.groups, self.same = views(self.graph, groups, not device, self.align)
         self.distinct, self.which = distinct_groups(self.groups)
         self.tuned = find_schedules(self.distinct, target, records)
         self.target = target
-        self.align = DEVICE_ALIGN if device else ALIGN
 
     def kernels(self, target: Target) -> list[Kernel]:
         """What is shown of each kernel that differs from the others."""
@@ -152,12 +152,13 @@ class _Plan:
 
     def graph_of(self, seconds: Sequence[float], work: Sequence[Work]) -> NetworkGraph:
         """The calls as a graph; without times their shares are of the operations."""
-        made = {self.root(g.output): k for k, g in enumerate(self.groups)}
+        made = [(self.part(g.output), g.output.nbytes) for g in self.groups]
         weights = list(seconds) or [float(work[k].flops) for k in self.which]
         total = sum(weights) or 1.0
         boxes = []
         for k, group in enumerate(self.groups):
-            reads = sorted({made[r] for r in map(self.root, group.inputs) if made.get(r, k) < k})
+            parts = [(self.part(v), v.nbytes) for v in group.inputs]
+            reads = [n for n in range(k) if any(_overlap(*made[n], *part) for part in parts)]
             boxes.append(
                 Box(
                     title(group).split(" ")[0],
@@ -170,9 +171,9 @@ class _Plan:
             )
         return place_boxes(boxes, "the time" if seconds else "the operations")
 
-    def root(self, v: Value) -> Value:
-        """The value that another one is a view of, or itself."""
-        return self.same.get(v, v)
+    def part(self, v: Value) -> Part:
+        """Where a value lies, in itself if nowhere else."""
+        return self.same.get(v, Part(v))
 
     def memory(self) -> Memory | None:
         """Which bytes of the workspace are whose, when."""
@@ -188,6 +189,11 @@ class _Plan:
             "arrays of their own."
         )
         return Memory(held, size, len(self.groups), note)
+
+
+def _overlap(a: Part, a_bytes: int, b: Part, b_bytes: int) -> bool:
+    """Whether two parts share bytes."""
+    return a.of is b.of and a.at < b.at + b_bytes and b.at < a.at + a_bytes
 
 
 def _roofline(plan: _Plan, seconds: Sequence[float], work: Sequence[Work], target: Target) -> Any:
