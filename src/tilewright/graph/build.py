@@ -35,6 +35,7 @@ from .passes.memory import ALIGN, DEVICE_ALIGN, Parts, lifetimes, plan_memory, v
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
+from .passes.pool_first import pool_first
 from .passes.recurrent import recurrent
 from .passes.reshapes import sink_reshapes
 from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, multiply_powers
@@ -63,6 +64,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     widen_floats(graph, wide)
     drop_identities(graph)
     fold_batch_norm(graph)
+    pool_first(graph)
     recurrent(graph, target)
     if dtype != "float32" and dtype not in wide:
         narrow_floats(graph, dtype)
