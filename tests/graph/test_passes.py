@@ -22,6 +22,7 @@ from tilewright.graph.passes.simplify import (
     drop_identities,
     fold_batch_norm,
     fold_constants,
+    merge_equal,
     multiply_powers,
 )
 from tilewright.graph.passes.winograd import winograd
@@ -69,6 +70,21 @@ def conv_net(filters: int = 16, channels: int = 8, bias: bool = False) -> tuple[
     if bias:
         y = b.add("bias_add", [y, b.constant(floats(filters), "b")], "bias", axis=1)
     return b, x, y
+
+
+def test_what_is_computed_alike_is_computed_once() -> None:
+    """Also what becomes alike so; not what has other attributes or another order of operands; and
+    outputs stay."""
+    b = Builder(17)
+    x = Value("x", (4, 6), "float32")
+    p, q, r = (b.add("softmax", [x], n, axis=a) for n, a in (("p", 1), ("q", 1), ("r", 0)))
+    u, v = b.add("subtract", [p, r], "u"), b.add("subtract", [q, r], "v")
+    w = b.add("subtract", [r, q], "w")
+    out = b.add("add", [b.add("multiply", [u, v], "m"), w], "y")
+    twin = b.add("add", [b.add("multiply", [u, u], "n"), w], "z")
+    graph = Graph("alike", [x], [out, twin], b.nodes)
+    changed = check_same(graph, merge_equal)
+    assert ops(changed) == ["softmax", "softmax", "subtract", "subtract", "multiply", "add", "add"]
 
 
 def test_fold_constants() -> None:

@@ -38,7 +38,13 @@ from .passes.pack_dense import pack_dense
 from .passes.pool_first import pool_first
 from .passes.recurrent import recurrent
 from .passes.reshapes import sink_reshapes
-from .passes.simplify import drop_identities, fold_batch_norm, fold_constants, multiply_powers
+from .passes.simplify import (
+    drop_identities,
+    fold_batch_norm,
+    fold_constants,
+    merge_equal,
+    multiply_powers,
+)
 from .passes.widen_floats import narrow_weights, widen_floats
 from .passes.winograd import winograd
 from .sizes import Symbols, dim_of
@@ -57,6 +63,7 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     graph = copy_graph(graph)
     fold_constants(graph)
     drop_identities(graph)
+    merge_equal(graph)
     multiply_whole(graph)
     wide = _computed_wide(target)
     if dtype in wide:

@@ -78,7 +78,7 @@ def infer(op: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> tuple[A
     if symbols is not None:
         return _infer_open(op, inputs, attrs, symbols)
     types = tuple((v.shape, v.dtype) for v in inputs)
-    shape, dtype = _infer(op, types, tuple((k, _frozen(v)) for k, v in attrs.items()))
+    shape, dtype = _infer(op, types, tuple((k, frozen(v)) for k, v in attrs.items()))
     if any(d is None or d < 0 for d in shape):
         raise TilewrightError(f"{op} of {', '.join(map(repr, inputs))} gives shape {list(shape)}")
     return shape, dtype
@@ -112,5 +112,6 @@ def _infer(op: str, types: Any, attrs: Any) -> tuple[tuple[int | None, ...], str
     return tuple(const_int(d) for d in result.shape), result.dtype
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+def frozen(value: Any) -> Any:
+    """An attribute as what can be a key, its lists as tuples."""
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..evaluate import evaluate, is_quick
 from ..ir import Graph, Node, Value, constant
+from ..ops import frozen
 from ..sizes import is_open, symbols_in
 
 
@@ -22,6 +25,25 @@ def fold_constants(graph: Graph) -> Graph:
         return constant(node.output.name, evaluate(node.op, node.inputs, node.attrs))
 
     graph.replace_nodes(known)
+    return graph
+
+
+def merge_equal(graph: Graph) -> Graph:
+    """Compute once what several nodes compute alike: the same operation on the same values."""
+    known: dict[Any, Value] = {}
+    outputs = set(graph.outputs)
+
+    def computed(node: Node) -> Value | None:
+        if len(node.outputs) != 1 or node.output in outputs:
+            return None
+        attrs = tuple((k, frozen(v)) for k, v in sorted(node.attrs.items()))
+        try:
+            before = known.setdefault((node.op, tuple(node.inputs), attrs), node.output)
+        except TypeError:  # an attribute that is no plain value
+            return None
+        return None if before is node.output else before
+
+    graph.replace_nodes(computed)
     return graph
 
 
