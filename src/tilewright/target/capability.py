@@ -113,10 +113,14 @@ _MATRIX_PRODUCTS = (
 )  # the last one from sm_80 on; products of float32, which round it to tf32, are asked for
 
 
-# Bytes a cycle from the second-level cache where they are not 64, and loads of a full vector a
-# cycle from the first where they are not two (Agner Fog, The microarchitecture of Intel, AMD and
-# VIA CPUs; AMD, Software optimization guides).
+# Bytes a cycle that go on coming from the second-level cache where they are not 64, and loads of a
+# full vector a cycle from the first where they are not two (Agner Fog, The microarchitecture of
+# Intel, AMD and VIA CPUs; AMD, Software optimization guides; Intel, Optimization reference manual,
+# of which the peak is 64).
 _BYTES_FROM_L2 = dict.fromkeys(("znver1", "znver2", "znver3", "znver4"), 32)
+_BYTES_FROM_L2 |= dict.fromkeys(
+    ("skylake-avx512", "cascadelake", "cooperlake", "icelake-client", "icelake-server"), 48
+)
 _LOADS_FROM_L1 = {"znver1": 1, "znver4": 1}
 
 

@@ -14,8 +14,9 @@ from .register_tile import Tile
 FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
 # Rows that cost as much as the copy of a panel for them; of one whose columns lie in memory.
 COPY_ROWS, TURNED_ROWS = 8, 16
-# The same of a copy beforehand, that all threads read; of a large one, through memory.
-AHEAD_ROWS, FAR_ROWS = 24, 32
+# The same of a panel that does not stay near; of one of many, from memory.
+FARTHER_ROWS, FAR_ROWS = 24, 32
+FAR_BYTES = 16  # a cycle, that a core gets from beyond its second-level cache
 START = 8 * PARALLEL_PRODUCTS  # multiplications that take as long as to start the threads once more
 BETTER = 1.035  # by how much another copy has to be, by these numbers
 FAR_L2 = 4  # times the second-level cache: what is larger goes through memory
@@ -69,8 +70,7 @@ class Rows:
 
 def cuts(rows: Rows, machine: Machine) -> list[Cut]:
     """Ways to cut rows into pieces, those that cost least first: threads that wait for the last
-    one, and each piece's copies of panels, which are worth so many rows. The second-level cache
-    holds the row side of a piece."""
+    one, and each piece's copies of panels, which are worth so many rows."""
     if not rows.form.rows or not all(rows.sizes):
         return [Cut()]
     found = [
@@ -83,14 +83,10 @@ def cuts(rows: Rows, machine: Machine) -> list[Cut]:
 
 
 def _pieces(rows: Rows, machine: Machine) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Sizes of pieces, whole tiles each, from the largest of which the row side stays near; and
-    the orders that are worth a look."""
-    size, step, m = rows.sizes[rows.axis], rows.step, prod(rows.sizes)
-    side = rows.form.row_side
-    nbytes = bytes_of(side.producer) if side is not None else 0
-    least = min(-(-nbytes // max(1, machine.l2_bytes // 2)), -(-size // step), m // (2 * FEW_ROWS))
-    first, more = max(1, least), 2 * PIECES * machine.cores
-    for count in range(first, first + more + 1, max(1, more // MOST_TRIED)):
+    """Sizes of pieces, whole tiles each, from all rows on; and the orders that are worth a look."""
+    size, step = rows.sizes[rows.axis], rows.step
+    most = 2 * PIECES * machine.cores + 1
+    for count in range(1, most + 1, max(1, (most - 1) // MOST_TRIED)):
         beforehand = (AHEAD,) if rows.products and count > 1 else ()
         each = -(-size // count)
         yield -(-each // step) * step, (ROWS_FIRST, PANELS_FIRST, *beforehand)
@@ -101,9 +97,7 @@ def _cost(rows: Rows, whole: int, order: int, machine: Machine) -> float:
     beside = rows.form.vector_side
     nbytes = bytes_of(beside.producer) if beside is not None else 0
     size, m, batches = rows.sizes[rows.axis], prod(rows.sizes), rows.batches
-    copy, cost = 1, 1.0
-    if rows.packed:
-        copy = COPY_ROWS if rows.form.in_order else TURNED_ROWS
+    cost = 1.0
     if order == PANELS_FIRST and (rows.packed or 2 * nbytes <= machine.l2_bytes):
         cost = PANELS_APART
     elif order == AHEAD:
@@ -112,11 +106,23 @@ def _cost(rows: Rows, whole: int, order: int, machine: Machine) -> float:
     for n in [max(1, int(size * x)) for x in SPREAD] if rows.likely[rows.axis] else [size]:
         chunks = -(-n // whole)
         pieces = [whole] * (chunks - 1) + [n - (chunks - 1) * whole]
-        copies = copy * chunks
-        if order == AHEAD:
-            copies = FAR_ROWS if nbytes > FAR_L2 * machine.l2_bytes else AHEAD_ROWS
+        copies = _copies(rows, order, chunks, nbytes, machine)
         cost *= _unevenness(pieces, times, machine.cores) * (1 + copies / (m // size * n))
     return cost
+
+
+def _copies(rows: Rows, order: int, chunks: int, nbytes: int, machine: Machine) -> float:
+    """How many rows take as long as what `chunks` pieces of rows copy and read of a vector side of
+    so many bytes: where it comes from beyond the second-level cache, rows have to be many, too,
+    for a panel that is only read."""
+    far = 2 * nbytes > machine.l2_bytes
+    copy = COPY_ROWS if rows.form.in_order else TURNED_ROWS
+    if far:
+        copy = max(copy, FAR_ROWS if nbytes > FAR_L2 * machine.l2_bytes else FARTHER_ROWS)
+    again = 2 * machine.vector_bytes / FAR_BYTES if far and order != PANELS_FIRST else 1
+    if order == AHEAD:
+        return copy + again * chunks
+    return (copy if rows.packed else again) * chunks
 
 
 def _unevenness(sizes: Sequence[int], times: int, cores: int) -> float:

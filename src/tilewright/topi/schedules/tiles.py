@@ -35,10 +35,11 @@ from .machine import (
 from .packing import pack, pack_ahead, splits_evenly
 from .register_tile import Tile, tile_of
 
-LONG_PANEL = 3  # times the first-level cache
+LONG_PANEL = 3  # times half of where its parts stay
+PARTS = 4  # of the second-level cache, of which a panel takes one
+ROWS_IN_TIME = 2  # of a tile, whose sums take as long as its loads from the first-level cache
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
 MOST_TWICE = 1.5  # rows of a padded copy for each row of a piece that makes its own
-ROOM = 2  # halves of the first-level cache, that a part of a long panel has
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
 
@@ -71,7 +72,8 @@ def tiles(
         parallel_if(s[out], nest.piece, work, PARALLEL_PRODUCTS, machine)
     m = prod(shared.sizes)
     size = m // max(shared.sizes[cut.axis], 1) * cut.size if cut.size else m
-    room = _room(name, product, form, size, width, machine) if packed or form.panel else 0
+    near = packed or form.panel > 0
+    room = _room(name, product, form, tile, size, width, machine) if near else 0
     few = nearby(WRITTEN_OUT if form.both else FEW_STEPS, 1, 4, 16)
     most = 0 if room else machine.choose(name, "steps", few)[0]
     if packed and cut.order == AHEAD:
@@ -175,19 +177,27 @@ def _apart(form: Contraction, product: Tensor) -> bool:
 
 
 def _room(
-    name: str, product: Tensor, form: Contraction, rows: int, width: int, machine: Machine
+    name: str,
+    product: Tensor,
+    form: Contraction,
+    tile: Tile,
+    rows: int,
+    width: int,
+    machine: Machine,
 ) -> int:
-    """Steps of a part of the reduction, of which the panel stays in the first-level cache; 0 where
-    it stays whole: it is so short that it stays near the core from one tile to the next, or the
-    sums of all rows do not."""
+    """Steps of a part of the reduction, of which the panel stays near: in the second-level cache,
+    which gives a tile of some rows what it reads as it is used, else in the first. 0 where it stays
+    whole: it is as short, or the sums of all rows do not stay."""
     side = form.vector_side
     nbytes = width * parse(product.dtype if side is None else side.dtype).nbytes
     steps = prod(extent_of(k) for k in product.op.reduce_axis)
-    pays = steps * nbytes > LONG_PANEL * machine.l1_bytes
+    quick = tile.rows * tile.lines >= ROWS_IN_TIME * machine.afar
+    part = machine.l2_bytes // PARTS if quick else machine.l1_bytes
+    pays = steps * nbytes > LONG_PANEL * part // 2
     pays = pays and rows * width * parse(product.dtype).nbytes <= machine.l2_bytes // 4
-    halves = [h for h in (1, 2, 4) if steps > h * machine.l1_bytes // 2 // nbytes]
-    (half,) = machine.choose(name, "parts", nearby(ROOM if pays else 0, 0, *halves, least=0))
-    return half * machine.l1_bytes // 2 // nbytes
+    parts = [p // nbytes for p in (part, part // 2, 2 * part, machine.l1_bytes) if p]
+    given = [p for p in parts if 0 < p < steps]
+    return machine.choose(name, "parts", [(p,) for p in ([*given, 0] if pays else [0, *given])])[0]
 
 
 def _overlap(op: Operation, side: Tensor, axis: IterVar, size: int) -> float:
