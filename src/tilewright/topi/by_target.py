@@ -34,8 +34,8 @@ from .nn.depthwise import depthwise_conv2d_nhwc as depthwise_nhwc
 from .nn.sparse import sparse_conv2d
 from .nn.sparse import sparse_dense as sparse_layer
 from .nn.winograd_convs import conv2d_winograd_nchw as winograd_nchw
-from .nn.winograd_convs import conv2d_winograd_nchw_without_weight_transform as winograd_ready
 from .nn.winograd_convs import conv2d_winograd_nhwc as winograd_nhwc
+from .nn.winograd_convs import conv2d_winograd_of_height as winograd_ready
 
 _CONV = "data kernel strides padding dilation"
 _TRANSPOSE = "data kernel stride padding out_dtype output_padding"

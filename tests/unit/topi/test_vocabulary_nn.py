@@ -357,7 +357,10 @@ def data(*shape: int) -> Any:
     [
         (lambda: nn.conv2d_nhwc(data(1, 4, 4, 3), data(3, 3, 2, 5), 1, 1, 1), "3 channels"),
         (lambda: nn.conv2d_nhwc(data(1, 4, 4, 3), data(3, 3, 3, 5), 1, "FULL", 1), "Unknown pad"),
-        (lambda: nn.dense(data(2, 3), data(4, 3), None, None, "K2N"), "layouts of constants"),
+        (
+            lambda: nn.dense(data(2, 3), data(4, 3), None, None, "K2N"),
+            "looks like .8i2j4i., got .K2N.",
+        ),
         (
             lambda: nn.conv2d_transpose_nchw(
                 data(1, 2, 3, 3), data(2, 2, 3, 3), 1, 0, "float32", (1, 1)
