@@ -69,7 +69,10 @@ def test_dense_packs_weights_that_are_not() -> None:
 def test_the_maximum_of_padding_alone() -> None:
     x = -np.ones((1, 1, 2), "float32")
     how: Any = ((2,), (2,), (1,), (0,), (4,))
-    assert ref.poolnd_python(x, *how, "max").tolist() == [[[-1, 0, 0]]]
+    assert ref.poolnd_python(x, *how, "max", False).tolist() == [[[-1, 0, 0]]]
+    x = -np.ones((1, 1, 3), "float32")
+    how = ((2,), (1,), (1,), (0,), (1,))
+    assert ref.poolnd_python(x, *how, "max").tolist() == [[[-1, -1, 0]]]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ CASES: dict[str, tuple[Any, list[Any], Any]] = {
     "pool1d": (
         lambda a: nn.pool1d(a, 3, 2, 1, (1, 1), "max"),
         [X1],
-        lambda: ref.poolnd_python(X1, [3], [2], [1], [1], [1], "max"),
+        lambda: ref.poolnd_python(X1, [3], [2], [1], [1], [1], "max", False),
     ),
     "pool2d": (
         lambda a: nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "avg", True, "NHWC", False),

@@ -85,9 +85,11 @@ def _convolved(
     layout: str,
     free: FreeLayout | None = None,
     tile: int = 0,
+    order: str = "",
 ) -> Tensor:
-    """A convolution by Winograd's algorithm; `tile`: outputs along a side of a tile, where filters
-    that are transformed ahead have other than TAPS taps."""
+    """A convolution by Winograd's algorithm. Of filters that are transformed ahead, `tile`: outputs
+    along a side of a tile, where they have other than TAPS taps; `order`: "CF" or "FC", which
+    follows their places, by default CF for NCHW alone."""
     dtype = out_dtype or data.dtype
     of = ("OIHW" if layout == "NCHW" else "HWIO").index
     n, h, w, c = (get_const_int(data.shape[layout.index(d)]) for d in "NHWC")
@@ -110,14 +112,15 @@ def _convolved(
     tile = kernel[0] - taps + 1 if pre_computed else _tile(taps, min(oh, ow))
     tiles = (tiles_of(oh, tile), tiles_of(ow, tile))
     moved = _moved(data, layout, (tile, taps), pads[:2], tiles, dtype)
-    filters = kernel[2 if layout == "NHWC" else 3] if pre_computed else kernel[of("O")]
+    order = order or ("CF" if layout == "NCHW" else "FC")
+    filters = kernel[2 + order.index("F") if pre_computed else of("O")]
 
     def tap(outer: Any, y: Any, x: Any, lane: Any) -> Any:
         own = (lane, outer[0], y, x) if layout == "NCHW" else (y, x, outer[0], lane)
         return cast(dtype, weight(*own))
 
     if pre_computed:
-        ready = _ready_filter(weight, (kernel[0], c, filters), dtype, layout, free)
+        ready = _ready_filter(weight, (kernel[0], c, filters), dtype, order, free)
     else:
         ready = transformed_filter(tap, tile, (c,), filters, None, taps)
     k = reduce_axis((0, c), "ci")
@@ -176,10 +179,10 @@ def _free(
 
 
 def _ready_filter(
-    weight: Tensor, sizes: Sequence[int], dtype: str, layout: str, free: FreeLayout | None
+    weight: Tensor, sizes: Sequence[int], dtype: str, order: str, free: FreeLayout | None
 ) -> Tensor:
-    """Filters transformed ahead, (a, a, C, F) of NCHW and (a, a, F, C) of NHWC, as matrices (a * a,
-    C, F), from where they lie."""
+    """Filters transformed ahead, (a, a, C, F) or in order "FC" (a, a, F, C), as matrices (a * a, C,
+    F), from where they lie."""
     side, c, filters = sizes
     source = weight
     if free is not None and free.sizes:
@@ -193,7 +196,7 @@ def _ready_filter(
         source = free.read(laid)
 
     def element(p: Any, i: Any, o: Any) -> Any:
-        at = (o, i) if layout == "NHWC" else (i, o)
+        at = (i, o) if order == "CF" else (o, i)
         return cast(dtype, source(p // side, p % side, *at))
 
     result: Tensor = compute((side * side, c, filters), element, "winograd_filter", "injective")
@@ -208,12 +211,13 @@ def conv2d_winograd_of_height(
     dilation: Any,
     out_dtype: str | None,
     layout: str = "NCHW",
+    order: str = "",
 ) -> Tensor:
-    """As conv2d_winograd_nchw of filters (a, a, C, F), or conv2d_winograd_nhwc of (a, a, F, C),
-    that are transformed ahead for tiles of 4 outputs, where the data has a multiple of 8 rows, else
-    of 2: of a + 1 - 4, or a + 1 - 2, taps."""
+    """As conv2d_winograd_nchw of filters (a, a, C, F), or conv2d_winograd_nhwc of (a, a, F, C) (or
+    in `order` "CF" too of (a, a, C, F)), that are transformed ahead for tiles of 4 outputs, where
+    the data has a multiple of 8 rows, else of 2: of a + 1 - 4, or a + 1 - 2, taps."""
     tile = 4 if get_const_int(data.shape[layout.index("H")]) % 8 == 0 else 2
-    how = (strides, padding, dilation, out_dtype, True, layout, None, tile)
+    how = (strides, padding, dilation, out_dtype, True, layout, None, tile, order)
     return _convolved(data, weight, *how)
 
 
