@@ -112,6 +112,11 @@ CASES: dict[str, tuple[Any, list[Any], Any]] = {
         [np.arange(32, dtype="float32").reshape(8, 4)],
         np.arange(32).reshape(2, 4, 4).transpose(0, 2, 1),
     ),
+    "auto_scheduler_layout_transform of small letters": (
+        lambda t: topi.auto_scheduler_layout_transform(t, "8C4W", "2C4W4c"),
+        [np.arange(32, dtype="float32").reshape(8, 4)],
+        np.arange(32).reshape(2, 4, 4).transpose(0, 2, 1),
+    ),
     "argsort of valid": (
         lambda t, c: topi.argsort(t, c, axis=1, is_ascend=0, dtype="int32"),
         [np.array([[3, 1, 2, 9], [1, 5, 2, 7]], "float32"), np.array([3, 2], "int32")],

@@ -109,3 +109,14 @@ def test_schedules_in_a_layout_take_nchw_where_none_is_told() -> None:
     assert topi.cuda.schedule_adaptive_pool(pooled)[pooled] is not None
     with pytest.raises(TilewrightError, match="no dimension W"):
         topi.cuda.schedule_adaptive_pool(pooled, "NCH")
+
+
+@pytest.mark.parametrize("kernel, stride, padding, more", [(5, 1, 0, 0), (3, 3, (0, 3), 0)])
+def test_transposed_convolutions_of_lines(
+    kernel: int, stride: int, padding: Any, more: int
+) -> None:
+    """Filters slide along the lines that are vectors; padding may be more than filters reach."""
+    x, w = floats(1, 3, 64), floats(3, 32, kernel)
+    expected = ref.conv1d_transpose_ncw_python(x, w, stride, padding, (more,))
+    how: Any = (stride, padding, "float32", (more,))
+    agree(lambda a, b: nn.conv1d_transpose_ncw(a, b, *how), [x, w], expected)
