@@ -310,3 +310,10 @@ def test_operators_of_expressions_give_expressions() -> None:
 def test_mistakes_are_named(call: Any, message: str) -> None:
     with pytest.raises(TilewrightError, match=message):
         call(te.placeholder((3, 4, 5), "float32", "t"))
+
+
+def test_slices_with_fewer_strides_than_dimensions() -> None:
+    x = floats(3, 4, 5)
+    for strides, expected in (([1, 2], x[1:4, 1:9:2]), ([2], x[1:4:2, 1:9:2]), (None, x[1:, 1:])):
+        got = topi.testing.strided_slice_python(x, [1, 1], [4, 9], strides)
+        assert (got == expected).all() and got.shape == expected.shape
