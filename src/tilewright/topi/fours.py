@@ -74,15 +74,17 @@ def _convolution(
     return named(convolved, name, f"{text} Returns `out_dtype` (default: of Input).")
 
 
-def _nhwc(data: Tensor, filters: Tensor, *how: Any) -> Tensor:
-    *rest, dtype = how
-    return conv(data, filters, *rest, 1, "NHWC", "HWIO", dtype)
+def _nhwc(
+    data: Tensor, filters: Tensor, stride: Any, padding: Any, dilation: Any, dtype: str
+) -> Tensor:
+    return conv(data, filters, stride, padding, dilation, 1, "NHWC", "HWIO", dtype)
 
 
-def _grouped(data: Tensor, filters: Tensor, *how: Any) -> Tensor:
-    *rest, dtype = how
+def _grouped(
+    data: Tensor, filters: Tensor, stride: Any, padding: Any, dilation: Any, dtype: str
+) -> Tensor:
     groups = get_const_int(data.shape[1]) // get_const_int(filters.shape[1])
-    return conv(data, filters, *rest, groups, "NCHW", "OIHW", dtype)
+    return conv(data, filters, stride, padding, dilation, groups, "NCHW", "OIHW", dtype)
 
 
 def _one_each(filters: Tensor, many: int) -> None:
@@ -90,15 +92,18 @@ def _one_each(filters: Tensor, many: int) -> None:
         raise TilewrightError(f"one filter a channel is needed, got {filters!r}")
 
 
-def _depthwise(data: Tensor, filters: Tensor, *how: Any) -> Tensor:
+def _depthwise(
+    data: Tensor, filters: Tensor, stride: Any, padding: Any, dilation: Any, dtype: str
+) -> Tensor:
     _one_each(filters, 1)
-    return depthwise_nchw(data, filters, *how)
+    return depthwise_nchw(data, filters, stride, padding, dilation, dtype)
 
 
-def _depthwise_last(data: Tensor, filters: Tensor, *how: Any) -> Tensor:
-    *rest, dtype = how
+def _depthwise_last(
+    data: Tensor, filters: Tensor, stride: Any, padding: Any, dilation: Any, dtype: str
+) -> Tensor:
     _one_each(filters, 3)
-    return depthwise_nhwc(data, filters, *rest, "HWOI", dtype)
+    return depthwise_nhwc(data, filters, stride, padding, dilation, "HWOI", dtype)
 
 
 conv2d_nchwc = _convolution(
@@ -161,8 +166,10 @@ def _winograd(
     return named(convolved, name, text)
 
 
-def _ready_last(*args: Any) -> Tensor:
-    return winograd_ready(*args, "NHWC", "CF")
+def _ready_last(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str
+) -> Tensor:
+    return winograd_ready(data, kernel, strides, padding, dilation, dtype, "NHWC", "CF")
 
 
 _READY = (
