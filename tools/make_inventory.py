@@ -21,6 +21,10 @@ result), *differs* (and how), *absent* (why, and what to use instead). `import t
 makes `import tvm` mean tilewright, and `tilewright migrate PATH` says which of these names a code
 base uses: see [Coming from TVM](coming-from-tvm.md).
 
+Names of vendors' libraries and of devices (`topi.cuda.dense_cublas`, `topi.adreno.conv2d_nchwc`,
+...) are the operators under the signatures that they have there: what is computed is the same, by
+kernels of our own under a default schedule.
+
 This page is made from `src/tilewright/vocabulary/` by `python -m tools.make_inventory`; a test
 resolves every name that is said to be there.
 """

@@ -127,6 +127,34 @@ def test_scripts_have_their_arguments_neighbours_and_status(tmp_path: Path) -> N
     assert done.returncode == 7, done.stderr
 
 
+OF_TVM = """
+import tvm.testing
+A_NUMBER = tvm.testing.parameter(1, 2)
+number = A_NUMBER
+def test_given(target, dev, number):
+    assert dev.device_type and tvm.target.Target(target) and number in (1, 2)
+"""
+
+OF_OTHERS = """
+import pytest
+@pytest.fixture
+def target():
+    return "mine"
+def test_own(target):
+    assert target == "mine"
+"""
+
+
+@pytest.mark.parametrize("conftest", ["", 'pytest_plugins = ["tvm.testing.plugin"]\n'])
+def test_targets_are_given_to_tests(tmp_path: Path, plain_pytest: None, conftest: str) -> None:
+    """Whether a conftest.py loads the plugin or not; fixtures of others' stay theirs."""
+    (tmp_path / "conftest.py").write_text(conftest)
+    (tmp_path / "test_of_tvm.py").write_text(OF_TVM)
+    (tmp_path / "test_of_others.py").write_text(OF_OTHERS)
+    done = run(*RUN, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_modules_and_code_run(tmp_path: Path, plain_pytest: None) -> None:
     (tmp_path / "test_it.py").write_text("import tvm\ndef test_it():\n    assert tvm.te.compute\n")
     done = run(*RUN, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py", cwd=tmp_path)

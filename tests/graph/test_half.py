@@ -13,10 +13,11 @@ from tilewright.base.dtype import parse
 from tilewright.base.errors import CompileError
 from tilewright.graph.evaluate import evaluate
 from tilewright.graph.ir import Graph, Node, Value, constant
-from tilewright.graph.kernel import LAYOUT_FREE, tensors
+from tilewright.graph.kernel import tensors
 from tilewright.graph.onnx.convert import Builder
 from tilewright.graph.passes.fuse import Group
 from tilewright.graph.passes.narrow_floats import narrow_floats
+from tilewright.tensor.relayout import LAYOUT_FREE_ATTR
 
 RNG = np.random.default_rng(3)
 CONV = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
@@ -183,5 +184,5 @@ def test_a_rounded_product_says_which_of_its_inputs_are_weights():
     x, y = Value("x", (3, 30), "float16"), Value("y", (3, 20), "float16")
     inputs, out = tensors(Group([Node("dense", "d", [x, weight], [y])]))
     (product,) = out.op.input_tensors
-    assert product.dtype == "float32" and product.op.attrs[LAYOUT_FREE] == ["p1"]
+    assert product.dtype == "float32" and product.op.attrs[LAYOUT_FREE_ATTR] == ["p1"]
     assert inputs[1] in product.op.input_tensors

@@ -28,6 +28,8 @@ def run(arguments: Sequence[str]) -> int:
             print(f"{first} needs an argument\n{USAGE}", file=sys.stderr)
             return 2
         what, *rest = rest
+        if (first, what) == ("-m", "pytest"):
+            rest = ["-p", "tilewright.as_tvm.pytest_plugin", *rest]
         sys.argv[:] = [what if first == "-m" else "-c", *rest]
         if first == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)

@@ -15,6 +15,7 @@ from ..measure.flop import op_flop
 from ..schedule.api import Schedule
 from ..tensor.axes import UNNAMED
 from ..tensor.op import BaseComputeOp, Operation, PlaceholderOp, ScanOp, domain, post_order
+from ..tensor.relayout import LAYOUT_FREE_ATTR
 from ..tensor.serial import load_json, save_json
 from ..tensor.tensor import Tensor
 from ..topi.algorithms import Algorithm, algorithms_of, apply_algorithm
@@ -22,7 +23,7 @@ from ..topi.schedules.machine import size_of
 from .access import Access
 from .state import State
 from .structure import structure_hash
-from .transform import LAYOUT_FREE_ATTR, LayoutRewriteOption, apply_state
+from .transform import LayoutRewriteOption, apply_state
 from .workload import workload_key_to_tensors
 
 _SIGNS: dict[type, str] = {Add: "+=", Mul: "*=", Max: "max=", Min: "min="}

@@ -4,22 +4,11 @@ operators whose inputs lie in the order of a schedule's tiles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from ..base.errors import TilewrightError
 from ..base.face import face
 from ..driver.transform import PassContext
-from ..loopir.construct import convert
-from ..loopir.expr import Var
-from ..loopir.iter import ProducerLoad
-from ..loopir.op import floordiv, floormod
-from ..loopir.rewrite import Rewriter, handles
-from ..tensor.graph import rewrite_body
-from ..tensor.op import ComputeOp, PlaceholderOp
-from ..tensor.tensor import Tensor, as_index
-from .compute_dag import layout_parts
-from .transform import LAYOUT_FREE_ATTR
+from ..tensor.relayout import remove_index_check as remove_index_check
+from ..tensor.relayout import rewrite_compute_body as rewrite_compute_body
+from ..tensor.relayout import rewrite_tensor_shape as rewrite_tensor_shape
 
 __getattr__, __dir__ = face(__name__, {"graph.tasks": "extract_tasks"})
 
@@ -30,60 +19,3 @@ def is_auto_scheduler_enabled() -> bool:
     """What the present PassContext says of "relay.backend.use_auto_scheduler", else False. Nothing
     here asks: networks use what a search found wherever there are records."""
     return bool(PassContext.current().config.get(ENABLE, False))
-
-
-class _Unchecked(Tensor):
-    """A tensor that is read at any number of indices."""
-
-    __slots__ = ()
-
-    def __call__(self, *indices: Any) -> ProducerLoad:
-        return ProducerLoad(self, [as_index(self, i) for i in indices])
-
-
-def remove_index_check(tensor: Tensor) -> None:
-    """Let a tensor be read at another number of indices than it has dimensions: as one whose layout
-    will be another (`rewrite_compute_body`)."""
-    tensor.__class__ = _Unchecked
-
-
-def rewrite_tensor_shape(tensor: Tensor, shape: Sequence[Any]) -> None:
-    """Give a placeholder another shape, in place; TilewrightError for another tensor."""
-    if not isinstance(tensor.op, PlaceholderOp):
-        raise TilewrightError(f"rewrite_tensor_shape takes a placeholder, got {tensor!r}")
-    tensor.shape = tensor.op.shape = tuple(map(convert, shape))
-
-
-class _NewLayout(Rewriter):
-    def __init__(self, source: Any, parts: Sequence[tuple[int, str]]) -> None:
-        self.source, self.parts = source, parts
-
-    @handles(ProducerLoad)
-    def _read(self, e: ProducerLoad) -> Any:
-        if e.producer.op is not self.source:
-            return ProducerLoad(e.producer, self.exprs(e.indices))
-        named = {i.name: i for i in e.indices if isinstance(i, Var)}
-        below: dict[str, int] = {}
-        indices = []
-        for size, name in reversed(self.parts):
-            if name not in named:
-                raise TilewrightError(f"{self.source.name} is not read at {name}: {e}")
-            place = below.get(name, 1)
-            below[name] = place * size
-            indices.append(floormod(floordiv(named[name], place), size))
-        return ProducerLoad(e.producer, indices[::-1])
-
-
-def rewrite_compute_body(compute_tensor: Tensor, new_layout: str) -> Any:
-    """A computation whose one input of free layout (attribute "layout_free_placeholders") lies in
-    memory as `new_layout` says, such as "4k8j16k" of an input that is read at [k, j]: its outputs,
-    a single one as such."""
-    op = compute_tensor.op
-    free = op.attrs.get(LAYOUT_FREE_ATTR, ())
-    if not isinstance(op, ComputeOp) or len(free) != 1:
-        raise TilewrightError(
-            f"rewrite_compute_body takes a te.compute with one input of free layout, got {op!r}"
-        )
-    rewriter = _NewLayout(free[0].op, layout_parts(new_layout))
-    made = ComputeOp(op.name, op.tag, op.attrs, op.axis, rewrite_body(op, rewriter.stmt))
-    return made.output(0) if made.num_outputs == 1 else made.outputs

@@ -23,6 +23,7 @@ from ..loopir.rewrite import Rewriter, handles
 from ..schedule.api import Schedule
 from ..tensor.graph import replace_inputs, rewrite_body
 from ..tensor.op import ComputeOp, Operation, PlaceholderOp
+from ..tensor.relayout import LAYOUT_FREE_ATTR
 from ..tensor.serial import program_key
 from ..tensor.tensor import Tensor
 from . import rows as R
@@ -32,7 +33,6 @@ from .rows import Row, apply_row
 from .state import State
 
 COPY_THREADS = 64
-LAYOUT_FREE_ATTR = "layout_free_placeholders"
 
 
 class LayoutRewriteOption(IntEnum):

@@ -24,14 +24,13 @@ from ..target.target import Target
 from ..tensor.compute import placeholder
 from ..tensor.graph import replace_inputs
 from ..tensor.op import ComputeOp
+from ..tensor.relayout import LAYOUT_FREE_ATTR
 from ..tensor.tensor import Tensor
 from ..topi.schedules.machine import likely_sizes
 from .ir import Node, Value
 from .ops import ANCHOR, OPS
 from .passes.fuse import Group
 from .sizes import names_of, symbols_in, with_exprs
-
-LAYOUT_FREE = "layout_free_placeholders"
 
 
 class Scheduled(Protocol):
@@ -95,7 +94,7 @@ def _marked(t: Tensor, known: Sequence[Tensor]) -> Tensor:
     op = t.op
     names = [k.op.name for k in known if k in op.input_tensors]
     if names and isinstance(op, ComputeOp):
-        attrs = {**op.attrs, LAYOUT_FREE: names}
+        attrs = {**op.attrs, LAYOUT_FREE_ATTR: names}
         return ComputeOp(op.name, op.tag, attrs, op.axis, op.body).output(t.value_index)
     if len(op.input_tensors) != 1 or op.tag != "elemwise":
         return t

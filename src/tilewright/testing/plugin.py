@@ -62,7 +62,7 @@ def _give_targets(metafunc: Any) -> None:
     pytest = import_module("pytest")
     wanted = [n for n in ("target", "dev") if n in metafunc.fixturenames]
     given = _parametrized(metafunc)
-    if not wanted or given & {"target", "dev"}:
+    if not wanted or given & {"target", "dev"} or not _ours(metafunc, wanted):
         return
     excluded = getattr(metafunc.function, "tvm_excluded_targets", ())
     cases = []
@@ -72,6 +72,12 @@ def _give_targets(metafunc: Any) -> None:
         value, marks = target_parameter(target)
         cases.append(pytest.param(value, marks=marks, id=str(target)))
     metafunc.parametrize("target", cases, scope="session")
+
+
+def _ours(metafunc: Any, names: list[str]) -> bool:
+    """Whether tests have these fixtures from here: those of their own, of the same names, stay."""
+    known = getattr(metafunc, "_arg2fixturedefs", {})
+    return all(known[n][-1].func.__module__ == __name__ for n in names if known.get(n))
 
 
 def _fixture(function: Any) -> Any:

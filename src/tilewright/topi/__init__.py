@@ -46,6 +46,7 @@ __getattr__, __dir__ = face(
         "topi.linalg": "det",
         "topi.nn.dense": "batch_matmul matmul=plain_matmul",
         "topi.schedules.default": "default_schedule",
+        "topi.nn.choices": "take_legalize",
         "topi.utils": "InvalidShapeError",
     },
     modules=(

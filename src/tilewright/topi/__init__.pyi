@@ -99,6 +99,7 @@ from tilewright.topi.making import sparse_to_dense as sparse_to_dense
 from tilewright.topi.making import stack as stack
 from tilewright.topi.making import trilu as trilu
 from tilewright.topi.making import unravel_index as unravel_index
+from tilewright.topi.nn.choices import take_legalize as take_legalize
 from tilewright.topi.nn.dense import batch_matmul as batch_matmul
 from tilewright.topi.nn.dense import plain_matmul as _plain_matmul
 from tilewright.topi.products import einsum as einsum

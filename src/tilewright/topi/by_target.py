@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..base.errors import TilewrightError
+from ..tensor.compute import compute
 from ..tensor.tensor import Tensor
 from .elemwise import left_shift as shift_left
 from .elemwise import right_shift as shift_right
@@ -15,6 +19,7 @@ from .nn.blocked_convs import conv2d_NCHWc_int8 as conv_blocked_int8
 from .nn.conv_transpose import conv1d_transpose_ncw as transpose_ncw
 from .nn.conv_transpose import conv2d_transpose_nchw as transpose_nchw
 from .nn.conv_transpose import conv3d_transpose_ncdhw as transpose_ncdhw
+from .nn.convs import conv
 from .nn.convs import conv1d_ncw as conv_ncw
 from .nn.convs import conv1d_nwc as conv_nwc
 from .nn.convs import conv2d_nchw as conv_nchw
@@ -34,8 +39,8 @@ from .nn.depthwise import depthwise_conv2d_nhwc as depthwise_nhwc
 from .nn.sparse import sparse_conv2d
 from .nn.sparse import sparse_dense as sparse_layer
 from .nn.winograd_convs import conv2d_winograd_nchw as winograd_nchw
-from .nn.winograd_convs import conv2d_winograd_nchw_without_weight_transform as winograd_ready
 from .nn.winograd_convs import conv2d_winograd_nhwc as winograd_nhwc
+from .nn.winograd_convs import conv2d_winograd_of_height as winograd_ready
 
 _CONV = "data kernel strides padding dilation"
 _TRANSPOSE = "data kernel stride padding out_dtype output_padding"
@@ -85,6 +90,47 @@ conv3d_transpose_ncdhw_stride = under(transpose_ncdhw, _TRANSPOSE)
 depthwise_conv2d_nchw = under(depthwise_nchw, f"{_CONV} out_dtype")
 depthwise_conv2d_NCHWc = under(depthwise_blocked, f"{_CONV} layout out_layout", out_dtype=None)
 depthwise_conv2d_nhwc = under(depthwise_nhwc, f"{_CONV} kernel_layout out_dtype")
+
+
+def conv2d_hwnc_tensorcore(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    in_dtype: str,
+    out_dtype: str = "int32",
+) -> Tensor:
+    """data (H, W, N, C), kernel (KH, KW, F, C), or both in tiles, (H, W, N / m, C / k, m, k) and
+    (KH, KW, F / n, C / k, n, k), of integers of 4 or 8 bits. Returns (OH, OW, N, F) of
+    `out_dtype`."""
+    for x in (data, kernel):
+        if x.dtype not in ("int4", "uint4", "int8", "uint8"):
+            raise TilewrightError(f"conv2d_hwnc_tensorcore is of int4 or int8, got {x!r}")
+    rest = (strides, padding, dilation, 1, "HWNC", "HWOI", out_dtype)
+    return conv(_untiled(data), _untiled(kernel), *rest)
+
+
+def _untiled(x: Tensor) -> Tensor:
+    """The last two dimensions of four, of which six hold tiles."""
+    if x.ndim == 4:
+        return x
+    a, b, c, d, rows, columns = x.shape
+    result: Tensor = compute(
+        (a, b, c * rows, d * columns),
+        lambda i, j, k, m: x(i, j, k // rows, m // columns, k % rows, m % columns),
+        "untiled",
+        "injective",
+    )
+    return result
+
+
+def conv2d_nhwc_winograd_ready(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None
+) -> Tensor:
+    """As conv2d_nchw_winograd_without_weight_transform, of data (N, H, W, C)."""
+    return winograd_ready(data, kernel, strides, padding, dilation, out_dtype, "NHWC", "CF")
+
 
 conv2d_nhwc_tensorcore = under(conv_nhwc, f"{_CONV} out_dtype")
 conv3d_ndhwc_tensorcore = under(conv_ndhwc, f"{_CONV} groups out_dtype")

@@ -16,7 +16,8 @@ from .elemwise import ELEMWISE, as_float, erf, exp, tanh, unary
 
 _LOG2E = 1.44269504088896341
 _LN2 = 0.6931471805599453
-_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+        5.0000001201e-1)  # fmt: skip
 """exp(r) is 1 + r + r^2 times this polynomial, for |r| <= ln(2) / 2 (Moshier's Cephes)."""
 _TANH = (
     (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08,
@@ -25,6 +26,13 @@ _TANH = (
 )  # fmt: skip
 """tanh x is x p(x^2) / q(x^2) for |x| <= 9, of which tanh differs from 1 by less than float32
 shows; the minimax quotient of Eigen."""
+_ERF = (
+    (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
+     -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02),
+    (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
+     -1.42647390514189e-02),
+)  # fmt: skip
+"""erf x likewise, for |x| <= 4."""
 
 
 def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
@@ -53,33 +61,32 @@ def fast_exp(x: Tensor) -> Tensor:
     return unary(lambda v: exp_by_polynomial(as_float(v)), x, "T_fast_exp")
 
 
-def _tanh(x: Any) -> Any:
-    top, bottom = _TANH
-    x = O.max(O.min(x, const(9, x.dtype)), const(-9, x.dtype))
-    square = x * x
-    return x * _polynomial(square, top) / _polynomial(square, bottom)
-
-
 def fast_tanh(x: Tensor) -> Tensor:
     """tanh of every element; of float32, and of integers in float32, by a quotient of polynomials,
     with an error below 1e-6."""
     if parse(x.dtype).is_float and x.dtype != "float32":
         return tanh(x)
-    return unary(lambda v: _tanh(as_float(v)), x, "T_fast_tanh")
+    return unary(lambda v: _quotient(as_float(v), 9, _TANH), x, "T_fast_tanh")
 
 
-def _erf(x: Any) -> Any:
-    """1 - (a1 t + ... + a5 t^5) exp(-x^2) with t = 1 / (1 + p |x|): Abramowitz, Stegun, 7.1.26."""
-    size = O.abs(x)
-    t = const(1, x.dtype) / (size * const(0.3275911, x.dtype) + const(1, x.dtype))
-    rest = _polynomial(t, (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)) * t
-    value = const(1, x.dtype) - rest * O.exp(-(x * x))
-    return O.select(x < const(0, x.dtype), -value, value)
+def _quotient(x: Any, bound: float, parts: tuple[Sequence[float], Sequence[float]]) -> Any:
+    """x p(x^2) / q(x^2) of x cut to [-bound, bound]."""
+    top, bottom = parts
+    x = O.max(O.min(x, const(bound, x.dtype)), const(-bound, x.dtype))
+    square = x * x
+    return x * _polynomial(square, top) / _polynomial(square, bottom)
 
 
 def fast_erf(x: Tensor) -> Tensor:
-    """erf of every element; of float32 and float16 with an error below 1e-6."""
-    return unary(_erf, x, "T_fast_erf") if x.dtype in ("float32", "float16") else erf(x)
+    """erf of every element; of float32 and float16, which is taken in float32, by a quotient of
+    polynomials with an error below 1e-6."""
+    if x.dtype not in ("float32", "float16"):
+        return erf(x)
+
+    def of(v: Any) -> Any:
+        return cast_expr(x.dtype, _quotient(cast_expr("float32", v), 4, _ERF))
+
+    return unary(of, x, "T_fast_erf")
 
 
 def reinterpret(x: Tensor, dtype: str) -> Tensor:

@@ -92,7 +92,8 @@ def _divides(extent: Any, part: int) -> bool:
 
 def auto_scheduler_layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     """A tensor in the layout that a search chose: names of dimensions with the extent of every
-    part before them, outer parts first, as in "8o4i" to "2o4i4o"."""
+    part before them, outer parts first, as in "8o4i" to "2o4i4o". A part may have its dimension's
+    name in small letters, as in "32C" to "2C16c"; TilewrightError for other names."""
 
     def parts(text: str) -> Parts:
         found = re.findall(r"(\d+)([A-Za-z]+)", text)
@@ -100,7 +101,11 @@ def auto_scheduler_layout_transform(array: Tensor, src_layout: str, dst_layout: 
             raise TilewrightError(f"layout {text!r}: names after their extents")
         return [(name, int(digits)) for digits, name in found]
 
-    source, target = parts(src_layout), parts(dst_layout)
+    both = [parts(src_layout), parts(dst_layout)]
+    known = {name for given in both for name, _ in given}
+    source, target = ([(x.upper() if x.upper() in known else x, n) for x, n in p] for p in both)
+    if {x for x, _ in source} != {x for x, _ in target}:
+        raise TilewrightError(f"layouts {src_layout!r} and {dst_layout!r} name other dimensions")
 
     def element(*i: Any) -> Any:
         whole: dict[str, Any] = {}

@@ -27,6 +27,7 @@ from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .elemwise import accumulator
 from .elemwise import cast as cast_all
+from .lines import Lines, each, on_device
 from .transform import INJECTIVE, index_within
 from .utils import get_const_int, get_const_tuple, unravel_index
 
@@ -125,9 +126,10 @@ def scatter_elements(
 ) -> Tensor:
     """`data` with each element of `updates` written at its own place, but at the index along
     `axis`; combined with what is there by `reduction` (update, add, mul, min, max, or of floats
-    mean: each update with what those before it gave). Of updates of one place, the last counts. On
-    devices, whose threads have no such order, there is no mean."""
+    mean: each update with what those before it gave). Of updates of one place, the last counts."""
     at = dimension(axis, data.ndim)
+    if reduction == "mean" and on_device():
+        return _mean_by_lines(data, indices, updates, at)
     shape, whole = get_const_tuple(updates.shape), get_const_tuple(data.shape)
 
     def along(i: Sequence[Any], k: Any) -> list[Any]:
@@ -152,6 +154,36 @@ def scatter_elements(
         data.ndim,
     )
     return _scatter(plan, updates, reduction, "T_scatter_elements")
+
+
+def _mean_by_lines(data: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """Each update with what those before it in its line along `axis` gave, for devices: a thread
+    has a line, whose updates it takes in their order."""
+    dtype = data.dtype
+    if not parse(dtype).is_float:
+        raise TilewrightError(f"T_scatter_elements: there is no mean of {dtype}")
+    wide, lines = accumulator(dtype), Lines(data, axis)
+    shape = get_const_tuple(updates.shape)
+
+    def body(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        ib = IRBuilder()
+        old, index, new, out = (ib.buffer_ptr(x) for x in (*ins, *outs))
+        with each(ib, lines.count, lines.count * lines.length) as line:
+            with ib.for_range(0, lines.length, "i") as i:
+                out[lines.at(line, i)] = old[lines.at(line, i)]
+            own = lines.at(line, 0)
+            inside = [j < n for d, (j, n) in enumerate(zip(own, shape)) if d != axis]
+            met = ib.if_scope(O.all(const(1, "bool"), *inside))
+            with met, ib.for_range(0, shape[axis], "u") as u:
+                place = ib.let("place", _from_start(index[lines.at(line, u)], lines.length))
+                with ib.if_scope(O.all(place >= 0, place < cast(place.dtype, lines.length))):
+                    to = lines.at(line, place)
+                    out[to] = _COMBINE["mean"](out[to], new[lines.at(line, u)])
+        return ib.get()
+
+    inputs = [cast_all(data, wide), indices, cast_all(updates, wide)]
+    found: Tensor = extern(data.shape, inputs, body, "T_scatter_elements", wide)
+    return found if wide == dtype else cast_all(found, dtype)
 
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:

@@ -14,16 +14,16 @@ from typing import Any
 from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from ..loopir import op as O
-from ..loopir.expr import cast, const
+from ..loopir.expr import cast, const, const_int, convert
 from ..loopir.ir_builder import IRBuilder, create
-from ..tensor.axes import reduce_axis
+from ..tensor.axes import reduce_axis, size_var
 from ..tensor.compute import compute
 from ..tensor.extents import dimension
 from ..tensor.extern import extern
 from ..tensor.reduce import sum as reduce_sum
 from ..tensor.tensor import Tensor
 from .lines import Lines, each, on_device, variable
-from .utils import get_const_int, unravel_index
+from .utils import unravel_index
 
 _COUNTED = 4096  # elements of a line: the square of it is what a device does at once, nearly
 _ROOM = 64  # for candidates, beside twice as many as are wanted
@@ -54,17 +54,19 @@ def argsort(
 
 def topk(
     data: Tensor,
-    k: int = 1,
+    k: Any = 1,
     axis: int = -1,
     ret_type: str = "both",
     is_ascend: bool = False,
     dtype: str = "int64",
 ) -> Any:
     """The k largest elements along an axis (the smallest with is_ascend; all where k < 1), in
-    order, and their places: "both", "values" or "indices"."""
+    order, and their places: "both", "values" or "indices". Where `k` is a tensor or an expression
+    that is no number, the extent of the results is a variable, which their arrays tell."""
     lines = Lines(data, axis, fixed=False)
-    number = get_const_int(k)
-    places = _places(data, lines, number if number >= 1 else lines.length, is_ascend)
+    number = None if isinstance(k, Tensor) else const_int(convert(k))
+    wanted: Any = lines.length if number is not None and number < 1 else number
+    places = _places(data, lines, size_var("k") if number is None else wanted, is_ascend)
     values = taken(data, places, lines.axis)
     indices = _cast(places, dtype)
     found = {"both": [values, indices], "values": values, "indices": indices}
@@ -116,7 +118,7 @@ def _places(data: Tensor, lines: Lines, count: Any, ascending: bool) -> Tensor:
             half = _Line(ib, keys, places, line, room)
             choose = half.insert if few else half.select
             choose(key, lines.length, count)
-            with ib.for_range(0, count, name="k") as k:
+            with ib.for_range(0, count if known else O.min(count, lines.length), name="k") as k:
                 out[lines.at(line, k)] = half.place(k)
         return ib.get()
 

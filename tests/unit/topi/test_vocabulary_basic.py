@@ -112,6 +112,11 @@ CASES: dict[str, tuple[Any, list[Any], Any]] = {
         [np.arange(32, dtype="float32").reshape(8, 4)],
         np.arange(32).reshape(2, 4, 4).transpose(0, 2, 1),
     ),
+    "auto_scheduler_layout_transform of small letters": (
+        lambda t: topi.auto_scheduler_layout_transform(t, "8C4W", "2C4W4c"),
+        [np.arange(32, dtype="float32").reshape(8, 4)],
+        np.arange(32).reshape(2, 4, 4).transpose(0, 2, 1),
+    ),
     "argsort of valid": (
         lambda t, c: topi.argsort(t, c, axis=1, is_ascend=0, dtype="int32"),
         [np.array([[3, 1, 2, 9], [1, 5, 2, 7]], "float32"), np.array([3, 2], "int32")],
@@ -305,3 +310,10 @@ def test_operators_of_expressions_give_expressions() -> None:
 def test_mistakes_are_named(call: Any, message: str) -> None:
     with pytest.raises(TilewrightError, match=message):
         call(te.placeholder((3, 4, 5), "float32", "t"))
+
+
+def test_slices_with_fewer_strides_than_dimensions() -> None:
+    x = floats(3, 4, 5)
+    for strides, expected in (([1, 2], x[1:4, 1:9:2]), ([2], x[1:4:2, 1:9:2]), (None, x[1:, 1:])):
+        got = topi.testing.strided_slice_python(x, [1, 1], [4, 9], strides)
+        assert (got == expected).all() and got.shape == expected.shape

@@ -69,7 +69,10 @@ def test_dense_packs_weights_that_are_not() -> None:
 def test_the_maximum_of_padding_alone() -> None:
     x = -np.ones((1, 1, 2), "float32")
     how: Any = ((2,), (2,), (1,), (0,), (4,))
-    assert ref.poolnd_python(x, *how, "max").tolist() == [[[-1, 0, 0]]]
+    assert ref.poolnd_python(x, *how, "max", False).tolist() == [[[-1, 0, 0]]]
+    x = -np.ones((1, 1, 3), "float32")
+    how = ((2,), (1,), (1,), (0,), (1,))
+    assert ref.poolnd_python(x, *how, "max").tolist() == [[[-1, -1, 0]]]
 
 
 @pytest.mark.parametrize(
@@ -106,3 +109,14 @@ def test_schedules_in_a_layout_take_nchw_where_none_is_told() -> None:
     assert topi.cuda.schedule_adaptive_pool(pooled)[pooled] is not None
     with pytest.raises(TilewrightError, match="no dimension W"):
         topi.cuda.schedule_adaptive_pool(pooled, "NCH")
+
+
+@pytest.mark.parametrize("kernel, stride, padding, more", [(5, 1, 0, 0), (3, 3, (0, 3), 0)])
+def test_transposed_convolutions_of_lines(
+    kernel: int, stride: int, padding: Any, more: int
+) -> None:
+    """Filters slide along the lines that are vectors; padding may be more than filters reach."""
+    x, w = floats(1, 3, 64), floats(3, 32, kernel)
+    expected = ref.conv1d_transpose_ncw_python(x, w, stride, padding, (more,))
+    how: Any = (stride, padding, "float32", (more,))
+    agree(lambda a, b: nn.conv1d_transpose_ncw(a, b, *how), [x, w], expected)

@@ -113,7 +113,7 @@ CASES: dict[str, tuple[Any, list[Any], Any]] = {
     "pool1d": (
         lambda a: nn.pool1d(a, 3, 2, 1, (1, 1), "max"),
         [X1],
-        lambda: ref.poolnd_python(X1, [3], [2], [1], [1], [1], "max"),
+        lambda: ref.poolnd_python(X1, [3], [2], [1], [1], [1], "max", False),
     ),
     "pool2d": (
         lambda a: nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "avg", True, "NHWC", False),
@@ -357,7 +357,10 @@ def data(*shape: int) -> Any:
     [
         (lambda: nn.conv2d_nhwc(data(1, 4, 4, 3), data(3, 3, 2, 5), 1, 1, 1), "3 channels"),
         (lambda: nn.conv2d_nhwc(data(1, 4, 4, 3), data(3, 3, 3, 5), 1, "FULL", 1), "Unknown pad"),
-        (lambda: nn.dense(data(2, 3), data(4, 3), None, None, "K2N"), "layouts of constants"),
+        (
+            lambda: nn.dense(data(2, 3), data(4, 3), None, None, "K2N"),
+            "looks like .8i2j4i., got .K2N.",
+        ),
         (
             lambda: nn.conv2d_transpose_nchw(
                 data(1, 2, 3, 3), data(2, 2, 3, 3), 1, 0, "float32", (1, 1)

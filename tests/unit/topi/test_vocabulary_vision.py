@@ -243,3 +243,12 @@ def test_sparse_shapes() -> None:
         [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0]], [1, 2, 10, 3, 4, 10],
         [False, True, False, False, True],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [False, True])
+def test_places_by_cubic_weights(padding: str, align: bool) -> None:
+    x, grid = floats(2, 3, 6, 7), floats(2, 2, 4, 5)
+    how: Any = ("bicubic", "NCHW", padding, align)
+    expected = ref.grid_sample_python(x, grid, *how)
+    agree(lambda a, b: image.grid_sample(a, b, *how), [x, grid], expected, rtol=1e-3)

@@ -27,11 +27,18 @@ __getattr__, __dir__ = face(
         "schedule_scan schedule_softmax schedule_sort schedule_sparse_dense "
         "schedule_sparse_dense_padded schedule_topk schedule_transpose "
         "schedule_batch_matmul_tensorcore schedule_conv2d_nhwc_tensorcore "
-        "schedule_conv3d_ndhwc_tensorcore schedule_dense_tensorcore",
+        "schedule_conv3d_ndhwc_tensorcore schedule_dense_tensorcore schedule_batch_matmul_cublas "
+        "schedule_conv2d_cudnn schedule_conv2d_hwnc_tensorcore schedule_conv3d_cudnn "
+        "schedule_dense_cublas schedule_matmul_cublas schedule_softmax_cudnn "
+        "schedule_topk_thrust",
         {
             "topi.by_target": (
                 "batch_matmul=batch_matmul_xy batch_matmul_tensorcore=batch_matmul_xy "
-                "conv2d_nhwc_tensorcore conv3d_ndhwc_tensorcore dense_tensorcore=dense "
+                "conv2d_hwnc_tensorcore conv2d_nhwc_tensorcore "
+                "conv2d_nhwc_winograd_tensorcore=conv2d_nhwc_winograd_direct "
+                "conv2d_nhwc_winograd_tensorcore_without_weight_transform"
+                "=conv2d_nhwc_winograd_ready "
+                "conv3d_ndhwc_tensorcore dense_tensorcore=dense "
                 "sparse_dense_tir conv1d_ncw conv1d_nwc conv1d_transpose_ncw "
                 "conv2d_nchw=conv2d_nchw_float conv2d_nchw_int8=conv2d_nchw_int "
                 "conv2d_nchw_winograd conv2d_nchw_winograd_without_weight_transform "
@@ -47,12 +54,22 @@ __getattr__, __dir__ = face(
                 "argsort cumprod cumsum exclusive_scan inclusive_scan scanop searchsorted "
                 "sort_by_key"
             ),
+            "topi.cuda.libraries": (
+                "argsort_thrust batch_matmul_cublas conv2d_cudnn conv3d_cudnn dense_cublas "
+                "log_softmax_cudnn matmul_cublas scan_thrust softmax_cudnn sort_thrust "
+                "stable_sort_by_key_thrust topk_thrust"
+            ),
+            "topi.cuda.sparse_rows": "is_valid_for_sparse_dense_padded pad_sparse_matrix",
             "topi.cuda.thrust": "can_use_thrust is_thrust_available",
             "topi.fourier": "dft stft",
             "topi.nn.blocked_convs": (
                 "conv2d_NCHWc_int8=conv2d_NCHWc_by_four group_conv2d_NCHWc_int8"
             ),
             "topi.nn.deformable": "correlation_nchw",
+            "topi.nn.winograd_volumes": (
+                "conv3d_ncdhw_winograd_without_weight_transform"
+                "=conv3d_winograd_ncdhw_without_weight_transform"
+            ),
             "topi.scatter": "scatter_elements scatter_nd",
             "topi.search": "argwhere unique",
             "topi.sorting": "sort topk",

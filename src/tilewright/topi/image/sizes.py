@@ -168,7 +168,8 @@ def _resized(
     have = [data.shape[d] for d in at]
     want = [convert(n) for n in size]
     crop = rule.mode == "tf_crop_and_resize"
-    ends = [(roi[k], roi[k + rank]) if crop else (0.0, 1.0) for k in range(rank)]
+    order = range(rank) if rank < 3 else reversed(range(rank))  # blocks' ends stand width first
+    ends = [(roi[k], roi[k + rank]) if crop else (0.0, 1.0) for k in order]
     shape = list(data.shape) if output_shape is None else list(output_shape)
     if output_shape is None:
         for d, n in zip(at, want):
@@ -238,8 +239,8 @@ resize2d = _resize_in(
 )
 resize3d = _resize_in(
     "NCDHW",
-    """data (N, C, D, H, W), or in another layout, with `size` = (D, H, W) elements. See
-    resize2d.""",
+    """data (N, C, D, H, W), or in another layout, with `size` = (D, H, W) elements. See resize2d;
+    `roi` is (W, H, D) of first ends, then of last ones.""",
 )
 
 

@@ -14,6 +14,14 @@ __getattr__, __dir__ = face(
             "conv2d_NCHWc conv2d_NCHWc_OIHWo conv2d_NCHWc_int8 conv2d_gemm_weight_transform "
             "unpack_NCHWc_to_nchw"
         ),
+        "topi.nn.choices": (
+            "Workload add_alter_layout batch_matmul_legalize bias_add_legalize "
+            "bitserial_conv2d_legalize conv2d_alter_layout conv2d_infer_layout conv2d_legalize "
+            "conv2d_transpose_legalize conv3d_alter_layout dense_alter_layout dense_legalize "
+            "depthwise_conv2d_infer_layout matmul_legalize qnn_add_alter_layout "
+            "qnn_bias_add_legalize qnn_conv2d_alter_layout qnn_dense_alter_layout "
+            "qnn_requantize_alter_layout sparse_conv2d_alter_layout sparse_dense_alter_layout"
+        ),
         "topi.nn.conv_nd": "between col2im conv_nd deformable_columns",
         "topi.nn.conv_transpose": (
             "conv1d_transpose_ncw conv1d_transpose_ncw_preprocess conv2d_transpose_nchw "

@@ -3,7 +3,7 @@ around."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base.errors import TilewrightError
@@ -40,10 +40,7 @@ def _prepared(
     apart = dilate(data, [1, 1, *strides], name="data_dilate")
     low = [simplify(k - 1 - b) for k, b in zip(window, before)]
     high = [simplify(k - 1 - a + m) for k, a, m in zip(window, after, more)]
-    cut = [x for x in map(const_int, map(convert, (*low, *high))) if x is not None and x < 0]
-    if cut:
-        raise TilewrightError(f"padding {padding} is more than filters {kernel!r} reach")
-    padded = pad(apart, [0, 0, *low], [0, 0, *high], 0.0, "data_pad")
+    padded = _edged(apart, [0, 0, *low], [0, 0, *high])
 
     def turned(o: Any, i: Any, *at: Any) -> Any:
         value = kernel(i, o, *(k - 1 - j for k, j in zip(window, at)))
@@ -51,6 +48,25 @@ def _prepared(
 
     flipped: Tensor = compute((filters, channels, *window), turned, "kernel_transform", "injective")
     return padded, flipped
+
+
+def _edged(x: Tensor, low: Sequence[Any], high: Sequence[Any]) -> Tensor:
+    """A tensor with zeros in front of its dimensions and behind them; without as many elements as
+    numbers are below zero, where results are cut that filters reach."""
+
+    def parts(numbers: Sequence[Any]) -> tuple[list[Any], list[int]]:
+        cut = [max(-(const_int(convert(n)) or 0), 0) for n in numbers]
+        return [simplify(n + c) for n, c in zip(numbers, cut)], cut
+
+    (low, before), (high, behind) = parts(low), parts(high)
+    padded = pad(x, low, high, 0.0, "data_pad")
+    if not any((*before, *behind)):
+        return padded
+    shape = [simplify(d - b - e) for d, b, e in zip(padded.shape, before, behind)]
+    result: Tensor = compute(
+        shape, lambda *i: padded(*(j + b for j, b in zip(i, before))), "data_cut", "injective"
+    )
+    return result
 
 
 def _transposed(

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import TilewrightError
+from ...tensor.relayout import LAYOUT_FREE_ATTR
 from ...tensor.tensor import Tensor
-from .utils import named, refuse_layouts
+from .utils import FreeLayout, named
 from .windows import convolution, windows
 
 _KERNELS = {
@@ -16,6 +17,8 @@ _KERNELS = {
 }  # fmt: skip
 """The usual order of filters' dimensions, by that of data's."""
 _TAPS = {"D": "rd", "H": "ry", "W": "rx"}
+_AXES = "ry rx rz"
+"""What layouts call taps, by the place of their dimension."""
 
 
 def conv(
@@ -36,12 +39,18 @@ def conv(
     of `kernel_layout` (O, I and the same), whose dimension I has channels / groups.
 
     stride and dilation: a number, or one for each dimension; padding: those too, or twice as many,
-    in front and then behind, "SAME" or "VALID". Returns a tensor of `out_dtype` (default: of inp).
+    in front and then behind, "SAME" or "VALID". `filt` may lie in memory as
+    `auto_scheduler_rewritten_layout` says of its axes ff (filters), rc (channels) and ry, rx, rz
+    (the first dimension that windows move over, the second and the third), or be given such a
+    layout by a search where `auto_scheduler_should_rewrite_layout`. Returns a tensor of `out_dtype`
+    (default: of inp).
     """
-    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-    refuse_layouts(auto_scheduler_should_rewrite_layout)
+    axes = "ff rc " + _AXES[: 3 * (len(data_layout) - 2)]
+    free = FreeLayout(filt, auto_scheduler_rewritten_layout, meta_schedule_original_shape, axes)
+    if auto_scheduler_should_rewrite_layout:
+        free.attrs = {LAYOUT_FREE_ATTR: [filt]}
     how = (stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
-    return _laid(inp, filt, *how)
+    return _laid(inp, filt, *how, free=free if free.attrs else None)
 
 
 def _laid(
@@ -55,6 +64,7 @@ def _laid(
     kernel_layout: str = "",
     out_dtype: str | None = None,
     name: str = "",
+    free: FreeLayout | None = None,
 ) -> Tensor:
     space = [c for c in data_layout if c not in "NC"]
     if not set(space) <= set(_TAPS) or sorted(data_layout) != sorted(["N", "C", *space]):
@@ -68,12 +78,13 @@ def _laid(
         )
     at, of = data_layout.index, kernel_layout.index
     taps = [of(c) for c in space]
-    window = [filt.shape[d] for d in taps]
-    names = [_TAPS[c] for c in space]
+    moved = free.sizes if free is not None else None
+    window = moved[2:] if moved else [filt.shape[d] for d in taps]
+    names = _AXES.split() if moved else [_TAPS[c] for c in space]
     w = windows(inp, [at(c) for c in space], window, stride, padding, dilation, names)
     tag = f"{'group_' if groups > 1 else ''}conv{len(space)}d_{data_layout.lower()}"
     places = (of("O"), of("I"), taps)
-    return convolution(w, filt, at("C"), places, groups, out_dtype, name or tag, tag)
+    return convolution(w, filt, at("C"), places, groups, out_dtype, name or tag, tag, free)
 
 
 def grouped_conv2d(
@@ -233,9 +244,9 @@ def conv2d_nhwc(
     auto_scheduler_rewritten_layout: str = "",
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
-    """Input (N, H, W, C), Filter (KH, KW, C, F), see `conv`."""
-    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-    return _laid(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype)
+    """Input (N, H, W, C), Filter (KH, KW, C, F), and what may lie otherwise, see `conv`."""
+    free = (auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+    return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, *free)
 
 
 def conv3d_ndhwc(
@@ -249,6 +260,7 @@ def conv3d_ndhwc(
     auto_scheduler_rewritten_layout: str = "",
     meta_schedule_origin_shape: Any = None,
 ) -> Tensor:
-    """Input (N, D, H, W, C), Filter (KD, KH, KW, C / groups, F), see `conv`."""
-    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_origin_shape)
-    return _laid(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
+    """Input (N, D, H, W, C), Filter (KD, KH, KW, C / groups, F), and what may lie otherwise, see
+    `conv`."""
+    how = (stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
+    return conv(Input, Filter, *how, auto_scheduler_rewritten_layout, meta_schedule_origin_shape)

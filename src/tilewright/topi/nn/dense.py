@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor
 from ..elemwise import cast as elemwise_cast
 from ..utils import get_const_int
 from .elemwise import bias_add
-from .utils import refuse_layouts
+from .utils import FreeLayout
 
 
 def _check(a: Any, b: Any, what: str) -> None:
@@ -33,12 +33,18 @@ def matmul(
     auto_scheduler_rewritten_layout: str = "",
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
-    """a (M, K) times b (K, N), each transposed in memory if said so, plus a bias (N).
+    """a (..., M, K) times b (..., K, N), each transposed in memory if said so, plus a bias (N);
+    dimensions in front are broadcast as NumPy does it. b may lie in memory as
+    `auto_scheduler_rewritten_layout` says of its axes j and k.
 
-    Returns (M, N) of `out_dtype` (default: of a), in which products and sums are taken.
+    Returns (..., M, N) of `out_dtype` (default: of a), in which products and sums are taken.
     """
-    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-    return _product(tensor_a, tensor_b, bias, out_dtype, transpose_a, transpose_b, "T_matmul")
+    free = FreeLayout(
+        tensor_b, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "j k"
+    )
+    return _product(
+        tensor_a, tensor_b, bias, out_dtype, (transpose_a, transpose_b), "T_matmul", free
+    )
 
 
 def _product(
@@ -46,23 +52,54 @@ def _product(
     b: Tensor,
     bias: Tensor | None,
     out_dtype: str | None,
-    transpose_a: bool,
-    transpose_b: bool,
+    transposed: tuple[bool, bool],
     name: str,
+    free: FreeLayout,
 ) -> Tensor:
     dtype = out_dtype or a.dtype
-    k_extent, m = (a.shape[0], a.shape[1]) if transpose_a else (a.shape[1], a.shape[0])
-    k2, n = (b.shape[1], b.shape[0]) if transpose_b else (b.shape[0], b.shape[1])
+    flip_a, flip_b = transposed
+    if a.ndim < 2 or (free.sizes is None and b.ndim < 2):
+        raise TilewrightError(f"{name}: matrices have two dimensions or more, got {a!r} and {b!r}")
+    *batch_a, m, k_extent = _unflipped(a.shape, flip_a)
+    *batch_b, k2, n = (
+        _unflipped(b.shape, flip_b) if free.sizes is None else (free.sizes[1], free.sizes[0])
+    )
     _check(k_extent, k2, name)
     k = reduce_axis((0, k_extent), "k")
 
-    def element(i: Any, j: Any) -> Any:
-        left = a(k, i) if transpose_a else a(i, k)
-        right = b(j, k) if transpose_b else b(k, j)
+    def read(x: Tensor, batch: Sequence[Any], outer: Sequence[Any], i: Any, j: Any) -> Any:
+        own = outer[len(outer) - len(batch) :]
+        at = [0 if const_int(d) == 1 else o for d, o in zip(batch, own)]
+        return x(*at, i, j)
+
+    def element(*indices: Any) -> Any:
+        *outer, i, j = indices
+        left = read(a, batch_a, outer, *((k, i) if flip_a else (i, k)))
+        right = read(b, batch_b, outer, *((j, k) if flip_b else (k, j)))
         return reduce_sum(cast(dtype, left) * cast(dtype, right), axis=k)
 
-    result: Tensor = compute((m, n), element, name, "matmul")
-    return result if bias is None else bias_add(result, elemwise_cast(bias, dtype))
+    shape = (*_batch(batch_a, batch_b, name), m, n)
+    names = [*(f"b{d}" for d in range(len(shape) - 2)), "i", "j"]
+    result: Tensor = compute(shape, element, name, "matmul", free.attrs, names)
+    result = free.read(result)
+    return result if bias is None else bias_add(result, elemwise_cast(bias, dtype), -1)
+
+
+def _unflipped(shape: Sequence[Any], flipped: bool) -> list[Any]:
+    """The shape of a matrix (behind other dimensions) before it was transposed."""
+    *batch, rows, columns = shape
+    return [*batch, columns, rows] if flipped else [*batch, rows, columns]
+
+
+def _batch(one: Sequence[Any], other: Sequence[Any], what: str) -> list[Any]:
+    """Two shapes broadcast to each other."""
+    rank = max(len(one), len(other))
+    found = []
+    for x, y in zip(*([1] * (rank - len(s)) + list(s) for s in (one, other))):
+        if const_int(x) != 1 and const_int(y) != 1:
+            _check(x, y, f"{what}: batches")
+        found.append(y if const_int(x) == 1 else x)
+    return found
 
 
 def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
@@ -78,9 +115,10 @@ def dense(
     auto_scheduler_rewritten_layout: str = "",
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
-    """data (M, K), weight (N, K), bias (N); returns (M, N) of `out_dtype` (default: of data)."""
-    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-    return _product(data, weight, bias, out_dtype, False, True, "T_dense")
+    """data (..., M, K), weight (N, K), bias (N); returns (..., M, N) of `out_dtype` (default: of
+    data). The layouts are as in `matmul`."""
+    free = FreeLayout(weight, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "j k")
+    return _product(data, weight, bias, out_dtype, (False, True), "T_dense", free)
 
 
 def dense_packed(data: Tensor, weight: Tensor, out_dtype: str | None = None) -> Tensor:
@@ -141,25 +179,26 @@ def batch_matmul(
     """a (B, M, K) times b (B, N, K), as TVM's users have it: b is transposed unless said otherwise.
 
     Without transpose_b b is (B, K, N), with transpose_a a is (B, K, M); a batch of 1 is repeated.
-    Returns (B, M, N) (or `oshape`) of `out_dtype` (default: of a).
+    Returns (B, M, N) (or `oshape`) of `out_dtype` (default: of a). tensor_b may lie in memory as
+    `auto_scheduler_rewritten_layout` says of its axes b, k and j.
     """
-    refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-    a, b = tensor_a, tensor_b
-    dtype = out_dtype or a.dtype
-    k_extent, m = (a.shape[1], a.shape[2]) if transpose_a else (a.shape[2], a.shape[1])
-    k2, n = (b.shape[2], b.shape[1]) if transpose_b else (b.shape[1], b.shape[2])
+    free = FreeLayout(
+        tensor_b, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "b k j"
+    )
+    dtype = out_dtype or tensor_a.dtype
+    batch_a, m, k_extent = _unflipped(tensor_a.shape, transpose_a)
+    batch_b, k2, n = free.sizes or _unflipped(tensor_b.shape, transpose_b)
     _check(k_extent, k2, "batch_matmul")
-    one_a, one_b = const_int(a.shape[0]) == 1, const_int(b.shape[0]) == 1
-    if not one_a and not one_b:
-        _check(a.shape[0], b.shape[0], "batch_matmul: batches")
+    (batch,) = _batch([batch_a], [batch_b], "batch_matmul")
+    one_a, one_b = const_int(batch_a) == 1, const_int(batch_b) == 1 and not free.sizes
     k = reduce_axis((0, k_extent), "k")
 
-    def element(s: Any, i: Any, j: Any) -> Any:
-        x, y = 0 if one_a else s, 0 if one_b else s
-        left = a(x, k, i) if transpose_a else a(x, i, k)
-        right = b(y, j, k) if transpose_b else b(y, k, j)
+    def element(b: Any, i: Any, j: Any) -> Any:
+        x, y = 0 if one_a else b, 0 if one_b else b
+        left = tensor_a(x, k, i) if transpose_a else tensor_a(x, i, k)
+        right = tensor_b(y, j, k) if transpose_b else tensor_b(y, k, j)
         return reduce_sum(cast(dtype, left) * cast(dtype, right), axis=k)
 
-    shape = oshape or (b.shape[0] if one_a else a.shape[0], m, n)
-    result: Tensor = compute(shape, element, "T_batch_matmul", "batch_matmul")
-    return result
+    shape = oshape or (batch, m, n)
+    result: Tensor = compute(shape, element, "T_batch_matmul", "batch_matmul", free.attrs)
+    return free.read(result)

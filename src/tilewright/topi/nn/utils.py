@@ -8,6 +8,13 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from ...base.errors import TilewrightError
+from ...tensor.relayout import (
+    LAYOUT_FREE_ATTR,
+    get_shape_from_rewritten_layout,
+    remove_index_check,
+    rewrite_compute_body,
+    rewrite_tensor_shape,
+)
 from ...tensor.tensor import Tensor
 from ..utils import get_const_int, simplify
 
@@ -88,13 +95,29 @@ def infer_stride(data: Tensor, kernel: Tensor, out: Tensor) -> tuple[Any, Any]:
     return hs, ws
 
 
-def refuse_layouts(rewritten: Any, original: Any = None) -> None:
-    """Kernels are taken as they are: no other compiler's search has written them anew."""
-    if rewritten or original:
-        raise TilewrightError(
-            "layouts of constants that a search rewrites are chosen when a schedule is applied "
-            "(auto_scheduler's rewrite of layouts), not told to the operator"
-        )
+class FreeLayout:
+    """What a search has done to an input, as operators are told it: `rewritten`, a layout such as
+    "4k8j16k" in which it lies in memory, or `original`, its shape before it got another. `axes`:
+    the names of the variables that the operator reads it at, whose extents are `sizes` (None where
+    the input is as it was); `attrs`: of the operation that reads it."""
+
+    def __init__(self, tensor: Tensor, rewritten: str | None, original: Any, axes: str) -> None:
+        self.rewritten = rewritten or ""
+        self.sizes: list[int] | None = None
+        self.attrs: dict[str, Any] | None = None
+        if self.rewritten:
+            self.sizes = get_shape_from_rewritten_layout(self.rewritten, axes.split())
+            remove_index_check(tensor)
+            self.attrs = {LAYOUT_FREE_ATTR: [tensor]}
+        elif original:
+            rewrite_tensor_shape(tensor, original)
+
+    def read(self, result: Tensor) -> Tensor:
+        """An operation that reads the input where it lies."""
+        if not self.rewritten:
+            return result
+        rewritten: Tensor = rewrite_compute_body(result, self.rewritten)
+        return rewritten
 
 
 def named(function: F, name: str, text: str) -> F:

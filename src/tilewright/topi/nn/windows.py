@@ -14,7 +14,7 @@ from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..transform import pad
 from ..utils import simplify
-from .utils import get_pad_tuple_generic, several
+from .utils import FreeLayout, get_pad_tuple_generic, several
 
 Numbers = Sequence[Any]
 
@@ -118,15 +118,19 @@ def convolution(
     out_dtype: str | None,
     name: str,
     tag: str,
+    free: FreeLayout | None = None,
 ) -> Tensor:
     """Sums over windows of all channels (dimension `channel` of the data) of a group, weighted by
-    filters, whose dimensions of filters, channels and taps are `places`."""
+    filters, whose dimensions of filters, channels and taps are `places`. `free`: where the filters
+    lie, by the names ff and rc and those of the taps."""
     of_filter, of_channel, of_taps = places
-    channels, own, filters = w.data.shape[channel], filt.shape[of_channel], filt.shape[of_filter]
+    moved = free.sizes if free is not None else None
+    filters, own = moved[:2] if moved else (filt.shape[of_filter], filt.shape[of_channel])
+    channels = w.data.shape[channel]
     _check_groups(channels, own, filters, groups)
     dtype = out_dtype or w.data.dtype
     rc = reduce_axis((0, own), "rc")
-    order: list[Any] = [None] * filt.ndim
+    order: list[Any] = [None] * (2 + len(of_taps))
     order[of_channel] = rc
     for d, tap in zip(of_taps, w.taps):
         order[d] = tap
@@ -141,8 +145,11 @@ def convolution(
 
     shape = w.shape()
     shape[channel] = filters
-    result: Tensor = compute(shape, element, name, tag)
-    return result
+    if free is None:
+        result: Tensor = compute(shape, element, name, tag)
+        return result
+    names = ["ff" if d == channel else f"i{d}" for d in range(len(shape))]
+    return free.read(compute(shape, element, name, tag, free.attrs, names))
 
 
 def _check_groups(channels: Any, own: Any, filters: Any, groups: int) -> None:

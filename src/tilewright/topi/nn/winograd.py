@@ -193,13 +193,13 @@ def transformed_input(
     rows, side = transforms(tile, count).input, tile + count - 1
     half = compute(
         (*outer, tiles, side, side, lanes),
-        lambda *i: _combined(rows, i[-3], lambda y: element(i[:-4], i[-4], y, i[-2], i[-1])),
+        lambda *i: combined(rows, i[-3], lambda y: element(i[:-4], i[-4], y, i[-2], i[-1])),
         "winograd_rows",
         "winograd_rows",
     )
     result: Tensor = compute(
         (side * side, *outer, tiles, lanes),
-        lambda p, *i: _combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
+        lambda p, *i: combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
         "winograd_input",
         "winograd_input",
     )
@@ -219,14 +219,14 @@ def transformed_filter(
     rows, side = transforms(tile, count).filter, tile + count - 1
     half = compute(
         (*outer, side, count, lanes),
-        lambda *i: _combined(rows, i[-3], lambda y: element(i[:-3], y, i[-2], i[-1])),
+        lambda *i: combined(rows, i[-3], lambda y: element(i[:-3], y, i[-2], i[-1])),
         "winograd_rows",
         "winograd_rows",
         attrs,
     )
     result: Tensor = compute(
         (side * side, *outer, lanes),
-        lambda p, *i: _combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
+        lambda p, *i: combined(rows, p % side, lambda x: half(*i[:-1], p // side, x, i[-1])),
         "winograd_filter",
         "winograd_filter",
     )
@@ -306,21 +306,21 @@ def transformed_output(
     rows, side = transforms(tile, count).output, tile + count - 1
     half = compute(
         (*outer, tiles, tile, side, lanes),
-        lambda *i: _combined(rows, i[-3], lambda p: product(p * side + i[-2], *i[:-3], i[-1])),
+        lambda *i: combined(rows, i[-3], lambda p: product(p * side + i[-2], *i[:-3], i[-1])),
         "winograd_columns",
         "winograd_columns",
     )
 
     def element(*indices: Any) -> Any:
         k, t, y, x, lane = place(*indices)
-        return _combined(rows, x % tile, lambda q: half(*k, t, y % tile, q, lane))
+        return combined(rows, x % tile, lambda q: half(*k, t, y % tile, q, lane))
 
     own = {**(attrs or {}), WINDOW: window}
     result: Tensor = compute(shape, element, name, "winograd_output", own)
     return result
 
 
-def _combined(rows: Rows, which: Any, value: Callable[[int], Any]) -> Any:
+def combined(rows: Rows, which: Any, value: Callable[[int], Any]) -> Any:
     """The sum that row `which` makes of values."""
     sums = [_sum(row, value) for row in rows]
     result = sums[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ...tensor.tensor import Tensor
 from ..transform import pad, transpose
 from ..utils import const_matrix, get_const_int
 from .dilation import dilate
-from .utils import get_pad_tuple, named, refuse_layouts, several
+from .utils import FreeLayout, get_pad_tuple, named, several
 from .winograd import (
     TAPS,
     tiles_of,
@@ -83,30 +83,76 @@ def _convolved(
     out_dtype: str | None,
     pre_computed: bool,
     layout: str,
+    free: FreeLayout | None = None,
+    tile: int = 0,
+    order: str = "",
 ) -> Tensor:
+    """A convolution by Winograd's algorithm. Of filters that are transformed ahead, `tile`: outputs
+    along a side of a tile, where they have other than TAPS taps; `order`: "CF" or "FC", which
+    follows their places, by default CF for NCHW alone."""
     dtype = out_dtype or data.dtype
-    at, of = layout.index, ("OIHW" if layout == "NCHW" else "HWIO").index
-    n, h, w, c = (get_const_int(data.shape[at(d)]) for d in "NHWC")
+    of = ("OIHW" if layout == "NCHW" else "HWIO").index
+    n, h, w, c = (get_const_int(data.shape[layout.index(d)]) for d in "NHWC")
     steps = several(dilation, 2)
     if not pre_computed and steps != [1, 1]:
         apart = dict(zip((of("H"), of("W")), steps))
         weight = dilate(weight, [apart.get(d, 1) for d in range(4)], name="dilated_filter")
         steps = [1, 1]
-    kernel = [get_const_int(d) for d in weight.shape]
-    taps, wide = (TAPS, TAPS) if pre_computed else (kernel[of("H")], kernel[of("W")])
+    laid = free.sizes if free is not None else None
+    kernel = laid or [get_const_int(d) for d in weight.shape]
+    ahead = kernel[0] + 1 - tile if tile else TAPS
+    taps, wide = (ahead, ahead) if pre_computed else (kernel[of("H")], kernel[of("W")])
     if taps != wide or [*several(strides, 2), *steps] != [1] * 4:
         raise TilewrightError(
             "Winograd's convolutions have square filters and stride 1 (and filters transformed "
-            "ahead 3 x 3 taps and dilation 1); topi.nn.conv2d takes all others"
+            "ahead dilation 1); topi.nn.conv2d takes all others"
         )
-    top, left, bottom, right = get_pad_tuple(padding, (taps, taps))
-    oh, ow = h + top + bottom - taps + 1, w + left + right - taps + 1
+    pads = get_pad_tuple(padding, (taps, taps))
+    oh, ow = h + pads[0] + pads[2] - taps + 1, w + pads[1] + pads[3] - taps + 1
     tile = kernel[0] - taps + 1 if pre_computed else _tile(taps, min(oh, ow))
-    th, tw = tiles_of(oh, tile), tiles_of(ow, tile)
+    tiles = (tiles_of(oh, tile), tiles_of(ow, tile))
+    moved = _moved(data, layout, (tile, taps), pads[:2], tiles, dtype)
+    order = order or ("CF" if layout == "NCHW" else "FC")
+    filters = kernel[2 + order.index("F") if pre_computed else of("O")]
+
+    def tap(outer: Any, y: Any, x: Any, lane: Any) -> Any:
+        own = (lane, outer[0], y, x) if layout == "NCHW" else (y, x, outer[0], lane)
+        return cast(dtype, weight(*own))
+
+    if pre_computed:
+        ready = _ready_filter(weight, (kernel[0], c, filters), dtype, order, free)
+    else:
+        ready = transformed_filter(tap, tile, (c,), filters, None, taps)
+    k = reduce_axis((0, c), "ci")
+    product: Tensor = compute(
+        (ready.shape[0], moved.shape[1], filters),
+        lambda p, t, o: reduce_sum(moved(p, t, k) * ready(p, k, o), axis=k),
+        "winograd_product",
+    )
+
+    def place(b: Any, y: Any, x: Any, o: Any) -> Any:
+        return (), (b * tiles[0] + y // tile) * tiles[1] + x // tile, y, x, o
+
+    how = (place, "conv2d_winograd", None, taps)
+    result = transformed_output(product, tile, (n, oh, ow, filters), (1, 2), *how)
+    return transpose(result, (0, 3, 1, 2)) if layout == "NCHW" else result
+
+
+def _moved(
+    data: Tensor,
+    layout: str,
+    sides: tuple[int, int],
+    before: Sequence[int],
+    tiles: tuple[int, int],
+    dtype: str,
+) -> Tensor:
+    """The transformed tiles (a * a, N * TH * TW, C) of images, padded `before` their rows and
+    columns; `sides`: outputs along a side of a tile, and taps."""
+    at, (tile, taps), (th, tw) = layout.index, sides, tiles
     low, high = [0] * 4, [0] * 4
-    low[at("H")], low[at("W")] = top, left
-    high[at("H")] = th * tile + taps - 1 - h - top
-    high[at("W")] = tw * tile + taps - 1 - w - left
+    for d, b, count in zip("HW", before, tiles):
+        low[at(d)] = b
+        high[at(d)] = count * tile + taps - 1 - get_const_int(data.shape[at(d)]) - b
     padded = pad(data, low, high, 0.0, "data_pad")
 
     def taken(outer: Any, t: Any, y: Any, x: Any, lane: Any) -> Any:
@@ -114,43 +160,65 @@ def _convolved(
         place = dict(zip("NHWC", (t // (th * tw), rows, columns, lane)))
         return cast(dtype, padded(*(place[d] for d in layout)))
 
-    moved = transformed_input(taken, tile, (), n * th * tw, c, taps)
-    side = tile + taps - 1
-    filters = kernel[3] if pre_computed else kernel[of("O")]
-
-    def tap(outer: Any, y: Any, x: Any, lane: Any) -> Any:
-        own = (lane, outer[0], y, x) if layout == "NCHW" else (y, x, outer[0], lane)
-        return cast(dtype, weight(*own))
-
-    if pre_computed:
-        ready: Tensor = compute(
-            (side * side, c, filters),
-            lambda p, i, o: cast(dtype, weight(p // side, p % side, i, o)),
-            "winograd_filter",
-            "injective",
-        )
-    else:
-        ready = transformed_filter(tap, tile, (c,), filters, None, taps)
-    k = reduce_axis((0, c), "ci")
-    product: Tensor = compute(
-        (side * side, n * th * tw, filters),
-        lambda p, t, o: reduce_sum(moved(p, t, k) * ready(p, k, o), axis=k),
-        "winograd_product",
-    )
-
-    def place(b: Any, y: Any, x: Any, o: Any) -> Any:
-        return (), (b * th + y // tile) * tw + x // tile, y, x, o
-
-    shape = (n, oh, ow, filters)
-    how = (place, "conv2d_winograd", None, taps)
-    result = transformed_output(product, tile, shape, (1, 2), *how)
-    return transpose(result, (0, 3, 1, 2)) if layout == "NCHW" else result
+    n, c = (get_const_int(data.shape[at(d)]) for d in "NC")
+    return transformed_input(taken, tile, (), n * th * tw, c, taps)
 
 
 def _tile(taps: int, size: int) -> int:
     """Outputs along a side of a tile: 4, where images are not small and transforms are exact enough
     (with more taps numbers of them differ by powers of more than 2)."""
     return 4 if size >= _SMALL and taps <= TAPS else 2
+
+
+def _free(
+    weight: Tensor, layout: str, pre_computed: bool, rewritten: str, original: Any
+) -> FreeLayout:
+    """Where transformed filters lie: those of NCHW have no layout of a search's."""
+    told = rewritten if pre_computed and layout == "NHWC" else ""
+    return FreeLayout(weight, told, original, "eps nu co ci")
+
+
+def _ready_filter(
+    weight: Tensor, sizes: Sequence[int], dtype: str, order: str, free: FreeLayout | None
+) -> Tensor:
+    """Filters transformed ahead, (a, a, C, F) or in order "FC" (a, a, F, C), as matrices (a * a, C,
+    F), from where they lie."""
+    side, c, filters = sizes
+    source = weight
+    if free is not None and free.sizes:
+        laid: Tensor = compute(
+            (side, side, filters, c),
+            lambda eps, nu, co, ci: weight(eps, nu, co, ci),
+            "filters_in_order",
+            "injective",
+            free.attrs,
+        )
+        source = free.read(laid)
+
+    def element(p: Any, i: Any, o: Any) -> Any:
+        at = (i, o) if order == "CF" else (o, i)
+        return cast(dtype, source(p // side, p % side, *at))
+
+    result: Tensor = compute((side * side, c, filters), element, "winograd_filter", "injective")
+    return result
+
+
+def conv2d_winograd_of_height(
+    data: Tensor,
+    weight: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None,
+    layout: str = "NCHW",
+    order: str = "",
+) -> Tensor:
+    """As conv2d_winograd_nchw of filters (a, a, C, F), or conv2d_winograd_nhwc of (a, a, F, C) (or
+    in `order` "CF" too of (a, a, C, F)), that are transformed ahead for tiles of 4 outputs, where
+    the data has a multiple of 8 rows, else of 2: of a + 1 - 4, or a + 1 - 2, taps."""
+    tile = 4 if get_const_int(data.shape[layout.index("H")]) % 8 == 0 else 2
+    how = (strides, padding, dilation, out_dtype, True, layout, None, tile, order)
+    return _convolved(data, weight, *how)
 
 
 def _winograd_in(layout: str, text: str) -> Callable[..., Tensor]:
@@ -165,8 +233,14 @@ def _winograd_in(layout: str, text: str) -> Callable[..., Tensor]:
         auto_scheduler_rewritten_layout: str = "",
         meta_schedule_original_shape: Any = None,
     ) -> Tensor:
-        refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-        how = (strides, padding, dilation, out_dtype, pre_computed, layout)
+        free = _free(
+            weight,
+            layout,
+            pre_computed,
+            auto_scheduler_rewritten_layout,
+            meta_schedule_original_shape,
+        )
+        how = (strides, padding, dilation, out_dtype, pre_computed, layout, free)
         return _convolved(data, weight, *how)
 
     return named(convolved, f"conv2d_winograd_{layout.lower()}", text)
@@ -183,17 +257,20 @@ def _ready_winograd_in(layout: str) -> Callable[..., Tensor]:
         auto_scheduler_rewritten_layout: str = "",
         meta_schedule_original_shape: Any = None,
     ) -> Tensor:
-        refuse_layouts(auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-        return _convolved(data, weight, strides, padding, dilation, out_dtype, True, layout)
+        free = _free(
+            weight, layout, True, auto_scheduler_rewritten_layout, meta_schedule_original_shape
+        )
+        how = (strides, padding, dilation, out_dtype, True, layout, free)
+        return _convolved(data, weight, *how)
 
     name = f"conv2d_winograd_{layout.lower()}"
-    text = f"As {name} of transformed filters."
+    text = f"As {name} of transformed filters of 3 x 3 taps."
     return named(convolved, f"{name}_without_weight_transform", text)
 
 
 conv2d_winograd_nhwc = _winograd_in(
     "NHWC",
-    """data (N, H, W, C), weight (K, K, C, F), or where `pre_computed` (a, a, C, F), transformed
+    """data (N, H, W, C), weight (K, K, C, F), or where `pre_computed` (a, a, F, C), transformed
     from 3 x 3. Returns (N, OH, OW, F) of `out_dtype` (default: of data).""",
 )
 conv2d_winograd_nchw = _winograd_in(

@@ -66,10 +66,12 @@ def pack_ahead(
 
 
 def _dimensions(side: ProducerLoad, column: int, product: Tensor) -> tuple[list[int], list[int]]:
-    """Of a vector side: the dimensions beside its columns, those of the reduction apart."""
+    """Of a vector side: the dimensions beside its columns, those of the reduction apart. Columns
+    that windows slide over are read at steps of the reduction too."""
     steps = {a.var for a in product.op.reduce_axis}
-    along = [d for d, x in enumerate(side.indices) if steps.intersection(free_vars(x))]
-    others = [d for d in range(len(side.indices)) if d != column and d not in along]
+    beside = [d for d in range(len(side.indices)) if d != column]
+    along = [d for d in beside if steps.intersection(free_vars(side.indices[d]))]
+    others = [d for d in beside if d not in along]
     return others, along
 
 

@@ -177,29 +177,45 @@ def grid_sample_python(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Array:
-    """(n, c, ...) at places (n, dimensions, ...) from -1 to 1, x first: nearest or linear."""
+    """(n, c, ...) at places (n, dimensions, ...) from -1 to 1, x first: "nearest", "bilinear" or
+    "bicubic", whose neighbours are limited each by itself."""
     sizes = data.shape[2:]
+    cubic = method == "bicubic"
     places = []
     for d, size in enumerate(sizes):
         g = grid[:, len(sizes) - 1 - d].astype("float64")
         at = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
-        low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-        if padding_mode == "border":
-            at = np.clip(at, 0, size - 1)
-        elif padding_mode == "reflection":
-            at = np.clip(_reflected(at, low, high), 0, size - 1)
+        at = at if cubic else _limited(at, size, padding_mode, align_corners)
         places.append(np.rint(at) if method == "nearest" else at)
     result = np.zeros((*data.shape[:2], *grid.shape[2:]))
-    floors = [np.floor(p).astype(int) for p in places]
-    for corner in product((0, 1), repeat=len(sizes)):
+    floors = [np.floor(p) for p in places]
+    for corner in product((-1, 0, 1, 2) if cubic else (0, 1), repeat=len(sizes)):
         near = [f + k for f, k in zip(floors, corner)]
-        weight = np.prod([1 - np.abs(p - q) for p, q in zip(places, near)], 0)
+        away = [np.abs(p - q) for p, q in zip(places, near)]
+        weight = np.prod([_keys(x) if cubic else np.maximum(1 - x, 0) for x in away], 0)
+        if cubic:
+            near = [_limited(q, n, padding_mode, align_corners) for q, n in zip(near, sizes)]
         inside = np.all([(q >= 0) & (q < n) for q, n in zip(near, sizes)], 0)
-        at = tuple(np.clip(q, 0, n - 1) for q, n in zip(near, sizes))
+        at = tuple(np.clip(q, 0, n - 1).astype(int) for q, n in zip(near, sizes))
         for b in range(data.shape[0]):
             value = data[b][(slice(None), *(q[b] for q in at))]
-            result[b] += np.where(inside[b], value * np.maximum(weight[b], 0), 0)
+            result[b] += np.where(inside[b], value * weight[b], 0)
     return result.astype(data.dtype)
+
+
+def _limited(at: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
+    """Places along a dimension, those outside moved inside as `padding_mode` says."""
+    low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+    if padding_mode == "zeros":
+        return at
+    return np.clip(at if padding_mode == "border" else _reflected(at, low, high), 0, size - 1)
+
+
+def _keys(x: Array) -> Array:
+    """Keys' kernel, of distances."""
+    inner = (1.25 * x - 2.25) * x * x + 1
+    outer = ((-0.75 * x + 3.75) * x - 6) * x + 3
+    return np.where(x <= 1, inner, np.where(x < 2, outer, 0))
 
 
 def roi_align_nchw_python(

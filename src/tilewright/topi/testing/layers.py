@@ -168,15 +168,16 @@ def poolnd_python(
     dtype: str = "float32",
     layout: str | None = None,
 ) -> Array:
-    """Maximum or average over windows of the dimensions D, H, W (those there are); the maximum of a
-    window that has only padding is 0."""
+    """Maximum or average over windows of the dimensions D, H, W (those there are). Padding counts
+    as zeros, where `count_include_pad`, else not at all; the maximum of a window that has only
+    padding is 0."""
     rank = np_data.ndim - 2
     plain = "NC" + "DHW"[3 - rank :]
     order = [(layout or plain).index(c) for c in plain]
     x = np_data.transpose(order)
     widths = list(zip(padding_before, padding_after))
     fill = np.finfo(dtype).min if dtype.startswith("float") else np.iinfo(dtype).min
-    value = fill if pool_type == "max" else 0
+    value = fill if pool_type == "max" and not count_include_pad else 0
     padded = np.pad(x.astype(dtype), [(0, 0), (0, 0), *widths], constant_values=value)
     inside = np.pad(np.ones(x.shape[2:]), widths)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]

@@ -21,10 +21,11 @@ def slices(
     """Python's slices of each dimension."""
     result = [slice(None)] * len(shape)
     which = range(len(shape)) if axes is None else axes
-    for n, d in enumerate(which):
+    for n, d in enumerate(which[: max(len(begin), len(end))]):
         b = begin[n] if n < len(begin) else None
         e: int | None = end[n] if n < len(end) else None
-        s = 1 if strides is None else strides[n if len(strides) > 1 else 0] if strides else 1
+        steps = list(strides or (1,))
+        s = steps[0] if len(steps) == 1 else steps[n] if n < len(steps) else 1
         if slice_mode == "size" and e is not None:
             start = b or 0
             start = start + shape[d] if start < 0 else start
