@@ -59,7 +59,7 @@ def tune(case: Case, target: Any, trials: int, file: Path, verbose: int = 1) -> 
     options = auto_scheduler.TuningOptions(
         num_measure_trials=trials,
         measure_callbacks=[auto_scheduler.RecordToFile(str(file))],
-        runner=auto_scheduler.LocalRunner(min_repeat_ms=30),
+        runner=auto_scheduler.LocalRunner(min_repeat_ms=30, adaptive=True),
         verbose=verbose,
     )
     task.tune(options, policy)

@@ -56,7 +56,7 @@ def main() -> None:
     if options.file.exists():
         report = json.loads(options.file.read_text())
     done = {row["name"] for row in report["tasks"]}
-    with ProgramMeasurer(runner=LocalRunner(min_repeat_ms=20), verbose=0) as measurer:
+    with ProgramMeasurer(runner=LocalRunner(min_repeat_ms=20, adaptive=True), verbose=0) as measurer:
         for case in cases():
             if case.name in CASES and case.name not in done:
                 found = curve(task_of(case), options.rounds, options.per_round, measurer)

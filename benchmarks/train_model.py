@@ -140,7 +140,7 @@ def measure(
     forbidden = known()
     rng = np.random.default_rng(seed)
     end = time.monotonic() + 60 * minutes
-    runner = auto_scheduler.LocalRunner(min_repeat_ms=20, timeout=5)
+    runner = auto_scheduler.LocalRunner(min_repeat_ms=20, timeout=5, adaptive=True)
     with auto_scheduler.ProgramMeasurer("local", runner, [], 0) as measurer:
         for func, args in drawn(rng):
             if time.monotonic() > end:
