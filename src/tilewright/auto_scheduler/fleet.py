@@ -60,7 +60,8 @@ class RPCRunner(RPCArguments, Tracker, OnFleet, LocalRunner):
     `priority`: this search's share, see DaskRunner. `n_parallel` is the fleet's own affair: each
     device runs one candidate at a time. The rest as for LocalRunner.
 
-    Prints a line where within `timeout` seconds a device was free, else FleetError (a RuntimeError).
+    Prints a line where within `timeout` seconds a device was free; else FleetError, which is a
+    RuntimeError.
     """
 
     min_repeat_ms: float = 100

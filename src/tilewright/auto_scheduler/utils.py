@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..fleet.requests import check_session as check_remote
 from ..fleet.requests import request_remote as request_remote
 from ..topi.utils import get_const_int as get_const_int
 from ..topi.utils import get_const_tuple as get_const_tuple

@@ -19,7 +19,6 @@ from ..tensor.hybrid.runtime import emulate
 from ..tensor.hybrid.script import _has_symbols, source_to_op
 from ..tensor.tensor import Tensor
 
-
 _HEAD = "import tvm\n@tvm.te.hybrid.script\n"
 
 

@@ -85,4 +85,3 @@ def _loads(op: ComputeOp) -> list[ProducerLoad]:
     for e in op.body:
         post_order_visit(e, lambda x: found.append(x) if type(x) is ProducerLoad else None)
     return found
-

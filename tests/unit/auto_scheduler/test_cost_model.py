@@ -1,7 +1,9 @@
 """Boosted trees over statements: what they learn, and that they keep it."""
 
 import gzip
+import inspect
 import json
+import logging
 import math
 import re
 from itertools import pairwise
@@ -19,6 +21,7 @@ from tilewright.auto_scheduler.cost_model import (
     RandomModel,
     XGBModel,
     cost_of,
+    xgb_model,
 )
 from tilewright.base.errors import TilewrightError, UsageError
 
@@ -159,7 +162,7 @@ def test_the_same_seed_grows_the_same_trees():
 def test_files(model, tmp_path, name):
     rows, offsets, _ = programs(60, seed=4)
     model.save(tmp_path / name)
-    again = XGBModel(model_file=tmp_path / name)
+    again = XGBModel(begin_with=tmp_path / name)
     assert again.trained
     np.testing.assert_array_equal(
         again.predict_programs(rows, offsets), model.predict_programs(rows, offsets)
@@ -178,19 +181,19 @@ def test_files_are_the_same_each_time(model, tmp_path):
 
 def test_files_that_are_no_models(model, tmp_path):
     with pytest.raises(TilewrightError, match="cannot read the cost model"):
-        XGBModel(model_file=tmp_path / "none.json")
+        XGBModel(begin_with=tmp_path / "none.json")
     (tmp_path / "text.json").write_text("not a model")
     with pytest.raises(TilewrightError, match="is not a cost model"):
-        XGBModel(model_file=tmp_path / "text.json")
+        XGBModel(begin_with=tmp_path / "text.json")
     model.save(tmp_path / "half.ubj.gz")
     data = (tmp_path / "half.ubj.gz").read_bytes()
     (tmp_path / "half.ubj.gz").write_bytes(data[: len(data) // 2])
     with pytest.raises(TilewrightError, match="damaged"):
-        XGBModel(model_file=tmp_path / "half.ubj.gz")
+        XGBModel(begin_with=tmp_path / "half.ubj.gz")
     plain = gzip.decompress(data)
     (tmp_path / "half.ubj").write_bytes(plain[: len(plain) // 2])
     with pytest.raises(TilewrightError, match="is not a cost model"):
-        XGBModel(model_file=tmp_path / "half.ubj")
+        XGBModel(begin_with=tmp_path / "half.ubj")
 
 
 @pytest.mark.parametrize("key, value", [("base_score", "[]"), ("scale", "wide")])
@@ -200,7 +203,7 @@ def test_values_that_xgboost_looks_at_later(model, tmp_path, key, value):
     text = re.sub(rf'"{key}":\s*"[^"]*"', f'"{key}":"{value}"', path.read_text())
     path.write_text(text)
     with pytest.raises(TilewrightError, match=r"model\.json is not a cost model"):
-        XGBModel(model_file=path)
+        XGBModel(begin_with=path)
 
 
 def test_a_model_of_other_features_is_refused(tmp_path):
@@ -209,7 +212,7 @@ def test_a_model_of_other_features_is_refused(tmp_path):
     data = xgboost.DMatrix(np.eye(8, 5), label=np.arange(8))
     xgboost.train({"verbosity": 0}, data, num_boost_round=2).save_model(tmp_path / "other.ubj")
     with pytest.raises(TilewrightError, match="trained on 5 features"):
-        XGBModel(model_file=tmp_path / "other.ubj")
+        XGBModel(begin_with=tmp_path / "other.ubj")
 
 
 def test_nothing_to_save_before_training(tmp_path):
@@ -228,7 +231,7 @@ def test_few_measurements_on_top_of_a_pretrained_model(model, tmp_path):
     train = split(rows, offsets)[:80]
     scores = []
     for file in (None, tmp_path / "model.ubj"):
-        found = XGBModel(model_file=file)
+        found = XGBModel(begin_with=file)
         found.fit(train, speeds[:80])
         scores.append(found.predict_programs(rows[offsets[80] :], offsets[80:] - offsets[80]))
     fresh, continued = (agreement(s, speeds[80:]) for s in scores)
@@ -423,3 +426,55 @@ def test_training_stops_when_nothing_is_left_to_learn():
     labels = np.full(30, 0.5, np.float32)
     forest = grow(rows[offsets[:-1]], np.arange(31), labels, labels, Boosting(rounds=400, eta=0.5))
     assert forest.trees < 400
+
+
+def test_a_model_is_saved_after_each_training(tmp_path):
+    rows, offsets, speeds = programs(40)
+    task, inputs, results, featurise = measured(rows, offsets, 1e-3 / speeds)
+    path = tmp_path / "model.json"
+    model = XGBModel(0, 30, None, str(path), featurise=featurise, boosting=QUICK)
+    model.update(inputs[:20], results[:20])
+    assert not path.exists() and not model.trained  # too few: scores are chance
+    model.update(inputs[20:], results[20:])
+    again = XGBModel(featurise=featurise)
+    again.load(str(path))
+    np.testing.assert_array_equal(again.predict(task, range(40)), model.predict(task, range(40)))
+    before = path.read_bytes()
+    model.update(inputs[:5], results[:5])
+    assert path.read_bytes() != before
+    assert inspect.signature(XGBModel).parameters["verbose_eval"].default == 25
+
+
+def test_training_is_watched_by_measures_of_ones_own(tmp_path, caplog):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 3)).astype("float32")
+    data = xgboost.DMatrix(x, label=x[:, 0] + 0.1 * rng.random(60))
+    asked = []
+
+    def steps(predictions, matrix):
+        """Falls for eight looks, then rises."""
+        assert matrix is data and len(predictions) == 60
+        asked.append(len(asked))
+        return "p-rmse", abs(8.0 - asked[-1])
+
+    callback = xgb_model.CustomCallback(
+        6, "tr-p-rmse", [steps, lambda *_: ("a-null", 1.0)], [(data, "tr")],
+        log_file=tmp_path / "log", verbose_eval=4,
+    )  # fmt: skip
+    assert isinstance(callback, xgboost.callback.TrainingCallback)
+    caplog.set_level(logging.DEBUG, "auto_scheduler")
+    quiet = {"disable_default_eval_metric": True}
+    trees = xgboost.train(quiet, data, num_boost_round=100, callbacks=[callback])
+    # every second round is looked at: the ninth look is after round 16, six rounds on it ends
+    assert float(trees.attr("best_score")) == 0.0 and trees.attr("best_iteration") == "16"
+    assert trees.attr("best_msg").startswith("[16] tr-p-rmse:0.00000")
+    assert trees.num_boosted_rounds() == 23 and callback.state["best_iteration"] == 16
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[:2] == ["XGB iter:   0\ttr-p-rmse: 8.000000", "XGB iter:   4\ttr-p-rmse: 6.000000"]
+    assert caplog.records[-1].message.startswith("XGB stopped. Best iteration: [16]")
+    best = xgb_model.CustomCallback(
+        3, "tr-up", [lambda *_: ("up", 1.0)], [(data, "tr")], maximize=True
+    )
+    trees = xgboost.train(quiet, data, num_boost_round=50, callbacks=[best])
+    assert trees.attr("best_iteration") == "0" and trees.num_boosted_rounds() == 5

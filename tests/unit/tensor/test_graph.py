@@ -118,7 +118,9 @@ def test_scan_fix_points_of_axes_that_meet():
     straight = te.compute
     assert fix_points(lambda s: straight(shape, lambda t, i, j: s[t - 1, i, j])) == [1, 1]
     # one dimension of the result is reached by two axes: both are given up
-    turned = fix_points(lambda s: te.compute(shape, lambda t, i, j: s[t - 1, i, j] + s[t - 1, j, i]))
+    turned = fix_points(
+        lambda s: te.compute(shape, lambda t, i, j: s[t - 1, i, j] + s[t - 1, j, i])
+    )
     assert turned == [0, 0]
     # an axis that is read at one place is given up, the other stands
     first = fix_points(lambda s: te.compute(shape, lambda t, i, j: s[t - 1, 0, j] + s[t - 1, i, j]))

@@ -159,7 +159,9 @@ def test_parse_python_gives_what_has_read_the_script():
     found = te_eval(b, {a: np.arange(5, dtype="int32")})
     assert found[0].tolist() == [0, 21, 42, 63, 84]
     tree = ast.parse(text)
-    assert str(te.hybrid.parser.parse_python(tree, [a, 3], {}, {"BASE": 7}).parsed_body) == str(loop)
+    assert str(te.hybrid.parser.parse_python(tree, [a, 3], {}, {"BASE": 7}).parsed_body) == str(
+        loop
+    )
     with pytest.raises(UsageError, match="one function, found 0"):
         te.hybrid.parser.parse_python("x = 1", [], {}, {})
 
