@@ -23,8 +23,8 @@ class Place:
     """Which devices of which fleet. `scheduler`: its address. `key`: of the devices; may be empty
     where a fleet has devices of one key, and None where only builders are asked. `priority`: of two
     searches that want the same devices, one of priority 2 times twice as many candidates as one of
-    1. `resources`: what a device has to have besides, as Dask counts it. `builds_here`: this machine
-    compiles, as TVM's scripts take it, where nobody in the fleet does."""
+    1. `resources`: what a device has to have besides, as Dask counts it. `builds_here`: where
+    nobody in the fleet compiles, this machine does, as TVM's scripts take it."""
 
     scheduler: str
     key: str | None = ""
