@@ -24,8 +24,9 @@ def local_session(timeout: float) -> Iterator[dict[str, Any]]:
     `timeout`: seconds after which a session ends."""
     with Tracker(port=9000, port_end=10000, silent=True) as tracker:
         key = f"$local$device${tracker.port}"
-        where = {"host": "127.0.0.1", "port": tracker.port}
-        with Server(port=9000, port_end=10000, key=key, tracker_addr=tuple(where.values())):
+        address = ("127.0.0.1", tracker.port)
+        with Server(port=9000, port_end=10000, key=key, tracker_addr=address):
+            where = dict(zip(("host", "port"), address))
             yield {"device_key": key, **where, "priority": 1, "timeout": timeout}
 
 

@@ -313,7 +313,7 @@ def test_each_task_has_its_own_features():
     rows, offsets, _ = programs(6)
     model = XGBModel()
     tasks = [measured(rows, offsets, np.ones(6), key)[0] for key in "ab"]
-    asked = []
+    asked: list[int] = []
 
     def featurise(task: Any, states: Any) -> Any:
         asked.append(task)

@@ -1,5 +1,7 @@
 """Features of many candidates at once against those of each, read from its loop nest."""
 
+# mypy: disable-error-code="valid-type"
+
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -228,7 +230,7 @@ def packed(rows: list[Any], speeds: list[float], tasks: list[int]) -> bytes:
 
 
 def test_packed_features_are_read() -> None:
-    rows = [np.arange(328.0).reshape(2, 164), [], np.ones((1, 164))]
+    rows: list[Any] = [np.arange(328.0).reshape(2, 164), [], np.ones((1, 164))]
     data = packed(rows, [1.0, 0.0, 0.5], [0, 1, 1])
     features_, speeds, tasks = unpack_feature(bytearray(data))
     assert [f.shape for f in features_] == [(2, 164), (1, 164), (1, 164)]

@@ -195,9 +195,9 @@ class _Reader:
             extent = loop.extent if loop in moving else 1
             analyzer.bind(loop.var, Range(0, extent))
         found = []
-        for d, extent in enumerate(access.buffer.shape):
+        for d, size in enumerate(access.buffer.shape):
             bounds = [analyzer.const_int_bound(indices[d]) for indices in access.indices]
-            whole = self._most(extent)
+            whole = self._most(size)
             reach = int(max(b.max_value for b in bounds)) - int(min(b.min_value for b in bounds))
             found.append(min(reach + 1, whole))
         return found
