@@ -313,7 +313,7 @@ def test_each_task_has_its_own_features():
     rows, offsets, _ = programs(6)
     model = XGBModel()
     tasks = [measured(rows, offsets, np.ones(6), key)[0] for key in "ab"]
-    asked: list[int] = []
+    asked = []
 
     def featurise(task: Any, states: Any) -> Any:
         asked.append(task)
@@ -450,7 +450,7 @@ def test_training_is_watched_by_measures_of_ones_own(tmp_path, caplog):
     rng = np.random.default_rng(0)
     x = rng.random((60, 3)).astype("float32")
     data = xgboost.DMatrix(x, label=x[:, 0] + 0.1 * rng.random(60))
-    asked = []
+    asked: list[int] = []
 
     def steps(predictions, matrix):
         """Falls for eight looks, then rises."""
