@@ -29,7 +29,7 @@ COST_TRIALS = 200
 
 def one_search(task: Any, seed: int, trials: int, early: int, per_round: int) -> dict[str, Any]:
     """The best states of one search, early and at the end, and the seconds a trial took."""
-    policy = SketchPolicy(task, seed=seed, verbose=0)
+    policy = SketchPolicy(task, None, seed=seed, verbose=0)
     found: dict[str, Any] = {}
     begin = time.perf_counter()
     with ProgramMeasurer(verbose=0) as measurer:

@@ -52,8 +52,8 @@ def search(records: str, seed: int) -> None:
 
     task = SearchTask(compute_dag=ComputeDAG(conv2d(1, 14, 14, 32, 32, 3, 1, 1)), target="llvm")
     known = [PreloadMeasuredStates(records)] if Path(records).exists() else []
-    policy = SketchPolicy(task, seed=seed, verbose=0, init_search_callbacks=known)
-    runner = LocalRunner(min_repeat_ms=10)
+    policy = SketchPolicy(task, None, seed=seed, verbose=0, init_search_callbacks=known)
+    runner = LocalRunner(min_repeat_ms=10, adaptive=True)
     with ProgramMeasurer("local", runner, [RecordToFile(records), Report()], 0) as measurer:
         policy.search(_TRIALS, None, 8, measurer)
 

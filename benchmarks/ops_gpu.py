@@ -55,11 +55,11 @@ def tune(case: Case, target: Any, trials: int, file: Path, verbose: int = 1) -> 
     """The tuned function; the records of a search that was killed are taken up again."""
     task = task_of(case, target)
     seen = [auto_scheduler.PreloadMeasuredStates(str(file))] if file.exists() else []
-    policy = auto_scheduler.SketchPolicy(task, verbose=verbose, init_search_callbacks=seen)
+    policy = auto_scheduler.SketchPolicy(task, None, verbose=verbose, init_search_callbacks=seen)
     options = auto_scheduler.TuningOptions(
         num_measure_trials=trials,
         measure_callbacks=[auto_scheduler.RecordToFile(str(file))],
-        runner=auto_scheduler.LocalRunner(min_repeat_ms=30),
+        runner=auto_scheduler.LocalRunner(min_repeat_ms=30, adaptive=True),
         verbose=verbose,
     )
     task.tune(options, policy)

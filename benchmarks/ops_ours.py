@@ -66,7 +66,7 @@ def _untuned(case: Case, inputs: list[Array], error: float = 0.0) -> Way:
     from tilewright import auto_scheduler
 
     task = task_of(case)
-    policy = auto_scheduler.SketchPolicy(task, params={"algorithm_error": error}, verbose=0)
+    policy = auto_scheduler.SketchPolicy(task, None, params={"algorithm_error": error}, verbose=0)
     return _way(case, task, inputs, policy.best_unmeasured())
 
 
@@ -97,6 +97,7 @@ def search(case: Case, trials: int, records: str, error: float = 0.0) -> None:
     given = auto_scheduler.PreloadMeasuredStates(records) if done else None
     policy = auto_scheduler.SketchPolicy(
         task,
+        None,
         params={"algorithm_error": error},
         init_search_callbacks=[given] if given else None,
         verbose=0,

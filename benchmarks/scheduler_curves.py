@@ -36,7 +36,7 @@ CASES = (
 
 def curve(task: Any, rounds: int, per_round: int, measurer: Any) -> list[float]:
     """The least seconds after each round of a search."""
-    policy = SketchPolicy(task, params={"default_schedule_first": 1}, seed=0, verbose=0)
+    policy = SketchPolicy(task, None, params={"default_schedule_first": 1}, seed=0, verbose=0)
     found = []
     for _ in range(rounds):
         if not policy.continue_search_one_round(per_round, measurer)[0]:
@@ -56,7 +56,9 @@ def main() -> None:
     if options.file.exists():
         report = json.loads(options.file.read_text())
     done = {row["name"] for row in report["tasks"]}
-    with ProgramMeasurer(runner=LocalRunner(min_repeat_ms=20), verbose=0) as measurer:
+    with ProgramMeasurer(
+        runner=LocalRunner(min_repeat_ms=20, adaptive=True), verbose=0
+    ) as measurer:
         for case in cases():
             if case.name in CASES and case.name not in done:
                 found = curve(task_of(case), options.rounds, options.per_round, measurer)

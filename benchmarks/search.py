@@ -51,7 +51,7 @@ def rate(name: str, rounds: int, trials: int, model_file: str | None) -> dict[st
     task = auto_scheduler.SearchTask(
         compute_dag=CASES[name](), target="llvm", layout_rewrite_option=option, desc=name
     )
-    model = XGBModel(model_file=model_file) if model_file else default_model()
+    model = XGBModel(begin_with=model_file) if model_file else default_model()
     policy = auto_scheduler.SketchPolicy(task, model, seed=0, verbose=0)
     if trials:
         print(f"{name}: {trials} measurements to train on", file=sys.stderr, flush=True)

@@ -218,7 +218,7 @@ def search(
 def winners_measurer() -> ProgramMeasurer:
     """One that lets every program run as long as any other, however slow; of the repetitions the
     faster half counts, so that another program's turn on a core does not."""
-    runner = LocalRunner()
+    runner = LocalRunner(adaptive=True)
     runner.timing = replace(runner.timing, stop_early=False)
     return ProgramMeasurer(runner=runner, verbose=0)
 

@@ -140,7 +140,7 @@ def measure(
     forbidden = known()
     rng = np.random.default_rng(seed)
     end = time.monotonic() + 60 * minutes
-    runner = auto_scheduler.LocalRunner(min_repeat_ms=20, timeout=5)
+    runner = auto_scheduler.LocalRunner(min_repeat_ms=20, timeout=5, adaptive=True)
     with auto_scheduler.ProgramMeasurer("local", runner, [], 0) as measurer:
         for func, args in drawn(rng):
             if time.monotonic() > end:
@@ -173,7 +173,7 @@ def _measure_one(
     task = auto_scheduler.SearchTask(
         compute_dag=dag, target=target, layout_rewrite_option=option, desc=name
     )
-    model = XGBModel(num_warmup_sample=1, verbose_warmup=0, model_file=_earlier())
+    model = XGBModel(0, num_warmup_sample=1, begin_with=_earlier())
     policy = auto_scheduler.SketchPolicy(task, model, verbose=0, params={"eps_greedy": 0.4})
     rows, counts, costs = [], [], []
     start = time.monotonic()
@@ -242,7 +242,7 @@ def undisturbed(costs: Any) -> bool:
 
 
 def _trained(data: list[Any], boosting: Boosting) -> XGBModel:
-    model = XGBModel(num_warmup_sample=1, boosting=boosting, verbose_warmup=0)
+    model = XGBModel(0, num_warmup_sample=1, boosting=boosting)
     for n, d in enumerate(data):
         offsets = np.concatenate([[0], np.cumsum(d["counts"])])
         model.add(n, d["rows"], offsets, list(d["costs"]))

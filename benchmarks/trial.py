@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     task = SearchTask(compute_dag=ComputeDAG(conv2d(1, 14, 14, 256, 256, 3, 1, 1)), target="llvm")
-    policy = SketchPolicy(task, verbose=0)
+    policy = SketchPolicy(task, None, verbose=0)
     rows = []
     with ProgramMeasurer(verbose=0) as measurer:
         measurer.warm()

@@ -103,7 +103,7 @@ def tune_transpose():
     task = auto_scheduler.SearchTask(func=transpose, args=(SIZE, SIZE), target="llvm")
     found = {}
     for name, rules in (("built-in rules", []), ("with tiles", [RULE(is_transposition, in_tiles)])):
-        policy = auto_scheduler.SketchPolicy(task, verbose=0, init_search_callbacks=rules)
+        policy = auto_scheduler.SketchPolicy(task, None, verbose=0, init_search_callbacks=rules)
         options = auto_scheduler.TuningOptions(num_measure_trials=TRIALS, verbose=0)
         task.tune(options, search_policy=policy)
         found[name] = policy.best_cost

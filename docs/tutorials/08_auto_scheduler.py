@@ -51,7 +51,7 @@ print(task.compute_dag)
 # reduction, and the tile in registers. `None` is a length that the search has to choose.
 
 # %%
-policy = auto_scheduler.SketchPolicy(task, params={"pack_operands": 0}, verbose=0)
+policy = auto_scheduler.SketchPolicy(task, None, params={"pack_operands": 0}, verbose=0)
 sketches = policy.generate_sketches()
 print(len(sketches), "sketches; the first:")
 print(sketches[0])
@@ -155,6 +155,7 @@ costs, structures = {}, {}
 for name, rules in (("built-in rules", []), ("with tiles", [RULE(is_transposition, in_tiles)])):
     policy = auto_scheduler.SketchPolicy(
         turn,
+        None,
         seed=0,
         verbose=0,
         params={"default_schedule_first": 0},
@@ -187,7 +188,7 @@ show.bars(f"Transposing {SIZE} x {SIZE} elements", costs, "ms")
 # %% tags=["solution"]
 # 1: records are 18, all of different steps.
 policy = auto_scheduler.SketchPolicy(
-    task, verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(records)]
+    task, None, verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(records)]
 )
 more = auto_scheduler.TuningOptions(
     num_measure_trials=6, measure_callbacks=[auto_scheduler.RecordToFile(records)], verbose=0
@@ -208,7 +209,7 @@ def in_fixed_tiles(policy, state, stage_id):
 
 
 rules = [RULE(is_transposition, in_fixed_tiles)]
-policy = auto_scheduler.SketchPolicy(turn, init_search_callbacks=rules, verbose=0)
+policy = auto_scheduler.SketchPolicy(turn, None, init_search_callbacks=rules, verbose=0)
 (fixed,) = policy.generate_sketches()
 print(fixed)
 assert "16" in str(fixed) and "None" not in str(fixed)
@@ -226,7 +227,7 @@ def as_it_is(policy, state, stage_id):
 
 counts = []
 for rules in ([], [RULE(is_product, as_it_is)]):
-    policy = auto_scheduler.SketchPolicy(task, init_search_callbacks=rules, verbose=0)
+    policy = auto_scheduler.SketchPolicy(task, None, init_search_callbacks=rules, verbose=0)
     counts.append(len(policy.generate_sketches()))
 print(counts)
 assert counts[1] == counts[0] + 1

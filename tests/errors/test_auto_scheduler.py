@@ -178,7 +178,7 @@ def test_a_file_that_is_not_there(tmp_path, mode):
     path = tmp_path / "none.json" if mode == "missing" else tmp_path
     told(lambda: task().apply_best(path), str(path))
     load = A.PreloadMeasuredStates(path)
-    told(lambda: A.SketchPolicy(task(), init_search_callbacks=[load]), str(path))
+    told(lambda: A.SketchPolicy(task(), None, init_search_callbacks=[load]), str(path))
 
 
 def test_where_records_cannot_be_written(tmp_path):

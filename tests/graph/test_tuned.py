@@ -56,7 +56,7 @@ def records_of(tasks: list[Any], seed: int, file: Path) -> None:
     """A random schedule of each task, as if it had been measured."""
     inputs = []
     for task in tasks:
-        policy = SketchPolicy(task, seed=seed, verbose=0)
+        policy = SketchPolicy(task, None, seed=seed, verbose=0)
         inputs.append(MeasureInput(task, policy.sample_initial_population(1)[0]))
     auto_scheduler.save_records(file, inputs, [result(1e-3)] * len(inputs))
 
@@ -114,7 +114,7 @@ def test_layouts_of_weights_follow_the_schedule(tmp_path: Path) -> None:
     plain = as_a(graph.Executable, graph.compile(graph.load_onnx(model)))
     tasks, _ = graph.extract_tasks(graph.load_onnx(model))
     conv = next(t for t in tasks if t.desc.startswith("conv2d+"))
-    policy = SketchPolicy(conv, seed=2, verbose=0)
+    policy = SketchPolicy(conv, None, seed=2, verbose=0)
     state = next(s for s in policy.sample_initial_population(20) if conv.rearranged(s))
     auto_scheduler.save_records(tmp_path / "a.db", [MeasureInput(conv, state)], [result(1e-3)])
     net = as_a(graph.Executable, graph.compile(graph.load_onnx(model), records=tmp_path / "a.db"))

@@ -149,8 +149,8 @@ with tempfile.TemporaryDirectory() as folder:
 
     inputs = [autotvm.MeasureInput(task.target, task, tuner.best_config)]
     (built,) = autotvm.LocalBuilder(timeout=60).build(inputs)
-    runner = autotvm.LocalRunner(number=2, repeat=3, cooldown_interval=0, stop_early=False)
+    runner = autotvm.LocalRunner(number=2, repeat=3, cooldown_interval=0)
     runner.ref_input = [a, np.zeros((32, 16), "float32")]
     (result,) = runner.run(inputs, [built])
-    assert result.error_no == 0 and len(result.costs) == 3
+    assert result.error_no == 0 and len(result.costs) == 1
 print("OK")

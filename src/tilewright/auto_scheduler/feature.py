@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import ScheduleError, TilewrightError
+from ..base.errors import ScheduleError, TilewrightError, UsageError
+from ..loopir.stmt import PrimFunc
 from .cost_model import cost_of
 from .features import COUNT, NAMES, features_of
 from .features.columns import BUFFERS
+from .features.of_function import features_of_function
 from .records import load_records
 from .recover import recover_measure_input
 from .state import State
@@ -97,15 +99,59 @@ def get_per_store_features_from_file(
     return get_per_store_features_from_measure_pairs(inputs, results, 0, max_n_bufs)
 
 
-def features_from_primfunc(func: Any, *more: Any, **options: Any) -> Array:
-    """Features are read off schedules here, not off loops."""
-    raise TilewrightError(
-        "features are computed from states, not from lowered functions: use "
-        "get_per_store_features_from_states"
+def features_from_primfunc(
+    func: Any, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
+) -> Array:
+    """The features of a function of loops, float32 [statements, 164]: a row for each buffer that is
+    stored to, of several statements that store to it the last.
+
+    `max_n_bufs`: see above. `log_scale`: log2(x + 1) of each number, as cost models see it.
+    UsageError for what is no PrimFunc.
+    """
+    if not isinstance(func, PrimFunc):
+        raise UsageError(f"features_from_primfunc takes a PrimFunc, got {type(func).__name__}")
+    rows = features_of_function(func, int(cache_line_bytes))[:, _columns(max_n_bufs)]
+    return np.asarray(np.log2(rows + 1) if log_scale else rows, np.float32)
+
+
+def named_features_from_primfunc(
+    func: Any, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
+) -> dict[str, Array] | None:
+    """The same by their names, for each an array over the statements; None where nothing is
+    stored."""
+    rows = features_from_primfunc(func, cache_line_bytes, max_n_bufs, log_scale)
+    names = get_per_store_feature_names(max_n_bufs)
+    return {name: rows[:, k] for k, name in enumerate(names)} if len(rows) else None
+
+
+def unpack_feature(byte_arr: bytes | bytearray) -> tuple[Array, Array, Array]:
+    """Features, throughputs and numbers of tasks of n records from the bytes in which TVM's library
+    packs them: numbers of four bytes, in this machine's order. ValueError where their sizes do not
+    fit the bytes.
+
+    First n, then n + 2 sizes; for each record, of so many numbers, that of its statements and for
+    each its 164 features (no numbers: it could not be lowered, and has a row of zeros); then the
+    throughputs, then the tasks. Counts are integers, and numbers of statements floats.
+    """
+    data = np.frombuffer(bytes(byte_arr), np.float32)
+    counts = data.view(np.int32)
+    n = int(counts[0]) if len(counts) else -1
+    sizes = counts[1 : n + 3]
+    if n < 0 or len(sizes) != n + 2 or sizes.min() < 0 or n + 3 + sizes.sum() != len(data):
+        raise ValueError(f"{len(byte_arr)} bytes are not the packed features of {n} records")
+    ends = np.cumsum(sizes) + n + 3
+    features = []
+    for size, end in zip(sizes[:n], ends):
+        rows = data[end - size + 1 : end] if size else np.zeros(COUNT, np.float32)
+        statements = round(float(data[end - size])) if size else 1
+        if statements * COUNT != len(rows):
+            raise ValueError(f"{len(rows)} numbers are not {statements} statements of {COUNT}")
+        features.append(rows.reshape(statements, COUNT).copy())
+    return (
+        _objects(features),
+        data[ends[n - 1] if n else 3 : ends[n]].copy(),
+        counts[ends[n] : ends[n + 1]].copy(),
     )
-
-
-named_features_from_primfunc = features_from_primfunc
 
 
 def _columns(max_n_bufs: int | None) -> Array:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..fleet.facts import FleetError
 from ..fleet.options import OnDask, OnFleet, Place, Tracker
+from ..fleet.requests import check_session
+from ..fleet.rpc_server import Server as RPCServer
+from ..fleet.rpc_server import Tracker as RPCTracker
 from .local import LocalBuilder, LocalRunner, RPCArguments
 
 
@@ -38,22 +42,54 @@ class DaskRunner(OnDask, LocalRunner):
     same devices, one of priority 2 times twice as many candidates as one of 1. `resources`: what a
     device has to have besides, as Dask counts it. `certificates`: the folder that `tilewright fleet
     init` made. `plain`: allow TCP without encryption over a trusted network. The rest as for
-    LocalRunner.
+    LocalRunner; candidates are timed adaptively, unless adaptive=False.
 
     Raises FleetError when a search begins and nobody answers there, no device has that key, or no
     worker builds.
     """
 
+    is_adaptive = True
+
 
 @dataclass(eq=False)
 class RPCRunner(RPCArguments, Tracker, OnFleet, LocalRunner):
-    """What TVM's scripts name for boards behind a tracker: a fleet's devices of `key`, whose
-    scheduler is at `host` and `port` (TLS, unless `host` is this machine).
+    """Times candidates on boards behind a tracker: a fleet's devices of `key`, whose scheduler is
+    at `host` and `port` (TLS, unless `host` is this machine). Where nobody compiles in the fleet,
+    this machine does.
 
     `priority`: this search's share, see DaskRunner. `n_parallel` is the fleet's own affair: each
     device runs one candidate at a time. The rest as for LocalRunner.
+
+    Prints a line where within `timeout` seconds a device was free; else FleetError, which is a
+    RuntimeError.
     """
+
+    min_repeat_ms: float = 100
+    keep: tuple[Any, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         LocalRunner.__init__(self, **self.of_runner())
         self.place = Place.of_tracker(self.key, self.host, int(self.port), float(self.priority))
+        if not check_session(self.key, self.host, self.port, self.priority, self.timeout):
+            raise FleetError(
+                f"Cannot get remote devices from the tracker at {self.host}:{self.port}: there is "
+                f"none of key {self.key!r}, or none was free within {self.timeout} s. `python -m "
+                f"tilewright.exec.query_rpc_tracker --host {self.host} --port {self.port}` shows it"
+            )
+        print("Get devices for measurement successfully!")
+
+
+@dataclass(eq=False)
+class LocalRPCMeasureContext(RPCArguments):
+    """`runner`: an RPCRunner of a `tracker` and a `server` on this machine, which end with it."""
+
+    def __post_init__(self) -> None:
+        self.tracker = RPCTracker(port=9000, port_end=10000, silent=True)
+        key = f"$local$device${self.tracker.port}"
+        address = ("127.0.0.1", self.tracker.port)
+        self.server = RPCServer(
+            port=self.tracker.port, port_end=10000, key=key, silent=True, tracker_addr=address
+        )
+        given = {f.name: getattr(self, f.name) for f in fields(RPCArguments)}
+        self.runner = RPCRunner(key, *address, **given)
+        self.runner.keep = (self.server, self.tracker)  # also where the runner alone is kept

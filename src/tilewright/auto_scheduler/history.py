@@ -239,7 +239,7 @@ class ApplyHistoryBestOrSample(ApplyHistoryBest):
 
         task = SearchTask(workload_key=workload_key, target=target)
         file = self.cost_model_file
-        model = None if file is None else XGBModel(model_file=os.fspath(file))
+        model = None if file is None else XGBModel(begin_with=os.fspath(file))
         policy = SketchPolicy(task, model, verbose=0)
         if self.num_measure > 0:
             found = tune(task, TuningOptions(self.num_measure, verbose=0), policy)

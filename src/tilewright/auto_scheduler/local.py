@@ -75,18 +75,20 @@ class LocalBuilder(FileBuilder, ProgramBuilder):
 class LocalRunner(ProgramRunner):
     """Times candidates on this machine, one at a time, all runs of one within `timeout` seconds.
 
-    `adaptive` (the default): a candidate that may be the best is given `repeat` times
-    `min_repeat_ms` of runs, in short repetitions, the faster half of which counts; one that is
-    slower gets as few as show it. Otherwise: `repeat` repetitions of `number` runs, or of as many
-    as take `min_repeat_ms`. `cooldown_interval`: seconds of rest between repetitions.
-    `enable_cpu_cache_flush`: start each repetition, of one run then, with cold caches. `device`:
-    which device of the target's kind. `check_correctness`: compare results with what the tensors
-    say, by the interpreter; for small shapes. `in_network`: on CPUs, time each run with the caches
-    as a network leaves them: inputs of free layout come from memory, others from what another
-    kernel wrote; needs `adaptive`.
+    `repeat` repetitions of `number` runs, or of as many as take `min_repeat_ms`: a cost each.
+    `cooldown_interval`: seconds of rest between candidates. `enable_cpu_cache_flush`: start each
+    repetition with cold caches. `device`: which device of the target's kind.
+
+    `adaptive`: a candidate that may be the best is given `repeat` times `min_repeat_ms` of runs, in
+    short repetitions, the faster half of which counts; one that is slower gets as few as show it.
+    That is what "local" stands for where a builder and a runner are asked for. `check_correctness`:
+    compare results with what the tensors say, by the interpreter; for small shapes. `in_network`:
+    on CPUs, time each run with the caches as a network leaves them: inputs of free layout come from
+    memory, others from what another kernel wrote; such runs are adaptive.
     """
 
     __slots__ = ("in_network", "timing")
+    is_adaptive = False  # unless it is said
 
     def __init__(
         self,
@@ -98,20 +100,23 @@ class LocalRunner(ProgramRunner):
         enable_cpu_cache_flush: bool = False,
         device: int = 0,
         check_correctness: bool = False,
-        adaptive: bool = True,
+        adaptive: bool | None = None,
         in_network: bool = False,
     ) -> None:
         self.in_network = bool(in_network)
-        fixed_flush = enable_cpu_cache_flush and not adaptive
+        if adaptive is None:
+            adaptive = self.is_adaptive or self.in_network
+        adaptive = bool(adaptive) and min_repeat_ms > 0
         self.timing = Timing.of_runner(
             timeout,
-            1 if fixed_flush else number,
+            number,
             repeat,
-            0 if fixed_flush else min_repeat_ms,
+            min_repeat_ms,
             cooldown_interval,
             enable_cpu_cache_flush,
             check=bool(check_correctness),
-            adaptive=bool(adaptive) and min_repeat_ms > 0,
+            adaptive=adaptive,
+            stop_early=adaptive,
             device=int(device),
         )
 
@@ -175,35 +180,19 @@ class RPCArguments:
         return {n: getattr(self, n) for n in names if n not in ("priority", "n_parallel")}
 
 
-@dataclass(eq=False)
-class LocalRPCMeasureContext(RPCArguments):
-    """`runner`: a LocalRunner. Candidates run in processes of their own here as it is, which is
-    what TVM starts a tracker and a server on this machine for; there are none to be reached
-    (`priority` and `n_parallel` would be theirs: one candidate runs at a time)."""
-
-    def __post_init__(self) -> None:
-        if self.n_parallel != 1:
-            raise UsageError(
-                f"LocalRPCMeasureContext: n_parallel={self.n_parallel}: candidates of one machine "
-                "are timed one after the other, or they would disturb each other"
-            )
-        self.tracker = self.server = None
-        self.runner = LocalRunner(**self.of_runner())
-
-
 def resolve_builder(given: Any) -> LocalBuilder:
     """The builder that users name: "local" is the default one."""
     return _resolve(given, LocalBuilder, "builder")
 
 
 def resolve_runner(given: Any) -> LocalRunner:
-    """The runner that users name: "local" is the default one."""
-    return _resolve(given, LocalRunner, "runner")
+    """The runner that users name: "local" is an adaptive LocalRunner."""
+    return _resolve(given, LocalRunner, "runner", adaptive=True)
 
 
-def _resolve(given: Any, local: type[Local], what: str) -> Local:
+def _resolve(given: Any, local: type[Local], what: str, **how: Any) -> Local:
     if given == "local" or given is None:
-        return local()
+        return local(**how)
     if not isinstance(given, local):
         raise UsageError(f'the {what} is "local" or a {local.__name__}, got {given!r}')
     return given

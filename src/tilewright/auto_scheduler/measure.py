@@ -13,10 +13,10 @@ from typing import Any
 from ..base.errors import TilewrightError
 from ..measure.protocol import Message
 from ..measure.result import MeasureErrorNo, Measurement, not_described
+from .fleet import LocalRPCMeasureContext as LocalRPCMeasureContext
 from .fleet import RPCRunner as RPCRunner
 from .local import (
     LocalBuilder,
-    LocalRPCMeasureContext,
     LocalRunner,
     ProgramBuilder,
     ProgramRunner,

@@ -8,9 +8,7 @@ from typing import Any
 from ..base.errors import TilewrightError
 from .sketch.tiling import CPU_STRUCTURE, GPU_STRUCTURE, check_structure
 
-DEFAULTS: dict[str, Any] = {
-    "algorithm_error": 0.0,
-    "default_schedule_first": 1,
+TVMS: dict[str, Any] = {
     "eps_greedy": 0.05,
     "retry_search_one_round_on_empty": 1,
     "sample_init_min_population": 50,
@@ -23,6 +21,13 @@ DEFAULTS: dict[str, Any] = {
     "max_innermost_split_factor": 64,
     "max_vectorize_size": 16,
     "disable_change_compute_location": 0,
+}
+"""Those that TVM has."""
+
+DEFAULTS: dict[str, Any] = {
+    **TVMS,
+    "algorithm_error": 0.0,
+    "default_schedule_first": 1,
     "pack_operands": 1,
     "split_reduction": 1,
     "sketches": 1,

@@ -23,7 +23,7 @@ from .features import features_of
 from .hardware import CPUS
 from .library import Library
 from .measure import MeasureInput
-from .params import DEFAULTS, checked
+from .params import DEFAULTS, TVMS, checked
 from .population import Candidate, Estimate, Population, Scorer
 from .pretrained import default_model
 from .recognise import recognise
@@ -48,22 +48,25 @@ EXACT = "exact"  # enough, of what was measured
 TURNS = 3  # in which leaders are measured again
 CONFIRMED, CONFIRMED_OF = 12, 10  # measurements of a search that do so: one in 10, at most 12
 LEAST_CONFIRMED = 2 * TURNS  # the best and the default schedule
+_CHANCE = RandomModel()
 
 
 class SketchPolicy(SearchPolicy):
     """Samples and evolves programs of a task, led by a cost model.
 
     `program_cost_model`: RandomModel or XGBModel; None: the one that ships with the package,
-    trained on. `params`: changes to DEFAULTS. `seed`: of all choices. `init_search_callbacks`:
-    PreloadMeasuredStates, PreloadCustomSketchRule.
+    trained on, which `task.tune` takes. `params`: changes to `all_params`, which are
+    DEFAULT_PARAMS, those of TVM, and further ones (docs/auto_scheduler.md). `seed`: of all choices.
+    `init_search_callbacks`: PreloadMeasuredStates, PreloadCustomSketchRule.
     """
 
-    default_params = DEFAULT_PARAMS = DEFAULTS
+    DEFAULT_PARAMS = TVMS
+    all_params = DEFAULTS
 
     def __init__(
         self,
         task: Any,
-        program_cost_model: CostModel | None = None,
+        program_cost_model: CostModel | None = _CHANCE,
         params: Mapping[str, Any] | None = None,
         seed: int | None = None,
         verbose: int = 1,
@@ -78,6 +81,8 @@ class SketchPolicy(SearchPolicy):
                 f"program_cost_model is a RandomModel or an XGBModel, got {program_cost_model!r}"
             )
         self.is_gpu = task.target.kind.name not in CPUS
+        if program_cost_model is _CHANCE:  # one of its own: the same search for the same seed
+            program_cost_model = RandomModel()
         self.model: CostModel = program_cost_model or default_model(self.seed, self.is_gpu)
         self.model.connect(task, self._featurise)
         self.is_mali = "mali" in task.target.keys

@@ -20,4 +20,4 @@ def default_model(seed: int = 0, gpu: bool = False) -> CostModel:
         text = "xgboost is not installed: candidates are ranked at random, measurements aside"
         warnings.warn(f"{text}: {INSTALL}", stacklevel=2)
         return RandomModel(seed)
-    return XGBModel(num_warmup_sample=1, seed=seed, model_file=file, verbose_warmup=0)
+    return XGBModel(0, num_warmup_sample=1, seed=seed, begin_with=file)

@@ -21,7 +21,7 @@ def make_policy(
 ) -> Any:
     """A policy from what users give: None or "default", or a policy."""
     if given is None or given in ("default", "sketch.xgb"):
-        made = SketchPolicy(task, verbose=verbose, **more)
+        made = SketchPolicy(task, None, verbose=verbose, **more)
         if isinstance(made.model, XGBModel):
             made.model.adaptive_training = adaptive_training
         return made

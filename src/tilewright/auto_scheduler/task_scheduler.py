@@ -402,8 +402,8 @@ def make_search_policies(
     if model_kind == "xgb":
         model = XGBModel(
             num_warmup_sample=len(tasks) * num_measures_per_round,
-            model_file=load_model_file or (SHIPPED if SHIPPED.exists() else None),
             adaptive_training=adaptive_training,
+            begin_with=load_model_file or (SHIPPED if SHIPPED.exists() else None),
         )
     known = isinstance(load_log_file, (str, Path))
     begin = [PreloadMeasuredStates(load_log_file)] if known else []

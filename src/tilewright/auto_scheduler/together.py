@@ -246,7 +246,7 @@ def _policies(
 ) -> list[SketchPolicy]:
     """A search of each task; they share a cost model, which begins with the shipped one."""
     model = XGBModel(
-        num_warmup_sample=1, seed=seed, model_file=SHIPPED if SHIPPED.exists() else None
+        num_warmup_sample=1, seed=seed, begin_with=SHIPPED if SHIPPED.exists() else None
     )
     known = pairs_by_task(pairs)
     params = {**search, "default_schedule_first": int(defaults)}

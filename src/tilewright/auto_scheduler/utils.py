@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..measure.remote import check_remote as check_remote
-from ..measure.remote import request_remote as request_remote
+from ..fleet.requests import check_session
+from ..fleet.requests import request_remote as request_remote
 from ..topi.utils import get_const_int as get_const_int
 from ..topi.utils import get_const_tuple as get_const_tuple
 from .records import distance_of
 
 MAX_TRACEBACK_INFO_LEN = 512
+
+check_remote = check_session
 
 
 def decode_workload_key(workload_key: str) -> tuple[str, list[Any] | None]:

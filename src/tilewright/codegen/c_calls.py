@@ -174,6 +174,25 @@ def infinity(p: Any, e: E.Call) -> str:
     return str(p.expr(const(float("inf"), e.dtype)))
 
 
+def add_bytes(p: Any, e: E.Call) -> str:
+    """(pointer, bytes)"""
+    return f"((void*)((char*){p.expr(e.args[0])} + {p.expr(e.args[1])}))"
+
+
+def check_return(p: Any, e: E.Call) -> str:
+    """(what is expected, what is returned otherwise, call)"""
+    expected, other, nested = (p.expr(a) for a in e.args)
+    if p.language != "C":
+        raise CompileError(f"kernel {p.func.name}: tvm_check_return is for functions of the host")
+    p.line(f"if ({nested} != {expected}) return {other};")
+    return "0"
+
+
+def nothing(p: Any, e: E.Call) -> str:
+    """A mark for profilers that are not here."""
+    return "0"
+
+
 CALLS: dict[str, ExprRule] = {
     **dict.fromkeys(
         ("tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor", "tir.shift_left"), bits
@@ -184,6 +203,11 @@ CALLS: dict[str, ExprRule] = {
     "tir.call_extern": extern,
     "tir.call_pure_extern": extern,
     "tir.likely": likely,
+    "tir.tvm_thread_invariant": likely,
+    "tir.handle_add_byte_offset": add_bytes,
+    "tir.tvm_check_return": check_return,
+    "tir.start_profile_intrinsic": nothing,
+    "tir.end_profile_intrinsic": nothing,
     "tir.address_of": address,
     "tir.tvm_access_ptr": address,
     "tir.reinterpret": reinterpret,

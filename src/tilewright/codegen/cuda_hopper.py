@@ -66,6 +66,11 @@ BARRIER_PARTS = "\n".join(
             "  } while (!done);\n",
         ),
         _function(
+            "tw_barrier_arrive_after_copies(unsigned long long* barrier)",
+            '  asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];"\n'
+            f'               :: {_BARRIER} : "memory");\n',
+        ),
+        _function(
             "tw_fence_barrier_init()",
             '  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n',
         ),
@@ -286,6 +291,7 @@ HOPPER_CALLS: dict[str, ExprRule] = {
     "tir.create_barriers": _create,
     "tir.ptx_init_barrier_thread_count": _on_barrier("tw_barrier_init"),
     "tir.ptx_arrive_barrier": _on_barrier("tw_barrier_arrive"),
+    "tir.ptx_cp_async_barrier": _on_barrier("tw_barrier_arrive_after_copies"),
     "tir.ptx_arrive_barrier_expect_tx": _on_barrier("tw_barrier_expect"),
     "tir.ptx_wait_barrier": _on_barrier("tw_barrier_wait"),
     "tir.ptx_fence_barrier_init": _alone("barriers", "tw_fence_barrier_init"),

@@ -26,7 +26,10 @@ _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s8": 8, "u8": 8, "s32": 
 
 
 def _mma(p: Any, e: E.Call) -> str:
-    """(shape, layout of a, of b, type of a, b, c, then a, b, c with an index each, saturate)"""
+    """(shape, layout of a, of b, type of a, b, c, then a, b, c with an index each, saturate); of
+    `ptx_mma_sp`, whose a has two of four elements, before the last which they are, with an index,
+    and which threads say so"""
+    sparse = e.op.name == "tir.ptx_mma_sp"
     shape, *layouts = (str(getattr(x, "value", x)) for x in e.args[:3])
     ta, tb, tc = (_TYPES.get(str(getattr(x, "value", x)), "") for x in e.args[3:6])
     if ta == "f32":
@@ -35,18 +38,26 @@ def _mma(p: Any, e: E.Call) -> str:
     if found is None or not (ta and tb and tc):
         raise CompileError(f"ptx_mma of shape {shape} and types {e.args[3:6]} is not known")
     m, n, k = map(int, found.groups())
-    require_arch(p, 75 if (k == 8 and ta == "f16") else 80, f"mma.{shape} on {ta}")
-    counts = [m * n * _BITS[tc] // 1024, m * k * _BITS[ta] // 1024, k * n * _BITS[tb] // 1024]
+    low = 75 if k == 8 and ta == "f16" and not sparse else 80
+    require_arch(p, low, f"mma{'.sp' if sparse else ''}.{shape} on {ta}")
+    kept = k // 2 if sparse else k
+    counts = [m * n * _BITS[tc] // 1024, m * kept * _BITS[ta] // 1024, k * n * _BITS[tb] // 1024]
     pointers = [
         f"({bare(p.expr(e.args[6 + 2 * i]))} + {p.expr(e.args[7 + 2 * i])})" for i in range(3)
     ]
     words = ["unsigned int", "unsigned int", "float" if tc == "f32" else "unsigned int"]
     casts = [f"({w}*){x}" for w, x in zip(words, pointers)]
-    saturate = ".satfinite" if tc == "s32" and const_int(e.args[12]) else ""
+    saturate = ".satfinite" if tc == "s32" and const_int(e.args[15 if sparse else 12]) else ""
     text = f"{shape}.{layouts[0][:3]}.{layouts[1][:3]}{saturate}.{tc}.{ta}.{tb}.{tc}"
-    key = " ".join(["tw_mma", text, *map(str, counts)])
-    name = part_name(p.need(key))
-    return f"{name}({casts[2]}, {casts[0]}, {casts[1]})"
+    if not sparse:
+        name = part_name(p.need(" ".join(["tw_mma", text, *map(str, counts)])))
+        return f"{name}({casts[2]}, {casts[0]}, {casts[1]})"
+    which = const_int(e.args[14])
+    if which not in range(4):
+        raise CompileError(f"ptx_mma_sp: the sparse selector is 0 to 3, got {e.args[14]}")
+    name = part_name(p.need(" ".join(["tw_mma_sp", text, *map(str, counts), str(which)])))
+    data = f"((unsigned int*)({bare(p.expr(e.args[12]))}))[{bare(p.expr(e.args[13]))}]"
+    return f"{name}({casts[2]}, {casts[0]}, {casts[1]}, {data})"
 
 
 def part_name(key: str) -> str:
@@ -56,25 +67,56 @@ def part_name(key: str) -> str:
 
 def mma_part(key: str) -> str:
     """mma on arrays of registers; shapes that came with sm_80 stop the kernel before it."""
-    _, what, d, a, b = key.split(" ")
+    _, what, d, a, b, *which = key.split(" ")
     name = part_name(key)
     counts = [int(x) for x in (d, a, b)]
     floats = what.endswith(".f32")
     element = "float" if floats else "unsigned int"
     at = [0, counts[0], counts[0] + counts[1], sum(counts)]
+    last = f", %{at[3] + counts[0]}, 0x{which[0]}" if which else ""
+    more = ', "r"(places))' if which else ")"
     inside = (
-        f'  asm volatile("mma.sync.aligned.{what} {numbers(at[0], counts[0])}, "\n'
+        f'  asm volatile("mma{".sp" if which else ""}.sync.aligned.{what} '
+        f'{numbers(at[0], counts[0])}, "\n'
         f'      "{numbers(at[1], counts[1])}, {numbers(at[2], counts[2])}, "\n'
-        f'      "{numbers(at[3], counts[0])};"\n'
+        f'      "{numbers(at[3], counts[0])}{last};"\n'
         f"      : {operands('d', counts[0], True, floats)}\n"
         f"      : {operands('a', counts[1], False, False)},\n"
         f"        {operands('b', counts[2], False, False)},\n"
-        f"        {operands('d', counts[0], False, floats)});\n"
+        f"        {operands('d', counts[0], False, floats)}"
+        f"{more};\n"
     )
-    if not (what.startswith("m16n8k8.") and ".f16." in what):
+    if which or not (what.startswith("m16n8k8.") and ".f16." in what):
         inside = f"#if __CUDA_ARCH__ >= 800\n{inside}#else\n  __trap();\n#endif\n"
-    head = f"{DEVICE} void {name}({element}* d, const unsigned int* a, const unsigned int* b)"
+    last = ", unsigned int places" if which else ""
+    head = f"{DEVICE} void {name}({element}* d, const unsigned int* a, const unsigned int* b{last})"
     return f"{head} {{\n{inside}}}\n"
+
+
+def _fill(p: Any, e: E.Call) -> str:
+    """(registers, array, offset)"""
+    count, kind = p.expr(e.args[0]), p.type(e.dtype)
+    to = f"(({kind}*){p.expr(e.args[1])})[{p.expr(e.args[2])} + tw_i]"
+    p.line(f"for (int tw_i = 0; tw_i < {count}; ++tw_i) {to} = ({kind})0;")
+    return "0"
+
+
+def _store(p: Any, e: E.Call) -> str:
+    """(m, n, to, from, offset, stride): the eight registers that each lane has of a tile; see the
+    PTX ISA, "Matrix Fragments for mma.m16n8k16": rows of lanes / 4 and eight below, pairs of
+    columns and eight to the right."""
+    m, n = const_int(e.args[0]), const_int(e.args[1])
+    if (m, n) != (16, 16):
+        raise CompileError(f"mma_store stores tiles of 16 x 16, not {e.args[0]} x {e.args[1]}")
+    kind = p.type(e.dtype)
+    to, source = f"(({kind}*){p.expr(e.args[2])})", f"(({kind}*){p.expr(e.args[3])})"
+    row = "(threadIdx.x % 32 / 4 + 8 * (tw_i / 2 % 2))"
+    column = "(threadIdx.x % 4 * 2 + 8 * (tw_i / 4) + tw_i % 2)"
+    p.line("for (int tw_i = 0; tw_i < 8; ++tw_i)")
+    p.line(
+        f"  {to}[{row} * {p.expr(e.args[5])} + {column}] = {source}[{p.expr(e.args[4])} + tw_i];"
+    )
+    return "0"
 
 
 def _ldmatrix(p: Any, e: E.Call) -> str:
@@ -158,6 +200,9 @@ def _wait(p: Any, e: E.Call) -> str:
 
 MMA_CALLS: dict[str, ExprRule] = {
     "tir.ptx_mma": _mma,
+    "tir.ptx_mma_sp": _mma,
+    "tir.mma_fill": _fill,
+    "tir.mma_store": _store,
     "tir.ptx_ldmatrix": _ldmatrix,
     "tir.ptx_cp_async": _copy,
     "tir.ptx_commit_group": _commit,

@@ -146,6 +146,7 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("halves ", _half_vector),
     ("tw_wmma ", wmma_part),
     ("tw_mma ", mma_part),
+    ("tw_mma_sp ", mma_part),
     ("tw_tma ", tma_part),
     ("tw_wgmma ", wgmma_part),
     ("tw_wgmma_wait ", wait_part),

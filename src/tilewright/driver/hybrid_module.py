@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,30 +16,41 @@ from ..lowering.schedule_ops import schedule_ops, schedule_to_prim_func
 from ..rt.files import write_atomically
 from ..schedule.api import Schedule
 from ..tensor.hybrid.runtime import emulate
-from ..tensor.hybrid.script import _has_symbols, function_of, source_to_op
+from ..tensor.hybrid.script import _has_symbols, source_to_op
 from ..tensor.tensor import Tensor
+
+_HEAD = "import tvm\n@tvm.te.hybrid.script\n"
 
 
 class HybridModule:
     """A hybrid script as text, which may be called like one.
 
-    src: the source. name: of the function (default: that of the one in the source).
+    src: the source of one function, without its decorator. name: of the module (default: that of
+    the function). CompileError where the text holds no function, or several.
     """
 
     def __init__(self, src: str | None = None, name: str | None = None) -> None:
-        self.src_ = self.name = ""
+        self.src_: str | None = None
+        self.name: str | None = None
         self.func_: Any = None
         self.root_: Any = None
         if src is not None:
-            self._read(src, name)
+            self.name = name
+            self._read(_HEAD + src)
 
-    def _read(self, src: str, name: str | None) -> None:
-        self.root_ = function_of(src, name)
-        self.src_ = src
-        self.name = self.root_.name
+    def _read(self, src: str) -> None:
+        """Take the one function of a text; its decorator and imports belong to who runs the text
+        by itself."""
+        found = [n for n in ast.parse(src).body if isinstance(n, ast.FunctionDef)]
+        if len(found) != 1:
+            raise CompileError(f"a hybrid module is one function, found {len(found)}")
+        self.src_, self.root_ = src, found[0]
+        self.name = self.name or self.root_.name
+        self.root_.decorator_list = []
         scope: dict[str, Any] = {}
-        exec(compile(src, f"<hybrid script {self.name}>", "exec"), scope)
-        self.func_ = scope[self.name]
+        code = ast.Module([self.root_], [])
+        exec(compile(code, f"<hybrid script {self.name}>", "exec"), scope)
+        self.func_ = scope[self.root_.name]
 
     def __call__(self, *args: Any) -> Any:
         """The tensors that the script computes of tensors, or arrays of arrays."""
@@ -48,12 +60,14 @@ class HybridModule:
             return emulate(self.func_, args)
         return source_to_op(self.root_, args, {}, {})
 
-    def get_source(self) -> str:
-        """The script's text."""
+    def get_source(self) -> str | None:
+        """The script's text, with the decorator that makes it one; None before there is one."""
         return self.src_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the script to a file; without a suffix ".py" gets added."""
+        if self.src_ is None:
+            raise CompileError("the hybrid module holds no script: load one")
         place = Path(path)
         if place.suffix != ".py":
             place = place.with_name(f"{place.name}.py")
@@ -61,7 +75,7 @@ class HybridModule:
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Read the script of a file. Its code is run when it is called: trust the file."""
-        self._read(Path(path).read_text(encoding="utf-8"), None)
+        self._read(Path(path).read_text(encoding="utf-8"))
 
 
 def build(

@@ -232,7 +232,10 @@ def _without(func: PrimFunc, name: str) -> PrimFunc:
 def check_ssa(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
     """CompileError where a variable is defined twice."""
     if not defines_once(func):
-        raise CompileError(f"{func.name}: a variable is defined twice; ConvertSSA renames them")
+        raise CompileError(
+            f"IR is not in SSA form: {func.name}: a variable is defined twice; "
+            "ConvertSSA renames them"
+        )
     return func
 
 
@@ -269,7 +272,10 @@ def verify_gpu_limits(constraints: dict[str, int]) -> PrimFuncPass:
 
     def run(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
         if not verify_gpu_code(func, constraints):
-            raise CompileError(f"{func.name}: its kernels exceed the limits {constraints}")
+            raise CompileError(
+                f"GPU constraint(s) violated: {func.name}: its kernels exceed the limits "
+                f"{constraints}"
+            )
         return func
 
     return PrimFuncPass(run, 0, "tir.VerifyGPUCode")

@@ -128,12 +128,15 @@ class Fleet:
         """The devices of a key, by their addresses."""
         return {a: f for a, f in self.workers().items() if f.role == "device" and f.key == key}
 
+    def builders(self) -> list[Facts]:
+        """Who compiles."""
+        return [f for f in self.workers().values() if f.role == "build"]
+
     def require(self, key: str | None) -> dict[str, float]:
         """What a candidate for the devices of a key takes of one; FleetError where there is none of
         them, or nobody to compile for them. Of None, which stands for building only, nothing."""
         taken = {} if key is None else self.require_device(key)
-        workers = self.workers().values()
-        if not any(f.role == "build" for f in workers):
+        if not self.builders():
             raise FleetError(
                 f"nobody compiles in the fleet at {self.address}: start `tilewright fleet worker "
                 f"--fleet {self.address}` on a machine with spare cores"

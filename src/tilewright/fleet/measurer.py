@@ -20,6 +20,7 @@ import warnings
 from base64 import b64decode, b64encode
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -96,12 +97,15 @@ class FleetMeasurer(Measures):
         self._on: Counter[str] = Counter()  # loads that each device has, by its address
         self._where: dict[Any, str] = {}
         self._feeder = Feeder(self)
+        self.ends_with = ExitStack()
+        """What is left when this is closed: the fleet, first of all."""
+        self.ends_with.callback(fleet.close)
 
     def close(self) -> None:
         """Drop what is in flight, and leave the fleet."""
         self._feeder.close()
         self.forget(list(self._parcels))
-        self.fleet.close()
+        self.ends_with.close()
 
     def warm(self) -> None:
         """Nothing is to be started: a fleet runs."""

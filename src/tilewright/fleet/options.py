@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,8 @@ from urllib.parse import urlsplit
 
 from ..measure.runner import Measures, Timing
 from .client import Fleet
-from .facts import FleetError
+from .facts import Facts, FleetError
+from .local import Server
 from .tls import is_loopback
 
 
@@ -19,7 +23,8 @@ class Place:
     """Which devices of which fleet. `scheduler`: its address. `key`: of the devices; may be empty
     where a fleet has devices of one key, and None where only builders are asked. `priority`: of two
     searches that want the same devices, one of priority 2 times twice as many candidates as one of
-    1. `resources`: what a device has to have besides, as Dask counts it."""
+    1. `resources`: what a device has to have besides, as Dask counts it. `builds_here`: where
+    nobody in the fleet compiles, this machine does, as TVM's scripts take it."""
 
     scheduler: str
     key: str | None = ""
@@ -27,6 +32,7 @@ class Place:
     resources: Mapping[str, float] | None = None
     certificates: Path | None = None
     plain: bool = False
+    builds_here: bool = False
 
     def __post_init__(self) -> None:
         if not self.priority > 0:
@@ -49,22 +55,31 @@ class Place:
         """What TVM's scripts call a tracker: here a fleet's scheduler."""
         scheme = urlsplit(host).scheme
         if scheme:
-            return Place(f"{host}:{port}", key, priority)
+            return Place(f"{host}:{port}", key, priority, builds_here=True)
         name = f"[{host}]" if ":" in host else host
         scheme = "tcp" if is_loopback(host) else "tls"
-        return Place(f"{scheme}://{name}:{port}", key, priority)
+        return Place(f"{scheme}://{name}:{port}", key, priority, builds_here=True)
 
     def measurer(self, timing: Timing) -> Any:
         """A measurer over these devices; the caller closes it."""
         from .measurer import FleetMeasurer
 
         fleet = Fleet(self.scheduler, self.certificates, self.plain)
-        try:
+        with ExitStack() as stack:
+            stack.callback(fleet.close)
             key = fleet.only_key() if self.key == "" else self.key
-            return FleetMeasurer(fleet, key, timing, self.priority, self.resources)
-        except BaseException:
-            fleet.close()
-            raise
+            if self.builds_here and not fleet.builders():
+                stack.callback(self._builder(timing.workers).close)
+            measurer = FleetMeasurer(fleet, key, timing, self.priority, self.resources)
+            measurer.ends_with = stack.pop_all()
+            return measurer
+
+    def _builder(self, slots: int) -> Server:
+        """A process of this machine that compiles for the fleet, so many candidates at a time."""
+        facts = Facts("build", f"builder-{socket.gethostname()}-{os.getpid()}", slots=slots)
+        folder = None if self.certificates is None else str(self.certificates)
+        how = {"address": self.scheduler, "facts": facts.as_data(), "folder": folder}
+        return Server("build", {**how, "plain": self.plain})
 
 
 def address_of(tracker: tuple[str, int], plain: bool, certificates: str | Path | None) -> str:

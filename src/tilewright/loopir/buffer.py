@@ -7,8 +7,9 @@ from typing import Any
 
 from ..base.dtype import canonical, parse
 from ..base.errors import TilewrightError, UsageError
-from .expr import BufferLoad, Call, IntImm, Node, PrimExpr, Ramp, Var, const, convert
+from .expr import BufferLoad, Call, Div, IntImm, Node, PrimExpr, Ramp, Var, const, convert
 from .iter import Range
+from .operators import binary
 from .types import PointerType, PrimType
 
 
@@ -192,7 +193,9 @@ class Buffer(Node):
     ) -> PrimExpr:
         """A pointer to element `offset`, for an external function.
 
-        `access_mask`: "r", "w", "rw" or 1, 2, 3: what the callee does with the memory.
+        `access_mask`: "r", "w", "rw" or 1, 2, 3: what the callee does with the memory. `ptr_type`:
+        the type of the call. `content_lanes`: the callee sees vectors of so many elements, in which
+        the call counts its offset and its extent. `extent`: in those, how much the callee sees.
         """
         if isinstance(access_mask, str):
             if not access_mask or set(access_mask) - {"r", "w"}:
@@ -206,11 +209,15 @@ class Buffer(Node):
         else:
             for d in self.shape:
                 size = size * d
-        total = convert(extent) if extent is not None else size - offset
-        pointee = const(0, parse(self.dtype).with_lanes(content_lanes))
+        total = size - offset
         start = self.elem_offset + convert(offset)
+        if content_lanes > 1:
+            total, start = (binary(Div, x, content_lanes) for x in (total, start))
+        if extent is not None:
+            total = convert(extent)
+        pointee = const(0, parse(self.dtype).with_lanes(content_lanes))
         return Call(
-            "handle",
+            ptr_type,
             "tir.tvm_access_ptr",
             (pointee, self.data, start, total, const(access_mask)),
         )

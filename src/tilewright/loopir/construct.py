@@ -135,13 +135,29 @@ def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     return cast(common, a), cast(common, b)
 
 
+class Known(int):
+    """A constant of a node: an int, which TVM's programs read as an IntImm."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The number."""
+        return int(self)
+
+    @property
+    def dtype(self) -> str:
+        """Of the constant."""
+        return "int32"
+
+
 def lanes_of(lanes: Any) -> tuple[Any, int]:
     """The lanes of a vector, and their number as in DType: below zero for `vscale() * 4`, or a
     number below zero, of which the lanes are as many."""
     if isinstance(lanes, (int, expr.IntImm)) or not isinstance(lanes, PrimExpr):
         count = int(lanes)
         if count >= 0:
-            return count, count
+            return Known(count), count
         return expr.Mul(expr.Call("int32", "tir.vscale", ()), const(-count)), count
     factor = 0
     rest: Any = lanes

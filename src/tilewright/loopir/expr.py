@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.dtype import canonical, parse
 from ..base.errors import MissingFunctionError, OperandError
+from .construct import Known as Known
 from .construct import cast as cast
 from .construct import check_predicate
 from .construct import const as const
@@ -323,7 +324,7 @@ class Ramp(PrimExpr):
     """The vector base, base + stride, ... of `lanes` integers."""
 
     __slots__ = ("base", "lanes", "stride")
-    schema = "base:expr stride:expr lanes:int"
+    schema = "base:expr stride:expr lanes:count"
 
     def __init__(self, base: Any, stride: Any, lanes: Any, span: object = None) -> None:
         self.base, self.stride = match_types(base, stride)
@@ -335,7 +336,7 @@ class Broadcast(PrimExpr):
     """A scalar in every lane of a vector."""
 
     __slots__ = ("lanes", "value")
-    schema = "value:expr lanes:int"
+    schema = "value:expr lanes:count"
 
     def __init__(self, value: Any, lanes: Any, span: object = None) -> None:
         self.value = convert(value)
@@ -347,11 +348,11 @@ class Shuffle(PrimExpr):
     """The lanes at constant `indices` of the concatenation of `vectors`."""
 
     __slots__ = ("indices", "vectors")
-    schema = "vectors:expr* indices:int*"
+    schema = "vectors:expr* indices:count*"
 
     def __init__(self, vectors: Sequence[Any], indices: Sequence[Any], span: object = None) -> None:
         self.vectors = tuple(convert(v) for v in vectors)
-        self.indices = tuple(int(i) for i in indices)
+        self.indices = tuple(Known(i) for i in indices)
         self.dtype = parse(self.vectors[0].dtype).with_lanes(len(self.indices))
 
 

@@ -1,8 +1,9 @@
 """Builders of calls that lowering makes in TVM, and that its users' own passes make: arrays and
 structures of the runtime, workspaces, marks for profilers, vectors of unknown length.
 
-Each makes a call of the operation of its name. What no code generator of ours knows is refused when
-code is generated, by name.
+Each makes a call of the operation of its name. What a code generator does not know is refused when
+code is generated, by name: TVM's own forms of calls and errors (`call_packed_lowered`,
+`tvm_throw_last_error`, `lookup_param`), for which code is made otherwise here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from .expr import Call, PrimExpr, StringImm, const, convert
 
 def _args(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(StringImm(v) if isinstance(v, str) else v for v in values)
+
+
+_PER_AXIS = "tir.q_multiply_shift_per_axis"
 
 
 def call_packed_lowered(*args: Any, span: object = None) -> Call:
@@ -156,16 +160,10 @@ def q_multiply_shift_per_axis(
     x: Any, y: Any, ls: Any, rs: Any, q: Any, is_lshift_required: Any, is_rshift_required: Any
 ) -> PrimExpr:
     """round((x << ls) * y * 2^-(q + rs)), halves upwards: int32 x times a fixed-point y of q
-    fraction bits, with the shifts that are required; the product is exact in 64 bits."""
-    from .op import q_multiply_shift
-
-    x, ls, rs = convert(x), convert(ls), convert(rs)
-    total: Any = const(0)
-    if int(convert(is_lshift_required).value):  # type: ignore[attr-defined]
-        total = ls
-    if int(convert(is_rshift_required).value):  # type: ignore[attr-defined]
-        total = total - rs
-    return q_multiply_shift(x, y, q, total)
+    fraction bits; the product is exact in 64 bits. Flags say whether `ls` and `rs` are other than
+    0."""
+    args = (x, y, ls, rs, q, is_lshift_required, is_rshift_required)
+    return Call(parse("int32").with_lanes(parse(convert(x).dtype).lanes), _PER_AXIS, args)
 
 
 def logaddexp(a: Any, b: Any) -> PrimExpr:

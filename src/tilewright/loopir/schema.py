@@ -2,7 +2,8 @@
 
 Each class names its fields in order, with the form of each: `schema = "<var:var value:expr
 >body:expr"`. Forms: expr, stmt, range (what walks enter), var, buffer, iter, reducer, type, int,
-float, str, op, text (a StringImm that is no part of the program), any, dict, map, functions; `*`
+count (an int that users see as a constant), float, str, op, text (a StringImm that is no part of
+the program), any, dict, map, functions; `*`
 stands for a tuple of them, `?` for one or None. `<` marks what the node defines: a variable, or the
 variable of an axis or buffer; `>` marks the fields in which it is known.
 """

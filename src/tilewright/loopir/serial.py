@@ -57,7 +57,7 @@ _NODES: dict[str, type] = {
     "range": I.Range,
     "reducer": I.CommReducer,
 }
-_PLAIN: dict[str, type | tuple[type, ...]] = {"int": int, "str": str, "type": str}
+_PLAIN: dict[str, type | tuple[type, ...]] = {"int": int, "count": int, "str": str, "type": str}
 
 
 class _Encoder(Recursive):
@@ -163,7 +163,7 @@ class _Decoder:
             _expect(x, _PLAIN[form])
             if form == "type" and parse(x).text != x:
                 raise ValueError(f"data type {x!r}")
-            return x
+            return E.Known(x) if form == "count" else x
         if form == "float":
             return float(_expect(x, (int, float, str)))
         if form == "op":

@@ -125,7 +125,7 @@ def tvm_bmma_sync(
 
 
 def _instruction(name: str, doc: str, arguments: str, dtype: str = "handle") -> Any:
-    """A builder of a call of one instruction, which no code generator of ours knows.
+    """A builder of a call of one instruction.
 
     Arguments are as in `d index col=8`; one named dtype, the first, is the type of the result.
     """
@@ -145,7 +145,7 @@ def _instruction(name: str, doc: str, arguments: str, dtype: str = "handle") -> 
         return Call(given.pop("dtype", dtype), f"tir.{name}", _texts(*given.values()))
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{doc}; arguments as TVM's. No code generator of ours knows it."
+    build.__doc__ = f"{doc}; arguments as TVM's."
     build.__signature__ = signature  # type: ignore[attr-defined]
     return build
 

@@ -34,6 +34,7 @@ def _message(func: S.PrimFunc, name: str, statement: S.Stmt) -> str:
     text = str(statement).strip().splitlines()
     shown = "\n".join(f"    {line}" for line in text[:8])
     return (
+        "Memory verification failed with the following errors:\n"
         f"function {func.name}: {name} is accessed on the host, outside of any kernel, but its "
         f"memory is on the device:\n{shown}\n"
         "Did you forget to bind? Bind axes of the stage to threads, as in "

@@ -104,17 +104,18 @@ class Bench:
 def _fixed(
     module: Module, function: Function, args: list[Any], dev: Device, how: Mapping[str, Any]
 ) -> list[float]:
-    """As many repetitions as were asked for."""
+    """As many repetitions as were asked for, and a rest after them."""
     timer = module.time_evaluator(
         function.name,
         dev,
         number=how["number"],
         repeat=how["repeat"],
         min_repeat_ms=how["min_repeat_ms"],
-        cooldown_interval_ms=how["cooldown_ms"],
         cache_flush_bytes=how["flush_bytes"],
     )
-    return list(timer(*args).results)
+    results = list(timer(*args).results)
+    time.sleep(how["cooldown_ms"] * 1e-3)
+    return results
 
 
 def _placed(arrays: list[Any], function: Function, where: list[Any], dev: Device) -> list[Any]:

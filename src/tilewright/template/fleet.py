@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from ..fleet.facts import FleetError
 from ..fleet.options import OnDask, OnFleet, Place
-from .measure import LocalRunner
+from ..fleet.requests import check_remote
+from .measure import LocalRunner, logger
 
 
 class DaskRunner(OnDask, LocalRunner):
@@ -19,7 +22,8 @@ class DaskRunner(OnDask, LocalRunner):
 
 class RPCRunner(OnFleet, LocalRunner):
     """What TVM's scripts name for boards behind a tracker: a fleet's devices of `key`, whose
-    scheduler is at `host` and `port` (TLS, unless `host` is this machine).
+    scheduler is at `host` and `port` (TLS, unless `host` is this machine). Where nobody compiles in
+    the fleet, this machine does.
 
     `priority`: this search's share, see DaskRunner. `n_parallel` is the fleet's own affair.
     """
@@ -40,8 +44,24 @@ class RPCRunner(OnFleet, LocalRunner):
         module_loader: Any = None,
     ) -> None:
         del n_parallel
+        self.key, self.host, self.port, self.priority = key, host, int(port), priority
         super().__init__(
             timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush,
             module_loader,
         )  # fmt: skip
         self.place = Place.of_tracker(key, host, int(port), float(priority))
+
+    def set_task(self, task: Any) -> None:
+        """Called before a search; FleetError (a RuntimeError) where no device is free."""
+        super().set_task(task)
+        if not check_remote(task.target, self.key, self.host, self.port):
+            raise FleetError(
+                f"Cannot get remote devices from the tracker at {self.host}:{self.port}: there is "
+                f"none of key {self.key!r} for {task.target.kind.name}, or none is free"
+            )
+        logger.info("Get devices for measurement successfully!")
+
+    def session(self) -> AbstractContextManager[dict[str, Any]]:
+        """What a session for `module_loader` is asked for."""
+        where = {"host": self.host, "port": self.port, "priority": self.priority}
+        return nullcontext({"device_key": self.key, **where, "timeout": self.timeout})

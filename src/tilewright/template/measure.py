@@ -6,8 +6,9 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from ..topi.utils import get_const_tuple
 from .record import MeasureInput, MeasureResult
 from .space import InstantiationError
 from .task import Task
+from .through_session import local_session, time_loaded
 
 logger = logging.getLogger("autotvm")
 
@@ -159,12 +161,17 @@ def _options(
 
 class LocalRunner(Runner):
     """Times candidates on this machine, one at a time: `repeat` repetitions of `number` runs (or as
-    many as take `min_repeat_ms`), all within `timeout` seconds.
+    many as take `min_repeat_ms`), all within `timeout` seconds. Each repetition is a cost, of more
+    than two the least and the largest left out.
 
-    `cooldown_interval`: seconds between repetitions. `enable_cpu_cache_flush`: start each
-    repetition with cold caches. `check_correctness`: compare results with what the tensors say, by
-    the interpreter. `stop_early`: one run of a candidate clearly slower than the best is enough, in
-    a search. `place`: None for this machine, or which devices of a fleet (`fleet.options.Place`).
+    `cooldown_interval`: seconds between candidates. `enable_cpu_cache_flush`: start each repetition
+    with cold caches. `module_loader`: called with what a session is asked for (the arguments of
+    `request_remote`) and a BuildResult, it gives a context manager of the session and the module in
+    it, which are timed there; `default_module_loader` is one. `check_correctness`: compare results
+    with what the tensors say, by the interpreter. `stop_early`: one run of a candidate clearly
+    slower than the best is enough, in a search; that is what "local" stands for as a
+    `measure_option`. `place`: None for this machine, or which devices of a fleet
+    (`fleet.options.Place`).
     """
 
     place: Any = None
@@ -179,11 +186,10 @@ class LocalRunner(Runner):
         enable_cpu_cache_flush: bool = False,
         module_loader: Any = None,
         check_correctness: bool = False,
-        stop_early: bool = True,
+        stop_early: bool = False,
     ) -> None:
-        if module_loader is not None:
-            raise TilewrightError("LocalRunner: a module_loader cannot travel to a worker process")
         super().__init__(timeout, 1)
+        self.module_loader = module_loader
         self.ref_input: Sequence[Any] | None = None
         self.executor: Any = None
         self.timing = Timing.of_runner(
@@ -201,6 +207,10 @@ class LocalRunner(Runner):
         """What builds and times candidates for a tuner."""
         return Measurer(timing)
 
+    def session(self) -> AbstractContextManager[dict[str, Any]]:
+        """What a session for `module_loader` is asked for, while it may be."""
+        return local_session(self.timeout)
+
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]
     ) -> list[MeasureResult]:
@@ -210,6 +220,9 @@ class LocalRunner(Runner):
         what calls `run_candidate` for each instead, by `submit`.
         """
         pairs = list(zip(measure_inputs, build_results))
+        if self.module_loader is not None:
+            with self.session() as where:
+                return [self._run_loaded(inp, built, where) for inp, built in pairs]
         timing = replace(self.timing, stop_early=False)  # these are no search
         if self.executor is not None:
             given = {"ref_input": self.ref_input, "place": self.place}
@@ -217,6 +230,23 @@ class LocalRunner(Runner):
             return [future.result() for future in waiting]
         with _inputs(self.ref_input) as inputs, self.measurer(timing) as measurer:
             return _run(measurer, pairs, inputs)
+
+    def _run_loaded(self, inp: MeasureInput, built: Any, where: dict[str, Any]) -> MeasureResult:
+        """Time one candidate in the session that the loader gives."""
+        if not isinstance(built, BuildResult):
+            failed: MeasureResult = built
+            return failed
+        start = time.time()
+        try:
+            with self.module_loader(where, built) as (remote, module):
+                costs = time_loaded(remote, module, inp.target, built.arg_info, self)
+        except Exception as error:  # whatever it is costs that candidate alone
+            message = MeasureError(str(error)[:1024])
+            spent = time.time() - start + built.time_cost
+            return MeasureResult((message,), MeasureErrorNo.RUNTIME_DEVICE, spent, time.time())
+        end = time.time()
+        time.sleep(self.timing.cooldown_ms * 1e-3)
+        return MeasureResult(costs, 0, end - start + built.time_cost, end)
 
 
 def run_candidate(
@@ -247,7 +277,7 @@ def _run(
         programs[n] = {**described, "library": built.filename, "inputs": dict(inputs)}
     places = list(programs)
     for index, found in measurer.measure(programs.values()):
-        results[places[index]] = as_result(found)
+        results[places[index]] = as_result(trimmed(found))
     return [results[n] for n in range(len(results))]
 
 
@@ -269,7 +299,7 @@ def measure_option(builder: Any, runner: Any) -> MeasureOption:
     """What `tuner.tune` takes as `measure_option`; "local" stands for either's default."""
     return {
         "builder": _resolve(builder, LocalBuilder, Builder, "builder"),
-        "runner": _resolve(runner, LocalRunner, Runner, "runner"),
+        "runner": _resolve(runner, partial(LocalRunner, stop_early=True), Runner, "runner"),
     }
 
 
@@ -314,6 +344,7 @@ class Batches:
                 programs.append(found[0])
                 places.append(place)
         for index, result in self._measurer.measure(programs, self.best):
+            result = trimmed(result)
             if result.ok and (self.best is None or result.cost < self.best):
                 self.best = result.cost
             yield places[index], result
@@ -372,12 +403,21 @@ def batches_of(task: Task, option: MeasureOption) -> Batches | OwnBatches:
     """What measures by an option: the workers of this machine, or the user's own."""
     local = (isinstance(option["builder"], LocalBuilder), isinstance(option["runner"], LocalRunner))
     plain = all(local) and option["builder"].is_plain
-    plain = plain and option["runner"].ref_input is None and option["runner"].executor is None
-    return Batches(task, option) if plain else OwnBatches(task, option)
+    runner = option["runner"]
+    own = plain and (runner.ref_input, runner.executor, runner.module_loader) != (None, None, None)
+    return Batches(task, option) if plain and not own else OwnBatches(task, option)
 
 
 class MeasureError(TilewrightError):
     """What stands in `MeasureResult.costs` after an error."""
+
+
+def trimmed(found: Measurement) -> Measurement:
+    """A measurement without the least and the largest cost, where there are more than two: they
+    vary most."""
+    if len(found.costs) <= 2:
+        return found
+    return replace(found, costs=tuple(sorted(found.costs)[1:-1]))
 
 
 def as_result(found: Measurement) -> MeasureResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..loopir.expr import IntImm, Var
+from ..loopir.expr import IntImm
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.visit import post_order_visit
 from .op import ComputeOp, Operation, ScanOp, post_order
@@ -43,38 +43,41 @@ def scan_get_body(op: ScanOp) -> list[Operation]:
 def scan_fix_points(op: ScanOp) -> dict[IterVar, IntImm]:
     """For each spatial axis of a scan: 1 if a step reads the state at that same place only, else 0.
 
-    Such axes can stand outside the loop over time.
+    Such axes can stand outside the loop over time. Axes are followed from the states' dimensions
+    through the step: an axis is given up where a dimension that it reached is indexed by anything
+    but an axis of what reads it, or where a dimension is reached by two axes, which gives up both.
     """
-    result: dict[IterVar, IntImm] = {}
     axes = iter(op.spatial_axis_)
-    for update in op.update:
-        for k in range(1, update.ndim):
-            result[next(axes)] = IntImm("int32", int(_stays(op, update, k)))
-    return result
+    of_dim = {
+        (n, k): next(axes) for n, u in enumerate(op.update) for k in range(1, u.ndim)
+    }  # fmt: skip
+    reached = {(op.state_placeholder[n], k): axis for (n, k), axis in of_dim.items()}
+    failed: set[IterVar] = set()
 
+    def merge(into: tuple[Tensor, int], source: tuple[Tensor, int]) -> None:
+        axis = reached.get(source)
+        if axis is not None and reached.setdefault(into, axis) is not axis:
+            failed.update((axis, reached[into]))
 
-def _stays(op: ScanOp, update: Tensor, dim: int) -> bool:
-    """Whether dimension `dim` of `update` reaches the states only as their dimension `dim`."""
-    states, inside = set(op.state_placeholder), scan_body(op)
-    seen: set[tuple[Operation, int]] = set()
-    stack = [(update.op, dim)]
-    while stack:
-        step, d = stack.pop()
-        if (step, d) in seen:
-            continue
-        seen.add((step, d))
-        if not isinstance(step, ComputeOp) or d >= len(step.axis):
-            return False
-        for load in _loads(step):
-            if load.producer in states:
-                if not (dim < len(load.indices) and load.indices[dim] is step.axis[d].var):
-                    return False
-            elif load.producer.op in inside:
-                places = _dims_of(load, step.axis[d].var)
-                if not places:
-                    return False
-                stack.append((load.producer.op, places[0]))
-    return True
+    for step in scan_get_body(op):
+        if isinstance(step, ScanOp):
+            for n, update in enumerate(step.update):
+                for k in range(1, update.ndim):
+                    merge((step.output(n), k), (step.init[n], k))
+                    merge((step.output(n), k), (update, k))
+        elif isinstance(step, ComputeOp):
+            for load in _loads(step):
+                for k, index in enumerate(load.indices):
+                    place = (load.producer, k)
+                    dims = [d for d, axis in enumerate(step.axis) if axis.var is index]
+                    for out in step.outputs if dims else ():
+                        merge((out, dims[0]), place)
+                    if not dims and place in reached:
+                        failed.add(reached[place])
+    return {
+        axis: IntImm("int32", int(axis not in failed and reached.get((op.update[n], k)) is axis))
+        for (n, k), axis in of_dim.items()
+    }
 
 
 def _loads(op: ComputeOp) -> list[ProducerLoad]:
@@ -82,7 +85,3 @@ def _loads(op: ComputeOp) -> list[ProducerLoad]:
     for e in op.body:
         post_order_visit(e, lambda x: found.append(x) if type(x) is ProducerLoad else None)
     return found
-
-
-def _dims_of(load: ProducerLoad, var: Var) -> list[int]:
-    return [k for k, index in enumerate(load.indices) if index is var]

@@ -18,6 +18,8 @@ from tilewright.fleet.work import digest, pretended_cost
 from tilewright.measure.process import environment
 from tilewright.measure.result import Measurement
 from tilewright.measure.runner import Measures, Timing
+from tilewright.rpc.server import Server
+from tilewright.rpc.tracker import Tracker
 
 
 class Pretending(Measures):
@@ -158,6 +160,71 @@ def test_names_of_scripts_for_boards(real: LocalFleet) -> None:
         assert runtime.load_module(built.filename)["candidate"]
         (found,) = runner.run(inputs, [built])
         assert found.error_no == 0 and 0 < found.costs[0] < 1
+
+
+@pytest.fixture(scope="module")
+def board() -> Generator[tuple[str, int], None, None]:
+    """Host and port of a tracker with one server of key "board", and nobody who compiles."""
+    with Tracker(port=9300, port_end=9400) as tracker:
+        address = (tracker.host, tracker.port)
+        with Server(key="board", tracker_addr=address):
+            yield address
+
+
+def test_boards_behind_a_tracker_are_asked_for_by_name(
+    board: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests, methods = autotvm.measure.request_remote, autotvm.measure.measure_methods
+    utils = auto_scheduler.utils
+    with requests("board", *board, priority=2, timeout=30) as remote:
+        assert remote.cpu().exist
+        assert not utils.check_remote("board", *board, timeout=0.5)  # another has it
+    assert utils.check_remote("board", *board)
+    assert methods.check_remote("llvm -mcpu=znver3", "board", *board)
+    assert not methods.check_remote("vulkan", "board", *board, timeout=1)  # it has none
+    assert not utils.check_remote("other", *board)
+    monkeypatch.setenv("TVM_TRACKER_HOST", board[0])
+    monkeypatch.setenv("TVM_TRACKER_PORT", str(board[1]))
+    with utils.request_remote("board") as remote:
+        remote.upload(bytearray(b"x"), "f")
+        assert remote.listdir() == ["f"]
+
+
+@pytest.mark.filterwarnings("ignore:device .* of the fleet is set aside")
+def test_runners_of_boards_need_nobody_who_compiles_but_this_machine(
+    board: tuple[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner = auto_scheduler.RPCRunner("board", *board, timeout=30, min_repeat_ms=1, repeat=2)
+    assert "Get devices for measurement successfully!" in capsys.readouterr().out
+    found = searched(runner, tmp_path / "rpc.json", trials=4)
+    assert len(found) == 4 and all(0 < cost < 1 for cost in found.values())
+    with pytest.raises(RuntimeError, match="Cannot get remote devices"):
+        auto_scheduler.RPCRunner("other", *board)
+    task: Any = autotvm.task.create("fleet_test/product", args=(16,), target="llvm")
+    there = autotvm.RPCRunner("board", *board, number=1, repeat=4, cooldown_interval=0)
+    there.set_task(task)
+    inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(0))]
+    built = autotvm.LocalBuilder(timeout=60).build(inputs)
+    (result,) = there.run(inputs, built)
+    assert result.error_no == 0 and len(result.costs) == 2
+    there.module_loader = autotvm.measure.default_module_loader()
+    (result,) = there.run(inputs, built)
+    assert result.error_no == 0 and len(result.costs) == 2
+
+
+@pytest.mark.filterwarnings("ignore:device .* of the fleet is set aside")
+def test_a_tracker_and_a_server_of_this_machine(tmp_path: Path) -> None:
+    context = auto_scheduler.LocalRPCMeasureContext(repeat=3, min_repeat_ms=1, n_parallel=2)
+    tracker, server, runner = context.tracker, context.server, context.runner
+    assert isinstance(tracker, Tracker) and isinstance(server, Server)
+    assert isinstance(runner, auto_scheduler.RPCRunner) and 9000 <= tracker.port < 10000
+    assert (runner.key, runner.port) == (server.key, tracker.port)
+    assert (runner.repeat, runner.min_repeat_ms, runner.timeout, runner.number) == (3, 1, 10, 3)
+    found = searched(runner, tmp_path / "local.json", trials=3)
+    assert len(found) == 3
+    costs = [r.costs for _, r in auto_scheduler.load_records(str(tmp_path / "local.json"))]
+    assert all(len(c) == 3 for c in costs)
+    assert auto_scheduler.LocalRPCMeasureContext().min_repeat_ms == 0
 
 
 def test_candidates_that_are_linked_here_run_there(real: LocalFleet, tmp_path: Path) -> None:

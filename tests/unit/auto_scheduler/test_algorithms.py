@@ -94,14 +94,14 @@ def test_a_step_that_does_not_fit_is_refused() -> None:
 
 def test_nothing_is_chosen_unless_an_error_is_allowed() -> None:
     task = task_of(conv(56, 64, 64), layout_rewrite_option=AHEAD)
-    plain = A.SketchPolicy(task, verbose=0).best_unmeasured()
-    chosen = A.SketchPolicy(task, params=ALLOWED, verbose=0).best_unmeasured()
+    plain = A.SketchPolicy(task, None, verbose=0).best_unmeasured()
+    chosen = A.SketchPolicy(task, None, params=ALLOWED, verbose=0).best_unmeasured()
     assert plain is not None
     assert chosen is not None
     assert not any(row[0] == "AL" for row in plain.rows)
     assert chosen.rows[0] == ("AL", "winograd", chosen.rows[0][2], 6)
     with pytest.raises(TilewrightError, match="share from 0 to 1"):
-        A.SketchPolicy(task, params={"algorithm_error": 2}, verbose=0)
+        A.SketchPolicy(task, None, params={"algorithm_error": 2}, verbose=0)
 
 
 def test_a_search_measures_every_algorithm_first(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Boosted trees over statements: what they learn, and that they keep it."""
 
 import gzip
+import inspect
 import json
 import math
 import re
@@ -159,7 +160,7 @@ def test_the_same_seed_grows_the_same_trees():
 def test_files(model, tmp_path, name):
     rows, offsets, _ = programs(60, seed=4)
     model.save(tmp_path / name)
-    again = XGBModel(model_file=tmp_path / name)
+    again = XGBModel(begin_with=tmp_path / name)
     assert again.trained
     np.testing.assert_array_equal(
         again.predict_programs(rows, offsets), model.predict_programs(rows, offsets)
@@ -178,19 +179,19 @@ def test_files_are_the_same_each_time(model, tmp_path):
 
 def test_files_that_are_no_models(model, tmp_path):
     with pytest.raises(TilewrightError, match="cannot read the cost model"):
-        XGBModel(model_file=tmp_path / "none.json")
+        XGBModel(begin_with=tmp_path / "none.json")
     (tmp_path / "text.json").write_text("not a model")
     with pytest.raises(TilewrightError, match="is not a cost model"):
-        XGBModel(model_file=tmp_path / "text.json")
+        XGBModel(begin_with=tmp_path / "text.json")
     model.save(tmp_path / "half.ubj.gz")
     data = (tmp_path / "half.ubj.gz").read_bytes()
     (tmp_path / "half.ubj.gz").write_bytes(data[: len(data) // 2])
     with pytest.raises(TilewrightError, match="damaged"):
-        XGBModel(model_file=tmp_path / "half.ubj.gz")
+        XGBModel(begin_with=tmp_path / "half.ubj.gz")
     plain = gzip.decompress(data)
     (tmp_path / "half.ubj").write_bytes(plain[: len(plain) // 2])
     with pytest.raises(TilewrightError, match="is not a cost model"):
-        XGBModel(model_file=tmp_path / "half.ubj")
+        XGBModel(begin_with=tmp_path / "half.ubj")
 
 
 @pytest.mark.parametrize("key, value", [("base_score", "[]"), ("scale", "wide")])
@@ -200,7 +201,7 @@ def test_values_that_xgboost_looks_at_later(model, tmp_path, key, value):
     text = re.sub(rf'"{key}":\s*"[^"]*"', f'"{key}":"{value}"', path.read_text())
     path.write_text(text)
     with pytest.raises(TilewrightError, match=r"model\.json is not a cost model"):
-        XGBModel(model_file=path)
+        XGBModel(begin_with=path)
 
 
 def test_a_model_of_other_features_is_refused(tmp_path):
@@ -209,7 +210,7 @@ def test_a_model_of_other_features_is_refused(tmp_path):
     data = xgboost.DMatrix(np.eye(8, 5), label=np.arange(8))
     xgboost.train({"verbosity": 0}, data, num_boost_round=2).save_model(tmp_path / "other.ubj")
     with pytest.raises(TilewrightError, match="trained on 5 features"):
-        XGBModel(model_file=tmp_path / "other.ubj")
+        XGBModel(begin_with=tmp_path / "other.ubj")
 
 
 def test_nothing_to_save_before_training(tmp_path):
@@ -228,7 +229,7 @@ def test_few_measurements_on_top_of_a_pretrained_model(model, tmp_path):
     train = split(rows, offsets)[:80]
     scores = []
     for file in (None, tmp_path / "model.ubj"):
-        found = XGBModel(model_file=file)
+        found = XGBModel(begin_with=file)
         found.fit(train, speeds[:80])
         scores.append(found.predict_programs(rows[offsets[80] :], offsets[80:] - offsets[80]))
     fresh, continued = (agreement(s, speeds[80:]) for s in scores)
@@ -423,3 +424,20 @@ def test_training_stops_when_nothing_is_left_to_learn():
     labels = np.full(30, 0.5, np.float32)
     forest = grow(rows[offsets[:-1]], np.arange(31), labels, labels, Boosting(rounds=400, eta=0.5))
     assert forest.trees < 400
+
+
+def test_a_model_is_saved_after_each_training(tmp_path):
+    rows, offsets, speeds = programs(40)
+    task, inputs, results, featurise = measured(rows, offsets, 1e-3 / speeds)
+    path = tmp_path / "model.json"
+    model = XGBModel(0, 30, None, str(path), featurise=featurise, boosting=QUICK)
+    model.update(inputs[:20], results[:20])
+    assert not path.exists() and not model.trained  # too few: scores are chance
+    model.update(inputs[20:], results[20:])
+    again = XGBModel(featurise=featurise)
+    again.load(str(path))
+    np.testing.assert_array_equal(again.predict(task, range(40)), model.predict(task, range(40)))
+    before = path.read_bytes()
+    model.update(inputs[:5], results[:5])
+    assert path.read_bytes() != before
+    assert inspect.signature(XGBModel).parameters["verbose_eval"].default == 25

@@ -1,5 +1,7 @@
 """Features of many candidates at once against those of each, read from its loop nest."""
 
+# mypy: disable-error-code="valid-type"
+
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -14,13 +16,25 @@ from tests.unit.auto_scheduler import feature_cases as F
 from tests.unit.auto_scheduler import feature_cases_gpu as G
 from tests.unit.auto_scheduler.slow_features import slow_features
 from tilewright import te, tir
+from tilewright.auto_scheduler.feature import (
+    features_from_primfunc,
+    get_per_store_feature_names,
+    named_features_from_primfunc,
+    unpack_feature,
+)
 from tilewright.auto_scheduler.features import COUNT, NAMES, Batch, Skeleton, features
 from tilewright.auto_scheduler.features.program import Compiled, Program
-from tilewright.base.errors import ScheduleError
+from tilewright.base.errors import ScheduleError, UsageError
+from tilewright.driver.lower import schedule_to_func
+from tilewright.script import tir as T
 
 # Statements left out: where threads share out a box whose sides are no multiples of what they fetch
 # at a time, some of its loops leave gaps that the product takes for touched.
 ROUGH = {"gpu conv window": "P.shared"}
+
+
+# A statement of whose indices, differences of quotients, bounds say more than is touched.
+NO_SUMS = {"transposed at 8": "P"}
 
 
 def annotate(schedule: Any, batch: Batch, n: int) -> None:
@@ -144,6 +158,89 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_as_read_from_the_loops(name: str) -> None:
     compare(CASES[name], ROUGH.get(name, ""))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_of_a_function_as_read_from_the_loops(name: str) -> None:
+    """The same of loops alone, without a schedule; annotated, where that keeps the loops."""
+    state, lengths = F.skeleton_of(CASES[name])
+    plain = Batch(F.draw(lengths, 4, 1, True))
+    batches = [plain]
+    if not on_gpu(Skeleton(state)) and not state.packed:
+        batches.append(drawn_annotations(Skeleton(state), F.draw(lengths, 4, 2, True), 3))
+    for batch in batches:
+        for n, row in enumerate(batch.factors):
+            schedule, args = CASES[name](F.Lengths(dict(zip(lengths.open, row.tolist()))))
+            annotate(schedule, batch, n)
+            wanted, stores = slow_features(schedule, args)
+            found = features_from_primfunc(schedule_to_func(schedule, args), log_scale=True)
+            kept = [k for k, store in enumerate(stores) if store != NO_SUMS.get(name)]
+            np.testing.assert_allclose(found[kept], wanted[kept], rtol=2e-6, atol=2e-6)
+
+
+def test_of_a_function_of_text() -> None:
+    """Numbers that a reader can count, of loops over flat memory."""
+
+    @T.prim_func
+    def product(
+        A: T.Buffer((16384,), "float32"),
+        B: T.Buffer((16384,), "float32"),
+        C: T.Buffer((16384,), "float32"),
+    ) -> None:
+        for x in range(128):
+            for y in range(128):
+                C[x * 128 + y] = T.float32(0)
+                for k in range(128):
+                    C[x * 128 + y] = C[x * 128 + y] + A[x * 128 + k] * B[y * 128 + k]
+
+    named: Any = named_features_from_primfunc(product)
+    assert list(named) == get_per_store_feature_names() and len(named) == 164
+    assert named["float_addsub"].tolist() == named["float_mul"].tolist() == [128.0**3]
+    assert named["B0.unique_bytes"].tolist() == [65536] and named["outer_prod"].tolist() == [128**3]
+    assert sum(named[f"B{k}.acc_type.kReadWrite"][0] for k in range(3)) == 1
+    few: Any = named_features_from_primfunc(product, max_n_bufs=2)
+    assert list(few) == get_per_store_feature_names(2) and "B2.stride" not in few
+    lines = [features_from_primfunc(product, bytes_)[0] for bytes_ in (64, 128)]
+    place = list(named).index("B0.unique_lines")
+    assert lines[0][place] == 2 * lines[1][place] == 1024
+    logs = features_from_primfunc(product, log_scale=True)
+    np.testing.assert_allclose(logs, np.log2(lines[0] + 1)[None], rtol=1e-6)
+
+    @T.prim_func
+    def nothing(A: T.Buffer((4,), "float32")) -> None:
+        T.evaluate(0)
+
+    assert named_features_from_primfunc(nothing) is None
+    assert features_from_primfunc(nothing).shape == (0, 164)
+    wrong: Any = 7
+    with pytest.raises(UsageError, match="takes a PrimFunc, got int"):
+        features_from_primfunc(wrong)
+
+
+def packed(rows: list[Any], speeds: list[float], tasks: list[int]) -> bytes:
+    """What TVM's library gives for records."""
+    sizes = [len(r) * 164 + 1 if len(r) else 0 for r in rows]
+    parts = [np.array([len(rows), *sizes, len(speeds), len(tasks)], np.int32).tobytes()]
+    for r in rows:
+        if len(r):
+            parts += [np.float32(len(r)).tobytes(), np.asarray(r, np.float32).tobytes()]
+    return b"".join(
+        [*parts, np.array(speeds, np.float32).tobytes(), np.array(tasks, np.int32).tobytes()]
+    )
+
+
+def test_packed_features_are_read() -> None:
+    rows: list[Any] = [np.arange(328.0).reshape(2, 164), [], np.ones((1, 164))]
+    data = packed(rows, [1.0, 0.0, 0.5], [0, 1, 1])
+    features_, speeds, tasks = unpack_feature(bytearray(data))
+    assert [f.shape for f in features_] == [(2, 164), (1, 164), (1, 164)]
+    assert np.array_equal(features_[0], rows[0]) and not features_[1].any() and features_[2].all()
+    assert speeds.tolist() == [1, 0, 0.5] and tasks.tolist() == [0, 1, 1]
+    none = unpack_feature(packed([], [], []))
+    assert [len(part) for part in none] == [0, 0, 0]
+    for wrong in (b"", data[:-4], data[4:], b"\xff" * 12):
+        with pytest.raises(ValueError, match="are not"):
+            unpack_feature(wrong)
 
 
 # Lengths that divide nothing: those of threads would not make a program.

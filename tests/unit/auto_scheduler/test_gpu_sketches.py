@@ -288,7 +288,7 @@ def test_choice_without_measurements() -> None:
     task = auto_scheduler.SearchTask(
         compute_dag=auto_scheduler.ComputeDAG(C.matmul(1024, 1024, 1024)), target="cuda"
     )
-    found = auto_scheduler.SketchPolicy(task, seed=0, verbose=0)
+    found = auto_scheduler.SketchPolicy(task, None, seed=0, verbose=0)
     state = found.best_unmeasured()
     assert state is not None and not getattr(found.model, "trained", False)
     (space,) = (as_a(GpuSpace, space) for space in found.population.spaces)

@@ -77,6 +77,17 @@ def test_states_are_measured_and_callbacks_told_of_each() -> None:
     assert not measurer.ct and not measurer.best_cost
 
 
+def test_a_runner_gives_as_many_costs_as_repetitions_were_asked_for() -> None:
+    """Of the fastest candidate and of the slowest, in a search and by itself."""
+    task = matmul()
+    runner = LocalRunner(timeout=60, number=2, repeat=5, min_repeat_ms=1)
+    inputs = [tiled(task, f) for f in (8, 2)]
+    with ProgramMeasurer(LocalBuilder(60), runner, [], 0) as measurer:
+        assert [len(r.costs) for r in measurer.measure(task, None, inputs)] == [5, 5]
+    built = LocalBuilder(60).build(inputs)
+    assert [len(r.costs) for r in runner.run(inputs, built)] == [5, 5]
+
+
 def test_what_does_not_fit_costs_that_candidate_alone() -> None:
     class Broken:
         rows = ()
@@ -197,11 +208,14 @@ def test_settings_are_those_that_users_know() -> None:
     timing = ProgramMeasurer(LocalBuilder(5, n_parallel=3), LocalRunner()).timing
     assert (timing.build_timeout, timing.run_timeout, timing.n_parallel) == (5, 10, 3)
     assert (timing.number, timing.repeat, timing.min_repeat_ms) == (3, 1, 100)
-    assert timing.adaptive and not timing.flush_bytes and not timing.check
+    assert not (timing.adaptive or timing.stop_early or timing.flush_bytes or timing.check)
     fixed = LocalRunner(number=7, repeat=2, min_repeat_ms=0).timing
     assert not fixed.adaptive and (fixed.number, fixed.repeat) == (7, 2)
-    cold = LocalRunner(enable_cpu_cache_flush=True, adaptive=False).timing
-    assert cold.flush_bytes and (cold.number, cold.min_repeat_ms) == (1, 0)
+    cold = LocalRunner(enable_cpu_cache_flush=True).timing
+    assert cold.flush_bytes and (cold.number, cold.min_repeat_ms) == (3, 100)
+    assert not cold.adaptive and not cold.stop_early  # as often as was said
+    assert resolve_runner("local").timing.adaptive and resolve_runner(None).timing.stop_early
+    assert LocalRunner(in_network=True).timing.adaptive
     assert resolve_builder("local").timeout == 15 and resolve_runner(None).timing.run_timeout == 10
     with pytest.raises(TilewrightError, match="build_func"):
         LocalBuilder(build_func="make")

@@ -96,8 +96,9 @@ def test_helpers() -> None:
         raise KeyError("x" * 2000)
     except KeyError:
         assert 500 < len(utils.make_traceback_info()) < 530
-    with pytest.raises(TilewrightError, match="there are no trackers"):
+    with pytest.raises(TilewrightError, match="which tracker"):
         utils.request_remote("board")
+    assert not utils.check_remote("board")
 
 
 def halves(n: int) -> float:
@@ -232,7 +233,7 @@ def test_features_by_their_names() -> None:
     assert len(kinds) == 1 and found[f"B{kinds[0]}.unique_bytes"] == math.log2(32 * 32 * 4 + 1)
     with pytest.raises(TilewrightError, match="max_n_bufs is from 1 to 5"):
         feature.get_per_store_feature_names(6)
-    with pytest.raises(TilewrightError, match="get_per_store_features_from_states"):
+    with pytest.raises(TilewrightError, match="takes a PrimFunc"):
         feature.named_features_from_primfunc(None)
 
 
@@ -297,7 +298,7 @@ def test_a_policy_of_ones_own(tmp_path: Path) -> None:
 
 def test_sketches_with_copies_in_the_order_of_tiles_are_ours() -> None:
     task = A.SearchTask(func=double_matmul_auto_scheduler_test, args=(64,), target="llvm")
-    policy = A.SketchPolicy(task, verbose=0)
+    policy = A.SketchPolicy(task, None, verbose=0)
     assert len(policy.generate_sketches()) < len(policy.all_sketches())
 
 
@@ -305,7 +306,7 @@ def test_what_a_state_is_made_by() -> None:
     task = A.SearchTask(
         func=conv2d_winograd_nhwc_auto_scheduler_test, args=(1, 12, 12, 16, 16), target="llvm"
     )
-    plain, *cached = A.SketchPolicy(task, verbose=0).generate_sketches()
+    plain, *cached = A.SketchPolicy(task, None, verbose=0).generate_sketches()
     assert len(cached) == 2
     tiled = [_ffi_api.SearchPolicyUtilsIsTiled(s) for s in plain.stages]
     assert tiled == [i in (4, 6, 8) for i in range(len(plain.stages))]
@@ -314,11 +315,11 @@ def test_what_a_state_is_made_by() -> None:
         assert _ffi_api.SearchPolicyUtilsHasCacheWriteStage(sketch, 6)
         assert not _ffi_api.SearchPolicyUtilsHasCacheWriteStage(sketch, 4)
     gpu = A.SearchTask(func=matmul_auto_scheduler_test, args=(8, 8, 1024), target="cuda")
-    crossing, tiles = A.SketchPolicy(gpu, verbose=0).generate_sketches()
+    crossing, tiles = A.SketchPolicy(gpu, None, verbose=0).generate_sketches()
     assert _ffi_api.SearchPolicyUtilsHasCrossThreadReduction(crossing, 2)
     assert not _ffi_api.SearchPolicyUtilsHasCrossThreadReduction(tiles, 4)
     assert _ffi_api.SearchPolicyUtilsHasCacheReadStage(tiles, 0)
-    split = A.SketchPolicy(task_of_tall(), verbose=0).generate_sketches()[0]
+    split = A.SketchPolicy(task_of_tall(), None, verbose=0).generate_sketches()[0]
     assert _ffi_api.SearchPolicyUtilsHasRfactorStage(split, 2)
 
 
@@ -397,9 +398,8 @@ def test_what_was_not_built_is_not_run() -> None:
     assert result.error_no == 2 and "did not compile" in result.error_msg
     with pytest.raises(TilewrightError, match="1 builds of 2 inputs"):
         A.LocalRunner().run([item, item], [failed])
-    assert A.RPCRunner("board", "10.0.0.1", 9190).place.scheduler == "tls://10.0.0.1:9190"
-    with pytest.raises(TilewrightError, match="n_parallel=2"):
-        A.LocalRPCMeasureContext(n_parallel=2)
+    with pytest.raises(RuntimeError, match="Cannot get remote devices from the tracker"):
+        A.RPCRunner("board", "127.0.0.1", 1, timeout=5)
 
 
 def test_helpers_of_contrib_are_loaded_when_first_named() -> None:
@@ -409,3 +409,20 @@ def test_helpers_of_contrib_are_loaded_when_first_named() -> None:
     assert Path(folder.relpath("a")).parent.is_dir() and "utils" in dir(tilewright.contrib)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tilewright.contrib.nothing
+
+
+def test_a_policy_begins_with_chance_and_the_parameters_that_tvm_names() -> None:
+    policies = [A.SketchPolicy(task_of(8), seed=3, verbose=0) for _ in range(2)]
+    models = [policy.model for policy in policies]
+    assert all(isinstance(m, A.RandomModel) for m in models) and models[0] is not models[1]
+    assert isinstance(A.SketchPolicy(task_of(8), None, verbose=0).model, A.XGBModel)
+    assert A.SketchPolicy.DEFAULT_PARAMS == {
+        "eps_greedy": 0.05, "retry_search_one_round_on_empty": 1, "sample_init_min_population": 50,
+        "sample_init_use_measured_ratio": 0.2, "evolutionary_search_population": 2048,
+        "evolutionary_search_num_iters": 4, "evolutionary_search_mutation_prob": 0.85,
+        "cpu_multi_level_tiling_structure": "SSRSRS",
+        "gpu_multi_level_tiling_structure": "SSSRRSRS",
+        "max_innermost_split_factor": 64, "max_vectorize_size": 16,
+        "disable_change_compute_location": 0,
+    }  # fmt: skip
+    assert policies[0].params.items() >= A.SketchPolicy.DEFAULT_PARAMS.items()

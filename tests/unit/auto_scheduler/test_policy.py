@@ -26,7 +26,7 @@ def searched(seed=0, trials=24, model=None, make=COMPUTATIONS["matmul_relu"], **
 
 
 def trees():
-    return A.XGBModel(num_warmup_sample=1, verbose_warmup=0, seed=1)
+    return A.XGBModel(num_warmup_sample=1, verbose_eval=0, seed=1)
 
 
 @pytest.mark.parametrize("model", [None, trees], ids=["random", "trees"])

@@ -123,7 +123,7 @@ def test_run_counts_kernels_from_records(network: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     inputs = []
     for task in tasks:
-        policy = auto_scheduler.SketchPolicy(task, seed=1, verbose=0)
+        policy = auto_scheduler.SketchPolicy(task, None, seed=1, verbose=0)
         state = policy.sample_initial_population(1)[0]
         inputs.append(auto_scheduler.MeasureInput(task, state))
     result = auto_scheduler.MeasureResult((1e-3,), 0, "", 0.1, 1.0)

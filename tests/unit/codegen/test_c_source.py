@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.unit.codegen.device_kit import compile_c
+from tests.unit.codegen.device_kit import compile_c, source
 from tilewright import te
 from tilewright.base.errors import CompileError
 from tilewright.codegen.source import generate, prepare_kernel
+from tilewright.loopir import expr as E
+from tilewright.loopir import op, runtime_calls
+from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import decl_buffer
 from tilewright.target.target import Target
 
 
@@ -74,3 +78,28 @@ def test_gpu_threads_have_no_c() -> None:
     target = Target("c")
     with pytest.raises(CompileError, match="bound to a GPU thread, but the target is a CPU"):
         generate({"f": prepare_kernel(func, target)}, target)
+
+
+def test_operations_of_users_own_passes(tmp_path: Path) -> None:
+    """Addresses in bytes, marks for profilers, conditions of all threads, checked calls."""
+    data = decl_buffer((8,), "int32", "data")
+    shifted = E.Var("shifted", "handle")
+    view = decl_buffer((8,), "int32", "view", data=shifted)
+    i = E.Var("i", "int32")
+    size = op.call_extern("int32", "abs", E.BufferLoad(data, [E.const(0)]))
+    keeps = runtime_calls.tvm_thread_invariant(E.LT(i, 3))
+    double = S.BufferStore(view, E.BufferLoad(view, [i]) * 2, [i])
+    body = S.seq(
+        S.Evaluate(runtime_calls.start_profile_intrinsic(1)),
+        S.Evaluate(runtime_calls.tvm_check_return(3, -5, size)),
+        S.For(i, 0, 5, 0, S.IfThenElse(keeps, double)),
+        S.Evaluate(runtime_calls.end_profile_intrinsic(1)),
+    )
+    moved = S.LetStmt(shifted, runtime_calls.handle_add_byte_offset(data.data, 8), body)
+    func = S.PrimFunc([data.data], moved, None, {}, {"global_symbol": "f"})
+    library = compile_c("#include <stdlib.h>\n" + source({"f": func}, "c"), tmp_path)
+    numbers = np.array([-3, 1, 2, 3, 4, 5, 6, 7], np.int32)
+    assert library.f(pointer(numbers)) == 0
+    assert numbers.tolist() == [-3, 1, 4, 6, 8, 5, 6, 7]
+    numbers[0] = 9
+    assert library.f(pointer(numbers)) == -5 and numbers[2] == 4

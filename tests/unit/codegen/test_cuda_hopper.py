@@ -17,6 +17,7 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import hopper_calls as H
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer, decl_buffer
+from tilewright.loopir.tensor_core_calls import ptx_cp_async_barrier
 from tilewright.target.target import Target
 
 
@@ -77,6 +78,7 @@ def test_barriers_and_copies() -> None:
         H.ptx_fence_barrier_init(),
         H.ptx_arrive_barrier(0),
         H.ptx_arrive_barrier_expect_tx(1, 4096),
+        ptx_cp_async_barrier(1),
         H.ptx_cp_async_bulk_tensor("float16", t.access_ptr("w"), m, (64, 8), 1),
         H.ptx_wait_barrier(1, 1),
         H.ptx_fence_proxy_async(),
@@ -89,6 +91,7 @@ def test_barriers_and_copies() -> None:
         "mbarrier.init.shared::cta.b64",
         "mbarrier.arrive.shared::cta.b64",
         "mbarrier.arrive.expect_tx.shared::cta.b64",
+        "cp.async.mbarrier.arrive.shared::cta.b64",
         "mbarrier.try_wait.parity.shared::cta.b64",
         "fence.mbarrier_init.release.cluster",
         "fence.proxy.async.shared::cta",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.unit.codegen.device_kit import compile_everywhere, kernel, source, thread
@@ -10,6 +12,8 @@ from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer, decl_buffer
 from tilewright.loopir.calls import call_intrin
+from tilewright.loopir.tensor_core_calls import mma_fill, mma_store, ptx_mma_sp
+from tilewright.rt.drivers import nvrtc
 
 TENSOR_CORES = ("sm_80", "sm_90")
 
@@ -124,6 +128,67 @@ def test_mma_on_registers(
     for arch in TENSOR_CORES:
         assert f"mma.sync.aligned.{shape}.row.col" in text[arch]
         assert "ld.local" not in text[arch], "registers must stay registers"
+
+
+def sparse(shape: str = "m16n8k16", selector: int = 0) -> str:
+    a, b = (decl_buffer((4,), "float16", x, scope="local") for x in "ab")
+    c = decl_buffer((4,), "float32", "c", scope="local")
+    meta = decl_buffer((32,), "uint32", "meta")
+    out = decl_buffer((256,), "float32", "G")
+    lane, around = thread("threadIdx.x", 32)
+    product = ptx_mma_sp(
+        "float32", shape, "row", "col", "fp16", "fp16", "fp32", a.data, 0, b.data, 0, c.data, 0,
+        meta.data, lane, selector, False,
+    )  # fmt: skip
+    zero = mma_fill("float32", 4, c.data, 0)
+    i = E.Var("i", "int32")
+    ones = [S.For(i, 0, 4, 0, S.BufferStore(x, E.const(1, "float16"), [i])) for x in (a, b)]
+    back = S.For(i, 0, 4, 0, S.BufferStore(out, E.BufferLoad(c, [i]), [lane * 4 + i]))
+    body = S.seq(*ones, S.Evaluate(zero), S.Evaluate(product), back)
+    func = kernel("f", around(allocate(body, a, b, c)), [out.data, meta.data])
+    return source({"f": func}, "cuda")
+
+
+def test_sparse_mma_takes_which_elements_there_are() -> None:
+    if nvrtc.why_missing():
+        pytest.skip(nvrtc.why_missing())
+    for arch in TENSOR_CORES:
+        ptx, log = nvrtc.compile_cuda(sparse(selector=1), arch)
+        assert b"mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx and b", 0x1;" in ptx
+        # newer assemblers ask for metadata in order, which TVM's instruction does not promise
+        assert all("Advisory: Modifier" in line for line in log.splitlines())
+    with pytest.raises(CompileError, match="sparse selector is 0 to 3, got 5"):
+        sparse(selector=5)
+
+
+def tile_store(m: int = 16) -> str:
+    c = decl_buffer((8,), "float32", "c", scope="local")
+    out = decl_buffer((320,), "float32", "G")
+    lane, around = thread("threadIdx.x", 32)
+    i = E.Var("i", "int32")
+    numbered = S.BufferStore(c, (lane * 8 + i).astype("float32"), [i])
+    store = mma_store("float32", m, 16, out.access_ptr("w"), c.data, 0, 20)
+    clear = mma_fill("float32", 8, c.data, 0)
+    body = S.seq(S.Evaluate(clear), S.For(i, 0, 8, 0, numbered), S.Evaluate(store))
+    func = kernel("f", around(allocate(body, c)), [out.data])
+    return source({"f": func}, "cuda")
+
+
+def test_registers_of_products_are_stored_as_a_tile() -> None:
+    """The loop that is written, run here for every lane, against the PTX ISA's table: element i of
+    a lane's eight of C (two products of m16n8k16 beside each other)."""
+    text = tile_store()
+    compile_everywhere(text)
+    line = next(x.strip() for x in text.splitlines() if "threadIdx.x % 32" in x)
+    index = line[line.index("[") + 1 : line.index("] =")].replace("/", "//")
+    for lane in range(32):
+        for i in range(8):
+            half, part = divmod(i, 4)
+            row, column = lane // 4 + (8 if part >= 2 else 0), lane % 4 * 2 + i % 2 + 8 * half
+            known = {"threadIdx": SimpleNamespace(x=lane), "tw_i": i}
+            assert eval(index, known) == row * 20 + column
+    with pytest.raises(CompileError, match="mma_store stores tiles of 16 x 16, not 8 x 16"):
+        tile_store(8)
 
 
 def test_ldmatrix() -> None:

@@ -214,3 +214,22 @@ def test_files_by_their_suffix(tmp_path):
     assert "define" in (tmp_path / "code.ll").read_text()
     module.save(tmp_path / "code.s")
     assert ".text" in (tmp_path / "code.s").read_text()
+
+
+def test_checks_raise_runtime_errors_that_begin_as_tvms() -> None:
+    b = tir.decl_buffer((4,), "int32", "b")
+    i = tir.Var("i", "int32")
+    loop = tir.For(i, 0, 4, 0, tir.BufferStore(b, i, [i]))
+    twice = tir.PrimFunc([b], tir.stmt_seq(loop, loop))
+    with pytest.raises(RuntimeError, match="IR is not in SSA form"):
+        tir.transform.VerifySSA()(twice)
+    host = tir.PrimFunc([b], loop).with_attr("target", tvm.target.Target("cuda"))
+    with pytest.raises(RuntimeError, match="Memory verification failed with the following errors"):
+        tir.transform.VerifyMemory()(host)
+    assert tir.transform.VerifyMemory()(host.with_attr("target", tvm.target.Target("llvm")))
+    a = te.placeholder((64,), name="a")
+    c = te.compute((64,), lambda i: a[i] + 1)
+    s = te.create_schedule(c.op)
+    s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
+    with pytest.raises(RuntimeError, match=r"GPU constraint\(s\) violated"):
+        tir.transform.VerifyGPUCode({"max_threads_per_block": 32})(tvm.lower(s, [a, c]))

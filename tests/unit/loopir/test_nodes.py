@@ -187,7 +187,12 @@ def test_buffers() -> None:
     assert str(decl_buffer(4, name="V", offset_factor=4).elem_offset) == "V_elem_offset"
     assert repr(a) == "Buffer(A: float32[4, 8], global)"
     pointer = as_a(E.Call, a.access_ptr("rw", content_lanes=4, offset=8, extent=4))
-    assert [str(v) for v in pointer.args[2:]] == ["8", "4", "3"]
+    assert [str(v) for v in pointer.args[2:]] == ["2", "4", "3"]
+    assert pointer.dtype == "handle" and pointer.args[0].dtype == "float32x4"
+    whole = as_a(E.Call, a.access_ptr("w", "int64", content_lanes=8))
+    assert whole.dtype == "int64" and [str(v) for v in whole.args[2:]] == ["0", "4", "2"]
+    plain = as_a(E.Call, a.access_ptr("r", offset=5))
+    assert [str(v) for v in plain.args[2:]] == ["5", "27", "1"]
 
 
 def test_ranges() -> None:

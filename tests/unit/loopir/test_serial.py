@@ -163,3 +163,14 @@ def test_attributes_by_name_come_back_from_a_file() -> None:
     assert isinstance(again, DictAttrs) and again.items() == made.items()
     assert structural_equal(again, make_node("DictAttrs", name="xyz", y=[10, 20], x=1))
     assert not structural_equal(again, make_node("DictAttrs", name="xyz", y=[10, 20], x=2))
+
+
+def test_lanes_and_indices_are_constants_as_tvm_has_them():
+    """Of nodes that were made, rewritten and read from a file."""
+    x = E.Var("x", "int32")
+    ramp = E.Ramp(x, E.const(2), E.const(8))
+    made = (ramp, E.Broadcast(x, 4), E.Shuffle([ramp], [E.const(3), 1]))
+    for a, b, c in (made, tuple(map(again, made))):
+        assert (a.lanes.value, a.lanes, int(a.lanes), a.lanes.dtype) == (8, 8, 8, "int32")
+        assert b.lanes.value == 4 and [i.value for i in c.indices] == [3, 1]
+        assert (a.dtype, b.dtype, c.dtype) == ("int32x8", "int32x4", "int32x2")

@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,15 @@ import numpy as np
 import pytest
 
 from tilewright import autotvm, nd, runtime, te
-from tilewright.autotvm.measure import executor
+from tilewright.autotvm.measure import default_module_loader, executor
 from tilewright.autotvm.measure.measure import Builder, MeasureErrorNo, Runner
 from tilewright.base.errors import TilewrightError
 from tilewright.contrib import cc
-from tilewright.template.measure import OwnBatches, batches_of
+from tilewright.measure.result import Measurement
+from tilewright.template.measure import OwnBatches, batches_of, trimmed
 from tilewright.testing.autotvm import DummyRunner, get_sample_records, get_sample_task
 
-QUICK: dict[str, Any] = {"number": 1, "repeat": 2, "cooldown_interval": 0, "stop_early": False}
+QUICK: dict[str, Any] = {"number": 1, "repeat": 2, "cooldown_interval": 0}
 
 
 @autotvm.template("tests/own/lookup")
@@ -63,6 +65,52 @@ def test_what_is_built_and_run() -> None:
     runner.ref_input = [np.arange(8, dtype="int32"), np.zeros(8, "int32"), np.zeros(8, "int32")]
     timed, failed = runner.run(inputs(0, 1), [good, bad])
     assert timed.error_no == 0 and len(timed.costs) == 2 and failed is bad
+
+
+def test_the_least_and_the_largest_cost_are_left_out() -> None:
+    (built,) = autotvm.LocalBuilder(timeout=60).build(inputs(0))
+    for repeat, left in ((1, 1), (2, 2), (3, 1), (7, 5)):
+        runner = autotvm.LocalRunner(**{**QUICK, "repeat": repeat})
+        runner.ref_input = [np.zeros(8, "int32")] * 3
+        (timed,) = runner.run(inputs(0), [built])
+        assert timed.error_no == 0 and len(timed.costs) == left
+    kept = trimmed(Measurement((3.0, 9.0, 1.0, 2.0, 4.0)))
+    assert kept.costs == (2.0, 3.0, 4.0)
+    task, _ = get_sample_task(8)
+    option = autotvm.measure_option(autotvm.LocalBuilder(60), autotvm.LocalRunner(1, repeat=4))
+    assert not option["runner"].timing.stop_early  # every candidate runs as often as was said
+    assert autotvm.measure_option("local", "local")["runner"].timing.stop_early
+    runner = autotvm.LocalRunner(**{**QUICK, "repeat": 7})
+    with batches_of(task, autotvm.measure_option(autotvm.LocalBuilder(60), runner)) as batches:
+        ((_, found),) = batches.measure([task.config_space.get(0)])
+    assert found.ok and len(found.costs) == 5
+
+
+def test_a_loader_of_ones_own_says_what_is_timed() -> None:
+    """The session, the module and what is done before it is loaded are the loader's."""
+    seen: list[Any] = []
+    load = default_module_loader(lambda remote, built: seen.append((remote.listdir(), built)))
+
+    @contextmanager
+    def loader(remote_kwargs: dict[str, Any], build_result: Any) -> Any:
+        seen.append(remote_kwargs)
+        with load(remote_kwargs, build_result) as (remote, module):
+            yield remote, module
+
+    good, bad = autotvm.LocalBuilder(timeout=60).build(inputs(0, 1))
+    runner = autotvm.LocalRunner(60, number=1, repeat=4, cooldown_interval=0, module_loader=loader)
+    runner.ref_input = [np.zeros(8, "int32")] * 3
+    timed, failed = runner.run(inputs(0, 1), [good, bad])
+    assert timed.error_no == 0 and len(timed.costs) == 2 and failed is bad
+    where, (names, built) = seen
+    assert sorted(where) == ["device_key", "host", "port", "priority", "timeout"]
+    assert names == [] and built is good
+    broken = autotvm.LocalRunner(**QUICK, module_loader=lambda where, built: 1 / 0)
+    (lost,) = broken.run(inputs(0), [good])
+    assert lost.error_no == MeasureErrorNo.RUNTIME_DEVICE and "division by zero" in str(lost)
+    task, _ = get_sample_task(8)
+    option = autotvm.measure_option(autotvm.LocalBuilder(60), runner)
+    assert isinstance(batches_of(task, option), OwnBatches)
 
 
 def test_what_links_may_be_ones_own() -> None:
@@ -185,8 +233,10 @@ def test_what_cannot_be_is_told() -> None:
         autotvm.RPCRunner("board", "127.0.0.1", 9190, priority=0)
     with pytest.raises(TilewrightError, match="a Runner of your own, got 7"):
         autotvm.measure_option(builder="local", runner=7)
-    with pytest.raises(TilewrightError, match="there are no trackers"):
+    with pytest.raises(TilewrightError, match="which tracker"):
         autotvm.measure.request_remote("board")
+    with pytest.raises(RuntimeError, match="Cannot get remote devices from the tracker"):
+        autotvm.RPCRunner("board", "127.0.0.1", 1).set_task(get_sample_task(4)[0])
     with pytest.raises(NotImplementedError, match="Runner has to define run"):
         Runner().run([], [])
 

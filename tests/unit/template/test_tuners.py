@@ -369,7 +369,6 @@ def test_progress_is_shown_once_it_takes_longer(capsys: Any, monkeypatch: Any) -
         (lambda: autotvm.measure_option("remote", "local"), "builder is 'local'"),
         (lambda: autotvm.LocalBuilder(build_func="make"), "a function that links, got 'make'"),
         (lambda: autotvm.LocalRunner(number=0), "at least 1"),
-        (lambda: autotvm.LocalRunner(module_loader=print), "module_loader"),
         (lambda: RandomTuner(autotvm.task.Task("t", (1,))), "task.create"),
     ],
 )

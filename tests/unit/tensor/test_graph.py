@@ -105,6 +105,50 @@ def test_scan_fix_points():
     assert [p.value for p in points.values()] == [1, 0]
 
 
+def fix_points(step, ndim=2):
+    """What the analysis says of a scan over (4, 3, ...) whose update is `step(state)`."""
+    s = te.placeholder((4, 3, 3)[: ndim + 1], name="s")
+    init = te.compute((1, *s.shape[1:]), lambda *_: 0.0)
+    op = te.scan(init, step(s), s).op
+    return [p.value for p in te.schedule.ScanFixPointAnalysis(op).values()]
+
+
+def test_scan_fix_points_of_axes_that_meet():
+    shape = (4, 3, 3)
+    straight = te.compute
+    assert fix_points(lambda s: straight(shape, lambda t, i, j: s[t - 1, i, j])) == [1, 1]
+    # one dimension of the result is reached by two axes: both are given up
+    turned = fix_points(
+        lambda s: te.compute(shape, lambda t, i, j: s[t - 1, i, j] + s[t - 1, j, i])
+    )
+    assert turned == [0, 0]
+    # an axis that is read at one place is given up, the other stands
+    first = fix_points(lambda s: te.compute(shape, lambda t, i, j: s[t - 1, 0, j] + s[t - 1, i, j]))
+    assert first == [0, 1]
+
+    def two_ways(s):
+        """`i` reaches the update in its place, and meets `j` in a tensor on the way."""
+        both = te.compute(shape, lambda t, i, j: s[t - 1, i, j] * s[t - 1, i, i])
+        return te.compute(shape, lambda t, i, j: both[t, i, j])
+
+    assert fix_points(two_ways) == [0, 0]
+
+
+def test_scan_fix_points_give_up_an_axis_for_every_reader_of_its_dimension():
+    """A dimension that one tensor reads by an axis and another by a number is no fix point, also
+    where the update does not depend on the other place."""
+
+    def step(s):
+        row = te.compute((4, 3), lambda t, i: s[t - 1, i] * 2.0)
+        return te.compute((4, 3), lambda t, i: row[t, i] + row[t, 0])
+
+    assert fix_points(step, ndim=1) == [0]
+    assert fix_points(lambda s: te.compute((4, 3), lambda t, i: s[t - 1, i] + 1.0), ndim=1) == [1]
+    assert fix_points(lambda s: te.compute((4, 3), lambda t, i: 1.0 + s[t - 1, 2]), ndim=1) == [0]
+    # nothing reaches the update
+    assert fix_points(lambda s: te.compute((4, 3), lambda t, i: 1.0), ndim=1) == [0]
+
+
 def test_scan_of_several_states_gives_a_list():
     s, r = te.placeholder((5,), name="s"), te.placeholder((5, 2), name="r")
     states = te.scan(

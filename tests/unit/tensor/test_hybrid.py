@@ -3,6 +3,7 @@
 # ruff: noqa: F821, F841
 # mypy: disable-error-code="name-defined"
 
+import ast
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import te, tir
-from tilewright.base.errors import ScheduleError, UsageError
+from tilewright.base.errors import CompileError, ScheduleError, UsageError
 from tilewright.interp.te_eval import te_eval
 from tilewright.te.hybrid import script
 from tilewright.te.hybrid.runtime import HYBRID_GLOBALS
@@ -114,7 +115,7 @@ def test_the_printed_script_is_read_from_a_file(tmp_path):
     a, b = te.placeholder((n,), name="a"), te.placeholder((m,), name="b")
     c = outer(n, m, a, b)
     module = te.hybrid.build(te.create_schedule(c.op), [n, m, a, b], [c])
-    assert module.name == "hybrid_func" and "assert" in module.get_source()
+    assert module.name == "hybrid_func" and "assert" in str(module.get_source())
     module.save(tmp_path / "outer")
     again = te.hybrid.HybridModule()
     again.load(tmp_path / "outer.py")
@@ -122,6 +123,47 @@ def test_the_printed_script_is_read_from_a_file(tmp_path):
     np.testing.assert_array_equal(again(4, 3, x, y), np.outer(x, y))
     made = again(n, m, a, b)
     assert run(made, [n, m, a, b], [4, 3, x, y])[0].tolist() == np.outer(x, y).tolist()
+
+
+def test_a_module_is_one_function_under_any_name(tmp_path):
+    module = te.hybrid.HybridModule()
+    assert (module.src_, module.name, module.func_, module.root_) == (None,) * 4
+    assert module.get_source() is None
+    with pytest.raises(CompileError, match="holds no script"):
+        module.save(str(tmp_path / "none"))
+    text = "def twice(a):\n    b = output_tensor(a.shape, a.dtype)\n"
+    text += "    for i in range(a.shape[0]):\n        b[i] = a[i] * 2.0\n    return b\n"
+    module = te.hybrid.HybridModule(text, name="other")
+    assert module.name == "other"
+    assert module.get_source() == "import tvm\n@tvm.te.hybrid.script\n" + text
+    module.save(str(tmp_path / "f"))
+    again = te.hybrid.HybridModule()
+    again.load(str(tmp_path / "f.py"))
+    assert again.name == "twice" and again.get_source() == module.get_source()
+    assert again(np.arange(3.0)).tolist() == [0, 2, 4]
+    with pytest.raises(CompileError, match="one function, found 2"):
+        te.hybrid.HybridModule(text + text.replace("twice", "also"))
+
+
+def test_parse_python_gives_what_has_read_the_script():
+    text = "def twice(a, n):\n    b = output_tensor(a.shape, a.dtype)\n"
+    text += "    for i in range(a.shape[0]):\n        b[i] = a[i] * n * BASE\n    return b\n"
+    a = te.placeholder((5,), "int32", "a")
+    parser = te.hybrid.parser.parse_python(text, [a, 3], {"BASE": 7}, {})
+    assert isinstance(parser, te.hybrid.parser.HybridParser) and parser.func_name == "twice"
+    loop = parser.parsed_body
+    assert isinstance(loop, tir.For) and isinstance(loop.body, tir.ProducerStore)
+    (b,) = parser.outputs
+    assert isinstance(b, te.Tensor) and (int(b.shape[0]), b.dtype) == (5, "int32")
+    assert loop.body.producer.op.name == "b"
+    found = te_eval(b, {a: np.arange(5, dtype="int32")})
+    assert found[0].tolist() == [0, 21, 42, 63, 84]
+    tree = ast.parse(text)
+    assert str(te.hybrid.parser.parse_python(tree, [a, 3], {}, {"BASE": 7}).parsed_body) == str(
+        loop
+    )
+    with pytest.raises(UsageError, match="one function, found 0"):
+        te.hybrid.parser.parse_python("x = 1", [], {}, {})
 
 
 def test_variables_and_constants():

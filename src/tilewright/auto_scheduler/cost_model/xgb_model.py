@@ -43,18 +43,21 @@ _log = logging.getLogger("tilewright.auto_scheduler")
 class XGBModel(CostModel):
     """Gradient-boosted trees over the features of statements (Zheng et al., OSDI 2020).
 
-    `num_warmup_sample`: with fewer measurements scores are random, unless a model was loaded.
-    `seed`: of the trees and of random scores. `model_file`: trees trained beforehand (`load`);
-    measurements then grow further ones on what those leave over, so that few suffice.
-    `adaptive_training`: retrain only after a fifth more measurements than at the last time.
-    `verbose_warmup`: above 0, each training logs its errors. `featurise`: gives the features of
-    states of any task; searches `connect` theirs for their own tasks. `least_weight`: of any
-    program in the loss; else its speed's share of the best. 0 is the paper's loss.
+    `verbose_eval`: above 0, each training logs its errors. `num_warmup_sample`: with fewer
+    measurements scores are random, unless a model was loaded. `seed`: of the trees and of random
+    scores. `model_file`: where the trees are saved after each training. `adaptive_training`:
+    retrain only after a fifth more measurements than at the last time.
+
+    `begin_with`: trees trained beforehand, as `load` takes them; measurements then grow further
+    ones on what those leave over, so that few suffice. `featurise`: gives the features of states of
+    any task; searches `connect` theirs for their own tasks. `least_weight`: of any program in the
+    loss, the square of how far its score is from its speed; else its speed's share of the best. 0
+    is the paper's loss.
     """
 
     def __init__(
         self,
-        verbose_warmup: int = 50,
+        verbose_eval: int = 25,
         num_warmup_sample: int = 100,
         seed: int | None = None,
         model_file: str | Path | None = None,
@@ -63,9 +66,11 @@ class XGBModel(CostModel):
         featurise: Featurise | None = None,
         boosting: Boosting | None = None,
         least_weight: float = LEAST_WEIGHT,
+        begin_with: str | Path | None = None,
     ) -> None:
         seed = DEFAULT_SEED if seed is None else seed
-        self.verbose_warmup = verbose_warmup
+        self.verbose_eval = verbose_eval
+        self.model_file = model_file
         self.num_warmup_sample = num_warmup_sample
         self.adaptive_training = adaptive_training
         self.featurise = featurise
@@ -78,8 +83,8 @@ class XGBModel(CostModel):
         self._trained_on = 0
         self._base: Forest | None = None
         self._forest: Forest | None = None
-        if model_file is not None:
-            self.load(model_file)
+        if begin_with is not None:
+            self.load(begin_with)
 
     def connect(self, task: Any, featurise: Featurise) -> None:
         """Let `featurise` compute the features of states of `task`."""
@@ -170,7 +175,9 @@ class XGBModel(CostModel):
         weights = np.maximum(labels, np.float32(self.least_weight))
         self._forest = self.fit_rows(rows, offsets, labels, weights)
         self._trained_on = count
-        if self.verbose_warmup > 0:
+        if self.model_file is not None:
+            self.save(self.model_file)
+        if self.verbose_eval > 0:
             text = "cost model: %d measurements, %d trees, error on the newest before training %.4f"
             _log.info(text, count, self._forest.trees, self.error)
 
@@ -335,3 +342,12 @@ def pack_sum_xgbmatrix(xs: Any, ys: Any, gids: Any = None, weights: Any = None) 
 def predict_throughput_pack_sum(raw_preds: Array, pack_ids: Sequence[int]) -> Array:
     """The scores of programs, float64: the sums of those of their rows."""
     return np.bincount(pack_ids, weights=raw_preds)
+
+
+def __getattr__(name: str) -> Any:
+    """`CustomCallback`, whose base is xgboost's."""
+    if name == "CustomCallback":
+        from .xgb_callback import callback_class
+
+        return callback_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,4 +14,5 @@ from ...template.record import MeasureResult as MeasureResult
 from . import executor as executor
 from . import measure as measure
 from . import measure_methods as measure_methods
+from .measure_methods import default_module_loader as default_module_loader
 from .measure_methods import request_remote as request_remote

@@ -9,7 +9,7 @@ from ...base.dtype import DType, parse
 from ...base.errors import CompileError, InternalError
 from ...loopir import expr as E
 from ...loopir.op_table import TABLE
-from . import convert
+from . import convert, runtime
 from . import math as vector_math
 from .choice import if_then_else
 from .emitter import Emitter
@@ -295,6 +295,20 @@ def _llvm_intrinsic(f: Emitter, e: E.Call) -> str:
     return result
 
 
+def _vscale(f: Emitter, e: E.Call) -> str:
+    return _llvm(f, e.dtype, "llvm.vscale", ())
+
+
+def _lane_mask(f: Emitter, e: E.Call) -> str:
+    """(first, end): which lanes of numbers from the first on are below the end."""
+    return _llvm(f, e.dtype, "llvm.get.active.lane.mask", e.args)
+
+
+def _llvm(f: Emitter, dtype: str, name: str, args: tuple[E.PrimExpr, ...]) -> str:
+    given = (E.StringImm(name), E.const(len(args)), *args)
+    return _llvm_intrinsic(f, E.Call(dtype, "tir.call_llvm_pure_intrin", given))
+
+
 def _returns_nothing(name: str) -> bool:
     return name.startswith(("llvm.prefetch", "llvm.assume", "llvm.donothing"))
 
@@ -329,4 +343,16 @@ _CALLS: dict[str, Handler] = {
     "tir.tvm_call_cpacked": call_packed,
     "tir.tvm_stack_make_array": make_array,
     "tir.tvm_stack_make_shape": make_shape,
+    "tir.vscale": _vscale,
+    "tir.get_active_lane_mask": _lane_mask,
+    "tir.tvm_thread_invariant": _likely,
+    "tir.handle_add_byte_offset": runtime.add_bytes,
+    "tir.tvm_struct_get": runtime.get_field,
+    "tir.tvm_struct_set": runtime.set_field,
+    "tir.tvm_stack_alloca": runtime.on_stack,
+    "tir.tvm_check_return": runtime.check_return,
+    "tir.TVMBackendAllocWorkspace": runtime.take_workspace,
+    "tir.TVMBackendFreeWorkspace": runtime.give_workspace,
+    "tir.start_profile_intrinsic": runtime.nothing,
+    "tir.end_profile_intrinsic": runtime.nothing,
 }

@@ -43,8 +43,11 @@ def q_multiply_shift(call: E.Call) -> E.PrimExpr:
 
 
 def q_multiply_shift_per_axis(call: E.Call) -> E.PrimExpr:
-    """round((x << left) * y * 2^-(right + q)), with shifts of their own for each channel."""
-    x, y, left, right, q = call.args[:5]
+    """round((x << left) * y * 2^-(right + q)), with shifts of their own for each channel; `left`
+    where a flag says that it is needed."""
+    x, y, left, right, q, shifts = call.args[:6]
     wide = parse("int64").with_lanes(parse(x.dtype).lanes)
     shifted = cast(wide, x) << cast(wide, left)
+    if not E.is_const(shifts, 1):
+        shifted = E.Select(shifts.astype("bool"), shifted, cast(wide, x))
     return cast(call.dtype, _rounded_shift(shifted * cast(wide, y), cast(wide, right + q)))

@@ -74,7 +74,7 @@ class Parser(Expressions):
         self.memory: list[Buffer] = []
         self.fresh: list[str] = []
         self.loops: list[str] = []
-        self.outputs: list[Memory] = []
+        self.results: list[Memory] = []
         self.returned: list[Memory] | None = None
         self.analyzer = Analyzer()
         self.place: Any = function
@@ -97,7 +97,7 @@ class Parser(Expressions):
                 "output_tensor gave"
             )
         kept = {id(m) for m in self.returned}
-        self.memory += [m.buffer for m in self.outputs if id(m) not in kept]
+        self.memory += [m.buffer for m in self.results if id(m) not in kept]
         body = seq(self.out)
         for inside in (True, False):  # kernels have shared and local memory, global is around them
             for b in reversed(self.memory):
@@ -211,7 +211,7 @@ class Parser(Expressions):
                 memory = Memory(Buffer(given.shape, given.dtype, name))
             if self.loops:
                 self.fail("output_tensor stands in no loop")
-            self.outputs.append(memory)
+            self.results.append(memory)
         else:
             memory = Memory(Buffer(given.shape, given.dtype, name, scope=given.scope))
             self.memory.append(memory.buffer)
@@ -275,7 +275,7 @@ class Parser(Expressions):
             self.fail("return stands in no loop")
         named = s.value.elts if isinstance(s.value, ast.Tuple) else [s.value]
         found = [self.names.get(n.id) if isinstance(n, ast.Name) else None for n in named]
-        mine = {id(m) for m in self.outputs}
+        mine = {id(m) for m in self.results}
         if not all(id(m) in mine for m in found) or len({id(m) for m in found}) < len(found):
             self.fail("return gives arrays of output_tensor, by their names, each once")
         self.returned = [m for m in found if isinstance(m, Memory)]

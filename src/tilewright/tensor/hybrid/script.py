@@ -124,6 +124,40 @@ def source_to_op(
 
     src: the function's source, or its syntax tree. symbols, closure_vars: what names mean outside.
     """
+    outputs = parse_python(src, args, symbols, closure_vars).outputs
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+class HybridParser(Parser):
+    """A script that was read with tensors. `op`: the operation; `func_name`, `parsed_body` and
+    `outputs`: its name, its statement and its tensors."""
+
+    op: HybridOp
+
+    @property
+    def func_name(self) -> str:
+        """The name of the function."""
+        return self.function.name
+
+    @property
+    def parsed_body(self) -> Stmt:
+        """The statement, which reads and stores tensors."""
+        return self.op.body
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The tensors that the script returns."""
+        return list(self.op.outputs)
+
+
+def parse_python(
+    src: str | ast.AST,
+    args: Sequence[Any],
+    symbols: Mapping[str, Any] | None,
+    closure_vars: Mapping[str, Any] | None,
+) -> HybridParser:
+    """What has read a script, with its statement in `parsed_body`; arguments as for
+    `source_to_op`. UsageError where the source is not one function, or no hybrid script."""
     if isinstance(src, ast.FunctionDef):
         tree = src
     else:
@@ -140,11 +174,11 @@ def source_to_op(
             return Memory(placeholders[inputs.index(arg)])
         return tuple(map(read, arg)) if isinstance(arg, (list, tuple)) else arg
 
-    parser = Parser(tree, [read(a) for a in args], known or {})
+    parser = HybridParser(tree, [read(a) for a in args], known or {})
     body: Stmt = parser.parse()
     outputs = [m.buffer for m in parser.returned or ()]
-    op = HybridOp(tree.name, "hybrid", None, inputs, placeholders, outputs, body)
-    return op.output(0) if op.num_outputs == 1 else list(op.outputs)
+    parser.op = HybridOp(tree.name, "hybrid", None, inputs, placeholders, outputs, body)
+    return parser
 
 
 def _declared(t: Tensor) -> Buffer:
