@@ -38,5 +38,5 @@ def test_turned(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> No
     squares = not any(n % (16 // nbytes) for n in sides)
     source = f.imported_modules[0].get_source()
     assert ("__shared__" in source) == (not squares and min(sides) >= 32)
-    if not squares and min(sides) >= 32 and 32 <= sides[0] // (4 // nbytes or 1) and nbytes <= 4:
+    if not squares and min(sides) >= 32 and sides[0] // (4 // nbytes or 1) >= 32 and nbytes <= 4:
         assert report.bank_conflicts is not None and report.bank_conflicts <= 1.1

@@ -47,7 +47,7 @@ def _turned(stage: Stage) -> tuple[ProducerLoad, int] | None:
     if not isinstance(op, ComputeOp) or not is_injective(op) or loops != list(op.axis):
         return None
     reads = loads_of(op)
-    if op.num_outputs != 1 or len(reads) != 1 or reads[0].dtype != op.output_dtype(0):
+    if not loops or len(reads) != 1 or reads[0].dtype != op.output_dtype(0) or op.num_outputs != 1:
         return None
     variables = [a.var for a in op.axis]
     places = [next((n for n, v in enumerate(variables) if v is i), -1) for i in reads[0].indices]
