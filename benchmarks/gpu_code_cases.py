@@ -183,7 +183,7 @@ def _convolutions() -> list[CodeCase]:
             )
             found.append(
                 CodeCase(
-                    f"depthwise3x3_{c}x{h}_{dtype}", program, (c, h), (8, 14 if c == 64 else 13),
+                    f"depthwise3x3_{c}x{h}_{dtype}", program, (c, h), (c // 16, h),
                     dtype, _depthwise, product=True,
                 )
             )  # fmt: skip

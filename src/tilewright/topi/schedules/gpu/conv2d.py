@@ -19,6 +19,8 @@ from .machine import GpuMachine, bind, fused
 from .matmul import schedule_sides
 from .operands import operands_of
 from .packing import convolution_as_product, windows_of
+from .planes import schedule_planes
+from .reduce import inline_padding, schedule_reduce
 from .tile_plan import TilePlan
 
 COLUMNS = 8  # pixels a thread
@@ -96,6 +98,14 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gp
     machine.unroll(inner, inner.op.reduce_axis[-1])
     inner.vectorize(ci)
     _padding(s, conv, machine)
+
+
+def schedule_depthwise_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """Plain NCHW data: a vector of neighbours in some rows a thread, or any reduction."""
+    if schedule_planes(s, conv, out, machine):
+        return
+    inline_padding(s, conv)
+    schedule_reduce(s, conv, out, machine)
 
 
 def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:

@@ -13,6 +13,7 @@ from ..machine import extent_of
 from ..reduce import reads_of, row_run, runs_down_columns
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
+from .planes import schedule_planes
 
 MANY_ROWS = 4096  # outputs that fill a GPU with a thread each
 MANY_WARPS = 1024  # rows that fill it with a warp each
@@ -20,8 +21,19 @@ FEW_VECTORS = 4  # of a lane, that are no work for more than a warp
 SHORT_ROW = 32  # elements that are no work for a warp
 
 
+def inline_padding(s: Schedule, windows: Tensor) -> None:
+    """Let windows compute what they read of padding."""
+    for t in s[windows].op.input_tensors:
+        if t.op.tag.endswith("pad"):
+            s[t].compute_inline()
+
+
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -> None:
-    """A window, or a vector of channels of one, a thread."""
+    """A vector of neighbours in some rows a thread; of other layouts a window, or a vector of
+    channels of one."""
+    if schedule_planes(s, pool, out, machine):
+        return
+    inline_padding(s, pool)
     stage = s[out]
     axes = list(stage.op.axis)
     lanes = machine.lanes(pool.dtype)
