@@ -154,7 +154,8 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
     s[out].fuse(*s[out].op.axis[2:])
     sides = operands_of(s[product].op)
     assert sides is not None
-    schedule_sides(s, s[product].op.output(0), out, sides, machine)
+    several = windows.taps != (1, 1)
+    schedule_sides(s, s[product].op.output(0), out, sides, machine, several)
     return True
 
 
