@@ -183,7 +183,7 @@ def _convolutions() -> list[CodeCase]:
             )
             found.append(
                 CodeCase(
-                    f"depthwise3x3_{c}x{h}_{dtype}", program, (c, h), (8, 14 if c == 64 else 13),
+                    f"depthwise3x3_{c}x{h}_{dtype}", program, (c, h), (c // 16, h),
                     dtype, _depthwise, product=True,
                 )
             )  # fmt: skip
@@ -277,12 +277,17 @@ def _hand() -> list[CodeCase]:
             )
         )  # fmt: skip
     for dtype, sums in (("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32")):
-        for unit in ("wmma", "mma") if dtype != "int8" else ("wmma",):
+        for unit in ("wmma", "mma") if dtype != "int8" else ("mma",):
 
             def make(
                 n: int, m: int, k: int, dtype: str = dtype, sums: str = sums, unit: str = unit
             ) -> Program:
-                return hand.tensor_matmul(n, m, k, dtype, sums, hand.TensorTiles(unit=unit))
+                tiles = hand.TensorTiles(
+                    (128, 128), (128, 32), 64 if dtype == "int8" else 32,
+                    fragment=(16, 16, 32 if dtype == "int8" else 16), unit=unit,
+                    packed=dtype == "int8", staged=True,
+                )  # fmt: skip
+                return hand.tensor_matmul(n, m, k, dtype, sums, tiles)
 
             found.append(
                 CodeCase(
@@ -290,15 +295,17 @@ def _hand() -> list[CodeCase]:
                     dtype, lambda a, b: a @ b, product=True,
                 )
             )  # fmt: skip
-    tf32 = hand.TensorTiles(fragment=(16, 16, 8))
+    tf32 = hand.TensorTiles(
+        (128, 128), (128, 32), fragment=(16, 16, 8), unit="mma", packed=True, staged=True
+    )
 
     def in_tf32(n: int, m: int, k: int) -> Program:
         return hand.tensor_matmul(n, m, k, "float32", "float32", tf32)
 
     found.append(
         CodeCase(
-            "hand_wmma_1024_tf32", _by_hand(in_tf32), (1024,) * 3, (128, 128, 128), "float16",
-            None, product=True,
+            "hand_mma_1024_tf32", _by_hand(in_tf32), (1024,) * 3, (128, 128, 128), "float16",
+            lambda a, b: a @ b, product=True,
         )
     )  # fmt: skip
     return found

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te, topi
+from tilewright.base.dtype import parse
 from tilewright.target.target import Target
+from tilewright.topi.schedules.gpu.machine import GpuMachine
+from tilewright.topi.schedules.gpu.packing import arrange_packed
 from tilewright.topi.tensor_intrin import (
     mma_gemm,
     mma_load,
     mma_store,
+    round_to_tf32,
     wmma_gemm,
     wmma_load,
     wmma_store,
@@ -158,7 +162,11 @@ def matmul(n: int, m: int, depth: int, t: Tiles | None = None) -> Program:
 
 @dataclass(frozen=True)
 class TensorTiles:
-    """A product on tensor cores: block tile, warp tile, depth of a step, tiles in flight."""
+    """A product on tensor cores: block tile, warp tile, depth of a step, tiles in flight.
+
+    `packed`: whether B is laid anew first, with rows along k, as units want bytes and float32;
+    the latter and A are rounded to tf32 then. `staged`: whether sums leave through shared memory,
+    in vectors; a warp has all rows of the block's tile then."""
 
     block: tuple[int, int] = (128, 128)
     warp: tuple[int, int] = (64, 64)
@@ -166,6 +174,12 @@ class TensorTiles:
     stages: int = 4
     fragment: tuple[int, int, int] = (16, 16, 16)
     unit: str = "wmma"  # or "mma": m16n8k16 and ldmatrix
+    packed: bool = False
+    staged: bool = False
+
+    @property
+    def warps(self) -> tuple[int, int]:
+        return (self.block[0] // self.warp[0], self.block[1] // self.warp[1])
 
 
 _FRAGMENTS = ("matrix_a", "matrix_b", "accumulator")
@@ -173,10 +187,14 @@ _FRAGMENTS = ("matrix_a", "matrix_b", "accumulator")
 
 def _intrinsics(t: TensorTiles, dtype: str, out: str) -> tuple[Any, Any, Any, Any]:
     """Loads of A and B, the product, the store."""
+    layout, scope = "col_major" if t.packed else "row_major", "shared" if t.staged else "global"
+    layouts = ("row_major", layout)
     if t.unit == "mma":
-        return mma_load("a", dtype), mma_load("b", dtype), mma_gemm(dtype, out), mma_store(out)
-    loads = [wmma_load(role, t.fragment, dtype) for role in "ab"]
-    return loads[0], loads[1], wmma_gemm(t.fragment, dtype, out), wmma_store(t.fragment, out)
+        loads = [mma_load(role, dtype, x) for role, x in zip("ab", layouts)]
+        return loads[0], loads[1], mma_gemm(dtype, out, layout), mma_store(out, scope=scope)
+    loads = [wmma_load(role, t.fragment, dtype, x) for role, x in zip("ab", layouts)]
+    gemm = wmma_gemm(t.fragment, dtype, out, *layouts)
+    return loads[0], loads[1], gemm, wmma_store(t.fragment, out, scope)
 
 
 def tensor_matmul(
@@ -189,33 +207,26 @@ def tensor_matmul(
 ) -> Program:
     """C = A B on tensor cores: operands of `dtype`, sums and C of `out`."""
     t = t or TensorTiles()
-    fm, fn, fk = t.fragment
     scopes = ["local"] * 3 if t.unit == "mma" else [f"wmma.{x}" for x in _FRAGMENTS]
     load_a, load_b, multiply, store = _intrinsics(t, dtype, out)
     a, b = te.placeholder((n, depth), dtype, "A"), te.placeholder((depth, m), dtype, "B")
     k = te.reduce_axis((0, depth), "k")
+    left, right = _packed(a, b) if t.packed else (a, b)
 
     def product(i: Any, j: Any) -> Any:
-        x, y = a[i, k], b[k, j]
+        x, y = left[i, k], right[j, k] if t.packed else right[k, j]
         return te.sum(x * y if dtype == out else x.astype(out) * y.astype(out), axis=k)
 
     c = te.compute((n, m), product, name="C")
     s = te.create_schedule(c.op)
-    aa, bb = s.cache_read(a, "shared", [c]), s.cache_read(b, "shared", [c])
+    aa, bb = s.cache_read(left, "shared", [c]), s.cache_read(right, "shared", [c])
     af = s.cache_read(aa, scopes[0], [c])
     bf = s.cache_read(bb, scopes[1], [c])
-    cf = s.cache_write(c, scopes[2])
-    by, bx, y, x = s[c].tile(c.op.axis[0], c.op.axis[1], *t.block)
-    wy, y = s[c].split(y, factor=t.warp[0])
-    wx, x = s[c].split(x, factor=t.warp[1])
-    y, yi = s[c].split(y, factor=fm)
-    x, xi = s[c].split(x, factor=fn)
-    s[c].reorder(by, bx, wy, wx, y, x, yi, xi)
-    _bind(s[c], by=by, bx=bx, tz=wy, ty=wx)
-    s[c].unroll(y)
-    s[c].unroll(x)
-    s[c].tensorize(yi, store)
-    s[cf].compute_at(s[c], wx)
+    staged = s.cache_write(c, "shared") if t.staged else c
+    cf = s.cache_write(staged, scopes[2])
+    warp = _stored_staged(s, c, staged, t, store) if t.staged else _stored(s[c], t, store)
+    s[cf].compute_at(s[c], warp)
+    fm, fn, fk = t.fragment
     ko, ki = s[cf].split(s[cf].op.reduce_axis[0], factor=t.depth)
     km, ki = s[cf].split(ki, factor=fk)
     y, yi = s[cf].split(s[cf].op.axis[0], factor=fm)
@@ -226,25 +237,90 @@ def tensor_matmul(
     s[cf].tensorize(yi, multiply)
     if t.stages > 1:
         s[cf].pragma(ko, "software_pipeline_stages", t.stages)
-    warps = (t.block[0] // t.warp[0], t.block[1] // t.warp[1])
-    for load, f, (rows, columns) in ((load_a, af, (fm, fk)), (load_b, bf, (fk, fn))):
+    tile = (fn, fk) if t.packed else (fk, fn)
+    for load, f, (rows, columns) in ((load_a, af, (fm, fk)), (load_b, bf, tile)):
         s[f].compute_at(s[cf], km)
-        i, ii = s[f].split(f.op.axis[0], factor=rows)
-        j, jj = s[f].split(f.op.axis[1], factor=columns)
-        s[f].reorder(i, j, ii, jj)
-        s[f].unroll(i)
-        s[f].unroll(j)
-        s[f].tensorize(ii, load)
-    bits = {"float16": 16, "bfloat16": 16, "float32": 32, "int8": 8, "uint8": 8}[dtype]
+        _load_fragments(s[f], load, rows, columns)
     for shared in (aa, bb):
         s[shared].compute_at(s[cf], ko)
-        s[shared].storage_align(shared.op.axis[0], 256 // bits, 128 // bits)
-        rest = _spread(s[shared], (*warps, 32), 128 // bits)
-        s[shared].unroll(rest)
-        if t.stages > 1:
-            s[shared].double_buffer()
-        s[shared].pragma(rest, "async_scope")
+        _fill_ahead(s[shared], t, parse(dtype).nbytes)
+    for source, laid in ((a, left), (b, right)):
+        if laid is not source:
+            arrange_packed(s[laid], laid is left, GpuMachine.of(Target("cuda -arch=sm_80")))
     return s, [a, b, c]
+
+
+def _packed(a: Any, b: Any) -> tuple[Any, Any]:
+    """Operands with rows along k, rounded where the units would leave out bits."""
+    k, m = b.shape
+    if b.dtype != "float32":
+        return a, te.compute((m, k), lambda j, k: b[k, j], name="B_packed")
+    rounded = te.compute(a.shape, lambda i, k: round_to_tf32(a[i, k]), name="A_packed")
+    return rounded, te.compute((m, k), lambda j, k: round_to_tf32(b[k, j]), name="B_packed")
+
+
+def _stored(stage: Any, t: TensorTiles, store: Any) -> Any:
+    """Fragments go to memory as they are; returns the loop of a warp."""
+    by, bx, y, x = stage.tile(stage.op.axis[0], stage.op.axis[1], *t.block)
+    wy, y = stage.split(y, factor=t.warp[0])
+    wx, x = stage.split(x, factor=t.warp[1])
+    y, yi = stage.split(y, factor=t.fragment[0])
+    x, xi = stage.split(x, factor=t.fragment[1])
+    stage.reorder(by, bx, wy, wx, y, x, yi, xi)
+    _bind(stage, by=by, bx=bx, tz=wy, ty=wx)
+    stage.unroll(y)
+    stage.unroll(x)
+    stage.tensorize(yi, store)
+    return wx
+
+
+def _stored_staged(s: Any, c: Any, staged: Any, t: TensorTiles, store: Any) -> Any:
+    """Rows of fragments go to shared memory, and from there to C in vectors by all lanes of the
+    warp that made them; returns the loop of a warp."""
+    stage = s[c]
+    by, bx, y, x = stage.tile(stage.op.axis[0], stage.op.axis[1], *t.block)
+    wx, x = stage.split(x, factor=t.warp[1])
+    y, yi = stage.split(y, factor=t.fragment[0])
+    stage.reorder(by, bx, wx, y, yi, x)
+    _bind(stage, by=by, bx=bx)
+    stage.bind(wx, te.thread_axis((0, t.warps[1]), "threadIdx.y"))
+    stage.unroll(y)
+    flat, lanes = stage.split(stage.fuse(yi, x), factor=16 // parse(c.dtype).nbytes)
+    stage.vectorize(lanes)
+    flat, lane = stage.split(flat, factor=32)
+    stage.bind(lane, te.thread_axis((0, 32), "threadIdx.x"))
+    stage.unroll(flat)
+    load = s[staged]
+    load.compute_at(stage, y)
+    i, j = load.op.axis
+    load.storage_align(i, t.warp[1], 8)
+    i, row = load.split(i, factor=t.fragment[0])
+    warp, x = load.split(j, factor=t.warp[1])
+    x, column = load.split(x, factor=t.fragment[1])
+    load.reorder(i, warp, x, row, column)
+    load.bind(warp, te.thread_axis((0, t.warps[1]), "threadIdx.y"))
+    load.unroll(x)
+    load.tensorize(row, store)
+    return wx
+
+
+def _load_fragments(stage: Any, load: Any, rows: int, columns: int) -> None:
+    i, ii = stage.split(stage.op.axis[0], factor=rows)
+    j, jj = stage.split(stage.op.axis[1], factor=columns)
+    stage.reorder(i, j, ii, jj)
+    stage.unroll(i)
+    stage.unroll(j)
+    stage.tensorize(ii, load)
+
+
+def _fill_ahead(stage: Any, t: TensorTiles, nbytes: int) -> None:
+    """A tile of an operand in shared memory, some steps before it is used."""
+    stage.storage_align(stage.op.axis[0], 32 // nbytes, 16 // nbytes)
+    rest = _spread(stage, (*t.warps, 32), 16 // nbytes)
+    stage.unroll(rest)
+    if t.stages > 1:
+        stage.double_buffer()
+    stage.pragma(rest, "async_scope")
 
 
 def warp_group_matmul(n: int, m: int, depth: int, dtype: str = "float16") -> Program:

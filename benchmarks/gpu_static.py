@@ -130,8 +130,16 @@ def _by_kernel(sass: str) -> dict[str, list[str]]:
 
 def _count(lines: list[str]) -> Counter[str]:
     # what a predicate never lets run only spaces others apart
-    found = (_INSTRUCTION.search(line) for line in lines if "@!PT" not in line)
-    return Counter(m[1] for m in found if m and m[1] != "NOP")
+    found = (_name(line) for line in lines if "@!PT" not in line)
+    return Counter(name for name in found if name not in ("", "NOP"))
+
+
+def _name(line: str) -> str:
+    """The instruction of a line; products of halves with zero only move a constant."""
+    m = _INSTRUCTION.search(line)
+    if m is None:
+        return ""
+    return "MOV" if m[1].startswith("HFMA2") and " -RZ, RZ," in line else m[1]
 
 
 def _hot_loop(lines: list[str]) -> Counter[str]:
@@ -149,12 +157,12 @@ def _hot_loop(lines: list[str]) -> Counter[str]:
     return best
 
 
-_MULTIPLIES = ("FFMA", "HMMA", "IMMA")
+_MULTIPLIES = ("FFMA", "HFMA2", "HMMA", "IMMA")
 
 
 def _products(lines: list[str]) -> Counter[str]:
     """The instructions from the first to the last that multiplies and adds."""
-    found = [m[1] if (m := _INSTRUCTION.search(line)) else "" for line in lines]
+    found = [_name(line) for line in lines]
     places = [n for n, name in enumerate(found) if name.startswith(_MULTIPLIES)]
     return _count(lines[places[0] : places[-1] + 1]) if places else Counter()
 

@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..loopir.expr import Add, Call, Cast, Mul, PrimExpr, Var, const, is_const
+from ..loopir.expr import Add, Call, Mul, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, walk
 from ..schedule.bounds import Bounds
 from ..schedule.placement import is_tile, storage_scope
 from ..schedule.state import StageState
+from ..schedule.whole_vectors import uncast
 from ..tensor.op import PlaceholderOp
 from ..tensor.reduce import builtin_kind
 from ..tensor.tensor import Tensor
@@ -169,21 +170,15 @@ def _adds_products(op: Any) -> bool:
         return False
     if builtin_kind(body.combiner) is not Add or not is_const(body.condition, 1):
         return False
-    product = _uncast(body.source[0])
+    product = uncast(body.source[0])
     return type(product) is Mul and all(
-        type(_uncast(e)) is ProducerLoad for e in (product.a, product.b)
+        type(uncast(e)) is ProducerLoad for e in (product.a, product.b)
     )
 
 
 def _moves(e: Any) -> bool:
     """Whether an element is one of another tensor, or that or zero."""
-    e = _uncast(e)
-    if type(e) is Call and e.op.name == "tir.if_then_else" and is_const(_uncast(e.args[2]), 0):
-        e = _uncast(e.args[1])
+    e = uncast(e)
+    if type(e) is Call and e.op.name == "tir.if_then_else" and is_const(uncast(e.args[2]), 0):
+        e = uncast(e.args[1])
     return type(e) is ProducerLoad
-
-
-def _uncast(e: Any) -> Any:
-    while type(e) is Cast:
-        e = e.value
-    return e

@@ -52,7 +52,7 @@ from .thread_memory import (
     parts_in_scan,
     sees_all,
 )
-from .whole_vectors import whole_vectors
+from .whole_vectors import from_whole_vectors, whole_vectors
 
 MAX_VECTOR = 256  # steps of a loop that is made a vector of one length
 REDUCTION = IterVar.CommReduce
@@ -184,7 +184,8 @@ def _infer_stage(b: Bounds, stage: StageState, readers: Mapping[Tensor, list[Any
         if isinstance(op, ExternOp):
             _check_order(b, stage, readers)
         return
-    domains = _root_domains(b, stage, readers)
+    found = _root_domains(b, stage, readers)
+    domains = {a: from_whole_vectors(b, stage, a, *part) for a, part in found.items()}
     mine = b[stage]
     roots = {a: _even(b, stage, a, part) for a, part in domains.items()}
     if stage.layout is not None and not _stored_in_part(stage, roots):

@@ -9,6 +9,10 @@ ahead of time. Copies at the end of that chain read what exists, under a conditi
 
 Of what is no sum the instructions are many for each element, and those of lanes that nobody needs
 cost more than a rest. Kernels of devices keep the sizes that their threads share out.
+
+There a copy of what a window reads, which a loop around it makes for one place at a time, may begin
+between two vectors of memory, and would then be made of single elements. It begins and ends with
+whole vectors instead, where the tensor has them: few instructions, of which lanes are left over.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
-from ..loopir.expr import Cast, IntImm, PrimExpr, Var, const
+from ..loopir.expr import Call, Cast, IntImm, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad
+from ..loopir.op import floormod
 from ..loopir.visit import free_vars, walk
 from ..tensor.op import PlaceholderOp
 from ..tensor.regions import finite
@@ -45,6 +50,42 @@ def whole_vectors(
         if along is not None:
             b.filled[along] = max(b.filled.get(along, 0), size)
     return const(size, extent.dtype)
+
+
+def from_whole_vectors(
+    b: Any, stage: StageState, axis: IterVar, low: PrimExpr, extent: PrimExpr
+) -> tuple[PrimExpr, PrimExpr]:
+    """The (min, extent) of an axis of a stage: of a copy in vectors of a kernel, from the beginning
+    of a vector to the end of one."""
+    if not b.threads or not isinstance(extent, IntImm) or not is_tile(stage):
+        return low, extent
+    lanes = _lanes(stage, axis)
+    if lanes == 1 or axis is not stage.op.axis[-1] or not _moves(stage.op.body[0]):
+        return low, extent
+    before = b.analyzer.simplify(floormod(low, const(lanes, low.dtype)))
+    if not isinstance(before, IntImm):
+        return low, extent
+    size = -(-(before.value + extent.value) // lanes) * lanes
+    first = b.analyzer.simplify(low - before)
+    dom, prove = b.schedule.domain(axis), b.analyzer.can_prove
+    if not (prove(first >= dom.min) and prove(first + size <= dom.min + dom.extent)):
+        return low, extent
+    return first, const(size, extent.dtype)
+
+
+def _moves(e: Any) -> bool:
+    """Whether an element is one of another tensor, or that or a number."""
+    e = uncast(e)
+    if type(e) is Call and e.op.name == "tir.if_then_else" and is_const(uncast(e.args[2])):
+        e = uncast(e.args[1])
+    return type(e) is ProducerLoad
+
+
+def uncast(e: Any) -> Any:
+    """What is cast."""
+    while type(e) is Cast:
+        e = e.value
+    return e
 
 
 def _lanes(stage: StageState, axis: IterVar) -> int:
@@ -121,7 +162,4 @@ def _tiles_read(
 
 
 def _is_copy(stage: StageState) -> bool:
-    body = stage.op.body[0]
-    while type(body) is Cast:
-        body = body.value
-    return type(body) is ProducerLoad
+    return type(uncast(stage.op.body[0])) is ProducerLoad

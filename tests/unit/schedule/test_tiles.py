@@ -217,3 +217,26 @@ def test_virtual_threads_that_reach_into_each_others_part(parts: tuple[int, int]
         s[b].bind(thread, te.thread_axis("vthread"))
     x = np.arange(30, dtype="float32").reshape(10, 3)
     np.testing.assert_array_equal(run(s, [a, b], [x, np.zeros(10, "f")]), x.sum(1))
+
+
+@pytest.mark.parametrize(("first", "held"), [(0, 8), (1, 8), (3, 12), (9, 6)])
+def test_copies_in_vectors_begin_where_vectors_of_memory_do(first: int, held: int) -> None:
+    """Of a window over 4 + 2 places, unless the tensor ends before the last vector does."""
+    size = 72 - (first > 3)
+    a = te.placeholder((size,), name="a")
+    k = te.reduce_axis((0, 3), "k")
+    b = te.compute((64 - 4 * (first > 3),), lambda i: te.sum(a[i + first + k], axis=k), name="b")
+    s = te.create_schedule(b.op)
+    near = s.cache_read(a, "local", [b])
+    thread, _ = s[b].split(b.op.axis[0], factor=4)
+    s[b].bind(thread, te.thread_axis("threadIdx.x"))
+    s[near].compute_at(s[b], thread)
+    _, lanes = s[near].split(near.op.axis[0], factor=4)
+    s[near].vectorize(lanes)
+    f = tvm.build(s, [a, b], "cuda -arch=sm_80", name="f")
+    source = f.imported_modules[0].get_source()
+    assert f"a_local[{held}]" in source
+    assert ("(const float4*)(a" in source) == (held != 6)
+    x, y = np.arange(size, dtype="float32"), np.zeros(int(b.shape[0]), "float32")
+    f.run_simt(x, y)
+    np.testing.assert_array_equal(y, [x[i + first : i + first + 3].sum() for i in range(len(y))])

@@ -17,6 +17,7 @@ from tilewright.topi.tensor_intrin import (
     mma_gemm,
     mma_load,
     mma_store,
+    round_to_tf32,
     wmma_fill,
     wmma_gemm,
     wmma_load,
@@ -54,7 +55,7 @@ def run(schedule: Any, args: list[Any], arch: str, archs: Any = ("sm_80", "sm_90
     shapes = [tuple(int(d) for d in a.shape) for a in args]
     inputs = [draw(s, a.dtype, i) for i, (s, a) in enumerate(zip(shapes, args[:-1]))]
     out = np.zeros(shapes[-1], NUMPY.get(args[-1].dtype, args[-1].dtype))
-    (report,) = built.run_simt(*inputs, out).values()
+    *_, report = built.run_simt(*inputs, out).values()  # those before it lay operands anew
     return inputs, out, report, source
 
 
@@ -166,6 +167,28 @@ def test_mma_on_registers(dtype: str, out: str, stages: int) -> None:
     assert "float C_local[32];" in source or "half C_local[32];" in source
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float16"])
+def test_mma_of_packed_operands(dtype: str) -> None:
+    k = 32 // np.dtype(dtype).itemsize
+    out = "int32" if dtype == "int8" else "float32"
+    t = TensorTiles((32, 64), (32, 32), 2 * k, 3, (16, 16, k), "mma", packed=True, staged=True)
+    s, args = tensor_matmul(64, 128, 8 * k, dtype, out, t)
+    (a, b), c, report, source = run(s, args, "sm_80", ("sm_80", "sm_90"))
+    np.testing.assert_array_equal(c.astype("float64"), product(a, b))
+    assert report.findings == [] and "mma.sync" in source and "wmma" not in source
+
+
+def test_float32_is_rounded_to_tf32() -> None:
+    x = te.placeholder((8,), "float32", "x")
+    y = te.compute((8,), lambda i: round_to_tf32(x[i]), name="y")
+    most = float(np.finfo("float32").max)
+    given = np.array([1 + 2**-11, 1 + 2**-12, -1 - 2**-11, most, np.inf, -np.inf, np.nan, 0])
+    got = np.zeros(8, "float32")
+    tw.build(te.create_schedule(y.op), [x, y], "llvm")(given.astype("float32"), got)
+    want = [1 + 2**-10, 1, -1 - 2**-10, np.inf, np.inf, -np.inf, np.nan, 0]
+    np.testing.assert_array_equal(got, np.array(want, "float32"))
+
+
 def test_mma_with_b_by_columns_and_a_cast_at_the_end() -> None:
     n, m, depth = 32, 32, 64
     a, b = te.placeholder((n, depth), "float16", "A"), te.placeholder((m, depth), "float16", "B")
@@ -215,10 +238,11 @@ def test_what_tensor_cores_lack() -> None:
         wmma_load("c")
     with pytest.raises(ScheduleError, match="row_major, col_major"):
         wmma_load("a", layout="rows")
-    with pytest.raises(ScheduleError, match=r"mma takes one of float16, .*, not float32"):
-        mma_gemm("float32", "float32")
-    with pytest.raises(ScheduleError, match="b of int8 is col_major"):
-        mma_load("b", "int8")
+    with pytest.raises(ScheduleError, match=r"mma takes one of float16, .*, not float64"):
+        mma_gemm("float64", "float64")
+    for dtype in ("int8", "float32"):
+        with pytest.raises(ScheduleError, match=f"b of {dtype} is col_major"):
+            mma_load("b", dtype)
     with pytest.raises(ScheduleError, match="operand a is row_major"):
         mma_load("a", layout="col_major")
     with pytest.raises(ScheduleError, match="not float16"):

@@ -5,7 +5,7 @@ and which ldmatrix fills; from sm_80 on. `wgmma`: tiles in shared memory that wa
 multiply, on sm_90a.
 """
 
-from .mma import mma_gemm, mma_load, mma_store
+from .mma import mma_gemm, mma_load, mma_store, round_to_tf32
 from .wgmma import WarpGroupTile, wgmma_tile
 from .wmma import wmma_fill, wmma_gemm, wmma_load, wmma_store
 
@@ -14,6 +14,7 @@ __all__ = [
     "mma_gemm",
     "mma_load",
     "mma_store",
+    "round_to_tf32",
     "wgmma_tile",
     "wmma_fill",
     "wmma_gemm",

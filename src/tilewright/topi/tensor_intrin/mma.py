@@ -1,7 +1,9 @@
 """Tensor intrinsics of NVIDIA's tensor cores by mma and ldmatrix (PTX ISA, "Matrix Fragments for
 mma.m16n8k16"), from sm_80 on.
 
-Tiles of 16 x 16 x 16, of bytes 16 x 16 x 32, which take two instructions. Fragments are arrays in
+Tiles of 16 x 16 x 16, of bytes 16 x 16 x 32, of float32 16 x 16 x 8, which take two instructions.
+Of float32 those see tf32, 10 bits of mantissa: what is multiplied has to be rounded before
+(`round_to_tf32`), as instructions would leave the other bits out. Fragments are arrays in
 scope "local", of which a thread uses a 32nd of each tile's elements, from the start; lowering cuts
 off the rest (trim_fragments). Loops over tiles must be unrolled for that, and threadIdx.x has 32
 threads.
@@ -19,6 +21,7 @@ from ...loopir.calls import call_intrin
 from ...loopir.construct import cast
 from ...loopir.expr import Broadcast, StringImm, Var, const
 from ...loopir.iter import IterVar
+from ...loopir.op import if_then_else, isfinite, reinterpret
 from ...loopir.stmt import AttrStmt, Evaluate, Stmt, seq
 from ...tensor.axes import reduce_axis, thread_axis
 from ...tensor.compute import compute, placeholder
@@ -30,7 +33,9 @@ SIZE = 16
 _ROW = 32  # bytes of a tile along the reduction
 _LANES = 32
 _TILE = (SIZE, SIZE)
-_TYPES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "uint8"}
+_TYPES = {
+    "float16": "fp16", "bfloat16": "bf16", "float32": "tf32", "int8": "int8", "uint8": "uint8",
+}  # fmt: skip
 _NAMES = {"float16": "fp16", "float32": "fp32", "int32": "int32"}
 
 
@@ -40,7 +45,8 @@ def mma_load(
     """Loads a tile of operand `role` ("a" or "b") from shared memory by ldmatrix.
 
     `layout`: "row_major" as A[i, k] and B[k, j] have it, for "b" also "col_major", B[j, k], the
-    only one for bytes, which ldmatrix does not transpose. Rows must start at multiples of 16 bytes.
+    only one for bytes and float32: ldmatrix transposes pairs of bytes. Rows must start at multiples
+    of 16 bytes.
     """
     _check(dtype)
     if role not in ("a", "b") or layout not in ("row_major", "col_major"):
@@ -48,7 +54,7 @@ def mma_load(
     if role == "a" and layout != "row_major":
         raise ScheduleError("mma_load: operand a is row_major; store A with k as its last index")
     across = role == "b" and layout == "row_major"
-    if across and parse(dtype).nbytes == 1:
+    if across and parse(dtype).nbytes != 2:
         raise ScheduleError(
             f"mma_load: b of {dtype} is col_major; store B with k as its last index"
         )
@@ -75,8 +81,8 @@ def mma_load(
 def mma_gemm(
     dtype: str = "float16", out_dtype: str = "float32", b_layout: str = "row_major"
 ) -> Any:
-    """Multiplies fragments of 16 x 16 x 16 by two m16n8k16, of bytes 16 x 16 x 32 by two m16n8k32;
-    see wmma_gemm for the expression."""
+    """Multiplies fragments of 16 x 16 x 16 by two m16n8k16, of bytes 16 x 16 x 32 by two m16n8k32,
+    of float32 16 x 16 x 8 by two m16n8k8; see wmma_gemm for the expression."""
     _check(dtype)
     if out_dtype not in OUTPUTS[dtype]:
         raise ScheduleError(f"mma_gemm: {dtype} gives {OUTPUTS[dtype]}, not {out_dtype}")
@@ -137,6 +143,14 @@ def mma_store(dtype: str = "float32", out_dtype: str | None = None, scope: str =
         return around(seq(*stores))
 
     return decl_tensor_intrin(y.op, body, binds={x: source, y: target}, name="mma_store")
+
+
+def round_to_tf32(x: Any) -> Any:
+    """A float32 to the nearest one with 10 bits of mantissa, halves away from zero: what
+    `cvt.rna.tf32` makes of it."""
+    bits = reinterpret("uint32", x)
+    rounded = reinterpret("float32", (bits + const(0x1000, "uint32")) & const(0xFFFFE000, "uint32"))
+    return if_then_else(isfinite(x), rounded, x)
 
 
 def depth(dtype: str) -> int:

@@ -19,6 +19,8 @@ from .machine import GpuMachine, bind, fused
 from .matmul import schedule_sides
 from .operands import operands_of
 from .packing import convolution_as_product, windows_of
+from .planes import schedule_planes
+from .reduce import inline_padding, schedule_reduce
 from .tile_plan import TilePlan
 
 COLUMNS = 8  # pixels a thread
@@ -98,6 +100,14 @@ def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gp
     _padding(s, conv, machine)
 
 
+def schedule_depthwise_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """Plain NCHW data: a vector of neighbours in some rows a thread, or any reduction."""
+    if schedule_planes(s, conv, out, machine):
+        return
+    inline_padding(s, conv)
+    schedule_reduce(s, conv, out, machine)
+
+
 def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """Plain NCHW data: a product where there is shared memory, else (groups, few filters) some
     filters of one pixel a thread."""
@@ -144,7 +154,8 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
     s[out].fuse(*s[out].op.axis[2:])
     sides = operands_of(s[product].op)
     assert sides is not None
-    schedule_sides(s, s[product].op.output(0), out, sides, machine)
+    several = windows.taps != (1, 1)
+    schedule_sides(s, s[product].op.output(0), out, sides, machine, several)
     return True
 
 

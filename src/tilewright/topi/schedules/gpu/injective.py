@@ -2,49 +2,100 @@
 
 from __future__ import annotations
 
+from ....base.dtype import parse
 from ....loopir.iter import IterVar, ProducerLoad
 from ....schedule.api import Stage
 from ....schedule.auto_inline import is_injective, loads_of
+from ....tensor.axes import thread_axis
 from ....tensor.op import ComputeOp
 from ..machine import extent_of
 from .machine import GpuMachine, bind, bind_rows, fused
 
 SIDE = 8  # threads side by side that share a line of memory when they turn a tensor
+TILE = 32  # words of a row of a tile in shared memory: banks, and threads of a warp
+WORD = 4  # bytes of a bank
 
 
 def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
     """Fuse all axes, split off a vector where it divides the last dimension, bind the rest. A
-    tensor that is turned is read and written in vectors, a square of them a thread."""
+    tensor that is turned is read and written in vectors, a square of them a thread, where both its
+    sides have whole ones, else through a tile in shared memory."""
     lanes = machine.lanes(stage.op.output_dtype(0))
     last = extent_of(axes[-1]) if axes else 0
-    whole = lanes > 1 and last and last % lanes == 0
-    turned = _turned(stage, lanes) if whole and machine.shared else None
+    turned = _turned(stage) if machine.shared else None
     if turned is not None:
-        _turn(stage, *turned, lanes, machine)
-        return
-    if whole:
+        read, at = turned
+        sides = [extent_of(stage.op.axis[n]) for n in (at, -1)]
+        if lanes > 1 and not any(n % lanes for n in sides):
+            _turn(stage, read, at, lanes, machine)
+            return
+        if min(sides) >= TILE:
+            _turn_shared(stage, read, at, [_whole(n, lanes) for n in sides], machine)
+            return
+    if lanes > 1 and last and last % lanes == 0:
         chunk, vector = stage.split(axes[-1], factor=lanes)
         stage.vectorize(vector)
         axes = [*axes[:-1], chunk]
     bind_rows(stage, fused(stage, axes), machine.threads)
 
 
-def _turned(stage: Stage, lanes: int) -> tuple[ProducerLoad, int] | None:
+def _turned(stage: Stage) -> tuple[ProducerLoad, int] | None:
     """The one read of a stage, where neighbours in it are no neighbours in the result, and the
-    number of the axis along which they are; both axes have whole vectors."""
+    number of the axis along which they are."""
     op = stage.op
     loops = list(stage.leaf_iter_vars)
     if not isinstance(op, ComputeOp) or not is_injective(op) or loops != list(op.axis):
         return None
     reads = loads_of(op)
-    if op.num_outputs != 1 or len(reads) != 1 or reads[0].dtype != op.output_dtype(0):
+    if not loops or len(reads) != 1 or reads[0].dtype != op.output_dtype(0) or op.num_outputs != 1:
         return None
     variables = [a.var for a in op.axis]
     places = [next((n for n, v in enumerate(variables) if v is i), -1) for i in reads[0].indices]
     if -1 in places or len(set(places)) < len(variables) or places[-1] == len(variables) - 1:
         return None
-    at = places[-1]
-    return (reads[0], at) if extent_of(op.axis[at]) % lanes == 0 else None
+    return (reads[0], places[-1]) if all(extent_of(a) for a in op.axis) else None
+
+
+def _whole(extent: int, lanes: int) -> int:
+    """Elements of the widest vectors that fill a side."""
+    while extent % lanes:
+        lanes //= 2
+    return lanes
+
+
+def _turn_shared(
+    stage: Stage, read: ProducerLoad, at: int, lanes: list[int], machine: GpuMachine
+) -> None:
+    """Through a tile in shared memory: a warp reads rows of it and writes columns, each in vectors
+    of as many `lanes` as their side has. What is beside each other in a column is an odd number of
+    words apart, so that it lies in different banks."""
+    s = stage.schedule
+    tile = s.cache_read(read.producer, "shared", [stage.op])
+    packed = max(1, WORD // parse(stage.op.output_dtype(0)).nbytes)
+    side = TILE * packed
+    axes = list(stage.op.axis)
+    down, along = axes[at], axes[-1]
+    down, y = stage.split(down, factor=side)
+    along, x = stage.split(along, factor=TILE)
+    others = [a for n, a in enumerate(axes[:-1]) if n != at]
+    stage.reorder(*others, down, along, y, x)
+    block = fused(stage, [*others, down, along])
+    bind(stage, block, "blockIdx.x")
+    _share(stage, stage.fuse(y, x), lanes[1], machine)
+    copy = s[tile]
+    copy.compute_at(stage, block)
+    copy.storage_align(copy.op.axis[-2], side, packed)
+    _share(copy, fused(copy, list(copy.op.axis)), lanes[0], machine)
+
+
+def _share(stage: Stage, flat: IterVar, lanes: int, machine: GpuMachine) -> None:
+    """Share a tile out among a block's threads, in vectors."""
+    if lanes > 1:
+        flat, vector = stage.split(flat, factor=lanes)
+        stage.vectorize(vector)
+    rest, thread = stage.split(flat, factor=machine.threads)
+    stage.bind(thread, thread_axis((0, machine.threads), "threadIdx.x"))
+    machine.unroll(stage, rest)
 
 
 def _turn(stage: Stage, read: ProducerLoad, at: int, lanes: int, machine: GpuMachine) -> None:

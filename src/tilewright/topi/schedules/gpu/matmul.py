@@ -83,10 +83,15 @@ def schedule_matmul(s: Schedule, product: Tensor, out: Tensor, machine: GpuMachi
 
 
 def schedule_sides(
-    s: Schedule, product: Tensor, out: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine
+    s: Schedule,
+    product: Tensor,
+    out: Tensor,
+    sides: tuple[Operand, Operand],
+    machine: GpuMachine,
+    windows: bool = False,
 ) -> None:
-    """A product whose operands are matrices: by warp groups or on tensor cores that have its types,
-    else in registers."""
+    """A product whose operands are matrices, or one of them `windows`: by warp groups or on tensor
+    cores that have its types, else in registers."""
     tile = tile_for(product, sides, machine)
     if tile is not None:
         schedule_on_warp_groups(s, product, out, tile)
@@ -98,7 +103,7 @@ def schedule_sides(
         if is_laid:
             product, out = pack_operands(s, product, out, sides, plan, machine)
             sides = operands_of(product.op) or sides
-        schedule_on_tensor_cores(s, product, out, sides, plan, machine)
+        schedule_on_tensor_cores(s, product, out, sides, plan, machine, windows)
         return
     side = 16 if machine.threads >= 256 else 8
     i, j = product.op.axis[-2:]

@@ -8,13 +8,14 @@ from typing import Any
 
 from ....base.dtype import parse
 from ....loopir.expr import Cast, Mul, const_int
-from ....loopir.iter import ProducerLoad, Reduce
+from ....loopir.iter import IterVar, ProducerLoad, Reduce
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..contraction import contraction_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 
 DEPTH = 2  # fragments along the reduction in a tile of tensor cores: half the barriers of one
+DEEPER = 4  # of windows, the place of each of which is computed for every tile
 LEAST_COPY = 4  # bytes of an asynchronous copy
 
 
@@ -46,9 +47,10 @@ class Operand:
         return self.lanes * parse(self.tensor.dtype).nbytes >= LEAST_COPY
 
 
-def steps_of_tile(extent: int, fragment: int) -> int:
-    """Steps of a reduction of that extent in a tile, of a fragment of so many."""
-    return fragment * (DEPTH if extent > DEPTH * fragment else 1)  # two tiles or more
+def steps_of_tile(extent: int, fragment: int, depth: int = DEPTH) -> int:
+    """Steps of a reduction of that extent in a tile of at most so many fragments."""
+    found = (n for n in (depth, DEPTH) if extent > n * fragment)  # two tiles or more
+    return fragment * next(found, 1)
 
 
 def operands_of(op: Any) -> tuple[Operand, Operand] | None:
@@ -87,19 +89,26 @@ def read_widened(op: Any, sides: tuple[Operand, Operand]) -> bool:
     return True
 
 
-def fill(
-    stage: Stage, operand: Operand, threads: Sequence[int], machine: GpuMachine, stages: int
-) -> None:
-    """Share the copy of a tile out among the threads (z, y, x) of a block, in vectors; one of
-    `stages` that are under way."""
+def share(stage: Stage, lanes: int, threads: Sequence[int], machine: GpuMachine) -> IterVar:
+    """Share what is left of a stage's loops out among the threads (z, y, x) of a block, in vectors;
+    the loop that is left to each."""
     flat = fused(stage, list(stage.leaf_iter_vars))
-    if operand.lanes > 1:
-        flat, vector = stage.split(flat, factor=operand.lanes)
+    if lanes > 1:
+        flat, vector = stage.split(flat, factor=lanes)
         stage.vectorize(vector)
     for extent, tag in zip(reversed(threads), ("x", "y", "z")):
         flat, thread = stage.split(flat, factor=extent)
         bind(stage, thread, f"threadIdx.{tag}")
     stage.unroll(flat)
+    return flat
+
+
+def fill(
+    stage: Stage, operand: Operand, threads: Sequence[int], machine: GpuMachine, stages: int
+) -> None:
+    """Share the copy of a tile out among the threads of a block; one of `stages` that are under
+    way."""
+    flat = share(stage, operand.lanes, threads, machine)
     if stages > 1:
         stage.double_buffer()
         stage.pragma(flat, "async_scope")

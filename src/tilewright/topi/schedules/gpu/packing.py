@@ -66,11 +66,11 @@ def pack_operands(
     element = _product(op, sides, packed, kept, length)
     last = product.op is out.op
     if new == shape:
-        _restated(s, product, compute(shape, element, op.name))
+        restated(s, product, compute(shape, element, op.name))
         result = product
     else:
         result = compute(new, element, f"{op.name}.product")
-        _restated(s, product, compute(shape, lambda *i: _part(result, i, shape[-2:]), op.name))
+        restated(s, product, compute(shape, lambda *i: _part(result, i, shape[-2:]), op.name))
         if not last:
             s[product].compute_inline()
     for side, tensor, keep in zip(sides, packed, kept):
@@ -112,7 +112,7 @@ def _product(
         row = last if first is old else first
         place = (row, k.var) if side.along or not keep else (k.var, row)
         reads[id(load)] = ProducerLoad(tensor, [*batch, *place])
-    source = _Replaced(reads).expr(body.source[0])
+    source = Replaced(reads).expr(body.source[0])
     axes = [a.var for a in op.axis]
     return lambda *i: reduce_sum(substitute(source, dict(zip(axes, i))), axis=k)
 
@@ -167,7 +167,7 @@ def arrange_packed(stage: Stage, along: bool, machine: GpuMachine) -> None:
     bind_rows(stage, fused(stage, [*outer, *order]), machine.threads)
 
 
-class _Replaced(Rewriter):
+class Replaced(Rewriter):
     """Other reads in the place of some."""
 
     def __init__(self, table: dict[int, ProducerLoad]) -> None:
@@ -178,7 +178,9 @@ class _Replaced(Rewriter):
         return self.reads.get(id(e), e)
 
 
-def _restated(s: Schedule, tensor: Tensor, by: Tensor) -> list[Tensor]:
+def restated(s: Schedule, tensor: Tensor, by: Tensor) -> list[Tensor]:
+    """Let a stage compute another tensor of the same values; the new ones in between."""
+
     def apply(sch: Any, t: Tensor) -> list[Tensor]:
         return restate(sch, t, by)
 
@@ -286,7 +288,7 @@ def convolution_as_product(
         lambda n, f, y, x: _part(product, (n, f, y * width + x), (filters, height * width)),
         op.name,
     )
-    _restated(s, conv, again)
+    restated(s, conv, again)
     arrange_packed(s[weights], True, machine)
     arrange_packed(s[image], False, machine)
     s[places].compute_inline()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from ....loopir.iter import IterVar
+from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
 from ....tensor.axes import thread_axis
 from ....tensor.tensor import Tensor
@@ -11,6 +13,7 @@ from ..machine import extent_of
 from ..reduce import reads_of, row_run, runs_down_columns
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
+from .planes import schedule_planes
 
 MANY_ROWS = 4096  # outputs that fill a GPU with a thread each
 MANY_WARPS = 1024  # rows that fill it with a warp each
@@ -18,8 +21,19 @@ FEW_VECTORS = 4  # of a lane, that are no work for more than a warp
 SHORT_ROW = 32  # elements that are no work for a warp
 
 
+def inline_padding(s: Schedule, windows: Tensor) -> None:
+    """Let windows compute what they read of padding."""
+    for t in s[windows].op.input_tensors:
+        if t.op.tag.endswith("pad"):
+            s[t].compute_inline()
+
+
 def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -> None:
-    """A window, or a vector of channels of one, a thread."""
+    """A vector of neighbours in some rows a thread; of other layouts a window, or a vector of
+    channels of one."""
+    if schedule_planes(s, pool, out, machine):
+        return
+    inline_padding(s, pool)
     stage = s[out]
     axes = list(stage.op.axis)
     lanes = machine.lanes(pool.dtype)
@@ -96,10 +110,13 @@ def _steps(red: Tensor, run: int) -> int:
     return prod(extent_of(k) for k in red.op.reduce_axis[-run:])
 
 
-def _lanes(red: Tensor, along: int, machine: GpuMachine) -> int:
-    """Elements of the widest load of all that is read, in rows of so many elements."""
-    lanes = min(machine.lanes(e.dtype) for e in reads_of(red))
-    while along % lanes:
+def _lanes(stage: Stage, along: IterVar, machine: GpuMachine) -> int:
+    """Elements of the widest load of all that a reduction reads along an axis; what is the same
+    for a whole row does not count."""
+    every = reads_of(stage.op.output(0))
+    reads = [e for e in every if any(along.var in free_vars(i) for i in e.indices)]
+    lanes = min(machine.lanes(e.dtype) for e in reads)
+    while extent_of(along) % lanes:
         lanes //= 2
     return lanes
 
@@ -108,7 +125,7 @@ def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) 
     """A warp for each row where there are many, else a block: each thread has some vectors."""
     stage, steps = s[red], _steps(red, run)
     rows = prod(extent_of(a) for a in stage.op.axis)
-    lanes = _lanes(red, extent_of(stage.op.reduce_axis[-1]), machine)
+    lanes = _lanes(stage, stage.op.reduce_axis[-1], machine)
     many = rows >= MANY_WARPS or steps <= machine.warp * lanes * FEW_VECTORS
     threads = machine.warp if many else _threads(steps // lanes, machine)
     k = fused(stage, list(stage.op.reduce_axis[-run:]))
@@ -146,7 +163,7 @@ def _in_vectors(stage: Stage) -> None:
 def _columns(s: Schedule, red: Tensor, machine: GpuMachine) -> None:
     """A vector of columns for some threads, which have interleaved rows of it."""
     stage = s[red]
-    lanes = _lanes(red, extent_of(stage.op.axis[-1]), machine)
+    lanes = _lanes(stage, stage.op.axis[-1], machine)
     high = machine.threads // machine.warp
     k = fused(stage, list(stage.op.reduce_axis))
     _, inner = stage.split(k, factor=high)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ..rules import Rules
-from .conv2d import schedule_conv2d_nchw, schedule_conv_nchwc, schedule_depthwise_nchwc
+from .conv2d import (
+    schedule_conv2d_nchw,
+    schedule_conv_nchwc,
+    schedule_depthwise_nchw,
+    schedule_depthwise_nchwc,
+)
 from .injective import arrange
 from .machine import GpuMachine
 from .matmul import schedule_dense_packed, schedule_matmul
@@ -15,6 +20,7 @@ GPU_RULES: Rules[GpuMachine] = Rules(
         "depthwise_nchwc": schedule_depthwise_nchwc,
         "conv2d_nchw": schedule_conv2d_nchw,
         "group_conv2d_nchw": schedule_conv2d_nchw,
+        "depthwise_conv2d_nchw": schedule_depthwise_nchw,
         "matmul": schedule_matmul,
         "batch_matmul": schedule_matmul,
         "dense_packed": schedule_dense_packed,
@@ -27,4 +33,5 @@ GPU_RULES: Rules[GpuMachine] = Rules(
     reduction=schedule_reduce,
     arrange=arrange,
     whole={},
+    padded=("conv", "group_conv", "depthwise", "pool"),
 )

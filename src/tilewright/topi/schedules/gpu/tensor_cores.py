@@ -19,9 +19,10 @@ from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
-from .operands import Operand, copies_of, fill, pipeline, steps_of_tile
+from .operands import DEEPER, Operand, copies_of, fill, pipeline, steps_of_tile
 from .tile_plan import BANKS, FRAGMENT, TilePlan
 
+LEAST_STAGES = 3  # of deeper tiles: a copy takes longer than the products of one tile
 PAIRS = 8  # elements of a row that four lanes store at once
 _LANES = 32
 
@@ -68,14 +69,21 @@ def schedule_on_tensor_cores(
     sides: tuple[Operand, Operand],
     plan: TilePlan,
     machine: GpuMachine,
+    windows: bool = False,
 ) -> None:
-    """A product of types that tensor cores have, and the element-wise stage that ends its group."""
+    """A product of types that tensor cores have, and the element-wise stage that ends its group;
+    `windows`: whether an operand is computed from places in another tensor."""
     kind, sums = sides[0].tensor.dtype, product.dtype
     extent = extent_of(product.op.reduce_axis[0])
     # mma of these shapes came with asynchronous copies
     along = (sides[0].along, sides[1].along)
     unit = _Unit.of(kind, sums, along, extent, machine.asynchronous)
+    size, block = parse(kind).nbytes, plan.block
     deep = steps_of_tile(extent, unit.steps)
+    if windows:
+        deeper = steps_of_tile(extent, unit.steps, DEEPER)
+        if machine.stages(_bytes(sides, block, deeper, size), -(-extent // deeper)) >= LEAST_STAGES:
+            deep = deeper
     steps = -(-extent // deep)
     if product.op is out.op:
         shared = s.cache_write(out, "shared")
@@ -85,16 +93,14 @@ def schedule_on_tensor_cores(
     total = s.cache_write(shared, unit.scopes[2])
     copies = copies_of(s, sides, total)
     parts = [s.cache_read(c, name, [total.op]) for c, name in zip(copies, unit.scopes)]
-    block, columns = plan.block, plan.columns
+    columns = plan.columns
     at, stripe = _bind_output(s[out], block, columns)
     s[shared].compute_at(s[out], stripe)
     _store_fragments(s[shared], columns, unit.store)
     s[total].compute_at(s[out], at)
-    size = parse(kind).nbytes
     late = all(x.copied_late for x in sides)
     pitches = [_pitch((deep if x.along else tile) * size) for x, tile in zip(sides, block)]
-    tiles = [pitch * (tile if x.along else deep) for x, tile, pitch in zip(sides, block, pitches)]
-    stages = machine.stages(sum(tiles), steps) if late else 1
+    stages = machine.stages(_bytes(sides, block, deep, size), steps) if late else 1
     step, depth = _multiply(s[total], unit, deep)
     pipeline(s[total], step, stages)
     for load, part in zip(unit.loads, parts):
@@ -106,6 +112,14 @@ def schedule_on_tensor_cores(
         load.storage_align(load.op.axis[-2], pitch // size, 0)
         _spread(load, pitch)
         fill(load, side, (block[1] // columns, _LANES), machine, stages)
+
+
+def _bytes(sides: tuple[Operand, Operand], block: tuple[int, int], deep: int, size: int) -> int:
+    """Bytes of the tiles of both operands for so many steps."""
+    return sum(
+        _pitch((deep if x.along else tile) * size) * (tile if x.along else deep)
+        for x, tile in zip(sides, block)
+    )
 
 
 def fits(op: Any, side: int, least: int) -> bool:

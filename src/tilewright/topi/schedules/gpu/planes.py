@@ -1,0 +1,359 @@
+"""Windows that slide over planes, one channel each: depthwise convolution and pooling of NCHW data.
+
+A thread makes a vector of neighbours in some rows, so that rows of the result are stored in
+vectors, and has all that its windows read in registers, in whole vectors: what is padded begins
+where a vector of data does, which the padding around an image seldom is as wide as. Where windows
+of neighbours overlap, a block has its planes in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ....arith import detect_linear_equation
+from ....base.dtype import parse
+from ....loopir.construct import cast
+from ....loopir.expr import Call, const_int
+from ....loopir.iter import ProducerLoad, Reduce
+from ....loopir.op import all as all_of
+from ....loopir.op import if_then_else
+from ....loopir.subst import substitute
+from ....loopir.visit import free_vars, walk
+from ....schedule.api import Schedule, Stage
+from ....tensor.axes import reduce_axis, thread_axis
+from ....tensor.compute import compute
+from ....tensor.op import ComputeOp
+from ....tensor.tensor import Tensor
+from ..machine import extent_of, largest_divisor
+from .machine import GpuMachine, bind, fused
+from .operands import share
+from .packing import Replaced, restated
+
+RESULTS = 16  # of a thread
+BANKS = 32
+PHASE = 8  # threads whose vectors are read from shared memory at once
+
+
+@dataclass(frozen=True)
+class _Planes:
+    """What windows read: `data` (n, c, y, x), with `before` elements of `filler` in front of its
+    rows and lines; in both dimensions the `strides`, and how far a window `reaches`."""
+
+    load: ProducerLoad
+    data: Tensor
+    before: tuple[int, int]
+    filler: Any
+    strides: tuple[int, int]
+    reaches: tuple[int, int]
+
+    @staticmethod
+    def of(op: Any) -> _Planes | None:
+        """Of a reduction over windows of constant sizes, where it is one."""
+        body = op.body[0]
+        sizes = [const_int(d) for d in op.output(0).shape]
+        if len(sizes) != 4 or not all(sizes) or type(body) is not Reduce or body.init:
+            return None
+        if len(op.reduce_axis) != 2 or len(op.body) != 1:
+            return None
+        places, taps = [a.var for a in op.axis[2:]], [a.var for a in op.reduce_axis]
+        loads = [e for e in walk(body.source[0]) if type(e) is ProducerLoad]
+        moved = [e for e in loads if any(v in places for i in e.indices for v in free_vars(i))]
+        if len(moved) != 1 or len(moved[0].indices) != 4:
+            return None
+        (load,) = moved
+        changed = {*places, *taps}
+        if any(v in changed for i in load.indices[:2] for v in free_vars(i)):
+            return None
+        strides, reaches = [], []
+        for index, place, tap, axis in zip(load.indices[2:], places, taps, op.reduce_axis):
+            found = [const_int(x) for x in detect_linear_equation(index, [place, tap])]
+            if len(found) != 3 or None in found or found[2] != 0:
+                return None
+            stride, far = found[0] or 0, found[1] or 0
+            if stride < 1 or far < 0 or free_vars_but(index, place, tap):
+                return None
+            strides.append(stride)
+            reaches.append(far * (extent_of(axis) - 1))
+        data, before, filler = _unpadded(load.producer)
+        if not all(const_int(d) for d in data.shape):
+            return None
+        return _Planes(
+            load, data, before, filler, (strides[0], strides[1]), (reaches[0], reaches[1])
+        )
+
+
+def free_vars_but(e: Any, *known: Any) -> list[Any]:
+    """The variables of an expression that are none of those."""
+    return [v for v in free_vars(e) if not any(v is x for x in known)]
+
+
+def _unpadded(t: Tensor) -> tuple[Tensor, tuple[int, int], Any]:
+    """What a tensor is made of by padding lines and rows, how wide in front, and with what."""
+    none = (t, (0, 0), cast(t.dtype, 0))
+    if not isinstance(t.op, ComputeOp) or not t.op.tag.endswith("pad"):
+        return none
+    body, axes = t.op.body[0], [a.var for a in t.op.axis]
+    if type(body) is not Call or body.op.name != "tir.if_then_else":
+        return none
+    _, load, filler = body.args
+    if type(load) is not ProducerLoad or len(load.indices) != 4 or free_vars(filler):
+        return none
+    before = []
+    for index, axis in zip(load.indices, axes):
+        found = [const_int(x) for x in detect_linear_equation(index, [axis])]
+        if len(found) != 2 or found[0] != 1 or found[1] is None or found[1] > 0:
+            return none
+        before.append(-found[1])
+    if before[:2] != [0, 0] or [const_int(d) for d in t.shape[:2]] != [
+        const_int(d) for d in load.producer.shape[:2]
+    ]:
+        return none
+    return load.producer, (before[2], before[3]), filler
+
+
+@dataclass(frozen=True)
+class _Block:
+    """How a block shares out what it makes: `across` threads of `lanes` neighbours along a line,
+    `down` of `rows` lines, in `deep` channels; `pitch`: elements from line to line of what it reads
+    in shared memory, 0 where it has none."""
+
+    lanes: int
+    rows: int
+    across: int
+    down: int
+    deep: int
+    pitch: int
+
+    @staticmethod
+    def of(op: Any, p: _Planes, machine: GpuMachine) -> _Block:
+        """What several threads of a line read is shared; unless windows move by several places, so
+        that vectors that neighbours read at once would lie in the same banks."""
+        _, c, high, wide = (extent_of(a) for a in op.axis)
+        lanes, vector = machine.lanes(op.output_dtype(0)), _vector(p, machine)
+        across = -(-wide // lanes)
+        shared = across > 1 and p.strides[1] == 1 and sum(p.reaches) > 0
+        rows = max(1, RESULTS // lanes) if shared or vector * p.strides[1] >= lanes else 1
+        pitch = 0
+        if shared:
+            across = _rounded(across, machine)
+            line = (across - 1) * lanes + _near(p, vector, lanes)
+            rows, pitch = _in_banks(across, rows, line // lanes, vector)
+        across = min(across, machine.threads)
+        down = max(1, min(-(-high // rows), machine.threads // across))
+        if pitch and across < PHASE:  # so that none of another channel are among those
+            down = -(-down * across // PHASE) * PHASE // across
+        deep = _deep(c, machine.threads // (across * down), across * down, machine)
+        block = _Block(lanes, rows, across, down, deep, pitch * lanes)
+        while pitch and block.nbytes(p) > machine.shared_bytes // 3 and block.down * block.deep > 1:
+            deep = largest_divisor(c, max(1, block.deep // 2))
+            block = (
+                replace(block, deep=deep)
+                if deep < block.deep
+                else replace(block, down=block.down // 2)
+            )
+        return block
+
+    def line(self, p: _Planes, columns: int, vector: int) -> int:
+        """Elements of the padded lines that threads of so many results read."""
+        each = self.across * self.lanes
+        first = (-(-columns // each) * each - self.lanes) * p.strides[1]
+        return first + _near(p, vector, self.lanes)
+
+    def lines(self, p: _Planes, rows: int) -> int:
+        """Padded lines of so many rows of results."""
+        whole = -(-rows // (self.rows * self.down)) * self.rows * self.down
+        return (whole - 1) * p.strides[0] + p.reaches[0] + 1
+
+    def nbytes(self, p: _Planes) -> int:
+        """Bytes of shared memory."""
+        return self.deep * self.lines(p, 1) * self.pitch * parse(p.data.dtype).nbytes
+
+
+def _near(p: _Planes, vector: int, lanes: int) -> int:
+    """Elements of whole vectors that windows of `lanes` results reach over, of data that is padded
+    so that its vectors of another number of elements are whole."""
+    reach = -p.before[1] % vector + (lanes - 1) * p.strides[1] + p.reaches[1] + 1
+    return -(-reach // lanes) * lanes
+
+
+def _rounded(across: int, machine: GpuMachine) -> int:
+    """Threads along a line: as many as read at once, or their multiples or parts."""
+    if across < PHASE:
+        return 1 << (across - 1).bit_length()
+    return min(-(-across // PHASE) * PHASE, machine.threads)
+
+
+def _in_banks(across: int, most: int, line: int, vector: int) -> tuple[int, int]:
+    """Rows of a thread, and vectors from line to line, so that vectors that threads read at once
+    lie in different banks, and what they have copied at once does: neighbours of a line where
+    vectors are copied, which then follow each other, else elements of several lines."""
+    if vector == 1:
+        step = {4: 2, 8: 4, 16: 8}.get(across, 1)
+        first = {4: 1, 8: 2, 16: 4}.get(across, 0)
+        pitch = line + (first - line) % step
+        return (across if across < PHASE else most), pitch
+    if across >= PHASE:
+        return most, line
+    wanted = {n * across for n in range(PHASE // across)}
+    for rows in range(most, 0, -1):
+        if {n * rows * line % PHASE for n in range(PHASE // across)} == wanted:
+            return rows, line
+    return min(most, across), line | 1
+
+
+def _deep(channels: int, most: int, threads: int, machine: GpuMachine) -> int:
+    """Channels of a block: so many that all have them whole, unless they are too few."""
+    even = largest_divisor(channels, max(1, most))
+    if even * threads >= 2 * machine.warp or even == channels:
+        return even
+    return 1 << (max(1, most).bit_length() - 1)
+
+
+def schedule_planes(s: Schedule, windows: Tensor, out: Tensor, machine: GpuMachine) -> bool:
+    """Schedule a reduction over windows and the element-wise stage that ends its group, where it is
+    one over planes of constant sizes."""
+    planes = _Planes.of(s[windows].op) if machine.shared else None
+    if planes is None:
+        return False
+    last = windows.op is out.op
+    block = _Block.of(s[windows].op, planes, machine)
+    tile, others = _read_from_padded(s, windows, planes, block, machine)
+    windows = s[windows].op.output(0)
+    if last:
+        out = windows
+        windows = s.cache_write(out, "local")
+    else:
+        out = s[out].op.output(0)
+        s[windows].set_scope("local")
+    at, thread = _bind_output(s, out, block, machine)
+    stage = s[windows]
+    stage.compute_at(s[out], thread)
+    *outer, y, x = stage.op.axis
+    stage.reorder(*outer, *stage.op.reduce_axis, y, x)
+    for axis in (*stage.op.reduce_axis, y, x):
+        machine.unroll(stage, axis)
+    near = tile
+    if block.pitch:
+        near = s.cache_read(tile, "local", [windows.op])
+        threads = (block.deep, block.down, block.across)
+        s[tile].set_scope("shared")
+        s[tile].compute_at(s[out], at)
+        s[tile].storage_align(s[tile].op.axis[-2], block.pitch, 0)
+        vector = _vector(planes, machine)
+        if vector > 1:
+            share(s[tile], vector, threads, machine)
+        else:
+            if 2 * block.down * block.across == machine.warp:  # it copies to two channels at once
+                word = max(1, 4 // parse(tile.dtype).nbytes)
+                s[tile].storage_align(s[tile].op.axis[1], BANKS * word, BANKS // 2 * word)
+            _share_lines(s[tile], threads)
+        for t in others:
+            copy = s.cache_read(t, "shared", [windows.op])
+            s[copy].compute_at(s[out], at)
+            share(s[copy], 1, threads, machine)
+    else:
+        s[tile].set_scope("local")
+    _in_registers(s, near, out, thread, block, machine)
+    return True
+
+
+def _share_lines(stage: Stage, threads: tuple[int, int, int]) -> None:
+    """Share elements of lines out among the threads along them, lines among those down, channels
+    among the others: no thread then has to divide by the length of a line."""
+    for axis, extent, tag in zip(stage.op.axis[1:], threads, "zyx"):
+        rest, thread = stage.split(axis, factor=extent)
+        stage.bind(thread, thread_axis((0, extent), f"threadIdx.{tag}"))
+        stage.unroll(rest)
+
+
+def _in_registers(
+    s: Schedule, near: Tensor, out: Tensor, thread: Any, block: _Block, machine: GpuMachine
+) -> None:
+    """What a thread reads, in vectors."""
+    stage = s[near]
+    stage.compute_at(s[out], thread)
+    *_, y, x = stage.op.axis
+    machine.unroll(stage, y)
+    lanes = min(block.lanes, machine.lanes(near.dtype))
+    while extent_of(x) % lanes:
+        lanes //= 2
+    if lanes > 1:
+        x, vector = stage.split(x, factor=lanes)
+        stage.vectorize(vector)
+    machine.unroll(stage, x)
+
+
+def _vector(p: _Planes, machine: GpuMachine) -> int:
+    """Elements of the widest load of lines of data."""
+    lanes = machine.lanes(p.data.dtype)
+    while (const_int(p.data.shape[-1]) or 0) % lanes:
+        lanes //= 2
+    return lanes
+
+
+def _read_from_padded(
+    s: Schedule, windows: Tensor, p: _Planes, block: _Block, machine: GpuMachine
+) -> tuple[Tensor, list[Tensor]]:
+    """Let windows read data that is padded so that its vectors are those of the padded one; what
+    else they read."""
+    op = s[windows].op
+    n, c, high, wide = (const_int(d) or 0 for d in p.data.shape)
+    vector = _vector(p, machine)
+    more = -p.before[1] % vector
+    down, right = p.before[0], p.before[1] + more
+    rows = block.lines(p, extent_of(op.axis[2]))
+    line = block.line(p, extent_of(op.axis[3]), vector)
+
+    def element(*i: Any) -> Any:
+        *outer, y, x = i
+        inside = [place >= edge for place, edge in ((y, down), (x, right)) if edge]
+        inside += [y < high + down] if rows > high + down else []
+        inside += [x < wide + right] if line > wide + right else []
+        value = p.data(*outer, y - down if down else y, x - right if right else x)
+        return if_then_else(all_of(*inside), value, p.filler) if inside else value
+
+    padded = compute((n, c, rows, line), element, f"{p.data.op.name}.planes")
+    *outer, y, x = p.load.indices
+    new = ProducerLoad(padded, [*outer, y, x + more if more else x])
+    body = op.body[0]
+    source = Replaced({id(p.load): new}).expr(body.source[0])
+    taps = [reduce_axis((0, extent_of(k)), k.var.name) for k in op.reduce_axis]
+    table = {k.var: tap.var for k, tap in zip(op.reduce_axis, taps)}
+
+    def again(*i: Any) -> Any:
+        value = substitute(source, {**table, **dict(zip((a.var for a in op.axis), i))})
+        return Reduce(body.combiner, [value], taps, body.condition, body.value_index)
+
+    restated(s, windows, compute(op.output(0).shape, again, op.name))
+    if p.load.producer is not p.data:
+        s[p.load.producer].compute_inline()
+    loads = [e for e in walk(source) if type(e) is ProducerLoad and e is not new]
+    return padded, list(dict.fromkeys(e.producer for e in loads))
+
+
+def _bind_output(s: Schedule, out: Tensor, block: _Block, machine: GpuMachine) -> tuple[Any, Any]:
+    """The loops of the output: those of a block, and of a thread."""
+    stage = s[out]
+    n, c, y, x = stage.op.axis
+    y, row = stage.split(y, factor=block.rows)
+    by, ty = stage.split(y, factor=block.down)
+    x, vector = stage.split(x, factor=block.lanes)
+    bx, tx = stage.split(x, factor=block.across)
+    bc, tc = stage.split(c, factor=block.deep)
+    stage.reorder(n, bc, by, bx, tc, ty, tx, row, vector)
+    bind(stage, fused(stage, [n, bc]), "blockIdx.y")
+    at = fused(stage, [by, bx])
+    bind(stage, at, "blockIdx.x")
+    for axis, tag, extent in (
+        (tc, "z", block.deep),
+        (ty, "y", block.down),
+        (tx, "x", block.across),
+    ):
+        stage.bind(axis, thread_axis((0, extent), f"threadIdx.{tag}"))
+    machine.unroll(stage, row)
+    if extent_of(stage.op.axis[-1]) % block.lanes == 0 and block.lanes > 1:
+        stage.vectorize(vector)
+    else:
+        machine.unroll(stage, vector)
+    return at, tx
