@@ -17,7 +17,7 @@ from tilewright.schedule.state import INLINE
 from tilewright.topi.schedules.contraction import contraction_of
 from tilewright.topi.schedules.decisions import Decisions
 from tilewright.topi.schedules.machine import Machine
-from tilewright.topi.schedules.matmul import PACKED
+from tilewright.topi.schedules.matmul import PACKED, schedule_matmul
 from tilewright.topi.schedules.register_tile import Tile, crowded_rows, register_tiles
 
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
@@ -195,6 +195,24 @@ def test_of_a_long_reduction_a_part_serves_all_rows() -> None:
     names = [leaf.var.name for leaf in inner.leaf_iter_vars]
     assert names.index("ry") < names.index("j.c.outer") < names.index("rc")
     agree(y, x, f)
+
+
+@pytest.mark.parametrize("k, whole", [(768, True), (3072, False)])
+def test_pieces_are_large_where_panels_come_from_afar(k: int, whole: bool) -> None:
+    """Each piece of rows reads all panels again, so that two threads have a few of them, though the
+    rows of one exceed the second-level cache; a panel stays whole where that holds it easily."""
+    a, b = te.placeholder((384, k)), te.placeholder((k, 768))
+    axis = te.reduce_axis((0, k))
+    c = te.compute((384, 768), lambda i, j: te.sum(a[i, axis] * b[axis, j], axis))
+    decisions = Decisions()
+    machine = Machine(64, 32, 32 << 10, 1 << 20, 2, decisions, load_rates=(128, 48))
+    s = te.create_schedule(c.op)
+    schedule_matmul(s, c, c, machine)
+    (cut,) = (v for name, v in decisions.taken.items() if name.endswith(".cut"))
+    (part,) = (v[0] for name, v in decisions.taken.items() if name.endswith(".parts"))
+    rows, _, panels = next(v for name, v in decisions.taken.items() if name.endswith(".tile"))
+    assert rows >= 4 and (cut[1] == 0 or cut[1] >= 96)
+    assert (part == 0) == whole and part * panels * 64 <= machine.l2_bytes // 4
 
 
 def test_sides() -> None:

@@ -37,7 +37,7 @@ from .register_tile import Tile, tile_of
 
 LONG_PANEL = 3  # times half of where its parts stay
 PARTS = 4  # of the second-level cache, of which a panel takes one
-ROWS_IN_TIME = 2  # of a tile, whose sums take as long as its loads from the first-level cache
+ROWS_IN_TIME = 1.5  # of a tile: so many times those whose sums take as long as loads from afar
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
 MOST_TWICE = 1.5  # rows of a padded copy for each row of a piece that makes its own
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
