@@ -43,6 +43,28 @@ def test_every_step_runs_once(program: Any, team: int, extent: int, cyclic: bool
     np.testing.assert_array_equal(out, want)
 
 
+@pytest.mark.parametrize("extent", [1, 2, 7, 64])
+@pytest.mark.parametrize("around", ["parallel", "serial"])
+def test_there_and_back(program: Any, team: int, extent: int, around: str) -> None:
+    """Each step of each round runs once; the pool is told to go back in odd rounds."""
+    p = program(("int32", 3 * 64))
+    t, i = var("t"), var("i")
+    place = t * 64 + i
+    one = S.BufferStore(p.buffers[0], E.BufferLoad(p.buffers[0], [place]) + i + 1, [place])
+    body: S.Stmt = S.For(i, 0, extent, PARALLEL, one)
+    for level in ("parallel", "serial"):
+        if level == "serial":
+            body = S.For(t, 0, 3, 0, body)
+        if level == around:
+            body = S.AttrStmt(None, "pragma_parallel_there_and_back", 1, body)
+    module = p.compile(body)
+    module(out := np.zeros(3 * 64, np.int32))
+    want = np.where(np.arange(64) < extent, np.arange(64) + 1, 0)
+    np.testing.assert_array_equal(out.reshape(3, 64), np.tile(want, (3, 1)))
+    if extent > 1:
+        assert "i32 2, i32 0" in module.get_source("ll")
+
+
 def test_captured_values_of_all_types(program: Any, team: int) -> None:
     kinds = [
         "int8",

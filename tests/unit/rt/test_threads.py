@@ -163,6 +163,57 @@ def many(
     np.testing.assert_array_equal(hits, (lengths[:, None] > np.arange(64)).sum(axis=0))
 
 
+# one loop of `steps`: log[n] = (begin, thread) of the piece that was begun as number n
+ORDER = """
+declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)
+@begun = internal global i64 0
+define internal i32 @body(ptr %log, i64 %begin, i64 %end, i32 %thread) {
+  %n = atomicrmw add ptr @begun, i64 1 seq_cst
+  %p = getelementptr { i32, i32 }, ptr %log, i64 %n
+  %q = getelementptr { i32, i32 }, ptr %log, i64 %n, i32 1
+  %small = trunc i64 %begin to i32
+  store i32 %small, ptr %p
+  store i32 %thread, ptr %q
+  ret i32 0
+}
+define i32 @order(ptr %slots) {
+  %site = alloca double
+  store double 0.0, ptr %site
+  store i64 0, ptr @begun
+  %log = load ptr, ptr %slots
+  %steps.at = getelementptr i64, ptr %slots, i64 1
+  %steps = load i64, ptr %steps.at
+  %homes.at = getelementptr i64, ptr %slots, i64 2
+  %homes = load i32, ptr %homes.at
+  %r = call i32 @tw_parallel(ptr @body, ptr %log, i64 %steps, i32 2, i32 %homes, ptr %site)
+  ret i32 %r
+}
+"""
+ORDER_INFO = info_of(
+    "order",
+    [
+        array("log", "int32", [512, 2], is_output=True),
+        scalar("steps", "int64"),
+        scalar("homes", "int64"),
+    ],
+)
+
+
+@pytest.mark.parametrize("steps", [8, 61, 64])
+@pytest.mark.parametrize("homes", [0, 2])
+def test_a_thread_begins_with_the_last_pieces_of_a_home(homes: int, steps: int) -> None:
+    """Those that a thread takes of a home go down with 2 and up with 0; first it takes its own."""
+    order, log = make(ORDER, ORDER_INFO), np.full((512, 2), -1, np.int32)
+    order(log, steps, homes)
+    pieces = log[log[:, 1] >= 0]
+    assert len({*pieces[:, 0]}) == len(pieces) > 1  # each once, and more than one
+    half = sorted(pieces[:, 0])[len(pieces) // 2]  # where the second home begins
+    for thread in (0, 1):
+        for low, high in ((0, half), (half, steps)):
+            taken = [b for b, who in pieces.tolist() if who == thread and low <= b < high]
+            assert taken == sorted(taken, reverse=homes == 2)
+
+
 def run(code: str, head: str = HEAD, **env: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "TILEWRIGHT_NUM"))}
     done = subprocess.run(
@@ -178,7 +229,7 @@ def run(code: str, head: str = HEAD, **env: str) -> str:
 
 
 @pytest.mark.parametrize("team", [1, 2, 3, 5, 16])
-@pytest.mark.parametrize("homes", [0, 1])
+@pytest.mark.parametrize("homes", [0, 1, 2])
 @pytest.mark.parametrize("work", [0, 30])
 def test_every_step_runs_once(loops: Any, team: int, homes: int, work: int) -> None:
     many(2000, work, team, homes, function=loops)

@@ -55,7 +55,9 @@ class Emitter:
         "native_half",
         "reads",
         "stmt_table",
+        "around",
         "strided",
+        "turning",
         "trail",
         "values",
         "wide",
@@ -88,6 +90,8 @@ class Emitter:
         self.live_heap: list[str] = []
         self.workspace: Any = None
         self.strided: Any = None
+        self.turning = False
+        self.around: Var | None = None
 
     def child(self, name: str) -> Emitter:
         """An emitter for a function that is cut out of this one."""

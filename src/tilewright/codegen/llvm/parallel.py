@@ -3,7 +3,9 @@
 A cut-out function takes what it uses as parameters, pointers `noalias`, so that LLVM needs no
 metadata to tell arrays apart. A parallel loop's function runs a range of steps; the pool of threads
 (rt/pool) decides which thread runs which ranges, and calls a small function with each. A thread's
-steps are consecutive (or dealt out in turn, with the pragma parallel_stride_pattern).
+steps are consecutive (or dealt out in turn, with the pragma parallel_stride_pattern). Under the
+pragma parallel_there_and_back a thread begins with the last of its pieces in every second step of
+the loop around, and so with the arrays that it used last.
 """
 
 from __future__ import annotations
@@ -109,8 +111,18 @@ def _call_pool(
     f.module.globals.append(f"{site} = internal global double 0.0")
     f.module.declare("declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)")
     loop = f"ptr @{task}, ptr {context}, i64 {count}, i32 {f.env[THREADS]}"
-    homes = 1 if cyclic else 0
+    homes = "1" if cyclic else _back_and_forth(f)
     return f.effect(f"call i32 @tw_parallel({loop}, i32 {homes}, ptr {site})")
+
+
+def _back_and_forth(f: Emitter) -> str:
+    """How the pool is to deal out a loop that is not cyclic: under the pragma, from the last pieces
+    of each thread on in odd steps of the loop around."""
+    if not f.turning or f.around is None:
+        return "0"
+    kind, step, _ = variable_value(f, f.around)
+    odd = f.op(f"trunc {kind} {step} to i1")
+    return f.op(f"select i1 {odd}, i32 2, i32 0")
 
 
 def _field(f: Emitter, record: str, context: str, number: int) -> str:

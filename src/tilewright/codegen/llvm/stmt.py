@@ -67,9 +67,11 @@ def range_loop(f: Emitter, s: S.For, low: str, high: str, step: str) -> None:
     counter = f.fresh("%i")
     place = len(f.lines)
     f.lines.append("")
+    around, f.around = f.around, s.loop_var
     with f.scope():
         _bind_loop(f, s.loop_var, counter)
         f.stmt(s.body)
+    f.around = around
     wrap = "nuw nsw" if low[0] not in "%-" else "nsw"
     following = f.effect(f"add {wrap} i64 {counter}, {step}")
     f.lines[place] = f"  {counter} = phi i64 [ {low}, %{before} ], [ {following}, %{f.current} ]"
@@ -189,12 +191,16 @@ def _attr(f: Emitter, s: S.AttrStmt) -> None:
         raise _bound_to_thread(getattr(getattr(s.node, "var", s.node), "name", str(s.node)))
     if key == "pragma_parallel_stride_pattern":
         f.strided = True
+    elif key == "pragma_parallel_there_and_back":
+        f.turning = True
     elif key in ("pragma_import_llvm", "pragma_import_c"):
         f.module.import_code(key, s.value)
     elif key not in _IGNORED:
         raise CompileError(f"the CPU code generator does not know the attribute {key!r}")
     f.stmt(s.body)
     f.strided = False
+    if key == "pragma_parallel_there_and_back":
+        f.turning = False
 
 
 def _bound_to_thread(name: str) -> CompileError:

@@ -7,8 +7,9 @@ Compiled code calls
 which runs `task(context, begin, end, thread)` for ranges that cover 0..steps once, on the calling
 thread (thread 0) and on workers (thread 1 and up, below `threads`; never one number twice at a
 time), and returns 0 or the code that a task returned first; what was not begun then is left out.
-`homes`: 0, or 1 for steps that are dealt out in turn. `site` is the call's own double, 0 at first:
-nanoseconds of a step, which the pool measures and decides by.
+`homes`: 0; 1 for steps that are dealt out in turn; 2 where a home begins with its last pieces.
+`site` is the call's own double, 0 at first: nanoseconds of a step, which the pool measures and
+decides by.
 
 *Pieces.* Steps are cut into pieces of some ten microseconds. Each thread has a home, an even share
 of consecutive pieces, takes them one by one, then takes what is left of the others'. So a quiet

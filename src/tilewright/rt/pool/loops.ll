@@ -154,7 +154,9 @@ entry:
   %pieces = call i64 @pieces(i64 %steps, i64 %t, double %total, double %hand)
   %small = call i64 @llvm.smin.i64(i64 %pieces, i64 %t)
   %many = call i64 @llvm.smin.i64(i64 %small, i64 128)
-  %in.turn = icmp ne i32 %homes, 0
+  %in.turn = icmp eq i32 %homes, 1
+  %back = icmp eq i32 %homes, 2
+  %back.small = zext i1 %back to i32
   %n = select i1 %in.turn, i64 1, i64 %many
   %n.small = trunc i64 %n to i32
   %pieces.small = trunc i64 %pieces to i32
@@ -176,6 +178,8 @@ entry:
   store atomic i32 %pieces.small, ptr %left.at monotonic, align 64
   %code.at = getelementptr %slot, ptr %slot, i64 0, i32 12
   store atomic i32 0, ptr %code.at monotonic, align 4
+  %back.at = getelementptr %slot, ptr %slot, i64 0, i32 13
+  store i32 %back.small, ptr %back.at
   call void @offer(ptr %slot, i64 %pieces, i64 %n)
   %slot.int = ptrtoint ptr %slot to i64
   %base = ptrtoint ptr @slots to i64

@@ -47,8 +47,40 @@ define internal i64 @first_step(ptr %slot, i64 %piece) {
   ret i64 %r
 }
 
+; the piece that is done for a claimed one: where a loop goes back, the one as far from the end of the
+; same home, which is number (claimed + 1) * homes - 1 over pieces
+define internal i64 @turned(ptr %slot, i64 %claimed) {
+entry:
+  %at = getelementptr %slot, ptr %slot, i64 0, i32 13
+  %back = load i32, ptr %at, align 4
+  %forth = icmp eq i32 %back, 0
+  br i1 %forth, label %out, label %mirror
+mirror:
+  %homes.at = getelementptr %slot, ptr %slot, i64 0, i32 2
+  %n = load atomic i32, ptr %homes.at monotonic, align 4
+  %homes = zext i32 %n to i64
+  %pieces.at = getelementptr %slot, ptr %slot, i64 0, i32 3
+  %m = load i32, ptr %pieces.at, align 4
+  %pieces = zext i32 %m to i64
+  %following = add i64 %claimed, 1
+  %product = mul i64 %following, %homes
+  %less = sub i64 %product, 1
+  %home = udiv i64 %less, %pieces
+  %low = mul i64 %home, %pieces
+  %high = add i64 %low, %pieces
+  %first = udiv i64 %low, %homes
+  %end = udiv i64 %high, %homes
+  %both = add i64 %first, %end
+  %last = sub i64 %both, 1
+  %mirrored = sub i64 %last, %claimed
+  br label %out
+out:
+  %r = phi i64 [ %claimed, %entry ], [ %mirrored, %mirror ]
+  ret i64 %r
+}
+
 ; run a claimed piece, unless the loop has failed
-define internal void @run(ptr %slot, i64 %piece, i32 %thread) {
+define internal void @run(ptr %slot, i64 %claimed, i32 %thread) {
 entry:
   %code.at = getelementptr %slot, ptr %slot, i64 0, i32 12
   %code = load atomic i32, ptr %code.at monotonic, align 4
@@ -59,6 +91,7 @@ call:
   %task = load ptr, ptr %task.at
   %context.at = getelementptr %slot, ptr %slot, i64 0, i32 5
   %context = load ptr, ptr %context.at
+  %piece = call i64 @turned(ptr %slot, i64 %claimed)
   %following = add i64 %piece, 1
   %begin = call i64 @first_step(ptr %slot, i64 %piece)
   %end = call i64 @first_step(ptr %slot, i64 %following)

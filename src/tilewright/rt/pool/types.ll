@@ -2,7 +2,8 @@
 %parker = type { [8 x i64], [8 x i64], i64, [7 x i64] }
 ; asleep (0 or 1), when it was woken, and its parker
 %worker = type { i32, i32, i64, [6 x i64], %parker }
-; taken, threads, homes, pieces, task, context, steps, when it began, epoch; left, waiting, code; words
+; taken, threads, homes, pieces, task, context, steps, when it began, epoch; left, waiting, code,
+; whether homes begin with their last pieces; words
 %slot = type { i32, i32, i32, i32, ptr, ptr, i64, i64, i64, [1 x i64],
                i32, i32, i32, i32, [6 x i64], %parker, [128 x [8 x i64]] }
 

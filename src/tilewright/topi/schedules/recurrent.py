@@ -70,6 +70,7 @@ def _tiles(end: Stage, product: Any, work: int, machine: Machine) -> tuple[IterV
         _, lane = end.split(j, factor=lanes)
         end.vectorize(lane)
     parallel_if(end, tile, work, PARALLEL_PRODUCTS, machine)
+    end.pragma(tile, "parallel_there_and_back")  # of weights beyond a cache it has the last still
     return tile, row
 
 
