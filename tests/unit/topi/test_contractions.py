@@ -424,7 +424,7 @@ def test_panels_that_stream_from_the_second_level_cache_have_tall_tiles() -> Non
 @pytest.mark.parametrize(
     ("cpu", "afar", "most"),
     [("znver5", 2, 50), ("znver4", 2, 25), ("znver3", 2, 25), ("haswell", 1, 25),
-     ("cascadelake", 2, 50), ("x86-64-v2", 1, 20)],
+     ("cascadelake", 8 / 3, 50), ("x86-64-v2", 1, 20)],
 )  # fmt: skip
 def test_what_loads_cost_decides_about_copies(cpu: str, afar: float, most: int) -> None:
     """A copy of the weights for 49 rows took up to a fifth of the time of the sums."""

@@ -35,8 +35,8 @@ from .machine import (
 from .packing import pack, pack_ahead, splits_evenly
 from .register_tile import Tile, tile_of
 
-LONG_PANEL = 3  # times half of where its parts stay
-PARTS = 4  # of the second-level cache, of which a panel takes one
+LONG_PANEL = 3  # times the first-level cache, where its parts stay there
+PARTS = 4  # of the second-level cache: one is for a part of a panel
 ROWS_IN_TIME = 1.5  # of a tile: so many times those whose sums take as long as loads from afar
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
 MOST_TWICE = 1.5  # rows of a padded copy for each row of a piece that makes its own
@@ -192,9 +192,14 @@ def _room(
     nbytes = width * parse(product.dtype if side is None else side.dtype).nbytes
     steps = prod(extent_of(k) for k in product.op.reduce_axis)
     quick = tile.rows * tile.lines >= ROWS_IN_TIME * machine.afar
-    part = machine.l2_bytes // PARTS if quick else machine.l1_bytes
-    pays = steps * nbytes > LONG_PANEL * part // 2
-    pays = pays and rows * width * parse(product.dtype).nbytes <= machine.l2_bytes // 4
+    part, long = machine.l1_bytes, LONG_PANEL * machine.l1_bytes
+    if quick:
+        part = machine.l2_bytes // PARTS
+        long = part * 3 // 2
+    pays = (
+        steps * nbytes > long
+        and rows * width * parse(product.dtype).nbytes <= machine.l2_bytes // 4
+    )
     parts = [p // nbytes for p in (part, part // 2, 2 * part, machine.l1_bytes) if p]
     given = [p for p in parts if 0 < p < steps]
     return machine.choose(name, "parts", [(p,) for p in ([*given, 0] if pays else [0, *given])])[0]
