@@ -102,6 +102,26 @@ def test_workspaces_addresses_and_marks(program: Any) -> None:
     assert "call ptr @aligned_alloc(i64 64, i64 %" in module.get_source("ll")
 
 
+def test_a_workspace_beside_memory_of_the_function(program: Any) -> None:
+    """Both come from the same functions of C, which a module declares once."""
+    p = program(("float32", 1 << 16), ("float32", 1 << 16))
+    memory, i = E.Var("memory", "handle"), E.Var("i", "int32")
+    held = decl_buffer((1 << 16,), "float32", "held", data=memory)
+    own = decl_buffer((1 << 16,), "float32", "own")
+
+    def copy(to: Any, source: Any) -> S.Stmt:
+        store = S.BufferStore(to, E.BufferLoad(source, [i]) + 1.0, [i])
+        return S.For(i, 0, 1 << 16, 0, store)
+
+    moves = [copy(held, p.buffers[0]), copy(own, held), copy(p.buffers[1], own)]
+    give = S.Evaluate(runtime_calls.TVMBackendFreeWorkspace(1, 0, memory))
+    taken = runtime_calls.TVMBackendAllocWorkspace(1, 0, E.const(1 << 18, "uint64"), 2, 32)
+    body = S.LetStmt(memory, taken, S.Allocate(own, S.seq(*moves, give)))
+    x, out = np.arange(1 << 16, dtype=np.float32), np.zeros(1 << 16, np.float32)
+    p.compile(body)(x, out)
+    np.testing.assert_array_equal(out, x + 3)
+
+
 def test_a_call_that_returns_something_else_ends_the_function(program: Any) -> None:
     p = program(("int32", 2))
     size = op.call_extern("int32", "abs", E.BufferLoad(p.buffers[0], [E.const(0)]))

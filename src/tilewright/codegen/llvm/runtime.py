@@ -9,8 +9,8 @@ from ...loopir import expr as E
 from . import convert
 from .emitter import Emitter
 from .index import index
+from .workspace import ALIGN, DECLARE_TAKE
 
-_ALIGN = 64
 _ARRAY = 48  # bytes of DLPack's DLTensor
 _STACK = {"shape": 8, "arg_value": 8, "arg_tcode": 4, "array": _ARRAY}
 # TVM's numbers of fields of an array: where they stand in it, and their types
@@ -77,15 +77,14 @@ def on_stack(f: Emitter, e: E.Call) -> str:
 def take_workspace(f: Emitter, e: E.Call) -> str:
     """(type of the device, which, bytes, and what for): memory of the machine, aligned."""
     wanted = E.convert(e.args[2]).astype("int64")
-    whole = index(f, E.FloorDiv(wanted + (_ALIGN - 1), E.const(_ALIGN, "int64")) * _ALIGN)
-    f.module.declare_c("aligned_alloc", "ptr", "i64, i64", False)
-    return f.effect(f"call ptr @aligned_alloc(i64 {_ALIGN}, i64 {whole})")
+    whole = index(f, E.FloorDiv(wanted + (ALIGN - 1), E.const(ALIGN, "int64")) * ALIGN)
+    f.module.declare(DECLARE_TAKE)
+    return f.effect(f"call ptr @aligned_alloc(i64 {ALIGN}, i64 {whole})")
 
 
 def give_workspace(f: Emitter, e: E.Call) -> str:
     """(type of the device, which, memory)"""
-    f.module.declare_c("free", "void", "ptr", False)
-    f.line(f"call void @free(ptr {f.expr(e.args[2])})")
+    f.free(f.expr(e.args[2]))
     f.clobber()
     return "0"
 

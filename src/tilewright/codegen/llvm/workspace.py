@@ -25,6 +25,7 @@ from .index import add64, index, mul64
 STACK_BYTES = 64 << 10
 KEPT_FROM, KEPT_TO = 4 << 20, 512 << 20
 ALIGN = 64
+DECLARE_TAKE = "declare noalias ptr @aligned_alloc(i64 allocalign, i64)"
 WORKSPACE, SLICE, THREADS = (
     E.Var("workspace", "handle"),
     E.Var("slice", "int64"),
@@ -211,7 +212,7 @@ end:
 def _take_kept(f: Emitter, size: str) -> str:
     """A block of `size` bytes, perhaps the one that is kept; the function fails without."""
     for text in (
-        "declare noalias ptr @aligned_alloc(i64 allocalign, i64)",
+        DECLARE_TAKE,
         "declare void @free(ptr)",
         "@tw_workspace = external global ptr",
     ):
@@ -229,7 +230,7 @@ def give(f: Emitter, block: str, size: str, code: str) -> None:
 
 def take(f: Emitter, size: str) -> str:
     """A new block of `size` bytes (a multiple of the alignment); the function fails without."""
-    f.module.declare("declare noalias ptr @aligned_alloc(i64 allocalign, i64)")
+    f.module.declare(DECLARE_TAKE)
     return _checked(f, f"call noalias align {ALIGN} ptr @aligned_alloc(i64 {ALIGN}, i64 {size})")
 
 
