@@ -152,13 +152,18 @@ class _Plan:
 
     def graph_of(self, seconds: Sequence[float], work: Sequence[Work]) -> NetworkGraph:
         """The calls as a graph; without times their shares are of the operations."""
-        made = [(self.part(g.output), g.output.nbytes) for g in self.groups]
+        made: dict[Value, list[tuple[int, Part, int]]] = {}  # by what they lie in
         weights = list(seconds) or [float(work[k].flops) for k in self.which]
         total = sum(weights) or 1.0
         boxes = []
         for k, group in enumerate(self.groups):
-            parts = [(self.part(v), v.nbytes) for v in group.inputs]
-            reads = [n for n in range(k) if any(_overlap(*made[n], *part) for part in parts)]
+            reads: set[int] = set()
+            for v in group.inputs:
+                part = self.part(v)
+                before = made.get(part.of, ())
+                reads |= {n for n, to, size in before if _overlap(to, size, part, v.nbytes)}
+            own = self.part(group.output)
+            made.setdefault(own.of, []).append((k, own, group.output.nbytes))
             boxes.append(
                 Box(
                     title(group).split(" ")[0],
@@ -166,7 +171,7 @@ class _Plan:
                     self.which[k],
                     seconds[k] if seconds else None,
                     weights[k] / total,
-                    reads,
+                    sorted(reads),
                 )
             )
         return place_boxes(boxes, "the time" if seconds else "the operations")
@@ -192,8 +197,8 @@ class _Plan:
 
 
 def _overlap(a: Part, a_bytes: int, b: Part, b_bytes: int) -> bool:
-    """Whether two parts share bytes."""
-    return a.of is b.of and a.at < b.at + b_bytes and b.at < a.at + a_bytes
+    """Whether two parts of a value share bytes."""
+    return a.at < b.at + b_bytes and b.at < a.at + a_bytes
 
 
 def _roofline(plan: _Plan, seconds: Sequence[float], work: Sequence[Work], target: Target) -> Any:

@@ -36,6 +36,7 @@ class Emitter:
 
     __slots__ = (
         "align",
+        "around",
         "can_fail",
         "count",
         "current",
@@ -55,10 +56,9 @@ class Emitter:
         "native_half",
         "reads",
         "stmt_table",
-        "around",
         "strided",
-        "turning",
         "trail",
+        "turning",
         "values",
         "wide",
         "workspace",

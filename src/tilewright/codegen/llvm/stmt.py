@@ -189,6 +189,7 @@ def _attr(f: Emitter, s: S.AttrStmt) -> None:
         return
     if key in _GPU:
         raise _bound_to_thread(getattr(getattr(s.node, "var", s.node), "name", str(s.node)))
+    turning = f.turning
     if key == "pragma_parallel_stride_pattern":
         f.strided = True
     elif key == "pragma_parallel_there_and_back":
@@ -198,9 +199,7 @@ def _attr(f: Emitter, s: S.AttrStmt) -> None:
     elif key not in _IGNORED:
         raise CompileError(f"the CPU code generator does not know the attribute {key!r}")
     f.stmt(s.body)
-    f.strided = False
-    if key == "pragma_parallel_there_and_back":
-        f.turning = False
+    f.strided, f.turning = False, turning
 
 
 def _bound_to_thread(name: str) -> CompileError:
