@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.base.dtype import parse
 from tilewright.base.errors import CompileError, InternalError, TilewrightError
 from tilewright.loopir import expr as E
 from tilewright.loopir import stmt as S
@@ -162,7 +163,7 @@ def test_scalar_parameters(program: Any, dtype: str) -> None:
     x = var("x", dtype)
     module = p.compile(store(p.buffers[0], x, 0), x)
     for value in (True, False) if dtype == "bool" else (0, 1, 100):
-        out = np.zeros(1, p.buffers[0].dtype if dtype != "bfloat16" else "bfloat16")
+        out = np.zeros(1, parse(dtype).numpy)
         module(out, value)
         assert float(out[0]) == float(value)
 

@@ -18,8 +18,16 @@ from ...schedule.auto_inline import is_injective, loads_of
 from ...tensor.op import ComputeOp
 from ...tensor.tensor import Tensor
 from .contraction import contraction_of
-from .cuts import FEW_ROWS
-from .machine import PARALLEL_PRODUCTS, Machine, even, extent_of, nearby, parallel_if, work_of
+from .machine import (
+    FEW_ROWS,
+    PARALLEL_PRODUCTS,
+    Machine,
+    even,
+    extent_of,
+    nearby,
+    parallel_if,
+    work_of,
+)
 from .matmul import schedule_contraction
 from .reduce import in_lanes, row_run
 from .softmax import LEAST_ROWS, rows_at_once

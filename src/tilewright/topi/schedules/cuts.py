@@ -11,7 +11,6 @@ from .contraction import Contraction
 from .machine import PARALLEL_PRODUCTS, PIECES, Machine, bytes_of
 from .register_tile import Tile
 
-FEW_ROWS = 20  # that many uses of each element of the vector side pay for a copy of it
 # Rows that cost as much as the copy of a panel for them; of one whose columns lie in memory.
 COPY_ROWS, TURNED_ROWS = 8, 16
 # The same of a panel that does not stay near; of one of many, from memory.

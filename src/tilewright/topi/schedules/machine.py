@@ -125,6 +125,7 @@ WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
 PIECES = 2  # for each core, that threads share evenly
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
 PARALLEL_STEPS = 1 << 15  # elements read
+FEW_ROWS = 20  # of a product: that many uses of each element of a side pay for a copy of it
 UNSURE = 8  # times as much or as little work: threads may pay, or not
 
 
@@ -159,6 +160,13 @@ def bytes_of(t: Tensor) -> int:
 def even(n: int, most: int) -> int:
     """The size of equal parts (but for the last) of n, at most `most`."""
     return -(-n // -(-n // most))
+
+
+def whole_vectors(extent: int, lanes: int) -> int:
+    """Elements of the widest vectors, of `lanes` or halves of them, that fill an extent."""
+    while extent % lanes:
+        lanes //= 2
+    return lanes
 
 
 def largest_divisor(n: int, limit: int) -> int:

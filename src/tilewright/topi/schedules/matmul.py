@@ -12,10 +12,10 @@ from ...schedule.api import Schedule
 from ...tensor.op import PlaceholderOp, domain
 from ...tensor.tensor import Tensor
 from .contraction import Contraction, along_last, contraction_of, is_product, step_of
-from .cuts import FEW_ROWS
 from .dots import groups_of
 from .few_rows import dot_products, sums_of_rows
 from .machine import (
+    FEW_ROWS,
     LINE,
     PARALLEL_PRODUCTS,
     WAY,

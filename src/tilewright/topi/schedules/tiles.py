@@ -200,7 +200,7 @@ def _room(
         steps * nbytes > long
         and rows * width * parse(product.dtype).nbytes <= machine.l2_bytes // 4
     )
-    parts = [p // nbytes for p in (part, part // 2, 2 * part, machine.l1_bytes) if p]
+    parts = [p // nbytes for p in (part, part // 2, 2 * part, machine.l1_bytes)]
     given = [p for p in parts if 0 < p < steps]
     return machine.choose(name, "parts", [(p,) for p in ([*given, 0] if pays else [0, *given])])[0]
 

@@ -8,7 +8,7 @@ from ....schedule.api import Stage
 from ....schedule.auto_inline import is_injective, loads_of
 from ....tensor.axes import thread_axis
 from ....tensor.op import ComputeOp
-from ..machine import extent_of
+from ..machine import extent_of, whole_vectors
 from .machine import GpuMachine, bind, bind_rows, fused
 
 SIDE = 8  # threads side by side that share a line of memory when they turn a tensor
@@ -30,7 +30,7 @@ def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
             _turn(stage, read, at, lanes, machine)
             return
         if min(sides) >= TILE:
-            _turn_shared(stage, read, at, [_whole(n, lanes) for n in sides], machine)
+            _turn_shared(stage, read, at, [whole_vectors(n, lanes) for n in sides], machine)
             return
     if lanes > 1 and last and last % lanes == 0:
         chunk, vector = stage.split(axes[-1], factor=lanes)
@@ -54,13 +54,6 @@ def _turned(stage: Stage) -> tuple[ProducerLoad, int] | None:
     if -1 in places or len(set(places)) < len(variables) or places[-1] == len(variables) - 1:
         return None
     return (reads[0], places[-1]) if all(extent_of(a) for a in op.axis) else None
-
-
-def _whole(extent: int, lanes: int) -> int:
-    """Elements of the widest vectors that fill a side."""
-    while extent % lanes:
-        lanes //= 2
-    return lanes
 
 
 def _turn_shared(

@@ -25,7 +25,7 @@ from ....tensor.axes import reduce_axis, thread_axis
 from ....tensor.compute import compute
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, largest_divisor
+from ..machine import extent_of, largest_divisor, whole_vectors
 from .machine import GpuMachine, bind, fused
 from .operands import share
 from .packing import Replaced, restated
@@ -71,7 +71,7 @@ class _Planes:
             if len(found) != 3 or None in found or found[2] != 0:
                 return None
             stride, far = found[0] or 0, found[1] or 0
-            if stride < 1 or far < 0 or free_vars_but(index, place, tap):
+            if stride < 1 or far < 0 or _others(index, place, tap):
                 return None
             strides.append(stride)
             reaches.append(far * (extent_of(axis) - 1))
@@ -83,7 +83,7 @@ class _Planes:
         )
 
 
-def free_vars_but(e: Any, *known: Any) -> list[Any]:
+def _others(e: Any, *known: Any) -> list[Any]:
     """The variables of an expression that are none of those."""
     return [v for v in free_vars(e) if not any(v is x for x in known)]
 
@@ -275,9 +275,7 @@ def _in_registers(
     stage.compute_at(s[out], thread)
     *_, y, x = stage.op.axis
     machine.unroll(stage, y)
-    lanes = min(block.lanes, machine.lanes(near.dtype))
-    while extent_of(x) % lanes:
-        lanes //= 2
+    lanes = whole_vectors(extent_of(x), min(block.lanes, machine.lanes(near.dtype)))
     if lanes > 1:
         x, vector = stage.split(x, factor=lanes)
         stage.vectorize(vector)
@@ -286,10 +284,7 @@ def _in_registers(
 
 def _vector(p: _Planes, machine: GpuMachine) -> int:
     """Elements of the widest load of lines of data."""
-    lanes = machine.lanes(p.data.dtype)
-    while (const_int(p.data.shape[-1]) or 0) % lanes:
-        lanes //= 2
-    return lanes
+    return whole_vectors(const_int(p.data.shape[-1]) or 0, machine.lanes(p.data.dtype))
 
 
 def _read_from_padded(

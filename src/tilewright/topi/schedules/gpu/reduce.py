@@ -9,7 +9,7 @@ from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
 from ....tensor.axes import thread_axis
 from ....tensor.tensor import Tensor
-from ..machine import extent_of
+from ..machine import extent_of, whole_vectors
 from ..reduce import reads_of, row_run, runs_down_columns
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
@@ -115,10 +115,7 @@ def _lanes(stage: Stage, along: IterVar, machine: GpuMachine) -> int:
     for a whole row does not count."""
     every = reads_of(stage.op.output(0))
     reads = [e for e in every if any(along.var in free_vars(i) for i in e.indices)]
-    lanes = min(machine.lanes(e.dtype) for e in reads)
-    while extent_of(along) % lanes:
-        lanes //= 2
-    return lanes
+    return whole_vectors(extent_of(along), min(machine.lanes(e.dtype) for e in reads))
 
 
 def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) -> None:

@@ -17,7 +17,7 @@ from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load, wmma_store
 from ...tensor_intrin.mma import depth as mma_depth
-from ..machine import extent_of
+from ..machine import extent_of, whole_vectors
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 from .operands import DEEPER, Operand, copies_of, fill, pipeline, steps_of_tile
 from .tile_plan import BANKS, FRAGMENT, TilePlan
@@ -160,9 +160,7 @@ def _bind_output(stage: Stage, block: tuple[int, int], columns: int) -> tuple[It
             stage.unroll(axis)
         return warp, y
     flat = stage.fuse(row, *near, x)
-    lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
-    while extent % lanes:
-        lanes //= 2
+    lanes = whole_vectors(extent, VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
     if lanes > 1:
         flat, vector = stage.split(flat, factor=lanes)
         stage.vectorize(vector)

@@ -19,7 +19,7 @@ from ....schedule.api import Schedule
 from ....tensor.op import PlaceholderOp
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, WarpGroupTile, wgmma_tile
-from ..machine import extent_of
+from ..machine import extent_of, whole_vectors
 from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
 from .operands import Operand, read_widened
 
@@ -93,9 +93,7 @@ def schedule_on_warp_groups(s: Schedule, product: Tensor, out: Tensor, tile: War
         shared = product
     stage = s[out]
     *batch, i, j = stage.op.axis
-    lanes = VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes
-    while extent_of(j) % lanes:
-        lanes //= 2
+    lanes = whole_vectors(extent_of(j), VECTOR_BYTES // parse(stage.op.output_dtype(0)).nbytes)
     by, y = stage.split(i, factor=tile.rows)
     bx, x = stage.split(j, factor=tile.columns)
     stage.reorder(*batch, by, bx, y, x)
