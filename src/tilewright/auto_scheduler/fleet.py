@@ -9,8 +9,7 @@ from typing import Any
 from ..fleet.facts import FleetError
 from ..fleet.options import OnDask, OnFleet, Place, Tracker
 from ..fleet.requests import check_session
-from ..fleet.rpc_server import Server as RPCServer
-from ..fleet.rpc_server import Tracker as RPCTracker
+from ..fleet.rpc_server import on_this_machine
 from .local import LocalBuilder, LocalRunner, RPCArguments
 
 
@@ -84,12 +83,8 @@ class LocalRPCMeasureContext(RPCArguments):
     """`runner`: an RPCRunner of a `tracker` and a `server` on this machine, which end with it."""
 
     def __post_init__(self) -> None:
-        self.tracker = RPCTracker(port=9000, port_end=10000, silent=True)
-        key = f"$local$device${self.tracker.port}"
-        address = ("127.0.0.1", self.tracker.port)
-        self.server = RPCServer(
-            port=self.tracker.port, port_end=10000, key=key, silent=True, tracker_addr=address
-        )
+        self.tracker, self.server = on_this_machine()
+        where = (self.server.key, self.tracker.host, self.tracker.port)
         given = {f.name: getattr(self, f.name) for f in fields(RPCArguments)}
-        self.runner = RPCRunner(key, *address, **given)
+        self.runner = RPCRunner(*where, **given)
         self.runner.keep = (self.server, self.tracker)  # also where the runner alone is kept

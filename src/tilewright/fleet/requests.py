@@ -3,9 +3,9 @@ one to be had."""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import UsageError
@@ -13,6 +13,7 @@ from ..target.target import Target
 from .session import RPCSession
 from .tracker import FleetLink, connect_tracker
 
+log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.1
 
 
@@ -56,14 +57,8 @@ def check_remote(
 ) -> bool:
     """Whether within `timeout` seconds a session is to be had whose device of the target is there;
     the rest as for `request_remote`."""
-    kind = Target(target).kind.name
-
-    def check(late: threading.Event) -> None:
-        with request_remote(device_key, host, port, priority) as remote:
-            while not remote.device(kind).exist and not late.wait(_LOOK_SECONDS):
-                continue
-
-    return within(timeout, check)
+    asked = (device_key, host, port, priority)
+    return _is_had(Target(target).kind.name, asked, timeout)
 
 
 def check_session(
@@ -74,29 +69,27 @@ def check_session(
     timeout: float = 10,
 ) -> bool:
     """`check_remote` of any device: whether within `timeout` seconds a session is to be had."""
-
-    def check(late: threading.Event) -> None:
-        with request_remote(device_key, host, port, priority):
-            return
-
-    return within(timeout, check)
+    return _is_had(None, (device_key, host, port, priority), timeout)
 
 
-def within(seconds: float, check: Callable[[threading.Event], None]) -> bool:
-    """Whether a check has ended without an error within so many seconds; it is told when it is too
-    late."""
+def _is_had(kind: str | None, asked: tuple[Any, ...], timeout: float) -> bool:
+    """Whether a session that is `asked` for begins within so many seconds, and shows a device of
+    that kind, if one is wanted. An attempt that comes too late ends by itself."""
     passed, late = threading.Event(), threading.Event()
 
     def attempt() -> None:
         try:
-            check(late)
+            with request_remote(*asked) as remote:
+                while kind and not remote.device(kind).exist and not late.wait(_LOOK_SECONDS):
+                    continue
         except Exception:  # whatever keeps a session from being had
+            log.debug("no session for %s", asked, exc_info=True)
             return
         passed.set()
 
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(timeout)
     found = passed.is_set()
     late.set()
     return found

@@ -125,6 +125,14 @@ class Server(_Running):
             tracker.terminate()
 
 
+def on_this_machine() -> tuple[Tracker, Server]:
+    """A tracker and a server of one device, of a key that no other has, for this machine alone;
+    they end when they are told to, or are no longer held."""
+    tracker = Tracker(port=9000, port_end=10000)
+    key = f"$local$device${tracker.port}"
+    return tracker, Server(key=key, tracker_addr=(tracker.host, tracker.port))
+
+
 def refuse_options(is_proxy: Any, load_library: Any, custom_addr: Any, callback: Any) -> None:
     """UsageError for what a device of a fleet cannot do."""
     given = {"is_proxy": is_proxy, "load_library": load_library, "custom_addr": custom_addr,

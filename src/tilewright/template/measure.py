@@ -28,7 +28,7 @@ from ..topi.utils import get_const_tuple
 from .record import MeasureInput, MeasureResult
 from .space import InstantiationError
 from .task import Task
-from .through_session import local_session, time_loaded
+from .through_session import local_session, time_loaded, without_extremes
 
 logger = logging.getLogger("autotvm")
 
@@ -404,8 +404,10 @@ def batches_of(task: Task, option: MeasureOption) -> Batches | OwnBatches:
     local = (isinstance(option["builder"], LocalBuilder), isinstance(option["runner"], LocalRunner))
     plain = all(local) and option["builder"].is_plain
     runner = option["runner"]
-    own = plain and (runner.ref_input, runner.executor, runner.module_loader) != (None, None, None)
-    return Batches(task, option) if plain and not own else OwnBatches(task, option)
+    if plain:
+        given = (runner.ref_input, runner.executor, runner.module_loader)
+        plain = all(x is None for x in given)
+    return Batches(task, option) if plain else OwnBatches(task, option)
 
 
 class MeasureError(TilewrightError):
@@ -413,11 +415,8 @@ class MeasureError(TilewrightError):
 
 
 def trimmed(found: Measurement) -> Measurement:
-    """A measurement without the least and the largest cost, where there are more than two: they
-    vary most."""
-    if len(found.costs) <= 2:
-        return found
-    return replace(found, costs=tuple(sorted(found.costs)[1:-1]))
+    """A measurement without extreme costs."""
+    return replace(found, costs=without_extremes(found.costs))
 
 
 def as_result(found: Measurement) -> MeasureResult:

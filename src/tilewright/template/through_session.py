@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..fleet.requests import request_remote
-from ..fleet.rpc_server import Server, Tracker
+from ..fleet.rpc_server import on_this_machine
 from ..measure.reference import random_array
 from ..rt.array import array
 from ..target.target import Target
@@ -22,12 +22,10 @@ Loader = Callable[[dict[str, Any], Any], AbstractContextManager[tuple[Any, Any]]
 def local_session(timeout: float) -> Iterator[dict[str, Any]]:
     """What a session with this machine is asked for, while a tracker and a server run here.
     `timeout`: seconds after which a session ends."""
-    with Tracker(port=9000, port_end=10000, silent=True) as tracker:
-        key = f"$local$device${tracker.port}"
-        address = ("127.0.0.1", tracker.port)
-        with Server(port=9000, port_end=10000, key=key, tracker_addr=address):
-            where = dict(zip(("host", "port"), address))
-            yield {"device_key": key, **where, "priority": 1, "timeout": timeout}
+    tracker, server = on_this_machine()
+    where = {"device_key": server.key, "host": tracker.host, "port": tracker.port}
+    with tracker, server:
+        yield {**where, "priority": 1, "timeout": timeout}
 
 
 def default_module_loader(
@@ -54,7 +52,7 @@ def time_loaded(
     remote: Any, module: Any, target: Any, arg_info: Sequence[Any], runner: Any
 ) -> tuple[float, ...]:
     """Seconds of a run of a module's entry on random data (a runner's `ref_input`, if it has one),
-    a repetition each, of more than two the least and the largest left out."""
+    a repetition each, without extremes."""
     dev = remote.device(Target(target).kind.name)
     timing = runner.timing
     timer = module.time_evaluator(
@@ -64,4 +62,9 @@ def time_loaded(
     rng = np.random.default_rng(0)
     data = runner.ref_input or [random_array(shape, dtype, rng) for shape, dtype in arg_info]
     costs = timer(*(array(np.asarray(d), dev) for d in data)).results
+    return without_extremes(costs)
+
+
+def without_extremes(costs: Sequence[float]) -> tuple[float, ...]:
+    """Costs without the least and the largest, where there are more than two: they vary most."""
     return tuple(sorted(costs)[1:-1] if len(costs) > 2 else costs)

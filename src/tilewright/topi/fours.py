@@ -54,6 +54,19 @@ def _parted(x: Tensor, at: int) -> Tensor:
     return result
 
 
+def _made(
+    function: Callable[..., Tensor],
+    data: tuple[Tensor, int],
+    filters: tuple[Tensor, int],
+    like: Tensor,
+    *how: Any,
+) -> Tensor:
+    """What `function` makes of plain tensors, in blocks where `like` is; `data` and `filters` with
+    the dimensions that may stand in blocks."""
+    result = function(_joined(*data), _joined(*filters), *how)
+    return _parted(result, data[1]) if like.ndim == 5 else result
+
+
 def _convolution(
     function: Callable[..., Tensor], data_at: int, filters_at: int, name: str, text: str
 ) -> Callable[..., Tensor]:
@@ -67,9 +80,8 @@ def _convolution(
         dilation: Any,
         out_dtype: str | None,
     ) -> Tensor:
-        plain = _joined(Input, data_at), _joined(Filter, filters_at)
-        result = function(*plain, stride, padding, dilation, out_dtype or Input.dtype)
-        return _parted(result, data_at) if Filter.ndim == 5 else result
+        how = (stride, padding, dilation, out_dtype or Input.dtype)
+        return _made(function, (Input, data_at), (Filter, filters_at), Filter, *how)
 
     return named(convolved, name, f"{text} Returns `out_dtype` (default: of Input).")
 
@@ -143,9 +155,8 @@ def conv2d_transpose_nchwc(
 ) -> Tensor:
     """Input (N, C, H, W), Filter (C, F, KH, KW), or in blocks (N, C / 4, H, W, 4) and (C, F / 4,
     KH, KW, 4), as topi.nn.conv2d_transpose_nchw; in one group, whatever `groups` is."""
-    plain = _joined(Input, 1), _joined(Filter, 1)
-    result = transposed(*plain, stride, padding, out_dtype or Input.dtype, output_padding)
-    return _parted(result, 1) if Filter.ndim == 5 else result
+    how = (stride, padding, out_dtype or Input.dtype, output_padding)
+    return _made(transposed, (Input, 1), (Filter, 1), Filter, *how)
 
 
 def _winograd(
@@ -159,9 +170,8 @@ def _winograd(
         dilation: Any,
         out_dtype: str | None,
     ) -> Tensor:
-        plain = _joined(data, data_at), _joined(kernel, filters_at)
-        result = function(*plain, strides, padding, dilation, out_dtype or data.dtype)
-        return _parted(result, data_at) if data.ndim == 5 else result
+        how = (strides, padding, dilation, out_dtype or data.dtype)
+        return _made(function, (data, data_at), (kernel, filters_at), data, *how)
 
     return named(convolved, name, text)
 

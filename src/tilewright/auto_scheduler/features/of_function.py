@@ -210,16 +210,14 @@ def _parts(e: Any, values: dict[E.Var, Any]) -> tuple[Any, ...]:
 
 
 def _loads(e: Any, values: dict[E.Var, Any]) -> Iterator[Any]:
-    """The reads of an expression, those in indices first."""
+    """The reads of an expression, and those in indices."""
     left: list[Any] = [e]
-    found: list[Any] = []
     while left:
         node = left.pop()
         if isinstance(node, E.BufferLoad):
-            found.append(node)
+            yield node
             left += node.indices
         left += reversed(_parts(node, values))
-    yield from found
 
 
 def _operations(e: Any, values: dict[E.Var, Any]) -> Iterator[str]:

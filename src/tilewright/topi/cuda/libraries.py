@@ -41,7 +41,7 @@ def log_softmax_cudnn(x: Tensor, axis: int = -1) -> Tensor:
 _FILTERS = {"NCHW": "OIHW", "NHWC": "OHWI", "NCDHW": "OIDHW", "NDHWC": "ODHWI"}
 
 
-def _convolved(
+def conv_cudnn(
     data: Tensor,
     kernel: Tensor,
     strides: Any,
@@ -51,39 +51,18 @@ def _convolved(
     layout: str,
     out_dtype: str | None,
 ) -> Tensor:
+    """topi.nn.conv of images or volumes: data (N, C, ...) and kernel (F, C / groups, ...), or in
+    `layout` NHWC or NDHWC (N, ..., C) and (F, ..., C / groups). Returns `out_dtype` (None: of
+    data); TilewrightError for another layout."""
     if layout not in _FILTERS or len(layout) != data.ndim:
         raise TilewrightError(f"layout {layout!r} of {data!r}: channels are first or last")
     rest = (groups, layout, _FILTERS[layout], out_dtype)
     return conv(data, kernel, strides, padding, dilation, *rest)
 
 
-def conv2d_cudnn(
-    data: Tensor,
-    kernel: Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int = 1,
-    layout: str = "NCHW",
-    out_dtype: str | None = "float32",
-) -> Tensor:
-    """topi.nn.conv of images: data (N, C, H, W) and kernel (F, C / groups, KH, KW), or in `layout`
-    NHWC (N, H, W, C) and (F, KH, KW, C / groups)."""
-    return _convolved(data, kernel, strides, padding, dilation, groups, layout, out_dtype)
-
-
-def conv3d_cudnn(
-    data: Tensor,
-    kernel: Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    layout: str = "NCDHW",
-    out_dtype: str | None = "float32",
-) -> Tensor:
-    """topi.nn.conv of volumes, as conv2d_cudnn."""
-    return _convolved(data, kernel, strides, padding, dilation, groups, layout, out_dtype)
+_CONV = "data kernel strides padding dilation"
+conv2d_cudnn = under(conv_cudnn, _CONV, groups=1, layout="NCHW", out_dtype="float32")
+conv3d_cudnn = under(conv_cudnn, f"{_CONV} groups", layout="NCDHW", out_dtype="float32")
 
 
 def sort_thrust(
