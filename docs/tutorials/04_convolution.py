@@ -55,7 +55,7 @@ for dy in range(3):
         shifted = border[:, dy : dy + H, dx : dx + W]
         want += np.einsum("oc,cyx->oyx", filters[:, :, dy, dx], shifted)
 want = np.maximum(want, 0)
-rates = {}
+rates, programs = {}, {}
 
 
 def measure(name, s, args):
@@ -65,7 +65,8 @@ def measure(name, s, args):
     np.testing.assert_allclose(result, want, rtol=1e-3, atol=1e-3)
     times = f.time_evaluator("conv", tvm.cpu(0), number=1, repeat=15)(image, filters, result)
     rates[name] = 2 * CO * CI * H * W * 9 / min(times.results) / 1e9
-    print(show.loops(s, args))
+    programs[name] = show.loops(s, args)
+    print(programs[name])
     print(f"\n{name}: {rates[name]:.1f} GFLOP/s")
 
 
@@ -121,7 +122,7 @@ def tiled():
 
 s, args, _, _, _ = tiled()
 measure("tile in registers", s, args)
-assert rates["tile in registers"] > rates["as written"]
+assert f"conv = T.allocate([{CHANNELS * COLUMNS}]" in programs["tile in registers"]
 
 # %% [markdown]
 # ## Where the border is made
@@ -140,7 +141,7 @@ for place in ("block of channels", "row"):
 s, args, padded, _, _ = tiled()
 s[padded].compute_inline()
 measure("tile, padding inlined", s, args)
-assert rates["tile, padding inlined"] < rates["tile in registers"]
+assert "padded = " not in programs["tile, padding inlined"]
 
 # %% [markdown]
 # ## In parallel

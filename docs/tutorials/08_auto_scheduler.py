@@ -81,7 +81,6 @@ tensors = task.compute_dag.tensors
 plain = te.create_schedule(tensors[-1].op)
 rates["as written"] = rate(plain, tensors)
 rates["not measured"] = rate(*auto_scheduler.auto_schedule(task))
-assert rates["not measured"] > rates["as written"]
 
 # %% [markdown]
 # ## With measurements
