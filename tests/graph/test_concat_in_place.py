@@ -13,9 +13,10 @@ from tests.graph.test_passes import results
 from tests.graph.test_passes_shapes import check, floats, kernels
 from tests.narrow import as_a
 from tilewright import graph
+from tilewright.base.aligned import ALIGNMENT
 from tilewright.graph.build import prepare
 from tilewright.graph.ir import Graph, Node, Value
-from tilewright.graph.passes.memory import ALIGN, Part, lifetimes, plan_memory, views
+from tilewright.graph.passes.memory import Part, lifetimes, plan_memory, views
 from tilewright.target.target import Target
 
 
@@ -124,9 +125,9 @@ def test_no_value_is_overwritten_while_it_is_needed(net: Graph) -> None:
     """The plan, step by step over real bytes: each kernel reads what was written for it."""
     net, groups = prepare(net, Target("llvm"))
     kept, same = views(net, groups)
-    offsets, size = plan_memory(net, kept, ALIGN, same)
+    offsets, size = plan_memory(net, kept, ALIGNMENT, same)
     for v, part in same.items():
-        assert v not in offsets and part.of not in same and part.at % ALIGN == 0
+        assert v not in offsets and part.of not in same and part.at % ALIGNMENT == 0
         assert part.at + v.nbytes <= part.of.nbytes
     lives = lifetimes(net, kept, same)
     owner: list[Any] = [None] * size

@@ -11,6 +11,7 @@ from onnx import helper
 from tests.graph.ort import compare, model_of, ours, reference
 from tests.narrow import as_a
 from tilewright import graph
+from tilewright.base.aligned import is_aligned
 from tilewright.graph.onnx.load import load_tensor
 from tools.make_networks import make
 
@@ -141,6 +142,26 @@ def test_weights_in_a_file_beside_the_model(tmp_path: Path) -> None:
     assert (tmp_path / "w.bin").stat().st_size >= weight.nbytes
     np.testing.assert_allclose(ours(tmp_path / "m.onnx", x)["y"], x["x"] @ weight, rtol=1e-5,
                                atol=1e-5)  # fmt: skip
+
+
+def test_weights_lie_where_vectors_are_loaded_at_once(tmp_path: Path) -> None:
+    """Of vectors that begin within a line of the caches each load takes two turns, and arrays begin
+    anywhere, NumPy's and those in files. A table of which few rows are read stays in its file."""
+    weights = {f"w{k}": floats(16 + k, 17 + k) for k in range(12)}
+    table, ids = floats(300, 16), {"ids": np.arange(3)}
+    nodes = [node("Gather", "table ids", "x0"), *(
+        node("MatMul", f"x{k} w{k}", f"x{k + 1}") for k in range(12))]  # fmt: skip
+    model = model_of(nodes, ids, ["x12"], {"pad": floats(3), "table": table, **weights})
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin",
+              size_threshold=0)  # fmt: skip
+    net = as_a(graph.Executable, graph.compile(graph.load_onnx(tmp_path / "m.onnx")))
+    inside = [a for a in net.constants if a.shape == table.shape]
+    assert [is_aligned(a) for a in inside] == [False]  # 12 bytes come before it
+    assert sum(is_aligned(a) for a in net.constants) == len(weights)
+    want = table[:3].astype("float64")
+    for w in weights.values():
+        want = want @ w
+    np.testing.assert_allclose(net.run(ids)["x12"], want, rtol=1e-4, atol=1e-3 * abs(want).max())
 
 
 def test_kernels_come_from_the_compile_cache() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.base import config
+from tilewright.base.aligned import ALIGNMENT
 from tilewright.base.dtype import parse
 from tilewright.graph import build
 from tilewright.graph.build import copy_graph, flops, optimize
@@ -16,7 +17,7 @@ from tilewright.graph.ir import Graph, Node, Value, constant
 from tilewright.graph.onnx.convert import Builder
 from tilewright.graph.passes.block_channels import block_channels
 from tilewright.graph.passes.fuse import fuse_nodes
-from tilewright.graph.passes.memory import ALIGN, plan_memory
+from tilewright.graph.passes.memory import plan_memory
 from tilewright.graph.passes.pack_dense import pack_dense
 from tilewright.graph.passes.simplify import (
     drop_identities,
@@ -379,7 +380,7 @@ def test_groups_run_in_order_and_live_values_never_overlap(graph: Graph) -> None
         if g.output in offsets:
             start = offsets[g.output]
             end = start + int(np.prod(g.output.shape)) * parse(g.output.dtype).nbytes
-            assert start % ALIGN == 0
+            assert start % ALIGNMENT == 0
             assert end <= size
             for other, at in live.items():
                 assert end <= at or at + other.nbytes <= start, (g.output, other)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .aligned import Array, aligned_empty
 from .files import open_file
-
-Array = np.ndarray[Any, Any]
 
 
 def map_file(path: str | os.PathLike[str]) -> Array:
@@ -27,9 +26,10 @@ _PART = 1 << 24
 
 
 def compact(array: Array) -> Array:
-    """A copy with the elements in order. Of an array that lies in a file, whatever its strides, no
-    more than a part is in memory beside the copy, and nothing afterwards."""
-    made = np.empty(array.shape, array.dtype)
+    """A copy with the elements in order, where vector code reads them. Of an array that lies in a
+    file, whatever its strides, no more than a part is in memory beside the copy, and nothing
+    afterwards."""
+    made = aligned_empty(array.shape, array.dtype)
     if not array.size or not array.ndim or _file_of(array) is None:
         made[...] = array
         return made

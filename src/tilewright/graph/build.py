@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
-
-import numpy as np
 
 from ..auto_scheduler.history import ApplyHistoryBest, DispatchContext, FallbackContext
 from ..base import config
+from ..base.aligned import ALIGNMENT, Array, is_aligned
 from ..base.errors import CompileError
 from ..base.mapped import compact
 from ..driver.build_device import build_device
@@ -31,7 +31,7 @@ from .open import OpenExecutable
 from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
 from .passes.fuse import Group, fuse_nodes
-from .passes.memory import ALIGN, DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
+from .passes.memory import DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
 from .passes.narrow_floats import narrow_floats
 from .passes.pack_dense import pack_dense
@@ -56,6 +56,7 @@ from .work import work_of
 Network = Executable | DeviceExecutable | StagedExecutable | OpenExecutable
 """What a network is compiled to."""
 PRECISIONS = ("float32", "float16", "bfloat16")
+_LOOKS_UP = ("take", "take_along", "gather_elements", "gather_nd")
 
 
 def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
@@ -179,7 +180,7 @@ def _compiled(
 ) -> Executable | DeviceExecutable:
     chosen, original = team.target, graph
     graph, groups = prepare(graph, chosen, dtype)
-    align = DEVICE_ALIGN if _is_device(chosen) else ALIGN
+    align = DEVICE_ALIGN if _is_device(chosen) else ALIGNMENT
     groups, same = views(graph, groups, not _is_device(chosen), align)
     distinct, which = distinct_groups(groups)
     symbols = graph.symbols
@@ -201,7 +202,7 @@ def _compiled(
         KernelCall(which[k], tuple(slots[v] for v in (*reads[k], group.output)))
         for k, group in enumerate(groups)
     ]
-    data = [_compact(v) for v in constants]
+    data = _placed(constants, groups)
     outputs = [Tensor(v.name, v.shape, v.dtype) for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, tensors(graph.inputs), outputs, data, size)
@@ -262,7 +263,7 @@ def _open_executable(
         [d for d in counts if not isinstance(d, int)],
         [(dim_of(v.nbytes), *life) for v, life in lives.items()],
     )
-    data = [_compact(v) for v in constants]
+    data = _placed(constants, groups)
     kernels = compile_kernels(distinct, tuned, team, progress)
     code = ObjectCode(kernels, emit_entry(calls, target), target)
     nodes = [[n.name for n in g.nodes] for g in groups]
@@ -271,11 +272,20 @@ def _open_executable(
     return Executable(*about, sizes=sizes)
 
 
-def _compact(v: Value) -> np.ndarray[Any, Any]:
-    """The data of a constant, its elements in order and aligned."""
-    assert v.data is not None
-    plain = v.data.flags.c_contiguous and v.data.flags.aligned
-    return v.data if plain else compact(v.data)
+def _placed(constants: Sequence[Value], groups: Sequence[Group]) -> list[Array]:
+    """The data of constants as vector code reads it. Of a table in which rows are looked up, which
+    may be large and lie in a file, few are read: it stays where it is, if its elements are in
+    order."""
+    nodes = [n for g in groups for n in g.nodes]
+    tables = {n.inputs[0] for n in nodes if n.op in _LOOKS_UP}
+    tables -= {v for n in nodes if n.op not in _LOOKS_UP for v in n.inputs}
+    found = []
+    for v in constants:
+        assert v.data is not None
+        flags = v.data.flags
+        stays = v in tables and flags.c_contiguous and flags.aligned
+        found.append(v.data if stays or is_aligned(v.data) else compact(v.data))
+    return found
 
 
 def target_for(given: Any, dtype: str) -> Target:
@@ -376,9 +386,9 @@ def flops(graph: Graph) -> int:
 
     total = 0
     for n in graph.nodes:
-        out = int(np.prod(n.output.shape))
+        out = prod(n.output.shape)
         if n.op in ("conv2d", "conv_nd"):
-            total += 2 * out * int(np.prod(n.inputs[1].shape[1:]))
+            total += 2 * out * prod(n.inputs[1].shape[1:])
         elif n.op in ("dense", "matmul", "batch_matmul"):
             total += 2 * out * n.inputs[0].shape[-1]
     return total

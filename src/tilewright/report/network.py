@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..auto_scheduler.task import SearchTask
+from ..base.aligned import ALIGNMENT
 from ..base.errors import InternalError, TilewrightError
 from ..graph.build import compile as compile_graph
 from ..graph.build import distinct_groups, find_schedules, prepare, target_for
 from ..graph.ir import Graph, Value
 from ..graph.kernel import lower_named
-from ..graph.passes.memory import ALIGN, DEVICE_ALIGN, Part, lifetimes, plan_memory, views
+from ..graph.passes.memory import DEVICE_ALIGN, Part, lifetimes, plan_memory, views
 from ..graph.tuned import is_complex, task_of, title
 from ..graph.work import work_of
 from ..measure.reference import random_array
@@ -123,7 +124,7 @@ class _Plan:
     def __init__(self, graph: Graph, target: Target, dtype: str, records: Any) -> None:
         device = "gpu" in target.keys
         self.graph, groups = prepare(graph, target, dtype)
-        self.align = DEVICE_ALIGN if device else ALIGN
+        self.align = DEVICE_ALIGN if device else ALIGNMENT
         self.groups, self.same = views(self.graph, groups, not device, self.align)
         self.distinct, self.which = distinct_groups(self.groups)
         self.tuned = find_schedules(self.distinct, target, records)

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..base.aligned import aligned_empty
 from ..base.dtype import canonical, parse
 from ..base.errors import ArgumentError, LendError, TilewrightError
 from . import dlpack
 from .device import Device, cpu, device
-
-ALIGNMENT = 64
-"""Bytes; a cache line, and the widest vector register of today's CPUs."""
 
 _CPU = cpu(0)
 _CPU_TYPES = (1, 3)  # memory of the CPU, and that which CUDA has pinned
@@ -248,16 +246,6 @@ def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    count = 1
-    for extent in shape:
-        count *= extent
-    nbytes = count * dtype.itemsize
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return np.ndarray(shape, dtype, raw.data, start)
-
-
 def empty(
     shape: Sequence[int] | int, dtype: Any = "float32", device: Any = None, mem_scope: Any = None
 ) -> NDArray:
@@ -276,7 +264,7 @@ def empty(
         found: NDArray = _devices().new_array(full, kind.numpy, where)
         return found
     try:
-        return NDArray(_allocate(full, kind.numpy))
+        return NDArray(aligned_empty(full, kind.numpy))
     except (ValueError, MemoryError, OverflowError) as error:
         raise ArgumentError(f"an array cannot have shape {sizes}: {error}") from None
 
@@ -302,7 +290,7 @@ def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:
         return empty(given.shape, name, where).copyfrom(given)
     values = _values(source)
     dtype_name(values.dtype)
-    out = _allocate(values.shape, values.dtype)
+    out = aligned_empty(values.shape, values.dtype)
     out[...] = values
     return NDArray(out)
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.aligned import ALIGNMENT
 from ..base.errors import TilewrightError
 from ..base.files import open_file
 from .files import as_path, replacing
@@ -38,7 +39,7 @@ MAGIC = b"\x93TWNET\r\n"
 VERSION = 1
 _HEAD = struct.Struct("<8si4x6Q32s")
 _SUM_AT = _HEAD.size - 32
-_PAGE, _LINE = 4096, 64
+_PAGE = 4096
 
 
 class Parts(NamedTuple):
@@ -53,7 +54,7 @@ def places_of(weights: Sequence[Array]) -> list[int]:
     """Where each array lies in the weights, and how long these are, at the end."""
     places, end = [], 0
     for array in weights:
-        start = -(-end // _LINE) * _LINE
+        start = -(-end // ALIGNMENT) * ALIGNMENT
         places.append(start)
         end = start + array.nbytes
     return [*places, end]
@@ -76,7 +77,7 @@ def write(
         checksum.update(piece)
     told = {**description, "weights_sha256": checksum.hexdigest()}
     text = json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
-    code_at = -(-(_HEAD.size + len(text)) // _LINE) * _LINE
+    code_at = -(-(_HEAD.size + len(text)) // ALIGNMENT) * ALIGNMENT
     weights_at = -(-(code_at + len(code)) // _PAGE) * _PAGE
     where = (_HEAD.size, len(text), code_at, len(code), weights_at, places[-1])
     first = bytearray(weights_at)

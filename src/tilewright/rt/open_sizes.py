@@ -15,12 +15,12 @@ from math import prod
 from threading import Lock
 from typing import Any
 
+from ..base.aligned import ALIGNMENT
 from ..base.errors import ArgumentError
 from .places import places_of
 from .plan import Tensor, shapes_given
 from .signature import MOST_NARROW, Dim, dim_source, dim_value, dims_text, read_dim
 
-ALIGN = 64
 _KEPT = 256
 """Sets of sizes whose plans are kept."""
 _HOLDS = {"==": lambda n: n == 0, "<": lambda n: n < 0, "<=": lambda n: n <= 0}
@@ -95,7 +95,7 @@ class OpenSizes:
 
         nbytes = [dim_value(d, sizes) for d, _, _ in self.values]
         born, last = [v[1] for v in self.values], [v[2] for v in self.values]
-        offsets, size = places_of(nbytes, born, last, ALIGN)
+        offsets, size = places_of(nbytes, born, last, ALIGNMENT)
         return Shaped(
             [known(v) for v in inputs],
             [known(v) for v in outputs],

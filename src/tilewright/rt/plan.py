@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..base.aligned import aligned_empty
 from ..base.dtype import parse
 from ..base.errors import ArgumentError
 from .array import NDArray
@@ -92,8 +93,8 @@ class Tensor:
         return f"{self.name}: {self.dtype}[{dims_text(self.shape).strip('(),')}]"
 
     def empty(self) -> Array:
-        """A new array of this kind."""
-        return np.empty(self.shape, parse(self.dtype).numpy)
+        """A new array of this kind, where vector code writes it."""
+        return aligned_empty(self.shape, parse(self.dtype).numpy)
 
 
 def tensors(values: Iterable[Described]) -> list[Tensor]:

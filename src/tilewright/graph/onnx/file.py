@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from ...base.aligned import Array
 from ...base.dtype import canonical
 from ...base.errors import ImportModelError, TilewrightError
 from ...base.files import read_file
-from ...base.mapped import Array, map_file
+from ...base.mapped import map_file
 from ..limits import require
 from .split import split
 

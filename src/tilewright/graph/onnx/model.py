@@ -11,8 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from ...base.aligned import Array
 from ...base.errors import ImportModelError
-from ...base.mapped import Array
 from ..ir import Value, constant
 from ..limits import Budget
 from .file import attributes, carried, dense, subgraphs, weight

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from ...base.aligned import ALIGNMENT
 from ...rt.places import places_of
 from ..ir import Graph, Node, Value
 from .fuse import Group
 
-ALIGN = 64
 DEVICE_ALIGN = 256  # what OpenCL devices ask of the start of a buffer within another
 
 
@@ -35,7 +35,7 @@ Parts = Mapping[Value, Part]
 
 
 def views(
-    graph: Graph, groups: Sequence[Group], of_arrays: bool = True, align: int = ALIGN
+    graph: Graph, groups: Sequence[Group], of_arrays: bool = True, align: int = ALIGNMENT
 ) -> tuple[list[Group], dict[Value, Part]]:
     """The groups without those that only give other views, and what their outputs, and what else
     is written where a view of it is needed, are parts of. Parts start at multiples of `align`.
@@ -142,7 +142,7 @@ class _Joins:
 
 
 def plan_memory(
-    graph: Graph, groups: Sequence[Group], align: int = ALIGN, same: Parts | None = None
+    graph: Graph, groups: Sequence[Group], align: int = ALIGNMENT, same: Parts | None = None
 ) -> tuple[dict[Value, int], int]:
     """Byte offset of every value between groups, and the size of the workspace. `same`: values that
     are parts of others."""
