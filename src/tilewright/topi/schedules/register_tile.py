@@ -137,8 +137,8 @@ def register_tiles(
             waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
             height = rows * lines
             broadcasts = BROADCAST / (1 if group % (panels * lanes) else panels)
-            bound = max(1.0, CHAINS / (height * panels), load(panels) / height + broadcasts)
-            cost = waste * (bound + (1 / height + broadcasts) / 8)
+            loads = load(panels) / height + broadcasts
+            cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
             cost *= EMBEDDED if height > kept else 1.0
             found.append((cost, Tile(rows, lines, panels)))
     found.sort(key=lambda item: item[0])
