@@ -116,18 +116,21 @@ _MATRIX_PRODUCTS = (
 # Bytes a cycle that go on coming from the second-level cache where they are not 64, and loads of a
 # full vector a cycle from the first where they are not two (Agner Fog, The microarchitecture of
 # Intel, AMD and VIA CPUs; AMD, Software optimization guides; Intel, Optimization reference manual,
-# of which the peak is 64).
+# of which the peak is 64). While Intel's servers fill a line of the first-level cache, nothing is
+# loaded from it, as the execution-cache-memory model has it (H. Stengel, J. Treibig, G. Hager,
+# G. Wellein, Quantifying performance bottlenecks of stencil computations using the
+# execution-cache-memory model, ICS 2015): the two times add up.
 _BYTES_FROM_L2 = dict.fromkeys(("znver1", "znver2", "znver3", "znver4"), 32)
-_BYTES_FROM_L2 |= dict.fromkeys(
-    ("skylake-avx512", "cascadelake", "cooperlake", "icelake-client", "icelake-server"), 48
-)
+_IN_TURNS = ("skylake-avx512", "cascadelake", "cooperlake", "icelake-client", "icelake-server")
+_BYTES_FROM_L2 |= dict.fromkeys(_IN_TURNS, 48)
 _LOADS_FROM_L1 = {"znver1": 1, "znver4": 1}
 
 
 def load_rates(cpu: str, vector_bytes: int) -> tuple[int, int]:
     """Bytes a cycle that a core loads from its first-level cache, in full vectors, and from the
     second."""
-    return vector_bytes * _LOADS_FROM_L1.get(cpu, 2), _BYTES_FROM_L2.get(cpu, 64)
+    near, far = vector_bytes * _LOADS_FROM_L1.get(cpu, 2), _BYTES_FROM_L2.get(cpu, 64)
+    return near, round(1 / (1 / near + 1 / far)) if cpu in _IN_TURNS else far
 
 
 def gpu_capabilities(kind: str, attributes: Mapping[str, Any]) -> Capabilities:

@@ -205,7 +205,7 @@ def test_pieces_are_large_where_panels_come_from_afar(k: int, whole: bool) -> No
     axis = te.reduce_axis((0, k))
     c = te.compute((384, 768), lambda i, j: te.sum(a[i, axis] * b[axis, j], axis))
     decisions = Decisions()
-    machine = Machine(64, 32, 32 << 10, 1 << 20, 2, decisions, load_rates=(128, 48))
+    machine = Machine(64, 32, 32 << 10, 1 << 20, 2, decisions, load_rates=(128, 35))
     s = te.create_schedule(c.op)
     schedule_matmul(s, c, c, machine)
     (cut,) = (v for name, v in decisions.taken.items() if name.endswith(".cut"))
@@ -424,7 +424,7 @@ def test_panels_that_stream_from_the_second_level_cache_have_tall_tiles() -> Non
 @pytest.mark.parametrize(
     ("cpu", "afar", "most"),
     [("znver5", 2, 50), ("znver4", 2, 25), ("znver3", 2, 25), ("haswell", 1, 25),
-     ("cascadelake", 8 / 3, 50), ("x86-64-v2", 1, 20)],
+     ("cascadelake", 128 / 35, 50), ("x86-64-v2", 1, 20)],
 )  # fmt: skip
 def test_what_loads_cost_decides_about_copies(cpu: str, afar: float, most: int) -> None:
     """A copy of the weights for 49 rows took up to a fifth of the time of the sums."""
