@@ -195,6 +195,12 @@ _WITH_BODY = frozenset(
 )
 
 
+def is_prefetch(s: Any) -> bool:
+    """Whether a statement only asks for memory ahead."""
+    called = type(s) is S.Evaluate and type(s.value) is E.Call
+    return called and s.value.op.name == "tir.prefetch"
+
+
 def is_likely(e: Any) -> bool:
     """Whether `e` is a guard marked as true almost always."""
     return type(e) is E.Call and e.op.name == "tir.likely"

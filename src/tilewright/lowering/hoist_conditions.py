@@ -6,7 +6,7 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
-from ..loopir.copies import fresh_copy
+from ..loopir.copies import fresh_copy, is_prefetch
 from ..loopir.effects import is_pure
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import walk
@@ -19,7 +19,8 @@ def hoist_conditions(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     Of nested conditions without `else` each one that may goes out, past those that stay. A
     condition on a thread variable stays inside: threads that leave a loop early gain nothing and
     could miss a barrier. The loops are serial, unrolled or vectorised ones: parallel ones are
-    started by the function as a whole.
+    started by the function as a whole. Prefetches in front of a condition, which change nothing,
+    are left out where it does not hold.
 
     Needs nothing; guarantees nothing. Stands before partition_loops, which cuts a loop short where
     its body is one condition on its variable, and before unroll_loops, which would copy the
@@ -53,14 +54,16 @@ class _Hoister(Rewriter):
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
-        body = self.stmt(s.body)
+        whole = self.stmt(s.body)
+        hints, body = _hints_of(whole)
         if s.kind not in _LOOPS or type(body) is not S.IfThenElse:
-            return s.with_body(body)
+            return s.with_body(whole)
         if body.else_case is not None:
             if not self._invariant(body.condition, s.loop_var):
-                return s.with_body(body)
-            other = fresh_copy(s.with_body(body.else_case))
-            return S.IfThenElse(body.condition, s.with_body(body.then_case), other)
+                return s.with_body(whole)
+            other = fresh_copy(s.with_body(S.seq(*hints, body.else_case)))
+            then = s.with_body(S.seq(*hints, body.then_case))
+            return S.IfThenElse(body.condition, then, other)
         out: list[Any] = []
         stay: list[Any] = []
         inner: S.Stmt = body
@@ -73,10 +76,10 @@ class _Hoister(Rewriter):
                 break
             inner = inner.then_case
         if not out:
-            return s.with_body(body)
+            return s.with_body(whole)
         for condition in reversed(stay):
             inner = S.IfThenElse(condition, inner)
-        inner = s.with_body(inner)
+        inner = s.with_body(S.seq(*hints, inner))
         for condition in reversed(out):
             inner = S.IfThenElse(condition, inner)
         return inner
@@ -87,6 +90,13 @@ class _Hoister(Rewriter):
         return not any(
             isinstance(x, E.Var) and (x is loop_var or x in self.threads) for x in walk(condition)
         )
+
+
+def _hints_of(body: S.Stmt) -> tuple[list[S.Stmt], S.Stmt]:
+    """Prefetches at the begin of a body, and the one statement after them, or the body."""
+    if type(body) is not S.SeqStmt or not all(is_prefetch(x) for x in body.seq[:-1]):
+        return [], body
+    return list(body.seq[:-1]), body.seq[-1]
 
 
 def may_divide_by_zero(e: Any) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+from math import prod
 from typing import Any
 
 from ..arith.int_set import eval_set, union
+from ..base.aligned import ALIGNMENT
 from ..base.dtype import parse
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -12,16 +16,17 @@ from ..loopir.buffer import Buffer
 from ..loopir.calls import address_of, prefetch
 from ..loopir.construct import cast
 from ..loopir.copies import walk_stmts
-from ..loopir.expr import const
+from ..loopir.expr import const, const_int
 from ..loopir.iter import Range
-from ..loopir.rewrite import handles
+from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
-from ..loopir.visit import walk
+from ..loopir.visit import children, walk
 from .bounded import BoundedRewriter
 from .options import LowerOptions
 
 SCOPE = "prefetch_scope"
-LINE_BYTES = 64
+EVENLY = "pragma_prefetch_evenly"
+MOST_AT_ONCE = 4  # lines that one step of the loops inside asks for
 
 
 def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -32,6 +37,13 @@ def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     statements become such calls too. A region that cannot be bounded, and
     a buffer that only exists inside the loop, are not prefetched.
 
+    Asked for at once, the region keeps the loop waiting as reading it would: a core has some ten
+    lines on their way at a time. Where the loop's axis has the pragma "prefetch_evenly", the steps
+    of the serial loops inside around the reads ask for some of it each, so that it comes while the
+    loop computes; its value, where it has one, says how many steps of the loop itself share in
+    that, since they ask for the same. This takes a region that lies in few pieces, and as many
+    steps as its lines or a fourth of them; other regions are then not asked for.
+
     Needs buffers with all their dimensions. Guarantees that no Prefetch and no "prefetch_scope" is
     left. Stands before flatten_buffers.
     """
@@ -41,13 +53,26 @@ def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
 
 def _asks(s: Any) -> bool:
-    return type(s) is S.Prefetch or (type(s) is S.AttrStmt and s.attr_key == SCOPE)
+    return type(s) is S.Prefetch or (type(s) is S.AttrStmt and s.attr_key in (SCOPE, EVENLY))
+
+
+def _scopes_of(s: S.Stmt) -> list[S.AttrStmt]:
+    """What one loop, or its body where it is no loop any more, is to ask for ahead."""
+    found: list[S.AttrStmt] = []
+    loop = False
+    while type(s) is S.AttrStmt or (type(s) is S.For and not loop):
+        if type(s) is S.AttrStmt and s.attr_key == SCOPE:
+            found.append(s)
+        loop = loop or type(s) is S.For
+        s = s.body
+    return found
 
 
 class _Prefetcher(BoundedRewriter):
     def __init__(self, func: S.PrimFunc) -> None:
         super().__init__(func)
         self.loop: E.Var | None = None
+        self.evenly: list[tuple[S.AttrStmt, int]] = []
 
     def expr(self, e: Any) -> Any:
         return e
@@ -65,6 +90,9 @@ class _Prefetcher(BoundedRewriter):
 
     @handles(S.AttrStmt)
     def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key == EVENLY:
+            self.evenly += [(x, const_int(s.value) or 1) for x in _scopes_of(s.body)]
+            return self.stmt(s.body)
         if s.attr_key != SCOPE:
             return super()._attr(s)
         body: S.Stmt = self.stmt(s.body)
@@ -78,6 +106,10 @@ class _Prefetcher(BoundedRewriter):
             Range.from_min_extent(substitute(r.min, ahead), substitute(r.extent, ahead))
             for r in region
         ]
+        shares = next((n for x, n in self.evenly if x is s), 0)
+        if shares:
+            share = self.loop % shares if shares > 1 else 0
+            return _evenly(s.node, moved, body, share, shares)
         return S.seq(_calls(s.node, moved), body)
 
     @handles(S.Prefetch)
@@ -120,7 +152,7 @@ class _Prefetcher(BoundedRewriter):
 
 def _calls(buffer: Buffer, region: list[Range]) -> S.Stmt:
     """Loops over a box of a buffer that ask for each cache line of its rows."""
-    per_line = max(1, LINE_BYTES // parse(buffer.dtype).nbytes)
+    per_line = _per_line(buffer)
     loops: list[tuple[E.Var, Any]] = []
     point = []
     for d, r in enumerate(region):
@@ -137,3 +169,74 @@ def _calls(buffer: Buffer, region: list[Range]) -> S.Stmt:
     for var, extent in reversed(loops):
         body = S.For(var, const(0, var.dtype), extent, S.ForKind.SERIAL, body)
     return body
+
+
+def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, shares: int) -> S.Stmt:
+    """`body` with each step of its serial loops around the reads of a buffer asking for a few lines
+    of a region, one after the other: of one of so many shares."""
+    lengths = [const_int(r.extent) for r in region]
+    sizes = [const_int(n) for n in buffer.shape]
+    first = len(region) - 1  # the dimension from which on a piece lies in order
+    while first and lengths[first] is not None and lengths[first] == sizes[first]:
+        first -= 1
+    if buffer.strides or None in lengths:
+        return body
+    pieces, length = prod(lengths[:first]), prod(lengths[first:])
+    loops = _around_reads(buffer, body)
+    extents = [const_int(x.extent) for x in loops]
+    steps = shares * prod(n or 0 for n in extents)
+    lines = -(-length // _per_line(buffer))
+    if not loops or not 0 < lines * pieces <= steps * MOST_AT_ONCE or pieces > MOST_AT_ONCE:
+        return body
+    at_once = -(-lines // steps)
+    each = -(-length // (steps * at_once))
+    done: Any = share
+    for loop, n in zip(loops, extents):
+        done = done * n + (loop.loop_var - loop.min)
+    calls = []
+    for piece in product(*map(range, lengths[:first])):
+        for k in range(at_once):
+            point = [r.min for r in region]
+            point[:first] = [low + d for low, d in zip(point, piece)]
+            point[-1] = point[-1] + (done * at_once + k) * each
+            calls.append(S.Evaluate(prefetch(address_of(E.BufferLoad(buffer, point)), 0, 2, 1)))
+    return _Within(loops[-1], calls).stmt(body)
+
+
+def _around_reads(buffer: Buffer, body: S.Stmt) -> list[S.For]:
+    """The serial loops around a read of a buffer, outermost first."""
+    found: list[S.For] = []
+
+    def look(s: Any, around: list[S.For]) -> None:
+        if found:
+            return
+        if type(s) is S.For and s.kind == S.ForKind.SERIAL:
+            around = [*around, s]
+        if type(s) is E.BufferLoad and s.buffer is buffer:
+            found.extend(around)
+            return
+        for part in children(s):
+            look(part, around)
+
+    look(body, [])
+    return found
+
+
+class _Within(Rewriter):
+    """Puts statements at the begin of the body of one loop."""
+
+    def __init__(self, loop: S.For, first: Sequence[S.Stmt]) -> None:
+        self.loop, self.first = loop, first
+
+    def expr(self, e: Any) -> Any:
+        return e
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        body = S.seq(*self.first, s.body) if s is self.loop else self.stmt(s.body)
+        return S.For(s.loop_var, s.min, s.extent, s.kind, body, s.thread_binding, s.annotations)
+
+
+def _per_line(buffer: Buffer) -> int:
+    """Elements of a line of the caches."""
+    return max(1, ALIGNMENT // parse(buffer.dtype).nbytes)

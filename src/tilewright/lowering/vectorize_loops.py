@@ -15,6 +15,7 @@ from ..loopir.copies import (
     conjuncts,
     fold_pair,
     fresh_copy,
+    is_prefetch,
     strip_likely,
     times,
     walk_stmts,
@@ -377,7 +378,7 @@ class VectorStmts(VectorExprs):
 
     @handles(S.Evaluate)
     def _evaluate(self, s: S.Evaluate) -> Any:
-        if type(s.value) is E.Call and s.value.op.name == "tir.prefetch":
+        if is_prefetch(s):
             return S.Evaluate(self.lane_copier(const(0)).expr(s.value))
         value = self.expr(s.value)
         if is_uniform_pure(value) or lanes_of(value) > 1:

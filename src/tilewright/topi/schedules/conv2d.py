@@ -28,6 +28,7 @@ from .machine import (
     FMA_CHAINS,
     PARALLEL_PRODUCTS,
     Machine,
+    ask_ahead,
     extent_of,
     largest_divisor,
     nearby,
@@ -80,7 +81,7 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
     s[out].vectorize(fi)
     s[out].unroll(fo_inner)
     s[out].unroll(ow_inner)
-    part = 0
+    part, alike = 0, prod(size[:-1])
     if outer:
         (part,) = machine.choose(name, "parts", _parts_of_reduction(s[conv].op, group, machine))
     if part:
@@ -88,8 +89,11 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: Machine
         rows = largest_divisor(size[-2], max(1, size[-2] * prod(others) // LEAST_PIECES))
         outer[-1], inner = s[out].split(outer[-1], factor=rows)
         s[out].reorder(outer[-1], inner)
+        alike //= rows
     pieces = s[out].fuse(n, fo_outer, *outer)
     parallel_if(s[out], pieces, work, PARALLEL_PRODUCTS, machine)
+    if alike:
+        ask_ahead(s[out], pieces, s[conv].op.input_tensors[1], alike, machine)
     s[conv].compute_at(s[out], pieces if part else ow_outer)
     groups = groups_of_conv(s[conv].op, machine)
     _schedule_sums(s[conv], part, columns, groups)

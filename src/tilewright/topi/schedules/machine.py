@@ -146,6 +146,15 @@ def parallel_if(stage: Stage, axis: IterVar, work: int, least: int, machine: Mac
         stage.parallel(axis)
 
 
+def ask_ahead(stage: Stage, axis: IterVar, weights: Tensor, alike: int, machine: Machine) -> None:
+    """Let the sums of one panel of weights, or of a part of it, ask for the next while they last,
+    where weights come from further than the caches of a core: the first tile of rows would wait
+    for all of it. `alike` steps of the axis in a row have the same panel."""
+    if bytes_of(weights) > machine.l2_bytes:
+        stage.prefetch(weights, axis, alike)
+        stage.pragma(axis, "prefetch_evenly", alike)
+
+
 def nearby(first: int, *others: int, least: int = 1, most: int | None = None) -> list[Value]:
     """Options of one number: the first, and what of the others lies within limits."""
     fit = [n for n in others if n >= least and (most is None or n <= most)]

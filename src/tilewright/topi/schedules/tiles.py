@@ -25,6 +25,7 @@ from .injective import arrange
 from .machine import (
     PARALLEL_PRODUCTS,
     Machine,
+    ask_ahead,
     even,
     extent_of,
     largest_divisor,
@@ -40,6 +41,7 @@ PARTS = 4  # of the second-level cache: one is for a part of a panel
 ROWS_IN_TIME = 1.5  # of a tile: so many times those whose sums take as long as loads from afar
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
 MOST_TWICE = 1.5  # rows of a padded copy for each row of a piece that makes its own
+FEW_TILES = 2  # of rows, each of which asks for its share of the next panel
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
 
@@ -84,7 +86,12 @@ def tiles(
         form = contraction_of(s[product].op) or form
         groups = groups_of(s[product].op, form, machine)
     at = nest.panel if room else nest.row
-    _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room, groups)
+    part = _accumulate(s, product, out, at, lanes, form, most, tile if room else None, room, groups)
+    side, height = form.vector_side, tile.rows * tile.lines
+    if form.panel and side is not None and -(-size // height) >= FEW_TILES:
+        where = (s[out], nest.panel) if part is None else (s[product], part)
+        alike = -(-m // size) if part is None and cut.order == PANELS_FIRST else 1
+        ask_ahead(*where, side.producer, alike, machine)
     if pads and groups is None:
         _skip_padding(s[product], tile)
     own = cut.size and (cut.order != PANELS_FIRST or form.both or shared.panels == 1)
@@ -256,11 +263,11 @@ def _accumulate(
     tile: Tile | None,
     room: int,
     groups: Groups | None,
-) -> None:
+) -> IterVar | None:
     """The sums: of one register tile over all steps of the reduction, its elements innermost. With
     `tile`, of all rows at once, parts of `room` steps of the reduction one after the other, the
-    sums kept in memory in between. Up to `most` innermost steps are written out. With `groups`,
-    an instruction takes some steps at a time."""
+    sums kept in memory in between: the axis of parts is returned. Up to `most` innermost steps are
+    written out. With `groups`, an instruction takes some steps at a time."""
     stage = s[product]
     stage.compute_at(s[out], at)
     axes, steps = list(stage.op.axis), list(stage.op.reduce_axis)
@@ -268,8 +275,8 @@ def _accumulate(
     others = [axes[i] for i in (*form.batch, *form.columns)]
     jp, jv = stage.split(axes[-1], factor=lanes)
     in_group = 0
+    before: list[IterVar] = []
     if tile is None:
-        before: list[IterVar] = []
         rows, inner = rows[:-2], rows[-2:]
     else:
         before, steps = _last_part(stage, steps, room, groups)
@@ -290,6 +297,7 @@ def _accumulate(
             break
         stage.unroll(k)
         most //= max(size, 1)
+    return before[-1] if before else None
 
 
 def _split_rows(stage: Stage, rows: list[IterVar], tile: Tile) -> list[IterVar]:

@@ -17,6 +17,7 @@ from .machine import (
     PARALLEL_STEPS,
     WAY,
     Machine,
+    ask_ahead,
     extent_of,
     parallel_if,
     work_of,
@@ -68,7 +69,9 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
     inner.vectorize(lane_)
     if taps:
         inner.pragma(ci, "skip_zeros")
-    parallel_if(stage, stage.fuse(places, filters_outer), work, PARALLEL_PRODUCTS, machine)
+    pieces = stage.fuse(places, filters_outer)
+    ask_ahead(stage, pieces, inner.op.input_tensors[1], 1, machine)
+    parallel_if(stage, pieces, work, PARALLEL_PRODUCTS, machine)
 
 
 def schedule_winograd_output(s: Schedule, image: Tensor, out: Tensor, machine: Machine) -> None:
