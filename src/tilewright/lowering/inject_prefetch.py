@@ -31,7 +31,8 @@ MOST_AT_ONCE = 4  # lines that one step of the loops inside asks for
 
 def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """Turn AttrStmt "prefetch_scope" (node: a buffer, value: how many steps ahead) in a loop into
-    prefetches of what the loop's body will read of the buffer that many steps later.
+    prefetches of what the loop's body will read of the buffer that many steps later: all at once,
+    or with the pragma "prefetch_evenly" a little in each step of the loops within.
 
     The region is the box around all reads of the body, each 64 bytes asked for once. Prefetch
     statements become such calls too. A region that cannot be bounded, and
