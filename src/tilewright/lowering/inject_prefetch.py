@@ -175,13 +175,12 @@ def _calls(buffer: Buffer, region: list[Range]) -> S.Stmt:
 def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, shares: int) -> S.Stmt:
     """`body` with each step of its serial loops around the reads of a buffer asking for a few lines
     of a region, one after the other: of one of so many shares."""
-    lengths = [const_int(r.extent) for r in region]
-    sizes = [const_int(n) for n in buffer.shape]
-    first = len(region) - 1  # the dimension from which on a piece lies in order
-    while first and lengths[first] is not None and lengths[first] == sizes[first]:
-        first -= 1
-    if buffer.strides or None in lengths:
+    lengths = [n for r in region if (n := const_int(r.extent)) is not None]
+    if buffer.strides or len(lengths) < len(region):
         return body
+    first = len(region) - 1  # the dimension from which on a piece lies in order
+    while first and lengths[first] == const_int(buffer.shape[first]):
+        first -= 1
     pieces, length = prod(lengths[:first]), prod(lengths[first:])
     loops = _around_reads(buffer, body)
     extents = [const_int(x.extent) for x in loops]
@@ -201,7 +200,8 @@ def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, share
             point[:first] = [low + d for low, d in zip(point, piece)]
             point[-1] = point[-1] + (done * at_once + k) * each
             calls.append(S.Evaluate(prefetch(address_of(E.BufferLoad(buffer, point)), 0, 2, 1)))
-    return _Within(loops[-1], calls).stmt(body)
+    result: S.Stmt = _Within(loops[-1], calls).stmt(body)
+    return result
 
 
 def _around_reads(buffer: Buffer, body: S.Stmt) -> list[S.For]:
