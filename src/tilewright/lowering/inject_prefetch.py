@@ -183,9 +183,12 @@ def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, share
         first -= 1
     pieces, length = prod(lengths[:first]), prod(lengths[first:])
     loops = _around_reads(buffer, body)
-    extents = [const_int(x.extent) for x in loops]
-    steps = shares * prod(n or 0 for n in extents)
+    extents = [const_int(x.extent) or 0 for x in loops]
     lines = -(-length // _per_line(buffer))
+    while len(extents) > 1 and shares * prod(extents[:-1]) >= lines * pieces:
+        extents.pop()  # steps of the loops around suffice
+    loops = loops[: len(extents)]
+    steps = shares * prod(extents)
     if not loops or not 0 < lines * pieces <= steps * MOST_AT_ONCE or pieces > MOST_AT_ONCE:
         return body
     at_once = -(-lines // steps)

@@ -84,7 +84,7 @@ def test_each_step_asks_for_some_of_the_next_panel(rows: int, steps: int, width:
             n // LINE for n in range(size * (panel + 1), size * (panel + 2))
         }
         assert got == sorted(got)
-        assert len(got) == -(-size // LINE // (rows * steps)) * rows * steps
+        assert len(got) <= max(2 * size // LINE, rows * steps)
 
 
 def test_steps_that_read_the_same_share_it() -> None:
