@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -27,6 +26,7 @@ from .options import LowerOptions
 SCOPE = "prefetch_scope"
 EVENLY = "pragma_prefetch_evenly"
 MOST_AT_ONCE = 4  # lines that one step of the loops inside asks for
+MOST_IN_A_RUN = 8  # steps between two of those that ask
 
 
 def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -189,6 +189,13 @@ def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, share
         extents.pop()  # steps of the loops around suffice
     loops = loops[: len(extents)]
     steps = shares * prod(extents)
+    if loops and steps >= 2 * lines * pieces:
+        most = min(MOST_IN_A_RUN, steps // (lines * pieces))
+        run = max(n for n in range(1, most + 1) if extents[-1] % n == 0)
+        if run > 1:
+            body, loops[-1] = _in_runs(body, loops[-1], run)
+            extents[-1] //= run
+            steps //= run
     if not loops or not 0 < lines * pieces <= steps * MOST_AT_ONCE or pieces > MOST_AT_ONCE:
         return body
     at_once = -(-lines // steps)
@@ -203,7 +210,8 @@ def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, share
             point[:first] = [low + d for low, d in zip(point, piece)]
             point[-1] = point[-1] + (done * at_once + k) * each
             calls.append(S.Evaluate(prefetch(address_of(E.BufferLoad(buffer, point)), 0, 2, 1)))
-    result: S.Stmt = _Within(loops[-1], calls).stmt(body)
+    asking = loops[-1].with_body(S.seq(*calls, loops[-1].body))
+    result: S.Stmt = _Instead(loops[-1], asking).stmt(body)
     return result
 
 
@@ -226,19 +234,30 @@ def _around_reads(buffer: Buffer, body: S.Stmt) -> list[S.For]:
     return found
 
 
-class _Within(Rewriter):
-    """Puts statements at the begin of the body of one loop."""
+def _in_runs(body: S.Stmt, loop: S.For, run: int) -> tuple[S.Stmt, S.For]:
+    """`body` with one of its loops as two, and the outer one of these."""
+    var = loop.loop_var
+    zero = const(0, var.dtype)
+    outer, inner = E.Var(f"{var.name}.outer", var.dtype), E.Var(f"{var.name}.inner", var.dtype)
+    steps = substitute(loop.body, {var: loop.min + outer * run + inner})
+    within = S.For(inner, zero, const(run, var.dtype), S.ForKind.SERIAL, steps)
+    extent = const((const_int(loop.extent) or 0) // run, var.dtype)
+    new = S.For(outer, zero, extent, loop.kind, within, loop.thread_binding, loop.annotations)
+    return _Instead(loop, new).stmt(body), new
 
-    def __init__(self, loop: S.For, first: Sequence[S.Stmt]) -> None:
-        self.loop, self.first = loop, first
+
+class _Instead(Rewriter):
+    """Puts one loop in the place of another."""
+
+    def __init__(self, loop: S.For, new: S.For) -> None:
+        self.loop, self.new = loop, new
 
     def expr(self, e: Any) -> Any:
         return e
 
     @handles(S.For)
     def _for(self, s: S.For) -> Any:
-        body = S.seq(*self.first, s.body) if s is self.loop else self.stmt(s.body)
-        return S.For(s.loop_var, s.min, s.extent, s.kind, body, s.thread_binding, s.annotations)
+        return self.new if s is self.loop else s.with_body(self.stmt(s.body))
 
 
 def _per_line(buffer: Buffer) -> int:
