@@ -26,7 +26,7 @@ from .options import LowerOptions
 SCOPE = "prefetch_scope"
 EVENLY = "pragma_prefetch_evenly"
 MOST_AT_ONCE = 4  # lines that one step of the loops inside asks for
-MOST_IN_A_RUN = 8  # steps between two of those that ask
+LEAST_IN_A_RUN, MOST_IN_A_RUN = 4, 8  # steps for each that asks, where a loop is made of them
 
 
 def inject_prefetch(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
@@ -192,7 +192,7 @@ def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, share
     if loops and steps >= 2 * lines * pieces:
         most = min(MOST_IN_A_RUN, steps // (lines * pieces))
         run = max(n for n in range(1, most + 1) if extents[-1] % n == 0)
-        if run > 1:
+        if run >= LEAST_IN_A_RUN:
             body, loops[-1] = _in_runs(body, loops[-1], run)
             extents[-1] //= run
             steps //= run
