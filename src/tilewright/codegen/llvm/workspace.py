@@ -1,9 +1,10 @@
 """Where a function's allocations live: on the stack, in a workspace taken at entry, or on the heap.
 
-Small ones of constant size are stack slots, which LLVM turns into registers where it can. Others
-whose size is known at entry share one block of memory, taken there; those inside a parallel loop
-have a slice of it for each thread. What depends on a loop variable is taken and freed where it
-stands.
+Small ones of constant size are stack slots, the smallest first, which LLVM turns into registers
+where it can: of memory that the caller knows it would keep the last values, too, and registers for
+these. Others whose size is known at entry share one block of memory, taken there; those inside a
+parallel loop have a slice of it for each thread. What depends on a loop variable is taken and freed
+where it stands.
 
 The C library gives the memory of large blocks back to the system when they are freed, and each call
 would touch every page of its workspace for the first time, which takes longer than many a kernel:
@@ -60,7 +61,7 @@ def runs_parallel(s: S.For) -> bool:
 def make_plan(body: S.Stmt, known: set[E.Var], limit: int = STACK_BYTES) -> Plan:
     """Decide for each allocation of a function; `known`: variables that have values at entry."""
     plan = Plan()
-    used: dict[int, int] = {}
+    found: list[tuple[S.Allocate, int]] = []
     stack: list[tuple[S.Stmt, int]] = [(body, 0)]
     while stack:
         s, region = stack.pop()
@@ -71,7 +72,7 @@ def make_plan(body: S.Stmt, known: set[E.Var], limit: int = STACK_BYTES) -> Plan
                 plan.regions.setdefault(region, {})
             stack.append((s.body, region))
         elif isinstance(s, S.Allocate):
-            _place(plan, s, region, used, known, limit)
+            found.append((s, region))
             stack.append((s.body, region))
         elif isinstance(s, S.SeqStmt):
             stack.extend((x, region) for x in reversed(s.seq))
@@ -81,6 +82,7 @@ def make_plan(body: S.Stmt, known: set[E.Var], limit: int = STACK_BYTES) -> Plan
                 stack.append((s.else_case, region))
         elif isinstance(s, (S.LetStmt, S.AttrStmt, S.AssertStmt, S.While)):
             stack.append((s.body, region))
+    _place(plan, found, known, limit)
     return plan
 
 
@@ -95,15 +97,18 @@ def constant_bytes(s: S.Allocate) -> int | None:
     return total
 
 
-def _place(
-    plan: Plan, s: S.Allocate, region: int, used: dict[int, int], known: set[E.Var], limit: int
-) -> None:
-    data, size = s.buffer.data, constant_bytes(s)
-    if size is not None and used.get(region, 0) + size <= limit:
+def _place(plan: Plan, found: list[tuple[S.Allocate, int]], known: set[E.Var], limit: int) -> None:
+    """Allocations, each with its parallel loop (0: none), on the stack or in the workspace."""
+    used: dict[int, int] = {}
+    sized = [(size, s, region) for s, region in found if (size := constant_bytes(s)) is not None]
+    for size, s, region in sorted(sized, key=lambda one: one[0]):
         used[region] = used.get(region, 0) + size
-        plan.stack.add(data)
-    elif all(v in known for extent in s.buffer.shape for v in free_vars(extent)):
-        (plan.regions[region] if region else plan.serial)[data] = s
+        if used[region] <= limit:
+            plan.stack.add(s.buffer.data)
+    for s, region in found:
+        data = s.buffer.data
+        if data not in plan.stack and all(v in known for e in s.buffer.shape for v in free_vars(e)):
+            (plan.regions[region] if region else plan.serial)[data] = s
 
 
 def emit_bytes(f: Emitter, s: S.Allocate) -> str:

@@ -63,7 +63,8 @@ def schedule_winograd_product(s: Schedule, product: Tensor, out: Tensor, machine
     inner.compute_at(stage, tiles_outer)
     places_, filters_, *depth_, tiles_, lane_ = inner.op.axis
     *taps, co, ci = inner.op.reduce_axis
-    inner.reorder(places_, *depth_, *taps, co, ci, filters_, tiles_, lane_)
+    # filters innermost, as in _schedule_sums of conv2d.py: a broadcast serves all and is gone
+    inner.reorder(places_, *depth_, *taps, co, ci, tiles_, filters_, lane_)
     inner.unroll(filters_)
     inner.unroll(tiles_)
     inner.vectorize(lane_)
