@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from benchmarks.matmul import ROWS, schedule, tile_vectors
-from tilewright import build, te
+from tilewright import build, te, topi
 from tilewright.target.target import Target
+from tilewright.topi.nn.attention import Sizes, attention
+from tilewright.topi.schedules.decisions import Decisions
 
 AVX512 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
 AVX2 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
@@ -113,3 +116,40 @@ def test_a_parallel_loop_calls_the_runtime() -> None:
 
     assert "tw_parallel" in assembly(True)
     assert "tw_parallel" not in assembly(False)
+
+
+def hot_loops(outputs: Any, text: str) -> list[list[str]]:
+    """The loops of a default schedule that multiply and add the most."""
+    target = Target(text)
+    tensors = outputs if isinstance(outputs, list) else [outputs]
+    s = topi.schedules.default_schedule(tensors, target, Decisions())
+    inputs = [t.op.output(0) for t in s.stages if isinstance(t.op, te.PlaceholderOp)]
+    loops = innermost_loops(build(s, [*inputs, *tensors], target, name="f").get_source("asm"))
+    most = max(sum("vfmadd" in x for x in loop) for loop in loops)
+    return [loop for loop in loops if sum("vfmadd" in x for x in loop) == most]
+
+
+@pytest.mark.parametrize("filters, columns", [(2, 196), (2, 49), (4, 196), (8, 21)])
+def test_products_of_winograd_keep_their_sums(filters: int, columns: int) -> None:
+    """All broadcasts of a step at once beside the sums would be more than there are registers."""
+    data = te.placeholder((36, 8, columns, 16), name="data")
+    kernel = te.placeholder((36, filters, 8, 16, 16), name="kernel")
+    for loop in hot_loops(topi.nn.winograd_product(data, kernel), AVX512):
+        assert not [x for x in loop if "(%rsp)" in x or "(%rbp)" in x]
+
+
+@pytest.mark.parametrize("rows", [64, 128, 197])
+def test_attention_keeps_its_sums(rows: int) -> None:
+    """Beside scores that fill what the stack may hold, sums of tiles are still on it, and so in
+    registers: in memory that the caller knows their last values would be kept in all of them."""
+    q, k, v = (te.placeholder((12, rows, 64), name=n) for n in "qkv")
+    output = attention(
+        Sizes((12,), (rows,), rows, 64, 64),
+        lambda outer, row, d: q[(*outer, row, d)],
+        lambda batch, at, d: k[(*batch, at, d)],
+        lambda batch, at, e: v[(*batch, at, e)],
+        "float32",
+    )
+    for loop in hot_loops(output, AVX512):
+        assert sum("vfmadd" in x for x in loop) >= 8
+        assert not [x for x in loop if "(%rsp)" in x and "zmm" in x]
