@@ -194,7 +194,8 @@ class ModuleBuilder(Recursive):
     def text(self) -> str:
         width = self.target.vector_bytes * 8
         wide = f' "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
-        attributes = f"attributes #0 = {{ nounwind{wide} }}"
+        aligned = max(16, self.target.vector_bytes)  # what is spilled lies in one line of the cache
+        attributes = f"attributes #0 = {{ nounwind alignstack={aligned}{wide} }}"
         parts = [
             f'target triple = "{self.target.triple}"',
             *self.globals,
