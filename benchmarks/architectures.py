@@ -1,15 +1,16 @@
 """Architectures as PyTorch's two exporters write them: imported, compiled, compared.
 
     python -m benchmarks.architectures [NAME ...] [--exporter old new] [--shapes fixed open]
-        [--target T] [--results FILE.json] [--backend] [--draw N --seed S]
+        [--target T] [--results FILE.json] [--backend]
+        [--draw N --seed S --without FILE.json ...]
 
 Takes torch, torchvision, timm and transformers. Each network of architectures_models.py is
 exported by `torch.onnx.export` (old: traced; new: by torch.export), with fixed shapes, or with open
 ones: the batch, steps of text, and height and width where a network takes any. It is imported and
 compiled with empty caches, and compared with PyTorch: with open shapes on two sets of inputs, by
 one compilation. With `--backend` the module runs through torch.compile instead. With `--draw` the
-networks are so many of those that timm and transformers have, drawn by a seed
-(architectures_drawn.py): what nobody looked at while working.
+networks are so many of those that timm, transformers and torchvision have, drawn by a seed
+(architectures_drawn.py): what nobody looked at while working, and no file `--without` has.
 
 Bar: all import, all within 1e-4 of the largest output, none takes more than 20 s to compile, of the
 clock or, where others use the machine, of its processors' time in sum. Where
@@ -267,13 +268,15 @@ def main() -> int:
     parser.add_argument("--results", type=Path)
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="networks by chance")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
+    parser.add_argument("--without", type=Path, nargs="+", default=[], metavar="FILE.json")
     options = parser.parse_args()
     path = options.results
     rows = json.loads(path.read_text()) if path and path.exists() else []
     known = {(r["model"], r["by"], r["shapes"]) for r in rows}
     names = options.names or list(MODELS)
     if options.draw:
-        names = architectures_drawn.drawn(options.draw, options.seed)
+        seen = {r["model"] for file in options.without for r in json.loads(file.read_text())}
+        names = architectures_drawn.drawn(options.draw, options.seed, {*seen, *MODELS})
     ways = ["backend"] if options.backend else options.exporter or ["old", "new"]
     asked = [
         (name, how, shapes)
