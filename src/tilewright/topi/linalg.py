@@ -54,8 +54,8 @@ def _eliminated(data: Tensor, name: str, each_pivot: bool) -> Tensor:
 
 def solve(a: Tensor, b: Tensor) -> Tensor:
     """x (..., n, m) with a x = b, for matrices a (..., n, n) and as many b (..., n, m), of one
-    float type: by elimination with the largest element of each column, in float64. Where a matrix is
-    singular, x has infinities or what is no number."""
+    float type: by elimination with the largest element of each column, in float64. Where a matrix
+    is singular, x has infinities or what is no number."""
     *batch, n, m = [const_int(d) or 0 for d in b.shape]
 
     def body(ins: Any, outs: Any) -> Any:
