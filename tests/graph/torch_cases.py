@@ -169,6 +169,7 @@ ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
     ),
     "counts": (
         lambda x: torch.histc(x, 5, -1, 1), lambda x: torch.histc(x.round(), 4, -1, 2),
+        lambda x: torch.histc((x * 10).round() / 10, 7, -0.7, 0.7),
     ),
     "systems": (
         lambda x: torch.linalg.inv(_regular(x)), lambda x: torch.linalg.det(_regular(x)),

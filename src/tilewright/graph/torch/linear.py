@@ -105,14 +105,20 @@ def grouped_matmul(
 
 
 def histogram(c: Call, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
-    """How many elements are in each of so many parts of a range; the last has its end as well."""
+    """How many elements are in each of so many parts of a range; the last has its end as well.
+    Where parts meet is rounded as PyTorch rounds it."""
+    import torch
+
     if low == high:
         raise c.error("a range that the data gives is not supported")
+    edges = torch.linspace(low, high, bins + 1, dtype=getattr(torch, x.dtype)).numpy()
+    ends = np.append(edges[1:-1], np.inf)
     x = c.reshape(x, (prod(x.shape), 1))
-    part = c("multiply", c("divide", c("subtract", x, low), high - low), bins)
-    place = c("minimum", c("floor", part), bins - 1)
-    inside = c("bitwise_and", c("greater_equal", x, low), c("less_equal", x, high))
-    hit = c("bitwise_and", inside, c("equal", place, c.constant(np.arange(bins), x.dtype)))
+    hit = c(
+        "bitwise_and",
+        c("greater_equal", x, c.constant(edges[:-1], x.dtype)),
+        c("bitwise_and", c("less", x, c.constant(ends, x.dtype)), c("less_equal", x, high)),
+    )
     return c("reduce", c.cast(hit, c.dtype), type="sum", axes=[0], keepdims=False)
 
 
