@@ -82,7 +82,7 @@ class Extents:
         if expr.is_Symbol:
             name = self.names.get(str(expr), str(expr))
             if name not in self.symbols.likely:
-                raise ImportModelError(f"nothing says before it runs what {expr} is")
+                raise ImportModelError(f"nothing says before it runs what {expr} is: data does")
             return Size(self.symbols, {(name,): 1})
         args = [self._of_expr(a) for a in expr.args]
         kind = expr.func.__name__
@@ -104,7 +104,7 @@ def fixed(extent: Any) -> Any:
     """An extent of a graph without symbols; ImportModelError where data gives it."""
     expr = getattr(getattr(extent, "node", None), "expr", None)
     if expr is not None and not expr.is_Integer:
-        raise ImportModelError(f"nothing says before it runs what {expr} is: the data gives it")
+        raise ImportModelError(f"nothing says before it runs what {expr} is: data does")
     return int(extent)
 
 
