@@ -108,7 +108,7 @@ def test_extents_that_data_gives_are_refused_in_words() -> None:
 class Experts(Module):
     def __init__(self) -> None:
         super().__init__()
-        self.weight = torch.nn.Parameter(_x(4, 8, 6))
+        self.weight = torch.nn.Parameter(_x(4, 8, 16))
 
     def forward(self, x: Any, ends: Any) -> Any:
         return torch._grouped_mm(x.bfloat16(), self.weight.bfloat16(), offs=ends).float()

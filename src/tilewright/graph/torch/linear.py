@@ -28,7 +28,7 @@ def _turned(c: Call, x: Value) -> Value:
 def _first(c: Call, bad: Value) -> Value:
     """The place, counted from 1, of the first condition of each row that is true; 0 of none."""
     n = bad.shape[-1]
-    place = c("where", bad, c.constant(np.arange(1, n + 1), "int32"), n + 1)
+    place = c("where", bad, c.constant(np.arange(1, n + 1), "int32"), c.number(n + 1, "int32"))
     found = c("reduce", place, type="min", axes=[len(bad.shape) - 1], keepdims=False)
     return c("where", c("equal", found, n + 1), c.number(0, "int32"), found)
 
