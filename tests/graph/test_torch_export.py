@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -116,10 +117,10 @@ class Experts(Module):
 
 def test_rows_are_multiplied_by_groups(caplog: Any) -> None:
     x, ends = _x(16, 8), torch.tensor([3, 3, 9, 16], dtype=torch.int32)
-    with torch.no_grad():
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "tilewright.torch"):
         found = torch.compile(Experts(), backend=backend)(x, ends)
     rows = np.repeat(np.arange(4), [3, 0, 6, 7])
     weight = Experts().weight.detach().bfloat16().double()[rows]
     wanted = torch.einsum("ik,ikj->ij", x.bfloat16().double(), weight)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), 1e-2, 1e-2)
-    assert not caplog.records, caplog.text
+    assert not [r for r in caplog.records if r.name == "tilewright.torch"], caplog.text

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dtype import parse
 from ..ir import Value
 from ..sizes import broadcast_shapes
 from .convert import Call, Converter
@@ -106,19 +107,15 @@ def grouped_matmul(
 
 def histogram(c: Call, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
     """How many elements are in each of so many parts of a range; the last has its end as well.
-    Where parts meet is rounded as PyTorch rounds it."""
-    import torch
-
+    Rounded step by step as in PyTorch, which matters where parts meet."""
     if low == high:
         raise c.error("a range that the data gives is not supported")
-    edges = torch.linspace(low, high, bins + 1, dtype=getattr(torch, x.dtype)).numpy()
-    ends = np.append(edges[1:-1], np.inf)
+    first, last = np.array([low, high], parse(x.dtype).numpy)
     x = c.reshape(x, (prod(x.shape), 1))
-    hit = c(
-        "bitwise_and",
-        c("greater_equal", x, c.constant(edges[:-1], x.dtype)),
-        c("bitwise_and", c("less", x, c.constant(ends, x.dtype)), c("less_equal", x, high)),
-    )
+    share = c("divide", c("subtract", x, float(first)), float(last - first))
+    part = c("minimum", c("floor", c("multiply", share, bins)), bins - 1)
+    inside = c("bitwise_and", c("greater_equal", x, low), c("less_equal", x, high))
+    hit = c("bitwise_and", inside, c("equal", part, c.constant(np.arange(bins), x.dtype)))
     return c("reduce", c.cast(hit, c.dtype), type="sum", axes=[0], keepdims=False)
 
 
