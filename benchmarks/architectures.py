@@ -1,15 +1,16 @@
 """Architectures as PyTorch's two exporters write them: imported, compiled, compared.
 
     python -m benchmarks.architectures [NAME ...] [--exporter old new] [--shapes fixed open]
-        [--target T] [--results FILE.json] [--backend] [--draw N --seed S]
+        [--target T] [--results FILE.json] [--backend]
+        [--draw N --seed S --without FILE.json ...]
 
 Takes torch, torchvision, timm and transformers. Each network of architectures_models.py is
 exported by `torch.onnx.export` (old: traced; new: by torch.export), with fixed shapes, or with open
 ones: the batch, steps of text, and height and width where a network takes any. It is imported and
 compiled with empty caches, and compared with PyTorch: with open shapes on two sets of inputs, by
 one compilation. With `--backend` the module runs through torch.compile instead. With `--draw` the
-networks are so many of those that timm and transformers have, drawn by a seed
-(architectures_drawn.py): what nobody looked at while working.
+networks are so many of those that timm, transformers and torchvision have, drawn by a seed
+(architectures_drawn.py): what nobody looked at while working, and no file `--without` has.
 
 Bar: all import, all within 1e-4 of the largest output, none takes more than 20 s to compile, of the
 clock or, where others use the machine, of its processors' time in sum. Where
@@ -149,6 +150,12 @@ def measure(name: str, how: str, shapes: str, target: str) -> dict[str, Any]:
         return row | _from_file(path, sets, wanted, target)
 
 
+def processors_time() -> float:
+    """Seconds of this process, and of those that helped it and have ended."""
+    told = os.times()
+    return told.user + told.system + told.children_user + told.children_system
+
+
 def _line(error: Exception) -> str:
     text = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {text[0]}"[:300]
@@ -160,10 +167,10 @@ def _from_file(path: Path, sets: Any, wanted: Any, target: str) -> dict[str, Any
 
     row: dict[str, Any] = {}
     try:
-        start, spent = time.perf_counter(), time.process_time()
+        start, spent = time.perf_counter(), processors_time()
         net = tilewright.compile(path, target)
         row["compile_s"] = round(time.perf_counter() - start, 2)
-        row["cpu_s"] = round(time.process_time() - spent, 2)
+        row["cpu_s"] = round(processors_time() - spent, 2)
         whole = getattr(net, "whole", net)
         row["once"] = whole is not None and type(whole).__name__ == "Executable"
         names, errors = input_names(path), []
@@ -194,9 +201,9 @@ def _through_backend(model: Any, sets: Any, wanted: Any, dynamic: bool) -> dict[
         """What is ours of a compilation; the rest is Dynamo's and AOTAutograd's, by any backend."""
 
         def __init__(self, *args: Any) -> None:
-            spent = time.process_time()
+            spent = processors_time()
             super().__init__(*args)
-            ours[0] += time.process_time() - spent
+            ours[0] += processors_time() - spent
 
     class Heard(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -212,10 +219,10 @@ def _through_backend(model: Any, sets: Any, wanted: Any, dynamic: bool) -> dict[
         errors = []
         with torch.no_grad(), mock.patch.object(backend, "Program", Timed):
             for given, want in zip(sets, wanted):
-                start, spent = time.perf_counter(), time.process_time()
+                start, spent = time.perf_counter(), processors_time()
                 found = [t.numpy() for t in leaves(compiled(*given))]
                 row.setdefault("compile_s", round(time.perf_counter() - start, 2))
-                row.setdefault("cpu_s", round(time.process_time() - spent, 2))
+                row.setdefault("cpu_s", round(processors_time() - spent, 2))
                 row.setdefault("ours_cpu_s", round(ours[0], 2))
                 errors.append(far(found, want))
         row["error"] = max(errors, key=lambda e: (e != e, e))
@@ -267,13 +274,15 @@ def main() -> int:
     parser.add_argument("--results", type=Path)
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="networks by chance")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
+    parser.add_argument("--without", type=Path, nargs="+", default=[], metavar="FILE.json")
     options = parser.parse_args()
     path = options.results
     rows = json.loads(path.read_text()) if path and path.exists() else []
     known = {(r["model"], r["by"], r["shapes"]) for r in rows}
     names = options.names or list(MODELS)
     if options.draw:
-        names = architectures_drawn.drawn(options.draw, options.seed)
+        seen = {r["model"] for file in options.without for r in json.loads(file.read_text())}
+        names = architectures_drawn.drawn(options.draw, options.seed, {*seen, *MODELS})
     ways = ["backend"] if options.backend else options.exporter or ["old", "new"]
     asked = [
         (name, how, shapes)

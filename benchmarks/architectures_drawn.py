@@ -1,9 +1,10 @@
-"""Architectures that nobody chose: drawn by a seed from all that timm and transformers have.
+"""Architectures that nobody chose: drawn by a seed from timm, transformers and torchvision.
 
-Names are "timm/NAME" and "transformers/TYPE". One of each of timm's families is drawn, whatever its
-size, as long as it has at most LARGEST parameters; a model type of transformers is made small by
-whichever of the usual fields its configuration has. What cannot be made so, or does not run in
-PyTorch on plain inputs (text, an image), is not drawn.
+Names are "timm/NAME", "transformers/TYPE" and "torchvision/NAME". One of each family of timm and
+torchvision is drawn, whatever its size, as long as it has at most LARGEST parameters; a model type
+of transformers is made small by whichever of the usual fields its configuration, and those inside
+it, have. What cannot be made so, or does not run in PyTorch on plain inputs (text, an image, a
+sound, text and an image), is not drawn.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import itertools
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 LARGEST = 40_000_000
@@ -28,25 +29,54 @@ SMALL = {
     "image_size": 32, "patch_size": 8, "moe_intermediate_size": 32, "num_experts": 4,
     "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "pad_token_id": 0,
     "kv_lora_rank": 8, "q_lora_rank": 16, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4,
-    "v_head_dim": 8, "state_size": 8, "use_cache": False,
+    "v_head_dim": 8, "state_size": 8, "use_cache": False, "depth": 2, "embed_dim": 32,
+    "projection_dim": 16, "conv_dim": [16] * 7, "num_conv_pos_embeddings": 16,
+    "num_conv_pos_embedding_groups": 4, "num_mel_bins": 80, "max_source_positions": 30,
+    "mamba_d_state": 8, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 1,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8, "layer_types": None, "ffn_hidden_size": 64,
 }  # fmt: skip
 
 Made = tuple[Any, tuple[Any, ...]]
 
 
-def drawn(count: int, seed: int) -> list[str]:
-    """Names of so many networks, half of them timm's."""
+def drawn(count: int, seed: int, without: Collection[str] = ()) -> list[str]:
+    """Names of so many networks, two of five timm's and a fifth torchvision's, none `without`."""
     rng = random.Random(seed)
     found: list[str] = []
-    for source, share in ((_timm_names, count - count // 2), (_transformers_names, count // 2)):
-        found += itertools.islice(filter(_runs, source(rng)), share)
+    for source, share in (
+        (_torchvision_names, count // 5),
+        (_timm_names, 2 * count // 5),
+        (_transformers_names, count - count // 5 - 2 * count // 5),
+    ):
+        new = (name for name in source(rng) if name not in without and _short(name) not in without)
+        found += itertools.islice(filter(_runs, new), share)
     return found
 
 
 def make(name: str) -> Made:
     """The network of that name, with random weights, and inputs for it; errors are PyTorch's."""
     where, _, which = name.partition("/")
-    return _timm(which) if where == "timm" else _transformers(which)
+    return {"timm": _timm, "transformers": _transformers, "torchvision": _torchvision}[where](which)
+
+
+def _short(name: str) -> str:
+    """What architectures_models.py, or a table of an earlier day, calls it."""
+    where, _, which = name.partition("/")
+    return f"hf/{which}" if where == "transformers" else which
+
+
+def _torchvision_names(rng: random.Random) -> Iterator[str]:
+    import torchvision
+
+    families: dict[str, list[str]] = {}
+    for name in torchvision.models.list_models():
+        module = torchvision.models.get_model_builder(name).__module__
+        if "quantization" not in module:
+            families.setdefault(module, []).append(name)
+    order = sorted(families)
+    rng.shuffle(order)
+    yield from (f"torchvision/{rng.choice(families[family])}" for family in order)
 
 
 def _timm_names(rng: random.Random) -> Iterator[str]:
@@ -102,32 +132,109 @@ def _timm(which: str) -> Made:
     raise ValueError(f"{which} runs at no size of {sizes}")
 
 
+def _torchvision(which: str) -> Made:
+    import torch
+    import torchvision
+
+    builder = torchvision.models.get_model_builder(which)
+    plain = {"weights": None}
+    if "segmentation" in builder.__module__ or "detection" in builder.__module__:
+        plain["weights_backbone"] = None
+    with torch.device("meta"):
+        many = sum(p.numel() for p in builder(**plain).parameters())
+    if many > LARGEST:
+        raise ValueError(f"{which} has {many} parameters")
+    model = builder(**plain).eval()
+    if "detection" in builder.__module__:
+        return _First(lambda x: model([x[0]])[0], model), (torch.rand(1, 3, 96, 128),)
+    if "optical_flow" in builder.__module__:
+        pair = torch.randn(1, 3, 128, 128), torch.randn(1, 3, 128, 128)
+        return _First(lambda x, y: model(x, y, num_flow_updates=2)[-1], model), pair
+    for shape in ((1, 3, 64, 64), (1, 3, 224, 224), (1, 3, 8, 64, 64), (1, 3, 16, 224, 224)):
+        x = torch.randn(shape)
+        try:
+            with torch.no_grad():
+                model(x)
+        except Exception:  # too small for its last layers, or of other dimensions
+            continue
+        return _First(model, model), (x,)
+    raise ValueError(f"{which} runs on no image or film that is tried")
+
+
+def _settings(made: Any) -> dict[str, Any]:
+    """Small values for the fields that such a configuration has, and those inside it."""
+    plain = made()
+    small = {k: v for k, v in SMALL.items() if hasattr(plain, k)}
+    if small.get("layer_types", 0) is None and plain.layer_types is None:
+        del small["layer_types"]
+    for name, inner in getattr(made, "sub_configs", {}).items():
+        inner = type(getattr(plain, name, None)) if inner.__name__ == "AutoConfig" else inner
+        if hasattr(inner, "model_type"):
+            small[name] = _settings(inner)
+    return small
+
+
 def _transformers(which: str) -> Made:
     import torch
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    plain = CONFIG_MAPPING[which]()
-    settings = CONFIG_MAPPING[which](**{k: v for k, v in SMALL.items() if hasattr(plain, k)})
+    settings = CONFIG_MAPPING[which](**_settings(CONFIG_MAPPING[which]))
     with torch.device("meta"):
         many = sum(p.numel() for p in transformers.AutoModel.from_config(settings).parameters())
     if many > LARGEST:
         raise ValueError(f"{which} has {many} parameters when it is made small")
     model = transformers.AutoModel.from_config(settings).eval()
+    for given in _inputs(model, settings):
+        net = _First(lambda *xs, names=tuple(given): _called(model, names, xs), model)
+        try:
+            with torch.no_grad():
+                net(*given.values())
+        except Exception:  # of other inputs
+            continue
+        return net, tuple(given.values())
+    raise ValueError(f"{which} takes {model.main_input_name}")
+
+
+def _called(model: Any, names: tuple[str, ...], xs: tuple[Any, ...]) -> Any:
+    return model(**dict(zip(names, xs)), return_dict=False)
+
+
+def _inputs(model: Any, settings: Any) -> Iterator[dict[str, Any]]:
+    """Inputs by name that a model of transformers may take."""
+    import torch
+
+    inner = getattr(settings, "vision_config", settings)
+    size = getattr(inner, "image_size", 64)
+    image = torch.randn(1, getattr(inner, "num_channels", 3), *_pair(size))
+    ids = torch.randint(1, 90, (2, 12))
     main = model.main_input_name
     if main == "pixel_values":
-        size = getattr(settings, "image_size", 64)
-        given = torch.randn(1, getattr(settings, "num_channels", 3), size, size)
+        yield {main: image}
+        yield {main: torch.randn(1, 8, *image.shape[1:])}
+        yield {main: image, "input_ids": ids[:1]}
+        yield {main: image, "decoder_input_ids": ids[:1]}
     elif main == "input_ids":
-        given = torch.randint(1, 90, (2, 12))
-    else:
-        raise ValueError(f"{which} takes {main}")
-    more = {"decoder_input_ids": given} if getattr(settings, "is_encoder_decoder", False) else {}
-    return _First(model, main, more), (given,)
+        yield {main: ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": ids[:, :5]}
+        yield {main: ids, "attention_mask": torch.ones_like(ids)}
+        yield {main: ids, "pixel_values": image.expand(2, -1, -1, -1).contiguous()}
+        yield {main: ids}
+    elif main == "input_values":
+        yield {main: torch.randn(1, 1600)}
+        yield {main: torch.randn(1, 1, 1600)}
+        yield {main: torch.randn(1, 1024, 128)}
+    elif main == "input_features":
+        for shape in ((1, 80, 60), (1, 60, 80), (1, 60, 160)):
+            yield {main: torch.randn(shape), "decoder_input_ids": ids[:1, :5]}
+            yield {main: torch.randn(shape)}
 
 
-def _First(model: Any, main: str, more: dict[str, Any]) -> Any:
-    """A network of one input and one output, the first tensor that the model returns."""
+def _pair(size: Any) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else tuple(size)
+
+
+def _First(call: Callable[..., Any], model: Any) -> Any:
+    """A network of one output: the first tensor of what `call`, which runs `model`, returns."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -136,9 +243,7 @@ def _First(model: Any, main: str, more: dict[str, Any]) -> Any:
             super().__init__()
             self.model = model
 
-        def forward(self, x: Any) -> Any:
-            given = {main: x, **dict.fromkeys(more, x)}
-            results = tree_leaves(self.model(**given, return_dict=False))
-            return next(t for t in results if isinstance(t, torch.Tensor))
+        def forward(self, *xs: Any) -> Any:
+            return next(t for t in tree_leaves(call(*xs)) if isinstance(t, torch.Tensor))
 
     return First()

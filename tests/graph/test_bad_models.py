@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
 import tilewright
 from tests.graph import damage
-from tests.graph.damage import node, tensor, weight
+from tests.graph.damage import node, tensor, weight, whole
 from tilewright import graph
 from tilewright.base.errors import ArgumentError, ImportModelError, TilewrightError
 
@@ -211,3 +212,13 @@ def test_sizes_that_do_not_fit_each_other_are_refused() -> None:
     for z, message in refused:
         with pytest.raises(ArgumentError, match=message):
             net(x, z)
+
+
+def test_outputs_need_not_say_what_they_are() -> None:
+    """Where their extents are data as well: ONNX Runtime runs such models."""
+    nodes = [node("Range", "first limit step", "y")]
+    made = damage.model("counting", nodes, [tensor("limit", [], TensorProto.INT64)], [])
+    made.graph.initializer.extend([whole("first", 0), whole("step", 1)])
+    made.graph.output.append(onnx.ValueInfoProto(name="y"))
+    net = tilewright.compile(made)
+    np.testing.assert_array_equal(net(np.array(4)), np.arange(4))

@@ -9,6 +9,7 @@ import pytest
 from onnx import helper
 
 from tests.graph.ort import compare
+from tests.graph.single import run_node
 from tests.graph.test_onnx_ops import check, floats
 from tilewright import graph
 from tilewright.base.errors import ImportModelError
@@ -182,6 +183,14 @@ def test_instances_and_groups(shape: Any) -> None:
 def test_local_response(size: int, beta: float) -> None:
     if size % 2:
         check("LRN", [floats(2, 5, 4, 3)], size=size, beta=beta, alpha=0.1, bias=1.5)
+
+
+def test_local_response_of_more_neighbours_than_there_are() -> None:
+    """As fast as of all that there are, which are what it is of."""
+    size = (1 << 40) + 1
+    data = floats(2, 5, 4, 3)
+    found = run_node("LRN", [data], size=size, alpha=0.1 * size / 9)
+    np.testing.assert_allclose(found, run_node("LRN", [data], size=9, alpha=0.1), 1e-5)
 
 
 MICROSOFT = [

@@ -111,11 +111,11 @@ def test_compile_takes_a_module_and_its_arguments() -> None:
 def test_every_unsupported_operator_is_named() -> None:
     class Two(Module):
         def forward(self, x: Any) -> Any:
-            return torch.special.bessel_j1(x), torch.linalg.inv(x)
+            return torch.special.bessel_j1(x), torch.linalg.qr(x)
 
     with pytest.raises(ImportModelError) as caught:
         from_torch(Two(), (torch.eye(3),))
-    assert "bessel_j1" in str(caught.value) and "linalg_inv" in str(caught.value)
+    assert "bessel_j1" in str(caught.value) and "linalg_qr" in str(caught.value)
 
 
 def test_module_that_changes_its_buffers_is_refused() -> None:
@@ -125,13 +125,13 @@ def test_module_that_changes_its_buffers_is_refused() -> None:
 
 def test_what_is_not_covered_runs_in_pytorch_between_networks(caplog: Any) -> None:
     def function(x: Any) -> Any:
-        middle = torch.linalg.inv(x @ x.t() + 4 * torch.eye(4))
+        middle = torch.linalg.pinv(x @ x.t() + 4 * torch.eye(4))
         return torch.relu(middle) * 2, middle, x.t()
 
     x = torch.randn(4, 6)
     with caplog.at_level(logging.WARNING, "tilewright.torch"):
         _close(torch.compile(function, backend=backend)(x), function(x))
-    assert "linalg_inv_ex" in caplog.text
+    assert "linalg_pinv" in caplog.text
 
 
 def test_extents_may_change(caplog: Any) -> None:

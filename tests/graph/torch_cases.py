@@ -43,6 +43,11 @@ def _scattered(reduce: str, whole: bool, x: Any) -> Any:
     return x.scatter_reduce(0, PLACES, x * 2, reduce, include_self=whole)
 
 
+def _regular(x: Any) -> Any:
+    """Matrices (2, 4, 4) that are not singular."""
+    return torch.stack([x[:, :4], x[:, 5:]]) + 4 * torch.eye(4)
+
+
 PLACES = _i(4, 4, 9)
 ODD = torch.tensor([0.0, -0.0, float("inf"), -2.0, float("nan"), 0.5, float("-inf"), 3e38, 1e-40])
 
@@ -154,6 +159,31 @@ ELEMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "scattered": tuple(
         partial(_scattered, reduce, whole)
         for reduce in ("sum", "prod", "mean", "amax", "amin") for whole in (True, False)
+    ),
+    "so_far": (
+        lambda x: torch.cummax(x, 1), lambda x: torch.cummin(x.round().int(), 0),
+        lambda x: torch.cummax(ODD.flip(0), 0), lambda x: torch.cummin(ODD, 0),
+        lambda x: torch.cummax(x > 0, 1), lambda x: torch.logcumsumexp(x, 1),
+        lambda x: torch.logcumsumexp(x.half() * 9, 0), lambda x: torch.logcumsumexp(ODD[:4], 0),
+        lambda x: torch.cummax(x[0, 0], 0), lambda x: torch.ldexp(x, torch.arange(9) - 4),
+    ),
+    "counts": (
+        lambda x: torch.histc(x, 5, -1, 1), lambda x: torch.histc(x.round(), 4, -1, 2),
+        lambda x: torch.histc((x * 10).round() / 10, 7, -0.7, 0.7),
+    ),
+    "systems": (
+        lambda x: torch.linalg.inv(_regular(x)), lambda x: torch.linalg.det(_regular(x)),
+        lambda x: torch.linalg.inv_ex(_regular(x) * (x[0] > 9)[:4])[1],
+        lambda x: torch.linalg.solve(_regular(x), x[:, :3]),
+        lambda x: torch.linalg.solve(_regular(x), x[:2, :4]),
+        lambda x: torch.linalg.solve(_regular(x), _regular(x)[:, :2], left=False),
+        lambda x: torch.linalg.solve_triangular(_regular(x), x[:, :3], upper=False),
+        lambda x: torch.linalg.solve_triangular(
+            _regular(x), x[:3, :4], upper=True, left=False, unitriangular=True
+        ),
+        lambda x: torch.linalg.cholesky(_regular(x) @ _regular(x).mT),
+        lambda x: torch.linalg.cholesky_ex(_regular(x) @ _regular(x).mT, upper=True)[0],
+        lambda x: torch.linalg.cholesky_ex(_regular(x) - 4 * torch.eye(4))[1],
     ),
     "memory": (
         lambda x: x.t().as_strided((3, 3), (1, 4)), lambda x: x[1:].as_strided((3, 3), (1, 4)) + 0,

@@ -43,7 +43,7 @@ __getattr__, __dir__ = face(
         "topi.scan": "cumprod cumsum scanop",
         "topi.products": "einsum tensordot",
         "topi.fourier": "dft stft",
-        "topi.linalg": "det",
+        "topi.linalg": "cholesky det pivots solve solve_triangular",
         "topi.nn.dense": "batch_matmul matmul=plain_matmul",
         "topi.schedules.default": "default_schedule",
         "topi.nn.choices": "take_legalize",

@@ -82,7 +82,11 @@ from tilewright.topi.fourier import dft as dft
 from tilewright.topi.fourier import stft as stft
 from tilewright.topi.layouts import auto_scheduler_layout_transform as auto_scheduler_layout_transform
 from tilewright.topi.layouts import layout_transform as layout_transform
+from tilewright.topi.linalg import cholesky as cholesky
 from tilewright.topi.linalg import det as det
+from tilewright.topi.linalg import pivots as pivots
+from tilewright.topi.linalg import solve as solve
+from tilewright.topi.linalg import solve_triangular as solve_triangular
 from tilewright.topi.making import adv_index as adv_index
 from tilewright.topi.making import arange as arange
 from tilewright.topi.making import expand_like as expand_like

@@ -136,7 +136,7 @@ def _copy(onnx: Any, proto: Any, inputs: Sequence[Value], outputs: Mapping[str, 
             graph.initializer.append(weight)
         else:
             _declare(onnx, graph.input, weight.name, weight.data_type, weight.dims)
-    for item in proto.graph.output:
+    for item in proto.graph.output:  # those that say nothing of themselves are left out
         kind = item.type.tensor_type.elem_type
         if item.name in outputs:
             _declare(onnx, graph.output, item.name, kind, outputs[item.name].shape)
@@ -144,7 +144,7 @@ def _copy(onnx: Any, proto: Any, inputs: Sequence[Value], outputs: Mapping[str, 
             dims = item.type.tensor_type.shape.dim
             if item.type.tensor_type.HasField("shape"):
                 _declare(onnx, graph.output, item.name, kind, [None] * len(dims))
-        else:
+        elif item.type.WhichOneof("value") is not None:
             graph.output.append(item)
     return lean
 

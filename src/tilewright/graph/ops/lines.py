@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import add, mul
 from typing import Any
 
 import numpy as np
 
 from ... import topi
+from ...base.dtype import parse
 from ...loopir import op as O
 from ...loopir.expr import cast, const
 from ...tensor.compute import compute
@@ -46,24 +47,39 @@ def _take_along(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return result
 
 
-def _scan(name: str) -> OpSpec:
+def _log_add(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)), of which no exponential overflows; of infinities the larger one."""
+    most = O.max(x, y)
+    return O.select(O.isinf(most), most, most + O.log1p(O.exp(-O.abs(x - y))))
+
+
+def _extreme(dtype: str, sign: int) -> float:
+    """What is greater, or less, than any other number of a type."""
+    kind = parse(dtype)
+    if kind.is_float:
+        return sign * float("inf")
+    return kind.max_value if sign > 0 else kind.min_value
+
+
+def _scan(name: str, join: Callable[[Any, Any], Any], start: Callable[[str], Any]) -> OpSpec:
+    """What `join` makes of all elements up to each; `start`, by the type, changes nothing in it."""
+
     def apply(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-        join, start = (add, 0) if name == "sum" else (mul, 1)
-        how = (f"T_cum{name}", a["axis"], None, a["exclusive"], a["reverse"])
-        return running(t[0], join, start, *how)
+        how = (f"T_{name}", a["axis"], None, a["exclusive"], a["reverse"])
+        return running(t[0], join, start(t[0].dtype), *how)
 
     def numpy(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
         data, axis = x[0], a["axis"]
         wide = data.dtype if data.dtype.itemsize > 2 or data.dtype.kind in "iu" else np.float32
         data = np.flip(data, axis) if a["reverse"] else data
-        scan = np.cumsum if name == "sum" else np.cumprod
+        scan = np.cumsum if name == "cumsum" else np.cumprod
         out = scan(data, axis, dtype=wide)
         if a["exclusive"]:
-            start = np.full_like(out.take(range(1), axis), name != "sum")
-            out = np.concatenate([start, out], axis).take(range(data.shape[axis]), axis)
+            first = np.full_like(out.take(range(1), axis), start(""))
+            out = np.concatenate([first, out], axis).take(range(data.shape[axis]), axis)
         return (np.flip(out, axis) if a["reverse"] else out).astype(x[0].dtype)
 
-    return OpSpec(apply, OPAQUE, numpy)
+    return OpSpec(apply, OPAQUE, numpy if name in ("cumsum", "cumprod") else None)
 
 
 def _trilu(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
@@ -107,9 +123,11 @@ def _diagonal(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
 OPS: dict[str, OpSpec] = {
     "topk_places": OpSpec(_topk_places, OPAQUE, _numpy_topk_places),
     "take_along": OpSpec(_take_along, INJECTIVE, precision=MOVED),
-    "cumsum": _scan("sum"),
-    "cumprod": _scan("prod"),
-    "det": OpSpec(lambda t, a: topi.det(t[0]), OPAQUE),
+    "cumsum": _scan("cumsum", add, lambda _: 0),
+    "cumprod": _scan("cumprod", mul, lambda _: 1),
+    "cummax": _scan("cummax", O.max, lambda dtype: _extreme(dtype, -1)),
+    "cummin": _scan("cummin", O.min, lambda dtype: _extreme(dtype, 1)),
+    "logcumsumexp": _scan("logcumsumexp", _log_add, lambda _: float("-inf")),
     "trilu": OpSpec(_trilu),
     "one_hot": OpSpec(_one_hot, INJECTIVE),
     "diagonal": OpSpec(_diagonal, INJECTIVE, precision=MOVED),

@@ -9,7 +9,8 @@ from typing import Any
 from ...base.errors import ImportModelError, TilewrightError
 from ..ir import Graph, Value, constant
 from ..limits import Budget
-from .importer import Importer, array_of, decompositions, graph_of, is_assertion, type_name
+from .extents import Extents
+from .importer import Importer, array_of, decompositions, graph_of, is_ordered_check, type_name
 
 _TOKEN = "token"
 """What torch.export hands from one call with effects to the next, to keep their order."""
@@ -21,10 +22,13 @@ def from_torch(
     kwargs: Mapping[str, Any] | None = None,
     *,
     name: str = "",
+    dynamic_shapes: Any = None,
 ) -> Graph:
     """Read a torch.nn.Module, called as module(*args, **kwargs), or a torch.export.ExportedProgram.
 
-    Inputs have the names of `forward`'s arguments, and the shapes of those given; outputs are
+    Inputs have the names of `forward`'s arguments, and the shapes of those given, but for what
+    `dynamic_shapes`, as of torch.export.export, leaves open: each call gives such sizes, within the
+    ranges that PyTorch states for them, and the network is compiled once for all. Outputs are
     output_0, output_1 ... in the order in which `forward` returns tensors. Weights share their
     memory with the module: they are read when the graph is compiled. A module in training mode is
     read as it is, so call `eval()` first.
@@ -36,12 +40,13 @@ def from_torch(
     from torch.export import ExportedProgram, export
 
     if isinstance(module, ExportedProgram):
-        if args or kwargs:
-            raise ImportModelError("an ExportedProgram has its arguments already")
+        if args or kwargs or dynamic_shapes:
+            raise ImportModelError("an ExportedProgram has its arguments already, and their shapes")
         program = module
     elif isinstance(module, torch.nn.Module):
+        how: dict[str, Any] = {"strict": False, "dynamic_shapes": dynamic_shapes}
         try:
-            program = export(module, tuple(args), dict(kwargs or {}), strict=False)
+            program = export(module, tuple(args), dict(kwargs or {}), **how)
         except Exception as error:  # whatever tracing a user's code runs into
             raise ImportModelError(
                 f"torch.export cannot read {type(module).__name__}: {error}"
@@ -71,15 +76,19 @@ def _graph(name: str, program: Any) -> Graph:
     nodes = list(program.graph.nodes)
     metas = {n: n.meta.get("val") for n in nodes}
     weights = _weights(program)
-    importer = Importer(Budget(sum(a.nbytes for a in weights.values())), metas)
+    placed = [n for n in nodes if n.op == "placeholder"]
+    extents = Extents([n for n in placed if n.name not in weights])
+    extents.keep_to(program.range_constraints)
+    budget = Budget(sum(a.nbytes for a in weights.values()))
+    importer = Importer(budget, metas, extents.of)
     inputs = []
-    for spec, node in zip(signature.input_specs, (n for n in nodes if n.op == "placeholder")):
+    for spec, node in zip(signature.input_specs, placed):
         if node.name in weights:
             importer.known[node] = constant(spec.target or node.name, weights[node.name])
         elif spec.kind == InputKind.TOKEN:
             importer.known[node] = _TOKEN
         elif hasattr(metas[node], "dtype"):
-            value = _input(node.name, metas[node])
+            value = _input(node.name, metas[node], extents)
             inputs.append(value)
             importer.known[node] = value
         else:  # a number or a text, which torch.export keeps as it was
@@ -87,12 +96,13 @@ def _graph(name: str, program: Any) -> Graph:
     importer.builder.budget.declare(inputs)
     failed: dict[str, list[str]] = {}
     outputs: list[Value] = []
-    for node in nodes:
-        if node.op == "call_function":
-            _convert(importer, node, failed)
-        elif node.op == "output" and not failed:
-            found = importer.reads(list(node.args[0]))
-            outputs = [v for v in found if isinstance(v, Value)]
+    with extents.symbols.asking():
+        for node in nodes:
+            if node.op == "call_function":
+                _convert(importer, node, failed)
+            elif node.op == "output" and not failed:
+                found = importer.reads(list(node.args[0]))
+                outputs = [v for v in found if isinstance(v, Value)]
     if failed:
         lines = [f"  {kind}: {'; '.join(why[:3])}" for kind, why in sorted(failed.items())]
         raise ImportModelError(
@@ -108,7 +118,7 @@ def _convert(importer: Importer, node: Any, failed: dict[str, list[str]]) -> Non
         return
     if not node.users:
         return
-    if str(node.target) == "with_effects" and is_assertion(node.args[1]):
+    if is_ordered_check(node):
         importer.known[node] = [_TOKEN]
         return
     try:
@@ -135,15 +145,8 @@ def _weights(program: Any) -> dict[str, Any]:
     return {node: array_of(tensor.contiguous()) for node, tensor in found.items()}
 
 
-def _input(name: str, meta: Any) -> Value:
+def _input(name: str, meta: Any, extents: Extents) -> Value:
     dtype = type_name(meta.dtype)
     if dtype is None:
         raise ImportModelError(f"input {name!r} is {meta.dtype}, which is not supported")
-    extents = []
-    for d in meta.shape:
-        if not isinstance(d, int):
-            raise ImportModelError(
-                f"input {name!r} has shape {list(meta.shape)}, which is not fixed"
-            )
-        extents.append(d)
-    return Value(name, extents, dtype)
+    return Value(name, [extents.of(d) for d in meta.shape], dtype)

@@ -23,18 +23,24 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 class Extents:
     """The symbols of one graph. `inputs`: its placeholders, `args`: what they are at first, which
-    is what is likely."""
+    is what is likely; without them, what PyTorch traced the graph with is, and sizes have the names
+    of the inputs that give them."""
 
-    def __init__(self, inputs: Sequence[Any], args: Sequence[Any]) -> None:
+    def __init__(self, inputs: Sequence[Any], args: Sequence[Any] | None = None) -> None:
         self.symbols = Symbols()
         self.places: dict[str, tuple[int, int | None]] = {}
+        self.names: dict[str, str] = {}
+        self.traced: dict[str, int] = {}
         for k, node in enumerate(inputs):
             meta = node.meta.get("val")
             for axis, extent in enumerate(getattr(meta, "shape", ())):
                 self._place(extent, (k, axis))
             self._place(meta, (k, None))
-        for name, n in self.bound(args).items():
-            self.symbols.size(name, n)
+        if args is None:
+            for name, (k, axis) in self.places.items():
+                self.names[name] = inputs[k].name if axis is None else f"{inputs[k].name}_{axis}"
+        for name, n in (self.traced if args is None else self.bound(args)).items():
+            self.symbols.size(self.names.get(name, name), n)
 
     def _place(self, extent: Any, place: tuple[int, int | None]) -> None:
         """Note where the value of a symbol is found: a number is found fastest."""
@@ -43,6 +49,20 @@ class Extents:
             return
         if place[1] is None or str(expr) not in self.places:
             self.places[str(expr)] = place
+            if isinstance(extent.node.hint, int):
+                self.traced[str(expr)] = extent.node.hint
+
+    def keep_to(self, ranges: Mapping[Any, Any]) -> None:
+        """Let sizes be only what PyTorch says that they are: `ranges` by its symbols."""
+        for symbol, values in ranges.items():
+            if str(symbol) not in self.places:
+                continue
+            size = self._of_expr(symbol)
+            least, most = values.lower, values.upper
+            if least.is_Integer and least > 1:
+                self.symbols.conditions[(size - int(least)).dim, "<", False] = None
+            if most.is_Integer:
+                self.symbols.conditions[(size - int(most)).dim, "<=", True] = None
 
     def bound(self, args: Sequence[Any]) -> dict[str, int]:
         """The values of the symbols for arguments of the graph."""
@@ -60,9 +80,10 @@ class Extents:
         if expr.is_Integer:
             return int(expr)
         if expr.is_Symbol:
-            if str(expr) not in self.symbols.likely:
-                raise ImportModelError(f"nothing says before it runs what {expr} is")
-            return Size(self.symbols, {(str(expr),): 1})
+            name = self.names.get(str(expr), str(expr))
+            if name not in self.symbols.likely:
+                raise ImportModelError(f"nothing says before it runs what {expr} is: data does")
+            return Size(self.symbols, {(name,): 1})
         args = [self._of_expr(a) for a in expr.args]
         kind = expr.func.__name__
         if kind == "Add":
@@ -80,7 +101,10 @@ class Extents:
 
 
 def fixed(extent: Any) -> Any:
-    """An extent of a graph without symbols."""
+    """An extent of a graph without symbols; ImportModelError where data gives it."""
+    expr = getattr(getattr(extent, "node", None), "expr", None)
+    if expr is not None and not expr.is_Integer:
+        raise ImportModelError(f"nothing says before it runs what {expr} is: data does")
     return int(extent)
 
 

@@ -13,7 +13,7 @@ from ..ir import Graph, Value
 from ..limits import Budget
 from ..onnx.convert import Builder
 from ..sizes import Size, same
-from . import fused, images, layers, made, places, pointwise, recurrent, reduce, views
+from . import fused, images, layers, linear, made, places, pointwise, recurrent, reduce, views
 from .convert import OPSET, Call, Converter
 from .extents import fixed
 
@@ -23,12 +23,14 @@ CONVERTERS: dict[str, Converter] = {
     **reduce.CONVERTERS,
     **images.CONVERTERS,
     **layers.CONVERTERS,
+    **linear.CONVERTERS,
     **recurrent.CONVERTERS,
     **made.CONVERTERS,
     **places.CONVERTERS,
     **fused.CONVERTERS,
 }
-"""By the operator's name without its namespace; of one overload with the overload's name."""
+"""By the operator's name without its namespace; of one overload with the overload's name. Those of
+other namespaces than PyTorch's by the whole name."""
 
 _TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
     "bool",
@@ -47,10 +49,10 @@ def type_name(dtype: Any) -> str | None:
 
 def converter_of(target: Any) -> Converter | None:
     """What converts calls of an operator, or None."""
-    namespace, _, name = str(getattr(target, "_schema", target)).partition("::")
+    whole = str(getattr(target, "_schema", target)).partition("(")[0]
+    namespace, _, name = whole.partition("::")
     if namespace not in ("aten", "prims"):
-        return None
-    name = name.partition("(")[0]
+        return CONVERTERS.get(whole)
     return CONVERTERS.get(name) or CONVERTERS.get(name.partition(".")[0])
 
 
@@ -73,6 +75,11 @@ def is_assertion(target: Any) -> bool:
     """Checks that PyTorch makes while it runs; data that is out of range is limited here."""
     checks = ("aten._assert_", "aten.sym_constrain_range", "aten._linalg_check_errors")
     return str(target).startswith(checks)
+
+
+def is_ordered_check(node: Any) -> bool:
+    """A check that PyTorch hands a token on to, to keep it in its place."""
+    return str(node.target) == "with_effects" and is_assertion(node.args[1])
 
 
 def _plain(value: Any) -> bool:

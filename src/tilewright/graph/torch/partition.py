@@ -18,7 +18,7 @@ from ..limits import Budget
 from ..sizes import Size
 from .convert import order_in_memory
 from .extents import fixed
-from .importer import Importer, Meta, graph_of, type_name
+from .importer import Importer, Meta, graph_of, is_ordered_check, type_name
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,8 @@ class Partition:
         except TilewrightError as error:
             if str(node.target).startswith("aten.as_strided"):
                 raise  # of what PyTorch itself laid out only
-            self.plan.left.setdefault(str(node.target), []).append(str(error))
+            if not is_ordered_check(node):
+                self.plan.left.setdefault(str(node.target), []).append(str(error))
             self.eager[node] = max(after, held, 0)
             return
         found = importer.known[node]

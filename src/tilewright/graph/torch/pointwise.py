@@ -301,6 +301,11 @@ def silu(c: Call, x: Value) -> Value:
     return c("swish", x, alpha=1.0)
 
 
+def ldexp(c: Call, x: Value, power: Value) -> Value:
+    """x times a power of two, as PyTorch multiplies it."""
+    return c("multiply", c.cast(x, c.dtype), c("exp2", c.cast(power, c.dtype)))
+
+
 def rounded(c: Call, x: Value, decimals: int = 0) -> Value:
     if decimals:
         factor = 10.0**decimals
@@ -385,6 +390,7 @@ CONVERTERS: dict[str, Converter] = {
     "_prelu_kernel": prelu,
     "addcmul": addcmul,
     "addcdiv": addcdiv,
+    "ldexp": ldexp,
     "lerp": lerp,
     "copy": copied,
     "_to_copy": convert_to,

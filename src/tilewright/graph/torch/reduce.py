@@ -11,6 +11,7 @@ from ..ir import Value
 from ..sizes import Size, larger
 from .convert import Call, Converter
 from .pointwise import truth
+from .views import counting
 
 
 def _kept(x: Value, axes: list[int], keep: bool) -> list[int]:
@@ -161,6 +162,27 @@ def _scan(op: str) -> Converter:
     return convert
 
 
+def _extremes_so_far(kind: str) -> Converter:
+    """cummax and cummin: the extreme of all elements up to each, and the last place that has it."""
+
+    def convert(c: Call, x: Value, axis: int) -> list[Value]:
+        if not x.shape or 0 in x.shape:
+            return [x, c.full(x.shape, 0, "int64")]
+        axis = c.axis(axis, len(x.shape))
+        how = {"axis": axis, "exclusive": False, "reverse": False}
+        data = c.cast(x, "uint8") if x.dtype == "bool" else x
+        found = c(f"cum{kind}", data, **how)
+        new = c("equal", data, found)
+        if parse(x.dtype).is_float:
+            new = c("bitwise_or", new, c("isnan", x))
+        shape = [x.shape[axis] if k == axis else 1 for k in range(len(x.shape))]
+        places = c.broadcast(c.reshape(counting(c, 0, x.shape[axis], 1), shape), x.shape)
+        last = c("cummax", c("where", new, places, c.number(0, "int64")), **how)
+        return [c.cast(found, x.dtype), last]
+
+    return convert
+
+
 def topk(
     c: Call, x: Value, k: int, axis: int = -1, largest: bool = True, ordered: bool = True
 ) -> list[Value]:
@@ -264,6 +286,9 @@ CONVERTERS: dict[str, Converter] = {
     ),
     "cumsum": _scan("cumsum"),
     "cumprod": _scan("cumprod"),
+    "logcumsumexp": _scan("logcumsumexp"),
+    "cummax": _extremes_so_far("max"),
+    "cummin": _extremes_so_far("min"),
     "topk": topk,
     "sort": sort,
     "argsort": argsort,

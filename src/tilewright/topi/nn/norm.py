@@ -274,7 +274,10 @@ def lrn(
     at = dimension(axis, data.ndim)
     wide = accumulator(data.dtype)
     before, extent = (size - 1) // 2, data.shape[at]
-    k = reduce_axis((0, size), "k")
+    after, known = size - 1 - before, const_int(extent)
+    if known:  # further neighbours are outside, wherever one stands
+        before, after = min(before, known - 1), min(after, known - 1)
+    k = reduce_axis((0, before + after + 1), "k")
 
     def square(i: Sequence[Any]) -> Any:
         place = i[at] + k.var - before
