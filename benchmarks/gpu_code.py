@@ -83,7 +83,7 @@ def measure(case: CodeCase, arch: str) -> dict[str, Any]:
 
 def _products(s: Static) -> tuple[int, int]:
     """Instructions of tensor cores, and FFMA: what tells a product from what prepares it."""
-    return sum(s.count(name) for name in _TENSOR), s.count("FFMA")
+    return tensor_instructions(s), s.count("FFMA")
 
 
 Verdict = tuple[float, bool] | None
@@ -155,19 +155,29 @@ def _banks(case: CodeCase, target: tw.Target) -> Verdict:
 def _tensor(case: CodeCase, main: Static) -> Verdict:
     if not case.tensor_cores:
         return None
-    count = sum(main.count(name) for name in _TENSOR)
+    count = tensor_instructions(main)
     return count, count > 0
 
 
 def _share(case: CodeCase, main: Static) -> Verdict:
     if not case.product:
         return None
+    share = arithmetic_share(main)
+    return round(share, 1), share >= LEAST_SHARE
+
+
+def tensor_instructions(s: Static) -> int:
+    """Of tensor cores, in the whole kernel."""
+    return sum(s.count(name) for name in _TENSOR)
+
+
+def arithmetic_share(main: Static) -> float:
+    """Percentage of the arithmetic in a kernel's hottest loop that multiplies and adds."""
     # what is written out whole has no loop: then from the first product to the last
     hot = main.loop or main.products or main.everything
     arithmetic = {k: n for k, n in hot.items() if not k.startswith(_OTHERS)}
     useful = sum(n for k, n in arithmetic.items() if k.startswith(_USEFUL))
-    share = 100.0 * useful / max(1, sum(arithmetic.values()))
-    return round(share, 1), share >= LEAST_SHARE
+    return 100.0 * useful / max(1, sum(arithmetic.values()))
 
 
 def cell(verdict: list[Any] | None) -> str:
@@ -251,7 +261,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     known = CODE_CASES
     if options.draw or options.operators:
-        known = (*drawn(*(options.draw or (0, 0))), *drawn_operators(*(options.operators or (0, 0))))
+        known = (
+            *drawn(*(options.draw or (0, 0))),
+            *drawn_operators(*(options.operators or (0, 0))),
+        )
     cases = [c for c in known if any(part in c.name for part in options.only)]
     rows = run(cases, options.arch, options.results)
     print(json.dumps(rows, indent=1) if options.json else table(rows))

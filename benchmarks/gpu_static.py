@@ -74,11 +74,15 @@ def _is(name: str, prefix: str) -> bool:
 
 def compiled(built: Any, arch: str) -> list[Static]:
     """The kernels of a built module, compiled for `arch`."""
-    module = built.imported_modules[0]
-    image, log = nvrtc.compile_cuda(module.get_source(), arch, "cubin")
+    source = built.imported_modules[0].get_source()
+    return compiled_source(source, *nvrtc.compile_cuda(source, arch, "cubin"), arch)
+
+
+def compiled_source(source: str, image: bytes, log: str, arch: str) -> list[Static]:
+    """The kernels of CUDA source, of which NVRTC made that image for `arch`."""
     usage = nvrtc.resource_usage(image, log)
     parts = _by_kernel(nvrtc.disassemble(image))
-    bounds = launch_bounds(module.get_source())
+    bounds = launch_bounds(source)
     found = []
     for name, used in usage.items():
         lines = parts[name]
