@@ -67,12 +67,13 @@ def test_groups_are_a_batch(
     seen = np.split(windows(x, 3, 1, 1, 1), groups, 1)
     parts = [np.einsum("nchwyx,fcyx->nfhw", s, f) for s, f in zip(seen, np.split(k, groups))]
     close(got, np.concatenate(parts, 1), "float32" if dtype != "int8" else dtype)
-    assert ("tw_mma" in source) == (dtype != "float32")
-    assert report.bank_conflicts <= 1.1 and not report.findings
+    on_cores = dtype != "float32" and filters % 16 == 0  # whose tiles begin where groups do
+    assert ("tw_mma" in source) == on_cores
+    assert not report.findings and (not on_cores or report.bank_conflicts <= 1.1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize(("c", "stride", "taps"), [(32, 1, 3), (67, 2, 3), (24, 2, 5)])
+@pytest.mark.parametrize(("c", "stride", "taps"), [(24, 1, 3), (67, 2, 3), (128, 2, 5)])
 def test_a_filter_for_each_channel(dtype: str, c: int, stride: int, taps: int) -> None:
     def make(x: Any, k: Any) -> Any:
         pad = taps // 2
@@ -120,9 +121,12 @@ def test_cuts_of_reductions(dtype: str, taps: int, channels: int) -> None:
 
 @pytest.mark.parametrize("columns", [64, 36, 33])
 def test_what_follows_sums_of_columns(columns: int) -> None:
-    source, report, (y, x) = built(lambda x: topi.sum(x, 0), "float16", (50, columns))
-    close(y, x.astype("float64").sum(0), "float16")
-    assert ("half8" in source) == (columns % 8 == 0)
+    def make(x: Any) -> Any:
+        return topi.exp(topi.multiply(topi.sum(x, 0), 0.25))
+
+    source, report, (y, x) = built(make, "float32", (50, columns))
+    close(y, np.exp(x.astype("float64").sum(0) / 4), "float32")
+    assert ("float4" in source) == (columns % 4 == 0) and source.count("__global__") == 1
     assert not report.findings
 
 

@@ -17,6 +17,7 @@ from ..machine import extent_of, whole_vectors
 from .machine import GpuMachine, bind, fused
 from .operands import share
 from .reduce import inline_padding, schedule_reduce
+from .tile_plan import BANKS
 
 PIXELS = 4  # of a line, a thread
 LINES = 2
@@ -45,8 +46,11 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
     wide = min(machine.warp, extent_of(stage.op.axis[3]) // lanes)
     chunk, channel = stage.split(c, factor=wide)
     y, line = stage.split(y, factor=lines)
-    x, pixel = stage.split(x, factor=PIXELS)
-    x, column = stage.split(x, factor=across)
+    x, pixel = stage.split(x, factor=PIXELS * across)
+    if wide * lanes * parse(data.dtype).nbytes < BANKS:  # threads side by side read side by side
+        pixel, column = stage.split(pixel, factor=across)
+    else:
+        column, pixel = stage.split(pixel, factor=PIXELS)
     stage.reorder(n, y, x, chunk, column, channel, line, pixel, vector)
     block = fused(stage, [n, y, x, chunk])
     for axis, tag in ((block, "blockIdx.x"), (column, "threadIdx.y"), (channel, "threadIdx.x")):
