@@ -165,7 +165,10 @@ BFLOAT = f"""\
 {_D} float tw_round_bfloat16(float x) {{ return tw_from_bfloat16(tw_to_bfloat16(x)); }}
 """
 
-def bfloat_access(is_load: bool, name: str, vector: str, pairs: int, access: tuple[str, int]) -> str:
+
+def bfloat_access(
+    is_load: bool, name: str, vector: str, pairs: int, access: tuple[str, int]
+) -> str:
     """Reading or writing a vector of bfloat16, `pairs` of them, which is of floats in registers
     that are rounded: their upper halves."""
     word, width = access
