@@ -25,7 +25,7 @@ COMMIT_SCOPE = "async_commit_queue_scope"
 WAIT_SCOPE, IN_FLIGHT = "async_wait_queue_scope", "async_wait_inflight_count"
 _MOST = 16
 _WRITTEN_OUT = 4  # slots of loops whose steps the source has, each of hundreds of lines
-MOST_PRODUCTS = 1024  # of a warp in the steps that are written out: what caches of code hold
+MOST_PRODUCTS = 512, 1024  # of a warp in steps written out: compilers take long over more
 _BY_TENSOR_CORES = ("tir.tvm_mma_sync", "tir.ptx_mma")
 
 
@@ -110,15 +110,21 @@ class _Ring:
         products = _products_of(use)
         if products:
             if steps is not None and const_int(loop.min) == 0 and self.stages <= _WRITTEN_OUT:
-                every = lcm(self.stages, period_of(fill, var))
-                several = every if every * products <= MOST_PRODUCTS else self.stages
-                return self._written_out(body, steps, several)
+                return self._written_out(body, steps, self._several(products))
             said = {**loop.annotations, S.UNROLL_BY: const(self.stages)}
         else:
             said = dict(loop.annotations)
         new = E.Var(var.name, var.dtype)
         body = fresh_copy(body, {var: new})
         return S.For(new, loop.min, extent, loop.kind, body, None, said)
+
+    def _several(self, products: int) -> int:
+        """Steps to write out, of so many products each: where the slots count as the quotients do,
+        only a part of the steps changes those anyway, and it takes more to be worth it."""
+        n, var = self.stages, self.loop.loop_var
+        period = lcm(*(period_of(f.body, var) for f in self.ahead.fills))
+        every = lcm(n, period)
+        return every if every * products <= MOST_PRODUCTS[period % n != 0] else n
 
     def _written_out(self, body: S.Stmt, steps: int, n: int) -> S.Stmt:
         """So many steps at a time, then the rest: each step's constants are part of the addresses

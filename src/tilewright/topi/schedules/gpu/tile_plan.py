@@ -23,9 +23,11 @@ _EVEN = (8, 4, 2, 1)  # of rows: so many all threads share evenly when they copy
 _OVERHEAD, _UNEVEN = 1.5, 1.25
 LEAST_STAGES = 3  # of tiles of windows: a copy takes longer than the products of one tile
 _FRAGMENTS = (8, 4, 2, 1)  # along the reduction, of a tile of windows: threads share them evenly
-_BARRIER = 12  # products that could be made while a block waits for a tile
+_PRODUCT = 4  # instructions that are issued beside one of tensor cores
+_BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
-_WRITTEN = 1024  # products of a warp in steps that are written out (lowering/software_pipeline.py)
+_WRITTEN = 512, 1024  # products in steps that are written out (lowering/software_pipeline.py)
+_SLOW = 1.05  # more than the fewer of these take long to compile: there has to be a reason
 
 
 @dataclass(frozen=True)
@@ -85,24 +87,37 @@ class Steps:
         """
         threads = plan.block[1] // plan.columns * 32
 
-        def cost(at: tuple[int, int]) -> tuple[float, int]:
-            fragments, stages = at
-            tiles = -(-run // (fragments * fragment))
-            every = lcm(stages, tiles)
-            starts = tiles / every if every * fragments * plan.products <= _WRITTEN else tiles
+        def cost(at: tuple[int, int, int]) -> tuple[float, int]:
+            fragments, tiles, stages = at
             copies = tile_bytes(fragments * fragment) / 16 / threads
-            work = tiles * (fragments * plan.products + _BARRIER)
-            return work + starts * copies * _ADDRESS, -stages
+            products = fragments * plan.products
+            work = tiles * (products * _PRODUCT + _BARRIER)
+            starts, written = _starts(tiles, stages, products)
+            slow = _SLOW if written > _WRITTEN[0] else 1.0
+            return (work + starts * copies * _ADDRESS) * slow, -stages
 
-        def fits(fragments: int, stages: int) -> bool:
-            tiles = runs * -(-run // (fragments * fragment))
-            return stages <= machine.stages(tile_bytes(fragments * fragment), tiles)
+        each = []
+        for fragments in _FRAGMENTS:
+            deep = fragments * fragment
+            least = -(-run // deep)
+            for stages in range(1, MOST_STAGES + 1):
+                if stages <= machine.stages(tile_bytes(deep), runs * least):
+                    even = -(-least // stages) * stages  # so that slots count as runs do
+                    each += [(fragments, tiles, stages) for tiles in {least, even}]
+        many = [x for x in each if x[2] >= LEAST_STAGES]
+        fragments, tiles, stages = min(many or each, key=cost)
+        return Steps(fragments * fragment, tiles, stages)
 
-        each = [(n, s) for n in _FRAGMENTS for s in range(1, MOST_STAGES + 1) if fits(n, s)]
-        many = [x for x in each if x[1] >= LEAST_STAGES]
-        fragments, stages = min(many or each, key=cost)
-        deep = fragments * fragment
-        return Steps(deep, -(-run // deep), stages)
+
+def _starts(tiles: int, stages: int, products: int) -> tuple[float, int]:
+    """How often in a run of so many tiles the addresses of copies are computed anew, and how many
+    products are written out: those of as many steps as slots and runs both count by, or, where
+    those are too many, as there are slots, of which the first fill up a run and the others begin
+    the next."""
+    every, is_even = lcm(stages, tiles), tiles % stages == 0
+    if every * products <= _WRITTEN[not is_even]:
+        return tiles / every, every * products
+    return min(2.0 * tiles / stages, tiles) if is_even else tiles, stages * products
 
 
 def _best(extent: int, sizes: Sequence[int], filled: bool) -> int:
