@@ -36,9 +36,9 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -
     inline_padding(s, pool)
     stage = s[out]
     axes = list(stage.op.axis)
-    lanes = machine.lanes(pool.dtype)
+    lanes = min(machine.lanes(e.dtype) for e in reads_of(pool))
     last = extent_of(axes[-1])
-    vectors = len(axes) == 5 and last % lanes == 0
+    vectors = last > 0 and last % lanes == 0 and _moves_aside(pool)
     if pool.op is out.op:
         pool = s.cache_write(out, "local")
         stage, axes = s[out], list(s[out].op.axis)
@@ -55,6 +55,12 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -
         lane = inner.op.axis[-1]
         inner.reorder(*inner.op.axis[:-1], *inner.op.reduce_axis, lane)
         inner.vectorize(lane)
+
+
+def _moves_aside(windows: Tensor) -> bool:
+    """Whether neighbours in the result are those in memory, which windows do not move over."""
+    last = windows.op.axis[-1].var
+    return all(e.indices[-1] is last for e in reads_of(windows))
 
 
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:

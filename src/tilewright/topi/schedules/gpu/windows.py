@@ -28,6 +28,7 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
 from ..contraction import factors_of
 from ..machine import extent_of
+from .injective import arrange
 from .machine import GpuMachine
 from .packing import arrange_packed, part_of, restated
 from .tensor_cores import pitch_of
@@ -35,6 +36,7 @@ from .tile_plan import Steps, TilePlan
 
 Pair = tuple[int, int]
 Four = tuple[int, int, int, int]
+_LAST, _FIRST = (0, 3, 1, 2), (0, 1, 2, 3)  # orders of data: NHWC and NCHW
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,10 @@ class ConvolutionProduct:
         across = w.taps[1] if self.is_joined else 1
         self.run = across * self.deep
         self.runs = prod(w.taps) // across
+        # whether data has nothing beside it, neither padding nor other channels
+        plain = w.groups == 1 and not w.data.op.tag.endswith("pad")
+        self.is_whole = plain and self.deep == w.channels and w.order in (_LAST, _FIRST)
+        self.is_turned = self.is_whole and w.order == _FIRST
         self.cut: Steps | None = None
         self.length = self.run
         if on_cores and self.runs * across > 1:
@@ -221,7 +227,9 @@ class ConvolutionProduct:
 
         restated(s, conv, compute([extent_of(a) for a in self.op.axis], again, self.op.name))
         arrange_packed(s[weights], True, self.machine)
-        if image is not w.data:
+        if image is not w.data and self.is_turned:
+            arrange(s[image], list(s[image].op.axis), self.machine)
+        elif image is not w.data:
             arrange_packed(s[image], w.order[1] == 3, self.machine)
         s[windows].compute_inline()
         return s[product].op.output(0)
@@ -230,10 +238,14 @@ class ConvolutionProduct:
         """Data (image and group, line, pixel, channel): the convolution's own, where it lies so,
         and every pixel where vectors do."""
         w, deep = self.w, self.deep
-        plain = w.order == (0, 3, 1, 2) and not w.data.op.tag.endswith("pad")
-        if plain and w.groups == 1 and deep == w.channels:
+        if self.is_whole and w.order == _LAST:
             return w.data
         lines, line = w.lines
+        name = f"{w.data.op.name}.packed"
+        if self.is_turned:
+            return compute(
+                (self.batch, lines, line, deep), lambda n, y, x, c: w.pixel(n, c, y, x), name
+            )
 
         def element(b: Any, p: Any, c: Any) -> Any:
             n, c_of = (b, c) if w.groups == 1 else (b // w.groups, b % w.groups * w.channels + c)
@@ -241,7 +253,7 @@ class ConvolutionProduct:
             return _or_zero(value, (c, w.channels, deep))
 
         shape = (self.batch * w.groups, lines * line, deep)
-        image: Tensor = compute(shape, element, f"{w.data.op.name}.packed")
+        image: Tensor = compute(shape, element, name)
         return image
 
     def _weights(self) -> Tensor:
@@ -276,7 +288,7 @@ class ConvolutionProduct:
             else:
                 y, x = y + run // across * far_y, x + run % across * far_x
             x, c = x + at // deep, at % deep
-            value = image(b, y, x, c) if image is w.data else image(b, y * line + x, c)
+            value = image(b, y, x, c) if self.is_whole else image(b, y * line + x, c)
             inside = ((p, self.height * self.width, places), (at, self.run, length))
             return _or_zero(value, *inside)
 
