@@ -79,7 +79,8 @@ def _tf32(rng: Rng) -> CodeCase:
     )
 
     def program(target: Any, *size: int) -> Program:
-        return hand.tensor_matmul(*size, "float32", "float32", tiles)
+        n, m, k = size
+        return hand.tensor_matmul(n, m, k, "float32", "float32", tiles)
 
     small = (128 + n % 128, 128 + m % 128, 96 + k % 32)
     return CodeCase(

@@ -86,8 +86,8 @@ def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
     code = {s.name: s for s in compiled_source(source, image, log, arch)}
     rows = []
     for call, nodes, work in zip(net.calls, net.nodes, net.work):
-        text = net.module[symbol_of(call.kernel)].text
-        grids = [(n, int(x) * int(y) * int(z)) for n, x, y, z in _GRID.findall(text)]
+        host: Any = net.module[symbol_of(call.kernel)]
+        grids = [(n, int(x) * int(y) * int(z)) for n, x, y, z in _GRID.findall(host.text)]
         if grids:
             rows.append({"nodes": nodes, **estimate(work, grids, code, GPUS[arch])})
     return {
@@ -108,10 +108,10 @@ def page(found: Sequence[Row]) -> str:
         cells = [n["network"], n["dtype"], n["gpu"], n["calls"], n["kernels"], len(n["warnings"])]
         cells += [len(n["spilling"]), f"{n['us'] / 1e3:.2f} ms"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    heads = ("nodes", "us", "launches", "blocks", "registers", "cores", "share", "GFLOP", "MB", "")
+    of_each = "nodes us launches blocks registers cores share GFLOP MB binds".split()
     for n in found:
         lines += ["", f"## {n['network']}, {n['dtype']}, {n['gpu']}", ""]
-        lines += [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+        lines += [f"| {' | '.join(of_each)} |", "|" + " --- |" * len(of_each)]
         for r in n["rows"]:
             named = r["nodes"][0] + (f" and {len(r['nodes']) - 1}" if len(r["nodes"]) > 1 else "")
             cells = [named, f"{r['us']:.1f}", r["launches"], r["blocks"], r["registers"]]

@@ -243,9 +243,10 @@ class ConvolutionProduct:
         lines, line = w.lines
         name = f"{w.data.op.name}.packed"
         if self.is_turned:
-            return compute(
+            turned: Tensor = compute(
                 (self.batch, lines, line, deep), lambda n, y, x, c: w.pixel(n, c, y, x), name
             )
+            return turned
 
         def element(b: Any, p: Any, c: Any) -> Any:
             n, c_of = (b, c) if w.groups == 1 else (b // w.groups, b % w.groups * w.channels + c)
