@@ -108,7 +108,18 @@ def page(found: Sequence[Row]) -> str:
         cells = [n["network"], n["dtype"], n["gpu"], n["calls"], n["kernels"], len(n["warnings"])]
         cells += [len(n["spilling"]), f"{n['us'] / 1e3:.2f} ms"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    of_each = "nodes us launches blocks registers cores share GFLOP MB binds".split()
+    of_each = [
+        "nodes",
+        "us",
+        "launches",
+        "blocks",
+        "registers",
+        "cores",
+        "share",
+        "GFLOP",
+        "MB",
+        "binds",
+    ]
     for n in found:
         lines += ["", f"## {n['network']}, {n['dtype']}, {n['gpu']}", ""]
         lines += [f"| {' | '.join(of_each)} |", "|" + " --- |" * len(of_each)]
