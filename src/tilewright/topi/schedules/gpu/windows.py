@@ -226,7 +226,7 @@ class ConvolutionProduct:
             return part_of(product, (b, p, f) if w.last else (b, f, p), sides)
 
         restated(s, conv, compute([extent_of(a) for a in self.op.axis], again, self.op.name))
-        arrange_packed(s[weights], True, self.machine)
+        arrange_packed(s[weights], w.of[0] != 3, self.machine)  # neighbours may be filters
         if image is not w.data and self.is_turned:
             arrange(s[image], list(s[image].op.axis), self.machine)
         elif image is not w.data:
