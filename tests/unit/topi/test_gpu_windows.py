@@ -148,3 +148,18 @@ def test_kernels_of_a_function_launch_threads_of_their_own() -> None:
     e = np.exp(a - a.max(-1, keepdims=True))
     close(got, e / e.sum(-1, keepdims=True) @ b, "float16")
     assert "tw_mma" in source and not report.findings
+
+
+@pytest.mark.parametrize(("kind", "channels"), [("max", 32), ("avg", 32), ("max", 33)])
+def test_pooling_of_channels_that_are_last(kind: str, channels: int) -> None:
+    def make(x: Any) -> Any:
+        return topi.nn.pool2d(
+            x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), kind, count_include_pad=True, layout="NHWC"
+        )
+
+    source, report, (got, x) = built(make, "float32", (2, 9, 11, channels))
+    filler = -np.inf if kind == "max" else 0.0
+    wide = np.pad(x.astype("float64"), ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=filler)
+    seen = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (1, 2))[:, ::2, ::2]
+    close(got, seen.max((-1, -2)) if kind == "max" else seen.mean((-1, -2)), "float32")
+    assert ("float4" in source) == (channels % 4 == 0) and not report.findings
