@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu_code [--only NAME ...] [--arch ARCH ...] [--results FILE] [--json]
     python -m benchmarks.gpu_code --draw SEED COUNT ...     # of gpu_code_drawn.py, not of the list
+    python -m benchmarks.gpu_code --operators SEED COUNT ...    # of gpu_code_operators.py
 
 Compiles each kernel of gpu_code_cases.py for each architecture, runs a small size of the same
 schedule in simt against NumPy, and says of each criterion whether it holds:
@@ -34,6 +35,7 @@ import numpy as np
 import tilewright as tw
 from benchmarks.gpu_code_cases import CODE_CASES, CodeCase
 from benchmarks.gpu_code_drawn import drawn
+from benchmarks.gpu_code_operators import drawn_operators
 from benchmarks.gpu_static import Static, compiled
 from tilewright.base.dtype import parse
 
@@ -81,7 +83,7 @@ def measure(case: CodeCase, arch: str) -> dict[str, Any]:
 
 def _products(s: Static) -> tuple[int, int]:
     """Instructions of tensor cores, and FFMA: what tells a product from what prepares it."""
-    return sum(s.count(name) for name in _TENSOR), s.count("FFMA")
+    return tensor_instructions(s), s.count("FFMA")
 
 
 Verdict = tuple[float, bool] | None
@@ -153,19 +155,29 @@ def _banks(case: CodeCase, target: tw.Target) -> Verdict:
 def _tensor(case: CodeCase, main: Static) -> Verdict:
     if not case.tensor_cores:
         return None
-    count = sum(main.count(name) for name in _TENSOR)
+    count = tensor_instructions(main)
     return count, count > 0
 
 
 def _share(case: CodeCase, main: Static) -> Verdict:
     if not case.product:
         return None
+    share = arithmetic_share(main)
+    return round(share, 1), share >= LEAST_SHARE
+
+
+def tensor_instructions(s: Static) -> int:
+    """Of tensor cores, in the whole kernel."""
+    return sum(s.count(name) for name in _TENSOR)
+
+
+def arithmetic_share(main: Static) -> float:
+    """Percentage of the arithmetic in a kernel's hottest loop that multiplies and adds."""
     # what is written out whole has no loop: then from the first product to the last
     hot = main.loop or main.products or main.everything
     arithmetic = {k: n for k, n in hot.items() if not k.startswith(_OTHERS)}
     useful = sum(n for k, n in arithmetic.items() if k.startswith(_USEFUL))
-    share = 100.0 * useful / max(1, sum(arithmetic.values()))
-    return round(share, 1), share >= LEAST_SHARE
+    return 100.0 * useful / max(1, sum(arithmetic.values()))
 
 
 def cell(verdict: list[Any] | None) -> str:
@@ -242,9 +254,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--arch", nargs="+", default=list(ARCHS))
     parser.add_argument("--results", type=Path, help="a JSON file that is gone on with")
     parser.add_argument("--draw", nargs=2, type=int, metavar=("SEED", "COUNT"), help="by chance")
+    parser.add_argument(
+        "--operators", nargs=2, type=int, metavar=("SEED", "COUNT"), help="by chance, of most kinds"
+    )
     parser.add_argument("--json", action="store_true", help="print rows as JSON, not as a table")
     options = parser.parse_args(argv)
-    known = drawn(*options.draw) if options.draw else CODE_CASES
+    known = CODE_CASES
+    if options.draw or options.operators:
+        known = (
+            *drawn(*(options.draw or (0, 0))),
+            *drawn_operators(*(options.operators or (0, 0))),
+        )
     cases = [c for c in known if any(part in c.name for part in options.only)]
     rows = run(cases, options.arch, options.results)
     print(json.dumps(rows, indent=1) if options.json else table(rows))

@@ -202,12 +202,12 @@ def _depthwise(x: Array, w: Array) -> Array:
     return np.einsum("nchwyx,cyx->nchw", windows, w[:, 0])
 
 
-def _softmax(x: Array) -> Array:
+def softmax_of(x: Array) -> Array:
     e = np.exp(x - x.max(-1, keepdims=True))
     return np.asarray(e / e.sum(-1, keepdims=True))
 
 
-def _layer_norm(x: Array, g: Array, b: Array) -> Array:
+def layer_norm_of(x: Array, g: Array, b: Array) -> Array:
     mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
     return np.asarray((x - mean) / np.sqrt(var + 1e-5) * g + b)
 
@@ -227,7 +227,7 @@ def _memory() -> list[CodeCase]:
         ("sum_rows", lambda x: topi.sum(x, 1), lambda x: x.sum(1), 1),
         ("sum_columns", lambda x: topi.sum(x, 0), lambda x: x.sum(0), 1),
         ("max_rows", lambda x: topi.max(x, 1), lambda x: x.max(1), 1),
-        ("softmax", lambda x: topi.nn.softmax(x), _softmax, 1),
+        ("softmax", lambda x: topi.nn.softmax(x), softmax_of, 1),
         (
             "add_relu",
             lambda x, y: topi.nn.relu(topi.add(x, y)),
@@ -254,7 +254,7 @@ def _memory() -> list[CodeCase]:
 
             program = by_default(norm, dtype, _rows, lambda n, m: (m,), lambda n, m: (m,))
             label = f"layer_norm_{size[0]}x{size[1]}_{dtype}"
-            found.append(CodeCase(label, program, size, small, dtype, _layer_norm))
+            found.append(CodeCase(label, program, size, small, dtype, layer_norm_of))
         for size, small in (((64, 112), (4, 32)), ((67, 58), (3, 14))):
 
             def pool(x: Any) -> Any:

@@ -24,25 +24,28 @@ def drawn(seed: int, count: int) -> list[CodeCase]:
     for n in range(count):
         family = _FAMILIES[n % len(_FAMILIES)]
         dtype = types[(n + n // len(types)) % len(types)]
-        found.append((_conv if family == "conv" else _product)(rng, family, dtype))
+        is_conv = family == "conv"
+        found.append(conv_case(rng, dtype) if is_conv else product_case(rng, family, dtype))
     return found
 
 
-def _side(rng: random.Random, small: float = 0.15) -> int:
+def side(rng: random.Random, small: float = 0.15) -> int:
     """A size: often a prime or round, now and then smaller than a tile."""
     if rng.random() < small:
         return rng.choice(_SMALL)
     return rng.choice(_PRIMES if rng.random() < 0.4 else _ROUND)
 
 
-def _fewer(size: int, most: int) -> int:
+def fewer(size: int, most: int) -> int:
     """A size for simt: not above `most` and 15, with the same rest by 16, so that the same tiles
     and accesses are chosen."""
     return size if size <= most else most + size % 16
 
 
-def _product(rng: random.Random, family: str, dtype: str) -> CodeCase:
-    n, m, k = _side(rng), _side(rng), _side(rng, 0)
+def product_case(rng: random.Random, family: str, dtype: str) -> CodeCase:
+    """A product of one of the families: matrices plain ("matmul"), the second turned ("dense"),
+    both in batches ("batch_nn", "batch_nt")."""
+    n, m, k = side(rng), side(rng), side(rng, 0)
     turned = family in ("dense", "batch_nt")
     batch = (rng.choice((2, 5, 9)),) if family.startswith("batch") else ()
     sums = SUMS[dtype]
@@ -64,12 +67,13 @@ def _product(rng: random.Random, family: str, dtype: str) -> CodeCase:
         return a @ (b.swapaxes(-1, -2) if turned else b)
 
     size = (*batch, n, m, k)
-    small = (*(1 for _ in batch), _fewer(n, 128), _fewer(m, 128), _fewer(k, 96))
+    small = (*(1 for _ in batch), fewer(n, 128), fewer(m, 128), fewer(k, 96))
     return _case(family, size, small, dtype, by_default(make, dtype, rows, columns), reference)
 
 
-def _conv(rng: random.Random, family: str, dtype: str) -> CodeCase:
-    taps, stride = rng.choice((1, 3, 3, 5)), rng.choice((1, 1, 2))
+def conv_case(rng: random.Random, dtype: str, taps: int = 0, stride: int = 0) -> CodeCase:
+    """A convolution of NCHW data; what is 0 is drawn."""
+    taps, stride = taps or rng.choice((1, 3, 3, 5)), stride or rng.choice((1, 1, 2))
     c, f = max(_LEAST, rng.choice((3, 16, 24, 64, 67, 96))), rng.choice((24, 64, 100, 131))
     h, sums = rng.choice((14, 28, 29, 56, 57)), SUMS[dtype]
 

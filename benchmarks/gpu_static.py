@@ -35,7 +35,7 @@ class Static:
 
     `everything`: its instructions by name; `loop`: those of the loop with the most arithmetic
     (empty where the kernel has no loop); `products`: those from the first to the last one that
-    multiplies and adds; `shared`, `stack`: bytes; `spills`: bytes stored and
+    multiplies and adds (see `_products`); `shared`, `stack`: bytes; `spills`: bytes stored and
     loaded; `blocks`: that one multiprocessor holds at once.
     """
 
@@ -74,11 +74,15 @@ def _is(name: str, prefix: str) -> bool:
 
 def compiled(built: Any, arch: str) -> list[Static]:
     """The kernels of a built module, compiled for `arch`."""
-    module = built.imported_modules[0]
-    image, log = nvrtc.compile_cuda(module.get_source(), arch, "cubin")
+    source = built.imported_modules[0].get_source()
+    return compiled_source(source, *nvrtc.compile_cuda(source, arch, "cubin"), arch)
+
+
+def compiled_source(source: str, image: bytes, log: str, arch: str) -> list[Static]:
+    """The kernels of CUDA source, of which NVRTC made that image for `arch`."""
     usage = nvrtc.resource_usage(image, log)
     parts = _by_kernel(nvrtc.disassemble(image))
-    bounds = launch_bounds(module.get_source())
+    bounds = launch_bounds(source)
     found = []
     for name, used in usage.items():
         lines = parts[name]
@@ -135,11 +139,12 @@ def _count(lines: list[str]) -> Counter[str]:
 
 
 def _name(line: str) -> str:
-    """The instruction of a line; products of halves with zero only move a constant."""
+    """The instruction of a line; products with zero only move what is added."""
     m = _INSTRUCTION.search(line)
     if m is None:
         return ""
-    return "MOV" if m[1].startswith("HFMA2") and " -RZ, RZ," in line else m[1]
+    moves = m[1].startswith("IMAD.MOV") or (m[1].startswith("HFMA2") and " -RZ, RZ," in line)
+    return "MOV" if moves else m[1]
 
 
 def _hot_loop(lines: list[str]) -> Counter[str]:
@@ -161,10 +166,23 @@ _MULTIPLIES = ("FFMA", "HFMA2", "HMMA", "IMMA")
 
 
 def _products(lines: list[str]) -> Counter[str]:
-    """The instructions from the first to the last that multiplies and adds."""
+    """The instructions from the first to the last that multiplies and adds; of those between two
+    barriers none behind the last such: where a kernel has one copy of its code for whole blocks and
+    one for those at an edge, the first stores its results and the second fills its tiles there."""
     found = [_name(line) for line in lines]
     places = [n for n, name in enumerate(found) if name.startswith(_MULTIPLIES)]
-    return _count(lines[places[0] : places[-1] + 1]) if places else Counter()
+    if not places:
+        return Counter()
+    total: Counter[str] = Counter()
+    part: list[str] = []
+    for line in [*lines[places[0] : places[-1] + 1], ""]:
+        part.append(line)
+        if not line or _name(line).startswith("BAR"):
+            while part and not _name(part[-1]).startswith(_MULTIPLIES):
+                part.pop()
+            total += _count(part)
+            part = []
+    return total
 
 
 def _weight(found: Counter[str]) -> tuple[int, int]:

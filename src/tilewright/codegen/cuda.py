@@ -235,7 +235,7 @@ class CudaPrinter(CLanguage):
     def _vector_place(self, buffer: Buffer, base: Any, t: DType) -> str | None:
         """The address of a vector that one access may read or write, or None."""
         size = t.nbytes * t.lanes
-        if t.is_bool or t.code == "bfloat" or (is_builtin(t) and t.lanes == 3) or size % 2:
+        if t.is_bool or (is_builtin(t) and t.lanes == 3) or size % (4 if t.code == "bfloat" else 2):
             return None
         width = min(size & -size, 16)
         if self.aligned(buffer.data, base, t.nbytes) < width:

@@ -90,6 +90,8 @@ def _vector_access(key: str) -> str:
         if size % n == 0
     )
     name = function_of(f"{what} {dtype}")
+    if t.code == "bfloat":
+        return H.bfloat_access(what == "tw_load", name, c, t.lanes // 2, (word, width))
     loop = f"#pragma unroll\n  for (int i = 0; i < {size // width}; ++i)"
     if what == "tw_load":
         return (

@@ -206,18 +206,17 @@ def _compiled(
     outputs = [Tensor(v.name, v.shape, v.dtype) for v in original.outputs]
     nodes = [[n.name for n in g.nodes] for g in groups]
     signature = (original.name, tensors(graph.inputs), outputs, data, size)
-    if _is_device(chosen):
-        module = _device_module(distinct, tuned, chosen, progress)
-        return DeviceExecutable(
-            *signature, module, calls, chosen, nodes, [_recorded(t) for t in tuned]
-        )
-    kernels = compile_kernels(distinct, tuned, team, progress)
-    code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
 
     def work() -> list[Work]:
         each = [work_of(group) for group in distinct]
         return [each[call.kernel] for call in calls]
 
+    if _is_device(chosen):
+        module = _device_module(distinct, tuned, chosen, progress)
+        recorded = [_recorded(t) for t in tuned]
+        return DeviceExecutable(*signature, module, calls, chosen, nodes, recorded, work)
+    kernels = compile_kernels(distinct, tuned, team, progress)
+    code = ObjectCode(kernels, emit_entry(calls, chosen), chosen)
     return Executable(*signature, code, calls, chosen, nodes, work)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..rt.plan import (
     Array,
     KernelCall,
     Tensor,
+    Work,
     alone_or_tuple,
     by_name,
     checked_inputs,
@@ -65,6 +67,7 @@ class DeviceExecutable(Shown):
         target: Target,
         nodes: Sequence[Sequence[str]],
         tuned: Sequence[bool],
+        work: Callable[[], list[Work]],
         device: Device | None = None,
     ) -> None:
         self.name = name
@@ -80,9 +83,15 @@ class DeviceExecutable(Shown):
         self.distinct = len(tuned)
         self.tuned = sum(tuned)
         self.device = device if device is not None else Device(target.kind.device_type)
+        self._work = work
         self._lock = Lock()
         self._weights: list[NDArray] | None = None
         self._idle: list[_Bound] = []
+
+    @cached_property
+    def work(self) -> list[Work]:
+        """What each call of a kernel has to do."""
+        return self._work()
 
     def _constants(self) -> list[NDArray]:
         with self._lock:

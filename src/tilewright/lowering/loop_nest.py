@@ -45,7 +45,7 @@ from ..schedule.placement import (
 )
 from ..schedule.relations import derived_from_both
 from ..schedule.state import StageState
-from ..schedule.thread_memory import each_its_own, idle_threads
+from ..schedule.thread_memory import each_its_own, idle_threads, in_kernel
 from ..tensor.op import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.tensor import Tensor
 from .skip_zeros import PRAGMA as SKIP_ZEROS
@@ -115,7 +115,8 @@ class NestBuilder(Recursive):
     def root(self) -> Stmt:
         body = no_op()
         for stage in reversed(self.at_root):
-            body = self.pipeline(stage, body)
+            with in_kernel(self.bounds, stage):
+                body = self.pipeline(stage, body)
         if self.missing:
             names = ", ".join(self.missing.values())
             raise CompileError(f"did not find attachment point of stage {names}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from math import lcm
 from typing import Any
 
+from ..base.deep import recursive
 from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
@@ -14,14 +17,15 @@ from ..loopir.expr import const, const_int
 from ..loopir.op import likely
 from ..loopir.op import max as tir_max
 from ..loopir.op import min as tir_min
-from ..loopir.visit import nodes
+from ..loopir.visit import children, nodes, uses_var, walk
 from .fill_ahead import Ahead, Fill, fills_of
 
 STAGES = "pragma_software_pipeline_stages"
 COMMIT_SCOPE = "async_commit_queue_scope"
 WAIT_SCOPE, IN_FLIGHT = "async_wait_queue_scope", "async_wait_inflight_count"
 _MOST = 16
-_WRITTEN_OUT = 4  # steps that the source has, each of hundreds of lines
+_WRITTEN_OUT = 4  # slots of loops whose steps the source has, each of hundreds of lines
+MOST_PRODUCTS = 512, 1024  # of a warp in steps written out: compilers take long over more
 _BY_TENSOR_CORES = ("tir.tvm_mma_sync", "tir.ptx_mma")
 
 
@@ -38,8 +42,10 @@ def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.St
 
     Where tensor cores work as many steps of the main loop are written out as there are slots: what
     differs between them are constants then, which the machine adds to addresses for nothing, where
-    computing them costs as much as the products do. Of many slots, or where the steps are not
-    known, the device's compiler is told to do so.
+    computing them costs as much as the products do. Where addresses divide the number of the step,
+    as those of windows do by the steps of a row of taps, there are so many more that quotients
+    are constants too, as far as code does not grow too long. Of many slots, or where the steps are
+    not known, the device's compiler is told to do so.
 
     One barrier a step is enough: the slot that is filled in step i was used in step i - 1. Commits
     and waits are attributes, which inject_async_copy makes instructions of, or nothing. A loop
@@ -101,9 +107,10 @@ class _Ring:
         use = self._step(var)
         body = S.seq(self._wait(self.stages - 2), fill, use)
         steps = const_int(extent)
-        if any(isinstance(x, E.Call) and x.op.name in _BY_TENSOR_CORES for x in nodes(use)):
+        products = _products_of(use)
+        if products:
             if steps is not None and const_int(loop.min) == 0 and self.stages <= _WRITTEN_OUT:
-                return self._written_out(body, steps)
+                return self._written_out(body, steps, self._several(products))
             said = {**loop.annotations, S.UNROLL_BY: const(self.stages)}
         else:
             said = dict(loop.annotations)
@@ -111,10 +118,18 @@ class _Ring:
         body = fresh_copy(body, {var: new})
         return S.For(new, loop.min, extent, loop.kind, body, None, said)
 
-    def _written_out(self, body: S.Stmt, steps: int) -> S.Stmt:
-        """As many steps at a time as there are slots, then the rest: each step's constants are
-        part of the addresses in its instructions."""
-        loop, var, n = self.loop, self.loop.loop_var, self.stages
+    def _several(self, products: int) -> int:
+        """Steps to write out, of so many products each: where the slots count as the quotients do,
+        only a part of the steps changes those anyway, and it takes more to be worth it."""
+        n, var = self.stages, self.loop.loop_var
+        period = lcm(*(period_of(f.body, var) for f in self.ahead.fills))
+        every = lcm(n, period)
+        return every if every * products <= MOST_PRODUCTS[period % n != 0] else n
+
+    def _written_out(self, body: S.Stmt, steps: int, n: int) -> S.Stmt:
+        """So many steps at a time, then the rest: each step's constants are part of the addresses
+        in its instructions."""
+        loop, var = self.loop, self.loop.loop_var
         new = E.Var(var.name, var.dtype)
         first = fold_pair(E.Mul, new, const(n, var.dtype))
         turns = [
@@ -122,7 +137,9 @@ class _Ring:
         ]
         said = {**loop.annotations, S.UNROLL_BY: const(1)}
         count = const(steps // n, var.dtype)
-        parts: list[S.Stmt] = [S.For(new, loop.min, count, loop.kind, S.seq(turns), None, said)]
+        parts: list[S.Stmt] = []
+        if steps >= n:
+            parts.append(S.For(new, loop.min, count, loop.kind, S.seq(turns), None, said))
         for step in range(steps - steps % n, steps):
             parts.append(fresh_copy(body, {var: const(step, var.dtype)}))
         return S.seq(parts)
@@ -141,6 +158,54 @@ class _Ring:
     def _fill(self, at: Any) -> S.Stmt:
         var = self.loop.loop_var
         return S.seq(self.ahead.fill(f, self.slot, var, at) for f in self.ahead.fills)
+
+
+@recursive
+def _products_of(s: S.Stmt) -> int:
+    """How often a statement has tensor cores multiply, whichever way its branches go."""
+    if type(s) is S.For:
+        return (const_int(s.extent) or 1) * _products_of(s.body)
+    if type(s) is S.Evaluate:
+        return sum(isinstance(x, E.Call) and x.op.name in _BY_TENSOR_CORES for x in walk(s.value))
+    return sum(_products_of(x) for x in children(s) if isinstance(x, S.Stmt))
+
+
+def period_of(s: S.Stmt, var: E.Var) -> int:
+    """How many steps of a loop are a whole number of all that the statement's quotients and rests
+    count of its variable: by so many at a time, they change by constants."""
+    found = _Rates(var)
+    for x in nodes(s):
+        if type(x) in (E.FloorDiv, E.FloorMod):
+            found.of(x)
+    return found.period
+
+
+class _Rates:
+    """By how much an expression grows with each step of `var`, where that is known once `period`
+    steps are taken at a time."""
+
+    def __init__(self, var: E.Var) -> None:
+        self.var, self.period = var, 1
+
+    @recursive
+    def of(self, e: Any) -> Fraction | None:
+        if e is self.var:
+            return Fraction(1)
+        if type(e) in (E.Add, E.Sub):
+            a, b = self.of(e.a), self.of(e.b)
+            return None if a is None or b is None else a + b if type(e) is E.Add else a - b
+        if type(e) is E.Mul:
+            for factor, other in ((e.a, e.b), (e.b, e.a)):
+                if const_int(factor) is not None:
+                    rate = self.of(other)
+                    return None if rate is None else rate * (const_int(factor) or 0)
+        if type(e) in (E.FloorDiv, E.FloorMod):
+            rate, by = self.of(e.a), const_int(e.b) or 0
+            if rate is None or by <= 0:
+                return None
+            self.period = lcm(self.period, (rate / by).denominator)
+            return rate / by if type(e) is E.FloorDiv else Fraction(0)
+        return None if uses_var(e, lambda v: v is self.var) else Fraction(0)
 
 
 def _commit(body: S.Stmt) -> S.Stmt:

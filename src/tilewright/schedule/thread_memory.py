@@ -4,12 +4,13 @@ thread may do, and what of a stage that is stored whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..arith import IntervalSet, eval_set
 from ..base.errors import ScheduleError
-from ..loopir.expr import EQ, PrimExpr, Var, const, is_const
+from ..loopir.expr import EQ, PrimExpr, Var, const, const_int, is_const
 from ..loopir.iter import IterVar, Range
 from ..loopir.visit import free_vars
 from ..tensor.op import ComputeOp
@@ -20,6 +21,7 @@ from .state import StageState
 
 Span = tuple[PrimExpr, PrimExpr]  # min and extent
 
+_UNKNOWN = 1 << 62  # threads of an axis, of which they are not known
 SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
 
@@ -158,3 +160,22 @@ def idle_threads(
         if sees_all(stage, thread) and not bounds.analyzer.can_prove(count <= 1):
             found.append(EQ(var, const(0, var.dtype)))
     return found
+
+
+@contextmanager
+def in_kernel(b: Any, root: StageState) -> Iterator[None]:
+    """Know, of axes of which the kernel of a root stage launches fewer threads than another kernel
+    does, how many it launches: an axis has one variable for all kernels."""
+    together = [root, *b.inside.get(root.id, ())]
+    found: dict[Var, int] = {}
+    if b.threads and not any(stage.threads for stage in together):
+        for stage in together:
+            for leaf, var in b[stage].var.items():
+                extent = const_int(b[stage].extent[leaf]) if var in b.threads else None
+                if var in b.threads:
+                    found[var] = max(found.get(var, 0), _UNKNOWN if extent is None else extent)
+    with ExitStack() as known:
+        for var, threads in found.items():
+            if threads < (const_int(b.extents[var]) or 0):
+                known.enter_context(b.analyzer.enter_constraint(var < threads))
+        yield

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tests.exec.gpu.corpus.matmul import Tiles, tiled
-from tilewright import te, topi
+from tilewright import te, tir, topi
 from tilewright.base.errors import CompileError
 from tilewright.driver.lower import lower
 from tilewright.interp.simt import SimtError, run_kernel
@@ -19,6 +19,7 @@ from tilewright.loopir.expr import const_int
 from tilewright.loopir.rewrite import Rewriter, handles
 from tilewright.loopir.visit import nodes
 from tilewright.lowering.device_pipeline import run_device_pipeline
+from tilewright.lowering.software_pipeline import period_of
 from tilewright.rt.drivers import nvrtc
 
 STAGES = [2, 3, 4]
@@ -185,3 +186,17 @@ def test_pointers_to_a_slot_move_with_it() -> None:
     offsets = [str(x.args[2]) for x in pointers]
     main = [str(384 * (step % 3)) for step in range(4) for _ in range(2)]
     assert offsets == [*main, *["k_outer_last * 384 + 384"] * 2]  # steps 4 and 5, in slots 1 and 2
+
+
+def test_how_many_steps_quotients_repeat_after() -> None:
+    i, j = tir.Var("i", "int32"), tir.Var("j", "int32")
+
+    def period(e: Any) -> int:
+        return period_of(tir.Evaluate(e), i)
+
+    assert period(i * 5 + j) == 1
+    assert period((i * 32 + j) // 224) == 7
+    assert period((i * 32 + j) % 224 + (i * 4 + j) // 6) == 21
+    assert period((i * 32 + j) // 64 // 3) == 6
+    assert period((i * 32 + j) % 64 // 3) == 2  # the same rest each time, and what comes of it
+    assert period(j // 7 + (i * i + j) // 9) == 1  # squares grow by no constant

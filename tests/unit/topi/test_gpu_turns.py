@@ -40,3 +40,24 @@ def test_turned(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> No
     assert ("__shared__" in source) == (not squares and min(sides) >= 32)
     if not squares and min(sides) >= 32 and sides[0] // (4 // nbytes or 1) >= 32 and nbytes <= 4:
         assert report.bank_conflicts is not None and report.bank_conflicts <= 1.1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("shape", [(64, 33), (3, 16, 5), (0, 33), (7, 33), (16, 1)])
+def test_rows_of_odd_lengths_are_no_matter_to_element_wise_work(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    """Vectors run over the ends of rows, where the whole array has whole ones."""
+    x, y = (te.placeholder(shape, dtype, name) for name in "xy")
+    out = topi.nn.relu(topi.add(x, y))
+    f = tw.build(topi.default_schedule(out, TARGET), [x, y, out], TARGET, name="f")
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, shape).astype(dtype) for _ in range(2))
+    got = np.full(shape, 7, dtype)
+    f.run_simt(a, b, got)
+    np.testing.assert_array_equal(got, np.maximum(a + b, 0))
+    lanes, name = {"float32": (4, "float4"), "float16": (8, "half8"), "int8": (16, "int8x16")}[
+        dtype
+    ]
+    source = f.imported_modules[0].get_source()
+    assert (name in source) == (got.size > 0 and got.size % lanes == 0) or got.size == 0

@@ -59,7 +59,7 @@ class Contraction:
 def contraction_of(op: Any, plain: bool = True) -> Contraction | None:
     """The form of a sum of a[..] * b[..] (casts aside) over one axis or more; unless `plain`, the
     factors may be computed from what is read."""
-    factors = _factors(op, plain)
+    factors = factors_of(op, plain)
     if factors is None:
         return None
     *others, j = (a.var for a in op.axis)
@@ -98,7 +98,9 @@ def contraction_of(op: Any, plain: bool = True) -> Contraction | None:
     )
 
 
-def _factors(op: Any, plain: bool) -> list[Any] | None:
+def factors_of(op: Any, plain: bool) -> list[Any] | None:
+    """What a sum of products multiplies, casts aside; None of other operations. `plain`: of what is
+    read only."""
     if not isinstance(op, ComputeOp) or op.num_outputs != 1 or not op.axis or not op.reduce_axis:
         return None
     body = op.body[0]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tilewright as tw
+from tests.exec.gpu.corpus.tensor_cores import NO_MATRICES
 from tests.exec.gpu.kit import Case
 from tilewright import te, topi
 from tilewright.topi.schedules.default import default_schedule
@@ -28,7 +29,37 @@ def conv_relu(x: Any, f: Any) -> Any:
     return topi.nn.relu(topi.nn.conv2d_nchw(x, f, (1, 1), (1, 1, 1, 1), 1))
 
 
+def windows(
+    make: Callable[..., Any], *shapes: tuple[int, ...]
+) -> Callable[[], tuple[Any, list[Any]]]:
+    """A convolution of halves as CUDA's rules schedule it: restated as a product of windows."""
+
+    def build() -> tuple[Any, list[Any]]:
+        ins = [te.placeholder(shape, "float16", f"in{n}") for n, shape in enumerate(shapes)]
+        out = make(*ins)
+        s = default_schedule(out, tw.Target("cuda -arch=sm_80"))
+        return s, [*ins, s[out].op.output(0)]
+
+    return build
+
+
 CASES = [
+    Case(
+        "topi_windows_half",
+        windows(
+            lambda x, f: topi.nn.conv2d_nhwc(x, f, 1, 1, 1, "float32"),
+            (1, 4, 7, 16),
+            (3, 3, 16, 16),
+        ),
+        opencl=NO_MATRICES,
+        arch="sm_80",
+    ),
+    Case(
+        "topi_windows_depthwise",
+        windows(
+            lambda x, f: topi.nn.depthwise_conv2d_nhwc(x, f, 1, 1, 1), (1, 5, 9, 24), (3, 3, 24, 1)
+        ),
+    ),
     Case("topi_add", scheduled(topi.add, (3, 40, 5), (40, 1))),
     Case("topi_transpose", scheduled(lambda x: topi.transpose(x, (2, 0, 1)), (6, 20, 9))),
     Case("topi_sum", scheduled(lambda x: topi.sum(x, axis=1), (6, 70))),

@@ -8,7 +8,6 @@ on ARM GPU with TVM", 2018) on data that is in blocks already.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from ....schedule.api import Schedule
@@ -18,10 +17,10 @@ from .injective import arrange
 from .machine import GpuMachine, bind, fused
 from .matmul import schedule_sides
 from .operands import operands_of
-from .packing import convolution_as_product, windows_of
 from .planes import schedule_planes
 from .reduce import inline_padding, schedule_reduce
-from .tile_plan import TilePlan
+from .tile_plan import FRAGMENT
+from .windows import ConvolutionProduct, windows_of
 
 COLUMNS = 8  # pixels a thread
 LEAST_SIDE = 5  # filters, and pixels, of a product
@@ -135,27 +134,42 @@ def schedule_conv2d_nchw(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     _padding(s, conv, machine)
 
 
+def schedule_conv2d_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """NHWC data: a product where there is shared memory, else any reduction."""
+    if machine.asynchronous and _as_product(s, conv, out, machine):
+        return
+    schedule_reduce(s, conv, out, machine)
+    _padding(s, conv, machine)
+
+
 def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> bool:
     """Schedule a convolution as a product of filters and windows, where it has tiles of them."""
-    windows = windows_of(s[conv].op)
-    _, filters, height, width = (extent_of(a) for a in s[conv].op.axis)
-    if windows is None or min(filters, height * width) < LEAST_SIDE:
+    op = s[conv].op
+    windows = windows_of(op)
+    if windows is None:
         return False
+    on_cores = (windows.data.dtype, conv.dtype) in machine.products
+    form = ConvolutionProduct(op, windows, machine, on_cores)
+    if min(form.sides) < LEAST_SIDE or (windows.groups > 1 and form.filters % FRAGMENT):
+        return False  # no tile of a group's filters would begin where the group does
     last = conv.op is out.op
-    plan = TilePlan.of(filters, height * width, conv.dtype, True)
-    if (windows.data.dtype, conv.dtype) not in machine.products:
-        plan = replace(plan, shape=(filters, height * width))
-    product = convolution_as_product(s, conv, windows, plan, machine)
+    product = form.restate(s, conv)
     out = s[conv].op.output(0) if last else s[out].op.output(0)
     if not last:
         s[conv].compute_inline()
     if windows.data.op.tag.endswith("pad"):
         s[windows.data].compute_inline()
-    s[out].fuse(*s[out].op.axis[2:])
+    stage = s[out]
+    n, *axes = stage.op.axis
+    y, x = axes[:2] if windows.last else axes[1:]
+    place = stage.fuse(y, x)
+    filters = axes[2] if windows.last else axes[0]
+    if windows.groups > 1:
+        group, filters = stage.split(filters, factor=form.filters)
+        stage.reorder(n, group, *((place, filters) if windows.last else (filters, place)))
     sides = operands_of(s[product].op)
     assert sides is not None
-    several = windows.taps != (1, 1)
-    schedule_sides(s, s[product].op.output(0), out, sides, machine, several)
+    schedule_sides(s, s[product].op.output(0), out, sides, machine, form.cut)
     return True
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ....base.dtype import parse
+from ....loopir.expr import const_int
 from ....loopir.iter import IterVar, ProducerLoad
 from ....schedule.api import Stage
 from ....schedule.auto_inline import is_injective, loads_of
@@ -17,7 +20,8 @@ WORD = 4  # bytes of a bank
 
 
 def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
-    """Fuse all axes, split off a vector where it divides the last dimension, bind the rest. A
+    """Fuse all axes, split off a vector where it divides the last dimension, or the array where
+    each element is made of those at its place, bind the rest. A
     tensor that is turned is read and written in vectors, a square of them a thread, where both its
     sides have whole ones, else through a tile in shared memory."""
     lanes = machine.lanes(stage.op.output_dtype(0))
@@ -32,11 +36,31 @@ def arrange(stage: Stage, axes: list[IterVar], machine: GpuMachine) -> None:
         if min(sides) >= TILE:
             _turn_shared(stage, read, at, [whole_vectors(n, lanes) for n in sides], machine)
             return
+    if last % lanes and _is_flat(stage, axes) and prod(map(extent_of, axes)) % lanes == 0:
+        flat, vector = stage.split(fused(stage, axes), factor=lanes)
+        stage.vectorize(vector)
+        bind_rows(stage, flat, machine.threads)
+        return
     if lanes > 1 and last and last % lanes == 0:
         chunk, vector = stage.split(axes[-1], factor=lanes)
         stage.vectorize(vector)
         axes = [*axes[:-1], chunk]
     bind_rows(stage, fused(stage, axes), machine.threads)
+
+
+def _is_flat(stage: Stage, axes: list[IterVar]) -> bool:
+    """Whether a stage reads each time the element that it makes, of arrays of its own shape: then
+    rows need no whole vectors where all of the array has."""
+    op = stage.op
+    if not isinstance(op, ComputeOp) or not is_injective(op) or axes != list(op.axis):
+        return False
+    own = [extent_of(a) for a in op.axis]
+    return bool(loads_of(op)) and all(
+        len(e.indices) == len(axes)
+        and all(i is a.var for i, a in zip(e.indices, axes))
+        and [const_int(d) for d in e.producer.shape] == own
+        for e in loads_of(op)
+    )
 
 
 def _turned(stage: Stage) -> tuple[ProducerLoad, int] | None:

@@ -14,7 +14,7 @@ from .packing import pack_operands
 from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
 from .tensor_cores import fits, schedule_on_tensor_cores
-from .tile_plan import FRAGMENT, TilePlan
+from .tile_plan import FRAGMENT, Steps, TilePlan
 from .warp_groups import schedule_on_warp_groups, tile_for
 
 TILE = 4  # rows and columns a thread
@@ -88,10 +88,10 @@ def schedule_sides(
     out: Tensor,
     sides: tuple[Operand, Operand],
     machine: GpuMachine,
-    windows: bool = False,
+    cut: Steps | None = None,
 ) -> None:
-    """A product whose operands are matrices, or one of them `windows`: by warp groups or on tensor
-    cores that have its types, else in registers."""
+    """A product whose operands are matrices, or one of them windows, whose reduction is `cut`: by
+    warp groups or on tensor cores that have its types, else in registers."""
     tile = tile_for(product, sides, machine)
     if tile is not None:
         schedule_on_warp_groups(s, product, out, tile)
@@ -103,7 +103,7 @@ def schedule_sides(
         if is_laid:
             product, out = pack_operands(s, product, out, sides, plan, machine)
             sides = operands_of(product.op) or sides
-        schedule_on_tensor_cores(s, product, out, sides, plan, machine, windows)
+        schedule_on_tensor_cores(s, product, out, sides, plan, machine, cut)
         return
     side = 16 if machine.threads >= 256 else 8
     i, j = product.op.axis[-2:]

@@ -15,7 +15,6 @@ from ..contraction import contraction_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 
 DEPTH = 2  # fragments along the reduction in a tile of tensor cores: half the barriers of one
-DEEPER = 4  # of windows, the place of each of which is computed for every tile
 LEAST_COPY = 4  # bytes of an asynchronous copy
 
 
@@ -47,10 +46,9 @@ class Operand:
         return self.lanes * parse(self.tensor.dtype).nbytes >= LEAST_COPY
 
 
-def steps_of_tile(extent: int, fragment: int, depth: int = DEPTH) -> int:
-    """Steps of a reduction of that extent in a tile of at most so many fragments."""
-    found = (n for n in (depth, DEPTH) if extent > n * fragment)  # two tiles or more
-    return fragment * next(found, 1)
+def steps_of_tile(extent: int, fragment: int) -> int:
+    """Steps of a reduction of that extent in a tile."""
+    return fragment * (DEPTH if extent > DEPTH * fragment else 1)  # two tiles or more
 
 
 def operands_of(op: Any) -> tuple[Operand, Operand] | None:

@@ -3,19 +3,14 @@
 The fragments of tensor cores, and copies of 16 bytes, want rows along the reduction that start at
 multiples of 16 bytes. An operand that lies the other way round, or has rows of odd lengths, is
 copied so once, which reads and writes each element once; a product reads it as often as it has
-tiles. Rows end with zeros then, which add nothing. A convolution becomes a product of filters and
-windows: channels of its data become neighbours, so that a window is a run of channels for each of
-its taps, and no matrix of windows is ever in memory.
+tiles. Rows end with zeros then, which add nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-from ....arith import detect_linear_equation
 from ....base.dtype import parse
 from ....loopir.construct import cast
 from ....loopir.expr import const_int
@@ -70,7 +65,7 @@ def pack_operands(
         result = product
     else:
         result = compute(new, element, f"{op.name}.product")
-        restated(s, product, compute(shape, lambda *i: _part(result, i, shape[-2:]), op.name))
+        restated(s, product, compute(shape, lambda *i: part_of(result, i, shape[-2:]), op.name))
         if not last:
             s[product].compute_inline()
     for side, tensor, keep in zip(sides, packed, kept):
@@ -81,7 +76,7 @@ def pack_operands(
     return s[result].op.output(0), s[product if last else out].op.output(0)
 
 
-def _part(product: Tensor, place: Sequence[Any], shape: Sequence[int]) -> Any:
+def part_of(product: Tensor, place: Sequence[Any], shape: Sequence[int]) -> Any:
     """An element of a product that was filled up from that shape. Where it has more columns, its
     last one is read too, as far as anybody can tell before there are loops, so that what is kept of
     it in shared memory are whole tiles; so is its last row where there are fewer than a fragment
@@ -186,110 +181,3 @@ def restated(s: Schedule, tensor: Tensor, by: Tensor) -> list[Tensor]:
 
     found: list[Tensor] = s.record("restate", None, apply, [tensor], {})
     return found
-
-
-# -- convolutions
-
-
-@dataclass(frozen=True)
-class _Windows:
-    """What a plain convolution of NCHW data reads: data (padded) and filters; of the two dimensions
-    of images, taps, strides and distances between taps."""
-
-    data: Tensor
-    filters: Tensor
-    taps: tuple[int, int]
-    strides: tuple[int, int]
-    dilation: tuple[int, int]
-
-
-def windows_of(op: Any) -> _Windows | None:
-    """How a convolution's windows move, where it is a plain one of constant sizes."""
-    form = contraction_of(op)
-    if form is None or form.row_side is None or form.vector_side is None:
-        return None
-    if len(op.axis) != 4 or len(op.reduce_axis) != 3:
-        return None
-    data, filters = form.vector_side, form.row_side
-    n, f, *places = (a.var for a in op.axis)
-    rc, *taps = (a.var for a in op.reduce_axis)
-    sizes = [const_int(d) for t in (data.producer, filters.producer, op.output(0)) for d in t.shape]
-    if None in sizes or 0 in sizes or len(data.indices) != 4 or len(filters.indices) != 4:
-        return None
-    plain = zip((*data.indices[:2], *filters.indices), (n, rc, f, rc, *taps))
-    if any(a is not b for a, b in plain):
-        return None
-    steps = []
-    for index, place, tap in zip(data.indices[2:], places, taps):
-        found = [const_int(x) for x in detect_linear_equation(index, [place, tap])]
-        if len(found) != 3 or None in found or found[2] != 0:
-            return None
-        steps.append((found[0] or 0, found[1] or 0))
-    (stride_y, far_y), (stride_x, far_x) = steps
-    kernel = [extent_of(a) for a in op.reduce_axis[1:]]
-    return _Windows(
-        data.producer, filters.producer, (kernel[0], kernel[1]), (stride_y, stride_x),
-        (far_y, far_x),
-    )  # fmt: skip
-
-
-def convolution_as_product(
-    s: Schedule, conv: Tensor, w: _Windows, plan: TilePlan, machine: GpuMachine
-) -> Tensor:
-    """The convolution's sums as a product (image, filter, place) of filters and windows, which are
-    no stage of their own, filled up to the plan's shape."""
-    op = s[conv].op
-    batch, filters, height, width = (extent_of(a) for a in op.axis)
-    channels = extent_of(op.reduce_axis[0])
-    lanes = machine.lanes(w.data.dtype)
-    deep = -(-channels // lanes) * lanes
-    across, fragment = w.taps[1], depth(w.data.dtype) if w.data.dtype != "float32" else 1
-    if prod(w.taps) * deep < fragment:
-        deep = fragment
-    length = w.taps[0] * across * deep
-
-    def or_zero(value: Any, *places: tuple[Any, int, int]) -> Any:
-        inside = [i < own for i, own, size in places if own < size]
-        return if_then_else(all_of(*inside), value, cast(value.dtype, 0)) if inside else value
-
-    rows, line = (const_int(d) or 0 for d in w.data.shape[2:])
-    image = compute(
-        (batch, rows * line, deep),
-        lambda n, p, c: or_zero(w.data(n, c, p // line, p % line), (c, channels, deep)),
-        f"{w.data.op.name}.packed",
-    )
-    high = plan.whole(0)
-    weights = compute(
-        (high, length),
-        lambda f, k: or_zero(
-            w.filters(f, k % deep, k // deep // across, k // deep % across),
-            (k % deep, channels, deep), (f, filters, high),
-        ),
-        f"{w.filters.op.name}.packed",
-    )  # fmt: skip
-    (down, right), (far_y, far_x) = w.strides, w.dilation
-
-    def window(n: Any, p: Any, k: Any) -> Any:
-        first, tap = p // width * (down * line) + p % width * right, k // deep
-        # one division for both indices of a tap: that is what the loop over taps computes
-        place = first + tap * far_x + tap // across * (far_y * line - across * far_x)
-        return or_zero(image(n, place, k % deep), (p, height * width, plan.shape[1]))
-
-    places = compute((batch, plan.shape[1], length), window, "windows")
-    k = reduce_axis((0, length), "k")
-    sums = op.output_dtype(0)
-    product = compute(
-        (batch, *plan.shape),
-        lambda n, f, p: reduce_sum(cast(sums, weights(f, k)) * cast(sums, places(n, p, k)), axis=k),
-        f"{op.name}.product",
-    )
-    again = compute(
-        (batch, filters, height, width),
-        lambda n, f, y, x: _part(product, (n, f, y * width + x), (filters, height * width)),
-        op.name,
-    )
-    restated(s, conv, again)
-    arrange_packed(s[weights], True, machine)
-    arrange_packed(s[image], False, machine)
-    s[places].compute_inline()
-    return product

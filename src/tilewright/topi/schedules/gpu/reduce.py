@@ -36,9 +36,9 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -
     inline_padding(s, pool)
     stage = s[out]
     axes = list(stage.op.axis)
-    lanes = machine.lanes(pool.dtype)
+    lanes = min(machine.lanes(e.dtype) for e in reads_of(pool))
     last = extent_of(axes[-1])
-    vectors = len(axes) == 5 and last % lanes == 0
+    vectors = last > 0 and last % lanes == 0 and _moves_aside(pool)
     if pool.op is out.op:
         pool = s.cache_write(out, "local")
         stage, axes = s[out], list(s[out].op.axis)
@@ -57,6 +57,12 @@ def schedule_pool(s: Schedule, pool: Tensor, out: Tensor, machine: GpuMachine) -
         inner.vectorize(lane)
 
 
+def _moves_aside(windows: Tensor) -> bool:
+    """Whether neighbours in the result are those in memory, which windows do not move over."""
+    last = windows.op.axis[-1].var
+    return all(e.indices[-1] is last for e in reads_of(windows))
+
+
 def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """Rows by warps, or blocks where there are few rows, and columns by some threads each, all in
     vectors; of other reductions a thread for each result where there are many, else a block for
@@ -67,8 +73,8 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
         if run and _steps(red, run) > SHORT_ROW:
             _rows(s, red, out, run, machine)
             return
-        if not run and red.op is out.op and runs_down_columns(red):
-            _columns(s, red, machine)
+        if not run and runs_down_columns(red):
+            _columns(s, red, out, machine)
             return
     rows, steps = 1, 1
     for axis in stage.op.axis:
@@ -157,8 +163,9 @@ def _in_vectors(stage: Stage) -> None:
     stage.vectorize(lane)
 
 
-def _columns(s: Schedule, red: Tensor, machine: GpuMachine) -> None:
-    """A vector of columns for some threads, which have interleaved rows of it."""
+def _columns(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
+    """A vector of columns for some threads, which have interleaved rows of it. What follows the
+    sums all of them make: one would do, but they wait for each other."""
     stage = s[red]
     lanes = _lanes(stage, stage.op.axis[-1], machine)
     high = machine.threads // machine.warp
@@ -166,21 +173,27 @@ def _columns(s: Schedule, red: Tensor, machine: GpuMachine) -> None:
     _, inner = stage.split(k, factor=high)
     part = s.rfactor(red, inner)
     stage = s[red]
-    *others, j = stage.op.axis
-    j, vector = stage.split(j, factor=lanes)
-    block, column = stage.split(fused(stage, [*others, j]), factor=machine.warp)
-    stage.reorder(block, column, vector)
-    bind(stage, block, "blockIdx.x")
-    bind(stage, column, "threadIdx.x")
-    stage.unroll(vector)
+    at = stage if red.op is out.op else s[out]
+    *others, j = at.op.axis
+    j, vector = at.split(j, factor=lanes)
+    block, column = at.split(fused(at, [*others, j]), factor=machine.warp)
+    at.reorder(block, column, vector)
+    bind(at, block, "blockIdx.x")
+    bind(at, column, "threadIdx.x")
     several = thread_axis((0, high), "threadIdx.y")
     stage.bind(stage.op.reduce_axis[0], several)
-    s[part].compute_at(stage, column)
+    if at is stage:
+        stage.unroll(vector)
+        stage.set_store_predicate(several.var.equal(0))
+    else:
+        at.vectorize(vector)
+        stage.compute_at(at, column)
+        stage.unroll(stage.op.axis[-1])
+    s[part].compute_at(at, column)
     *axes, last = s[part].op.axis
     s[part].reorder(*axes, *s[part].op.reduce_axis, last)
     s[part].vectorize(last)
     bind(s[part], axes[0], "threadIdx.y")
-    stage.set_store_predicate(several.var.equal(0))
 
 
 def _threads(steps: int, machine: GpuMachine) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..rules import Rules
+from .channels_last import schedule_depthwise_nhwc
 from .conv2d import (
     schedule_conv2d_nchw,
+    schedule_conv2d_nhwc,
     schedule_conv_nchwc,
     schedule_depthwise_nchw,
     schedule_depthwise_nchwc,
@@ -19,8 +21,11 @@ GPU_RULES: Rules[GpuMachine] = Rules(
         "conv_nchwc": schedule_conv_nchwc,
         "depthwise_nchwc": schedule_depthwise_nchwc,
         "conv2d_nchw": schedule_conv2d_nchw,
+        "conv2d_nhwc": schedule_conv2d_nhwc,
+        "group_conv2d_nhwc": schedule_conv2d_nhwc,
         "group_conv2d_nchw": schedule_conv2d_nchw,
         "depthwise_conv2d_nchw": schedule_depthwise_nchw,
+        "depthwise_conv2d_nhwc": schedule_depthwise_nhwc,
         "matmul": schedule_matmul,
         "batch_matmul": schedule_matmul,
         "dense_packed": schedule_dense_packed,

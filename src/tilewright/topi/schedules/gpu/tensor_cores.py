@@ -19,10 +19,9 @@ from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of, whole_vectors
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
-from .operands import DEEPER, Operand, copies_of, fill, pipeline, steps_of_tile
-from .tile_plan import BANKS, FRAGMENT, TilePlan
+from .operands import Operand, copies_of, fill, pipeline, steps_of_tile
+from .tile_plan import BANKS, FRAGMENT, Steps, TilePlan
 
-LEAST_STAGES = 3  # of deeper tiles: a copy takes longer than the products of one tile
 PAIRS = 8  # elements of a row that four lanes store at once
 _LANES = 32
 
@@ -69,21 +68,17 @@ def schedule_on_tensor_cores(
     sides: tuple[Operand, Operand],
     plan: TilePlan,
     machine: GpuMachine,
-    windows: bool = False,
+    cut: Steps | None = None,
 ) -> None:
     """A product of types that tensor cores have, and the element-wise stage that ends its group;
-    `windows`: whether an operand is computed from places in another tensor."""
+    `cut`: how the reduction is, where an operand is computed from places in another tensor."""
     kind, sums = sides[0].tensor.dtype, product.dtype
     extent = extent_of(product.op.reduce_axis[0])
     # mma of these shapes came with asynchronous copies
     along = (sides[0].along, sides[1].along)
     unit = _Unit.of(kind, sums, along, extent, machine.asynchronous)
     size, block = parse(kind).nbytes, plan.block
-    deep = steps_of_tile(extent, unit.steps)
-    if windows:
-        deeper = steps_of_tile(extent, unit.steps, DEEPER)
-        if machine.stages(_bytes(sides, block, deeper, size), -(-extent // deeper)) >= LEAST_STAGES:
-            deep = deeper
+    deep = cut.deep if cut else steps_of_tile(extent, unit.steps)
     steps = -(-extent // deep)
     if product.op is out.op:
         shared = s.cache_write(out, "shared")
@@ -99,8 +94,9 @@ def schedule_on_tensor_cores(
     _store_fragments(s[shared], columns, unit.store)
     s[total].compute_at(s[out], at)
     late = all(x.copied_late for x in sides)
-    pitches = [_pitch((deep if x.along else tile) * size) for x, tile in zip(sides, block)]
+    pitches = [pitch_of((deep if x.along else tile) * size) for x, tile in zip(sides, block)]
     stages = machine.stages(_bytes(sides, block, deep, size), steps) if late else 1
+    stages = min(stages, cut.stages) if cut else stages
     step, depth = _multiply(s[total], unit, deep)
     pipeline(s[total], step, stages)
     for load, part in zip(unit.loads, parts):
@@ -117,7 +113,7 @@ def schedule_on_tensor_cores(
 def _bytes(sides: tuple[Operand, Operand], block: tuple[int, int], deep: int, size: int) -> int:
     """Bytes of the tiles of both operands for so many steps."""
     return sum(
-        _pitch((deep if x.along else tile) * size) * (tile if x.along else deep)
+        pitch_of((deep if x.along else tile) * size) * (tile if x.along else deep)
         for x, tile in zip(sides, block)
     )
 
@@ -133,7 +129,7 @@ def _bind_output(stage: Stage, block: tuple[int, int], columns: int) -> tuple[It
     tile may be larger than the output, which its fragments are not."""
     *batch, i, j = stage.leaf_iter_vars
     last = [extent_of(a) for a in stage.op.axis]
-    extent = last[-1] if len(stage.leaf_iter_vars) == len(last) else last[-2] * last[-1]
+    extent = last[-1] if j is stage.op.axis[-1] else last[-2] * last[-1]
     i, row = stage.split(i, factor=FRAGMENT)
     by, y = stage.split(i, factor=block[0] // FRAGMENT)
     j, x = stage.split(j, factor=FRAGMENT)
@@ -183,7 +179,7 @@ def _store_fragments(stage: Stage, columns: int, store: Any) -> None:
     stage.tensorize(row, store)
 
 
-def _pitch(row: int) -> int:
+def pitch_of(row: int) -> int:
     """Bytes from row to row of a tile: an odd number of 16, so that rows lie in other banks."""
     return (row // VECTOR_BYTES | 1) * VECTOR_BYTES
 
@@ -195,7 +191,7 @@ def _spread(load: Stage, pitch: int) -> None:
     banks of the first's; those of four rows further, 64 bytes on. Of rows of 32 bytes 48 apart,
     every other one of eight.
     """
-    inner = {_pitch(BANKS // 2): 4, _pitch(BANKS // 4): 2}.get(pitch)
+    inner = {pitch_of(BANKS // 2): 4, pitch_of(BANKS // 4): 2}.get(pitch)
     if inner is not None:
         *_, row, column = load.op.axis
         rows, row = load.split(row, factor=8)

@@ -8,10 +8,12 @@ be filled up to one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 from ....base.dtype import parse
+from .machine import MOST_STAGES, GpuMachine
 
 FRAGMENT = 16  # rows and columns
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
@@ -19,6 +21,13 @@ _ROWS, _COLUMNS = range(8, 0, -1), (8, 4, 2, 1)  # fragments of a tile
 _EVEN = (8, 4, 2, 1)  # of rows: so many all threads share evenly when they copy them
 # in fragments: what there is to do for each tile beside products, and for uneven copies
 _OVERHEAD, _UNEVEN = 1.5, 1.25
+LEAST_STAGES = 3  # of tiles of windows: a copy takes longer than the products of one tile
+_FRAGMENTS = (8, 4, 2, 1)  # along the reduction, of a tile of windows: threads share them evenly
+_PRODUCT = 4  # instructions that are issued beside one of tensor cores
+_BARRIER = 24  # instructions while a block waits for a tile
+_ADDRESS = 2  # instructions for the address of one copy
+_WRITTEN = 512, 1024  # products in steps that are written out (lowering/software_pipeline.py)
+_SLOW = 1.05  # more than the fewer of these take long to compile: there has to be a reason
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,70 @@ class TilePlan:
     def whole(self, side: int) -> int:
         """Rows (side 0) or columns of whole tiles."""
         return -(-self.shape[side] // self.block[side]) * self.block[side]
+
+    @property
+    def products(self) -> int:
+        """Instructions of a warp for one fragment of the reduction: half as wide as it is high."""
+        return self.block[0] // FRAGMENT * (self.columns // FRAGMENT) * 2
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How the reduction of a product with windows is cut: `deep` of it in a tile, so many tiles
+    in a run of neighbours in memory (`tiles`), and `stages` of them under way."""
+
+    deep: int
+    tiles: int
+    stages: int
+
+    @staticmethod
+    def of(
+        run: int,
+        runs: int,
+        fragment: int,
+        plan: TilePlan,
+        tile_bytes: Callable[[int], int],
+        machine: GpuMachine,
+    ) -> Steps:
+        """For `runs` runs of such length, fragments of so many steps and tiles of `tile_bytes`.
+
+        Where a run begins, addresses are computed. So many tiles are written out in the source that
+        it always begins at the same ones, and what lies between are constants: as many as slots and
+        runs both count by. What is left behind the end of a run is multiplied for nothing.
+        """
+        threads = plan.block[1] // plan.columns * 32
+
+        def cost(at: tuple[int, int, int]) -> tuple[float, int]:
+            fragments, tiles, stages = at
+            copies = tile_bytes(fragments * fragment) / 16 / threads
+            products = fragments * plan.products
+            work = tiles * (products * _PRODUCT + _BARRIER)
+            starts, written = _starts(tiles, stages, products)
+            slow = _SLOW if written > _WRITTEN[0] else 1.0
+            return (work + starts * copies * _ADDRESS) * slow, -stages
+
+        each = []
+        for fragments in _FRAGMENTS:
+            deep = fragments * fragment
+            least = -(-run // deep)
+            for stages in range(1, MOST_STAGES + 1):
+                if stages <= machine.stages(tile_bytes(deep), runs * least):
+                    even = -(-least // stages) * stages  # so that slots count as runs do
+                    each += [(fragments, tiles, stages) for tiles in {least, even}]
+        many = [x for x in each if x[2] >= LEAST_STAGES]
+        fragments, tiles, stages = min(many or each, key=cost)
+        return Steps(fragments * fragment, tiles, stages)
+
+
+def _starts(tiles: int, stages: int, products: int) -> tuple[float, int]:
+    """How often in a run of so many tiles the addresses of copies are computed anew, and how many
+    products are written out: those of as many steps as slots and runs both count by, or, where
+    those are too many, as there are slots, of which the first fill up a run and the others begin
+    the next."""
+    every, is_even = lcm(stages, tiles), tiles % stages == 0
+    if every * products <= _WRITTEN[not is_even]:
+        return tiles / every, every * products
+    return min(2.0 * tiles / stages, tiles) if is_even else tiles, stages * products
 
 
 def _best(extent: int, sizes: Sequence[int], filled: bool) -> int:

@@ -1,0 +1,166 @@
+"""What networks are made of on CUDA, and how long each kernel would take at best, without a GPU.
+
+    python -m benchmarks.gpu_networks DIR --network NAME ... [--dtype float32 float16]
+        [--arch sm_80] [--out FILE.json]
+
+Networks are those of networks_models.py in DIR. Each is built with default schedules and compiled
+by NVRTC; warnings, spills and instructions are counted. The estimate of a kernel is a roofline of a
+named GPU: what it reads and writes, once, at the memory's rate, or its operations at the rate of
+the units that its machine code uses, times the share of those among the arithmetic of its hottest
+loop and the share of the multiprocessors that its blocks fill; whichever takes longer, and a launch
+for each kernel of the function. What is laid anew in between is not counted, so that estimates are
+what the code could reach, and no prediction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tilewright as tw
+from benchmarks.gpu_code import arithmetic_share, tensor_instructions
+from benchmarks.gpu_static import Static, compiled_source
+from benchmarks.networks_models import paths
+from tilewright.graph.device import DeviceExecutable
+from tilewright.rt.drivers import nvrtc
+from tilewright.rt.plan import Work, symbol_of
+
+Row = dict[str, Any]
+_LAUNCH = 2e-6  # seconds from kernel to kernel of a stream
+_GRID = re.compile(r"launch\('(\w+)', \((\d+), (\d+), (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Rates of a device at its boost clock, from its data sheet: bytes and operations a second."""
+
+    name: str
+    processors: int
+    memory: float
+    float32: float
+    float16: float  # in registers
+    tensor: float  # float16 and bfloat16
+
+
+GPUS = {
+    "sm_80": Gpu("A100 SXM 40 GB", 108, 1.555e12, 19.5e12, 78e12, 312e12),
+    "sm_90": Gpu("H100 SXM", 132, 3.35e12, 66.9e12, 133.8e12, 989e12),
+}
+
+
+def estimate(work: Work, grids: Sequence[tuple[str, int]], code: dict[str, Static], g: Gpu) -> Row:
+    """The least time of a function that launches kernels on so many blocks each."""
+    main = max((code[name] for name, _ in grids), key=lambda s: s.everything.total())
+    blocks = dict(grids)[main.name]
+    waves = -(-blocks // g.processors)
+    filled = blocks / (waves * g.processors)
+    on_cores = tensor_instructions(main) > 0
+    halves = main.count("HFMA2") > main.count("FFMA")
+    rate = g.tensor if on_cores else g.float16 if halves else g.float32
+    share = max(arithmetic_share(main), 1.0) / 100
+    moving, computing = work.bytes / g.memory, work.flops / (rate * share * filled)
+    return {
+        "kernel": main.name, "launches": len(grids), "blocks": blocks,
+        "registers": main.registers, "spills": main.spills, "tensor": on_cores,
+        "share": round(100 * share, 1), "gflop": work.flops / 1e9, "mb": work.bytes / 1e6,
+        "us": 1e6 * (max(moving, computing) + _LAUNCH * len(grids)),
+        "binds": "arithmetic" if computing > moving else "memory",
+    }  # fmt: skip
+
+
+def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
+    """A network's kernels, in the order of their calls."""
+    start = time.perf_counter()
+    net = tw.compile(path, f"cuda -arch={arch}", precision=dtype)
+    assert isinstance(net, DeviceExecutable)
+    source = net.module.imported_modules[0].get_source()
+    built = time.perf_counter() - start
+    image, log = nvrtc.compile_cuda(source, arch, "cubin")
+    code = {s.name: s for s in compiled_source(source, image, log, arch)}
+    rows = []
+    for call, nodes, work in zip(net.calls, net.nodes, net.work):
+        host: Any = net.module[symbol_of(call.kernel)]
+        grids = [(n, int(x) * int(y) * int(z)) for n, x, y, z in _GRID.findall(host.text)]
+        if grids:
+            rows.append({"nodes": nodes, **estimate(work, grids, code, GPUS[arch])})
+    return {
+        "network": network, "dtype": dtype, "arch": arch, "gpu": GPUS[arch].name,
+        "build_s": round(built, 1), "compile_s": round(time.perf_counter() - start - built, 1),
+        "warnings": [line for line in log.splitlines() if "warning" in line.lower()],
+        "kernels": len(code), "calls": len(net.calls),
+        "spilling": sorted(s.name for s in code.values() if s.spills or s.stack),
+        "us": sum(r["us"] for r in rows), "rows": rows,
+    }  # fmt: skip
+
+
+def page(found: Sequence[Row]) -> str:
+    """A table of networks, then one of the kernels of each that take longest."""
+    heads = ("network", "type", "GPU", "functions", "kernels", "warnings", "spilling", "estimate")
+    lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+    for n in found:
+        cells = [n["network"], n["dtype"], n["gpu"], n["calls"], n["kernels"], len(n["warnings"])]
+        cells += [len(n["spilling"]), f"{n['us'] / 1e3:.2f} ms"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    of_each = [
+        "nodes",
+        "us",
+        "launches",
+        "blocks",
+        "registers",
+        "cores",
+        "share",
+        "GFLOP",
+        "MB",
+        "binds",
+    ]
+    for n in found:
+        lines += ["", f"## {n['network']}, {n['dtype']}, {n['gpu']}", ""]
+        lines += [f"| {' | '.join(of_each)} |", "|" + " --- |" * len(of_each)]
+        for r in n["rows"]:
+            named = r["nodes"][0] + (f" and {len(r['nodes']) - 1}" if len(r["nodes"]) > 1 else "")
+            cells = [named, f"{r['us']:.1f}", r["launches"], r["blocks"], r["registers"]]
+            cells += ["yes" if r["tensor"] else "", r["share"], f"{r['gflop']:.3f}"]
+            cells += [f"{r['mb']:.2f}", r["binds"]]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_networks")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--network", nargs="+", required=True)
+    parser.add_argument("--dtype", nargs="+", default=["float32", "float16"])
+    parser.add_argument("--arch", default="sm_80", choices=list(GPUS))
+    parser.add_argument("--out", type=Path, help="a JSON file that rows are added to; .md beside")
+    options = parser.parse_args(argv)
+    found: list[Row] = []
+    if options.out and options.out.exists():
+        found = json.loads(options.out.read_text(encoding="utf-8"))["networks"]
+    for network in options.network:
+        for dtype in options.dtype:
+            key = (network, dtype, options.arch)
+            if any((n["network"], n["dtype"], n["arch"]) == key for n in found):
+                continue
+            path, _ = paths(options.folder, network)
+            found.append(measure(path, *key))
+            n = found[-1]
+            text = f"{n['kernels']} kernels, {len(n['warnings'])} warnings, {n['us'] / 1e3:.2f} ms"
+            print(f"{network} {dtype}: {text}", file=sys.stderr, flush=True)
+            if options.out:
+                data = json.dumps({"tilewright": tw.__version__, "networks": found}, indent=1)
+                options.out.write_text(f"{data}\n", encoding="utf-8")
+                options.out.with_suffix(".md").write_text(page(found), encoding="utf-8")
+    if not options.out:
+        print(page(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

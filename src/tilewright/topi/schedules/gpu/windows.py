@@ -1,0 +1,304 @@
+"""Convolutions as products of filters and windows.
+
+Channels become neighbours, by a kernel of its own where they are not, so that what a window reads
+of one line of the data are neighbours too: its taps in that line times the channels. No matrix of
+windows is ever in memory. The reduction of the product runs over such runs, each filled up to whole
+tiles; groups are a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ....arith import Analyzer, detect_linear_equation
+from ....base.dtype import parse
+from ....loopir.construct import cast
+from ....loopir.expr import const_int
+from ....loopir.iter import ProducerLoad
+from ....loopir.op import all as all_of
+from ....loopir.op import if_then_else
+from ....loopir.visit import free_vars
+from ....schedule.api import Schedule
+from ....tensor.axes import reduce_axis
+from ....tensor.compute import compute
+from ....tensor.reduce import sum as reduce_sum
+from ....tensor.tensor import Tensor
+from ...tensor_intrin.mma import depth
+from ..contraction import factors_of
+from ..machine import extent_of
+from .injective import arrange
+from .machine import GpuMachine
+from .packing import arrange_packed, part_of, restated
+from .tensor_cores import pitch_of
+from .tile_plan import Steps, TilePlan
+
+Pair = tuple[int, int]
+Four = tuple[int, int, int, int]
+_LAST, _FIRST = (0, 3, 1, 2), (0, 1, 2, 3)  # orders of data: NHWC and NCHW
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What a convolution of two-dimensional images reads: data (padded) and filters, and which of
+    their dimensions are (image, channel, line, pixel) and (filter, channel, line, pixel); of lines
+    and pixels, taps, strides and distances between taps. `last`: whether filters are the last
+    dimension of the result, behind lines and pixels, or stand before those."""
+
+    data: Tensor
+    filters: Tensor
+    order: Four
+    of: Four
+    taps: Pair
+    strides: Pair
+    dilation: Pair
+    groups: int
+    last: bool
+
+    def pixel(self, *at: Any) -> Any:
+        """An element of the data, by (image, channel, line, pixel)."""
+        return self.data(*(at[self.order.index(d)] for d in range(4)))
+
+    def weight(self, *at: Any) -> Any:
+        """An element of the filters, by (filter, channel, line, pixel)."""
+        return self.filters(*(at[self.of.index(d)] for d in range(4)))
+
+    @property
+    def channels(self) -> int:
+        """Those of a group."""
+        return const_int(self.filters.shape[self.of[1]]) or 0
+
+    @property
+    def lines(self) -> Pair:
+        """Lines and pixels of the padded data."""
+        y, x = (const_int(self.data.shape[d]) or 0 for d in self.order[2:])
+        return y, x
+
+
+def windows_of(op: Any) -> Windows | None:
+    """How a convolution's windows move, where it is one of images of constant sizes whose result
+    has pixels next to each other, lines outside of them."""
+    loads = factors_of(op, True)
+    if loads is None or len(op.axis) != 4 or len(op.reduce_axis) != 3:
+        return None
+    sizes = [const_int(d) for t in (*(e.producer for e in loads), op.output(0)) for d in t.shape]
+    if None in sizes or 0 in sizes or any(len(e.indices) != 4 for e in loads):
+        return None
+    for data, filters in (loads, loads[::-1]):
+        found = _moved(op, data, filters)
+        if found is not None:
+            return found
+    return None
+
+
+def _moved(op: Any, data: ProducerLoad, filters: ProducerLoad) -> Windows | None:
+    axes, taps = [a.var for a in op.axis], [a.var for a in op.reduce_axis]
+    own = [i for i in filters.indices if any(i is a for a in axes)]
+    steps = [i for i in filters.indices if any(i is t for t in taps)]
+    if len(own) != 1 or len({id(x) for x in steps}) != 3:
+        return None
+    (f,) = own
+    images, channel, places = [], [], []
+    for d, index in enumerate(data.indices):
+        used = free_vars(index)
+        along = [v for v in used if any(v is a for a in axes) and v is not f]
+        if not along:
+            channel.append(d)
+        elif len(along) == 1 and index is along[0]:
+            images.append(d)
+        else:
+            places.append((d, _pace(index, along, [v for v in used if v not in along])))
+    if len(images) != 1 or len(channel) != 1 or any(p is None for _, p in places):
+        return None
+    (dy, y), (dx, x) = places
+    assert y is not None and x is not None
+    order = [data.indices[images[0]], y[0], x[0]]
+    place = {id(v): n for n, v in enumerate(axes)}
+    at = [place[id(v)] for v in (order[0], f, *order[1:])]
+    if at not in ([0, 1, 2, 3], [0, 3, 1, 2]):
+        return None
+    (rc,) = (s for s in steps if s is not y[1] and s is not x[1])
+    of = [next(n for n, i in enumerate(filters.indices) if i is v) for v in (f, rc, y[1], x[1])]
+    taken = {id(a.var): extent_of(a) for a in op.reduce_axis}
+    groups = _groups(data, channel[0], filters, (f, rc), (of[0], of[1]))
+    if not groups:
+        return None
+    return Windows(
+        data.producer, filters.producer, (images[0], channel[0], dy, dx),
+        (of[0], of[1], of[2], of[3]), (taken[id(y[1])], taken[id(x[1])]),
+        (y[2], x[2]), (y[3], x[3]), groups, at[1] == 3,
+    )  # fmt: skip
+
+
+def _pace(index: Any, along: list[Any], taps: list[Any]) -> tuple[Any, Any, int, int] | None:
+    """The axis and the tap that an index is made of, and how far it goes with each."""
+    if len(along) != 1 or len(taps) != 1:
+        return None
+    found = [const_int(x) for x in detect_linear_equation(index, [along[0], taps[0]])]
+    if len(found) != 3 or None in found or found[2] != 0:
+        return None
+    return along[0], taps[0], found[0] or 0, found[1] or 0
+
+
+def _groups(data: ProducerLoad, at: int, filters: ProducerLoad, v: Any, of: Pair) -> int:
+    """How many groups there are of channels (index `at` of the data), of which each filter reads
+    one; 0 where it reads others. `v`: filter and channel, which are dimensions `of` of filters."""
+    f, rc = v
+    index = data.indices[at]
+    many, each = (const_int(filters.producer.shape[d]) or 1 for d in of)
+    groups = (const_int(data.producer.shape[at]) or 0) // each
+    if index is rc:
+        return 1 if groups == 1 else 0
+    if not groups or many % groups:
+        return 0
+    off = Analyzer().simplify(index - (f // (many // groups) * each + rc))
+    return groups if const_int(off) == 0 else 0
+
+
+class ConvolutionProduct:
+    """The convolution's sums as a product (image and group, filter, place), or (.., place, filter)
+    where filters are last, of filters and windows, which are no stage of their own, filled up to
+    the shape of a plan. `on_cores`: whether tensor cores make it; `sides`: filters of a group, and
+    places."""
+
+    def __init__(self, op: Any, w: Windows, machine: GpuMachine, on_cores: bool) -> None:
+        self.op, self.w, self.machine = op, w, machine
+        shape = [extent_of(a) for a in op.axis]
+        self.batch, self.filters = shape[0], shape[3 if w.last else 1] // w.groups
+        self.height, self.width = shape[1:3] if w.last else shape[2:]
+        self.kind, sums = w.data.dtype, op.output_dtype(0)
+        rows, columns = self.sides[::-1] if w.last else self.sides
+        self.plan = TilePlan.of(rows, columns, sums, True)
+        if not on_cores:
+            self.plan = TilePlan(self.plan.block, self.plan.columns, (rows, columns))
+        lanes = machine.lanes(self.kind)
+        self.deep = -(-w.channels // lanes) * lanes
+        fragment = depth(self.kind) if on_cores else 1
+        if prod(w.taps) * self.deep < fragment:
+            self.deep = fragment
+        # whether the taps of a line are one run
+        self.is_joined = w.dilation[1] == 1 or w.taps[1] == 1
+        across = w.taps[1] if self.is_joined else 1
+        self.run = across * self.deep
+        self.runs = prod(w.taps) // across
+        # whether data has nothing beside it, neither padding nor other channels
+        plain = w.groups == 1 and not w.data.op.tag.endswith("pad")
+        self.is_whole = plain and self.deep == w.channels and w.order in (_LAST, _FIRST)
+        self.is_turned = self.is_whole and w.order == _FIRST
+        self.cut: Steps | None = None
+        self.length = self.run
+        if on_cores and self.runs * across > 1:
+            self.cut = Steps.of(self.run, self.runs, fragment, self.plan, self._bytes, machine)
+            self.length = self.cut.tiles * self.cut.deep
+
+    @property
+    def sides(self) -> Pair:
+        return self.filters, self.height * self.width
+
+    def _bytes(self, deep: int) -> int:
+        return pitch_of(deep * parse(self.kind).nbytes) * sum(self.plan.block)
+
+    def restate(self, s: Schedule, conv: Tensor) -> Tensor:
+        """Let the convolution read the product; returns that."""
+        image, weights = self._image(), self._weights()
+        windows = self._windows(image)
+        w, sums = self.w, self.op.output_dtype(0)
+        groups, share, width = w.groups, self.filters, self.width
+        k = reduce_axis((0, self.runs * self.length), "k")
+
+        def element(b: Any, i: Any, j: Any) -> Any:
+            f, p = (j, i) if w.last else (i, j)
+            taken = weights(0 if groups == 1 else b % groups, f, k)
+            read = windows(b, p, k)
+            first, second = (read, taken) if w.last else (taken, read)
+            return reduce_sum(cast(sums, first) * cast(sums, second), axis=k)
+
+        shape = (self.batch * groups, *self.plan.shape)
+        product: Tensor = compute(shape, element, f"{self.op.name}.product")
+        sides = self.sides[::-1] if w.last else self.sides
+
+        def again(*i: Any) -> Any:
+            n, f, y, x = (i[0], i[3], i[1], i[2]) if w.last else i
+            b, p = n, y * width + x
+            if groups > 1:
+                b, f = n * groups + f // share, f % share
+            return part_of(product, (b, p, f) if w.last else (b, f, p), sides)
+
+        restated(s, conv, compute([extent_of(a) for a in self.op.axis], again, self.op.name))
+        arrange_packed(s[weights], w.of[0] != 3, self.machine)  # neighbours may be filters
+        if image is not w.data and self.is_turned:
+            arrange(s[image], list(s[image].op.axis), self.machine)
+        elif image is not w.data:
+            arrange_packed(s[image], w.order[1] == 3, self.machine)
+        s[windows].compute_inline()
+        return s[product].op.output(0)
+
+    def _image(self) -> Tensor:
+        """Data (image and group, line, pixel, channel): the convolution's own, where it lies so,
+        and every pixel where vectors do."""
+        w, deep = self.w, self.deep
+        if self.is_whole and w.order == _LAST:
+            return w.data
+        lines, line = w.lines
+        name = f"{w.data.op.name}.packed"
+        if self.is_turned:
+            turned: Tensor = compute(
+                (self.batch, lines, line, deep), lambda n, y, x, c: w.pixel(n, c, y, x), name
+            )
+            return turned
+
+        def element(b: Any, p: Any, c: Any) -> Any:
+            n, c_of = (b, c) if w.groups == 1 else (b // w.groups, b % w.groups * w.channels + c)
+            value = w.pixel(n, c_of, p // line, p % line)
+            return _or_zero(value, (c, w.channels, deep))
+
+        shape = (self.batch * w.groups, lines * line, deep)
+        image: Tensor = compute(shape, element, name)
+        return image
+
+    def _weights(self) -> Tensor:
+        """Filters (group, filter, reduction), zeros behind the channels and behind each run."""
+        w, deep, length = self.w, self.deep, self.length
+        high = self.plan.whole(1 if w.last else 0)
+        across = w.taps[1]
+
+        def element(g: Any, f: Any, k: Any) -> Any:
+            tap, at = k // length, k % length
+            y, x = (tap, at // deep) if self.is_joined else (tap // across, tap % across)
+            value = w.weight(f if w.groups == 1 else g * self.filters + f, at % deep, y, x)
+            inside = ((at, self.run, length), (at % deep, w.channels, deep))
+            return _or_zero(value, *inside, (f, self.filters, high))
+
+        shape = (w.groups, high, self.runs * length)
+        weights: Tensor = compute(shape, element, f"{w.filters.op.name}.packed")
+        return weights
+
+    def _windows(self, image: Tensor) -> Tensor:
+        """Windows (image and group, place, reduction)."""
+        w, deep, length = self.w, self.deep, self.length
+        (down, right), (far_y, far_x), across = w.strides, w.dilation, w.taps[1]
+        line = w.lines[1]
+        places = self.plan.shape[0 if w.last else 1]
+
+        def element(b: Any, p: Any, k: Any) -> Any:
+            run, at = k // length, k % length
+            y, x = p // self.width * down, p % self.width * right
+            if self.is_joined:
+                y = y + run * far_y
+            else:
+                y, x = y + run // across * far_y, x + run % across * far_x
+            x, c = x + at // deep, at % deep
+            value = image(b, y, x, c) if self.is_whole else image(b, y * line + x, c)
+            inside = ((p, self.height * self.width, places), (at, self.run, length))
+            return _or_zero(value, *inside)
+
+        shape = (self.batch * w.groups, places, self.runs * length)
+        windows: Tensor = compute(shape, element, "windows")
+        return windows
+
+
+def _or_zero(value: Any, *places: tuple[Any, int, int]) -> Any:
+    """A value where each index, of so many, is inside."""
+    inside = [i < own for i, own, size in places if own < size]
+    return if_then_else(all_of(*inside), value, cast(value.dtype, 0)) if inside else value

@@ -1,0 +1,99 @@
+"""What is asked of the first device (benchmarks/gpu_first.py), on the stub of the driver; the draws
+of operators, and what networks' kernels are estimated to take."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright as tw
+from benchmarks import gpu_first, gpu_networks
+from benchmarks.gpu_code_operators import drawn_operators
+from benchmarks.gpu_static import Static
+from tests.stub_cuda import installed
+from tilewright.rt.plan import Work
+
+
+def test_the_driver_is_asked_in_every_type() -> None:
+    with installed("sm_90"):
+        found = gpu_first.driver(tw.cuda(0), gpu_first.Budget(20.0), True)
+        assert [r["right"] for r in found["rows"]] == [True] * 5
+        assert "sm_90" in found["about"]["target"]
+
+
+def test_a_part_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(gpu_first.time, "perf_counter", lambda: now[0])
+    budget, seen = gpu_first.Budget(10.0), []
+    for case in budget.each(range(10)):
+        now[0] += 3.0
+        seen.append(case)
+    assert seen == [0, 1, 2]  # a fourth would take until 12
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "said"),
+    [
+        ({"rows": [{"type": "int8", "right": True}]}, 0, "driver: 1 of 1"),
+        ({"rows": [{"type": "int8", "right": False}]}, 1, "wrong or refused: int8"),
+        ({"rows": [{"name": "row_sum", "met": False}], "of": 8}, 1, "below their bars: row_sum"),
+        ({"error": "exit 1: no context"}, 1, "driver: exit 1: no context"),
+    ],
+)
+def test_what_is_said_and_kept(
+    found: dict[str, Any],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(gpu_first, "_run_part", lambda *_: dict(found))
+    with installed("sm_80"):
+        given = Namespace(minutes=1.0, out=tmp_path, records=tmp_path, small=True)
+        assert gpu_first.run(given) == code
+    assert said in capsys.readouterr().out
+    (path,) = tmp_path.glob("gpu-first-*.json")
+    assert list(json.loads(path.read_text(encoding="utf-8"))["parts"]) == list(gpu_first.PARTS)
+
+
+def test_drawn_operators() -> None:
+    first, again = (drawn_operators(20261130, 46) for _ in range(2))
+    assert [c.name for c in first] == [c.name for c in again]
+    families = Counter(c.name.split("_")[0].rstrip("0123456789") for c in first)
+    assert len(families) >= 15 and any("nhwc" in c.name for c in first)
+    assert any("tf32" in c.name for c in first)
+    light = [c for c in first if c.name.startswith(("transpose_", "sum_rows", "chain", "softmax"))]
+    for case in light[:4]:
+        target = tw.Target("cuda -arch=sm_80")
+        schedule, args = case.program(target, *case.small)
+        inputs, out = case.inputs(args), tw.nd.empty([int(d) for d in args[-1].shape],
+                                                     args[-1].dtype).numpy()  # fmt: skip
+        tw.build(schedule, args, target, name="f").run_simt(*inputs, out)
+        case.check(out, inputs)
+
+
+def test_estimates() -> None:
+    loop = Counter({"FFMA": 80, "IADD3": 20})
+    s = Static("k", "sm_80", 256, 64, 0, 0, 0, 4, loop, loop, Counter())
+    gpu = gpu_networks.GPUS["sm_80"]
+    busy = gpu_networks.estimate(Work(10**9, 10**6), [("k", 108)], {"k": s}, gpu)
+    assert busy["binds"] == "arithmetic" and busy["share"] == 80.0
+    assert busy["us"] == pytest.approx(1e6 * (1e9 / (gpu.float32 * 0.8) + 2e-6))
+    half = gpu_networks.estimate(Work(10**9, 10**6), [("k", 54)], {"k": s}, gpu)
+    assert half["us"] - 2 == pytest.approx(2 * (busy["us"] - 2))
+    moved = gpu_networks.estimate(Work(10, 10**9), [("p", 1), ("k", 54)],
+                                  {"k": s, "p": replace(s, name="p", everything=Counter())},
+                                  gpu)  # fmt: skip
+    assert moved["binds"] == "memory" and moved["launches"] == 2
+    assert moved["us"] == pytest.approx(1e6 * (1e9 / gpu.memory + 4e-6))
+    network = {"network": "n", "dtype": "float16", "gpu": gpu.name, "calls": 1, "kernels": 2,
+               "warnings": [], "spilling": [], "us": moved["us"],
+               "rows": [{"nodes": ["conv", "relu"], **moved}]}  # fmt: skip
+    assert "| conv and 1 | " in gpu_networks.page([network])
