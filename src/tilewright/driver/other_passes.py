@@ -54,7 +54,6 @@ from .tir_passes import target_of
 
 _BLOCKS = "programs have no TensorIR blocks, for which it is meant"
 _CALLS = "the code generator makes entries of functions itself, from their signatures"
-_SPLIT = "SplitHostDevice finds kernels, and builds note how they are launched"
 _OPTIONAL = "it changes how fast a program is, not what it computes, and other passes do its work"
 _FP8 = "there are no types of 8-bit floats"
 SETTLED: dict[str, str] = {
@@ -79,18 +78,8 @@ SETTLED: dict[str, str] = {
         ),
         _BLOCKS,
     ),
-    **dict.fromkeys(
-        (
-            "LegalizePackedCalls",
-            "LowerTVMBuiltin",
-            "MakePackedAPI",
-            "MakeUnpackedAPI",
-        ),
-        _CALLS,
-    ),
-    **dict.fromkeys(
-        ("AnnotateDeviceRegions", "DecorateDeviceScope", "LowerDeviceKernelLaunch"), _SPLIT
-    ),
+    **dict.fromkeys(("LegalizePackedCalls", "LowerTVMBuiltin", "MakePackedAPI"), _CALLS),
+    "LowerDeviceKernelLaunch": "SplitHostDevice finds kernels; builds note how they are launched",
     **dict.fromkeys(
         (
             "InjectPTXLDG32",

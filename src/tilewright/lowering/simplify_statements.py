@@ -8,6 +8,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.copies import const_condition, fresh_copy, walk_stmts
+from ..loopir.equal import structural_equal
 from ..loopir.expr import const_int
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import logical_not
@@ -23,7 +24,7 @@ def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
     Branches whose condition is decided are chosen, loops of one step become their body, loops of
     none vanish, lets of constants and variables are replaced, asserts that always hold are removed,
-    and so are predicates.
+    and so are predicates and stores of what an element holds already.
 
     Needs each variable to be defined once. Guarantees the printed normal form of indices. Stands
     after each group of passes that write index arithmetic without simplifying it themselves:
@@ -123,6 +124,8 @@ class _Simplifier(BoundedRewriter):
                 return S.no_op()
             predicate = None if known else predicate
         indices, value = self.exprs(s.indices), self.expr(s.value)
+        if predicate is None and _is_element(value, s.buffer, indices):
+            return S.no_op()
         if indices is s.indices and value is s.value and predicate is s.predicate:
             return s
         return S.BufferStore(s.buffer, value, indices, predicate)
@@ -145,3 +148,11 @@ def _all_lanes(predicate: Any) -> bool | None:
     if type(predicate) is E.Broadcast:
         predicate = predicate.value
     return const_condition(predicate)
+
+
+def _is_element(value: Any, buffer: Buffer, indices: Any) -> bool:
+    """Whether a value is what an element holds, read as it is."""
+    if type(value) is not E.BufferLoad or value.predicate is not None:
+        return False
+    same = value.buffer is buffer
+    return same and bool(structural_equal(tuple(value.indices), tuple(indices)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..driver import api_passes as _api
 from ..driver import other_passes as _other
 from ..driver import tir_passes as _own
 from ..driver.passes import PrimFuncPass as PrimFuncPass
@@ -80,13 +81,14 @@ VectorizeLoop = _other.vectorize_loop
 VerifyVTCMLimit = _other.verify_vtcm_limit
 VerifySSA: Maker = simple_pass("VerifySSA", _other.check_ssa)
 VerifyGPUCode = _other.verify_gpu_limits
-AnnotateDeviceRegions = _other.settled("AnnotateDeviceRegions")
+AnnotateDeviceRegions: Maker = simple_pass("AnnotateDeviceRegions", _api.annotate_device_regions)
+DecorateDeviceScope: Maker = simple_pass("DecorateDeviceScope", _api.decorate_device_scope)
+MakeUnpackedAPI: Maker = simple_pass("MakeUnpackedAPI", _api.make_unpacked_api)
 ApplyLayoutTransforms = _other.settled("ApplyLayoutTransforms")
 BF16StorageLegalize = _other.settled("BF16StorageLegalize")
 CoProcSync = _other.settled("CoProcSync")
 CompactBufferAllocation = _other.settled("CompactBufferAllocation")
 ConvertBlocksToOpaque = _other.settled("ConvertBlocksToOpaque")
-DecorateDeviceScope = _other.settled("DecorateDeviceScope")
 DefaultGPUSchedule = _other.settled("DefaultGPUSchedule")
 ExtractPrimFuncConstants = _other.settled("ExtractPrimFuncConstants")
 FP8ComputeLegalize = _other.settled("FP8ComputeLegalize")
@@ -110,7 +112,6 @@ LowerMatchBuffer = _other.settled("LowerMatchBuffer")
 LowerOpaqueBlock = _other.settled("LowerOpaqueBlock")
 LowerTVMBuiltin = _other.settled("LowerTVMBuiltin")
 MakePackedAPI = _other.settled("MakePackedAPI")
-MakeUnpackedAPI = _other.settled("MakeUnpackedAPI")
 ManifestSharedMemoryLocalStage = _other.settled("ManifestSharedMemoryLocalStage")
 PlanAndUpdateBufferAllocationLocation = _other.settled("PlanAndUpdateBufferAllocationLocation")
 PointerValueTypeRewrite = _other.settled("PointerValueTypeRewrite")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.arith.random_exprs import Maker, value
+from tilewright import te, tir
 from tilewright.arith import Analyzer, Extension, ProofStrength
 from tilewright.arith.rewrite import Rule, table
 from tilewright.arith.rewrite_compare import RULES as COMPARE
@@ -158,3 +159,14 @@ def test_the_opposite_of_a_comparison() -> None:
         assert structural_equal(analyzer.rewrite_simplify(before), after)
     of_nan = E.Not(f < 1.0)  # true of NaN, unlike 1.0 <= f
     assert structural_equal(analyzer.rewrite_simplify(of_nan), of_nan)
+
+
+@pytest.mark.parametrize("way", ["simplify", "canonical_simplify", "rewrite_simplify"])
+def test_reductions_know_the_domains_of_their_axes(way: str) -> None:
+    k, j = te.reduce_axis((0, 10), "k"), te.reduce_axis((-5, 3), "j")
+    both = k.var + j.var
+    total = te.sum(tir.Select(both < 12, both, 0), [k, j])
+    made = getattr(Analyzer(), way)(total)
+    assert structural_equal(made, te.sum(both, [k, j]))
+    less = te.sum(tir.Select(both < 11, both, 0), [k, j])  # 9 + 2 is not below 11
+    assert structural_equal(getattr(Analyzer(), way)(less), less)
