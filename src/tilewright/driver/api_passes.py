@@ -1,16 +1,22 @@
-"""Passes that mark what runs on a device, and that give functions TVM's plain C signature."""
+"""Passes that mark what runs on a device, give functions C's signature, and list constants."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import CompileError
 from ..loopir.calls import ret
+from ..loopir.equal import array_of
 from ..loopir.expr import const
+from ..loopir.module import IRModule
+from ..loopir.realize import AllocateConst
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import AttrStmt, Evaluate, PrimFunc, seq
-from ..loopir.visit import free_vars
+from ..loopir.visit import free_vars, nodes
 from ..target.target import Target
+from .passes import ModulePass, PassInfo
 
 _REGIONS = ("thread_extent", "pipeline_exec_scope", "device_scope")
 
@@ -64,6 +70,26 @@ def make_unpacked_api(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
     body = seq(func.body, Evaluate(ret(const(0))))
     attrs = {**func.attrs, "target": noted.host or noted}
     return PrimFunc(params, body, func.ret_type, None, attrs)
+
+
+def extract_constants() -> ModulePass:
+    """A pass that lists the values of a module's AllocateConst statements in its attribute
+    "constants", equal ones once. The statements keep their values too."""
+
+    def run(module: IRModule, context: Any) -> IRModule:
+        found = list(module.attrs.get("constants", ()))
+        for func in module.functions.values():
+            for s in nodes(func.body):
+                if isinstance(s, AllocateConst) and not any(_equal(s.data, x) for x in found):
+                    found.append(s.data)
+        return module.with_attr("constants", tuple(found)) if found else module
+
+    return ModulePass(run, PassInfo(0, "tir.ExtractPrimFuncConstants"))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    a, b = array_of(a), array_of(b)
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
 def without_host(target: Target) -> Target:

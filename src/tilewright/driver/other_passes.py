@@ -93,7 +93,6 @@ SETTLED: dict[str, str] = {
     **dict.fromkeys(("FP8ComputeLegalize", "FP8StorageLegalize"), _FP8),
     "BF16StorageLegalize": "memory of bfloat16 stays that: arrays and code generators have it",
     "CoProcSync": "there are no targets with coprocessors",
-    "ExtractPrimFuncConstants": "AllocateConst statements keep their values until code is made",
     "InferFragment": "code generators read what a fragment is in the calls that load it",
     "InstallDebugSpans": "maps from code to loops are made when code is, without spans",
     "LowerAsyncDMA": "there are no targets with engines for it; CUDA has InjectPTXAsyncCopy",

@@ -117,3 +117,25 @@ def test_a_store_of_what_an_element_holds_is_nothing():
     for body, stores in ((gone, 0), (kept[0], 1), (kept[1], 1)):
         new = P.Simplify()(tir.PrimFunc([b, i], body))
         assert len(nodes(new.body, tir.BufferStore)) == stores
+
+
+def test_constants_of_a_module_are_listed_once() -> None:
+    b = tir.decl_buffer((2,), "float32", "B")
+    first, second = np.array([1, 2], "float32"), np.array([3, 4], "float32")
+
+    def reads(*values):
+        body: tir.Stmt = tir.Evaluate(0)
+        for value in values:
+            known = tir.decl_buffer((2,), "float32", "K")
+            store = tir.BufferStore(b, known[1], [0])
+            data = tvm.nd.array(value)
+            inner = tir.SeqStmt([store, body])
+            body = tir.AllocateConst(known.data, "float32", [2], data, inner)
+        return tir.PrimFunc([b], body)
+
+    module = tvm.IRModule({"f": reads(first, second), "g": reads(first)})
+    made = P.ExtractPrimFuncConstants()(module)
+    assert [c.numpy().tolist() for c in made.attrs["constants"]] == [[3, 4], [1, 2]]
+    assert made["f"] is module["f"] and P.ExtractPrimFuncConstants()(made).attrs == made.attrs
+    plain = noted(doubled)
+    assert P.ExtractPrimFuncConstants()(plain) is plain
