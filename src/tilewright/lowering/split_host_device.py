@@ -16,6 +16,7 @@ from ..loopir.hopper_calls import TENSOR_MAP
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, nodes, walk
+from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
 CALL_KERNEL = "tir.call_kernel"
@@ -53,6 +54,7 @@ def split_host_device(func: S.PrimFunc) -> DeviceProgram:
     that is not theirs. Stands last of the passes that look at the function as a whole; what knows
     the target's language comes after it.
     """
+    func = launch_thread_loops(func)
     split = _Split(func)
     host = func.with_body(split.stmt(func.body))
     return DeviceProgram(host, split.kernels)

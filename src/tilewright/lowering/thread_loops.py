@@ -6,9 +6,9 @@ from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
+from ..loopir.copies import walk_stmts
 from ..loopir.iter import IterVar, Range
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import nodes
 
 # threads that are no hardware's: copies of statements
 _VIRTUAL = ("vthread", "cthread")
@@ -19,10 +19,11 @@ def launch_thread_loops(func: S.PrimFunc) -> S.PrimFunc:
 
     Needs a function as users give it, before passes that look at loops. Guarantees: no loop is of
     the kind THREAD_BINDING; the variable of a loop is that of its thread, plus where the loop
-    begins. Stands before all passes, since they know threads by launches, and first in
-    unify_threads for those who call that by name.
+    begins. Stands before all passes, since they know threads by launches, and first in those that
+    look at kernels, for users who run one of them on functions as they wrote them.
     """
-    if not any(type(n) is S.For and n.kind == S.ForKind.THREAD_BINDING for n in nodes(func.body)):
+    loops = (s for s in walk_stmts(func.body) if type(s) is S.For)
+    if all(s.kind != S.ForKind.THREAD_BINDING for s in loops):
         return func
     return func.with_body(_Launch().stmt(func.body))
 

@@ -51,6 +51,16 @@ def test_loops_bound_to_threads_are_one_launch():
     assert not [s for s in nodes(body, tir.For) if s.kind == tir.ForKind.THREAD_BINDING]
 
 
+def test_questions_about_kernels_see_loops_bound_to_threads():
+    fits = tir.analysis.verify_gpu_code
+    assert fits(reversed_rows, {"max_threads_per_block": 33, "max_shared_memory_per_block": 132})
+    assert not fits(reversed_rows, {"max_threads_per_block": 32})
+    assert not fits(reversed_rows, {"max_shared_memory_per_block": 131})
+    assert not fits(reversed_rows, {"max_vthread": 1})
+    assert tir.analysis.verify_memory(reversed_rows)
+    assert "f_kernel" in P.SplitHostDevice()(noted(reversed_rows)).functions
+
+
 def test_a_cpu_refuses_loops_bound_to_threads():
     with pytest.raises(CompileError, match="bound to a GPU thread"):
         tvm.build(reversed_rows, target="llvm")
