@@ -44,6 +44,7 @@ from ..lowering.name_common import name_common
 from ..lowering.narrow_types import narrow_to
 from ..lowering.options import LowerOptions
 from ..lowering.remove_no_ops import remove_proved_no_ops
+from ..lowering.simplify_statements import simplify_in_loops
 from ..lowering.unify_threads import unify_threads
 from ..lowering.usage import allocated_bytes
 from ..lowering.vectorize_loops import vectorize_loops
@@ -123,6 +124,9 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "InjectPTXLDG32": {"enable_inject_ptx_intrin": True},
     "RemoveWeightLayoutRewriteBlock": {"skip_ndarray_rewrite": False},
 }
+
+
+_WAYS = ("prove_conditional", "simplify_expressions")
 
 
 def settled(name: str) -> Callable[..., PrimFuncPass]:
@@ -383,6 +387,20 @@ def hoist_expression() -> PrimFuncPass:
         return hoist_expressions(func, _options(), kinds, lets)
 
     return PrimFuncPass(run, 0, "tir.HoistExpression")
+
+
+def simplify() -> PrimFuncPass:
+    """A pass that brings expressions to their normal form and decides branches; with the option
+    "tir.Simplify": {"propagate_knowns_to_prove_conditional": True} it also knows what `tir.assume`
+    says of variables. The other fields of the option ask for what is always tried, or are not
+    followed: values in memory, and conditions as a product of sums."""
+
+    def run(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+        given = context.config.get("tir.Simplify") or {}
+        knows = [f"propagate_knowns_to_{way}" for way in _WAYS]
+        return simplify_in_loops(func, _options(), any(given.get(key) for key in knows))
+
+    return PrimFuncPass(run, 0, "tir.Simplify")
 
 
 def remove_no_op() -> PrimFuncPass:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from ..loopir import expr as E
@@ -33,9 +34,13 @@ def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_Simplifier(func, True).stmt(func.body))
 
 
-def simplify_in_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
-    """`simplify_statements` that leaves every loop, however few steps it has, as TVM's Simplify."""
-    return func.with_body(_Simplifier(func, False).stmt(func.body))
+def simplify_in_loops(
+    func: S.PrimFunc, options: LowerOptions, assumptions: bool = False
+) -> S.PrimFunc:
+    """`simplify_statements` that leaves every loop, however few steps it has, as TVM's Simplify.
+    `assumptions`: what `tir.assume` says of variables is known in the statements after it."""
+    kind = _Assuming if assumptions else _Simplifier
+    return func.with_body(kind(func, False).stmt(func.body))
 
 
 class _Simplifier(BoundedRewriter):
@@ -141,6 +146,25 @@ class _Simplifier(BoundedRewriter):
             return super()._attr(s)
         body = self.stmt(s.body)
         return s if body is s.body else S.AttrStmt(s.node, s.attr_key, s.value, body)
+
+
+class _Assuming(_Simplifier):
+    @handles(S.SeqStmt)
+    def _seq(self, s: S.SeqStmt) -> Any:
+        new: list[S.Stmt] = []
+        with ExitStack() as assumed:
+            for item in s.seq:
+                new.append(self.stmt(item))
+                condition = _assumption(item)
+                if condition is not None:
+                    assumed.enter_context(self.analyzer.enter_constraint(condition))
+        return s if all(a is b for a, b in zip(new, s.seq)) else S.seq(new)
+
+
+def _assumption(s: S.Stmt) -> Any:
+    """The condition that a statement says to hold; None where it is none."""
+    call = s.value if type(s) is S.Evaluate else None
+    return call.args[0] if type(call) is E.Call and call.op.name == "tir.assume" else None
 
 
 def _all_lanes(predicate: Any) -> bool | None:

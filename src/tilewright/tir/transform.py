@@ -25,7 +25,7 @@ from ..lowering.inject_virtual_threads import inject_virtual_threads
 from ..lowering.narrow_types import narrow_types
 from ..lowering.rewrite_storage import rewrite_all_storage
 from ..lowering.rewrite_unsafe_select import rewrite_unsafe_select
-from ..lowering.simplify_statements import simplify_in_loops, simplify_statements
+from ..lowering.simplify_statements import simplify_statements
 from ..lowering.split_choices import partition_at_choices
 from ..lowering.unroll_loops import unroll_as_asked
 
@@ -36,7 +36,6 @@ InjectDoubleBuffer: Maker = lowering_pass("InjectDoubleBuffer", inject_double_bu
 InjectVirtualThread: Maker = lowering_pass("InjectVirtualThread", inject_virtual_threads)
 LoopPartition: Maker = lowering_pass("LoopPartition", partition_at_choices)
 RewriteUnsafeSelect: Maker = lowering_pass("RewriteUnsafeSelect", rewrite_unsafe_select)
-Simplify: Maker = lowering_pass("Simplify", simplify_in_loops)
 StorageRewrite: Maker = lowering_pass("StorageRewrite", rewrite_all_storage)
 UnrollLoop: Maker = lowering_pass("UnrollLoop", unroll_as_asked)
 InjectPrefetch: Maker = lowering_pass("InjectPrefetch", inject_prefetch)
@@ -75,6 +74,7 @@ CommonSubexprElimTIR = _other.eliminate_subexpressions
 InjectCopyIntrin = _other.inject_copies
 LiftAttrScope = _other.lift_attributes
 RemoveNoOp = _other.remove_no_op
+Simplify = _other.simplify
 NarrowDataType = _other.narrow_data_type
 StorageFlatten = _other.flatten_storage
 VectorizeLoop = _other.vectorize_loop

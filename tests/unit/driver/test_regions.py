@@ -149,3 +149,25 @@ def test_constants_of_a_module_are_listed_once() -> None:
     assert made["f"] is module["f"] and P.ExtractPrimFuncConstants()(made).attrs == made.attrs
     plain = noted(doubled)
     assert P.ExtractPrimFuncConstants()(plain) is plain
+
+
+def test_what_is_assumed_is_known_after_it_where_it_stands():
+    b, n, m = tir.decl_buffer((8,), "int32", "B"), te.var("n"), te.var("m")
+
+    def store_if(condition, at):
+        return tir.IfThenElse(condition, tir.BufferStore(b, 1, [at]))
+
+    def assume(condition):
+        return tir.Evaluate(tir.assume(condition))
+
+    scoped = tir.IfThenElse(m > 0, tir.SeqStmt([assume(m < 9), store_if(m < 10, 2)]))
+    body = tir.SeqStmt([store_if(n < 8, 0), assume(n < 4), store_if(n < 8, 1), scoped])
+    body = tir.SeqStmt([body, store_if(m < 10, 3)])
+    func = tir.PrimFunc([b, n, m], body)
+    assert len(nodes(P.Simplify()(func).body, tir.IfThenElse)) == 5  # as TVM's, without asking
+    told = {"propagate_knowns_to_prove_conditional": True}
+    with tvm.transform.PassContext(config={"tir.Simplify": told}):
+        made = P.Simplify()(func)
+    left = [str(s.condition) for s in nodes(made.body, tir.IfThenElse)]
+    assert sorted(left) == ["0 < m", "m < 10", "n < 8"]
+    assert len(nodes(made.body, tir.BufferStore)) == 4
