@@ -163,7 +163,7 @@ class _Assuming(_Simplifier):
 
 def _assumption(s: S.Stmt) -> Any:
     """The condition that a statement says to hold; None where it is none."""
-    call = s.value if type(s) is S.Evaluate else None
+    call: Any = s.value if type(s) is S.Evaluate else None
     return call.args[0] if type(call) is E.Call and call.op.name == "tir.assume" else None
 
 

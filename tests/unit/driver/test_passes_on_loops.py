@@ -291,7 +291,7 @@ def test_indices_are_proved_equal():
 
 
 @T.prim_func
-def two_parts(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")) -> None:
+def two_parts(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
     for i in T.serial(11, annotations={"pragma_loop_partition_hint": 1, "kept": 2}):
         for j in T.serial(11):
             if i + j < 11:

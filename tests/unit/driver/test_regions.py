@@ -15,7 +15,7 @@ P = tir.transform
 
 
 @T.prim_func
-def reversed_rows(A: T.Buffer((5, 33), "float32"), B: T.Buffer((5, 33), "float32")) -> None:
+def reversed_rows(A: T.Buffer((5, 33), "float32"), B: T.Buffer((5, 33), "float32")):
     """Rows of blocks that begin at one, threads that share a row, virtual ones that copy."""
     for b in T.thread_binding(1, 5, thread="blockIdx.x"):
         row_data = T.allocate([33], "float32", "shared")
@@ -93,7 +93,7 @@ def test_a_marked_region_becomes_a_kernel():
 
 
 @T.prim_func
-def doubled(A: T.Buffer((7,), "float32"), B: T.Buffer((7,), "float32"), k: T.int32) -> None:
+def doubled(A: T.Buffer((7,), "float32"), B: T.Buffer((7,), "float32"), k: T.int32):
     for i in T.serial(7):
         B[i] = A[i] * T.Cast("float32", k)
 
@@ -129,12 +129,12 @@ def test_a_store_of_what_an_element_holds_is_nothing():
         assert len(nodes(new.body, tir.BufferStore)) == stores
 
 
-def test_constants_of_a_module_are_listed_once() -> None:
+def test_constants_of_a_module_are_listed_once():
     b = tir.decl_buffer((2,), "float32", "B")
     first, second = np.array([1, 2], "float32"), np.array([3, 4], "float32")
 
     def reads(*values):
-        body: tir.Stmt = tir.Evaluate(0)
+        body = tir.Evaluate(0)
         for value in values:
             known = tir.decl_buffer((2,), "float32", "K")
             store = tir.BufferStore(b, known[1], [0])
