@@ -21,6 +21,7 @@ from .forms import (
     scaled,
 )
 from .modular import meet
+from .prove import proves
 
 if TYPE_CHECKING:
     from .context import Context
@@ -108,6 +109,8 @@ def learn(ctx: Context, x: Lin) -> None:
     g = math.gcd(*x.terms.values()) if x.terms else 1
     if g > 1:
         x = Lin({a: k // g for a, k in x.terms.items()}, x.const // g)
+    if ctx.unequal and is_unequal(ctx, x):
+        x = _minus_one(x)
     if len(x.terms) > 1:
         for atom in x.terms:
             _learn_fact(ctx, atom, x)
@@ -201,12 +204,19 @@ def learn_residue(ctx: Context, atom: Atom, m: int, base: int) -> None:
 
 
 def _learn_unequal(ctx: Context, x: Lin) -> None:
-    """x != 0: helps where zero is an end of what x may be."""
-    low, high = ctx.lin_bound(x)
-    if low == 0:
+    """x != 0: helps where zero is an end of what x may be, now or by what is learned later."""
+    ctx.unequal.append(x)
+    ctx.learned(ctx.unequal.pop)
+    if proves(ctx, x):
         learn(ctx, _minus_one(x))
-    elif high == 0:
+    elif proves(ctx, scaled(x, -1)):
         learn(ctx, _minus_one(scaled(x, -1)))
+
+
+def is_unequal(ctx: Context, x: Lin) -> bool:
+    """Whether it was said that x != 0."""
+    forms = ((x.terms, x.const), (scaled(x, -1).terms, -x.const))
+    return any((y.terms, y.const) in forms for y in ctx.unequal)
 
 
 def bind_range(ctx: Context, var: E.Var, r: Range) -> None:

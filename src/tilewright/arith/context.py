@@ -65,6 +65,7 @@ class Context(Recursive):
         "simps",
         "space",
         "truths",
+        "unequal",
         "values",
     )
 
@@ -88,6 +89,7 @@ class Context(Recursive):
         self.values: dict[Atom, Any] = {}  # what a bound variable stands for: a Lin or PrimExpr
         self.residues: dict[Atom, tuple[int, int]] = {}  # atom = base modulo coefficient
         self.disjunctions: list[E.PrimExpr] = []
+        self.unequal: list[Lin] = []  # what is not zero
         self._undo: list[Callable[[], Any]] = []
         self._layers: list[tuple[Any, ...]] = []
         self.clear()

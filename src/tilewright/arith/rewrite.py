@@ -23,6 +23,7 @@ from ..loopir import expr as E
 from ..loopir import op
 from ..loopir.data import is_data
 from ..loopir.equal import structural_equal
+from ..loopir.iter import Reduce
 from ..loopir.operators import binary, compare, logical_and, logical_not, logical_or
 from ..loopir.subst import substitute
 from ..loopir.visit import walk
@@ -120,7 +121,7 @@ def _parts(tree: Any) -> tuple[Any, ...]:
 class Simplifier(Recursive):
     """Simplifies by rules, with what an analyzer knows."""
 
-    recursive = ("simplify", "root", "match", "make", "let")
+    recursive = ("simplify", "root", "match", "make", "let", "reduction")
 
     def __init__(self, analyzer: Analyzer) -> None:
         from .rewrite_compare import RULES as compare_rules
@@ -146,6 +147,8 @@ class Simplifier(Recursive):
         if kind is E.Cast:
             value = self.simplify(e.value)
             return e if value is e.value else E.cast(e.dtype, value)
+        if kind is Reduce:
+            return self.reduction(e)
         if kind not in _MAKERS and kind not in (E.GT, E.GE):
             return e
         fields = _FIELDS.get(kind, ("a", "b"))
@@ -213,6 +216,18 @@ class Simplifier(Recursive):
         except TilewrightError:
             return None
         return None if type(made) is kind else made
+
+    def reduction(self, e: Any) -> Any:
+        """A reduction with its parts simplified, in the domains of its axes."""
+        for axis in e.axis:
+            if axis.dom is not None:
+                self.analyzer.bind(axis.var, axis.dom)
+        source, init = ([self.simplify(x) for x in part] for part in (e.source, e.init))
+        condition = self.simplify(e.condition)
+        parts = zip((*source, *init, condition), (*e.source, *e.init, e.condition))
+        if all(a is b for a, b in parts):
+            return e
+        return Reduce(e.combiner, source, e.axis, condition, e.value_index, init)
 
     def _known(self, e: Any, default: Any = None) -> Any:
         """The constant that an expression is, if it is known; what is folded."""

@@ -93,6 +93,16 @@ x + c1 == c2 => x == c2 - c1
 c1 - x == c2 => x == c1 - c2
 x * y == 0 => Or(x == 0, y == 0)
 x + c1 != c2 => x != c2 - c1
+Or(x, x) -> x
+And(x, x) -> x
+Or(Or(x, y), x) -> Or(x, y)
+Or(Or(x, y), y) -> Or(x, y)
+And(And(x, y), x) -> And(x, y)
+And(And(x, y), y) -> And(x, y)
+Or(x, Or(x, y)) -> Or(x, y)
+Or(x, Or(y, x)) -> Or(y, x)
+And(x, And(x, y)) -> And(x, y)
+And(x, And(y, x)) -> And(y, x)
 Or(x, Or(y, z)) -> Or(Or(x, y), z)
 And(x, And(y, z)) -> And(And(x, y), z)
 And(x // c1 == c2, x % c1 == c3) => x == c1 * c2 + c3 | c1 > 0 and 0 <= c3 < c1
@@ -116,6 +126,7 @@ Or(x == c2, x != c1) -> x != c1 | c1 != c2
 Sel(x, y, y) -> y
 Not(x < y) => y <= x | whole(x)
 Not(x <= y) => y < x | whole(x)
+Not(Not(x)) -> x
 Not(x == y) => x != y
 Not(x != y) => x == y
 Not(And(x, y)) => Or(Not(x), Not(y))

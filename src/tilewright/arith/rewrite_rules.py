@@ -307,6 +307,8 @@ min(x + y, z + x) => min(y, z) + x
 min(x + y, x + z) => min(y, z) + x
 min(x - y, x - z) => x - max(y, z)
 min(y - x, z - x) => min(y, z) - x
+min(x * c1, y * c1) => min(x, y) * c1 | c1 > 0
+min(x * c1, y * c1) => max(x, y) * c1 | c1 < 0
 min(x * c1, c2) => min(x, c2 // c1) * c1 | c1 > 0 and c2 % c1 == 0
 min(x * c1, c2) => max(x, c2 // c1) * c1 | c1 < 0 and c2 % c1 == 0
 min(c1 - x, c2) => c1 - max(x, c1 - c2)

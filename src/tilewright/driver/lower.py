@@ -16,6 +16,7 @@ from ..lowering.loop_nest import make_loop_nest
 from ..lowering.options import LowerOptions
 from ..lowering.pipeline import run_pipeline
 from ..lowering.plain_statements import make_plain
+from ..lowering.thread_loops import launch_thread_loops
 from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
@@ -92,4 +93,4 @@ def _verified(func: PrimFunc) -> PrimFunc:
         verify(func)
     except InternalError as error:
         raise CompileError(str(error)) from None
-    return func
+    return launch_thread_loops(func)

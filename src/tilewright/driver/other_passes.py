@@ -44,6 +44,7 @@ from ..lowering.name_common import name_common
 from ..lowering.narrow_types import narrow_to
 from ..lowering.options import LowerOptions
 from ..lowering.remove_no_ops import remove_proved_no_ops
+from ..lowering.simplify_statements import simplify_in_loops
 from ..lowering.unify_threads import unify_threads
 from ..lowering.usage import allocated_bytes
 from ..lowering.vectorize_loops import vectorize_loops
@@ -54,7 +55,6 @@ from .tir_passes import target_of
 
 _BLOCKS = "programs have no TensorIR blocks, for which it is meant"
 _CALLS = "the code generator makes entries of functions itself, from their signatures"
-_SPLIT = "SplitHostDevice finds kernels, and builds note how they are launched"
 _OPTIONAL = "it changes how fast a program is, not what it computes, and other passes do its work"
 _FP8 = "there are no types of 8-bit floats"
 SETTLED: dict[str, str] = {
@@ -79,18 +79,8 @@ SETTLED: dict[str, str] = {
         ),
         _BLOCKS,
     ),
-    **dict.fromkeys(
-        (
-            "LegalizePackedCalls",
-            "LowerTVMBuiltin",
-            "MakePackedAPI",
-            "MakeUnpackedAPI",
-        ),
-        _CALLS,
-    ),
-    **dict.fromkeys(
-        ("AnnotateDeviceRegions", "DecorateDeviceScope", "LowerDeviceKernelLaunch"), _SPLIT
-    ),
+    **dict.fromkeys(("LegalizePackedCalls", "LowerTVMBuiltin", "MakePackedAPI"), _CALLS),
+    "LowerDeviceKernelLaunch": "SplitHostDevice finds kernels; builds note how they are launched",
     **dict.fromkeys(
         (
             "InjectPTXLDG32",
@@ -104,7 +94,6 @@ SETTLED: dict[str, str] = {
     **dict.fromkeys(("FP8ComputeLegalize", "FP8StorageLegalize"), _FP8),
     "BF16StorageLegalize": "memory of bfloat16 stays that: arrays and code generators have it",
     "CoProcSync": "there are no targets with coprocessors",
-    "ExtractPrimFuncConstants": "AllocateConst statements keep their values until code is made",
     "InferFragment": "code generators read what a fragment is in the calls that load it",
     "InstallDebugSpans": "maps from code to loops are made when code is, without spans",
     "LowerAsyncDMA": "there are no targets with engines for it; CUDA has InjectPTXAsyncCopy",
@@ -135,6 +124,9 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "InjectPTXLDG32": {"enable_inject_ptx_intrin": True},
     "RemoveWeightLayoutRewriteBlock": {"skip_ndarray_rewrite": False},
 }
+
+
+_WAYS = ("prove_conditional", "simplify_expressions")
 
 
 def settled(name: str) -> Callable[..., PrimFuncPass]:
@@ -395,6 +387,20 @@ def hoist_expression() -> PrimFuncPass:
         return hoist_expressions(func, _options(), kinds, lets)
 
     return PrimFuncPass(run, 0, "tir.HoistExpression")
+
+
+def simplify() -> PrimFuncPass:
+    """A pass that brings expressions to their normal form and decides branches; with the option
+    "tir.Simplify": {"propagate_knowns_to_prove_conditional": True} it also knows what `tir.assume`
+    says of variables. The other fields of the option ask for what is always tried, or are not
+    followed: values in memory, and conditions as a product of sums."""
+
+    def run(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
+        given = context.config.get("tir.Simplify") or {}
+        knows = [f"propagate_knowns_to_{way}" for way in _WAYS]
+        return simplify_in_loops(func, _options(), any(given.get(key) for key in knows))
+
+    return PrimFuncPass(run, 0, "tir.Simplify")
 
 
 def remove_no_op() -> PrimFuncPass:

@@ -22,6 +22,7 @@ from ..lowering.sync_threads import sync_threads
 from ..lowering.unify_threads import unify_threads
 from ..lowering.verify_memory import verify_memory
 from ..target.target import Target
+from .api_passes import without_host
 from .passes import ModulePass, PassInfo, PrimFuncPass
 
 
@@ -46,7 +47,7 @@ def bind_target(target: Any) -> PrimFuncPass:
     get the host also where they have a target without one.
     """
     noted = Target(target)
-    alone = Target({k: v for k, v in noted.export().items() if k != "host"})
+    alone = without_host(noted)
 
     def bind(func: PrimFunc) -> PrimFunc:
         known = func.attrs.get("target")
@@ -141,10 +142,18 @@ def split_functions() -> ModulePass:
         for name, func in module.functions.items():
             program = split_host_device(func)
             found[name] = program.host
-            found.update(program.kernels)
+            marks = _device_marks(func)
+            found.update({key: k.with_attr(marks) for key, k in program.kernels.items()})
         return module.with_functions(found)
 
     return ModulePass(run, PassInfo(0, "tir.SplitHostDevice"))
+
+
+def _device_marks(func: PrimFunc) -> dict[str, Any]:
+    """What kernels of a function are said to be: whose target's, and called from outside."""
+    noted = func.attrs.get("target")
+    marks: dict[str, Any] = {"tir.is_global_func": True}
+    return marks if noted is None else {"target": without_host(Target(noted)), **marks}
 
 
 class _DropAsserts(Rewriter):

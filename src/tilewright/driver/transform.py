@@ -32,6 +32,13 @@ _GROUPS: dict[str, dict[str, str]] = {
 _OF_PASSES: dict[str, tuple[str, ...]] = {
     "tir.HoistExpression": ("hoisted_conditionals", "hoisted_let_bindings"),
     "tir.HoistIfThenElse": ("support_block_scope_hosting",),
+    "tir.Simplify": (
+        "transitively_prove_inequalities",
+        "propagate_knowns_to_prove_conditional",
+        "propagate_knowns_to_simplify_expressions",
+        "convert_boolean_to_and_of_ors",
+        "apply_constraints_to_boolean_branches",
+    ),
     "tir.RemoveNoOp": ("use_dataflow_analysis", "max_simplification_steps"),
 }
 # options of TVM that change nothing here
@@ -39,7 +46,6 @@ _WITHOUT_EFFECT = frozenset(
     (
         "relay.backend.use_auto_scheduler",
         "tir.ReduceBranchingThroughOvercompute",
-        "tir.Simplify",
         "tir.debug_keep_trivial_loop",
         "tir.detect_global_barrier",
         "tir.enable_buffer_level_predication",

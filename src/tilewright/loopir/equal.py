@@ -20,6 +20,7 @@ from . import iter as I
 from . import realize as R
 from . import stmt as S
 from .buffer import Buffer
+from .operators import ExprOps
 from .printer import script
 from .schema import Scopes, scopes_of, variables_in
 
@@ -305,9 +306,11 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch 
 
 @recursive
 def _plain(value: Any) -> Any:
-    """Numbers as constants, also those in a list."""
+    """Numbers as constants and elements of tensors as expressions, also those in a list."""
     if isinstance(value, (list, tuple)):
         return tuple(_plain(x) for x in value)
+    if isinstance(value, ExprOps) and not isinstance(value, E.Node):
+        return value.asobject()
     return E.convert(value) if isinstance(value, (bool, int, float)) else value
 
 

@@ -21,6 +21,7 @@ from . import stmt as S
 from .buffer import Buffer
 from .equal import BUFFER_EXPRS, BUFFER_TEXT, LEAVES, VARS, array_of, producer_key
 from .module import IRModule
+from .operators import ExprOps
 from .schema import defined_by, scopes_of
 
 
@@ -48,6 +49,8 @@ class _Hasher(Recursive):
             return self.var(value, defines)
         if isinstance(value, E.Node):
             return self.node(value, defines)
+        if isinstance(value, ExprOps):  # an element of a tensor
+            return self.any(value.asobject())
         if isinstance(value, (tuple, list)):
             return hash((len(value), *[self.any(x, defines) for x in value]))
         if isinstance(value, dict):

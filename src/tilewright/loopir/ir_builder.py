@@ -51,9 +51,9 @@ class BufferVar:
         self._buffer = buffer
         self.dtype = content_type
 
-    def asobject(self) -> Var:
-        """The variable of the buffer's memory."""
-        return self._buffer.data
+    def asobject(self) -> Buffer:
+        """The buffer; `asobject().data` is the variable of its memory."""
+        return self._buffer
 
     def asexpr(self) -> PrimExpr:
         """As an argument, the pointer."""
@@ -122,6 +122,8 @@ class IRBuilder:
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """Say something about the rest of the scope, such as "thread_extent" of a thread axis."""
         text = StringImm(value) if isinstance(value, str) else convert(value)
+        if isinstance(node, Buffer):  # what is said of memory names its variable
+            node = node.data
         self.emit(lambda body: S.AttrStmt(node, attr_key, text, body))
 
     @contextmanager

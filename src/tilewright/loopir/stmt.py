@@ -313,8 +313,8 @@ class PrimFunc(Program):
         self._ret_type = ret_type
 
     def _handle(self, param: Any) -> Var:
-        if hasattr(param, "asobject") and isinstance(pointer := param.asobject(), Var):
-            return pointer
+        if hasattr(param, "asexpr") and isinstance(pointer := param.asexpr(), Var):
+            return pointer  # memory of an ir_builder
         if not isinstance(param, Buffer):
             raise OperandError(f"a parameter is a Var or a Buffer, got {param!r}")
         handle = Var(param.name, "handle")

@@ -11,6 +11,7 @@ from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import children
+from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
 
@@ -25,6 +26,7 @@ def merge_shared(func: S.PrimFunc) -> S.PrimFunc:
 
     Needs unify_threads. Stands before sync_threads, which sees the new neighbours.
     """
+    func = launch_thread_loops(func)
     return func.with_body(_Kernels().stmt(func.body))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.copies import const_condition, fresh_copy, walk_stmts
+from ..loopir.equal import structural_equal
 from ..loopir.expr import const_int
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import logical_not
@@ -23,7 +25,7 @@ def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
     Branches whose condition is decided are chosen, loops of one step become their body, loops of
     none vanish, lets of constants and variables are replaced, asserts that always hold are removed,
-    and so are predicates.
+    and so are predicates and stores of what an element holds already.
 
     Needs each variable to be defined once. Guarantees the printed normal form of indices. Stands
     after each group of passes that write index arithmetic without simplifying it themselves:
@@ -32,9 +34,13 @@ def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     return func.with_body(_Simplifier(func, True).stmt(func.body))
 
 
-def simplify_in_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
-    """`simplify_statements` that leaves every loop, however few steps it has, as TVM's Simplify."""
-    return func.with_body(_Simplifier(func, False).stmt(func.body))
+def simplify_in_loops(
+    func: S.PrimFunc, options: LowerOptions, assumptions: bool = False
+) -> S.PrimFunc:
+    """`simplify_statements` that leaves every loop, however few steps it has, as TVM's Simplify.
+    `assumptions`: what `tir.assume` says of variables is known in the statements after it."""
+    kind = _Assuming if assumptions else _Simplifier
+    return func.with_body(kind(func, False).stmt(func.body))
 
 
 class _Simplifier(BoundedRewriter):
@@ -123,6 +129,8 @@ class _Simplifier(BoundedRewriter):
                 return S.no_op()
             predicate = None if known else predicate
         indices, value = self.exprs(s.indices), self.expr(s.value)
+        if predicate is None and _is_element(value, s.buffer, indices):
+            return S.no_op()
         if indices is s.indices and value is s.value and predicate is s.predicate:
             return s
         return S.BufferStore(s.buffer, value, indices, predicate)
@@ -140,8 +148,35 @@ class _Simplifier(BoundedRewriter):
         return s if body is s.body else S.AttrStmt(s.node, s.attr_key, s.value, body)
 
 
+class _Assuming(_Simplifier):
+    @handles(S.SeqStmt)
+    def _seq(self, s: S.SeqStmt) -> Any:
+        new: list[S.Stmt] = []
+        with ExitStack() as assumed:
+            for item in s.seq:
+                new.append(self.stmt(item))
+                condition = _assumption(item)
+                if condition is not None:
+                    assumed.enter_context(self.analyzer.enter_constraint(condition))
+        return s if all(a is b for a, b in zip(new, s.seq)) else S.seq(new)
+
+
+def _assumption(s: S.Stmt) -> Any:
+    """The condition that a statement says to hold; None where it is none."""
+    call: Any = s.value if type(s) is S.Evaluate else None
+    return call.args[0] if type(call) is E.Call and call.op.name == "tir.assume" else None
+
+
 def _all_lanes(predicate: Any) -> bool | None:
     """The value of a predicate that is the same constant in all lanes, else None."""
     if type(predicate) is E.Broadcast:
         predicate = predicate.value
     return const_condition(predicate)
+
+
+def _is_element(value: Any, buffer: Buffer, indices: Any) -> bool:
+    """Whether a value is what an element holds, read as it is."""
+    if type(value) is not E.BufferLoad or value.predicate is not None:
+        return False
+    same = value.buffer is buffer
+    return same and bool(structural_equal(tuple(value.indices), tuple(indices)))

@@ -7,20 +7,63 @@ from typing import Any
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.copies import is_likely
+from ..loopir.op import likely
 from ..loopir.rewrite import Rewriter, handles
-from ..loopir.visit import CHILDREN
+from ..loopir.visit import CHILDREN, uses_var
 from .options import LowerOptions
-from .partition_loops import partition_loops
+from .partition_loops import HINT, partition_loops
 
 
 def partition_at_choices(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     """`partition_loops`, of choices too: a store or evaluation that has `Select(likely(c), a, b)`,
-    or `if_then_else`, somewhere becomes `if likely(c): ... a ...; else: ... b ...` first.
+    or `if_then_else`, somewhere becomes `if likely(c): ... a ...; else: ... b ...` first. In a loop
+    with the annotation or pragma "pragma_loop_partition_hint", all conditions on its variable count
+    as likely ones.
 
     Needs what `partition_loops` does. This is `tir.transform.LoopPartition`; the pipeline keeps
     choices, which become vectors.
     """
-    return partition_loops(func.with_body(_Branches().stmt(func.body)), options)
+    body = _Branches().stmt(_Hinted().stmt(func.body))
+    return partition_loops(func.with_body(body), options)
+
+
+class _Hinted(Rewriter):
+    """Marks the conditions that loops with a hint are to be split at."""
+
+    def __init__(self) -> None:
+        self.hinted: list[E.Var] = []
+
+    @handles(S.AttrStmt)
+    def _attr(self, s: S.AttrStmt) -> Any:
+        if s.attr_key != HINT or type(s.body) is not S.For:
+            return super()._attr(s)
+        return S.AttrStmt(s.node, HINT, s.value, self._inside(s.body))
+
+    @handles(S.For)
+    def _for(self, s: S.For) -> Any:
+        if not s.annotations.get(HINT):
+            return super()._for(s)
+        left = {key: value for key, value in s.annotations.items() if key != HINT}
+        plain = S.For(s.loop_var, s.min, s.extent, s.kind, s.body, s.thread_binding, left)
+        return S.AttrStmt(s.loop_var, HINT, 1, self._inside(plain))
+
+    def _inside(self, s: S.For) -> S.Stmt:
+        self.hinted.append(s.loop_var)
+        loop: S.Stmt = super()._for(s)
+        self.hinted.pop()
+        return loop
+
+    @handles(S.IfThenElse)
+    def _if(self, s: S.IfThenElse) -> Any:
+        branch = super()._if(s)
+        if is_likely(branch.condition) or not any(
+            uses_var(branch.condition, v.same_as) for v in self.hinted
+        ):
+            return branch
+        return S.IfThenElse(likely(branch.condition), branch.then_case, branch.else_case)
+
+    def expr(self, e: Any) -> Any:
+        return e
 
 
 def _choice(e: Any) -> Any:

@@ -15,7 +15,8 @@ from ..loopir.expr import const_int
 from ..loopir.hopper_calls import TENSOR_MAP
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.subst import substitute
-from ..loopir.visit import free_vars, nodes
+from ..loopir.visit import free_vars, nodes, walk
+from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
 CALL_KERNEL = "tir.call_kernel"
@@ -47,10 +48,13 @@ def split_host_device(func: S.PrimFunc) -> DeviceProgram:
     scalars by name; strides are called stride, stride_1, ... A `tensor_map` in a kernel becomes a
     parameter, whose argument is the call.
 
+    What AttrStmt "target" marks is a kernel too, of one thread where it launches none.
+
     Needs unify_threads. Guarantees: the host part has no thread axes, the kernels have nothing
     that is not theirs. Stands last of the passes that look at the function as a whole; what knows
     the target's language comes after it.
     """
+    func = launch_thread_loops(func)
     split = _Split(func)
     host = func.with_body(split.stmt(func.body))
     return DeviceProgram(host, split.kernels)
@@ -78,6 +82,9 @@ class _Split(Rewriter):
     def _attr(self, s: S.AttrStmt) -> Any:
         if is_launch(s):
             return self._launch(s)
+        if s.attr_key == "target":  # of one thread, unless it launches more
+            launches = any(is_launch(x) for x in walk(s.body))
+            return self.stmt(s.body) if launches else self._launch(s.body)
         if s.attr_key not in ("pragma_import_c", "pragma_import_llvm"):
             return super()._attr(s)
         self.code.append(s)  # the user's functions are those of the kernels inside
@@ -85,7 +92,7 @@ class _Split(Rewriter):
         self.code.pop()
         return body
 
-    def _launch(self, s: S.AttrStmt) -> S.Stmt:
+    def _launch(self, s: S.Stmt) -> S.Stmt:
         number = len(self.kernels)
         maps = _Maps()
         s = maps.stmt(s)

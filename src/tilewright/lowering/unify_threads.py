@@ -13,6 +13,7 @@ from ..loopir.expr import const_int
 from ..loopir.operators import logical_and
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.visit import free_vars, uses_var, walk
+from .thread_loops import launch_thread_loops
 
 THREAD_TAGS = tuple(f"{kind}.{d}" for kind in ("blockIdx", "threadIdx") for d in "xyz")
 
@@ -24,7 +25,8 @@ def unify_threads(func: S.PrimFunc) -> S.PrimFunc:
     the parts that loop partitioning made, launch the same threads by axes of their own, inside of
     conditions: all of them become one launch, since a kernel has but one.
 
-    Needs the result of `lower`. Guarantees: a kernel's body starts with its "thread_extent"
+    Needs the result of `lower`, or a function whose loops are bound to threads. Guarantees: a
+    kernel's body starts with its "thread_extent"
     statements, in the order in which they first stood, and has no other. What stood outside of
     some of the launches ran once for all their threads: its stores to memory that threads share
     are now made by the first of them; what has a launch of fewer threads than others is done by as
@@ -32,6 +34,7 @@ def unify_threads(func: S.PrimFunc) -> S.PrimFunc:
     extent is larger, or an extent is not known when the kernel is launched. Stands first of
     the device passes: all others see which threads run.
     """
+    func = launch_thread_loops(func)
     return func.with_body(_Kernels().stmt(func.body))
 
 

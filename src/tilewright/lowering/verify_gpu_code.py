@@ -20,6 +20,7 @@ from ..loopir.stmt import PrimFunc
 from ..loopir.visit import children
 from ..target.target import Target
 from .split_host_device import launch_extents
+from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 from .usage import buffer_bytes
 
@@ -139,7 +140,7 @@ def verify_gpu_code(
         )
     functions = func.functions.values() if isinstance(func, IRModule) else (func,)
     for f in functions:
-        kernels = gpu_usage(f)
+        kernels = gpu_usage(launch_thread_loops(f))
         if len(kernels) > limits.get("max_kernels", len(kernels)):
             return False
         if any(_exceeds(k, limits) for k in kernels):

@@ -8,6 +8,7 @@ from ..base.errors import CompileError
 from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.visit import children
+from .thread_loops import launch_thread_loops
 from .unify_threads import is_launch
 
 
@@ -17,7 +18,8 @@ def verify_memory(func: S.PrimFunc) -> S.PrimFunc:
     Needs and guarantees nothing else. Stands early among the device passes: what it says is about
     the schedule as the user wrote it.
     """
-    stack: list[Any] = [(func.body, func.body)]
+    body = launch_thread_loops(func).body
+    stack: list[Any] = [(body, body)]
     while stack:
         node, owner = stack.pop()
         kind = type(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ..base.errors import TilewrightError
+from ..base.errors import TilewrightError, UsageError
 from ..loopir.expr import Node, PrimExpr, const_int, convert
 from ..loopir.iter import IterVar, ProducerLoad
 from ..loopir.operators import ExprOps
@@ -60,7 +60,7 @@ class Tensor(TensorArithmetic, DataProducer):
 
     def __call__(self, *indices: Any) -> ProducerLoad:
         if len(indices) != len(self.shape):
-            raise TilewrightError(
+            raise UsageError(
                 f"Tensor dimension mismatch in read ndim = {len(self.shape)}, "
                 f"indices.size={len(indices)}: give one index for each dimension of {self!r}"
             )

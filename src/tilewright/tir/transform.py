@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..driver import api_passes as _api
 from ..driver import other_passes as _other
 from ..driver import tir_passes as _own
 from ..driver.passes import PrimFuncPass as PrimFuncPass
@@ -24,7 +25,7 @@ from ..lowering.inject_virtual_threads import inject_virtual_threads
 from ..lowering.narrow_types import narrow_types
 from ..lowering.rewrite_storage import rewrite_all_storage
 from ..lowering.rewrite_unsafe_select import rewrite_unsafe_select
-from ..lowering.simplify_statements import simplify_in_loops, simplify_statements
+from ..lowering.simplify_statements import simplify_statements
 from ..lowering.split_choices import partition_at_choices
 from ..lowering.unroll_loops import unroll_as_asked
 
@@ -35,7 +36,6 @@ InjectDoubleBuffer: Maker = lowering_pass("InjectDoubleBuffer", inject_double_bu
 InjectVirtualThread: Maker = lowering_pass("InjectVirtualThread", inject_virtual_threads)
 LoopPartition: Maker = lowering_pass("LoopPartition", partition_at_choices)
 RewriteUnsafeSelect: Maker = lowering_pass("RewriteUnsafeSelect", rewrite_unsafe_select)
-Simplify: Maker = lowering_pass("Simplify", simplify_in_loops)
 StorageRewrite: Maker = lowering_pass("StorageRewrite", rewrite_all_storage)
 UnrollLoop: Maker = lowering_pass("UnrollLoop", unroll_as_asked)
 InjectPrefetch: Maker = lowering_pass("InjectPrefetch", inject_prefetch)
@@ -74,21 +74,23 @@ CommonSubexprElimTIR = _other.eliminate_subexpressions
 InjectCopyIntrin = _other.inject_copies
 LiftAttrScope = _other.lift_attributes
 RemoveNoOp = _other.remove_no_op
+Simplify = _other.simplify
 NarrowDataType = _other.narrow_data_type
 StorageFlatten = _other.flatten_storage
 VectorizeLoop = _other.vectorize_loop
 VerifyVTCMLimit = _other.verify_vtcm_limit
 VerifySSA: Maker = simple_pass("VerifySSA", _other.check_ssa)
 VerifyGPUCode = _other.verify_gpu_limits
-AnnotateDeviceRegions = _other.settled("AnnotateDeviceRegions")
+AnnotateDeviceRegions: Maker = simple_pass("AnnotateDeviceRegions", _api.annotate_device_regions)
+DecorateDeviceScope: Maker = simple_pass("DecorateDeviceScope", _api.decorate_device_scope)
+MakeUnpackedAPI: Maker = simple_pass("MakeUnpackedAPI", _api.make_unpacked_api)
 ApplyLayoutTransforms = _other.settled("ApplyLayoutTransforms")
 BF16StorageLegalize = _other.settled("BF16StorageLegalize")
 CoProcSync = _other.settled("CoProcSync")
 CompactBufferAllocation = _other.settled("CompactBufferAllocation")
 ConvertBlocksToOpaque = _other.settled("ConvertBlocksToOpaque")
-DecorateDeviceScope = _other.settled("DecorateDeviceScope")
 DefaultGPUSchedule = _other.settled("DefaultGPUSchedule")
-ExtractPrimFuncConstants = _other.settled("ExtractPrimFuncConstants")
+ExtractPrimFuncConstants = _api.extract_constants
 FP8ComputeLegalize = _other.settled("FP8ComputeLegalize")
 FP8StorageLegalize = _other.settled("FP8StorageLegalize")
 InferFragment = _other.settled("InferFragment")
@@ -110,7 +112,6 @@ LowerMatchBuffer = _other.settled("LowerMatchBuffer")
 LowerOpaqueBlock = _other.settled("LowerOpaqueBlock")
 LowerTVMBuiltin = _other.settled("LowerTVMBuiltin")
 MakePackedAPI = _other.settled("MakePackedAPI")
-MakeUnpackedAPI = _other.settled("MakeUnpackedAPI")
 ManifestSharedMemoryLocalStage = _other.settled("ManifestSharedMemoryLocalStage")
 PlanAndUpdateBufferAllocationLocation = _other.settled("PlanAndUpdateBufferAllocationLocation")
 PointerValueTypeRewrite = _other.settled("PointerValueTypeRewrite")

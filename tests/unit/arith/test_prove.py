@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -220,3 +221,28 @@ def test_lengths_of_vectors() -> None:
     with Target("llvm -mtriple=aarch64-linux-gnu -mattr=+sve"):
         assert a.can_prove(rounded)
         assert not a.can_prove(v < 16) and not a.can_prove(v * q < 3)
+
+
+x, y = Var("x"), Var("y")
+UNEQUAL = [
+    ([x >= 0, NE(x, const(0))], x >= 1, True),
+    ([NE(x, const(0)), x >= 0], x >= 1, True),
+    ([x <= y, NE(x, y)], x < y, True),
+    ([NE(y, x), x <= y], x < y, True),
+    ([NE(x, y)], NE(y, x), True),
+    ([NE(x, y + 1), x <= y + 1], x <= y, True),
+    ([NE(x, y)], x < y, False),
+    ([NE(x, y), x <= y + 1], x < y, False),
+    ([x <= y, NE(x, y + 1)], x < y, False),
+    ([NE(x * 2, y)], NE(x, y), False),
+]
+
+
+@pytest.mark.parametrize(("known", "asked", "holds"), UNEQUAL)
+def test_what_is_known_to_differ(known: Any, asked: Any, holds: bool) -> None:
+    analyzer = Analyzer()
+    with ExitStack() as stack:
+        for condition in known:
+            stack.enter_context(analyzer.enter_constraint(condition))
+        assert analyzer.can_prove(asked) is holds
+    assert not analyzer.can_prove(asked) and not analyzer.context.unequal

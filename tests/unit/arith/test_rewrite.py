@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.narrow import as_a
 from tests.unit.arith.random_exprs import Maker, value
+from tilewright import te, tir
 from tilewright.arith import Analyzer, Extension, ProofStrength
 from tilewright.arith.rewrite import Rule, table
 from tilewright.arith.rewrite_compare import RULES as COMPARE
@@ -51,6 +53,15 @@ NAMES: dict[str, Any] = {
 }
 
 
+def truths(sides: tuple[Any, ...]) -> set[str]:
+    """The letters that stand where conditions do."""
+    calls = [c for t in sides for c in ast.walk(t) if isinstance(c, ast.Call)]
+    whole = [c for c in calls if as_a(ast.Name, c.func).id in ("And", "Or", "Not")]
+    chosen = [c.args[0] for c in calls if as_a(ast.Name, c.func).id == "Sel"]
+    found = [a for c in whole for a in c.args] + chosen
+    return {a.id for a in found if isinstance(a, ast.Name)}
+
+
 def holds(rule: Rule, rng: random.Random) -> bool | None:
     """Whether a rule holds at a random point; None where its condition does not, or a division is
     by zero."""
@@ -66,8 +77,8 @@ def holds(rule: Rule, rng: random.Random) -> bool | None:
             point[name] = rng.choice((1, -1, 2, 3, 0)) * point["c1"] + rng.choice((0, 0, -1, 1))
     if {"c1", "c2", "c3"} <= point.keys() and rng.random() < 0.4:
         point["c3"] = point["c1"] * point["c2"]
-    if "Sel(x" in rule.text:
-        point["x"] = bool(rng.randint(0, 1))
+    for name in truths(sides) & point.keys():
+        point[name] = bool(rng.randint(0, 1))
     try:
         with np.errstate(divide="raise", invalid="raise"):
             if rule.condition is not None and not eval(rule.condition, {}, {**NAMES, **point}):
@@ -111,6 +122,7 @@ def test_random_expressions_keep_their_values() -> None:
 
 
 x, y, z = E.Var("x"), E.Var("y"), E.Var("z")
+C, D = E.Var("C", "bool"), E.Var("D", "bool")
 CASES = [
     (x + (y - x), y),
     (x * y + x * 10, x * (y + 10)),
@@ -124,6 +136,9 @@ CASES = [
     (op.all(op.floordiv(x, 8) == 3, op.floormod(x, 8) == 4), E.EQ(x, E.const(28))),
     (op.min(op.max(x, y), op.max(z, x)), op.max(op.min(y, z), x)),
     (E.Select(x < 0, y, z) - z, E.Select(x < 0, y - z, 0)),
+    (E.Not(E.Not(C)), C),
+    (E.And(C, E.And(D, C)), E.And(D, C)),
+    (E.Or(E.Or(C, D), C), E.Or(C, D)),
 ]
 
 
@@ -158,3 +173,14 @@ def test_the_opposite_of_a_comparison() -> None:
         assert structural_equal(analyzer.rewrite_simplify(before), after)
     of_nan = E.Not(f < 1.0)  # true of NaN, unlike 1.0 <= f
     assert structural_equal(analyzer.rewrite_simplify(of_nan), of_nan)
+
+
+@pytest.mark.parametrize("way", ["simplify", "canonical_simplify", "rewrite_simplify"])
+def test_reductions_know_the_domains_of_their_axes(way: str) -> None:
+    k, j = te.reduce_axis((0, 10), "k"), te.reduce_axis((-5, 3), "j")
+    both = k.var + j.var
+    total = te.sum(tir.Select(both < 12, both, 0), [k, j])
+    made = getattr(Analyzer(), way)(total)
+    assert structural_equal(made, te.sum(both, [k, j]))
+    less = te.sum(tir.Select(both < 11, both, 0), [k, j])  # 9 + 2 is not below 11
+    assert structural_equal(getattr(Analyzer(), way)(less), less)

@@ -285,3 +285,31 @@ def test_indices_are_proved_equal():
                 a[j] = 3
 
     assert type(tir.transform.RemoveNoOp()(func).body) is tir.Evaluate
+
+
+# -- hints where to split
+
+
+@T.prim_func
+def two_parts(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
+    for i in T.serial(11, annotations={"pragma_loop_partition_hint": 1, "kept": 2}):
+        for j in T.serial(11):
+            if i + j < 11:
+                B[j] = B[j] + A[i + j]
+            if j < 4:
+                A[j] = A[j] + B[i]
+
+
+def test_a_loop_with_a_hint_is_split_at_conditions_that_are_not_likely():
+    split = tir.transform.LoopPartition()(two_parts)
+    loops = [s for s in nodes(split.body, tir.For) if "kept" in s.annotations]
+    assert len(loops) > 1 and not any(len(s.annotations) > 1 for s in loops)
+    conditions = [str(s.condition) for s in nodes(split.body, tir.IfThenElse)]
+    assert "j < 4" in conditions  # of another loop, which has no hint
+    rng = np.random.default_rng(5)
+    given = [rng.integers(-3, 4, 11).astype("float32") for _ in range(2)]
+    for one, other in zip(run(two_parts, *given), run(split, *given)):
+        np.testing.assert_array_equal(one, other)
+    fields = ("loop_var", "min", "extent", "kind", "body")
+    unmarked = two_parts.with_body(tir.For(*[getattr(two_parts.body, k) for k in fields]))
+    assert structural_equal(tir.transform.LoopPartition()(unmarked), unmarked)

@@ -112,7 +112,7 @@ def chain(second, third):
         third(b, c, i)
     with ib.for_range(0, 16, name="i") as i:
         out[i] = c[i % 8]
-    buffer = tir.decl_buffer((16,), "float32", data=out.asobject())
+    buffer = tir.decl_buffer((16,), "float32", data=out.asobject().data)
     return tir.PrimFunc([te.var("p", "handle")], ib.get()), buffer
 
 
@@ -156,7 +156,7 @@ def partitioned(condition, steps=16):
     out = ib.pointer("int32", name="out")
     with ib.for_range(0, steps, "i") as i:
         out[i] = tir.Select(ib.likely(condition(i)), i, 100) + 1
-    buffer = tir.decl_buffer((steps,), "int32", data=out.asobject())
+    buffer = tir.decl_buffer((steps,), "int32", data=out.asobject().data)
     param = te.var("p", "handle")
     func = tir.PrimFunc([param], ib.get(), None, {param: buffer})
     config = {"tir.LoopPartition": {"partition_const_loop": True}}

@@ -146,7 +146,7 @@ def test_operands_that_lack():
 
 
 def cp_async(to, at, source, from_, size, *predicate):
-    args = (to.asobject(), at, source.asobject(), from_, size, *predicate)
+    args = (to.asobject().data, at, source.asobject().data, from_, size, *predicate)
     return call_intrin("float32", "tir.ptx_cp_async", *args)
 
 

@@ -39,7 +39,8 @@ def wmma(sizes, operand, result, b_layout="row_major", fill=True, threads=64, sh
         warp = k.tx // 32
 
         def call(name, frag, *args):
-            ib.emit(call_intrin("handle", f"tir.{name}", frag.asobject(), m, n, k_size, 0, *args))
+            memory = frag.asobject().data
+            ib.emit(call_intrin("handle", f"tir.{name}", memory, m, n, k_size, 0, *args))
 
         if fill:
             call("tvm_fill_fragment", c, tir.const(0, result))
@@ -63,7 +64,7 @@ def wmma(sizes, operand, result, b_layout="row_major", fill=True, threads=64, sh
             address = k.B_buffer.access_ptr("r", offset=at)
             stride = 2 * k_size if down else n
             call("tvm_load_matrix_sync", b, address, stride, tir.StringImm(b_layout))
-            pairs = [x for f in (c, a, b, c) for x in (f.asobject(), 0)]
+            pairs = [x for f in (c, a, b, c) for x in (f.asobject().data, 0)]
             ib.emit(call_intrin("handle", "tir.tvm_mma_sync", *pairs))
         address = k.C_buffer.access_ptr("w", offset=warp * m * n)
         call("tvm_store_matrix_sync", c, address, n, tir.StringImm("row_major"))
@@ -138,7 +139,7 @@ def _fill_in_branch(limit):
     def write(ib, k):
         f = ib.allocate("float32", 256, "f", scope="wmma.accumulator")
         with ib.if_scope(k.tx < limit):
-            args = (f.asobject(), 16, 16, 16, 0, tir.const(0.0, "float32"))
+            args = (f.asobject().data, 16, 16, 16, 0, tir.const(0.0, "float32"))
             ib.emit(call_intrin("handle", "tir.tvm_fill_fragment", *args))
 
     return write
@@ -198,7 +199,7 @@ def test_ptx_mma(k_size, operand, result, name, result_name):
         with ib.for_range(0, 4, name="i") as i:
             c[i] = tir.const(1, result)
         text = [f"m16n8k{k_size}", "row", "col", name, name, result_name]
-        pairs = [x for r in (a, b, c) for x in (r.asobject(), 0)]
+        pairs = [x for r in (a, b, c) for x in (r.asobject().data, 0)]
         ib.emit(call_intrin(result, "tir.ptx_mma", *map(tir.StringImm, text), *pairs, False))
         with ib.for_range(0, 4, name="i") as i:
             k.C[i * 32 + k.tx] = c[i]
@@ -221,7 +222,7 @@ def test_ldmatrix(count, flip):
         with ib.for_range(0, 8, name="i") as i:
             s[i * 32 + k.tx] = k.A[i * 32 + k.tx]
         sync(ib)
-        args = (flip, count, tir.StringImm(".b16"), r.asobject(), 0, s.asobject())
+        args = (flip, count, tir.StringImm(".b16"), r.asobject().data, 0, s.asobject().data)
         ib.emit(call_intrin("float16", "tir.ptx_ldmatrix", *args, (k.tx % (8 * count)) * 8))
         with ib.for_range(0, 2 * count, name="i") as i:
             k.B[i * 32 + k.tx] = r[i]
@@ -244,7 +245,7 @@ def test_shapes_that_are_not_known():
         def body(ib, k):
             r = ib.allocate("float16", (8,), "r", scope="local")
             text = map(tir.StringImm, [shape, "row", "col", "fp16", "fp16", "fp16"])
-            pairs = [r.asobject(), 0] * 3
+            pairs = [r.asobject().data, 0] * 3
             ib.emit(call_intrin("float16", "tir.ptx_mma", *text, *pairs, False))
 
         return make_kernel(body, {"A": ("float32", 1)})

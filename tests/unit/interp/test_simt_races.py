@@ -244,7 +244,7 @@ def test_views_of_another_type_share_shadow_memory():
     def write(barrier):
         def body(ib, k):
             s = ib.allocate("float32", (32,), "s", scope="shared")
-            data = s.asobject()
+            data = s.asobject().data
             as_bytes = tir.decl_buffer((128,), "uint8", name="s8", data=data, scope="shared")
             b = ib.buffer_ptr(as_bytes)
             s[k.tx] = k.A[k.tx]

@@ -223,7 +223,8 @@ def test_buffers_of_vectors():
     def write(ib, k):
         shared = ib.allocate("float32x4", (8,), "s", scope="shared")
         shared[k.tx] = k.A[k.tx] * tir.const(2.0, "float32x4")
-        flat = tir.decl_buffer((32,), "float32", data=shared.asobject(), scope="shared", name="f")
+        data = shared.asobject().data
+        flat = tir.decl_buffer((32,), "float32", data=data, scope="shared", name="f")
         v = ib.buffer_ptr(flat)
         k.B[k.tx] = shared[k.tx]
         k.C[k.tx] = v[k.tx * 4 + 1]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.golden.listings import LISTINGS, loop
 from tests.golden.test_printer import kitchen_sink
+from tilewright import te
 from tilewright.loopir import expr as E
 from tilewright.loopir import op
 from tilewright.loopir import stmt as S
@@ -207,3 +208,10 @@ def test_hash_is_the_same_in_every_process() -> None:
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
         assert int(done.stdout) == structural_hash(LISTINGS["split"]())
+
+
+def test_elements_of_tensors_are_what_they_read() -> None:
+    t, other = te.placeholder((4, 4), name="t"), te.placeholder((4, 4), name="t")
+    assert structural_equal(t[n, 1], t[n][1]) and structural_equal(t[n, 1], t(n, 1))
+    assert structural_hash(t[n, 1]) == structural_hash(t(n, 1))
+    assert not structural_equal(t[n, 1], t[n, 2]) and not structural_equal(t[n, 1], other[n, 1])

@@ -103,3 +103,19 @@ def test_misuse() -> None:
         ib.get()
     assert isinstance(ib.get(), tir.For)
     assert str(ib.get()) == "T.evaluate(0)"
+
+
+def test_memory_as_an_object_is_its_buffer() -> None:
+    ib = tir.ir_builder.create()
+    p = ib.pointer("float32", name="p")
+    tmp = ib.allocate("float32", 4, name="tmp")
+    held = tmp.asobject()
+    assert isinstance(held, tir.Buffer) and held.data is tmp.asexpr()
+    ib.scope_attr(held, "double_buffer_scope", 1)
+    tmp[0] = p[0]
+    body = ib.get()
+    marked = as_a(tir.AttrStmt, as_a(tir.Allocate, body).body)
+    assert marked.node is held.data
+    pointers, arrays = tir.PrimFunc([p], body), tir.PrimFunc([p.asobject()], body)
+    assert pointers.params == (p.asobject().data,) and not pointers.buffer_map
+    assert list(arrays.buffer_map.values()) == [p.asobject()]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.operators import compare as fold_compare
+from ..assume import is_unequal
 from ..emit import OutOfRange, emit
 from ..forms import LIMITS, LINEAR_TYPES, Atom, Lin, combined, scaled
 from ..interval import expr_bound, float_bound
@@ -72,6 +73,8 @@ def decide(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) 
     m, b = lin_residue(ctx, gap)
     if (m != 1 and (b % m if m else b)) or proves(ctx, above, steps) or proves(ctx, below, steps):
         return cls is E.NE
+    if ctx.unequal and is_unequal(ctx, gap):
+        return cls is E.NE
     if (
         (ctx.facts or ctx.ranges)
         and proves(ctx, gap, steps)
@@ -91,7 +94,7 @@ def holds(ctx: Context, cls: Any, x: Lin, y: Lin, steps: int = SIMPLIFY_STEPS) -
     if not gap.terms:
         return gap.const != 0
     m, b = lin_residue(ctx, gap)
-    if m != 1 and (b % m if m else b):
+    if (m != 1 and (b % m if m else b)) or (ctx.unequal and is_unequal(ctx, gap)):
         return True
     above, below = Lin(gap.terms, gap.const - 1), scaled(gap, -1)
     return proves(ctx, above, steps) or proves(ctx, Lin(below.terms, below.const - 1), steps)

@@ -10,6 +10,7 @@ from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir.fold import fold_binary, wrap_int
 from ...loopir.iter import ProducerLoad, Reduce
+from ..assume import bind_range
 from ..emit import emit
 from ..forms import INF, LIMITS, LINEAR_TYPES, ZERO, Lin, NarrowLin, scaled
 from ..wrap import in_type, is_data
@@ -182,6 +183,11 @@ def producer_load(ctx: Context, e: Any) -> Any:
 
 
 def reduction(ctx: Context, e: Any) -> Any:
+    """A reduction with simplified parts. Its axes are known to lie in their domains, where those
+    are constant: what is told of a variable outlives conditions that ends might rest on."""
+    for axis in e.axis:
+        if axis.dom is not None and type(axis.dom.min) is type(axis.dom.extent) is E.IntImm:
+            bind_range(ctx, axis.var, axis.dom)
     source = tuple([ctx.simp(s) for s in e.source])
     init = tuple([ctx.simp(s) for s in e.init])
     condition = ctx.simp(e.condition)

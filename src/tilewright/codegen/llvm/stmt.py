@@ -25,7 +25,7 @@ _SPENT = """
     pragma_parallel_launch_point pragma_parallel_barrier_when_finish pragma_scope storage_alignment
     storage_scope buffer_dim_align double_buffer_scope double_buffer_write volatile_scope
     pragma_layout_transform pragma_tensor_core hand_threaded warp_execution realize_scope
-    compute_scope extern_scope target device_id device_type
+    compute_scope extern_scope target device_id device_type device_scope
 """
 _IGNORED = frozenset(_SPENT.split())
 _GPU = frozenset(("thread_extent", "virtual_thread", "cooperative_thread"))
