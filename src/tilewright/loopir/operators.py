@@ -15,6 +15,7 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from . import expr
 from .fold import fold_binary, wrap_int
+from .numpy_calls import by_element
 
 
 class ExprOps:
@@ -148,6 +149,9 @@ class ExprOps:
             "Use tvm.tir.all / tvm.tir.any / te.if_then_else instead (of chained comparisons, too; "
             "te.max / te.min in place of max / min)"
         )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return by_element(self, ufunc, method, inputs, options)
 
     def __index__(self) -> int:
         raise TypeError(

@@ -17,12 +17,13 @@ def executable_page(net: Executable | DeviceExecutable) -> Page:
     page = Page(net.name, f"Compiled for {net.target}")
     page.graph = _graph(net, work)
     weights = sum(a.nbytes for a in net.constants)
+    fixed = not isinstance(net, Executable) or net.sizes is None
     page.facts = [
         ("inputs", ", ".join(map(str, net.inputs))),
         ("outputs", ", ".join(map(str, net.outputs))),
         ("calls of kernels", f"{len(net.calls)}, of {net.distinct} kernels ({net.tuned} tuned)"),
         ("weights", size_text(weights)),
-        ("workspace", size_text(net.workspace_bytes)),
+        ("workspace", size_text(net.workspace_bytes) if fixed else "as the sizes of a call need"),
     ]
     if work:
         page.facts.append(("operations", work_text(sum(w.flops for w in work))))

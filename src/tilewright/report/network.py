@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
@@ -46,12 +46,14 @@ def network_page(
     dtype: str = "float32",
     records: Any = None,
     inputs: Mapping[str, Array] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> Page:
     """The page of a network that is compiled for `target` as `graph.compile` does.
 
     On this machine's CPU its kernels are timed on `inputs` (None: seeded random data); elsewhere
     shares are of operations. With a file of `records` its measurements of the network's tasks are
-    shown too. TilewrightError for networks whose sizes are known only when they run,
+    shown too. `progress` hears of each kernel that was looked at: how many, of how many, its name.
+    TilewrightError for networks whose sizes are known only when they run,
     in whole or in part: fix them with shapes.
     """
     chosen = target_for(target, dtype)
@@ -64,7 +66,7 @@ def network_page(
         )
         plan = _Plan(graph, chosen, dtype, records)
         page = Page(graph.name, f"Compiled for {chosen}")
-        page.kernels = plan.kernels(chosen)
+        page.kernels = plan.kernels(chosen, progress)
         net = compiling.result() if compiling else None
     seconds: list[float] = []
     noise = None
@@ -129,7 +131,9 @@ class _Plan:
         self.tuned = find_schedules(self.distinct, target, records)
         self.target = target
 
-    def kernels(self, target: Target) -> list[Kernel]:
+    def kernels(
+        self, target: Target, progress: Callable[[int, int, str], None] | None
+    ) -> list[Kernel]:
         """What is shown of each kernel that differs from the others."""
         found: list[Kernel] = []
         for k, group in enumerate(self.distinct):
@@ -143,6 +147,8 @@ class _Plan:
             from_records = tuned is not None and tuned.recorded
             kernel.figures["schedule"] = "from records" if from_records else "default"
             found.append(kernel)
+            if progress is not None:
+                progress(len(found), len(self.distinct), kernel.title)
         return found
 
     def tasks(self) -> dict[str, SearchTask]:
