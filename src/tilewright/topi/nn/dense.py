@@ -64,7 +64,7 @@ def _product(
     *batch_b, k2, n = (
         _unflipped(b.shape, flip_b) if free.sizes is None else (free.sizes[1], free.sizes[0])
     )
-    _check(k_extent, k2, name)
+    _check(k_extent, k2, name if free.sizes is not None else f"{name} of {a!r} and {b!r}")
     k = reduce_axis((0, k_extent), "k")
 
     def read(x: Tensor, batch: Sequence[Any], outer: Sequence[Any], i: Any, j: Any) -> Any:
