@@ -1,5 +1,5 @@
-"""The second hour of newcomers: files that are something else, NumPy's functions, axes of operations
-that are gone, modules of PyTorch. Each is told with what would be right."""
+"""The second hour of newcomers: files that are something else, NumPy's functions, axes that went
+with their operation, modules of PyTorch. Each is told with what would be right."""
 
 from __future__ import annotations
 

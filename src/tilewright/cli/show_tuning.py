@@ -8,7 +8,6 @@ from typing import Any
 from .show import narrow_table
 from .units import time_text
 
-
 _NAMED = 80
 """Columns from which on a task's name has room in its row."""
 

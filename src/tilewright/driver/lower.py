@@ -89,8 +89,8 @@ def lower(
 
 
 def _warn_of_lost_results(sch: Schedule, args: Sequence[Any]) -> None:
-    """A warning where tensors are given, but none that the schedule is made for: TVM takes that, and
-    so does this, but a function whose results nobody sees is seldom meant."""
+    """A warning where tensors are given, but none that the schedule is made for: TVM takes that,
+    and so does this, but a function whose results nobody sees is seldom meant."""
     outputs = [t for stage in sch.stages if stage.is_output for t in stage.origin_op.outputs]
     if not args or any(a in outputs or not isinstance(a, (Tensor, Var)) for a in args):
         return

@@ -33,8 +33,8 @@ def unroll_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
     In the pipeline by rules of this compiler's own: loops of more than 8192 steps stay loops, since
     the compilers behind this one do as they are told, for minutes; short loops that index memory of
-    the size of registers are unrolled, and so are marked ones where a condition reads their variable: this compiler decides
-    conditions of copies, where others leave them to be computed.
+    the size of registers are unrolled, and so are marked ones where a condition reads their
+    variable: this compiler decides conditions of copies, where others leave them to be computed.
 
     Stands after vectorize_loops (a vector is one step) and
     after hoist_conditions (a condition outside is not copied), before the last simplify_statements,

@@ -96,8 +96,8 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
         raise TilewrightError(f"cannot read {os.fspath(path)}: {error.strerror}") from None
     if damaged and not found and not _may_hold_records(first):
         raise TilewrightError(
-            f"{os.fspath(path)} is no file of records: none of its lines is JSON; `tilewright tune` "
-            "and RecordToFile write such files"
+            f"{os.fspath(path)} is no file of records: none of its lines is JSON; "
+            "`tilewright tune` and RecordToFile write such files"
         )
     warn_of_lines(path, damaged)
 

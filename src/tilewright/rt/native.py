@@ -180,8 +180,8 @@ def _explain(obj: bytes, symbols: Mapping[str, int], error: str) -> str:
     if missing:
         return (
             f"the compiled code needs symbols that are not there: {', '.join(missing)}; code comes "
-            "along with the pragmas import_c and import_llvm, or lies in a library of this process: "
-            "ctypes.CDLL(path, ctypes.RTLD_GLOBAL)"
+            "along with the pragmas import_c and import_llvm, or lies in a library of this "
+            "process: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)"
         )
     return f"cannot load the object file: {error}"
 

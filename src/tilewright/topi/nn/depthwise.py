@@ -12,7 +12,7 @@ from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..layouts import layout_parts
 from ..transform import pad
-from ..utils import simplify
+from ..utils import of_rank, simplify
 from .dilation import dilate
 from .utils import get_pad_tuple, several
 from .windows import Windows, windows
@@ -43,6 +43,7 @@ def _depthwise(
     return result
 
 
+@of_rank(Input=4)
 def depthwise_conv2d_nchw(
     Input: Tensor,
     Filter: Tensor,
@@ -65,6 +66,7 @@ def depthwise_conv2d_nchw(
     )
 
 
+@of_rank(Input=4)
 def depthwise_conv2d_nhwc(
     Input: Tensor,
     Filter: Tensor,
@@ -92,6 +94,7 @@ def depthwise_conv2d_nhwc(
     )
 
 
+@of_rank(Input=5)
 def depthwise_conv2d_NCHWc(
     Input: Tensor,
     Filter: Tensor,
