@@ -16,7 +16,6 @@ from ..base.errors import InternalError, TilewrightError
 from ..graph.build import compile as compile_graph
 from ..graph.build import distinct_groups, find_schedules, prepare, target_for
 from ..graph.ir import Graph, Value
-from ..graph.kernel import lower_named
 from ..graph.passes.memory import ALIGN, DEVICE_ALIGN, Part, lifetimes, plan_memory, views
 from ..graph.tuned import is_complex, task_of, title
 from ..graph.work import work_of
@@ -28,10 +27,11 @@ from ..rt.plan import Work, symbol_of
 from ..target.target import Target
 from .cost import size_text, work_text
 from .guided import network_searches
-from .kernel import Kernel, Watched
+from .kernel import Kernel
 from .layout import place_boxes
 from .machine import busy_notes, roofline_of, why_not_measured
 from .page import Box, Held, Memory, NetworkGraph, Page
+from .share import Share, draw
 
 Array = np.ndarray[Any, Any]
 NOISY = 0.1
@@ -135,21 +135,25 @@ class _Plan:
         self, target: Target, progress: Callable[[int, int, str], None] | None
     ) -> list[Kernel]:
         """What is shown of each kernel that differs from the others."""
-        found: list[Kernel] = []
-        for k, group in enumerate(self.distinct):
-            watched = Watched()
-            with watched.watching():
-                lower_named(group, target, symbol_of(k), self.tuned[k])
-            (kernel,) = watched.finished(target)
-            kernel.title = title(group)
-            tuned = self.tuned[k]
+        found: dict[int, Kernel] = {}
+
+        def add(k: int, kernel: Kernel) -> None:
+            kernel.title, tuned = title(self.distinct[k]), self.tuned[k]
             kernel.figures["calls"] = str(self.which.count(k))
             from_records = tuned is not None and tuned.recorded
             kernel.figures["schedule"] = "from records" if from_records else "default"
-            found.append(kernel)
+            found[k] = kernel
             if progress is not None:
                 progress(len(found), len(self.distinct), kernel.title)
-        return found
+
+        with Share(self.distinct, self.tuned, target) as others:
+            for k, group in enumerate(self.distinct):
+                if k not in others.numbers:
+                    add(k, draw(group, target, k, self.tuned[k]))
+            theirs = others.found()
+        for k in sorted(others.numbers):
+            add(k, theirs.get(k) or draw(self.distinct[k], target, k, self.tuned[k]))
+        return [found[k] for k in sorted(found)]
 
     def tasks(self) -> dict[str, SearchTask]:
         """The tasks of the kernels that can be tuned, by their keys."""
