@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Timer
 from typing import Any
 
 from ..base.errors import TilewrightError
@@ -46,6 +47,9 @@ class _LastError(MeasureCallback):
                 self.text = str(result.error_msg)
 
 
+_FIRST_SECONDS = 1.05
+
+
 class _Shown(MeasureCallback):
     """Shows on standard error how far a search is, once it has taken longer than a second."""
 
@@ -53,8 +57,13 @@ class _Shown(MeasureCallback):
         self._progress = Progress(trials, f"tune {task.desc or task.workload_key}"[:60])
         self._done = self._failed = 0
         self._best: float | None = None
+        # the first round of a search takes seconds, in which nothing is measured
+        self._first = Timer(_FIRST_SECONDS, lambda: self._progress.update(0, "searching"))
+        self._first.daemon = True
+        self._first.start()
 
     def callback(self, policy: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        self._first.cancel()
         self._done += len(results)
         for result in results:
             if result.error_no:
@@ -66,6 +75,7 @@ class _Shown(MeasureCallback):
 
     def close(self) -> None:
         """The last state, if any was shown before."""
+        self._first.cancel()
         self._progress.close(self._done, self._text())
 
     def _text(self) -> str:

@@ -303,11 +303,13 @@ def test_how_far_a_search_is(
     """Told on standard error where it takes its time, and not where nobody wants to hear it."""
     monkeypatch.setattr("tilewright.measure.progress._SILENT_SECONDS", 0.0)
     monkeypatch.setattr("tilewright.measure.progress._LINE_SECONDS", 0.0)
+    monkeypatch.setattr("tilewright.auto_scheduler.search._FIRST_SECONDS", 0.0)
     runner = A.LocalRunner(min_repeat_ms=1, timeout=60)
     options = A.TuningOptions(num_measure_trials=2, runner=runner, verbose=verbose)
     task_of(8).tune(options, search_policy=A.EmptyPolicy(task_of(8)))
     told = capsys.readouterr()
     lines = [line for line in told.err.splitlines() if " best " in line and " ms " in line]
+    assert ("0/2 searching" in told.err) == bool(verbose)
     assert told.out == "" and ("2/2" in lines[-1] if verbose else not lines)
 
 
