@@ -1,5 +1,5 @@
 """The second hour of newcomers: files that are something else, NumPy's functions, axes that went
-with their operation, modules of PyTorch. Each is told with what would be right."""
+with their operation. Each is told with what would be right."""
 
 from __future__ import annotations
 
@@ -155,34 +155,3 @@ def test_a_model_for_a_file_of_records(tmp_path: Path) -> None:
 def test_a_saved_network_for_a_model(tmp_path: Path) -> None:
     tvm.compile(model_file(tmp_path / "m.onnx")).save(tmp_path / "m.net")
     told(lambda: tvm.compile(tmp_path / "m.net"), "saved network", "tilewright.load_network")
-
-
-torch = pytest.importorskip("torch", reason="no PyTorch here")
-
-
-def test_a_module_without_inputs() -> None:
-    told(lambda: tvm.from_torch(torch.nn.Linear(3, 4)), "give inputs to call it with")
-
-
-class Branches(torch.nn.Module):
-    def forward(self, x: Any) -> Any:
-        return x if x.sum() > 0 else -x
-
-
-class Eigenvalues(torch.nn.Module):
-    def forward(self, x: Any) -> Any:
-        return torch.linalg.eig(x)[0].real
-
-
-def test_a_module_that_branches_on_its_data(capfd: pytest.CaptureFixture[str]) -> None:
-    example = (torch.zeros(3, 3),)
-    told(lambda: tvm.from_torch(Branches(), example), "torch.where", 'backend="tilewright"')
-
-
-def test_a_module_with_an_operator_that_is_not_there() -> None:
-    example = (torch.eye(3),)
-    told(
-        lambda: tvm.from_torch(Eigenvalues(), example),
-        "aten.linalg_eig.default: there is no such operator here",
-        'torch.compile(module, backend="tilewright")',
-    )

@@ -52,9 +52,12 @@ def test_no_process_is_left_where_drawing_fails(
 ) -> None:
     begun: list[Any] = []
     popen = subprocess.Popen
-    monkeypatch.setattr(
-        subprocess, "Popen", lambda *a, **k: begun.append(popen(*a, **k)) or begun[-1]
-    )
+
+    def begin(*args: Any, **options: Any) -> Any:
+        begun.append(popen(*args, **options))
+        return begun[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
 
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
