@@ -65,6 +65,17 @@ def test_other_ranks_are_refused_with_an_error_of_ours(
                 assert str(error)
 
 
+def test_depthwise_filters_for_other_channels() -> None:
+    """As of someone who has PyTorch's order, or that of a group, in mind."""
+    data, filters = te.placeholder((1, 4, 8, 8)), te.placeholder((1, 4, 3, 3))
+    with pytest.raises(TilewrightError, match=r"has 4 channels, .* has filters for 1"):
+        topi.nn.depthwise_conv2d_nchw(data, filters, 1, 1, 1)
+    data, filters = te.placeholder((1, 8, 8, 4)), te.placeholder((3, 3, 1, 4))
+    with pytest.raises(TilewrightError, match=r"has 4 channels, .* has filters for 1"):
+        topi.nn.depthwise_conv2d_nhwc(data, filters, 1, 1, 1)
+    assert topi.nn.depthwise_conv2d_nhwc(data, filters, 1, 1, 1, "HWIO").shape[3].value == 4
+
+
 def test_what_is_said_of_a_rank() -> None:
     image, filters = te.placeholder((8, 8), name="X"), te.placeholder((4, 3, 3, 3), name="W")
     for make, parts in (
