@@ -219,6 +219,10 @@ def folds(kind: Any, a: Any, b: Any) -> bool:
         return False
     if not isinstance(a, number) and not isinstance(b, number) and a.dtype[:4] != "bool":
         return False
+    if a.dtype == b.dtype and a.dtype[:4] != "bool":
+        known = a if isinstance(a, number) else b
+        if type(known) is expr.FloatImm or known.value not in (0, 1):
+            return False  # `binary` makes the node of these; printing asks for each of thousands
     try:
         made: Any = binary(kind, a, b)
     except TilewrightError:
