@@ -11,8 +11,9 @@ from .page import Box, NetworkGraph, Page
 
 
 def executable_page(net: Executable | DeviceExecutable) -> Page:
-    """The calls of a compiled network as a graph, coloured by their share of the operations (of the
-    bytes that kernels without any are not counted), and its facts. Nothing is run."""
+    """The calls of a compiled network as a graph, coloured by their share of the operations (the
+    bytes of kernels without any are not counted; where operations are known at each call only, all
+    calls are alike), and its facts. Nothing is run."""
     work = net.work if isinstance(net, Executable) else []
     page = Page(net.name, f"Compiled for {net.target}")
     page.graph = _graph(net, work)
@@ -31,15 +32,15 @@ def executable_page(net: Executable | DeviceExecutable) -> Page:
 
 
 def _graph(net: Executable | DeviceExecutable, work: list[Work]) -> NetworkGraph:
-    total = sum(w.flops for w in work) or 1
+    total = sum(w.flops for w in work)
     written: dict[Place, int] = {}
     boxes = []
     for k, call in enumerate(net.calls):
         *reads, output = call.args
         nodes = net.nodes[k]
         from_steps = sorted({written[p] for p in reads if p in written})
-        share = work[k].flops / total if work else 0.0
+        share = work[k].flops / total if total else 1 / len(net.calls)
         label = nodes[-1] if len(nodes) == 1 else f"{nodes[0]} + {len(nodes) - 1}"
         boxes.append(Box(label, " + ".join(nodes), call.kernel, None, share, from_steps))
         written[output] = k
-    return place_boxes(boxes, "the operations")
+    return place_boxes(boxes, "the operations" if total else "the calls")

@@ -186,6 +186,7 @@ def test_networks_with_open_sizes() -> None:
     assert type(net).__name__ == "OpenExecutable"
     parsed = inside(net)
     assert "as the sizes of a call need" in "".join(parsed.text)
+    assert "coloured by its share of the calls" in "".join(parsed.text), "operations are not known"
     net.whole = None
     assert "is compiled for each shape when it is first called with it" in "".join(inside(net).text)
 
