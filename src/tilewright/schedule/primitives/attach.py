@@ -59,7 +59,7 @@ def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
         raise Illegal(
             f"Cannot find the axis {name} in parent's leaf_iter_vars: parent={parent.name}",
             legal=f"a loop of {parent.name}, from s[{parent.name}].op.axis and what split, fuse "
-            "and others returned: " + ", ".join(a.var.name for a in parent.leaf_iter_vars),
+            "and others returned: one of " + ", ".join(a.var.name for a in parent.leaf_iter_vars),
         )
     stage.attach_type, stage.attach_ivar, stage.attach_stage = SCOPE, scope, parent
 
