@@ -20,6 +20,7 @@ from typing import Any
 
 import tilewright
 from tilewright.base.face import FACES
+from tools.api_types import types_of
 
 PACKAGE = "tilewright"
 ROOT = Path(tilewright.__file__).resolve().parent
@@ -178,7 +179,8 @@ def _entry(entry: Entry) -> str:
     if _kind(value) == "Values":
         shown = repr(value)
         return f"{head}\n\n```python\n{entry.name} = {shown[:200]}\n```"
-    blocks = [head, _signature(entry.name, value), text_of(value), _source(value)]
+    typed = types_of(entry.module, value)
+    blocks = [head, _signature(entry.name, value), text_of(value), typed, _source(value)]
     if isinstance(value, type):
         blocks += _members(entry)
     return "\n\n".join(block for block in blocks if block)

@@ -153,7 +153,13 @@ def test_half_a_line(tmp_path):
         task().apply_best(path)
 
 
-@pytest.mark.parametrize("text", ["hello\n", "[1, 2]\n", '{"i": 3}\n'])
+def test_a_file_without_a_record(tmp_path):
+    path = tmp_path / "records.json"
+    path.write_text("hello\n")
+    told(lambda: task().apply_best(path), f"{path} is no file of records")
+
+
+@pytest.mark.parametrize("text", ["[1, 2]\n", '{"i": 3}\n'])
 def test_a_file_of_something_else(tmp_path, text):
     path = tmp_path / "records.json"
     path.write_text(text)

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from tilewright.base.errors import TilewrightError
+from tilewright.driver.object_code import llvm_version
+
 PROGRAM = """
 import sys
 
@@ -79,3 +82,9 @@ def test_without_a_cuda_driver() -> None:
     assert all("cuda(0) does not exist here: " in line for line in cuda_lines)
     wanted = ("install the NVIDIA driver", "pip install 'tilewright[cuda]'", "no CUDA device")
     assert all(any(w in line for w in wanted) for line in cuda_lines)
+
+
+def test_compiling_without_llvmlite_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    with pytest.raises(TilewrightError, match=r"compiling takes llvmlite.*pip install llvmlite"):
+        llvm_version.__wrapped__()

@@ -212,7 +212,7 @@ def axis_that_was_split() -> object:
     return s[c].split(c.op.axis[0], 4)
 
 
-@mistake("rfactor or cache_write has replaced", "s[x].op.axis")
+@mistake("rfactor or cache_write has replaced", "s[C].op.axis")
 def axis_from_before_rfactor() -> object:
     s, c, _ = product()
     s.rfactor(c, s[c].split(c.op.reduce_axis[0], 4)[1])

@@ -80,7 +80,7 @@ def test_text_report_progress_and_note() -> None:
     assert "compiling: " in done.stderr
     assert "kernels" in done.stderr
     assert "compiling" not in done.stdout
-    assert "note: input input is random data (seed 0)" in done.stdout
+    assert "note: input input (float32 1x1x8x8) is random data (seed 0)" in done.stdout
     for text in ("top 5", "compiled in ", "latency ", " median", " p90", "of the measured peak"):
         assert text in done.stdout
 

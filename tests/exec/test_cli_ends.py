@@ -102,7 +102,7 @@ def test_tables_fit_sixty_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    tuning(REPORT, ["m.onnx"])
+    tuning(REPORT, ["tilewright run m.onnx --records r.db"])
     row = {
         "workload_key": '["matmul", 1024, 1024, 1024]', "target": "llvm -mcpu=skylake-avx512",
         "measurements": 12345, "errors": {"RUNTIME_DEVICE": 3}, "best_s": 1.5e-3, "noise": 0.012,
@@ -111,6 +111,7 @@ def test_tables_fit_sixty_columns(
     record_summary([row])
     text = capsys.readouterr().out
     assert all(len(line) <= 60 for line in text.splitlines())
+    assert "task 0: conv2d_nchw_1x64x56x56_64x64x3x3 + add + relu\n" in text
     for whole in ("1.234 ms", "345.6 us", "3.57x", "123.4", "12345", "1.5 ms", "1.2%"):
         assert whole in text
     assert "…" not in text

@@ -10,6 +10,7 @@ from tilewright import te
 from tilewright.base.face import FACES
 from tools import api_pages
 from tools.api_pages import NO_TEXT, Entry, entries, modules, pages, text_of
+from tools.api_types import types_of
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +95,35 @@ def test_members_of_a_class() -> None:
         "#### Documented.size { #m.Documented.size }\n\n```python\nsize: int\n```\n\nHow many."
     )
     assert "def grow(self, by: int = 1, *, twice: bool = False) -> Documented\n" in grow
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "text"),
+    [
+        (
+            "tilewright.topi",
+            "isnan",
+            "float16, float32, float64, int8, int32, uint8 give bool; bool gives the same type",
+        ),
+        ("tilewright.topi", "isnan", "shape (2, 3) gives (2, 3)"),
+        ("tilewright.topi", "argmax", "float64, int8, uint8, bool give int32"),
+        ("tilewright.topi", "left_shift", "refused: float16, float32, float64"),
+        (
+            "tilewright.te",
+            "exp",
+            "float16, float32, float64, int8, int32, uint8, bool give the same type",
+        ),
+        ("tilewright.tir", "floordiv", "the same type"),
+        ("tilewright.topi.nn", "softmax", "shape (2, 3) gives (2, 3)"),
+    ],
+)
+def test_types_are_those_that_a_function_gives(module: str, name: str, text: str) -> None:
+    (entry,) = [e for e in entries(module) if e.name == name]
+    assert text in types_of(module, entry.value)
+
+
+def test_most_functions_of_operands_say_their_types(made: dict[str, str]) -> None:
+    assert made["api/topi.md"].count("*Types") > 100
+    assert sum(page.count("*Types") for page in made.values()) > 220
+    shown = api_pages._entry(Entry("tilewright.te", "placeholder", te.placeholder))
+    assert "*Types" not in shown, "it takes no operands"

@@ -25,8 +25,9 @@ class TuningOptions:
 
     num_measure_trials: measurements in all; 0: no measurement, the model alone chooses.
     early_stopping: end after so many measurements without a better one. num_measures_per_round:
-    measurements between two trainings of the model. verbose: 0 silent, 1 progress. builder, runner:
-    "local" or a LocalBuilder / LocalRunner. measure_callbacks: called after each measurement.
+    measurements between two trainings of the model. verbose: 0 silent, 1 progress on
+    standard error, 2 each failure, too. builder, runner: "local" or a LocalBuilder / LocalRunner.
+    measure_callbacks: called after each measurement.
     """
 
     num_measure_trials: int = 0

@@ -71,6 +71,7 @@ def _html(path: Path | Url, options: Options) -> str:
             "itself what it builds for"
         )
     if isinstance(path, Path) and path.suffix == ".py":
+        show.notes([f"running {path}, to see what it builds"])
         return program_page(path, options.args).html()
     if options.args:
         raise UsageError(f"arguments are of programs; {shown(path)} has records")
@@ -85,12 +86,13 @@ def _of_model(path: Path, options: Options) -> str:
         raise UsageError(f"arguments are of programs; {path} is a model")
     set_threads(options.threads)
     graph = load_onnx(path, shapes_of(options.shapes))
-    with show.warnings_as_notes():
+    with show.warnings_as_notes(), show.progress("drawing") as step:
         page = network_page(
             graph,
             options.target or "llvm",
             dtype=options.dtype or "float32",
             records=options.records,
+            progress=step,
         )
     page.title = path.name
     return page.html()

@@ -123,7 +123,7 @@ def run(options: Options) -> int:
     if options.as_json:
         print(json.dumps(report))
     else:
-        show.run_report(report, results)
+        show.run_report(report, arrays, results, saved is not None)
     return 0 if all(report[key]["ok"] for key in ("check", "compare") if key in report) else 1
 
 

@@ -65,17 +65,22 @@ def top5(scores: Array) -> list[dict[str, Any]]:
     return [{"class": int(k), "score": float(row[k])} for k in best]
 
 
-def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
-    """The report of `tilewright run` as text."""
+def run_report(
+    report: Mapping[str, Any],
+    inputs: Mapping[str, Array],
+    results: Mapping[str, Array],
+    saved: bool = False,
+) -> None:
+    """The report of `tilewright run` as text; `saved`: the network was compiled before."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for name in report.get("random_inputs", ()):
-        console.print(f"note: input {name} is random data (seed {report['seed']})")
+        drawn = f"is random data (seed {report['seed']})"
+        console.print(f"note: input {name} ({_kind(inputs[name])}) {drawn}")
     for name, array in results.items():
-        shape = "x".join(map(str, array.shape))
-        console.print(f"output {name}: {array.dtype} {shape}")
+        console.print(f"output {name}: {_kind(array)}")
     if "top5" in report:
         table = Table("class", "score", title="top 5")
         for row in report["top5"]:
@@ -93,7 +98,8 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
                 f"{found['file']}` says what it holds",
                 soft_wrap=True,
             )
-    console.print(f"compiled in {report['compile_s']:.2f} s for {report['target']}")
+    made = "loaded, compiled before" if saved else f"compiled in {report['compile_s']:.2f} s"
+    console.print(f"{made} for {report['target']}")
     streams = "" if report["streams"] == 1 else f", {report['streams']} callers at once"
     console.print(
         f"latency {_latency(report['latency_ms'])}, {report['threads']} threads{streams}, "
@@ -117,6 +123,11 @@ def run_report(report: Mapping[str, Any], results: Mapping[str, Array]) -> None:
         console.print(f"trace in {report['trace']['file']}: open it at ui.perfetto.dev")
     if "profile" in report:
         console.print(_kernels(report["profile"]))
+
+
+def _kind(array: Array) -> str:
+    """The type and the shape of an array."""
+    return f"{array.dtype} {'x'.join(map(str, array.shape))}"
 
 
 def _latency(ms: Mapping[str, float]) -> str:

@@ -8,28 +8,36 @@ from typing import Any
 from .show import narrow_table
 from .units import time_text
 
+_NAMED = 80
+"""Columns from which on a task's name has room in its row."""
 
-def tuning(report: Mapping[str, Any], models: Sequence[str]) -> None:
-    """The report of `tilewright tune` as text; `models`: the networks, none of an operator."""
+
+def tuning(report: Mapping[str, Any], commands: Sequence[str]) -> None:
+    """The report of `tilewright tune` as text; `commands`: what runs the networks with what was
+    found, nothing of an operator."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
     right = {"justify": "right", "no_wrap": True}
     table = narrow_table()
-    table.add_column("task", overflow="fold")
+    numbered = bool(commands) and console.width < _NAMED  # names of their own lines, below
+    table.add_column("task", overflow="fold", **({"justify": "right"} if numbered else {}))
     columns = ("kernels", "default", "best", "faster", "GFLOP/s", "trials")
-    for name in columns if models else columns[2::2]:
+    for name in columns if commands else columns[2::2]:
         table.add_column(name, **right)
-    for row in report["tasks"]:
+    for k, row in enumerate(report["tasks"]):
         gain = _ratio(row["default_s"], row["best_s"])
         rate = "-" if row["gflops"] is None else f"{row['gflops']:.1f}"
         best, trials = time_text(row["best_s"]), str(row["measurements"])
-        if models:
+        if commands:
             default = time_text(row["default_s"])
-            table.add_row(row["task"], str(row["weight"]), default, best, gain, rate, trials)
+            name = str(k) if numbered else row["task"]
+            table.add_row(name, str(row["weight"]), default, best, gain, rate, trials)
         else:
             table.add_row(row["task"], best, rate)
     console.print(table)
+    for k, row in enumerate(report["tasks"] if numbered else ()):
+        console.print(f"task {k}: {row['task']}")
     known = f" and {report['known']} known before" if report["known"] else ""
     measured = f"{report['measured']} measurements in {report['seconds']:.0f} s{known}"
     console.print(f"{measured}, kept in {report['records']}", soft_wrap=True)
@@ -37,12 +45,11 @@ def tuning(report: Mapping[str, Any], models: Sequence[str]) -> None:
         console.print(f"note: {report['busy']}", soft_wrap=True)
     for line in _goals(report):
         console.print(line, soft_wrap=True)
-    if models and report["default_s"] and report["best_s"]:
+    if commands and report["default_s"] and report["best_s"]:
         gain = _ratio(report["default_s"], report["best_s"])
         sums = f"{time_text(report['default_s'])} to {time_text(report['best_s'])}"
         console.print(f"sum of these kernels: {sums}, {gain} as fast")
-        for model in models:
-            command = f"tilewright run {model} --records {report['records']}"
+        for command in commands:
             console.print(f"to use it: {command}", soft_wrap=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import sys
 import time
 import traceback
@@ -117,8 +118,19 @@ def tune(options: Options) -> int:
     if options.as_json:
         print(json.dumps(report))
     else:
-        show_tuning.tuning(report, [] if is_operator else names)
+        show_tuning.tuning(report, [] if is_operator else _uses(options, names))
     return 0 if all(t.best_s is not None for t in outcome.tasks) else 1
+
+
+def _uses(options: Options, models: Sequence[str]) -> list[str]:
+    """The commands that run the networks as they were tuned. Of several networks each has some of
+    the inputs of --shape only, which its own command has to name."""
+    how = [] if options.target == "llvm" else ["--target", options.target]
+    how += [] if options.dtype == "float32" else ["--dtype", options.dtype]
+    if len(models) == 1:
+        how += [part for shape in options.shapes for part in ("--shape", shape)]
+    how += ["--records", shown(options.records)]
+    return [shlex.join(["tilewright", "run", model, *how]) for model in models]
 
 
 @contextmanager

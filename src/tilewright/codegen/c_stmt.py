@@ -11,6 +11,7 @@ from ..loopir import stmt as S
 from ..loopir.data import is_data
 from ..loopir.expr import const_int
 from .c_family import Printer, StmtRule, bare
+from .pragmas import meant
 
 # what has done its work before code generation, or says something about other targets
 _SPENT = """
@@ -157,7 +158,9 @@ def _attr(p: Any, s: S.AttrStmt) -> S.Stmt:
     elif key == "pragma_unroll_factor":
         p.line(f"#pragma unroll {const_int(s.value)}")
     elif key not in SPENT:
-        raise CompileError(f"the {p.language} code generator does not know the attribute {key!r}")
+        raise CompileError(
+            f"the {p.language} code generator does not know the attribute {key!r}{meant(key)}"
+        )
     return s.body
 
 

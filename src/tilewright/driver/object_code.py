@@ -13,6 +13,7 @@ from functools import cache
 
 from ..base import config
 from ..base.deep import roomy
+from ..base.errors import TilewrightError
 from ..codegen.llvm import backend
 from ..codegen.llvm.module import GeneratedModule, generate
 from ..loopir.module import IRModule
@@ -91,8 +92,15 @@ def cache_key(generated: GeneratedModule, target: Target, opt_level: int, vector
 
 @cache
 def llvm_version() -> str:
-    """Versions of llvmlite and LLVM."""
-    import llvmlite
-    import llvmlite.binding as llvm
+    """Versions of llvmlite and LLVM. TilewrightError where they are not installed, as they need not
+    be where saved networks run."""
+    try:
+        import llvmlite
+        import llvmlite.binding as llvm
+    except ModuleNotFoundError:
+        raise TilewrightError(
+            "compiling takes llvmlite, which is not installed here: pip install llvmlite; saved "
+            "networks (load_network) and exported libraries run without it"
+        ) from None
 
     return f"{llvmlite.__version__}/{'.'.join(map(str, llvm.llvm_version_info))}"

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any
 
 from ..base.errors import TilewrightError
+from ..base.pictured import Shown
 from ..rt.network import Executable
 from ..rt.open_sizes import OtherSizesError, bound_sizes
 from ..rt.plan import Array, Tensor, alone_or_tuple, by_name, described, shapes_given
@@ -20,7 +21,7 @@ _KEPT = 64
 """Networks for fixed shapes that are kept."""
 
 
-class OpenExecutable:
+class OpenExecutable(Shown):
     """A network with open dimensions, with the interface of `Executable`.
 
     `whole` is one network for all sizes that its conditions allow. `fixed` makes one for given

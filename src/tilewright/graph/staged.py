@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..base.errors import ArgumentError, TilewrightError
+from ..base.pictured import Shown
 from ..rt.plan import Array, alone_or_tuple, by_name, checked_inputs, described
 from ..target.target import Target
 from .ir import Graph, Rest
@@ -19,7 +20,7 @@ from .ir import Graph, Rest
 _WHOLE = "host and compilation"
 
 
-class StagedExecutable:
+class StagedExecutable(Shown):
     """A network whose graph has a `rest`, with the interface of `Executable`.
 
     The first graph is compiled at once, further ones when the shapes that they are for first occur;

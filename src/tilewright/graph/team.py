@@ -95,7 +95,7 @@ class Team:
         if self.target.kind.name != "llvm":
             return  # kernels of devices are one module
         kinds = {(n.op, *map(_form, (*n.inputs, *n.outputs))) for n in graph.nodes}
-        count = _helpers(len(kinds) // 2, self.target)  # two of them make a kernel, as a rule
+        count = helpers(len(kinds) // 2, self.target)  # two of them make a kernel, as a rule
         if not count:
             return
         text = str(sorted(map(str, kinds)))
@@ -106,7 +106,7 @@ class Team:
 
     def give(self, jobs: Sequence[Job]) -> None:
         """The kernels that are to be made, which helpers begin with at once."""
-        count = _helpers(len(jobs), self.target)
+        count = helpers(len(jobs), self.target)
         with self.changed:
             self.left.extend(jobs)
             self.known = True
@@ -118,7 +118,7 @@ class Team:
         self._start(count - len(self.threads))
 
     def _start(self, count: int) -> None:
-        self.about = {"op": "compile", "target": self.target.export(), "options": _options()}
+        self.about = {"op": "compile", "target": self.target.export(), "options": changed_options()}
         for _ in range(count):
             thread = threading.Thread(target=self._help, name="compile", daemon=True)
             self.threads.append(thread)
@@ -215,7 +215,7 @@ def _form(v: Value) -> tuple[str, str, bool]:
     return str(v.shape), v.dtype, v.is_constant
 
 
-def _helpers(kernels: int, target: Target) -> int:
+def helpers(kernels: int, target: Target) -> int:
     """How many processes are worth starting: as many as the option allows, with this one, where
     they find what this one has."""
     most = int(config.get("compile_processes")) or threads.num_threads()
@@ -231,7 +231,7 @@ def _is_python(path: str | None) -> bool:
     return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
-def _options() -> Message:
+def changed_options() -> Message:
     """All options that are not at their defaults."""
     found: dict[str, Any] = {}
     for option in config.options():

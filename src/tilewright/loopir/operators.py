@@ -15,6 +15,7 @@ from ..base.dtype import parse
 from ..base.errors import TilewrightError
 from . import expr
 from .fold import fold_binary, wrap_int
+from .numpy_calls import by_element
 
 
 class ExprOps:
@@ -149,6 +150,9 @@ class ExprOps:
             "te.max / te.min in place of max / min)"
         )
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return by_element(self, ufunc, method, inputs, options)
+
     def __index__(self) -> int:
         raise TypeError(
             "an expression has no value yet, so Python cannot take it for a number (in range(), "
@@ -215,6 +219,10 @@ def folds(kind: Any, a: Any, b: Any) -> bool:
         return False
     if not isinstance(a, number) and not isinstance(b, number) and a.dtype[:4] != "bool":
         return False
+    if a.dtype == b.dtype and a.dtype[:4] != "bool":
+        known = a if isinstance(a, number) else b
+        if type(known) is expr.FloatImm or known.value not in (0, 1):
+            return False  # `binary` makes the node of these; printing asks for each of thousands
     try:
         made: Any = binary(kind, a, b)
     except TilewrightError:

@@ -31,9 +31,10 @@ def unroll_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     UNROLLED, as a hint to the compiler behind this one. Loops that would become more than 8192
     steps are marked, too. A marked loop of symbolic extent runs serially.
 
-    In the pipeline also, by rules of this compiler's own: short loops that index memory of the size
-    of registers, and marked ones where a condition reads their variable: this compiler decides
-    conditions of copies, where others leave them to be computed.
+    In the pipeline by rules of this compiler's own: loops of more than 8192 steps stay loops, since
+    the compilers behind this one do as they are told, for minutes; short loops that index memory of
+    the size of registers are unrolled, and so are marked ones where a condition reads their
+    variable: this compiler decides conditions of copies, where others leave them to be computed.
 
     Stands after vectorize_loops (a vector is one step) and
     after hoist_conditions (a condition outside is not copied), before the last simplify_statements,
@@ -124,6 +125,9 @@ class _Unroller(Rewriter):
         self.depth += 1
         small = self.steps * extent <= MAX_STEPS
         self.steps *= extent
+        if not small and self.own_rules:
+            self.loops += 1
+            return S.For(s.loop_var, s.min, s.extent, S.ForKind.SERIAL, body)
         if small and (self.explicit or extent == 1 or (self.own_rules and _decides(s))):
             return _copies(s, extent, body)
         self.loops += not small

@@ -24,10 +24,15 @@ def require_lines(path: str | os.PathLike[str]) -> None:
             begin = next((line.strip() for line in file if line.strip()), b"{")
     except OSError:
         return  # it is not there yet, or writing it will say why that cannot be
-    if begin[:1] not in b"{[#":
+    if not _may_hold_records(begin):
         raise TilewrightError(
             f"{os.fspath(path)} is there already and is no file of records: give another name"
         )
+
+
+def _may_hold_records(begin: bytes) -> bool:
+    """Whether a file whose first line is this may hold lines of JSON, if damaged ones."""
+    return begin[:1] in b"{[#"
 
 
 def append_line(path: str | os.PathLike[str], line: str) -> None:
@@ -69,20 +74,31 @@ def _last_byte(fd: int, size: int) -> bytes:
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
     """(line number, JSON value) of the lines of a file. Lines that are not JSON are left out, with
-    one warning that says which; blank ones and those that begin with # without a warning."""
+    one warning that says which; blank ones and those that begin with # without a warning.
+    TilewrightError where there is no other, and the first is nothing that was JSON once."""
     damaged: list[int] = []
+    first, found = b"", False
     try:
         with open_file(path) as file:
             for number, line in enumerate(file, 1):
                 text = line.strip()
                 if not text or text.startswith(b"#"):
                     continue
+                first = first or text
                 try:
-                    yield number, json.loads(text)
+                    value = json.loads(text)
                 except (ValueError, RecursionError):
                     damaged.append(number)
+                else:
+                    found = True
+                    yield number, value
     except OSError as error:
         raise TilewrightError(f"cannot read {os.fspath(path)}: {error.strerror}") from None
+    if damaged and not found and not _may_hold_records(first):
+        raise TilewrightError(
+            f"{os.fspath(path)} is no file of records: none of its lines is JSON; "
+            "`tilewright tune` and RecordToFile write such files"
+        )
     warn_of_lines(path, damaged)
 
 

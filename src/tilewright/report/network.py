@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
@@ -17,7 +17,6 @@ from ..base.errors import InternalError, TilewrightError
 from ..graph.build import compile as compile_graph
 from ..graph.build import distinct_groups, find_schedules, prepare, target_for
 from ..graph.ir import Graph, Value
-from ..graph.kernel import lower_named
 from ..graph.passes.memory import DEVICE_ALIGN, Part, lifetimes, plan_memory, views
 from ..graph.tuned import is_complex, task_of, title
 from ..graph.work import work_of
@@ -29,10 +28,11 @@ from ..rt.plan import Work, symbol_of
 from ..target.target import Target
 from .cost import size_text, work_text
 from .guided import network_searches
-from .kernel import Kernel, Watched
+from .kernel import Kernel
 from .layout import place_boxes
 from .machine import busy_notes, roofline_of, why_not_measured
 from .page import Box, Held, Memory, NetworkGraph, Page
+from .share import Share, draw
 
 Array = np.ndarray[Any, Any]
 NOISY = 0.1
@@ -47,12 +47,14 @@ def network_page(
     dtype: str = "float32",
     records: Any = None,
     inputs: Mapping[str, Array] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> Page:
     """The page of a network that is compiled for `target` as `graph.compile` does.
 
     On this machine's CPU its kernels are timed on `inputs` (None: seeded random data); elsewhere
     shares are of operations. With a file of `records` its measurements of the network's tasks are
-    shown too. TilewrightError for networks whose sizes are known only when they run,
+    shown too. `progress` hears of each kernel that was looked at: how many, of how many, its name.
+    TilewrightError for networks whose sizes are known only when they run,
     in whole or in part: fix them with shapes.
     """
     chosen = target_for(target, dtype)
@@ -65,7 +67,7 @@ def network_page(
         )
         plan = _Plan(graph, chosen, dtype, records)
         page = Page(graph.name, f"Compiled for {chosen}")
-        page.kernels = plan.kernels(chosen)
+        page.kernels = plan.kernels(chosen, progress)
         net = compiling.result() if compiling else None
     seconds: list[float] = []
     noise = None
@@ -130,21 +132,29 @@ class _Plan:
         self.tuned = find_schedules(self.distinct, target, records)
         self.target = target
 
-    def kernels(self, target: Target) -> list[Kernel]:
+    def kernels(
+        self, target: Target, progress: Callable[[int, int, str], None] | None
+    ) -> list[Kernel]:
         """What is shown of each kernel that differs from the others."""
-        found: list[Kernel] = []
-        for k, group in enumerate(self.distinct):
-            watched = Watched()
-            with watched.watching():
-                lower_named(group, target, symbol_of(k), self.tuned[k])
-            (kernel,) = watched.finished(target)
-            kernel.title = title(group)
-            tuned = self.tuned[k]
+        found: dict[int, Kernel] = {}
+
+        def add(k: int, kernel: Kernel) -> None:
+            kernel.title, tuned = title(self.distinct[k]), self.tuned[k]
             kernel.figures["calls"] = str(self.which.count(k))
             from_records = tuned is not None and tuned.recorded
             kernel.figures["schedule"] = "from records" if from_records else "default"
-            found.append(kernel)
-        return found
+            found[k] = kernel
+            if progress is not None:
+                progress(len(found), len(self.distinct), kernel.title)
+
+        with Share(self.distinct, self.tuned, target) as others:
+            for k, group in enumerate(self.distinct):
+                if k not in others.numbers:
+                    add(k, draw(group, target, k, self.tuned[k]))
+            theirs = others.found()
+        for k in sorted(others.numbers):
+            add(k, theirs.get(k) or draw(self.distinct[k], target, k, self.tuned[k]))
+        return [found[k] for k in sorted(found)]
 
     def tasks(self) -> dict[str, SearchTask]:
         """The tasks of the kernels that can be tuned, by their keys."""

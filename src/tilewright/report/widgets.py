@@ -19,6 +19,8 @@ from ..base.errors import TilewrightError, UsageError
 from ..driver.lower import lower
 from ..graph.device import DeviceExecutable
 from ..graph.ir import Graph
+from ..graph.open import OpenExecutable
+from ..graph.staged import StagedExecutable
 from ..loopir.module import IRModule
 from ..loopir.stmt import PrimFunc
 from ..rt.files import write_atomically
@@ -137,6 +139,22 @@ def _executable(net: Executable | DeviceExecutable, timed: bool) -> Page:
     return executable_page(net)
 
 
+def _open(net: OpenExecutable, timed: bool) -> Page:
+    if net.whole is None:
+        raise UsageError(
+            f"{net.name} is compiled for each shape when it is first called with it; compile it "
+            "with shapes={name: (1, 3, 224, 224)} to see one of them"
+        )
+    return executable_page(net.whole)
+
+
+def _staged(net: StagedExecutable, timed: bool) -> Page:
+    raise UsageError(
+        f"{net.name} is compiled in parts while it runs, since shapes in it depend on data, so "
+        "there is no plan to show"
+    )
+
+
 def _reader(reader: RecordReader, timed: bool) -> Page:
     return records_page(reader.filename)
 
@@ -168,6 +186,8 @@ _PAGES: tuple[tuple[Any, Callable[[Any, bool], Page]], ...] = (
     (Module, _module),
     (Graph, _graph),
     ((Executable, DeviceExecutable), _executable),
+    (OpenExecutable, _open),
+    (StagedExecutable, _staged),
     (RecordReader, _reader),
     (Tuner, _tuner),
     (TaskScheduler, _scheduler),

@@ -178,7 +178,11 @@ def _explain(obj: bytes, symbols: Mapping[str, int], error: str) -> str:
         n for n in undefined_symbols(obj) if process and n not in known and not hasattr(process, n)
     ]
     if missing:
-        return f"the compiled code needs symbols that are not there: {', '.join(missing)}"
+        return (
+            f"the compiled code needs symbols that are not there: {', '.join(missing)}; code comes "
+            "along with the pragmas import_c and import_llvm, or lies in a library of this "
+            "process: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)"
+        )
     return f"cannot load the object file: {error}"
 
 

@@ -33,6 +33,7 @@ import itertools
 import struct
 import traceback
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, TypeVar, overload
 
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
@@ -105,8 +106,11 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered under a name; None, or TilewrightError, where there is none."""
     found = _functions.get(name)
     if found is None and not allow_missing:
+        near = get_close_matches(name, _functions, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"register_func({name!r}, f) registers one"
         raise MissingFunctionError(
-            f"Cannot find global function {name}: no function is registered under the name {name!r}"
+            f"Cannot find global function {name}: no function is registered under the name "
+            f"{name!r}; {hint}"
         )
     return found
 

@@ -18,7 +18,12 @@ def attach_point(stage: StageState) -> tuple[StageState, IterVar] | None:
     spec = stage.attach_spec()
     if spec.attach_type in (SCOPE, SCAN_UPDATE):
         if spec.attach_stage is None or spec.attach_ivar is None:
-            raise ScheduleError(f"did not find attachment point of stage {stage.name}")
+            parent = "" if spec.attach_stage is None else spec.attach_stage.name
+            raise ScheduleError(
+                f"did not find attachment point of stage {stage.name}: the loop of {parent} that "
+                f"it was computed at is gone since rfactor or cache_write replaced {parent}; call "
+                f"compute_at after these, with an axis of s[{parent}].op"
+            )
         if spec.attach_stage.attach_type == INLINED_ALREADY:
             raise ScheduleError(
                 f"did not find attachment point of stage {stage.name}: it is computed at "

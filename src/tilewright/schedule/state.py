@@ -173,12 +173,7 @@ class StageState:
         if not isinstance(axis, IterVar):
             raise Illegal(f"expected an axis (IterVar), got {axis!r}")
         if any(axis is a for a in self.axes):
-            if not any(axis is a for a in self.all_iter_vars):
-                raise Illegal(
-                    f"Operate on iter var {axis.var.name} of an operation that rfactor or "
-                    f"cache_write has replaced by another {self.name}",
-                    legal="take the axes from the stage: s[x].op.axis and s[x].op.reduce_axis",
-                )
+            self.require_present(axis)
             raise Illegal(
                 f"Operate on iter var {axis.var.name} that has already been split or fused",
                 legal="use the axes that the split, fuse or transform_layout returned",
@@ -188,6 +183,17 @@ class StageState:
             f"{self.name}",
             legal=f"the axes of {self.name} are s[{self.name}].op.axis and op.reduce_axis",
         )
+
+    def require_present(self, axis: IterVar) -> None:
+        """Illegal for an axis that went with the operation which rfactor or cache_write replaced;
+        one that was split or fused since is still there in its children."""
+        if not any(axis is a for a in self.all_iter_vars):
+            raise Illegal(
+                f"Operate on iter var {axis.var.name} of an operation that rfactor or "
+                f"cache_write has replaced by another {self.name}",
+                legal=f"take the axes from the stage: s[{self.name}].op.axis and "
+                f"s[{self.name}].op.reduce_axis",
+            )
 
     def attach_spec(self) -> StageState:
         """The stage whose attachment counts: the outermost group's, for a stage at its group's

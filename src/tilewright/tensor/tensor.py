@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from ..base.errors import TilewrightError, UsageError
 from ..loopir.expr import Node, PrimExpr, const_int, convert
 from ..loopir.iter import IterVar, ProducerLoad
+from ..loopir.numpy_calls import by_operator
 from ..loopir.operators import ExprOps
 from .arithmetic import TensorArithmetic
 
@@ -31,7 +32,9 @@ class Tensor(TensorArithmetic, DataProducer):
     __slots__ = ("dtype", "op", "shape", "value_index")
     _fields = ("op", "value_index")
     is_tensor: ClassVar[bool] = True
-    __array_ufunc__: ClassVar[None] = None  # NumPy's scalars leave operators to this class
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return by_operator(self, ufunc, method, inputs, options)
 
     def __init__(
         self, op: Operation, value_index: int, shape: Sequence[PrimExpr], dtype: str
@@ -113,7 +116,9 @@ class TensorSlice(ExprOps):
     """
 
     __slots__ = ("indices", "tensor")
-    __array_ufunc__: ClassVar[None] = None
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return by_operator(self, ufunc, method, inputs, options)
 
     def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
         self.tensor = tensor

@@ -10,12 +10,13 @@ from ..loopir.ir_builder import IRBuilder, create
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .lines import each, variable
-from .utils import prod, unravel_index
+from .utils import AT_LEAST_2, of_rank, prod, unravel_index
 
 _WIDE = "float64"
 """What is eliminated in, whatever float comes and goes."""
 
 
+@of_rank(data=AT_LEAST_2)
 def det(data: Tensor) -> Tensor:
     """The determinants of the matrices in the last two dimensions, by elimination with the largest
     element of each column; of floats up to 32 bits in float64."""

@@ -16,7 +16,7 @@ from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
 from .scatter import scatter_at
 from .transform import INJECTIVE, check_joined, reshape
-from .utils import get_const_int, simplify
+from .utils import AT_LEAST_2, get_const_int, of_rank, simplify
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") -> Tensor:
@@ -248,6 +248,7 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
 _ALIGN = ("LEFT_RIGHT", "LEFT_LEFT", "RIGHT_LEFT", "RIGHT_RIGHT")
 
 
+@of_rank(data=AT_LEAST_2)
 def matrix_set_diag(
     data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:

@@ -29,7 +29,7 @@ from .elemwise import accumulator
 from .elemwise import cast as cast_all
 from .lines import Lines, each, on_device
 from .transform import INJECTIVE, index_within
-from .utils import get_const_int, get_const_tuple, unravel_index
+from .utils import AT_LEAST_1, get_const_int, get_const_tuple, of_rank, unravel_index
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -60,6 +60,7 @@ def _index_shape(indices: Tensor, index_axis: int) -> tuple[int, list[Any]]:
     return get_const_int(shape.pop(index_axis)), shape
 
 
+@of_rank(indices=AT_LEAST_1)
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """Slices of `a` at the indices along the first dimension of `indices`, of which those of floats
     are cut off behind the point; its next `batch_dims` dimensions are the first ones of `a`."""
@@ -113,6 +114,7 @@ class _Scatter:
     lead: int
 
 
+@of_rank(data=1)
 def invert_permutation(data: Tensor) -> Tensor:
     """The permutation that undoes `data`, one of 0, 1, ...: where each of these stands in it."""
     n = data.shape[0]
@@ -186,6 +188,7 @@ def _mean_by_lines(data: Tensor, indices: Tensor, updates: Tensor, axis: int) ->
     return found if wide == dtype else cast_all(found, dtype)
 
 
+@of_rank(indices=AT_LEAST_1)
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """`data` with the slices of `updates` written at the indices along the first dimension of
     `indices`, combined with what is there by `mode` (update, add, mul, min, max). Of updates of one

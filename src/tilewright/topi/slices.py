@@ -44,7 +44,8 @@ def strided_slice(
     steps: list[Any] = [1] * a.ndim
     starts: list[Any] = [0] * a.ndim
     shape: list[Any] = list(a.shape)
-    which = [dimension(d, a.ndim) for d in axes] if axes is not None else range(len(begin))
+    named = axes if axes is not None else range(len(begin))
+    which = [dimension(d, a.ndim) for d in named]
     given = list(strides) if strides is not None and slice_mode == "end" else []
     given += [1] * (len(begin) - len(given))
     for k, b, e, s in zip(which, begin, end, map(get_const_int, given)):

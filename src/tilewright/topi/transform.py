@@ -53,7 +53,9 @@ def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
         shape[unknown[0]] = _size(a.shape) // rest
     have, want = const_int(_size(a.shape)), const_int(_size(shape))
     if have is not None and want is not None and have != want:
-        raise TilewrightError(f"reshape of {have} elements to {want}")
+        raise TilewrightError(
+            f"reshape of {have} elements to {want}: {a!r} to ({', '.join(map(str, shape))})"
+        )
 
     def element(*i: Any) -> PrimExpr:
         flat: PrimExpr = const(0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +19,46 @@ from ..target.target import Target
 from ..tensor.compute import compute
 from ..tensor.op import ComputeOp
 from ..tensor.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+AT_LEAST_1, AT_LEAST_2 = range(1, 100), range(2, 100)
+
+
+def of_rank(**ranks: int | Sequence[int]) -> Callable[[F], F]:
+    """A decorator of operators: TilewrightError where a tensor, by its parameter's name, has
+    another number of dimensions than the operator takes, before its shape is looked into."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                given = signature.bind(*args, **kwargs).arguments
+            except TypeError:
+                return function(*args, **kwargs)  # which says itself what it takes
+            for name, rank in ranks.items():
+                tensor = given.get(name)
+                if isinstance(tensor, Tensor) and not _fits(tensor.ndim, rank):
+                    raise TilewrightError(
+                        f"{function.__name__}: {name} has {_ranks_text(rank)} dimensions, got "
+                        f"{tensor!r}"
+                    )
+            return function(*args, **kwargs)
+
+        return cast(F, checked)
+
+    return decorate
+
+
+def _fits(ndim: int, rank: int | Sequence[int]) -> bool:
+    return ndim == rank if isinstance(rank, int) else ndim in rank
+
+
+def _ranks_text(rank: int | Sequence[int]) -> str:
+    if isinstance(rank, range):
+        return f"{rank.start} or more"
+    return str(rank) if isinstance(rank, int) else " or ".join(map(str, rank))
 
 
 def simplify(expr: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import parser
 
 import tilewright as tvm
 from tests.unit.report.html import Parsed
@@ -174,3 +175,23 @@ def test_show_writes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any) -> No
     shown = s.show()
     assert opened == [shown.as_uri()] and str(shown) in capsys.readouterr().out
     shown.unlink()
+
+
+def network_of(nodes: str) -> Any:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{nodes}')
+
+
+def test_networks_with_open_sizes() -> None:
+    net = tvm.compile(network_of("net (float[batch, 8] x) => (float[batch, 8] y) {y = Relu(x)}"))
+    assert type(net).__name__ == "OpenExecutable"
+    parsed = inside(net)
+    assert "as the sizes of a call need" in "".join(parsed.text)
+    assert "coloured by its share of the calls" in "".join(parsed.text), "operations are not known"
+    net.whole = None
+    assert "is compiled for each shape when it is first called with it" in "".join(inside(net).text)
+
+
+def test_networks_whose_shapes_are_data() -> None:
+    text = "net (float[8] x) => (int64[1, n] y) {y = NonZero(x)}"
+    net = tvm.compile(network_of(text))
+    assert "compiled in parts while it runs" in "".join(inside(net).text)

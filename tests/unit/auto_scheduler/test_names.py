@@ -296,6 +296,23 @@ def test_a_policy_of_ones_own(tmp_path: Path) -> None:
         SearchPolicy(task).continue_search_one_round(1, None)
 
 
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_how_far_a_search_is(
+    verbose: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Told on standard error where it takes its time, and not where nobody wants to hear it."""
+    monkeypatch.setattr("tilewright.measure.progress._SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("tilewright.measure.progress._LINE_SECONDS", 0.0)
+    monkeypatch.setattr("tilewright.auto_scheduler.search._FIRST_SECONDS", 0.0)
+    runner = A.LocalRunner(min_repeat_ms=1, timeout=60)
+    options = A.TuningOptions(num_measure_trials=2, runner=runner, verbose=verbose)
+    task_of(8).tune(options, search_policy=A.EmptyPolicy(task_of(8)))
+    told = capsys.readouterr()
+    lines = [line for line in told.err.splitlines() if " best " in line and " ms " in line]
+    assert ("0/2 searching" in told.err) == bool(verbose)
+    assert told.out == "" and ("2/2" in lines[-1] if verbose else not lines)
+
+
 def test_sketches_with_copies_in_the_order_of_tiles_are_ours() -> None:
     task = A.SearchTask(func=double_matmul_auto_scheduler_test, args=(64,), target="llvm")
     policy = A.SketchPolicy(task, None, verbose=0)

@@ -192,7 +192,7 @@ def test_progress_and_errors_are_those_of_one_process(
 
 def test_helpers_only_where_they_find_what_is_here(helped: None, tmp_path: Path) -> None:
     def count(kernels: int = 40) -> int:
-        return team._helpers(kernels, TARGET)
+        return team.helpers(kernels, TARGET)
 
     assert count() == 1 and count(1) == 0
     with tilewright.transform.PassContext(config={"tir.add_lower_pass": [(1, lambda f: f)]}):

@@ -14,6 +14,7 @@ from tilewright.loopir import op
 from tilewright.loopir.effects import CallEffectKind, effect_of, is_pure, side_effect
 from tilewright.loopir.expr import Op
 from tilewright.loopir.iter import Range
+from tilewright.loopir.operators import binary, folds
 
 x, y = E.Var("x", "float32"), E.Var("y", "float32")
 i, j = E.Var("i"), E.Var("j")
@@ -310,3 +311,21 @@ def test_bounds_of_shifts_to_the_left(x_range: Any, n_range: Any, bounds: Any) -
         analyzer.bind(v, Range(low, high + 1))
     found = analyzer.const_int_bound(i << j)
     assert (found.min_value, found.max_value) == bounds
+
+
+def test_where_an_operator_gives_another_node() -> None:
+    """As `binary` shows, which is what Python's operators call."""
+    kinds = (E.Add, E.Sub, E.Mul, E.FloorDiv, E.FloorMod, E.Min, E.Max)
+    for dtype in ("int32", "int64", "uint8", "float32", "float16"):
+        x = E.Var("x", dtype)
+        for number in (0, 1, 2, 7):
+            for a, b in ((x, E.const(number, dtype)), (E.const(number, dtype), x)):
+                for kind in kinds:
+                    try:
+                        made: Any = binary(kind, a, b)
+                        other = not (type(made) is kind and made.a is a and made.b is b)
+                    except TilewrightError:
+                        other = True
+                    assert folds(kind, a, b) == other, (kind, dtype, number)
+    flag = E.Var("flag", "bool")
+    assert folds(E.Add, flag, E.const(True, "bool")), "sums of conditions are int32"

@@ -36,3 +36,16 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(TilewrightError, match="cannot write /dev/full"):
         append_line("/dev/full", "{}")
+
+
+def test_a_file_without_a_line_of_json_is_no_file_of_records(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("\n# a comment\nhello\nworld\n")
+    with pytest.raises(TilewrightError, match=r"notes is no file of records: none of its lines"):
+        list(read_lines(path))
+    path.write_text('hello\n{"n": 1}\n')  # something was there before, or is damaged
+    with pytest.warns(UserWarning, match=r"left out 1 damaged record \(line 1\)"):
+        assert list(read_lines(path)) == [(2, {"n": 1})]
+    path.write_text('{"n": 1, "m"')
+    with pytest.warns(UserWarning, match=r"left out 1 damaged record \(line 1\)"):
+        assert list(read_lines(path)) == []

@@ -10,6 +10,7 @@ from ...base.errors import CompileError
 from ...loopir import expr as E
 from ...loopir import stmt as S
 from ...loopir.calls import prefetch
+from ..pragmas import meant
 from . import workspace
 from .emitter import Emitter
 from .index import add64, index, index_like
@@ -197,7 +198,9 @@ def _attr(f: Emitter, s: S.AttrStmt) -> None:
     elif key in ("pragma_import_llvm", "pragma_import_c"):
         f.module.import_code(key, s.value)
     elif key not in _IGNORED:
-        raise CompileError(f"the CPU code generator does not know the attribute {key!r}")
+        raise CompileError(
+            f"the CPU code generator does not know the attribute {key!r}{meant(key)}"
+        )
     f.stmt(s.body)
     f.strided, f.turning = False, turning
 

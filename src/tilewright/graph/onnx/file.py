@@ -17,6 +17,7 @@ from ...base.dtype import canonical
 from ...base.errors import ImportModelError, TilewrightError
 from ...base.files import read_file
 from ...base.mapped import map_file
+from ...rt.network_file import MAGIC
 from ..limits import require
 from .split import split
 
@@ -75,9 +76,7 @@ def read_model(onnx: Any, model: Any) -> File:
     try:
         proto.ParseFromString(slim)
     except DecodeError:
-        raise ImportModelError(
-            f"{what} is no ONNX model, or the file is cut off ({len(data)} bytes)"
-        ) from None
+        raise ImportModelError(_not_a_model(what, data)) from None
     if proto.graph.node and not proto.graph.output:
         raise ImportModelError(f"{what} has no outputs")
     if not proto.graph.node and not proto.graph.output:
@@ -85,6 +84,16 @@ def read_model(onnx: Any, model: Any) -> File:
     if not proto.opset_import and proto.ir_version >= 3:
         raise ImportModelError(f"{what} is no valid ONNX model: it names no operator set")
     return File(proto, folder, weights)
+
+
+def _not_a_model(what: str, data: Array) -> str:
+    """What to say of bytes that are no ONNX."""
+    if bytes(data[: len(MAGIC)]) == MAGIC:
+        return (
+            f"{what} is a saved network, compiled already: tilewright.load_network or `tilewright "
+            "run` takes it"
+        )
+    return f"{what} is no ONNX model, or the file is cut off ({len(data)} bytes)"
 
 
 def weight(onnx: Any, tensor_proto: Any, data: Array | None, folder: Path | None) -> Array:

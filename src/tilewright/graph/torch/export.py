@@ -49,12 +49,31 @@ def from_torch(
             program = export(module, tuple(args), dict(kwargs or {}), **how)
         except Exception as error:  # whatever tracing a user's code runs into
             raise ImportModelError(
-                f"torch.export cannot read {type(module).__name__}: {error}"
+                f"torch.export cannot read {type(module).__name__}: {_hint(error, args)}{error}"
             ) from error
     else:
         raise ImportModelError(f"a module is a torch.nn.Module, not {type(module).__name__}")
     name = name or type(module).__name__
     return _graph(name, _decomposed(program))
+
+
+_IN_PARTS = (
+    'torch.compile(module, backend="tilewright") compiles what can be, and leaves the rest to '
+    "PyTorch"
+)
+
+
+def _hint(error: Exception, args: Sequence[Any]) -> str:
+    """What would be right, where that is known; PyTorch's own words follow."""
+    text = str(error)
+    if not args and "required argument" in text:
+        return "give inputs to call it with, as in from_torch(module, (torch.zeros(1, 3),)). "
+    if "data-dependent" in text:
+        return (
+            "what it computes, or its shapes, depends on values of tensors, as with `if x.sum() > "
+            f"0`; torch.where chooses without that, and {_IN_PARTS}. "
+        )
+    return ""
 
 
 def _decomposed(program: Any) -> Any:
@@ -108,6 +127,7 @@ def _graph(name: str, program: Any) -> Graph:
         raise ImportModelError(
             "the module has operators that are not supported (operator: reason):\n"
             + "\n".join(lines)
+            + f"\n{_IN_PARTS}"
         )
     return graph_of(name, inputs, outputs, importer.builder)
 

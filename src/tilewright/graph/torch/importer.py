@@ -125,7 +125,7 @@ class Importer:
             return
         function = converter_of(node.target)
         if function is None:
-            raise ImportModelError(f"{node.target} is not supported")
+            raise ImportModelError("there is no such operator here")
         metas = self._tensors(self.metas[node])
         self._check_types(node, metas)
         call = Call(

@@ -41,7 +41,8 @@ def vectorize(stage: StageState, var: IterVar) -> None:
 
 
 def unroll(stage: StageState, var: IterVar) -> None:
-    """Repeat the body of the loop instead of looping."""
+    """Repeat the body of the loop instead of looping; a loop of more than 8192 steps (stores, with
+    those of the loops unrolled inside it) stays one."""
     stage.leaf_position(var)
     _check_free(stage, var, "unroll")
     set_kind(stage, var, IterVar.Unrolled)

@@ -52,12 +52,14 @@ def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
         raise Illegal("Can only assign compute_at to stages within the same group")
     if not any(scope is leaf for leaf in parent.leaf_iter_vars):
         if any(scope is a for a in parent.axes):
+            parent.require_present(scope)
             stage.attach_type, stage.attach_ivar, stage.attach_stage = SCOPE, scope, parent
             return  # split or fused since: resolved when the schedule is normalised
         name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
         raise Illegal(
             f"Cannot find the axis {name} in parent's leaf_iter_vars: parent={parent.name}",
-            legal="one of " + ", ".join(a.var.name for a in parent.leaf_iter_vars),
+            legal=f"a loop of {parent.name}, from s[{parent.name}].op.axis and what split, fuse "
+            "and others returned: one of " + ", ".join(a.var.name for a in parent.leaf_iter_vars),
         )
     stage.attach_type, stage.attach_ivar, stage.attach_stage = SCOPE, scope, parent
 

@@ -25,6 +25,11 @@ def _dilation(
     out_dtype: str | None, name: str,
 ) -> Tensor:  # fmt: skip
     """`at`: the dimensions C, H and W of data (N, ...); filt has the same order without N."""
+    if (data.ndim, filt.ndim) != (4, 3):
+        raise TilewrightError(
+            f"{name}: four dimensions of data, three of the filter are needed, "
+            f"got {data!r} and {filt!r}"
+        )
     dtype = out_dtype or data.dtype
     c, *places = at
     window, filler = [filt.shape[d - 1] for d in places], least_value(data.dtype)

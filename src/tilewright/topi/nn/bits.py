@@ -14,7 +14,7 @@ from ...tensor.compute import compute
 from ...tensor.extents import dimension
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
-from ..utils import get_const_int
+from ..utils import get_const_int, of_rank
 from .utils import named
 from .windows import windows
 
@@ -39,6 +39,7 @@ def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInpu
     return result
 
 
+@of_rank(data=2, weight=2)
 def binary_dense(data: Tensor, weight: Tensor) -> Tensor:
     """Products of numbers 1 and -1, packed by binarize_pack: data (M, K / 32), weight (N, K / 32).
     Returns (M, N) of float32."""

@@ -11,7 +11,7 @@ from ...tensor.compute import compute
 from ...tensor.tensor import Tensor
 from ..elemwise import unary
 from ..transform import pack_channels, unpack_channels
-from ..utils import get_const_int, simplify
+from ..utils import get_const_int, of_rank, simplify
 from .blocked import conv_in_blocks, conv_nchwc
 from .depthwise import check_blocks
 from .utils import get_pad_tuple, several
@@ -41,6 +41,7 @@ def _in_blocks(
     return conv_in_blocks(data, kernel, *how, chunks // own, "conv2d_NCHWc", "conv2d_NCHWc")
 
 
+@of_rank(data=5)
 def conv2d_NCHWc(
     data: Tensor,
     kernel: Tensor,
@@ -124,6 +125,7 @@ def group_conv2d_NCHWc_int8(
     return unary(lambda v: cast(out_dtype, v), sums, "T_cast")
 
 
+@of_rank(data=5, kernel=5)
 def conv2d_NCHWc_OIHWo(
     data: Tensor,
     kernel: Tensor,

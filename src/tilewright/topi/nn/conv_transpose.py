@@ -13,7 +13,7 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..transform import pad
-from ..utils import simplify
+from ..utils import of_rank, simplify
 from .dilation import dilate
 from .utils import get_pad_tuple_generic, named, several
 
@@ -79,6 +79,8 @@ def _transposed(
     groups: int,
     name: str,
 ) -> Tensor:
+    if not data.ndim == kernel.ndim >= 3:
+        raise TilewrightError(f"{name}: {data!r} and {kernel!r} have not the same dimensions")
     c, i = const_int(data.shape[1]), const_int(kernel.shape[0])
     if c is not None and i is not None and (c != i or c % groups):
         raise TilewrightError(f"{name}: {data!r} has not the channels of {kernel!r}")
@@ -102,6 +104,7 @@ def _transposed(
     return result
 
 
+@of_rank(data=3, kernel=3)
 def conv1d_transpose_ncw(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dtype: str, output_padding: Any
 ) -> Tensor:
@@ -161,6 +164,7 @@ group_conv2d_transpose_nchw = _group_transpose_named(
 )
 
 
+@of_rank(data=5, kernel=5)
 def group_conv3d_transpose_ncdhw(
     data: Tensor,
     kernel: Tensor,

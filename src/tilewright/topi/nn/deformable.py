@@ -14,11 +14,12 @@ from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator, unary
 from ..transform import pad, transpose
-from ..utils import get_const_int
+from ..utils import get_const_int, of_rank
 from .conv_nd import deformable_columns
 from .utils import channels_last, get_pad_tuple, several
 
 
+@of_rank(data=4, offset=4, kernel=4)
 def deformable_conv2d_nchw(
     data: Tensor,
     offset: Tensor,

@@ -12,7 +12,7 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import cast as elemwise_cast
-from ..utils import get_const_int
+from ..utils import get_const_int, of_rank
 from .elemwise import bias_add
 from .utils import FreeLayout
 
@@ -64,7 +64,7 @@ def _product(
     *batch_b, k2, n = (
         _unflipped(b.shape, flip_b) if free.sizes is None else (free.sizes[1], free.sizes[0])
     )
-    _check(k_extent, k2, name)
+    _check(k_extent, k2, name if free.sizes is not None else f"{name} of {a!r} and {b!r}")
     k = reduce_axis((0, k_extent), "k")
 
     def read(x: Tensor, batch: Sequence[Any], outer: Sequence[Any], i: Any, j: Any) -> Any:
@@ -121,6 +121,7 @@ def dense(
     return _product(data, weight, bias, out_dtype, (False, True), "T_dense", free)
 
 
+@of_rank(data=2, weight=3)
 def dense_packed(data: Tensor, weight: Tensor, out_dtype: str | None = None) -> Tensor:
     """data (M, K), weight (N / b, K, b): blocks of b columns.
 
@@ -150,6 +151,7 @@ def _packed(weight: Tensor) -> Tensor:
     return result
 
 
+@of_rank(data=2, weight=(2, 3))
 def dense_pack(
     data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
 ) -> Tensor:
@@ -186,6 +188,11 @@ def batch_matmul(
         tensor_b, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "b k j"
     )
     dtype = out_dtype or tensor_a.dtype
+    if tensor_a.ndim != 3 or (free.sizes is None and tensor_b.ndim != 3):
+        raise TilewrightError(
+            f"batch_matmul: batches of matrices have three dimensions, got {tensor_a!r} and "
+            f"{tensor_b!r}; topi.matmul takes others"
+        )
     batch_a, m, k_extent = _unflipped(tensor_a.shape, transpose_a)
     batch_b, k2, n = free.sizes or _unflipped(tensor_b.shape, transpose_b)
     _check(k_extent, k2, "batch_matmul")

@@ -12,7 +12,7 @@ from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..layouts import layout_parts
 from ..transform import pad
-from ..utils import simplify
+from ..utils import of_rank, simplify
 from .dilation import dilate
 from .utils import get_pad_tuple, several
 from .windows import Windows, windows
@@ -43,6 +43,7 @@ def _depthwise(
     return result
 
 
+@of_rank(Input=4)
 def depthwise_conv2d_nchw(
     Input: Tensor,
     Filter: Tensor,
@@ -54,6 +55,7 @@ def depthwise_conv2d_nchw(
     """Input (N, C, H, W), Filter (C, M, KH, KW). Returns (N, C * M, OH, OW) of `out_dtype`
     (default: of Input)."""
     channels, many, *window = Filter.shape
+    _check_channels(Input, Input.shape[1], Filter, channels)
     w = windows(Input, (2, 3), window, stride, padding, dilation, _TAPS, _PADDED)
     return _depthwise(
         w,
@@ -65,6 +67,7 @@ def depthwise_conv2d_nchw(
     )
 
 
+@of_rank(Input=4)
 def depthwise_conv2d_nhwc(
     Input: Tensor,
     Filter: Tensor,
@@ -81,6 +84,7 @@ def depthwise_conv2d_nhwc(
     turn = 1 if kernel_layout == "HWOI" else -1
     *window, one, two = Filter.shape
     channels, many = (one, two)[::turn]
+    _check_channels(Input, Input.shape[3], Filter, channels)
     w = windows(Input, (1, 2), window, stride, padding, dilation, _TAPS, _PADDED)
     return _depthwise(
         w,
@@ -92,6 +96,7 @@ def depthwise_conv2d_nhwc(
     )
 
 
+@of_rank(Input=5)
 def depthwise_conv2d_NCHWc(
     Input: Tensor,
     Filter: Tensor,
@@ -124,6 +129,15 @@ def depthwise_conv2d_NCHWc(
         (blocks, lanes),
         (out_dtype, "NCHWc"),
     )
+
+
+def _check_channels(data: Tensor, channels: Any, filters: Tensor, own: Any) -> None:
+    """Every channel has filters of its own: of fewer, channels would go unread without a word."""
+    have, want = const_int(channels), const_int(own)
+    if have is not None and want is not None and have != want:
+        raise TilewrightError(
+            f"depthwise: {data!r} has {have} channels, {filters!r} has filters for {want}"
+        )
 
 
 def check_blocks(layout: str, lanes: Any) -> None:

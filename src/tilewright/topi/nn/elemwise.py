@@ -47,6 +47,7 @@ def channel_reader(x: Tensor, values: Tensor, axis: int) -> Any:
     `values` is 1-D over dimension `axis` of x; or 2-D (channel block, lane) where x has its
     channels split between `axis` and its last dimension.
     """
+    axis = dimension(axis, x.ndim)
     if values.ndim == 2:
         return lambda i: values(i[axis], i[-1])
     return lambda i: values(i[axis])

@@ -13,11 +13,12 @@ from ...tensor.compute import compute, placeholder
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.scan import scan
 from ...tensor.tensor import Tensor
-from ..utils import simplify
+from ..utils import of_rank, simplify
 
 Function = Callable[[Any], Any]
 
 
+@of_rank(Xs=3, Wi=2, Wh=2)
 def lstm(
     Xs: Tensor,
     Wi: Tensor,

@@ -14,7 +14,7 @@ from ...tensor.extern import extern
 from ...tensor.tensor import Tensor
 from ..lines import each
 from ..transform import transpose
-from ..utils import get_const_int, simplify
+from ..utils import get_const_int, of_rank, simplify
 
 
 def _product(dense: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tensor:
@@ -51,6 +51,7 @@ def _product(dense: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     return result
 
 
+@of_rank(data=2)
 def sparse_dense_sp_rhs(
     data: Tensor, weight_data: Tensor, weight_indices: Tensor, weight_indptr: Tensor
 ) -> Tensor:
@@ -63,6 +64,7 @@ def sparse_dense_sp_rhs(
     return _product(data, weight_data, weight_indices, weight_indptr)
 
 
+@of_rank(weight=2)
 def sparse_dense_sp_lhs(
     data_data: Tensor, data_indices: Tensor, data_indptr: Tensor, weight: Tensor
 ) -> Tensor:
@@ -137,6 +139,7 @@ def sparse_transpose(
     return found[0], found[1], found[2]
 
 
+@of_rank(dense_data=2)
 def sparse_add(
     dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor
 ) -> Tensor:
@@ -161,6 +164,7 @@ def sparse_add(
     return result
 
 
+@of_rank(dense_data=4)
 def sparse_conv2d(
     dense_data: Tensor,
     sparse_data: Tensor,

@@ -127,7 +127,8 @@ def convolution(
     moved = free.sizes if free is not None else None
     filters, own = moved[:2] if moved else (filt.shape[of_filter], filt.shape[of_channel])
     channels = w.data.shape[channel]
-    _check_groups(channels, own, filters, groups)
+    where = f"dimension {channel} of {w.data!r}"
+    _check_groups(channels, own, filters, groups, where)
     dtype = out_dtype or w.data.dtype
     rc = reduce_axis((0, own), "rc")
     order: list[Any] = [None] * (2 + len(of_taps))
@@ -152,11 +153,12 @@ def convolution(
     return free.read(compute(shape, element, name, tag, free.attrs, names))
 
 
-def _check_groups(channels: Any, own: Any, filters: Any, groups: int) -> None:
+def _check_groups(channels: Any, own: Any, filters: Any, groups: int, where: str) -> None:
     c, g, f = const_int(channels), const_int(own), const_int(filters)
     if c is not None and g is not None and c != g * groups:
         raise TilewrightError(
-            f"convolution: data has {c} channels, the kernel takes {g} x {groups} groups"
+            f"convolution: data has {c} channels ({where}), the kernel takes {g} x {groups} "
+            "groups; the layouts of data and kernel say which dimensions these are"
         )
     if f is not None and f % groups:
         raise TilewrightError(f"convolution: {f} filters do not divide into {groups} groups")

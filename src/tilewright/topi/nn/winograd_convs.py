@@ -14,7 +14,7 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..transform import pad, transpose
-from ..utils import const_matrix, get_const_int
+from ..utils import const_matrix, get_const_int, of_rank
 from .dilation import dilate
 from .utils import FreeLayout, get_pad_tuple, named, several
 from .winograd import (
@@ -39,11 +39,13 @@ def winograd_transform_matrices(
     return const_matrix(a.T, "A"), const_matrix(b.T, "B"), const_matrix(g, "G")
 
 
+@of_rank(kernel=4)
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C)."""
     return _transformed(kernel, tile_size, 2)
 
 
+@of_rank(kernel=5)
 def conv3d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """Filters (F, C, D, K, K) transformed for tiles of `tile_size` outputs: of all three dimensions
     where they are alike and of 3 to 7 taps, (a, a, a, F, C), else of the last two, (a, a, D, F,
@@ -90,6 +92,8 @@ def _convolved(
     """A convolution by Winograd's algorithm. Of filters that are transformed ahead, `tile`: outputs
     along a side of a tile, where they have other than TAPS taps; `order`: "CF" or "FC", which
     follows their places, by default CF for NCHW alone."""
+    if data.ndim != 4:
+        raise TilewrightError(f"Winograd's convolutions take images {layout}, got {data!r}")
     dtype = out_dtype or data.dtype
     of = ("OIHW" if layout == "NCHW" else "HWIO").index
     n, h, w, c = (get_const_int(data.shape[layout.index(d)]) for d in "NHWC")

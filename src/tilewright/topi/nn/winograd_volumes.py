@@ -14,7 +14,7 @@ from ...tensor.compute import compute
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..transform import pad
-from ..utils import get_const_int
+from ..utils import get_const_int, of_rank
 from .utils import get_pad_tuple3d, several
 from .winograd import Rows, combined, tiles_of, transforms
 
@@ -32,6 +32,7 @@ def _transformed(
     return result
 
 
+@of_rank(data=5, kernel=5)
 def conv3d_winograd_ncdhw_without_weight_transform(
     data: Tensor,
     kernel: Tensor,

@@ -14,7 +14,7 @@ from ...tensor.extern import extern
 from ...tensor.tensor import Tensor
 from ..lines import each, variable
 from ..sorting import argsort
-from ..utils import get_const_int
+from ..utils import get_const_int, of_rank
 
 _STEPS = 1 << 14  # of a batch: each is worth a thread
 
@@ -37,6 +37,7 @@ class Given:
         return cast(self.dtype, buffers[self.tensor][place])
 
 
+@of_rank(data=3)
 def get_valid_counts(
     data: Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -98,6 +99,7 @@ def overlap(one: Sequence[Any], other: Sequence[Any]) -> Any:
     return O.select(covered <= zero, zero, common / O.select(covered <= zero, covered + 1, covered))
 
 
+@of_rank(data=3)
 def non_max_suppression(
     data: Tensor,
     valid_count: Tensor,

@@ -13,7 +13,7 @@ from ...tensor.compute import compute
 from ...tensor.extern import extern
 from ...tensor.tensor import Tensor
 from ..lines import each, variable
-from ..utils import get_const_float, get_const_int
+from ..utils import get_const_float, get_const_int, of_rank
 from .boxes import non_max_suppression
 
 Numbers = Sequence[float]
@@ -24,6 +24,7 @@ def _floats(values: Any) -> list[float]:
     return [get_const_float(v) for v in ([values] if isinstance(values, (int, float)) else values)]
 
 
+@of_rank(data=4)
 def multibox_prior(
     data: Tensor,
     sizes: Numbers = (1,),
@@ -63,6 +64,7 @@ def multibox_prior(
     return result
 
 
+@of_rank(cls_prob=3, loc_pred=2, anchor=3)
 def multibox_transform_loc(
     cls_prob: Tensor,
     loc_pred: Tensor,
@@ -135,6 +137,7 @@ def multibox_transform_loc(
     return found
 
 
+@of_rank(cls_prob=3, loc_pred=2, anchor=3)
 def multibox_detection(
     cls_prob: Tensor,
     loc_pred: Tensor,

@@ -12,7 +12,7 @@ from ..image.roi import roi_pool_columns, roi_pool_rows
 from ..image.roi_align import roi_align
 from ..nn.utils import channels_last, several
 from ..transform import INJECTIVE, transpose, unravel
-from ..utils import get_const_int
+from ..utils import get_const_int, of_rank
 
 
 def _parts(rois: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,6 +62,7 @@ def roi_pool_nchw(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: f
     return roi_pool_columns(pooled, rois, get_const_int(columns), spatial_scale)
 
 
+@of_rank(data=4)
 def reorg(data: Tensor, stride: int) -> Tensor:
     """data (N, C, H, W) as (N, C * stride^2, H / stride, W / stride), as Darknet has it: memory is
     read as images of C / stride^2 channels and stride times as many rows and columns, of which
