@@ -310,7 +310,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_plain(x) for x in value)
     if isinstance(value, ExprOps) and not isinstance(value, E.Node):
-        return value.asobject()
+        return value.asexpr()
     return E.convert(value) if isinstance(value, (bool, int, float)) else value
 
 

@@ -50,7 +50,7 @@ class _Hasher(Recursive):
         if isinstance(value, E.Node):
             return self.node(value, defines)
         if isinstance(value, ExprOps):  # an element of a tensor
-            return self.any(value.asobject())
+            return self.any(value.asexpr())
         if isinstance(value, (tuple, list)):
             return hash((len(value), *[self.any(x, defines) for x in value]))
         if isinstance(value, dict):

@@ -183,17 +183,14 @@ class _Maps(Rewriter):
         return var
 
 
-def _with_code(kernel: S.AttrStmt, code: list[S.AttrStmt]) -> S.AttrStmt:
+def _with_code(kernel: S.Stmt, code: list[S.AttrStmt]) -> S.Stmt:
     """A kernel that brings along the pragmas from around its launch."""
-    if not code:
-        return kernel
-    body: Any = kernel.body
-    if is_launch(body):
-        body = _with_code(body, code)
-    else:
-        for pragma in reversed(code):
-            body = S.AttrStmt(pragma.node, pragma.attr_key, pragma.value, body)
-    return S.AttrStmt(kernel.node, kernel.attr_key, kernel.value, body)
+    if code and type(kernel) is S.AttrStmt and is_launch(kernel):
+        body = _with_code(kernel.body, code)
+        return S.AttrStmt(kernel.node, kernel.attr_key, kernel.value, body)
+    for pragma in reversed(code):
+        kernel = S.AttrStmt(pragma.node, pragma.attr_key, pragma.value, kernel)
+    return kernel
 
 
 def _plain_vars(dims: Iterable[Any]) -> list[E.Var]:

@@ -61,7 +61,7 @@ class Share:
             [sys.executable, "-m", __name__, str(given), str(self._result)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        self.numbers = frozenset(k for k, _ in request["kernels"])
+        self.numbers = frozenset(k for k, data in rows if data is not None)
 
     numbers: frozenset[int] = frozenset()
     """Those that the other process draws."""

@@ -73,11 +73,11 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
             with ib.for_range(0, n, name="k") as k:
                 _eliminate(ib, w, line, k, n, n + m, sign)
             with ib.for_range(0, m, name="j") as j, ib.for_range(0, n, name="step") as step:
-                i = n - 1 - step
-                total = variable(ib, _WIDE, w[line, i, j + n], "total")
+                row = n - 1 - step
+                total = variable(ib, _WIDE, w[line, row, j + n], "total")
                 with ib.for_range(0, step, name="k") as k:
-                    total[0] = total[0] - w[line, i, n - 1 - k] * w[line, n - 1 - k, j + n]
-                w[line, i, j + n] = total[0] / w[line, i, i]
+                    total[0] = total[0] - w[line, row, n - 1 - k] * w[line, n - 1 - k, j + n]
+                w[line, row, j + n] = total[0] / w[line, row, row]
                 out[(*at, i, j)] = cast(b.dtype, w[line, i, j + n])
         return ib.get()
 

@@ -182,7 +182,9 @@ def network_of(nodes: str) -> Any:
 
 
 def test_networks_with_open_sizes() -> None:
-    net = tvm.compile(network_of("net (float[batch, 8] x) => (float[batch, 8] y) {y = Relu(x)}"))
+    net: Any = tvm.compile(
+        network_of("net (float[batch, 8] x) => (float[batch, 8] y) {y = Relu(x)}")
+    )
     assert type(net).__name__ == "OpenExecutable"
     parsed = inside(net)
     assert "as the sizes of a call need" in "".join(parsed.text)

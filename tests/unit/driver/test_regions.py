@@ -134,7 +134,7 @@ def test_constants_of_a_module_are_listed_once():
     first, second = np.array([1, 2], "float32"), np.array([3, 4], "float32")
 
     def reads(*values):
-        body = tir.Evaluate(0)
+        body: Any = tir.Evaluate(0)
         for value in values:
             known = tir.decl_buffer((2,), "float32", "K")
             store = tir.BufferStore(b, known[1], [0])

@@ -116,6 +116,7 @@ def test_memory_as_an_object_is_its_buffer() -> None:
     body = ib.get()
     marked = as_a(tir.AttrStmt, as_a(tir.Allocate, body).body)
     assert marked.node is held.data
-    pointers, arrays = tir.PrimFunc([p], body), tir.PrimFunc([p.asobject()], body)
+    pointer: Any = p  # as TVM's builder lets one write
+    pointers, arrays = tir.PrimFunc([pointer], body), tir.PrimFunc([p.asobject()], body)
     assert pointers.params == (p.asobject().data,) and not pointers.buffer_map
     assert list(arrays.buffer_map.values()) == [p.asobject()]

@@ -44,7 +44,9 @@ OPS: dict[str, OpSpec] = {
     "pivots": OpSpec(lambda t, a: topi.pivots(t[0]), OPAQUE, precision=WIDE),
     "solve": OpSpec(lambda t, a: topi.solve(*t), OPAQUE, precision=WIDE),
     "solve_triangular": OpSpec(
-        lambda t, a: topi.solve_triangular(*t, a["upper"], a["unit"]), OPAQUE, precision=WIDE
+        lambda t, a: topi.solve_triangular(t[0], t[1], a["upper"], a["unit"]),
+        OPAQUE,
+        precision=WIDE,
     ),
     "cholesky": OpSpec(lambda t, a: topi.cholesky(t[0]), OPAQUE, precision=WIDE),
     "grouped_matmul": rounded_once(_grouped_matmul, OPAQUE),

@@ -39,8 +39,9 @@ class Extents:
         if args is None:
             for name, (k, axis) in self.places.items():
                 self.names[name] = inputs[k].name if axis is None else f"{inputs[k].name}_{axis}"
-        for name, n in (self.traced if args is None else self.bound(args)).items():
-            self.symbols.size(self.names.get(name, name), n)
+        likely = self.traced if args is None else self.bound(args)
+        for name, size in likely.items():
+            self.symbols.size(self.names.get(name, name), size)
 
     def _place(self, extent: Any, place: tuple[int, int | None]) -> None:
         """Note where the value of a symbol is found: a number is found fastest."""
