@@ -1,6 +1,7 @@
 """Loops bound to threads, what is marked as a device's, and functions with C's signature."""
 
 import ctypes
+from typing import Any
 
 import numpy as np
 import pytest
