@@ -176,6 +176,7 @@ def in_kernel(b: Any, root: StageState) -> Iterator[None]:
                     found[var] = max(found.get(var, 0), _UNKNOWN if extent is None else extent)
     with ExitStack() as known:
         for var, threads in found.items():
-            if threads < (const_int(b.extents[var]) or 0):
+            launched = b.extents.get(var)  # none where a kernel's own code launches them
+            if launched is not None and threads < (const_int(launched) or 0):
                 known.enter_context(b.analyzer.enter_constraint(var < threads))
         yield

@@ -37,8 +37,8 @@ class Extents:
                 self._place(extent, (k, axis))
             self._place(meta, (k, None))
         if args is None:
-            for name, (k, axis) in self.places.items():
-                self.names[name] = inputs[k].name if axis is None else f"{inputs[k].name}_{axis}"
+            for name, (k, at) in self.places.items():
+                self.names[name] = inputs[k].name if at is None else f"{inputs[k].name}_{at}"
         likely = self.traced if args is None else self.bound(args)
         for name, size in likely.items():
             self.symbols.size(self.names.get(name, name), size)
