@@ -23,6 +23,7 @@ def det(data: Tensor) -> Tensor:
     return _eliminated(data, "T_det", False)
 
 
+@of_rank(data=AT_LEAST_2)
 def pivots(data: Tensor) -> Tensor:
     """What elimination divides by, (..., n) of matrices (..., n, n), in the order in which it does:
     one is 0 where a matrix is singular."""
@@ -53,6 +54,7 @@ def _eliminated(data: Tensor, name: str, each_pivot: bool) -> Tensor:
     return result
 
 
+@of_rank(a=AT_LEAST_2, b=AT_LEAST_2)
 def solve(a: Tensor, b: Tensor) -> Tensor:
     """x (..., n, m) with a x = b, for matrices a (..., n, n) and as many b (..., n, m), of one
     float type: by elimination with the largest element of each column, in float64. Where a matrix
@@ -78,7 +80,7 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
                 with ib.for_range(0, step, name="k") as k:
                     total[0] = total[0] - w[line, row, n - 1 - k] * w[line, n - 1 - k, j + n]
                 w[line, row, j + n] = total[0] / w[line, row, row]
-                out[(*at, i, j)] = cast(b.dtype, w[line, i, j + n])
+                out[(*at, row, j)] = cast(b.dtype, w[line, row, j + n])
         return ib.get()
 
     shapes = [[*batch, n, m], [prod(batch), n, n + m]]
@@ -86,6 +88,7 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
     return result
 
 
+@of_rank(a=AT_LEAST_2, b=AT_LEAST_2)
 def solve_triangular(a: Tensor, b: Tensor, upper: bool = False, unit: bool = False) -> Tensor:
     """x (..., n, m) with a x = b, for matrices b (..., n, m) and the lower triangles (or `upper`
     ones) of a (..., n, n), with ones on their diagonals if `unit`; in float64, each column of x by
@@ -113,6 +116,7 @@ def solve_triangular(a: Tensor, b: Tensor, upper: bool = False, unit: bool = Fal
     return result
 
 
+@of_rank(data=AT_LEAST_2)
 def cholesky(data: Tensor) -> Tensor:
     """The lower triangles l (..., n, n) with l l^T = data, of symmetric positive definite matrices,
     of which only the lower triangles are read; in float64. What is no number stands where a matrix
