@@ -44,8 +44,6 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
     if form.both:  # each element of the row side takes a register, and stays for its neighbours
         registers = max(4, registers * SUMS_OF_16 // 16)
     sizes = [extent_of(op.axis[i]) for i in form.rows]
-    if any(t.op.tag.endswith("pad") for t in op.input_tensors):
-        sizes[:-1] = [1] * len(sizes[:-1])  # whole rows of padding are left out one by one
     crowded = crowded_rows(form, op, machine)
     free = not form.both  # of what is read in vectors on both sides, nothing is filled up
     tiles = register_tiles(
