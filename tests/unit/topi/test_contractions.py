@@ -409,8 +409,8 @@ def test_vectors_of_odd_groups_are_not_spilled(per: int, ci: int) -> None:
 def test_panels_that_stream_from_the_second_level_cache_have_tall_tiles() -> None:
     """Two rows of eight vectors asked for 128 bytes of weights a cycle: 323 GFLOP/s where 478 were
     had. Where every vector is near, they load least."""
-    assert register_tiles([14], 256, 16, 32)[0] == Tile(2, 1, 8)
-    tall = register_tiles([14], 256, 16, 32, load=lambda panels: 2.0)[0]
+    assert register_tiles([14], 256, 16, 32, embeds=True)[0] == Tile(2, 1, 8)
+    tall = register_tiles([14], 256, 16, 32, embeds=True, load=lambda panels: 2.0)[0]
     assert tall == Tile(14, 1, 2)
     for channels, wanted in ((128, Tile(14, 1, 2)), (4, Tile(2, 1, 8))):  # of four, the steps fit
         for cpu in ("znver4", "znver5", "skylake-avx512"):

@@ -59,6 +59,12 @@ class Machine:
         near, far = self.load_rates
         return max(1.0, near / far)
 
+    @property
+    def embeds(self) -> bool:
+        """Whether an element of memory for all lanes may be an operand of an instruction: in
+        AVX-512."""
+        return self.vector_bytes == 64
+
     @staticmethod
     def of(target: Target | None, decisions: Decisions | None = None) -> Machine:
         decisions = Decisions() if decisions is None else decisions

@@ -17,6 +17,7 @@ from .machine import LINE, WAY, Machine, even, extent_of
 MOST_PANELS = 8
 CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
 BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
+EMBEDDED = 1.04  # of the time, where instructions take elements for all lanes from memory
 SPARE_WAYS = 2  # for the vector side
 BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
 BESIDE_ODD = 3  # registers; a vector of many is read from memory as it is used
@@ -48,7 +49,7 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
     free = not form.both  # of what is read in vectors on both sides, nothing is filled up
     tiles = register_tiles(
         sizes, n, lanes, registers, form.panel, crowded, form.group,
-        packed and free, _from_panel(op, lanes, machine),
+        machine.embeds and free, packed and free, _from_panel(op, lanes, machine),
     )  # fmt: skip
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
@@ -106,16 +107,14 @@ def register_tiles(
     panel: int = 0,
     crowded: Callable[[int, int], bool] = lambda rows, lines: False,
     group: int = 0,
+    embeds: bool = False,
     over: bool = True,
     load: Callable[[int], float] = lambda panels: 1.0,
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
-    is `crowded` unless it has one row. `over`: a tile may be wider than all columns. `load`: what
-    one of so many vectors of a row costs.
-
-    An element for all lanes takes a register, in AVX-512 too: instructions could take it from
-    memory, but where no register is free LLVM moves the sums around.
+    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register. `over`: a
+    tile may be wider than all columns. `load`: what one of so many vectors of a row costs.
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
     outside is computed for nothing. Vectors that do not divide a `group` of columns read elements
@@ -125,7 +124,8 @@ def register_tiles(
     widest = -(-n // lanes) * lanes if over else n
     found: list[tuple[float, Tile]] = []
     for panels in range(1, MOST_PANELS + 1):
-        most = (registers - panels - (BESIDE_SUMS - 1)) // panels
+        kept = (registers - panels - (BESIDE_SUMS - 1)) // panels
+        most = (registers - panels) // panels if embeds else kept
         if most < 1 or (panels > 1 and (0 < widest < panels * lanes or panel % (panels * lanes))):
             continue
         for rows in range(1, (min(most, last) if last else most) + 1):
@@ -139,6 +139,7 @@ def register_tiles(
             broadcasts = BROADCAST / (1 if group % (panels * lanes) else panels)
             loads = load(panels) / height + broadcasts
             cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
+            cost *= EMBEDDED if height > kept else 1.0
             found.append((cost, Tile(rows, lines, panels)))
     found.sort(key=lambda item: item[0])
     ranked = [tile for _, tile in found] or [Tile(1, 1, 1)]
