@@ -22,6 +22,7 @@ from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
 from ..tensor.bounds import check_program
+from ..tensor.op import PlaceholderOp
 from ..tensor.size_checks import size_checks
 from ..tensor.tensor import Tensor
 from .signature import given_variables, require_values
@@ -89,12 +90,17 @@ def lower(
     return IRModule({key: run_pipeline(func, options) for key, func in funcs.items()}, attrs)
 
 
+def _is_given(a: Any) -> bool:
+    return isinstance(a, Tensor) and isinstance(a.op, PlaceholderOp)
+
+
 def _warn_of_lost_results(sch: Schedule, args: Sequence[Any]) -> None:
     """A warning where tensors are given, but none that the schedule is made for: TVM takes that,
     and so does this, but a function whose results nobody sees is seldom meant."""
-    outputs = [t for stage in sch.stages if stage.is_output for t in stage.origin_op.outputs]
-    if not args or any(a in outputs or not isinstance(a, (Tensor, Var)) for a in args):
+    read = [isinstance(a, Var) or _is_given(a) for a in args]
+    if not args or not all(read):
         return
+    outputs = [t for stage in sch.stages if stage.is_output for t in stage.origin_op.outputs]
     names = ", ".join(t.name for t in outputs)
     warnings.warn(
         f"what the schedule computes, {names}, is no argument: results are dropped. Add it to the "
