@@ -217,21 +217,15 @@ def _evenly(buffer: Buffer, region: list[Range], body: S.Stmt, share: Any, share
 
 def _around_reads(buffer: Buffer, body: S.Stmt) -> list[S.For]:
     """The serial loops around a read of a buffer, outermost first."""
-    found: list[S.For] = []
-
-    def look(s: Any, around: list[S.For]) -> None:
-        if found:
-            return
-        if type(s) is S.For and s.kind == S.ForKind.SERIAL:
-            around = [*around, s]
-        if type(s) is E.BufferLoad and s.buffer is buffer:
-            found.extend(around)
-            return
-        for part in children(s):
-            look(part, around)
-
-    look(body, [])
-    return found
+    stack: list[tuple[Any, tuple[S.For, ...]]] = [(body, ())]
+    while stack:
+        node, around = stack.pop()
+        if type(node) is E.BufferLoad and node.buffer is buffer:
+            return list(around)
+        if type(node) is S.For and node.kind == S.ForKind.SERIAL:
+            around = (*around, node)
+        stack.extend((part, around) for part in reversed(children(node)))
+    return []
 
 
 def _in_runs(body: S.Stmt, loop: S.For, run: int) -> tuple[S.Stmt, S.For]:
