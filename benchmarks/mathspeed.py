@@ -19,6 +19,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from benchmarks.mathjit import Compiled, compile_scalar, compile_vector, numpy_type
+from tilewright.base.mapped import compact
 from tilewright.codegen.llvm import math as vector_math
 from tilewright.rt.busy import watched
 
@@ -40,22 +41,13 @@ _RANGES = {
 }
 
 
-def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy that starts at a multiple of 64 bytes: split cache lines would time the memory."""
-    raw = np.empty(values.nbytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    copy: np.ndarray[Any, Any] = raw[start : start + values.nbytes].view(values.dtype)
-    copy[:] = values
-    return copy
-
-
 def inputs(name: str, dtype: str) -> list[np.ndarray[Any, Any]]:
     """Arguments in the range where the function is neither trivial nor special."""
     rng = np.random.default_rng(1)
     low, high = _RANGES.get(name, (-10, 10))
     count = vector_math.arity(name)
     kind = numpy_type(dtype)
-    return [aligned(rng.uniform(low, high, _SIZE).astype(kind)) for _ in range(count)]
+    return [compact(rng.uniform(low, high, _SIZE).astype(kind)) for _ in range(count)]
 
 
 def best_time(
@@ -74,7 +66,7 @@ def best_time(
 def measure(name: str, element: str, lanes: int, cpu: str | None = None) -> dict[str, Any]:
     """One row: nanoseconds an element of the vector and the scalar code, and their ratio."""
     arguments = inputs(name, element)
-    arrays = [*arguments, aligned(arguments[0])]
+    arrays = [*arguments, compact(arguments[0])]
     dtype = element if lanes == 1 else f"{element}x{lanes}"
     vector = compile_vector(name, dtype, cpu)
     scalar = compile_scalar(name, element)

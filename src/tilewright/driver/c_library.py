@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..base.aligned import ALIGNMENT
 from ..base.errors import TilewrightError
 from ..rt import native, network_file, pool
 from ..rt.files import as_path, replacing, write_atomically
@@ -28,7 +29,6 @@ _TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t", "float16": "uint16_t",
     "bfloat16": "uint16_t",
 }  # fmt: skip
-_ALIGN = 64
 
 _COMMON_IR = """target triple = "{triple}"
 @tw_num_threads = hidden global i32 1
@@ -257,7 +257,7 @@ def library_ir(net: Executable, name: str, threads: str) -> str:
         weights=max(places[-1], 1),
         entry=ENTRY,
         name=name,
-        workspace=-(-max(net.workspace_bytes, 1) // _ALIGN) * _ALIGN,
+        workspace=-(-max(net.workspace_bytes, 1) // ALIGNMENT) * ALIGNMENT,
         parameters=listed,
         arguments=listed,
         count=count,
@@ -276,7 +276,7 @@ def _checks_ir(arrays: Sequence[Tensor]) -> str:
     """%bad: an array that has elements is at NULL, or the workspace not where it must be."""
     lines = [
         "  %room = ptrtoint ptr %workspace to i64",
-        f"  %odd = urem i64 %room, {_ALIGN}",
+        f"  %odd = urem i64 %room, {ALIGNMENT}",
         "  %none = icmp eq ptr %workspace, null",
         "  %crooked = icmp ne i64 %odd, 0",
         "  %bad.0 = or i1 %none, %crooked",

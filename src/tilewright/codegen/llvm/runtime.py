@@ -3,13 +3,14 @@ addresses."""
 
 from __future__ import annotations
 
+from ...base.aligned import ALIGNMENT
 from ...base.dtype import parse
 from ...base.errors import CompileError
 from ...loopir import expr as E
 from . import convert
 from .emitter import Emitter
 from .index import index
-from .workspace import ALIGN, DECLARE_TAKE
+from .workspace import DECLARE_TAKE
 
 _ARRAY = 48  # bytes of DLPack's DLTensor
 _STACK = {"shape": 8, "arg_value": 8, "arg_tcode": 4, "array": _ARRAY}
@@ -77,9 +78,9 @@ def on_stack(f: Emitter, e: E.Call) -> str:
 def take_workspace(f: Emitter, e: E.Call) -> str:
     """(type of the device, which, bytes, and what for): memory of the machine, aligned."""
     wanted = E.convert(e.args[2]).astype("int64")
-    whole = index(f, E.FloorDiv(wanted + (ALIGN - 1), E.const(ALIGN, "int64")) * ALIGN)
+    whole = index(f, E.FloorDiv(wanted + (ALIGNMENT - 1), E.const(ALIGNMENT, "int64")) * ALIGNMENT)
     f.module.declare(DECLARE_TAKE)
-    return f.effect(f"call ptr @aligned_alloc(i64 {ALIGN}, i64 {whole})")
+    return f.effect(f"call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {whole})")
 
 
 def give_workspace(f: Emitter, e: E.Call) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...base.aligned import ALIGNMENT
 from ...base.dtype import parse
 from ...base.errors import CompileError
 from ...loopir import expr as E
@@ -162,15 +163,15 @@ def _allocate(f: Emitter, s: S.Allocate) -> None:
     if data in f.env and data not in plan.stack:
         f.stmt(s.body)
         return
-    f.align[data] = workspace.ALIGN
-    f.module.pointer_notes[data] = f" noalias align {workspace.ALIGN}"
+    f.align[data] = ALIGNMENT
+    f.module.pointer_notes[data] = f" noalias align {ALIGNMENT}"
     if data in plan.stack:
         size = max(workspace.constant_bytes(s) or 0, 1)
         t = parse(s.buffer.dtype)
         count = max(size // t.nbytes, 1)
         with f.scope(straight=True):
             element = f.memory(t.element)
-            f.env[data] = f.alloca(f"[{count} x {element}], align {workspace.ALIGN}")
+            f.env[data] = f.alloca(f"[{count} x {element}], align {ALIGNMENT}")
             f.stmt(s.body)
         del f.env[data]
         return

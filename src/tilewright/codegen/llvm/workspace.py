@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...base.aligned import ALIGNMENT
 from ...base.dtype import parse
 from ...loopir import expr as E
 from ...loopir import stmt as S
@@ -25,7 +26,6 @@ from .index import add64, index, mul64
 
 STACK_BYTES = 64 << 10
 KEPT_FROM, KEPT_TO = 4 << 20, 512 << 20
-ALIGN = 64
 DECLARE_TAKE = "declare noalias ptr @aligned_alloc(i64 allocalign, i64)"
 WORKSPACE, SLICE, THREADS = (
     E.Var("workspace", "handle"),
@@ -115,14 +115,14 @@ def emit_bytes(f: Emitter, s: S.Allocate) -> str:
     """Bytes of an allocation, rounded up to the alignment, as an i64 operand."""
     size = constant_bytes(s)
     if size is not None:
-        return str(-(-max(size, 1) // ALIGN) * ALIGN)
+        return str(-(-max(size, 1) // ALIGNMENT) * ALIGNMENT)
     t = parse(s.buffer.dtype)
     total = str(t.nbytes * t.lanes)
     for extent in s.buffer.shape:
         total = mul64(f, total, index(f, extent))
     f.module.declare("declare i64 @llvm.smax.i64(i64, i64)")
     total = f.op(f"call i64 @llvm.smax.i64(i64 {total}, i64 1)")
-    return f.op(f"and i64 {add64(f, total, str(ALIGN - 1))}, {-ALIGN}")
+    return f.op(f"and i64 {add64(f, total, str(ALIGNMENT - 1))}, {-ALIGNMENT}")
 
 
 def take_workspace(f: Emitter, plan: Plan) -> str:
@@ -149,7 +149,7 @@ def take_workspace(f: Emitter, plan: Plan) -> str:
     block = _take_kept(f, whole)
     for data, offset in serial:
         f.env[data] = f.op(f"getelementptr inbounds i8, ptr {block}, i64 {offset}")
-        f.align[data] = ALIGN
+        f.align[data] = ALIGNMENT
     if slice_bytes != "0":
         f.env[WORKSPACE] = f.op(f"getelementptr inbounds i8, ptr {block}, i64 {total}")
         f.wide[SLICE] = slice_bytes
@@ -163,7 +163,7 @@ _TAKE = f"""define internal noalias ptr @tw.take(i64 %size) noinline nounwind {{
   %large = and i1 %above, %below
   br i1 %large, label %kept, label %plain
 plain:
-  %small = call ptr @aligned_alloc(i64 {ALIGN}, i64 %size)
+  %small = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 %size)
   ret ptr %small
 kept:
   %cell = load ptr, ptr @tw_workspace
@@ -178,8 +178,8 @@ drop:
   call void @free(ptr %old)
   br label %new
 new:
-  %whole = add i64 %size, {ALIGN}
-  %made = call ptr @aligned_alloc(i64 {ALIGN}, i64 %whole)
+  %whole = add i64 %size, {ALIGNMENT}
+  %made = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 %whole)
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %nothing, label %note
 nothing:
@@ -189,7 +189,7 @@ note:
   br label %found
 found:
   %block = phi ptr [ %old, %look ], [ %made, %note ]
-  %start = getelementptr inbounds i8, ptr %block, i64 {ALIGN}
+  %start = getelementptr inbounds i8, ptr %block, i64 {ALIGNMENT}
   ret ptr %start
 }}"""
 _GIVE = f"""define internal void @tw.give(ptr %start, i64 %size) noinline nounwind {{
@@ -205,7 +205,7 @@ plain:
   ret void
 kept:
   %cell = load ptr, ptr @tw_workspace
-  %block = getelementptr inbounds i8, ptr %start, i64 -{ALIGN}
+  %block = getelementptr inbounds i8, ptr %start, i64 -{ALIGNMENT}
   %old = atomicrmw xchg ptr %cell, ptr %block acq_rel
   call void @free(ptr %old)
   br label %end
@@ -223,7 +223,7 @@ def _take_kept(f: Emitter, size: str) -> str:
     ):
         f.module.declarations[text] = None
     f.module.definitions += [x for x in (_TAKE, _GIVE) if x not in f.module.definitions]
-    return _checked(f, f"call noalias align {ALIGN} ptr @tw.take(i64 {size})")
+    return _checked(f, f"call noalias align {ALIGNMENT} ptr @tw.take(i64 {size})")
 
 
 def give(f: Emitter, block: str, size: str, code: str) -> None:
@@ -236,7 +236,9 @@ def give(f: Emitter, block: str, size: str, code: str) -> None:
 def take(f: Emitter, size: str) -> str:
     """A new block of `size` bytes (a multiple of the alignment); the function fails without."""
     f.module.declare(DECLARE_TAKE)
-    return _checked(f, f"call noalias align {ALIGN} ptr @aligned_alloc(i64 {ALIGN}, i64 {size})")
+    return _checked(
+        f, f"call noalias align {ALIGNMENT} ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {size})"
+    )
 
 
 def _checked(f: Emitter, call: str) -> str:
