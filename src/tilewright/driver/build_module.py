@@ -6,6 +6,7 @@ three in object_code.py) -> rt.Module.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -13,11 +14,14 @@ from typing import Any
 from ..base.deep import roomy
 from ..base.errors import CompileError
 from ..loopir.buffer import Buffer
+from ..loopir.expr import Var
 from ..loopir.module import IRModule
 from ..loopir.stmt import PrimFunc
 from ..rt.module import Module
 from ..schedule.api import Schedule
 from ..target.target import Target
+from ..tensor.op import PlaceholderOp
+from ..tensor.tensor import Tensor
 from .lower import lower, schedule_to_func
 from .object_code import generate_code
 from .signature import function_info
@@ -56,6 +60,8 @@ def build(
     if not parts:
         raise CompileError("there is nothing to build: the dict of targets is empty")
     built = [_build_for(chosen, part, args, name, binds) for chosen, part in parts]
+    if isinstance(inputs, Schedule) and args:
+        _warn_of_lost_results(inputs, args)
     return built[0] if len(built) == 1 else Module.joined(built)
 
 
@@ -87,6 +93,27 @@ def _build_for(
         )
     with target:
         return build_lowered(lower(inputs, args, name=name, binds=binds), target)
+
+
+def _is_given(a: Any) -> bool:
+    return isinstance(a, Tensor) and isinstance(a.op, PlaceholderOp)
+
+
+def _warn_of_lost_results(sch: Schedule, args: Sequence[Any]) -> None:
+    """A warning where tensors are given, but none that the schedule is made for: TVM takes that,
+    and so does this, but a function whose results nobody sees is seldom meant. `lower` does not
+    warn: programs look at the loops of a schedule with its inputs alone, as TVM's tutorials do."""
+    read = [isinstance(a, Var) or _is_given(a) for a in args]
+    if not all(read):
+        return
+    outputs = [t for stage in sch.stages if stage.is_output for t in stage.origin_op.outputs]
+    names = ", ".join(t.name for t in outputs)
+    warnings.warn(
+        f"what the schedule computes, {names}, is no argument: results are dropped. Add it to the "
+        "arguments, as in build(s, [A, B, C])",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def schedule_to_module(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.deep import deep_call, roomy
 from ..base.errors import CompileError, InternalError
 from ..loopir.buffer import Buffer
-from ..loopir.expr import StringImm, Var
+from ..loopir.expr import StringImm
 from ..loopir.module import IRModule
 from ..loopir.stmt import AssertStmt, PrimFunc
 from ..loopir.verify import verify
@@ -22,9 +21,7 @@ from ..schedule.api import Schedule
 from ..schedule.bounds import infer_bounds
 from ..target.target import Target
 from ..tensor.bounds import check_program
-from ..tensor.op import PlaceholderOp
 from ..tensor.size_checks import size_checks
-from ..tensor.tensor import Tensor
 from .signature import given_variables, require_values
 from .transform import user_passes
 
@@ -75,7 +72,6 @@ def lower(
         if binds is not None and not isinstance(binds, Mapping):
             raise CompileError(f"binds is a dictionary of buffers by tensor, got {binds!r}")
         func = deep_call(schedule_to_func, inp, args, name, binds)
-        _warn_of_lost_results(inp, args)
         funcs = {name: require_values(func)}
     elif isinstance(inp, PrimFunc):
         funcs = {inp.attrs.get("global_symbol", name): _verified(inp)}
@@ -88,26 +84,6 @@ def lower(
         )
     attrs = inp.attrs if isinstance(inp, IRModule) else None
     return IRModule({key: run_pipeline(func, options) for key, func in funcs.items()}, attrs)
-
-
-def _is_given(a: Any) -> bool:
-    return isinstance(a, Tensor) and isinstance(a.op, PlaceholderOp)
-
-
-def _warn_of_lost_results(sch: Schedule, args: Sequence[Any]) -> None:
-    """A warning where tensors are given, but none that the schedule is made for: TVM takes that,
-    and so does this, but a function whose results nobody sees is seldom meant."""
-    read = [isinstance(a, Var) or _is_given(a) for a in args]
-    if not args or not all(read):
-        return
-    outputs = [t for stage in sch.stages if stage.is_output for t in stage.origin_op.outputs]
-    names = ", ".join(t.name for t in outputs)
-    warnings.warn(
-        f"what the schedule computes, {names}, is no argument: results are dropped. Add it to the "
-        "arguments, as in lower(s, [A, B, C])",
-        UserWarning,
-        stacklevel=3,
-    )
 
 
 def _verified(func: PrimFunc) -> PrimFunc:

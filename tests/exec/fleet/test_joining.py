@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,10 @@ def test_the_state_of_a_fleet_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with LocalFleet(1, pretends=0.01) as fleet:
         with FleetMeasurer(Fleet(fleet.address), "local", Timing(**FAST)) as measurer:
             list(measurer.measure([product(2), product(4)]))
-        text = shown("status", "--fleet", fleet.address)
+        # the scheduler hears a moment later than the client that the last run has ended
+        deadline = time.monotonic() + 30
+        while "0 busy" not in (text := shown("status", "--fleet", fleet.address)):
+            assert time.monotonic() < deadline, text
         assert re.search(r"device0 +local .* 0 +0 +2 +0", text)
         assert "1 devices, 0 busy; 2 candidates run, 0 failed" in text and "dashboard" not in text
 
