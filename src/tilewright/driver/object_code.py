@@ -23,7 +23,7 @@ from ..target.target import Target
 from .dump import dump
 from .prepare import prepare
 
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 
 
 @dataclass(frozen=True)

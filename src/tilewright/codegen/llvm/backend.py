@@ -14,6 +14,7 @@ from typing import Any
 from ...base.errors import CompileError, InternalError
 from ...target.capability import architecture
 from ...target.target import Target
+from .rotations import without_rings
 
 _lock = threading.Lock()
 _ready: set[str] = set()
@@ -30,8 +31,12 @@ def emit_object(
     vectorize: bool = False,
 ) -> bytes:
     """Object code, position independent, of LLVM IR text."""
-    with optimized(text, target, imports, opt_level, vectorize) as (module, machine):
-        return bytes(machine.emit_object(module))
+
+    def emit() -> bytes:
+        with optimized(text, target, imports, opt_level, vectorize) as (module, machine):
+            return bytes(machine.emit_object(module))
+
+    return without_rings(emit, architecture(target.triple))
 
 
 def emit_assembly(
@@ -42,8 +47,12 @@ def emit_assembly(
     vectorize: bool = False,
 ) -> str:
     """Assembly text of LLVM IR text."""
-    with optimized(text, target, imports, opt_level, vectorize) as (module, machine):
-        return str(machine.emit_assembly(module))
+
+    def emit() -> str:
+        with optimized(text, target, imports, opt_level, vectorize) as (module, machine):
+            return str(machine.emit_assembly(module))
+
+    return without_rings(emit, architecture(target.triple))
 
 
 @contextmanager
