@@ -17,7 +17,7 @@ from .machine import LINE, WAY, Machine, even, extent_of
 MOST_PANELS = 8
 CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
 BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
-EMBEDDED = 1.04  # of the time, where instructions take elements for all lanes from memory
+EMBEDDED = 1.04  # of the time, where elements for all lanes, or a sum, lie in memory
 SPARE_WAYS = 2  # for the vector side
 BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
 BESIDE_ODD = 3  # registers; a vector of many is read from memory as it is used
@@ -113,7 +113,9 @@ def register_tiles(
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
-    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register. `over`: a
+    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register (where one is
+    used for several vectors, a sum lies in memory meanwhile: 1.09 of the rate of the next best
+    tiles with 32 registers, 0.80 with 16). `over`: a
     tile may be wider than all columns. `load`: what one of so many vectors of a row costs.
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
