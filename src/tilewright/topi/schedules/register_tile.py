@@ -113,10 +113,10 @@ def register_tiles(
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
-    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register (where one is
-    used for several vectors, a sum lies in memory meanwhile: 1.09 of the rate of the next best
-    tiles with 32 registers, 0.80 with 16). `over`: a
-    tile may be wider than all columns. `load`: what one of so many vectors of a row costs.
+    is `crowded` unless it has one row. `embeds`: elements for all lanes need no register; where one
+    is used for several vectors, a sum lies in memory meanwhile (1.09 of the rate of the next best
+    tiles with 32 registers, 0.80 with 16). `over`: a tile may be wider than all columns. `load`:
+    what one of so many vectors of a row costs.
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
     outside is computed for nothing. Vectors that do not divide a `group` of columns read elements
