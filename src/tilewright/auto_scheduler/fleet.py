@@ -17,7 +17,8 @@ class DaskBuilder(OnFleet, LocalBuilder):
     """Builds on the builders of a fleet, each candidate within `timeout` seconds.
 
     `scheduler`, `certificates` and `plain` as of DaskRunner. A search whose runner is of a fleet
-    builds there whatever its builder is; this one builds a few candidates by itself, too.
+    builds there whatever its builder is; this one builds a few candidates by itself, too. Raises
+    FleetError where `scheduler` is no address of a scheduler, tls://HOST:PORT.
     """
 
     def __init__(
