@@ -48,7 +48,7 @@ def _numbers(e: Any, places: Mapping[Any, Any]) -> Any:
 
 class IndexMap:
     """Final indices as expressions of initial indices, such as those of `lambda i: [i//4, i%4]`.
-    Raises OperandError where `final_indices` is neither a number nor an expression."""
+    Raises OperandError where `final_indices` holds what is neither a number nor an expression."""
 
     __slots__ = ("final_indices", "initial_indices", "inverse_index_map")
 

@@ -183,8 +183,8 @@ def iter_map_simplify(
     simplify_trivial_iterators: bool = True,
 ) -> list[Any]:
     """`indices` as the map that `detect_iter_map` finds has them; as they are if it finds none.
-    Raises OperandError where `indices` or `predicate` is neither a number nor an expression, and
-    UsageError where `check_level` is no level."""
+    Raises OperandError where `predicate` or one of `indices` is neither a number nor an expression,
+    and UsageError where `check_level` is no level."""
     found = detect_iter_map(
         indices, input_iters, predicate, check_level, simplify_trivial_iterators
     )

@@ -61,7 +61,7 @@ class LinearSolution:
 
 class IntConstraints(Node):
     """Variables, the ranges that are known of them, and conditions (`relations`) on them. Raises
-    OperandError where `relations` is neither a number nor an expression."""
+    OperandError where `relations` holds what is neither a number nor an expression."""
 
     __slots__ = ("ranges", "relations", "variables")
     schema = "variables:any ranges:any relations:any"

@@ -372,7 +372,7 @@ class Broadcast(PrimExpr):
 
 class Shuffle(PrimExpr):
     """The lanes at constant `indices` of the concatenation of `vectors`. Raises OperandError where
-    `vectors` is neither a number nor an expression."""
+    `vectors` holds what is neither a number nor an expression."""
 
     __slots__ = ("indices", "vectors")
     schema = "vectors:expr* indices:count*"
@@ -415,8 +415,8 @@ class Call(PrimExpr):
 
 class BufferLoad(PrimExpr):
     """A read of a buffer; the last index may be a vector. Where `predicate` is false, 0 is read.
-    Raises OperandError where `indices` is neither a number nor an expression, where `predicate` is
-    not boolean, or has other lanes than the vector."""
+    Raises OperandError where `indices` holds what is neither a number nor an expression, where
+    `predicate` is not boolean, or has other lanes than the vector."""
 
     __slots__ = ("buffer", "indices", "predicate")
     schema = "buffer:buffer indices:expr* predicate:expr?"

@@ -216,7 +216,7 @@ class IRBuilder:
 
     def buffer_ptr(self, buf: Buffer, shape: Sequence[Any] | None = None) -> BufferVar:
         """A buffer to read and write; `shape` views it by other dimensions. Raises TilewrightError
-        where buf is no buffer, and OperandError where `shape` is neither a number nor an
+        where buf is no buffer, and OperandError where `shape` holds what is neither a number nor an
         expression."""
         if not isinstance(buf, Buffer):
             raise TilewrightError(f"buffer_ptr takes a buffer, got {buf!r}")

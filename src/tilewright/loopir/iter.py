@@ -15,7 +15,7 @@ THREAD_KEYS = ("thread_extent", "virtual_thread")  # of AttrStmt: threads run it
 
 class ProducerLoad(PrimExpr):
     """A read of a tensor, before it is decided where its values are kept. Raises OperandError where
-    `indices` is neither a number nor an expression."""
+    `indices` holds what is neither a number nor an expression."""
 
     __slots__ = ("indices", "producer")
     schema = "producer:any indices:expr*"

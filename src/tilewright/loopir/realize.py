@@ -22,7 +22,7 @@ from .stmt import Stmt
 
 class ProducerStore(Stmt):
     """Write `value` to an element of a tensor, before it is decided where its values are kept.
-    Raises OperandError where `indices` or `value` is neither a number nor an expression."""
+    Raises OperandError where `value` or one of `indices` is neither a number nor an expression."""
 
     __slots__ = ("indices", "producer", "value")
     schema = "producer:any value:expr indices:expr*"
@@ -95,8 +95,8 @@ class DeclBuffer(Stmt):
 
 class AllocateConst(Stmt):
     """Memory with known values (`data`, an array of NumPy's or ours) during `body`. Raises
-    OperandError where data_or_idx are no values, where `extents` is neither a number nor an
-    expression."""
+    OperandError where data_or_idx are no values, where `extents` holds what is neither a number nor
+    an expression."""
 
     __slots__ = ("annotations", "body", "buffer_var", "data", "dtype", "extents")
     schema = "<buffer_var:var dtype:type extents:expr* data:any >body:stmt annotations:dict"

@@ -163,8 +163,8 @@ class IfThenElse(Stmt):
 
 class BufferStore(Stmt):
     """Write `value` to buffer[indices]; lanes where `predicate` is false are left alone. Raises
-    OperandError where `indices` or `value` is neither a number nor an expression, where `predicate`
-    is not boolean, or has other lanes than the vector."""
+    OperandError where `value` or one of `indices` is neither a number nor an expression, where
+    `predicate` is not boolean, or has other lanes than the vector."""
 
     __slots__ = ("buffer", "indices", "predicate", "value")
     schema = "buffer:buffer value:expr indices:expr* predicate:expr?"

@@ -71,9 +71,9 @@ class IRModuleFrame(Frame):
 
 
 class ForFrame(Frame):
-    """One loop, or several directly in each other (T.grid). Raises OperandError where `domains` is
-    neither a number nor an expression, and TilewrightError where `domains` is a handle or a vector
-    of another length."""
+    """One loop, or several directly in each other (T.grid). Raises OperandError where a bound of
+    `domains` is neither a number nor an expression, and TilewrightError where one is a handle or
+    two are vectors of different lengths."""
 
     def __init__(
         self,
@@ -176,8 +176,8 @@ class LetFrame(Frame):
 
 class AllocateFrame(Frame):
     """Memory; `value` is its variable, over which buffers are declared. Raises TilewrightError
-    where `dtype` is no type such as 'float32', and OperandError where `extents` is neither a number
-    nor an expression."""
+    where `dtype` is no type such as 'float32', and OperandError where `extents` holds what is
+    neither a number nor an expression."""
 
     def __init__(
         self, extents: Sequence[Any], dtype: str, scope: str, annotations: Mapping[str, Any] | None

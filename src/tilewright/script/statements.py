@@ -94,7 +94,7 @@ def thread_binding(
 
 def grid(*extents: Any) -> F.ForFrame:
     """Loops directly in each other, from zero each. Raises UsageError where no extent is given, and
-    OperandError where `extents` is neither a number nor an expression."""
+    OperandError where `extents` holds what is neither a number nor an expression."""
     if not extents:
         raise UsageError("T.grid needs at least one extent")
     return F.ForFrame([_domain(e, None) for e in extents], S.ForKind.SERIAL)
@@ -239,7 +239,7 @@ def alloc_buffer(
 
 def attr(node: Any, attr_key: str, value: Any) -> F.AttrFrame:
     """Something said about the body: about a node, under a key. Raises OperandError where `node` is
-    neither a number nor an expression."""
+    a number beyond 64 bits."""
     if isinstance(node, (bool, int, float)):
         node = E.const(node)
     return F.AttrFrame(node, attr_key, value)
@@ -358,9 +358,9 @@ def buffer_store(
 
 def store(buffer: Buffer, value: Any, places: Sequence[E.PrimExpr], predicate: Any) -> S.Stmt:
     """The statement that writes a value, brought to the buffer's type and lanes. Raises
-    OperandError where `places` or `value` is neither a number nor an expression, where `predicate`
-    is not boolean, or has other lanes than the vector, and UsageError where the value is not of the
-    buffer's type, and TilewrightError where `value` is a vector of another length."""
+    OperandError where `value` or one of `places` is neither a number nor an expression, where
+    `predicate` is not boolean, or has other lanes than the vector, and UsageError where the value
+    is not of the buffer's type, and TilewrightError where `value` is a vector of another length."""
     value = E.convert(value)
     t = parse(buffer.dtype)
     lanes = t.lanes * (parse(places[-1].dtype).lanes if places else 1)
@@ -407,7 +407,7 @@ def iter_var(var: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVa
 
 def comm_reducer(combiner: Any, identity: Sequence[Any]) -> Any:
     """A reduction: a function of pairs of values, and the values that change nothing. Raises
-    OperandError where `identity` is neither a number nor an expression."""
+    OperandError where `identity` holds what is neither a number nor an expression."""
     from ..loopir.iter import CommReducer
 
     units = [E.convert(i) for i in identity]

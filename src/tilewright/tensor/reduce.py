@@ -106,9 +106,9 @@ def comm_reducer(
     reducer.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
     reducer.__doc__ = (
         f"{name}(expr, axis, where=None, init=None): reduce `expr` over `axis`.\n\n"
-        "Raises UsageError where `axis` is not made of te.reduce_axis, an axis stands twice,\n"
-        "`init` does not fit `expr`, or a whole tensor is given without an axis, and OperandError where\n"
-        "`expr` is neither a number nor an expression."
+        "Raises UsageError where `axis` is not made of te.reduce_axis or stands twice, `init`\n"
+        "does not fit `expr`, or a whole tensor is given without an axis, and OperandError\n"
+        "where `expr` is neither a number nor an expression."
     )
     return cast(Reducer, reducer)
 

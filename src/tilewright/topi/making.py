@@ -121,8 +121,7 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str) -> list[Tensor]:
 
 def expand_like(a: Tensor, shape_like: Tensor, axis: Sequence[int]) -> Tensor:
     """`a` with new dimensions `axis`, repeated to the shape of another tensor. Raises
-    TilewrightError where axis does not say which dimensions are new, where `axis` is no integer, or
-    no dimension of the tensor."""
+    TilewrightError where `axis` does not hold integers that say which dimensions are new."""
     rank = shape_like.ndim
     new = {dimension(d, rank) for d in axis}
     if a.ndim == 1 and len(new) == rank:  # one number in a vector

@@ -44,8 +44,8 @@ def _size(shape: Sequence[Any]) -> PrimExpr:
 
 def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
     """The elements of a, in row-major order, with another shape; one extent may be -1. Raises
-    OperandError where `newshape` is neither a number nor an expression, and TilewrightError where
-    two extents are -1, or the shape has another number of elements."""
+    OperandError where `newshape` holds what is neither a number nor an expression, and
+    TilewrightError where two extents are -1, or the shape has another number of elements."""
     shape = [convert(d) for d in newshape]
     unknown = [i for i, d in enumerate(shape) if const_int(d) == -1]
     if len(unknown) > 1:

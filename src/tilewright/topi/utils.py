@@ -183,8 +183,8 @@ def make_idx(b: Any, e: Any, s: Any, z: Any, i: Any) -> Any:
 
 
 def is_empty_shape(shape: Sequence[Any]) -> bool:
-    """Whether a shape has an extent of 0. Raises OperandError where `shape` is neither a number nor
-    an expression."""
+    """Whether a shape has an extent of 0. Raises OperandError where `shape` holds what is neither a
+    number nor an expression."""
     return any(E.const_int(E.convert(d)) == 0 for d in shape)
 
 

@@ -109,9 +109,9 @@ def deformable_columns(
 
 def between(read: Any, places: Sequence[Any], size: Sequence[int], dtype: str) -> Any:
     """Linear interpolation between the neighbours of a place that is no whole number; what is
-    outside is zero. Raises OperandError where `places` is neither a number nor an expression, and
-    TilewrightError where `dtype` is the type of a handle, where `dtype` is no type such as
-    'float32'."""
+    outside is zero. Raises OperandError where `places` holds what is neither a number nor an
+    expression, and TilewrightError where `dtype` is the type of a handle, where `dtype` is no type
+    such as 'float32'."""
     lows = [O.floor(p) for p in places]
     total: Any = const(0, dtype)
     for corner in range(1 << len(places)):
