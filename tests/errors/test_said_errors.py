@@ -1,5 +1,5 @@
-"""What docstrings say of errors is what calls raise: arguments of families that are wrong in the way
-a docstring names get the class that it names."""
+"""What docstrings say of errors is what calls raise: an argument that is wrong in the way that a
+docstring names gets the class that it names."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ LEFT_OUT = {
     "tir.address_of-obj", "tir.dp4a-acc", "tir.if_then_else-f", "tir.if_then_else-t",
     "tir.ldexp-x2", "op.select-false_value", "op.select-true_value",  # int32 stands for the others
     "tir.evaluate-value", "tir.launch_thread-extent", "tir.thread_binding-start",  # in a function
+    "frames.ForFrame-domains",  # pairs
     "te.max-expr", "te.min-expr", "te.prod-expr", "te.sum-expr",  # with an axis
     "topi.arange-step", "topi.arange-stop", "nn.bitpack-bits", "nn.bitserial_dense-data_bits",
     "nn.bitserial_dense-weight_bits", "nn.simulated_dequantize-input_scale",
-    "nn.simulated_dequantize-input_zero_point", "utils.within_index-s", "utils.make_idx-s", "image.crop_and_resize-crop_size",
+    "nn.simulated_dequantize-input_zero_point", "utils.within_index-s",
+    "utils.make_idx-s", "image.crop_and_resize-crop_size",
     "cuda.get_valid_counts-score_threshold", "cuda.non_max_suppression-iou_threshold",
     "cuda.non_max_suppression-max_output_size",
     "cuda.all_class_non_max_suppression-iou_threshold",
@@ -44,7 +46,7 @@ LEFT_OUT = {
 
 
 def claims() -> Iterator[Any]:
-    """Calls with one wrong argument, where the others are known by their names or may be left out."""
+    """Calls with one wrong argument, where the others are known by name or may be left out."""
     for item in public():
         text = " ".join((inspect.getdoc(item.value) or "").split())
         for said, (wrong, error) in WRONG.items():

@@ -158,8 +158,7 @@ class IndexMap:
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
         """The inverse of a map that is a bijection from `shape` onto its result's shape. Raises
-        TilewrightError where the map has no inverse, or leaves padding for the shape, where the map
-        has no inverse."""
+        TilewrightError where the map has no inverse, or leaves padding for the shape."""
         if self.inverse_index_map is not None:
             return self.inverse_index_map
         result = self._detect(shape)

@@ -113,7 +113,7 @@ def features_from_primfunc(
 
     `max_n_bufs`: see above. `log_scale`: log2(x + 1) of each number, as cost models see it.
     UsageError for what is no PrimFunc. Raises TilewrightError where `max_n_bufs` is out of the
-    range of numbers of buffers.
+    range of numbers of buffers. `cache_line_bytes`: bytes of a cache line.
     """
     if not isinstance(func, PrimFunc):
         raise UsageError(f"features_from_primfunc takes a PrimFunc, got {type(func).__name__}")
@@ -126,7 +126,7 @@ def named_features_from_primfunc(
 ) -> dict[str, Array] | None:
     """The same by their names, for each an array over the statements; None where nothing is
     stored. Raises UsageError where func is no PrimFunc, and TilewrightError where `max_n_bufs` is
-    out of the range of numbers of buffers."""
+    out of the range of numbers of buffers. `cache_line_bytes`: bytes of a cache line."""
     rows = features_from_primfunc(func, cache_line_bytes, max_n_bufs, log_scale)
     names = get_per_store_feature_names(max_n_bufs)
     return {name: rows[:, k] for k, name in enumerate(names)} if len(rows) else None

@@ -81,7 +81,8 @@ class RPCRunner(RPCArguments, Tracker, OnFleet, LocalRunner):
 
 @dataclass(eq=False)
 class LocalRPCMeasureContext(RPCArguments):
-    """`runner`: an RPCRunner of a `tracker` and a `server` on this machine, which end with it."""
+    """`runner`: an RPCRunner of a `tracker` and a `server` on this machine, which end with it.
+    `timeout` and `cooldown_interval` are seconds, `min_repeat_ms` milliseconds."""
 
     def __post_init__(self) -> None:
         self.tracker, self.server = on_this_machine()

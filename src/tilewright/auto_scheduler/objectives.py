@@ -66,7 +66,8 @@ class NetworkObjective(ABC):
 
     @abstractmethod
     def pulls(self, costs: Sequence[float]) -> list[float]:
-        """df/dL_j of each network, towards lower latencies: 0 where it gains nothing."""
+        """df/dL_j of each network, towards lower latencies: 0 where it gains nothing. `costs`: in
+        seconds."""
 
     def slopes(self, costs: Sequence[float]) -> list[float]:
         """df/dg_i of each task, towards lower costs."""
@@ -76,11 +77,11 @@ class NetworkObjective(ABC):
         ]
 
     def satisfied(self, costs: Sequence[float]) -> str:
-        """Why no search can lower the objective, "" where one may."""
+        """Why no search can lower the objective, "" where one may. `costs`: in seconds."""
         return ""
 
     def text(self, costs: Sequence[float]) -> str:
-        """The objective for people, on one line."""
+        """The objective for people, on one line. `costs`: in seconds."""
         return f"Estimated total latency: {_ms(sum(self.latencies(costs)), self.known(costs))}"
 
 

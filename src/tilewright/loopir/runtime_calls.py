@@ -129,7 +129,7 @@ def large_uint_imm(value: Any, low: Any, high: Any, span: object = None) -> Prim
 def TVMBackendAllocWorkspace(
     device_type: Any, device_id: Any, nbytes: Any, dtype_code_hint: Any, dtype_bits_hint: Any
 ) -> Call:
-    """Memory of a device for a short time."""
+    """Memory of a device for a short time. `nbytes`: bytes."""
     args = (device_type, device_id, nbytes, dtype_code_hint, dtype_bits_hint)
     return Call("handle", "tir.TVMBackendAllocWorkspace", args)
 

@@ -129,10 +129,9 @@ class NDArray:
 
     def copyfrom(self, source: Any) -> NDArray:
         """Copy elements from an array, or array-like, of the same shape; converts the dtype. Raises
-        TilewrightError where `source` offers no DLPack capsule that can be read, and LendError
-        where `source` does not lend its memory, and ArgumentError where the source has another
-        shape, or a type that cannot be cast, where `source` is no array, where the array is
-        read-only."""
+        TilewrightError where `source` offers no DLPack capsule that can be read, LendError where it
+        does not lend its memory, and ArgumentError where the source has another shape, or a type
+        that cannot be cast, where `source` is no array, where the array is read-only."""
         values = _values(source)
         if values.shape != self.shape:
             raise ArgumentError(
@@ -148,7 +147,7 @@ class NDArray:
 
     def copyto(self, target: NDArray | Device) -> NDArray:
         """Copy into another array of the same shape, or into a new one on a device. Raises
-        ArgumentError where the shape is not integers of 0 or more, or the memory cannot be had."""
+        ArgumentError where `target` has another shape or is read-only."""
         if isinstance(target, Device):
             target = empty(self.shape, self.dtype, target)
         return target.copyfrom(self)
@@ -162,8 +161,7 @@ class NDArray:
     def _create_view(self, shape: Sequence[int], dtype: str | None = None) -> NDArray:
         """The same memory under another shape, and dtype; it must be compact and as many bytes.
         Raises ArgumentError where the shape and dtype need more bytes than the array has, or it has
-        strides, where the shape and dtype need more bytes than the array has, and TilewrightError
-        where `dtype` is no type such as 'float32'."""
+        strides, and TilewrightError where `dtype` is no type such as 'float32'."""
         kind = parse(dtype).numpy if dtype else self._array.dtype
         need = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         if self._strides is not None or need > self.nbytes:
@@ -177,8 +175,7 @@ class NDArray:
     view = _create_view
 
     def reshape(self, *shape: Any) -> NDArray:
-        """The same memory under another shape of as many elements. Raises ArgumentError where the
-        shape has another number of elements."""
+        """The same memory under another shape of as many elements. ArgumentError for others."""
         sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
         if int(np.prod(sizes, dtype=np.int64)) != self.size:
             raise ArgumentError(f"cannot reshape {self.shape} to {sizes}")
@@ -295,10 +292,9 @@ def pinned_empty(shape: Sequence[int], dtype: Any, device: Device) -> NDArray:
 
 
 def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:
-    """A copy of an array, list or scalar, with the dtype that NumPy gives it. Raises ArgumentError
-    where mem_scope is none that the device has, where `source` is no array, and TilewrightError
-    where `source` offers no DLPack capsule that can be read, and LendError where `source` does not
-    lend its memory."""
+    """A copy of an array, list or scalar, with the dtype that NumPy gives it. ArgumentError where it
+    is no array, or mem_scope none that the device has; LendError, or another TilewrightError, where
+    its memory is not lent, or not by DLPack."""
     where = _resolve(device, mem_scope)
     if where.device_type != _CPU.device_type:
         given = source if isinstance(source, NDArray) else _values(source)
