@@ -292,9 +292,9 @@ def pinned_empty(shape: Sequence[int], dtype: Any, device: Device) -> NDArray:
 
 
 def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:
-    """A copy of an array, list or scalar, with the dtype that NumPy gives it. ArgumentError where it
-    is no array, or mem_scope none that the device has; LendError, or another TilewrightError, where
-    its memory is not lent, or not by DLPack."""
+    """A copy of an array, list or scalar, with the dtype that NumPy gives it. ArgumentError where
+    it is no array, or mem_scope none that the device has; LendError, or another TilewrightError,
+    where its memory is not lent, or not by DLPack."""
     where = _resolve(device, mem_scope)
     if where.device_type != _CPU.device_type:
         given = source if isinstance(source, NDArray) else _values(source)
