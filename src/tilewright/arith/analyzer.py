@@ -99,7 +99,8 @@ class Analyzer(Recursive):
         """Say what a variable stands for: an expression (it is replaced by it) or a Range.
 
         A range with symbolic ends is used where the variable itself occurs, so that an empty loop
-        proves nothing about its limits elsewhere.
+        proves nothing about its limits elsewhere. Raises OperandError where `value` is neither a
+        number nor an expression.
         """
         del allow_override  # a second bind always replaces the first
         var = var.var if isinstance(var, IterVar) else var
@@ -125,7 +126,8 @@ class Analyzer(Recursive):
         """Within the `with`, `cond` is known to hold.
 
         Conjunctions are split, `likely` is stripped. Conditions that read memory or call impure
-        functions are ignored: what they say may stop to hold before the scope ends.
+        functions are ignored: what they say may stop to hold before the scope ends. Raises
+        OperandError where `cond` is neither a number nor an expression.
         """
         cond = E.convert(cond)
         if not is_pure(cond):
@@ -144,7 +146,8 @@ class Analyzer(Recursive):
     constraint_scope = enter_constraint
 
     def simplify(self, e: Any, steps: int = 2) -> Any:
-        """An equal expression in normal form; the same object where nothing changes."""
+        """An equal expression in normal form; the same object where nothing changes. Raises
+        OperandError where `e` is neither a number nor an expression."""
         del steps
         if not isinstance(e, E.PrimExpr):
             e = E.convert(e)
@@ -186,7 +189,9 @@ class Analyzer(Recursive):
 
     def try_compare(self, lhs: Any, rhs: Any, propagate_inequalities: bool = True) -> CompareResult:
         """What is proved of the order of two integers. `propagate_inequalities`: what chains of
-        comparisons say is always used here."""
+        comparisons say is always used here. Raises OperandError where `lhs` or `rhs` is neither a
+        number nor an expression, and TilewrightError where `lhs` and `rhs` are vectors of different
+        lengths or one is a handle."""
         del propagate_inequalities
         known = CompareResult.UNKNOWN
         if self.can_prove_less_equal(lhs, rhs):
@@ -201,7 +206,8 @@ class Analyzer(Recursive):
         """Whether a condition is proved; False does not say that it is false.
 
         `strength`: proofs look at symbolic bounds at every ProofStrength. With a target that has
-        SVE, what holds for every length of its vectors is proved of `vscale()`.
+        SVE, what holds for every length of its vectors is proved of `vscale()`. Raises OperandError
+        where `cond` is neither a number nor an expression.
         """
         ProofStrength(strength)
         cond = E.convert(cond)
@@ -210,7 +216,9 @@ class Analyzer(Recursive):
         return Target.current() is not None and deep_call(holds_for_lengths, self.context, cond)
 
     def can_prove_equal(self, a: Any, b: Any) -> bool:
-        """Whether a and b always have the same value (a NaN counts as the same as itself)."""
+        """Whether a and b always have the same value (a NaN counts as the same as itself). Raises
+        OperandError where `a` or `b` is neither a number nor an expression, and TilewrightError
+        where `a` and `b` are vectors of different lengths or one is a handle."""
         a, b = E.match_types(a, b)
         if a is b:
             return True
@@ -230,15 +238,18 @@ class Analyzer(Recursive):
         return condition_holds(ctx, E.EQ(a, b))
 
     def can_prove_less(self, a: Any, b: Any) -> bool:
-        """Whether a < b is proved."""
+        """Whether a < b is proved. Raises TilewrightError where `a` and `b` are vectors of
+        different lengths or one is a handle."""
         return self._at_least(b, a, 1)
 
     def can_prove_less_equal(self, a: Any, b: Any) -> bool:
-        """Whether a <= b is proved."""
+        """Whether a <= b is proved. Raises TilewrightError where `a` and `b` are vectors of
+        different lengths or one is a handle."""
         return self._at_least(b, a, 0)
 
     def can_prove_greater_equal(self, a: Any, b: Any) -> bool:
-        """Whether a >= b is proved."""
+        """Whether a >= b is proved. Raises TilewrightError where `a` and `b` are vectors of
+        different lengths or one is a handle."""
         return self._at_least(a, b, 0)
 
     def _at_least(self, a: Any, b: Any, margin: int) -> bool:
@@ -255,7 +266,8 @@ class Analyzer(Recursive):
         return deep_call(work, ctx)
 
     def const_int_bound(self, e: Any) -> ConstIntBound:
-        """Constants between which an integer expression lies; of a vector, all of its lanes."""
+        """Constants between which an integer expression lies; of a vector, all of its lanes. Raises
+        OperandError where `e` is neither a number nor an expression."""
         e = E.convert(e)
         if parse(e.dtype).lanes != 1:
             return self._lanes_bound(self.simplify(e))
@@ -283,7 +295,9 @@ class Analyzer(Recursive):
     def update(self, var: Any, info: Any, override: bool = False) -> None:
         """Say what is known of a variable: a ConstIntBound, a ModularSet, an IntervalSet.
 
-        A second bound, another than the first, needs `override`: UsageError without.
+        A second bound, another than the first, needs `override`: UsageError without. Raises
+        OperandError where info is no ConstIntBound, ModularSet or IntervalSet, and TilewrightError
+        where `var` is a handle or a vector of another length.
         """
         if isinstance(info, ConstIntBound):
             place = var.var if isinstance(var, IterVar) else var
@@ -317,14 +331,16 @@ class Analyzer(Recursive):
             deep_call(assume, self.context, E.LE(var, info.max_value))
 
     def modular_set(self, e: Any) -> ModularSet:
-        """What an integer expression is modulo some number."""
+        """What an integer expression is modulo some number. Raises OperandError where `e` is
+        neither a number nor an expression."""
         e, ctx = E.convert(e), self.context
         if e.dtype not in LINEAR_TYPES:
             return ModularSet(1, 0)
         return ModularSet(*deep_call(lambda ctx: lin_residue(ctx, ctx.lin(e)), ctx))
 
     def int_set(self, e: Any, dom_map: Mapping[Any, Any] | None = None) -> IntervalSet:
-        """The interval of `e` as the variables in `dom_map` range over their sets."""
+        """The interval of `e` as the variables in `dom_map` range over their sets. Raises
+        OperandError where `e` is neither a number nor an expression."""
         from .int_set import eval_set
 
         return eval_set(E.convert(e), dom_map or {}, self)

@@ -54,7 +54,8 @@ def find_violation(
 
     Looks at corners, at their neighbours and where a guard begins to hold, at most `MAX_WITNESSES`
     points. None where there is none, or where indices, shape, guards or ranges hold what has no
-    value here (loads, variables without a constant range).
+    value here (loads, variables without a constant range). Raises OperandError where `guards` holds
+    what is neither a number nor an expression.
     """
     needed: dict[E.Var, None] = {}
     for e in (*indices, *shape, *guards):

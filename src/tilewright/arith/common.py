@@ -67,6 +67,7 @@ def detect_common_subexpr(e: Any, threshold: int) -> Counts:
     """The parts of an expression that stand in it `threshold` times or more, with how often.
 
     Variables and constants are not counted. The result is looked up by structure: `counts[part]`.
+    Raises OperandError where `e` is neither a number nor an expression.
     """
     counts = Counts()
     for part in walk(E.convert(e)):

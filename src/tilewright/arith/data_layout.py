@@ -21,7 +21,9 @@ UNDEFINED = "__undef__"
 
 
 class Layout(Node):
-    """The axes of a tensor in order, each by its letter; inner parts have their number before."""
+    """The axes of a tensor in order, each by its letter; inner parts have their number before.
+    Raises UsageError where `name` is no layout: an axis appears twice, lacks its factor, or has no
+    capital."""
 
     __slots__ = ("axes", "dtype", "factors", "name")
     _fields = ("name",)
@@ -93,19 +95,23 @@ class BijectiveLayout(Node):
         self.src_layout, self.dst_layout = src_layout, dst_layout
 
     def forward_index(self, index: Sequence[Any]) -> tuple[PrimExpr, ...]:
-        """The indices in the second layout of an element of the first."""
+        """The indices in the second layout of an element of the first. Raises UsageError where
+        `index` has another number of axes than the layout."""
         return _moved(index, self.src_layout, self.dst_layout)
 
     def backward_index(self, index: Sequence[Any]) -> tuple[PrimExpr, ...]:
-        """The indices in the first layout of an element of the second."""
+        """The indices in the first layout of an element of the second. Raises UsageError where
+        `index` has another number of axes than the layout."""
         return _moved(index, self.dst_layout, self.src_layout)
 
     def forward_shape(self, shape: Sequence[Any]) -> tuple[PrimExpr, ...]:
-        """The shape in the second layout of a tensor of this shape in the first."""
+        """The shape in the second layout of a tensor of this shape in the first. Raises UsageError
+        where `shape` has another number of axes than the layout."""
         return _reshaped(shape, self.src_layout, self.dst_layout)
 
     def backward_shape(self, shape: Sequence[Any]) -> tuple[PrimExpr, ...]:
-        """The shape in the first layout of a tensor of this shape in the second."""
+        """The shape in the first layout of a tensor of this shape in the second. Raises UsageError
+        where `shape` has another number of axes than the layout."""
         return _reshaped(shape, self.dst_layout, self.src_layout)
 
     def __repr__(self) -> str:

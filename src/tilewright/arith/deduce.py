@@ -51,7 +51,7 @@ def deduce_bound(
     `hint_map` says in which sets (or Ranges) variables lie; it sharpens the result only. Where
     nothing is found, the result is `IntervalSet.nothing()`: so it is where `var` stands in a
     comparison twice, or below a division that is to be equal to something. `limits_where` finds
-    intervals there, too.
+    intervals there, too. Raises OperandError where `cond` is neither a number nor an expression.
     """
     v = var.var if isinstance(var, IterVar) else var
     for part in conjuncts(E.convert(cond)):

@@ -47,7 +47,8 @@ def _numbers(e: Any, places: Mapping[Any, Any]) -> Any:
 
 
 class IndexMap:
-    """Final indices as expressions of initial indices, such as those of `lambda i: [i//4, i%4]`."""
+    """Final indices as expressions of initial indices, such as those of `lambda i: [i//4, i%4]`.
+    Raises OperandError where `final_indices` holds what is neither a number nor an expression."""
 
     __slots__ = ("final_indices", "initial_indices", "inverse_index_map")
 
@@ -78,7 +79,9 @@ class IndexMap:
     ) -> IndexMap:
         """The map of a Python function of indices; `ndim` is needed where it takes `*indices`.
 
-        `inverse_index_map`: the inverse, where it is known; otherwise it is derived.
+        `inverse_index_map`: the inverse, where it is known; otherwise it is derived. Raises
+        TilewrightError where the map has axis separators, where the function takes *indices and
+        ndim is not given.
         """
         made, separators = IndexMap.from_func_with_separators(
             func, ndim, inverse_index_map, index_dtype=index_dtype
@@ -98,7 +101,8 @@ class IndexMap:
         index_dtype: str = "int32",
     ) -> tuple[IndexMap, list[int]]:
         """The map of a function whose result may hold `IndexMap.AXIS_SEPARATOR`, and before which
-        of the final indices one stands."""
+        of the final indices one stands. Raises TilewrightError where the function takes *indices
+        and ndim is not given, where `index_dtype` is no type such as 'float32'."""
         names: list[str] = []
         for p in signature(func).parameters.values():
             if p.kind is Parameter.VAR_POSITIONAL:
@@ -119,7 +123,8 @@ class IndexMap:
         return IndexMap(initial, indices, inverse_index_map), separators
 
     def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[Any]:
-        """The final indices of given initial ones, simplified."""
+        """The final indices of given initial ones, simplified. Raises TilewrightError where the
+        indices are not as many as the map takes."""
         self._check(indices)
         values = dict(zip(self.initial_indices, map(E.convert, indices)))
         analyzer = analyzer or Analyzer()
@@ -138,7 +143,9 @@ class IndexMap:
         return type(arr_src)(made) if hasattr(arr_src, "numpy") else made
 
     def map_shape(self, shape: Sequence[Any], analyzer: Analyzer | None = None) -> list[Any]:
-        """The extents of the final indices over an array of the given shape, padding included."""
+        """The extents of the final indices over an array of the given shape, padding included.
+        Raises TilewrightError where a result has no upper limit, where the indices are not as many
+        as the map takes."""
         ranges = self._ranges(shape)
         analyzer = analyzer or Analyzer()
         result = []
@@ -150,7 +157,8 @@ class IndexMap:
         return result
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
-        """The inverse of a map that is a bijection from `shape` onto its result's shape."""
+        """The inverse of a map that is a bijection from `shape` onto its result's shape. Raises
+        TilewrightError where the map has no inverse, or leaves padding for the shape."""
         if self.inverse_index_map is not None:
             return self.inverse_index_map
         result = self._detect(shape)
@@ -162,7 +170,8 @@ class IndexMap:
         return self._inverted(result, shape)
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, E.PrimExpr]:
-        """The inverse, and a condition on its indices that holds where there is padding only."""
+        """The inverse, and a condition on its indices that holds where there is padding only.
+        Raises TilewrightError where the map has no inverse."""
         result = self._detect(shape)
         inverse = self._inverted(result, shape)
         analyzer = self._final_analyzer(inverse, shape)
@@ -174,7 +183,8 @@ class IndexMap:
         return inverse, analyzer.simplify(padding)
 
     def is_equivalent_to(self, other: IndexMap) -> bool:
-        """Whether both maps give the same indices (proved)."""
+        """Whether both maps give the same indices (proved). Raises TilewrightError where the
+        indices are not as many as the map takes."""
         if len(self.initial_indices) != len(other.initial_indices):
             return False
         mine = self.final_indices

@@ -50,7 +50,8 @@ End = E.PrimExpr | Infinity
 
 
 class IntervalSet:
-    """The integers in [min_value, max_value]."""
+    """The integers in [min_value, max_value]. Raises OperandError where `max_value` or `min_value`
+    is neither a number nor an expression."""
 
     __slots__ = ("max_value", "min_value")
 
@@ -60,7 +61,8 @@ class IntervalSet:
 
     @staticmethod
     def single_point(e: Any) -> IntervalSet:
-        """The set of one value."""
+        """The set of one value. Raises OperandError where `e` is neither a number nor an
+        expression."""
         e = E.convert(e)
         return IntervalSet(e, e)
 
@@ -74,7 +76,8 @@ class IntervalSet:
 
     @staticmethod
     def vector(e: Any) -> IntervalSet:
-        """The values of the lanes of a vector whose steps are constant; of a scalar: its value."""
+        """The values of the lanes of a vector whose steps are constant; of a scalar: its value.
+        Raises OperandError where `e` is neither a number nor an expression."""
         e = E.convert(e)
         if type(e) is E.Broadcast:
             return IntervalSet.single_point(e.value)
@@ -142,7 +145,8 @@ class IntervalSet:
 
     def as_index(self, dtype: str) -> IntervalSet:
         """The set in the type of a tensor's extents, for data that are read as indices may have a
-        narrow or unsigned one; a number beyond that type becomes its nearest."""
+        narrow or unsigned one; a number beyond that type becomes its nearest. Raises
+        TilewrightError where `dtype` is the type of a handle."""
         return IntervalSet(_as_index(self.min_value, dtype), _as_index(self.max_value, dtype))
 
     def __repr__(self) -> str:
@@ -185,6 +189,7 @@ def eval_set(e: Any, dom: Mapping[Any, Any], analyzer: Analyzer | None = None) -
 
     All variables are replaced at once: ends that name other variables of `dom` keep them. The
     result is exact for sums in which every term moves on its own, else it encloses the values.
+    Raises OperandError where `e` is neither a number nor an expression.
     """
     e = E.convert(e)
     analyzer = _analyzer(analyzer)

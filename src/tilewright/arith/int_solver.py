@@ -22,7 +22,8 @@ from .solve import solve_linear_inequalities as _inequalities
 
 
 class IntGroupBounds(Node):
-    """Bounds of `coef * variable`: at least `lower`, at most `upper`, and `equal`."""
+    """Bounds of `coef * variable`: at least `lower`, at most `upper`, and `equal`. Raises
+    OperandError where `coef` or `upper` is neither a number nor an expression."""
 
     __slots__ = ("coef", "equal", "lower", "upper")
     schema = "coef:expr lower:any equal:any upper:any"
@@ -131,7 +132,8 @@ def solve_linear_equations(
 
     `src_to_dst` gives each variable in terms of new, free ones; `dst` holds their ranges, those of
     other variables, and the conditions under which there is a solution. Inequalities, and equations
-    whose factors are no constants, are conditions of `dst` too.
+    whose factors are no constants, are conditions of `dst` too. Raises UsageError where variables
+    or ranges are given beside IntConstraints.
     """
     relations, names, limits = _given(equations, variables, ranges)
     found = _equations(relations, names, limits)
@@ -185,7 +187,8 @@ def solve_linear_inequalities(
     """Ranges of variables that inequalities allow, each in terms of the variables after it.
 
     What no range says is left in `relations`. With `deskew_range` the ranges begin at zero: they
-    are those of new variables, and the result is an IntConstraintsTransform.
+    are those of new variables, and the result is an IntConstraintsTransform. Raises UsageError
+    where variables or ranges are given beside IntConstraints.
     """
     relations, names, limits = _given(equations, variables, ranges)
     found, left = _inequalities(relations, names, limits)

@@ -35,7 +35,7 @@ class IterMapLevel(enum.IntEnum):
 
     @staticmethod
     def from_str(name: str) -> IterMapLevel:
-        """The level of a name, in small letters."""
+        """The level of a name, in small letters. Raises UsageError where `name` is no level."""
         found = {level.name.lower(): level for level in IterMapLevel}.get(name.lower())
         if found is None:
             raise UsageError(f"check_level is one of {', '.join(LEVELS)}, got {name!r}")
@@ -78,7 +78,9 @@ def detect_iter_map(
     takes every value of its interval, and no part of an iterator is in two of them), "bijective"
     (also, every iterator is used up, and nothing is added to one so that a divisor divides it),
     "nocheck".
-    `simplify_trivial_iterators`: an iterator of one value counts as that value.
+    `simplify_trivial_iterators`: an iterator of one value counts as that value. Raises OperandError
+    where `predicate` is neither a number nor an expression, and UsageError where `check_level` is
+    no level.
     """
     found = deep_call(
         _detect, list(indices), ranges_of(input_iters), E.convert(predicate),
@@ -180,7 +182,9 @@ def iter_map_simplify(
     check_level: str | IterMapLevel = "surjective",
     simplify_trivial_iterators: bool = True,
 ) -> list[Any]:
-    """`indices` as the map that `detect_iter_map` finds has them; as they are if it finds none."""
+    """`indices` as the map that `detect_iter_map` finds has them; as they are if it finds none.
+    Raises OperandError where `predicate` or one of `indices` is neither a number nor an expression,
+    and UsageError where `check_level` is no level."""
     found = detect_iter_map(
         indices, input_iters, predicate, check_level, simplify_trivial_iterators
     )

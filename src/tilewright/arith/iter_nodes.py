@@ -25,7 +25,8 @@ class IterMapExpr(E.PrimExpr):
 
 
 class IterMark(Node):
-    """`source`, an expression, as an iterator over [0, extent)."""
+    """`source`, an expression, as an iterator over [0, extent). Raises OperandError where `extent`
+    or `source` is neither a number nor an expression."""
 
     __slots__ = ("extent", "source")
     schema = "source:any extent:expr"
@@ -40,7 +41,8 @@ class IterMark(Node):
 
 
 class IterSplitExpr(IterMapExpr):
-    """floormod(floordiv(source, lower_factor), extent) * scale, of a marked iterator."""
+    """floormod(floordiv(source, lower_factor), extent) * scale, of a marked iterator. Raises
+    OperandError where `extent`, `lower_factor` or `scale` is neither a number nor an expression."""
 
     __slots__ = ("extent", "lower_factor", "scale", "source")
     schema = "source:any lower_factor:expr extent:expr scale:expr"
@@ -69,7 +71,7 @@ class IterSplitExpr(IterMapExpr):
 
 
 class IterSumExpr(IterMapExpr):
-    """sum(args) + base."""
+    """sum(args) + base. Raises OperandError where `base` is neither a number nor an expression."""
 
     __slots__ = ("args", "base")
     schema = "args:any base:expr"

@@ -60,7 +60,8 @@ def detect_linear_equation(
     """Coefficients of `variables` in `e` and then the constant part, none of which uses them.
 
     Empty where `e` is not linear in them. `x*4 + y*n + 3` in [x, y] gives [4, n, 3]. Constants of
-    an unsigned type come in the signed one: 128 - u gives [-1, 128].
+    an unsigned type come in the signed one: 128 - u gives [-1, 128]. Raises OperandError where `e`
+    is neither a number nor an expression.
     """
     e = E.convert(e)
     names = _vars(variables)
@@ -116,7 +117,8 @@ def detect_clip_bound(
     """Limits [min, max, min, max, ...] that the conjunction `e` puts on each of `variables`.
 
     A missing limit is None. The result is empty where a part of `e` is no linear comparison in
-    exactly one of the variables.
+    exactly one of the variables. Raises OperandError where `e` is neither a number nor an
+    expression.
     """
     ctx = (analyzer or Analyzer()).context
     atoms = [ctx.space.var(v) for v in _vars(variables)]

@@ -16,7 +16,8 @@ def estimate_region_strict_bound(
     region: Sequence[Range], var_dom: Mapping[Any, Range], predicate: Any
 ) -> list[IntervalSet] | None:
     """The box that `region` runs through as its variables run through `var_dom` where `predicate`
-    holds, if it is a box without gaps; else None."""
+    holds, if it is a box without gaps; else None. Raises OperandError where `predicate` is neither
+    a number nor an expression."""
     if any(E.const_int(r.extent) is None for r in region):
         return None
     found = detect_iter_map([r.min for r in region], var_dom, predicate, "surjective")

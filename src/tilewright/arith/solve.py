@@ -60,7 +60,8 @@ class LinearSolution:
 
 
 class IntConstraints(Node):
-    """Variables, the ranges that are known of them, and conditions (`relations`) on them."""
+    """Variables, the ranges that are known of them, and conditions (`relations`) on them. Raises
+    OperandError where `relations` holds what is neither a number nor an expression."""
 
     __slots__ = ("ranges", "relations", "variables")
     schema = "variables:any ranges:any relations:any"

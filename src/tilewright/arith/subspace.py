@@ -37,7 +37,8 @@ def subspace_divide(
 
     Gives [outer, inner] for each binding, as IterMarks with their extents, then two marks whose
     `extent` is the condition on the outer and on the inner space. Empty where there is no such
-    form: `[z*12 + y*3 + x]` with sub_iters [x] gives `[z*4 + y, x]`.
+    form: `[z*12 + y*3 + x]` with sub_iters [x] gives `[z*4 + y, x]`. Raises OperandError where
+    `predicate` is neither a number nor an expression.
     """
     found = detect_iter_map(
         bindings, input_iters, predicate, check_level, simplify_trivial_iterators

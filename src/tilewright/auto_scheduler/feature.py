@@ -40,7 +40,8 @@ _WORDS = (
 
 def get_per_store_feature_names(max_n_bufs: int | None = None) -> list[str]:
     """The names of the numbers, in their order. `max_n_bufs`: buffers of a statement that are
-    spoken of, at most 5 (None)."""
+    spoken of, at most 5 (None). Raises TilewrightError where `max_n_bufs` is out of the range of
+    numbers of buffers."""
     names = []
     for name in np.array(NAMES)[_columns(max_n_bufs)]:
         text = str(name)
@@ -54,7 +55,8 @@ def get_per_store_features_from_states(
     states: Sequence[State], task: Any, max_n_bufs: int | None = None
 ) -> Array:
     """For each state its features, float32 (statements, 164), in an array of objects; one row of
-    zeros for a state that has none."""
+    zeros for a state that has none. Raises TilewrightError where `max_n_bufs` is out of the range
+    of numbers of buffers."""
     columns = _columns(max_n_bufs)
     return _objects([_features(State(s, task.compute_dag))[:, columns] for s in states])
 
@@ -66,7 +68,9 @@ def get_per_store_features_from_measure_pairs(
     max_n_bufs: int | None = None,
 ) -> tuple[Array, Array, Array]:
     """Of measurements: features (see above; rows of zeros for the first so many), throughputs (the
-    least cost of the task over the cost, 0 for failures), and numbers of their tasks."""
+    least cost of the task over the cost, 0 for failures), and numbers of their tasks. Raises
+    TilewrightError where inputs are not as many as results, where `max_n_bufs` is out of the range
+    of numbers of buffers."""
     if len(inputs) != len(results):
         raise TilewrightError(f"{len(inputs)} inputs have {len(results)} results")
     columns = _columns(max_n_bufs)
@@ -93,7 +97,9 @@ def get_per_store_features_from_measure_pairs(
 def get_per_store_features_from_file(
     filename: str, max_lines: int, max_n_bufs: int | None = None
 ) -> tuple[Array, Array, Array]:
-    """The same, of the first `max_lines` records of a file, whose workloads have to be known."""
+    """The same, of the first `max_lines` records of a file, whose workloads have to be known.
+    Raises TilewrightError where there is no such file of records, where `max_n_bufs` is out of the
+    range of numbers of buffers."""
     pairs = list(islice(load_records(filename), max_lines))
     inputs, results = [p[0] for p in pairs], [p[1] for p in pairs]
     return get_per_store_features_from_measure_pairs(inputs, results, 0, max_n_bufs)
@@ -106,7 +112,8 @@ def features_from_primfunc(
     stored to, of several statements that store to it the last.
 
     `max_n_bufs`: see above. `log_scale`: log2(x + 1) of each number, as cost models see it.
-    UsageError for what is no PrimFunc.
+    UsageError for what is no PrimFunc. Raises TilewrightError where `max_n_bufs` is out of the
+    range of numbers of buffers. `cache_line_bytes`: bytes of a cache line.
     """
     if not isinstance(func, PrimFunc):
         raise UsageError(f"features_from_primfunc takes a PrimFunc, got {type(func).__name__}")
@@ -118,7 +125,8 @@ def named_features_from_primfunc(
     func: Any, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
 ) -> dict[str, Array] | None:
     """The same by their names, for each an array over the statements; None where nothing is
-    stored."""
+    stored. Raises UsageError where func is no PrimFunc, and TilewrightError where `max_n_bufs` is
+    out of the range of numbers of buffers. `cache_line_bytes`: bytes of a cache line."""
     rows = features_from_primfunc(func, cache_line_bytes, max_n_bufs, log_scale)
     names = get_per_store_feature_names(max_n_bufs)
     return {name: rows[:, k] for k, name in enumerate(names)} if len(rows) else None

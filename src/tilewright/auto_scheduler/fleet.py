@@ -17,7 +17,8 @@ class DaskBuilder(OnFleet, LocalBuilder):
     """Builds on the builders of a fleet, each candidate within `timeout` seconds.
 
     `scheduler`, `certificates` and `plain` as of DaskRunner. A search whose runner is of a fleet
-    builds there whatever its builder is; this one builds a few candidates by itself, too.
+    builds there whatever its builder is; this one builds a few candidates by itself, too. Raises
+    FleetError where `scheduler` is no address of a scheduler, tls://HOST:PORT.
     """
 
     def __init__(
@@ -80,7 +81,8 @@ class RPCRunner(RPCArguments, Tracker, OnFleet, LocalRunner):
 
 @dataclass(eq=False)
 class LocalRPCMeasureContext(RPCArguments):
-    """`runner`: an RPCRunner of a `tracker` and a `server` on this machine, which end with it."""
+    """`runner`: an RPCRunner of a `tracker` and a `server` on this machine, which end with it.
+    `timeout` and `cooldown_interval` are seconds, `min_repeat_ms` milliseconds."""
 
     def __post_init__(self) -> None:
         self.tracker, self.server = on_this_machine()

@@ -22,7 +22,8 @@ class HardwareParams:
     num_cores: cores of a CPU, -1 for devices. vector_unit_bytes: bytes of a vector; on devices, of
     the widest load. cache_line_bytes. max_shared_memory_per_block, max_local_memory_per_block:
     bytes. max_threads_per_block, max_vthread_extent (most virtual threads), warp_size: threads.
-    The five limits of blocks are 0 for CPUs.
+    The five limits of blocks are 0 for CPUs. Raises TargetError where `target_host` is no target,
+    as text, dict or Target.
     """
 
     num_cores: int

@@ -141,7 +141,8 @@ class ApplyHistoryBest(DispatchContext):
     def load(
         self, records: str | os.PathLike[str] | Iterable[Any], n_lines: int | None = None
     ) -> None:
-        """Take further records in."""
+        """Take further records in. Raises TilewrightError where records are neither files nor pairs
+        of MeasureInput and MeasureResult, where there is no such file of records."""
         if isinstance(records, (str, os.PathLike)):
             from .records import load_records  # networks are compiled without any, as a rule
 
@@ -170,14 +171,18 @@ class ApplyHistoryBest(DispatchContext):
             self._best.add(key, rows, result.cost, rows)
 
     def update(self, target: Any, workload_key: str, state: Any) -> None:
-        """Use `state` (a State, or its steps) for a workload from here on."""
+        """Use `state` (a State, or its steps) for a workload from here on. Raises TargetError where
+        `target` is no target, as text, dict or Target, where `target` has no kind of target, or no
+        attributes by name."""
         rows: Sequence[Row] = getattr(state, "rows", state)
         self._given[workload_key, str(Target(target))] = tuple(rows)
 
     def steps(self, target: Any, workload_key: str) -> tuple[Row, ...] | None:
         """The steps for a workload, or None where nothing is known of it for the kind of `target`.
 
-        Records of the very same target come before those of others of its kind.
+        Records of the very same target come before those of others of its kind. Raises TargetError
+        where `target` is no target, as text, dict or Target, where `target` has no kind of target,
+        or no attributes by name.
         """
         wanted = Target(target)
         given = self._given.get((workload_key, str(wanted)))

@@ -47,7 +47,7 @@ class ProgramRunner:
 class LocalBuilder(FileBuilder, ProgramBuilder):
     """Builds in worker processes of this machine, `n_parallel` at a time (None: one for each core),
     each candidate within `timeout` seconds. `build_func`: what links the files of `build`, see
-    `FileBuilder`."""
+    `FileBuilder`. Raises UsageError where build_func is neither "default", "ndk" nor a function."""
 
     def __init__(
         self,
@@ -131,7 +131,8 @@ class LocalRunner(ProgramRunner):
         verbose: int = 1,
     ) -> list[MeasureResult]:
         """Time what `LocalBuilder.build` has built, in a worker; a result for each, which for what
-        could not be built says so. `verbose`: above 0, failures are shown."""
+        could not be built says so. `verbose`: above 0, failures are shown. Raises UsageError where
+        build_results are not as many as measure_inputs."""
         if len(measure_inputs) != len(build_results):
             raise UsageError(f"{len(build_results)} builds of {len(measure_inputs)} inputs")
         results: dict[int, MeasureResult] = {}
@@ -181,12 +182,14 @@ class RPCArguments:
 
 
 def resolve_builder(given: Any) -> LocalBuilder:
-    """The builder that users name: "local" is the default one."""
+    """The builder that users name: "local" is the default one. Raises UsageError where the builder
+    or runner is neither 'local' nor one of that kind."""
     return _resolve(given, LocalBuilder, "builder")
 
 
 def resolve_runner(given: Any) -> LocalRunner:
-    """The runner that users name: "local" is an adaptive LocalRunner."""
+    """The runner that users name: "local" is an adaptive LocalRunner. Raises UsageError where the
+    builder or runner is neither 'local' nor one of that kind."""
     return _resolve(given, LocalRunner, "runner", adaptive=True)
 
 

@@ -68,7 +68,8 @@ class ProgramMeasurer:
 
     `callbacks`: MeasureCallbacks, told of each measurement before the next begins. `verbose`: 2
     shows each failure. Per workload key, `best_cost` (seconds), `best_flops` (operations a second)
-    and `best_state`; `ct` measurements in all, `error_ct` failures since the last success.
+    and `best_state`; `ct` measurements in all, `error_ct` failures since the last success. Raises
+    UsageError where the builder or runner is neither 'local' nor one of that kind.
     """
 
     def __init__(

@@ -66,7 +66,8 @@ class NetworkObjective(ABC):
 
     @abstractmethod
     def pulls(self, costs: Sequence[float]) -> list[float]:
-        """df/dL_j of each network, towards lower latencies: 0 where it gains nothing."""
+        """df/dL_j of each network, towards lower latencies: 0 where it gains nothing. `costs`: in
+        seconds."""
 
     def slopes(self, costs: Sequence[float]) -> list[float]:
         """df/dg_i of each task, towards lower costs."""
@@ -76,16 +77,17 @@ class NetworkObjective(ABC):
         ]
 
     def satisfied(self, costs: Sequence[float]) -> str:
-        """Why no search can lower the objective, "" where one may."""
+        """Why no search can lower the objective, "" where one may. `costs`: in seconds."""
         return ""
 
     def text(self, costs: Sequence[float]) -> str:
-        """The objective for people, on one line."""
+        """The objective for people, on one line. `costs`: in seconds."""
         return f"Estimated total latency: {_ms(sum(self.latencies(costs)), self.known(costs))}"
 
 
 class LatencySum(NetworkObjective):
-    """The sum of the networks' latencies."""
+    """The sum of the networks' latencies. Raises UsageError where counts are missing, of several
+    lengths, below 0 or infinite, or not as many as names."""
 
     name = "sum"
 
@@ -98,7 +100,8 @@ class LatencySum(NetworkObjective):
 
 class EarlyStopping(LatencySum):
     """The sum of the networks' latencies; a task that did not get better in `stop_after`
-    measurements keeps what it has. Once all have stopped, the search ends."""
+    measurements keeps what it has. Once all have stopped, the search ends. Raises UsageError where
+    stop_after is no whole number of 1 or more."""
 
     name = "early-stopping"
 
@@ -134,7 +137,8 @@ class _WithSeconds(NetworkObjective):
 class LatencyRequirement(_WithSeconds):
     """The sum of latencies, where one below its requirement counts as the requirement.
 
-    `seconds`: a requirement for each network. Once all are met, the search ends.
+    `seconds`: a requirement for each network. Once all are met, the search ends. Raises UsageError
+    where the values are not one for each network, or not finite and above 0.
     """
 
     name = what = "requirement"
@@ -165,7 +169,8 @@ class LatencyRequirement(_WithSeconds):
 class GeomeanSpeedup(_WithSeconds):
     """Minus the geometric mean of speed-ups: a network counts by its share, not by its seconds.
 
-    `seconds`: a latency for each network to compare with.
+    `seconds`: a latency for each network to compare with. Raises UsageError where the values are
+    not one for each network, or not finite and above 0.
     """
 
     name = "geomean"

@@ -57,7 +57,9 @@ class SketchPolicy(SearchPolicy):
     `program_cost_model`: RandomModel or XGBModel; None: the one that ships with the package,
     trained on, which `task.tune` takes. `params`: changes to `all_params`, which are
     DEFAULT_PARAMS, those of TVM, and further ones (docs/auto_scheduler.md). `seed`: of all choices.
-    `init_search_callbacks`: PreloadMeasuredStates, PreloadCustomSketchRule.
+    `init_search_callbacks`: PreloadMeasuredStates, PreloadCustomSketchRule. Raises TilewrightError
+    where program_cost_model is no cost model, or a callback is no function of the policy, where
+    `params` has an unknown name or a value out of range.
     """
 
     DEFAULT_PARAMS = TVMS
@@ -115,7 +117,8 @@ class SketchPolicy(SearchPolicy):
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
         """The sketches that the rules of Ansor and users' own derive; `all_sketches` has also those
-        that copy operands into the order of tiles."""
+        that copy operands into the order of tiles. Raises TilewrightError where the sketch rules do
+        not come to an end."""
         sketches = [s for s in self.all_sketches() if all(row[0] != "PK" for row in s.rows)]
         if print_for_debug:
             for n, sketch in enumerate(sketches):
@@ -123,7 +126,8 @@ class SketchPolicy(SearchPolicy):
         return sketches
 
     def all_sketches(self) -> list[State]:
-        """All sketches that are searched."""
+        """All sketches that are searched. Raises TilewrightError where the sketch rules do not come
+        to an end."""
         return generate_sketches(self, (*self._custom, *self._rules()))
 
     def _rules(self) -> tuple[SketchRule, ...]:
@@ -155,7 +159,8 @@ class SketchPolicy(SearchPolicy):
         return [self.state_of(c) for c in self._random(wanted)]
 
     def evolutionary_search(self, init_populations: Sequence[State], out_size: int) -> list[State]:
-        """The best programs that evolution from some states finds by the model."""
+        """The best programs that evolution from some states finds by the model. Raises
+        TilewrightError where a state is not of this policy's sample_initial_population."""
         start = [np.zeros((0, s.width), np.int64) for s in self.population.spaces]
         for state in init_populations:
             origin = getattr(state, "candidate", None)

@@ -91,7 +91,8 @@ class RecordedState:
 class RecordToFile(MeasureCallback):
     """Keeps every measurement, on disk before the next one is reported: in a file of lines of JSON,
     in SQLite, which the processes of a host may write together, where the name ends in .db, or in a
-    database that many hosts share, by its URL."""
+    database that many hosts share, by its URL. Raises TilewrightError where `filename` names no
+    file of records, where `filename` is neither text nor a Path."""
 
     def __init__(self, filename: str | os.PathLike[str] = "auto_scheduler_tuning.json") -> None:
         self.filename = str(place_of(filename))
@@ -113,7 +114,9 @@ class RecordToFile(MeasureCallback):
 
 
 class RecordReader(Shown):
-    """The records of a file, as (MeasureInput, MeasureResult): iterate, or read some of them."""
+    """The records of a file, as (MeasureInput, MeasureResult): iterate, or read some of them.
+    Raises TilewrightError where `filename` names no file of records, where `filename` is neither
+    text nor a Path."""
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
         self.filename = str(place_of(filename))
@@ -182,7 +185,8 @@ def as_pair(record: Record) -> Pair:
 
 def load_records(filename: str | os.PathLike[str]) -> Iterator[Pair]:
     """(MeasureInput, MeasureResult) of each record of a file. What cannot be read is left out, with
-    a warning that says how much and why."""
+    a warning that says how much and why. Raises TilewrightError where there is no such file of
+    records, where `filename` names no file of records."""
     return map(as_pair, read_records(filename))
 
 
@@ -191,7 +195,8 @@ def save_records(
     inputs: Sequence[MeasureInput],
     results: Sequence[MeasureResult],
 ) -> None:
-    """Add records to a file."""
+    """Add records to a file. Raises TilewrightError where inputs are not as many as results, where
+    `filename` names no file of records."""
     if len(inputs) != len(results):
         raise TilewrightError(f"{len(inputs)} inputs have {len(results)} results")
     with Writer(filename) as writer:
@@ -219,7 +224,9 @@ def load_best_record(
     (None, None) where there is none. Steps measured again count as `fastest.py` says.
 
     `include_compatible`: also of workloads with smaller sizes that divide these, whose cost counts
-    as many times as they fit in.
+    as many times as they fit in. Raises TargetError where `target` is no target, as text, dict or
+    Target, where `target` has no kind of target, or no attributes by name, and TilewrightError
+    where there is no such file of records, where `filename` names no file of records.
     """
     only = None if include_compatible else workload_key
     wanted = None if target is None else _kind(Target(target))
@@ -243,7 +250,9 @@ def load_best_record(
 
 
 def distill_record_file(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str]) -> int:
-    """Write the fastest record of each workload and target of a file to another; their number."""
+    """Write the fastest record of each workload and target of a file to another; their number.
+    Raises TilewrightError where the file to write is there already, or is a database, where there
+    is no such file of records, where `in_file` or `out_file` names no file of records."""
     return write_all(out_file, best_records(read_records(in_file)))
 
 

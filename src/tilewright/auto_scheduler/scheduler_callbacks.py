@@ -84,7 +84,8 @@ class PrintTableInfo(TaskSchedulerCallback):
 
 class LogEstimatedLatency(TaskSchedulerCallback):
     """Appends a line to `log_file` after each round: seconds, estimated latency in ms ("N/A" until
-    each task has a valid program), and trials. A file that is there is begun anew."""
+    each task has a valid program), and trials. A file that is there is begun anew. Raises
+    TilewrightError where the file cannot be written."""
 
     def __init__(self, log_file: str | Path) -> None:
         self._path = Path(log_file)

@@ -118,7 +118,9 @@ def auto_schedule(
     task: Any, search_policy: Any = None, tuning_options: Any | None = None
 ) -> tuple[Schedule, list[Tensor]]:
     """Schedule and arguments for a task: by the shipped model alone without `tuning_options` (or
-    with 0 trials), else the best of a search."""
+    with 0 trials), else the best of a search. Raises TilewrightError where the task has no
+    schedules, where search_policy is unknown, where tuning_options are no TuningOptions, or no
+    candidate could be built and run."""
     if tuning_options is None or tuning_options.num_measure_trials == 0:
         verbose = 0 if tuning_options is None else tuning_options.verbose
         best = make_policy(task, search_policy, verbose).best_unmeasured()

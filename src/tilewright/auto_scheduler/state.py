@@ -33,7 +33,8 @@ from .stages import ANNOTATIONS, Iterator, StageView
 
 
 class State:
-    """Rows and the live schedule they lead to."""
+    """Rows and the live schedule they lead to. Raises ScheduleError where the step does not fit the
+    computation."""
 
     ANNOTATION_TRANS_TABLE = ANNOTATIONS
 
@@ -118,7 +119,8 @@ class State:
         return State(self, self.origin)
 
     def close(self, lengths: Sequence[int], extra: Sequence[Row] = ()) -> State:
-        """The state with its open lengths given, in the order of `open`, and further rows."""
+        """The state with its open lengths given, in the order of `open`, and further rows. Raises
+        ScheduleError where lengths are not as many as are open."""
         if len(lengths) != len(self.open):
             raise ScheduleError(f"{len(self.open)} open lengths, {len(lengths)} values")
         values = {(f.row, f.level): int(v) for f, v in zip(self.open, lengths)}
@@ -133,7 +135,8 @@ class State:
     # -- reading
 
     def stage_at(self, stage_id: int) -> LiveStage:
-        """The live stage at a place of the list of stages."""
+        """The live stage at a place of the list of stages. Raises ScheduleError where `stage_id` is
+        no stage of the state."""
         if not 0 <= stage_id < len(self.order):
             raise ScheduleError(f"there are stages 0 to {len(self.order) - 1}, not {stage_id}")
         stage: LiveStage = self.schedule.by_id[self.order[stage_id]]
@@ -158,18 +161,21 @@ class State:
         return found
 
     def readers(self, stage_id: int) -> list[int]:
-        """Places of the stages that read a stage, looking through inlined ones."""
+        """Places of the stages that read a stage, looking through inlined ones. Raises
+        ScheduleError where `stage_id` is no stage of the state."""
         stages = {s.op: n for n, s in enumerate(self.live_stages)}
         return sorted(stages[op] for op in self.access.get_consumers(self.stage_at(stage_id).op))
 
     def has_compute_readers(self, stage_id: int) -> bool:
-        """Whether all readers are given element by element: no extern, no step of a scan."""
+        """Whether all readers are given element by element: no extern, no step of a scan. Raises
+        ScheduleError where `stage_id` is no stage of the state."""
         access = self.access
         readers = access.get_direct_consumers(self.stage_at(stage_id).op)
         return all(map(access.is_compute, readers))
 
     def fusible_reader(self, stage_id: int) -> int | None:
-        """The place of the only, element-wise reader of a stage, if that can be tiled alike."""
+        """The place of the only, element-wise reader of a stage, if that can be tiled alike. Raises
+        ScheduleError where `stage_id` is no stage of the state."""
         readers = self.readers(stage_id)
         if len(readers) != 1:
             return None
@@ -233,7 +239,8 @@ class State:
         return self._view(self.stage_at(self.stage_id(key)))
 
     def stage_id(self, key: Any) -> int:
-        """The place of a stage given by its tensor, operation, view or place."""
+        """The place of a stage given by its tensor, operation, view or place. Raises ScheduleError
+        where `key` is no stage of the state."""
         if isinstance(key, int):
             self.stage_at(key)
             return key
@@ -243,7 +250,8 @@ class State:
         return self.order.index(self.schedule.find(key).id if known is None else known)
 
     def loop(self, stage_id: int, it: Any) -> int:
-        """The place of a loop among the leaf loops of a stage."""
+        """The place of a loop among the leaf loops of a stage. Raises ScheduleError where `it` is
+        no loop of the stage, where `stage_id` is no stage of the state."""
         if isinstance(it, int):
             return it
         axis = it.axis if isinstance(it, Iterator) else it
@@ -259,7 +267,7 @@ class State:
         raise ScheduleError(f"{it!r} is no loop of stage {self.stage_at(stage_id).name}")
 
     def thread(self, tag: str) -> IterVar:
-        """A thread axis, to bind loops to."""
+        """A thread axis, to bind loops to. Raises UsageError where no tag is given."""
         return thread_axis(tag=tag)
 
     def __str__(self) -> str:
@@ -283,7 +291,9 @@ class State:
     def split(
         self, stage: Any, iterator: Any, lengths: Sequence[int | None], inner_to_outer: bool = True
     ) -> list[Iterator]:
-        """Split a loop into len(lengths) + 1; a length None is left open for the search."""
+        """Split a loop into len(lengths) + 1; a length None is left open for the search. Raises
+        ScheduleError where `iterator` is no loop of the stage, where the step does not fit the
+        computation, where `stage` is no stage of the state."""
         sid = self.stage_id(stage)
         loop = self.loop(sid, iterator)
         extent = self.extent_of(sid, loop)
@@ -291,7 +301,8 @@ class State:
         return self._iters(sid, apply_row(self, row))
 
     def extent_of(self, stage_id: int, loop: int) -> int | None:
-        """The extent of a loop of a whole stage, where it is constant."""
+        """The extent of a loop of a whole stage, where it is constant. Raises ScheduleError where
+        `loop` or `stage_id` is no loop of the stage."""
         stage, axis = R.leaf(self, stage_id, loop)
         if axis.dom is not None:
             return const_int(axis.dom.extent)
@@ -299,7 +310,9 @@ class State:
         return const_int(pass_down_extents(stage.relations, roots, Analyzer())[axis])
 
     def follow_split(self, stage: Any, iterator: Any, src_step_id: int, n_split: int) -> Any:
-        """Split a loop with the factors of an earlier split, into `n_split` + 1 parts."""
+        """Split a loop with the factors of an earlier split, into `n_split` + 1 parts. Raises
+        ScheduleError where `iterator` is no loop of the stage, where the step does not fit the
+        computation, where `stage` is no stage of the state."""
         sid = self.stage_id(stage)
         row = ("FSP", sid, self.loop(sid, iterator), src_step_id, n_split)
         return self._iters(sid, apply_row(self, row))
@@ -307,20 +320,25 @@ class State:
     def follow_fused_split(
         self, stage: Any, iterator: Any, src_step_ids: Any, level: int, factor_or_nparts: bool
     ) -> Any:
-        """Split a loop by the product of what earlier splits have at `level`."""
+        """Split a loop by the product of what earlier splits have at `level`. Raises ScheduleError
+        where `iterator` is no loop of the stage, where the step does not fit the computation, where
+        `stage` is no stage of the state."""
         sid = self.stage_id(stage)
         loop = self.loop(sid, iterator)
         row = ("FFSP", sid, loop, tuple(src_step_ids), level, int(factor_or_nparts))
         return self._iters(sid, apply_row(self, row))
 
     def fuse(self, stage: Any, iters: Sequence[Any]) -> Iterator:
-        """Make one loop of loops that follow each other."""
+        """Make one loop of loops that follow each other. Raises ScheduleError where `iters` is no
+        loop of the stage, where the step does not fit the computation, where `stage` is no stage of
+        the state."""
         sid = self.stage_id(stage)
         row = ("FU", sid, tuple(self.loop(sid, i) for i in iters))
         return self._iters(sid, [apply_row(self, row)])[0]
 
     def reorder(self, stage: Any, order: Sequence[Any]) -> None:
-        """Put all loops of a stage in this order."""
+        """Put all loops of a stage in this order. Raises ScheduleError where `order` is no loop of
+        the stage, where `stage` is no stage of the state."""
         sid = self.stage_id(stage)
         apply_row(self, ("RE", sid, tuple(self.loop(sid, i) for i in order)))
 
@@ -330,15 +348,19 @@ class State:
         return self._iters(sid, [axis])[0]
 
     def parallel(self, stage: Any, iterator: Any) -> Iterator:
-        """Run the iterations of a loop on several threads."""
+        """Run the iterations of a loop on several threads. Raises ScheduleError where `iterator` is
+        no loop of the stage."""
         return self._annotate(stage, iterator, R.PARALLEL)
 
     def vectorize(self, stage: Any, iterator: Any) -> Iterator:
-        """Run the iterations of a loop as the lanes of vectors."""
+        """Run the iterations of a loop as the lanes of vectors. Raises ScheduleError where
+        `iterator` is no loop of the stage."""
         return self._annotate(stage, iterator, R.VECTORIZE)
 
     def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> Iterator:
-        """Unroll a loop; with `max_unroll`, one of more iterations comes back as it is."""
+        """Unroll a loop; with `max_unroll`, one of more iterations comes back as it is. Raises
+        ScheduleError where `iterator` is no loop of the stage, where `stage` is no stage of the
+        state."""
         sid = self.stage_id(stage)
         if max_unroll is not None:
             loop = self.loop(sid, iterator)
@@ -348,57 +370,70 @@ class State:
         return self._annotate(stage, iterator, R.UNROLL)
 
     def bind(self, stage: Any, iterator: Any, thread_name: str) -> Iterator:
-        """Run the iterations of a loop on threads such as "threadIdx.x" or "vthread"."""
+        """Run the iterations of a loop on threads such as "threadIdx.x" or "vthread". Raises
+        ScheduleError where thread_name is no thread, where `iterator` is no loop of the stage."""
         kinds = {tag: kind for kind, tag in R.THREAD_TAGS.items()}
         if thread_name not in kinds:
             raise ScheduleError(f"there is no thread {thread_name!r}; there are {list(kinds)}")
         return self._annotate(stage, iterator, kinds[thread_name])
 
     def pragma(self, stage: Any, iterator: Any, pragma_type: str) -> None:
-        """Attach a pragma to a loop, such as "auto_unroll_max_step$16"."""
+        """Attach a pragma to a loop, such as "auto_unroll_max_step$16". Raises ScheduleError where
+        `iterator` is no loop of the stage, where `stage` is no stage of the state."""
         sid = self.stage_id(stage)
         apply_row(self, ("PR", sid, self.loop(sid, iterator), pragma_type))
 
     def storage_align(self, stage: Any, iterator: Any, factor: int, offset: int) -> None:
-        """Let the stride of a dimension be k * factor + offset elements for some k."""
+        """Let the stride of a dimension be k * factor + offset elements for some k. Raises
+        ScheduleError where `iterator` is no loop of the stage, where `stage` is no stage of the
+        state."""
         sid = self.stage_id(stage)
         apply_row(self, ("SA", sid, self.loop(sid, iterator), factor, offset))
 
     def compute_at(self, stage: Any, target_stage: Any, target_iter: Any) -> None:
-        """Compute a stage inside a loop of another."""
+        """Compute a stage inside a loop of another. Raises ScheduleError where `target_iter` is no
+        loop of the stage, where `stage` or `target_stage` is no stage of the state."""
         sid, tid = self.stage_id(stage), self.stage_id(target_stage)
         apply_row(self, ("CA", sid, tid, self.loop(tid, target_iter)))
 
     def compute_inline(self, stage: Any) -> None:
-        """Put a stage's expression in place of each read of it."""
+        """Put a stage's expression in place of each read of it. Raises ScheduleError where `stage`
+        is no stage of the state."""
         apply_row(self, ("CI", self.stage_id(stage)))
 
     def compute_root(self, stage: Any) -> None:
-        """Compute the whole stage before its first consumer."""
+        """Compute the whole stage before its first consumer. Raises ScheduleError where `stage` is
+        no stage of the state."""
         apply_row(self, ("CR", self.stage_id(stage)))
 
     def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Operation:
-        """The new stage's operation, as of all methods that make one."""
+        """The new stage's operation, as of all methods that make one. Raises ScheduleError where
+        the step does not fit the computation, where `reader_stages` or `stage` is no stage of the
+        state."""
         sid = self.stage_id(stage)
         readers = tuple(self.stage_id(r) for r in reader_stages)
         apply_row(self, ("CHR", sid, scope_name, readers))
         return self.stage_ops[sid + 1]
 
     def cache_write(self, stage: Any, scope_name: str) -> Operation:
-        """Compute a stage into other storage, then copy; returns the operation that computes."""
+        """Compute a stage into other storage, then copy; returns the operation that computes.
+        Raises ScheduleError where the step does not fit the computation, where `stage` is no stage
+        of the state."""
         sid = self.stage_id(stage)
         apply_row(self, ("CHW", sid, scope_name))
         return self.stage_ops[sid]
 
     def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> Operation:
-        """Reduce along a loop to partial results; returns the operation that computes them."""
+        """Reduce along a loop to partial results; returns the operation that computes them. Raises
+        ScheduleError where `iterator` is no loop of the stage, where `stage` is no stage of the
+        state."""
         sid = self.stage_id(stage)
         apply_row(self, ("RF", sid, self.loop(sid, iterator), factor_iter_id))
         return self.stage_ops[sid]
 
     def pack(self, stage: Any, reader: Any) -> Operation:
         """A copy of `stage` that lies in memory in the order of `reader`'s tiles (ours, not
-        TVM's)."""
+        TVM's). Raises ScheduleError where `reader` or `stage` is no stage of the state."""
         sid = self.stage_id(stage)
         apply_row(self, ("PK", sid, self.stage_id(reader)))
         return self.stage_ops[sid + 1]

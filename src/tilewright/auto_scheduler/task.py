@@ -27,7 +27,8 @@ class TuningOptions:
     early_stopping: end after so many measurements without a better one. num_measures_per_round:
     measurements between two trainings of the model. verbose: 0 silent, 1 progress on
     standard error, 2 each failure, too. builder, runner: "local" or a LocalBuilder / LocalRunner.
-    measure_callbacks: called after each measurement.
+    measure_callbacks: called after each measurement. Raises TilewrightError where a number is not
+    whole or too small.
     """
 
     num_measure_trials: int = 0
@@ -64,7 +65,10 @@ class SearchTask:
     `layout_rewrite_option`: for inputs whose layout is free; by the target where None.
     `task_inputs`: arrays for inputs that may not be at random while candidates are measured, by
     their names (`task_inputs.py`); `task_inputs_overwrite`: in the place of those of an earlier
-    task of this workload; `task_inputs_save_to_file`: also write them to files here.
+    task of this workload; `task_inputs_save_to_file`: also write them to files here. Raises
+    UsageError where neither func, compute_dag nor workload_key is given, and TilewrightError where
+    args are no tuple, or layout_rewrite_option is none, and TargetError where no target is given or
+    in scope.
     """
 
     func: Callable[..., Any] | str | None = None
@@ -143,7 +147,9 @@ class SearchTask:
         """Search: measures `num_measure_trials` candidates and records them by the callbacks.
 
         `search_policy`: a policy, "sketch.xgb" (None: this) or "sketch.random".
-        `adaptive_training`: see XGBModel; of policies that are made here.
+        `adaptive_training`: see XGBModel; of policies that are made here. Raises TilewrightError
+        where tuning_options are no TuningOptions, or no candidate could be built and run, where
+        search_policy is unknown.
         """
         from .search import tune  # networks are compiled from tasks without any search
 
@@ -165,7 +171,8 @@ class SearchTask:
 
     def rearranged(self, state: State) -> list[Rearranged]:
         """How arguments have to be laid out for the schedule of a state, under the task's
-        option."""
+        option. Raises TilewrightError where the state is a sketch, some lengths of which are
+        open."""
         return apply_state(state, int(self.layout_rewrite_option or 0))[2]
 
     def best_state(self, log_file: Any, include_compatible: bool = False) -> State:
@@ -185,7 +192,8 @@ class SearchTask:
         self, log_file: Any, print_mode: str = "schedule", include_compatible: bool = False
     ) -> str:
         """The best record as Python code ("schedule") or as kernel source ("cuda", "opencl",
-        ...)."""
+        ...). Raises TilewrightError where print_mode is none that the target's functions have,
+        where the file has no record of the workload."""
         sch, args = self.apply_best(log_file, include_compatible)
         if print_mode == "schedule":
             return sch.as_python()

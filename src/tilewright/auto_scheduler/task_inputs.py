@@ -68,7 +68,8 @@ def get_task_input_buffer(workload_key: str, input_name: str) -> Any:
 
 def register_task_input_check_func(func_name: Any, f: Any = None, override: bool = False) -> Any:
     """Make a function known that finds the special inputs of a computation: from its tensors, a
-    dict of placeholders and names. A decorator, bare or with a name."""
+    dict of placeholders and names. A decorator, bare or with a name. Raises TilewrightError where
+    func_name is neither text nor a function."""
     if callable(func_name):
         return register_task_input_check_func(func_name.__qualname__, func_name, override)
     if not isinstance(func_name, str):

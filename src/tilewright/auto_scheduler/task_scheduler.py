@@ -54,6 +54,8 @@ class TaskScheduler(Shown):
     to `best_score`; by task `task_cts` units, `task_trials` measurements, `best_costs` in seconds
     (`UNKNOWN_COST` before there is a valid one), `task_idle` measurements without a better one, and
     `task_costs_history`, one entry a unit. `stopped`: why it ended before all trials were spent.
+    Raises UsageError where there is no task, task_weights are not as many, or strategy is unknown,
+    where the objective was made for another number of tasks.
     """
 
     ct: int
@@ -118,7 +120,8 @@ class TaskScheduler(Shown):
         `search_policy`: "default" or "sketch.xgb", "sketch.random", or one policy a task.
         `per_task_early_stopping`: a task is done after so many of its measurements without a
         better one, those in records among them (None: as the objective says);
-        `tune_option.early_stopping`: all are, without a better objective.
+        `tune_option.early_stopping`: all are, without a better objective. UsageError where
+        num_measure_trials are fewer than the tasks, or search_policy does not fit them.
         """
         trials = tune_option.num_measure_trials
         if not trials:
@@ -233,7 +236,7 @@ class TaskScheduler(Shown):
         self._score()
 
     def take_in(self, task: int, costs: Sequence[float]) -> None:
-        """Count measurements of a task that others have made meanwhile."""
+        """Count measurements of a task that others have made meanwhile. `costs`: seconds."""
         self.ct += len(costs)
         best = min(self.best_costs[task], *costs)
         better = best < self.best_costs[task]
@@ -383,7 +386,7 @@ def make_search_policies(
 ) -> list[RoundPolicy]:
     """A policy for each task, as `TaskScheduler` takes them: "default" and "sketch.xgb" share a
     model, of `load_model_file` or the shipped one; each learns from the records of its task in
-    `load_log_file`, where that is a file."""
+    `load_log_file`, where that is a file. UsageError where `search_policy` does not fit."""
     if not isinstance(search_policy, str):
         if len(search_policy) != len(tasks):
             raise UsageError(

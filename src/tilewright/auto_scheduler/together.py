@@ -106,7 +106,8 @@ def join_networks(
 ) -> tuple[list[SearchTask], dict[str, list[float]]]:
     """The tasks of several networks, each once, and by network how often each task appears.
 
-    `networks`: by name what `extract_tasks` gives.
+    `networks`: by name what `extract_tasks` gives. Raises UsageError where a network's weights are
+    not as many as its tasks.
     """
     places: dict[tuple[str, str], int] = {}
     tasks: list[SearchTask] = []
@@ -152,7 +153,8 @@ def tune_tasks(
     (`objectives.py`), or a function of the tasks' seconds; once nothing is left to gain, no more is
     measured. `defaults`: measure the default schedule of each task as well. `callbacks`: of the
     TaskScheduler; a live table if None and `verbose`. `search`: parameters of SketchPolicy.
-    UsageError where there are fewer trials than tasks to begin with.
+    UsageError where there are fewer trials than tasks to begin with. Raises TilewrightError where
+    `records` names no file of records.
     """
     if trials < 1:
         raise UsageError(f"the number of trials is at least 1, got {trials}")

@@ -84,7 +84,8 @@ class Rearranged:
         return (tuple(self.dims), how)
 
     def apply(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The array as the function takes it (a copy)."""
+        """The array as the function takes it (a copy). Raises TilewrightError where array has
+        another shape than the tensor had, where an array has another shape than its placeholder."""
         if self.computed is not None:
             array = evaluated(array, *self.computed)
         if array.shape != self.shape:
@@ -103,7 +104,8 @@ class Rearranged:
 
 
 def apply_state(state: State, option: int) -> tuple[Schedule, list[Tensor], list[Rearranged]]:
-    """Schedule, arguments, and which arguments have to be rearranged before a call."""
+    """Schedule, arguments, and which arguments have to be rearranged before a call. Raises
+    TilewrightError where the state is a sketch, some lengths of which are open."""
     if state.open:
         raise TilewrightError("the state is a sketch: some lengths of its splits are still open")
     if option == LayoutRewriteOption.NO_REWRITE or not state.dag.layout_free:

@@ -57,7 +57,8 @@ def array_mean(arr: Iterable[Any]) -> float:
 
 
 def to_str_round(x: Any, decimal: int = 6) -> str:
-    """Numbers, texts, and lists and dicts of them as text, with so many decimals."""
+    """Numbers, texts, and lists and dicts of them as text, with so many decimals. Raises ValueError
+    where x is no number, text, list or None."""
     if isinstance(x, str):
         return x
     if isinstance(x, (list, tuple, np.ndarray)):

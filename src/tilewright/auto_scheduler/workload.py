@@ -55,7 +55,9 @@ def register_workload(func_name: Any, f: Any = None, override: bool = False) -> 
 
     The function takes numbers, texts and tuples of them, and returns the list of tensors, inputs
     and results, that are the arguments of what will be built. `override`: take the place of another
-    function of that name, which is an error otherwise. The function is returned as it is.
+    function of that name, which is an error otherwise. The function is returned as it is. Raises
+    TilewrightError where func_name is neither text nor a function, where a function without a name
+    is registered without one.
     """
     if callable(func_name):
         return register_workload(_name_of(func_name), func_name, override)
@@ -105,7 +107,9 @@ def register_workload_tensors(
 ) -> str:
     """Let a key (as ComputeDAG.workload_key gives it) stand for these tensors in this process.
 
-    Returns the key. Without `override` a key that stands for other tensors is an error.
+    Returns the key. Without `override` a key that stands for other tensors is an error. Raises
+    TilewrightError where tensors are no list of tensors, or the key stands for others and override
+    is not set, where workload_key is no workload key.
     """
     get_workload_name(workload_key)
     items = list(tensors)
@@ -123,7 +127,10 @@ def register_workload_tensors(
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
-    """The tensors that a key stands for, made anew where it is a call of a function."""
+    """The tensors that a key stands for, made anew where it is a call of a function. Raises
+    TilewrightError where the workload's function does not take the arguments, or does not give
+    tensors, where workload_key is no workload key, and UsageError where the workload is not
+    registered."""
     with _lock:
         known = WORKLOAD_FUNC_REGISTRY.get(workload_key)
     if isinstance(known, list):
@@ -150,13 +157,15 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
 
 
 def get_workload_name(workload_key: str) -> str:
-    """The name of the function, or the hash, that a key begins with."""
+    """The name of the function, or the hash, that a key begins with. Raises TilewrightError where
+    workload_key is no workload key."""
     return str(_read(workload_key)[0])
 
 
 def serialize_workload_registry_entry(workload_key: str) -> tuple[str, Any]:
     """What a key, or the name of a function, stands for here, as a pair that can be pickled: a
-    function goes by its place, tensors as text."""
+    function goes by its place, tensors as text. Raises TilewrightError where workload_key is no
+    workload key, and UsageError where the workload is not registered."""
     name = workload_key
     if name not in WORKLOAD_FUNC_REGISTRY:
         name = get_workload_name(workload_key)

@@ -42,7 +42,8 @@ def get_itervar_feature_flatten(sch: Any, args: Any, take_log: bool = True) -> A
 
 def get_flatten_name(fea: Any) -> list[str]:
     """The names of the numbers of `get_itervar_feature`'s result, or of the schedule of a record
-    (a line), in the order of `flatten_itervar_feature`."""
+    (a line), in the order of `flatten_itervar_feature`. Raises TilewrightError where the record is
+    of an old version, where the line is no record of a measurement."""
     if isinstance(fea, str):
         from ..template.task import create
 
@@ -63,7 +64,7 @@ def get_flatten_name(fea: Any) -> list[str]:
 
 def get_buffer_curve_sample_flatten(sch: Any, args: Any, sample_n: int = 30) -> Array:
     """Relations of what accesses touch, sampled at `sample_n` places: eight numbers a place for
-    each buffer of the innermost loops."""
+    each buffer of the innermost loops. Raises TilewrightError where sample_n is below 1."""
     if sample_n < 1:
         raise TilewrightError(f"sample_n is at least 1, got {sample_n}")
     return np.array(curves(loop_features(sch, args), sample_n))

@@ -18,7 +18,8 @@ def context(target: Any, extra_files: Any = None) -> Any:
 
 
 def download_package(tophub_location: str, package_name: str) -> None:
-    """Nothing is downloaded."""
+    """Nothing is downloaded. Raises TilewrightError where it is called at all, since there is
+    nothing to download."""
     raise TilewrightError(
         f"there is no collection to download {package_name} from: the operators of topi choose "
         "their schedules for the target by themselves; tune with templates or the auto-scheduler"

@@ -49,7 +49,8 @@ def pool_map(
 
 
 def sample_ints(low: int, high: int, m: int) -> list[int]:
-    """m different whole numbers from `low` up to but not `high`, at random."""
+    """m different whole numbers from `low` up to but not `high`, at random. Raises UsageError where
+    there are not m different numbers from low up to high."""
     if m > high - low:
         raise UsageError(f"there are no {m} different numbers from {low} up to {high}")
     return [low + int(i) for i in np.random.permutation(high - low)[:m]]
@@ -61,7 +62,8 @@ def get_func_name(func: Any) -> str:
 
 
 def format_si_prefix(x: float, si_prefix: str) -> float:
-    """A number in units of a prefix: 2e9 in "G" is 2."""
+    """A number in units of a prefix: 2e9 in "G" is 2. Raises UsageError where si_prefix is no
+    prefix."""
     place = SI_PREFIXES.find(si_prefix) if len(si_prefix) == 1 else -1
     if place < 0:
         raise UsageError(f"{si_prefix!r} is no prefix; there are {' '.join(SI_PREFIXES)}")

@@ -169,7 +169,8 @@ def parse(text: str) -> DType:
 
 
 def canonical(dtype: Any) -> str:
-    """Canonical text of a dtype given as text, NumPy type or scalar class (int is int32)."""
+    """Canonical text of a dtype given as text, NumPy type or scalar class (int is int32). Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
     if isinstance(dtype, str):
         return parse(dtype).text
     if isinstance(dtype, DType):
@@ -192,7 +193,8 @@ def canonical(dtype: Any) -> str:
 
 
 class DataType(str):
-    """The text of a data type, with what it says as properties: `DataType("float32x4").lanes`."""
+    """The text of a data type, with what it says as properties: `DataType("float32x4").lanes`.
+    Raises TilewrightError where `type_str` is no type such as 'float32'."""
 
     __slots__ = ()
 

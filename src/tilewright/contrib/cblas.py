@@ -33,7 +33,8 @@ def batch_matmul(
 
 
 def product(name: str, lhs: Tensor, rhs: Tensor, transa: bool, transb: bool, **kwargs: Any) -> Any:
-    """An extern stage that calls the function `name` on two matrices, or two stacks of them."""
+    """An extern stage that calls the function `name` on two matrices, or two stacks of them. Raises
+    TilewrightError where `lhs` or `rhs` is no tensor."""
     n = lhs.shape[-1] if transa else lhs.shape[-2]
     m = rhs.shape[-2] if transb else rhs.shape[-1]
     return extern(

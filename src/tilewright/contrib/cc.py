@@ -50,12 +50,13 @@ def create_executable(
     ccache_env: Mapping[str, str] | None = None,
 ) -> None:
     """Link object files, or compile sources, into a program; arguments and errors as of
-    `create_shared`."""
+    `create_shared`. Raises TilewrightError where there is no compiler."""
     _link(output, objects, list(options or ()), cc, cwd, ccache_env)
 
 
 def create_staticlib(output: str | os.PathLike[str], inputs: Paths, ar: str | None = None) -> None:
-    """Put object files (and those inside tar files) into an archive of `ar`'s, a static library."""
+    """Put object files (and those inside tar files) into an archive of `ar`'s, a static library.
+    Raises TilewrightError where there is no ar, or it fails."""
     from .tar import normalize_file_list_by_unpacking_tars
     from .utils import tempdir
 
@@ -91,7 +92,7 @@ def get_target_by_dump_machine(compiler: str) -> Callable[[], str | None]:
 
 def get_global_symbol_section_map(path: str, *, nm: str | None = None) -> dict[str, str]:
     """The global symbols of a library or object, each with the letter by which `nm` names its
-    section ("T" for code)."""
+    section ("T" for code). Raises TilewrightError where there is no nm, or it fails."""
     program = nm or shutil.which("nm")
     if program is None:
         raise TilewrightError(f"cannot read the symbols of {path}: no nm was found")

@@ -27,7 +27,8 @@ def create_llvm(
     options: Sequence[str] | None = None,
     cc: str | None = None,
 ) -> str:
-    """The LLVM IR of sources: paths, or C++ code as text. `output`: where to keep it too."""
+    """The LLVM IR of sources: paths, or C++ code as text. `output`: where to keep it too. Raises
+    TilewrightError where clang fails."""
     compiler = cc or find_clang()[0]
     with tempfile.TemporaryDirectory() as folder:
         parts = []

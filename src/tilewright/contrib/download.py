@@ -63,7 +63,7 @@ def download_testdata(
     url: str, relpath: str, module: str | list[str] | None = None, overwrite: bool = False
 ) -> str:
     """Fetch `url` into $TEST_DATA_ROOT_PATH (or ~/.tvm_test_data), below `module`, under the name
-    `relpath`; the file's path."""
+    `relpath`; the file's path. Raises TilewrightError where the file cannot be had."""
     folder = Path(os.environ.get("TEST_DATA_ROOT_PATH") or Path.home() / ".tvm_test_data")
     below = [module] if isinstance(module, str) else list(module or [])
     place = folder.joinpath(*below, relpath)

@@ -33,7 +33,8 @@ class GraphModule:
     """A network with arrays of its own for inputs and outputs, which are set and read by number or
     name.
 
-    module: what `tilewright.compile` or `tilewright.load_network` gives, of fixed sizes.
+    module: what `tilewright.compile` or `tilewright.load_network` gives, of fixed sizes. Raises
+    UsageError where `module` is no network of tilewright.compile or load_network.
     """
 
     def __init__(self, module: Any) -> None:
@@ -72,7 +73,7 @@ class GraphModule:
     def set_input(self, key: int | str | None = None, value: Any = None, **params: Any) -> None:
         """Copy a value into the input of that number or name, and others by their names. Names that
         are no inputs (weights, which are in the network already) are passed over in `params`, as
-        TVM does."""
+        TVM does. Raises UsageError where `key` is neither the name nor the number of an input."""
         if key is not None:
             self._inputs[self._at(key)].copyfrom(value)
         for name, given in params.items():
@@ -80,7 +81,8 @@ class GraphModule:
                 self._inputs[self._at(name)].copyfrom(given)
 
     def run(self, **input_dict: Any) -> None:
-        """Compute the outputs of the inputs as they are; `input_dict` sets some first."""
+        """Compute the outputs of the inputs as they are; `input_dict` sets some first. Raises
+        UsageError where an argument is neither the name nor the number of an input."""
         self.set_input(**input_dict)
         found = self.module(*self._inputs)
         self._outputs = [array(x) for x in (found if isinstance(found, tuple) else (found,))]
@@ -94,7 +96,8 @@ class GraphModule:
         return len(self._names)
 
     def get_input(self, index: int | str, out: NDArray | None = None) -> NDArray:
-        """The array of an input, or `out` with its values."""
+        """The array of an input, or `out` with its values. Raises UsageError where `index` is
+        neither the name nor the number of an input."""
         found = self._inputs[self._at(index)]
         return found if out is None else out.copyfrom(found)
 
@@ -108,7 +111,8 @@ class GraphModule:
         return {n: tuple(a.shape) for n, a in pairs}, {n: a.dtype for n, a in pairs}
 
     def get_output(self, index: int, out: NDArray | None = None) -> NDArray:
-        """The array of an output of the last `run`, or `out` with its values."""
+        """The array of an output of the last `run`, or `out` with its values. Raises UsageError
+        where nothing has been run."""
         if not self._outputs:
             raise UsageError("get_output comes after run(): nothing has been computed")
         found = self._outputs[index]
@@ -150,7 +154,8 @@ class GraphModule:
         **kwargs: Any,
     ) -> BenchmarkResult:
         """Times of `run`, in seconds; `kwargs` are inputs, set before unless `end_to_end`, which
-        counts setting them."""
+        counts setting them. Raises UsageError where func_name is not "run", where an argument is
+        neither the name nor the number of an input."""
         if func_name != "run":
             raise UsageError(f"benchmark times 'run', got {func_name!r}")
         self.set_input(**kwargs)

@@ -35,7 +35,8 @@ def batch_matmul(
 def matmul_u8s8s32(
     lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False, **kwargs: Any
 ) -> Any:
-    """An extern stage: the product of a uint8 and an int8 matrix, as int32."""
+    """An extern stage: the product of a uint8 and an int8 matrix, as int32. Raises TilewrightError
+    where `lhs` or `rhs` is no tensor."""
     n = lhs.shape[1] if transa else lhs.shape[0]
     m = rhs.shape[0] if transb else rhs.shape[1]
     return extern(

@@ -41,6 +41,7 @@ create_staticlib.output_format = "a"  # type: ignore[attr-defined]
 
 
 def get_global_symbol_section_map(path: str, *, nm: str | None = None) -> dict[str, str]:
-    """As `contrib.cc`'s, with the NDK's llvm-nm by default."""
+    """As `contrib.cc`'s, with the NDK's llvm-nm by default. Raises TilewrightError where there is
+    no nm, or it fails."""
     own = nm or os.path.join(os.path.dirname(_compiler()), "llvm-nm")
     return _cc.get_global_symbol_section_map(path, nm=own)

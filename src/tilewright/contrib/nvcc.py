@@ -26,7 +26,9 @@ def compile_cuda(
     """PTX or a cubin ("ptx", "cubin") of CUDA source, by NVRTC or else nvcc.
 
     `arch`: "sm_80" (default: that of the current target). `path_target`: a file to write as well.
-    CompileError with the lines of the source that are wrong; TargetError without a compiler.
+    CompileError with the lines of the source that are wrong; TargetError without a compiler. Raises
+    UsageError where target_format is neither 'ptx' nor 'cubin', and ValueError where target_format
+    is neither 'ptx' nor 'cubin'.
     """
     if target_format not in ("ptx", "cubin"):
         raise UsageError(f"target_format is 'ptx' or 'cubin', got {target_format!r}")
@@ -108,7 +110,8 @@ def find_cuda_path() -> str:
 
 
 def get_cuda_version(cuda_path: str | None = None) -> tuple[int, ...]:
-    """The toolkit's version, as (12, 4); of the folder `find_cuda_path` finds by default."""
+    """The toolkit's version, as (12, 4); of the folder `find_cuda_path` finds by default. Raises
+    TargetError where nvcc cannot be run or does not say its version."""
     program = os.path.join(cuda_path or find_cuda_path(), "bin", "nvcc")
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)

@@ -68,7 +68,8 @@ class PopenWorker:
     killed.
 
     initializer: a function to call first in each process, with `initargs`. maximum_uses: after so
-    many tasks a new process takes over. stdout, stderr: as of subprocess.Popen.
+    many tasks a new process takes over. stdout, stderr: as of subprocess.Popen. Raises TypeError
+    where initializer is no function.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class PopenPoolExecutor:
     """Worker processes that tasks are handed to, as concurrent.futures' executors do.
 
     max_workers: how many (default: one a core). timeout: seconds of each task. The rest is as of
-    PopenWorker.
+    PopenWorker. Raises TypeError where initializer is no function.
     """
 
     def __init__(

@@ -20,6 +20,8 @@ class CSRNDArray:
     `indptr`, where each row begins in both.
 
     arg1: a NumPy matrix, or a tuple (data, indices, indptr) of NDArrays; then `shape` is needed.
+    Raises UsageError where arg1 is neither (data, indices, indptr) with a shape nor a matrix, or
+    indices are not int32 or int64.
     """
 
     stype = "csr"
@@ -66,7 +68,9 @@ def array(
     shape: Sequence[int] | None = None,
     stype: str = "csr",
 ) -> CSRNDArray:
-    """A sparse matrix of a NumPy matrix, or of its parts; `stype` is "csr"."""
+    """A sparse matrix of a NumPy matrix, or of its parts; `stype` is "csr". Raises UsageError where
+    arg1 is neither (data, indices, indptr) with a shape nor a matrix, or indices are not int32 or
+    int64."""
     if stype != "csr":
         raise NotImplementedError(f"stype={stype} is not supported: compressed rows ('csr') are")
     return CSRNDArray(source_array, shape=shape, device=device)
@@ -84,7 +88,8 @@ class SparsePlaceholderOp:
 
 
 class CSRPlaceholderOp(SparsePlaceholderOp):
-    """A sparse input in compressed rows: three placeholders, `data`, `indices` and `indptr`."""
+    """A sparse input in compressed rows: three placeholders, `data`, `indices` and `indptr`. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
 
     def __init__(self, shape: Sequence[Any], nonzeros: Any, dtype: str, name: str) -> None:
         super().__init__(shape, nonzeros, dtype, name)

@@ -34,7 +34,8 @@ def viz_schedule_tree(
 ) -> str | None:
     """Stages as tables of their loops; arrows lead from a stage to the loop that it is computed in.
 
-    dot_file_path: a file to write. output_dot_string: whether to return the text.
+    dot_file_path: a file to write. output_dot_string: whether to return the text. Raises UsageError
+    where `sch` is no schedule.
     """
     numbers = _numbered(sch)
     ranges = _ranges(sch)
@@ -68,7 +69,7 @@ def viz_itervar_relationship_graph(
 ) -> str | None:
     """How the axes of each stage come from each other: splits, fusions, what they are bound to.
 
-    Options as of `viz_schedule_tree`.
+    Options as of `viz_schedule_tree`. Raises UsageError where `sch` is no schedule.
     """
     ranges = _ranges(sch)
     lines: list[str] = []
@@ -96,7 +97,8 @@ def viz_dataflow_graph(
     dot_file_path: str = "",
     output_dot_string: bool = False,
 ) -> str | None:
-    """Stages and the tensors that flow between them. Options as of `viz_schedule_tree`."""
+    """Stages and the tensors that flow between them. Options as of `viz_schedule_tree`. Raises
+    UsageError where `sch` is no schedule."""
     lines = []
     for stage, name in zip(sch.stages, _numbered(sch).values()):
         if stage.op is None:

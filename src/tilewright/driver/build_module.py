@@ -134,7 +134,8 @@ def _target(target: Any, host: Any) -> Target:
 
 @roomy
 def build_lowered(module: IRModule, target: Target) -> Module:
-    """Compile functions that `lower` has made, without lowering them again."""
+    """Compile functions that `lower` has made, without lowering them again. Raises CompileError
+    where the module has no functions."""
     if not module.functions:
         raise CompileError("the module to build has no functions")
     if target.kind.name != "llvm":  # who builds for CPUs only, loads no writers of GPU code

@@ -26,7 +26,9 @@ def compare_numpy_tvm(
     schedule: Callable[..., Any],
 ) -> None:
     """Raise AssertionError where `compute` of tensors of the inputs, under `schedule`, differs from
-    `output` on a device by more than a relative 1e-4."""
+    `output` on a device by more than a relative 1e-4. Raises TargetError where `target` is no
+    target, as text, dict or Target, where `target` has no kind of target, or no attributes by
+    name."""
     tensors = [placeholder(x.shape, str(x.dtype)) for x in inputs]
     with Target(target):
         out = compute(*tensors)
@@ -38,7 +40,8 @@ def compare_numpy_tvm(
 
 def threefry_test_wrapping(target: Any, device: Any) -> bool:
     """Whether the largest number of uint64, plus one, is zero in a program that `target` runs on
-    `device`."""
+    `device`. Raises TargetError where `target` is no target, as text, dict or Target, where
+    `target` has no kind of target, or no attributes by name."""
     with Target(target):
         most = placeholder((1,), "uint64")
         after = compute_tensor((1,), lambda i: most(i) + const(1, "uint64"))

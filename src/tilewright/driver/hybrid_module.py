@@ -65,7 +65,8 @@ class HybridModule:
         return self.src_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the script to a file; without a suffix ".py" gets added."""
+        """Write the script to a file; without a suffix ".py" gets added. Raises CompileError where
+        the module holds no script."""
         if self.src_ is None:
             raise CompileError("the hybrid module holds no script: load one")
         place = Path(path)
@@ -82,7 +83,8 @@ def build(
     sch: Schedule, inputs: Sequence[Any], outputs: Sequence[Tensor], name: str = "hybrid_func"
 ) -> HybridModule:
     """The loops of a schedule, before any pass, as a hybrid script of `inputs` (tensors and
-    variables) that returns `outputs`."""
+    variables) that returns `outputs`. Raises CompileError where sch is no schedule, where an
+    argument is no Tensor, Buffer or Var."""
     if not isinstance(sch, Schedule):
         raise CompileError(f"te.hybrid.build takes a schedule, got {type(sch).__name__}")
     body = schedule_ops(sch)

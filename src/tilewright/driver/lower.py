@@ -58,7 +58,9 @@ def lower(
 ) -> IRModule:
     """Loop IR of a schedule (with its arguments), a PrimFunc or an IRModule, after all passes.
 
-    `simple_mode` leaves out loop partitioning, for text that is easier to read.
+    `simple_mode` leaves out loop partitioning, for text that is easier to read. Raises CompileError
+    where args are missing, the name is not text, or binds is no dictionary, where the program is
+    not well formed.
     """
     if options is None:
         options = LowerOptions.current(Target.current(allow_none=True), simple_mode, user_passes())

@@ -360,7 +360,7 @@ def flatten_storage(cache_line_size: int, create_bound_attribute: bool = False) 
 def hoist_if_then_else(variant: str | None = None) -> PrimFuncPass:
     """A pass that moves conditions of statements out of loops. `variant`: "basic", or None for the
     option "tir.HoistIfThenElse": {"support_block_scope_hosting": True}, by which conditions on
-    threads move too."""
+    threads move too. Raises UsageError where variant is neither None nor "basic"."""
     if variant not in (None, "basic"):
         raise UsageError(f'HoistIfThenElse has the variants None and "basic", got {variant!r}')
 

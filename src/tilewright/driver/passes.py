@@ -60,7 +60,8 @@ class Pass:
         return result
 
     def run(self, target: Any, context: PassContext) -> Any:
-        """What the pass makes of a module or function."""
+        """What the pass makes of a module or function. Raises CompileError where the pass gives no
+        IRModule."""
         raise NotImplementedError
 
 

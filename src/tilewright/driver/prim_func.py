@@ -55,7 +55,8 @@ def create_prim_func_from_outputs(
     outputs: Tensor | Sequence[Tensor], index_dtype_override: str | None = None
 ) -> PrimFunc:
     """As `create_prim_func`, of the placeholders that the outputs need, in the order in which they
-    are read, then the outputs."""
+    are read, then the outputs. Raises UsageError where index_dtype_override is given and not
+    int32."""
     wanted = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs: dict[Tensor, None] = {}
     seen: set[Any] = set()

@@ -44,7 +44,8 @@ def bind_target(target: Any) -> PrimFuncPass:
     """A pass that notes the target on each function that has none.
 
     Functions without "global_symbol", which nobody calls from outside, get no host; those with it
-    get the host also where they have a target without one.
+    get the host also where they have a target without one. Raises TargetError where `target` is no
+    target, as text, dict or Target, where `target` has no kind of target, or no attributes by name.
     """
     noted = Target(target)
     alone = without_host(noted)
@@ -108,7 +109,8 @@ def check_memory(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
 
 
 def thread_sync(storage_scope: str) -> PrimFuncPass:
-    """A pass that puts barriers between threads of a block where they share memory."""
+    """A pass that puts barriers between threads of a block where they share memory. Raises
+    UsageError where storage_scope is none of 'shared', 'shared.dyn' and 'warp'."""
     if storage_scope not in ("shared", "shared.dyn", "warp"):
         raise UsageError(
             f"ThreadSync({storage_scope!r}): the scopes of barriers are 'shared', 'shared.dyn' and "

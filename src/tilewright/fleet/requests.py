@@ -56,7 +56,8 @@ def check_remote(
     timeout: float = 10,
 ) -> bool:
     """Whether within `timeout` seconds a session is to be had whose device of the target is there;
-    the rest as for `request_remote`."""
+    the rest as for `request_remote`. Raises TargetError where `target` is no target, as text, dict
+    or Target, where `target` has no kind of target, or no attributes by name."""
     asked = (device_key, host, port, priority)
     return _is_had(Target(target).kind.name, asked, timeout)
 

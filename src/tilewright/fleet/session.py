@@ -46,7 +46,7 @@ class RPCSession:
 
     def upload(self, data: Any, target: str | None = None) -> None:
         """Copy a file of this machine, or bytes, to the session, under the name `target` (default:
-        that of the file)."""
+        that of the file). Raises UsageError where bytes are sent without target."""
         if isinstance(data, (bytes, bytearray, memoryview)):
             if not target:
                 raise UsageError("upload of bytes needs target=, the name of the file there")
@@ -72,7 +72,8 @@ class RPCSession:
         self._link.ask("remove", name=path)
 
     def listdir(self, path: str = "") -> list[str]:
-        """The names of the session's files, which are all in one folder."""
+        """The names of the session's files, which are all in one folder. Raises UsageError where
+        path is not the session's folder."""
         if path not in ("", ".", "./", "/"):
             raise UsageError(f"a session has one folder, and none named {path!r}")
         names: list[str] = self._link.ask("list")["names"]
@@ -100,47 +101,58 @@ class RPCSession:
     # -- devices
 
     def device(self, dev_type: Any, dev_id: int = 0) -> RemoteDevice:
-        """A device of the other side by its kind ("cpu", "opencl", "cuda", ...) and index."""
+        """A device of the other side by its kind ("cpu", "opencl", "cuda", ...) and index. Raises
+        TilewrightError where `dev_id` or `dev_type` is no kind of device, or no index of 0 or
+        more."""
         return RemoteDevice(self._link, self._number, Device(dev_type, dev_id))
 
     context = device
 
     def cpu(self, dev_id: int = 0) -> RemoteDevice:
-        """The CPU of the other side."""
+        """The CPU of the other side. Raises TilewrightError where `dev_id` is no kind of device, or
+        no index of 0 or more."""
         return self.device("cpu", dev_id)
 
     def cuda(self, dev_id: int = 0) -> RemoteDevice:
-        """A CUDA device of the other side."""
+        """A CUDA device of the other side. Raises TilewrightError where `dev_id` is no kind of
+        device, or no index of 0 or more."""
         return self.device("cuda", dev_id)
 
     gpu = cuda
 
     def cl(self, dev_id: int = 0) -> RemoteDevice:
-        """An OpenCL device of the other side."""
+        """An OpenCL device of the other side. Raises TilewrightError where `dev_id` is no kind of
+        device, or no index of 0 or more."""
         return self.device("opencl", dev_id)
 
     def vulkan(self, dev_id: int = 0) -> RemoteDevice:
-        """A Vulkan device of the other side; there is no driver for it."""
+        """A Vulkan device of the other side; there is no driver for it. Raises TilewrightError
+        where `dev_id` is no kind of device, or no index of 0 or more."""
         return self.device("vulkan", dev_id)
 
     def metal(self, dev_id: int = 0) -> RemoteDevice:
-        """A Metal device of the other side; there is no driver for it."""
+        """A Metal device of the other side; there is no driver for it. Raises TilewrightError where
+        `dev_id` is no kind of device, or no index of 0 or more."""
         return self.device("metal", dev_id)
 
     def rocm(self, dev_id: int = 0) -> RemoteDevice:
-        """A ROCm device of the other side; there is no driver for it."""
+        """A ROCm device of the other side; there is no driver for it. Raises TilewrightError where
+        `dev_id` is no kind of device, or no index of 0 or more."""
         return self.device("rocm", dev_id)
 
     def ext_dev(self, dev_id: int = 0) -> RemoteDevice:
-        """A device of TVM's extensions; there is no driver for it."""
+        """A device of TVM's extensions; there is no driver for it. Raises TilewrightError where
+        `dev_id` is no kind of device, or no index of 0 or more."""
         return self.device("ext_dev", dev_id)
 
     def hexagon(self, dev_id: int = 0) -> RemoteDevice:
-        """A Hexagon device of the other side; there is no driver for it."""
+        """A Hexagon device of the other side; there is no driver for it. Raises TilewrightError
+        where `dev_id` is no kind of device, or no index of 0 or more."""
         return self.device("hexagon", dev_id)
 
     def webgpu(self, dev_id: int = 0) -> RemoteDevice:
-        """A WebGPU device of the other side; there is no driver for it."""
+        """A WebGPU device of the other side; there is no driver for it. Raises TilewrightError
+        where `dev_id` is no kind of device, or no index of 0 or more."""
         return self.device("webgpu", dev_id)
 
 

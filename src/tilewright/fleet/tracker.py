@@ -153,6 +153,7 @@ class TrackerSession:
 
         `priority`: of requests that wait, that of the greatest is first; all of them are before the
         candidates of searches. `session_timeout`: seconds after which the session ends (0: never).
+        Raises UsageError where session_constructor_args are given.
         """
         del max_retry  # Dask's affair
         _refuse_constructor(session_constructor_args)
@@ -168,7 +169,8 @@ class TrackerSession:
         max_retry: int = 2,
     ) -> T:
         """What `func` gives of a session, which ends with it; where the session dies, a new one is
-        tried, `max_retry` times."""
+        tried, `max_retry` times. Raises RPCError where the session ends each time.
+        `session_timeout`: seconds (0: no limit)."""
         for left in reversed(range(max(1, max_retry))):
             with self.request(key, priority, session_timeout) as session:
                 try:
@@ -231,7 +233,9 @@ def connect(
 ) -> RPCSession:
     """A session with a device of the fleet at a host and port, such as the one of `rpc.Server`;
     waits until it is free. `key` may be left out where all devices are of one. The rest as for
-    `connect_tracker` and `request`."""
+    `connect_tracker` and `request`. Raises UsageError where session_constructor_args are given, and
+    FleetError where no scheduler answers at the address. `session_timeout`: seconds (0: no
+    limit)."""
     del enable_logging
     _refuse_constructor(session_constructor_args)
     fleet = connect_tracker(url, port, certificates=certificates, plain=plain)._fleet

@@ -158,7 +158,8 @@ def compile(
 
     Kernels are compiled each once however often it occurs, many of them in several processes;
     `progress(done, total, name)` is called after each. Raises CompileError with the node's name
-    where one cannot be compiled.
+    where one cannot be compiled. Raises TargetError where `target` is no target, as text, dict or
+    Target.
     """
     if not isinstance(graph, Graph):
         raise CompileError(

@@ -27,7 +27,9 @@ def extract_tasks(
 
     `model`: a Graph, or an ONNX file. `target` and `dtype`: as given to `compile`. Tasks are groups
     with a convolution, a product, pooling or another reduction; with `include_simple_tasks` also
-    those that only move or combine elements. Kernels that compute the same are one task.
+    those that only move or combine elements. Kernels that compute the same are one task. Raises
+    UsageError where model is neither a Graph nor an ONNX file, and TargetError where `target` is no
+    target, as text, dict or Target, where `target` has no kind of target, or no attributes by name.
     """
     if isinstance(model, (str, os.PathLike)):
         model = load_onnx(model)

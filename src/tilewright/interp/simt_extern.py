@@ -30,6 +30,8 @@ def register_simt(name: str, f: Function | None = None) -> Any:
     registration replaces an earlier one, and a built-in meaning.
 
     >>> register_simt("my_relu", lambda x: np.maximum(x, 0))  # doctest: +SKIP
+
+    Raises TilewrightError where name is not text.
     """
     if not isinstance(name, str):
         raise TilewrightError(f"register_simt takes the name of a function, got {name!r}")

@@ -24,7 +24,8 @@ _PLAIN_ALIGN = 128  # bytes that a box starts at without a swizzle; with one, 8 
 
 
 class SimtMap:
-    """A tensor map as a kernel's argument: an array, flat, and how copies see it."""
+    """A tensor map as a kernel's argument: an array, flat, and how copies see it. Raises
+    ArgumentError where there is no such tensor map."""
 
     __slots__ = ("array", "described")
 
@@ -37,7 +38,8 @@ class SimtMap:
 
     def boxes(self, corners: Array) -> tuple[Array, Array]:
         """The elements of boxes at (boxes, dimensions) corners, (boxes, elements), the innermost
-        dimension fastest, and which of them are read though nobody has written them."""
+        dimension fastest, and which of them are read though nobody has written them. Raises
+        ArgumentError where the map reaches past the array."""
         d = self.described
         data = self.array if isinstance(self.array, np.ndarray) else self.array.data
         item = parse(d.dtype).numpy

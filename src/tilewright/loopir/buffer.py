@@ -22,7 +22,8 @@ class Buffer(Node):
     """An array in memory. Element (i, j, ...) is at data[elem_offset + i*strides[0] + ...].
 
     Without strides it is compact and row-major. `scope` is where it lives ("global", "shared",
-    "local", "warp", ...).
+    "local", "warp", ...). Raises TilewrightError where `dtype` is no type such as 'float32', and
+    OperandError where `elem_offset` or one of `shape` is neither a number nor an expression.
     """
 
     schema = (
@@ -105,7 +106,8 @@ class Buffer(Node):
 
     def offset_of(self, indices: Sequence[Any]) -> tuple[PrimExpr, ...]:
         """The flat element offset of one element, as the indices of `get_flattened_buffer`: one, or
-        one for each group of axes between `axis_separators`."""
+        one for each group of axes between `axis_separators`. Raises TilewrightError where indices
+        are not as many as the dimensions."""
         groups = list(self._groups())
         if len(groups) == 1 or len(indices) != len(self.shape):
             return (self.element_offset(indices),)
@@ -126,7 +128,8 @@ class Buffer(Node):
         yield from zip([0, *ends], ends)
 
     def element_offset(self, indices: Sequence[Any]) -> PrimExpr:
-        """The flat element offset of one element, in elements of `dtype`."""
+        """The flat element offset of one element, in elements of `dtype`. Raises TilewrightError
+        where indices are not as many as the dimensions."""
         if len(indices) != len(self.shape):
             raise TilewrightError(
                 f"buffer {self.name} has {len(self.shape)} dimensions, got {len(indices)} indices"
@@ -177,7 +180,9 @@ class Buffer(Node):
     ) -> PrimExpr:
         """Load a vector of `dtype` that starts at `begin` and runs along the last dimension.
 
-        Lanes for which `predicate` is false read as 0.
+        Lanes for which `predicate` is false read as 0. Raises OperandError where `predicate` is not
+        boolean, or has other lanes than the vector, where `begin` is neither a number nor an
+        expression.
         """
         begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
         lanes = parse(canonical(dtype or self.dtype)).lanes // parse(self.dtype).lanes
@@ -196,6 +201,10 @@ class Buffer(Node):
         `access_mask`: "r", "w", "rw" or 1, 2, 3: what the callee does with the memory. `ptr_type`:
         the type of the call. `content_lanes`: the callee sees vectors of so many elements, in which
         the call counts its offset and its extent. `extent`: in those, how much the callee sees.
+        Raises UsageError where access_mask is not made of 'r' and 'w', and OperandError where
+        `access_mask`, `extent` or `offset` is neither a number nor an expression, and
+        TilewrightError where the divisor is the constant 0, where `content_lanes` is a handle or a
+        vector of another length, where `ptr_type` is no type such as 'float32'.
         """
         if isinstance(access_mask, str):
             if not access_mask or set(access_mask) - {"r", "w"}:
@@ -292,7 +301,10 @@ def decl_buffer(
     axis_separators: Sequence[int] | None = None,
     span: object = None,
 ) -> Buffer:
-    """A new buffer; `shape` is one extent or a list of them."""
+    """A new buffer; `shape` is one extent or a list of them. Raises TilewrightError where a name,
+    scope or buffer_type is not text, or shape and strides do not hold integers, where
+    `data_alignment` or `offset_factor` is no integer, and OperandError where `elem_offset` or one
+    of `shape` is neither a number nor an expression."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for what, given in (("name", name), ("scope", scope), ("buffer_type", buffer_type)):
         if not isinstance(given, str):

@@ -11,7 +11,9 @@ from .expr import BufferLoad, Call, IntImm, Op, PrimExpr, StringImm, cast, const
 
 
 def call_intrin(dtype: Any, func_name: Any, *args: Any, span: object = None) -> Call:
-    """A call of the operation `func_name` (text such as "tir.exp", or an Op) giving `dtype`."""
+    """A call of the operation `func_name` (text such as "tir.exp", or an Op) giving `dtype`. Raises
+    TilewrightError where func_name is not text, where `dtype` is no type such as 'float32', and
+    OperandError where an argument is neither a number nor an expression."""
     if not isinstance(func_name, (str, Op)):
         raise TilewrightError(f"call_intrin takes the name of an operation, got {func_name!r}")
     return Call(canonical(dtype), func_name, args)
@@ -47,12 +49,14 @@ def _make_array(buffer: Buffer) -> Call:
 
 
 def call_extern(dtype: Any, func_name: str, *args: Any, span: object = None) -> Call:
-    """A call of the function `func_name` of the target's library, which may do anything."""
+    """A call of the function `func_name` of the target's library, which may do anything. Raises
+    TilewrightError where `func_name` is not the name of a function."""
     return _extern("call_extern", dtype, func_name, args)
 
 
 def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: object = None) -> Call:
-    """A call of a function of the target's library whose result depends on its arguments only."""
+    """A call of a function of the target's library whose result depends on its arguments only.
+    Raises TilewrightError where `func_name` is not the name of a function."""
     return _extern("call_pure_extern", dtype, func_name, args)
 
 
@@ -94,17 +98,22 @@ def call_llvm_intrin(dtype: Any, name: str, *args: Any, span: object = None) -> 
     """A call of an LLVM intrinsic by name, with effects.
 
     The first of `args` is, as in TVM, how many of the arguments overload it: `const(1, "uint32")`.
+    Raises TilewrightError where `name` is not the name of an intrinsic, or the arguments are not as
+    many as its types.
     """
     return _llvm("call_llvm_intrin", dtype, name, args)
 
 
 def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any, span: object = None) -> Call:
-    """As `call_llvm_intrin`, for an intrinsic without effects."""
+    """As `call_llvm_intrin`, for an intrinsic without effects. Raises TilewrightError where `name`
+    is not the name of an intrinsic, or the arguments are not as many as its types."""
     return _llvm("call_llvm_pure_intrin", dtype, name, args)
 
 
 def address_of(obj: Any, span: object = None) -> Call:
-    """A pointer to an element: a read of a buffer, or a buffer (its first element)."""
+    """A pointer to an element: a read of a buffer, or a buffer (its first element). Raises
+    TilewrightError where `obj` is no element of a buffer, and OperandError where `obj` is neither a
+    number nor an expression."""
     if isinstance(obj, Buffer):
         obj = BufferLoad(obj, [0] * len(obj.shape))
     if not isinstance(obj, BufferLoad):
@@ -115,7 +124,9 @@ def address_of(obj: Any, span: object = None) -> Call:
 def access_ptr(
     buffer: Buffer, access_mask: Any = "rw", offset: Any = 0, extent: Any = None
 ) -> PrimExpr:
-    """A pointer to element `offset` of a buffer; see `Buffer.access_ptr`."""
+    """A pointer to element `offset` of a buffer; see `Buffer.access_ptr`. Raises UsageError where
+    access_mask is not made of 'r' and 'w', and OperandError where `access_mask`, `extent` or
+    `offset` is neither a number nor an expression."""
     return buffer.access_ptr(access_mask, offset=offset, extent=extent)
 
 
@@ -126,7 +137,8 @@ def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: Any
 
 
 def type_annotation(dtype: Any) -> PrimExpr:
-    """A type as an argument: the first of `tvm_access_ptr`."""
+    """A type as an argument: the first of `tvm_access_ptr`. Raises TilewrightError where `dtype` is
+    no type such as 'float32'."""
     return const(0, canonical(dtype))
 
 
@@ -136,17 +148,20 @@ def tvm_stack_alloca(dtype_str: str, num: Any) -> Call:
 
 
 def tvm_tuple(*value: Any) -> Call:
-    """Several values as one argument."""
+    """Several values as one argument. Raises OperandError where `value` is neither a number nor an
+    expression."""
     return Call("handle", "tir.tvm_tuple", value)
 
 
 def isnullptr(x: Any, span: object = None) -> Call:
-    """Whether a pointer is null."""
+    """Whether a pointer is null. Raises OperandError where `x` is neither a number nor an
+    expression."""
     return Call("bool", "tir.isnullptr", (x,))
 
 
 def ret(val: Any, span: object = None) -> Call:
-    """End the function with a value."""
+    """End the function with a value. Raises OperandError where `val` is neither a number nor an
+    expression."""
     val = convert(val)
     return Call(val.dtype, "tir.ret", (val,))
 
@@ -160,7 +175,8 @@ tvm_storage_sync = storage_sync
 
 
 def tvm_thread_allreduce(*freduce_args: Any) -> Call:
-    """Reduction over threads: count, values, condition, results, thread variables."""
+    """Reduction over threads: count, values, condition, results, thread variables. Raises
+    OperandError where `freduce_args` is neither a number nor an expression."""
     return Call("handle", "tir.tvm_thread_allreduce", freduce_args)
 
 
@@ -170,17 +186,20 @@ def _shuffle(name: str, args: tuple[Any, ...]) -> Call:
 
 
 def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Call:
-    """`value` of lane `warp_id` of each group of `width` lanes."""
+    """`value` of lane `warp_id` of each group of `width` lanes. Raises OperandError where an
+    argument is neither a number nor an expression."""
     return _shuffle("tvm_warp_shuffle", (mask, value, warp_id, width, warp_size))
 
 
 def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
-    """`value` of the lane `offset` below, or the own one at the lower end."""
+    """`value` of the lane `offset` below, or the own one at the lower end. Raises OperandError
+    where an argument is neither a number nor an expression."""
     return _shuffle("tvm_warp_shuffle_up", (mask, value, offset, width, warp_size))
 
 
 def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
-    """`value` of the lane `offset` above, or the own one at the upper end."""
+    """`value` of the lane `offset` above, or the own one at the upper end. Raises OperandError
+    where an argument is neither a number nor an expression."""
     return _shuffle("tvm_warp_shuffle_down", (mask, value, offset, width, warp_size))
 
 
@@ -193,6 +212,8 @@ def prefetch(address: Any, rw: Any = 0, locality: Any = 3, cache_type: Any = 1) 
     """Bring the memory at `address` near; arguments as of LLVM's `llvm.prefetch`.
 
     `rw`: 0 read, 1 write; `locality`: 0 (none) to 3 (keep); `cache_type`: 0 instructions, 1 data.
+    Raises TilewrightError where `address` is no element of a buffer, and OperandError where
+    `address`, `locality` or `rw` is neither a number nor an expression.
     """
     if isinstance(address, BufferLoad):
         address = address_of(address)
@@ -200,28 +221,35 @@ def prefetch(address: Any, rw: Any = 0, locality: Any = 3, cache_type: Any = 1) 
 
 
 def fma(a: Any, b: Any, c: Any) -> Call:
-    """a * b + c, rounded once."""
+    """a * b + c, rounded once. Raises OperandError where `a`, `b` or `c` is neither a number nor an
+    expression."""
     x, y, z = convert(a), convert(b), convert(c)
     return Call(x.dtype, "tir.fma", (x, cast(x.dtype, y), cast(x.dtype, z)))
 
 
 def vectorlow(dtype: Any, vec: Any) -> Call:
-    """The lower half of a vector's lanes."""
+    """The lower half of a vector's lanes. Raises OperandError where `vec` is neither a number nor
+    an expression, and TilewrightError where `dtype` is no type such as 'float32'."""
     return Call(canonical(dtype), "tir.vectorlow", (vec,))
 
 
 def vectorhigh(dtype: Any, vec: Any) -> Call:
-    """The upper half of a vector's lanes."""
+    """The upper half of a vector's lanes. Raises OperandError where `vec` is neither a number nor
+    an expression, and TilewrightError where `dtype` is no type such as 'float32'."""
     return Call(canonical(dtype), "tir.vectorhigh", (vec,))
 
 
 def vectorcombine(dtype: Any, vec1: Any, vec2: Any) -> Call:
-    """One vector of the lanes of two."""
+    """One vector of the lanes of two. Raises OperandError where `vec1` or `vec2` is neither a
+    number nor an expression, and TilewrightError where `dtype` is no type such as 'float32'."""
     return Call(canonical(dtype), "tir.vectorcombine", (vec1, vec2))
 
 
 def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> Call:
-    """acc + the sum of the products of four 8-bit lanes, as int32 (uint32 for unsigned)."""
+    """acc + the sum of the products of four 8-bit lanes, as int32 (uint32 for unsigned). Raises
+    OperandError where `acc`, `vec1` or `vec2` is neither a number nor an expression, and
+    TilewrightError where `vec1` or `vec2` is no vector of four 8-bit integers, where `acc` is a
+    vector of another length."""
     a, b = convert(vec1), convert(vec2)
     for v in (a, b):
         t = parse(v.dtype)

@@ -21,7 +21,8 @@ def const(value: Any, dtype: Any = None, span: object = None) -> PrimExpr:
     """A constant; without a dtype, int32 for ints, float32 for floats, bool for bools.
 
     Numbers that do not fit these are int64 and float64. OperandError: no number, or one that is
-    not of a given type.
+    not of a given type. Raises TilewrightError where `dtype` is the type of a handle, where `dtype`
+    is no type such as 'float32'.
     """
     if dtype is None:
         if getattr(value, "size", 1) != 1:
@@ -62,7 +63,8 @@ def _default_dtype(value: Any) -> str:
 
 
 def convert(value: Any) -> PrimExpr:
-    """A Python or NumPy scalar, string, IterVar or tensor element as an expression."""
+    """A Python or NumPy scalar, string, IterVar or tensor element as an expression. Raises
+    OperandError where `value` is neither a number nor an expression."""
     if isinstance(value, PrimExpr):
         return value
     if isinstance(value, ExprOps):
@@ -80,7 +82,10 @@ def convert(value: Any) -> PrimExpr:
 
 
 def cast(dtype: Any, value: Any) -> PrimExpr:
-    """`value` converted to `dtype`; constants are folded, scalars broadcast to vectors."""
+    """`value` converted to `dtype`; constants are folded, scalars broadcast to vectors. Raises
+    OperandError where `value` is neither a number nor an expression, and TilewrightError where
+    `dtype` and `value` are vectors of different lengths, where `dtype` is no type such as
+    'float32'."""
     e = convert(value)
     target = parse(canonical(dtype))
     if e.dtype == target.text:
@@ -107,7 +112,9 @@ def cast(dtype: Any, value: Any) -> PrimExpr:
 
 
 def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Bring two operands to one type (see expr.py's head); plain numbers are int32 or float32."""
+    """Bring two operands to one type (see expr.py's head); plain numbers are int32 or float32.
+    Raises OperandError where `a` or `b` is neither a number nor an expression, and TilewrightError
+    where `a` and `b` are vectors of different lengths or one is a handle."""
     a, b = convert(a), convert(b)
     if a.dtype == b.dtype:
         return a, b

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 
 class Var(PrimExpr):
-    """A variable; two variables are the same only if they are the same object."""
+    """A variable; two variables are the same only if they are the same object. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
 
     __slots__ = ("_type", "name")
     schema = "name:str"
@@ -56,7 +57,8 @@ class Var(PrimExpr):
 
 
 class SizeVar(Var):
-    """A variable known to be zero or more, such as a dimension."""
+    """A variable known to be zero or more, such as a dimension. Raises TilewrightError where
+    `dtype` is no type such as 'float32'."""
 
     __slots__ = ()
 
@@ -65,7 +67,8 @@ class SizeVar(Var):
 
 
 class IntImm(PrimExpr):
-    """A constant of an integer type or bool; OperandError where the type has no such value."""
+    """A constant of an integer type or bool; OperandError where the type has no such value. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
 
     __slots__ = ("value",)
     schema = "value:int"
@@ -92,7 +95,8 @@ class IntImm(PrimExpr):
 class FloatImm(PrimExpr):
     """A constant of a float type; `value` is as it was given, `number` what programs compute with.
 
-    OperandError where a finite value is out of the range of float16 or float32.
+    OperandError where a finite value is out of the range of float16 or float32. Raises
+    TilewrightError where `dtype` is no type such as 'float32'.
     """
 
     __slots__ = ("value",)
@@ -136,6 +140,11 @@ class StringImm(PrimExpr):
     __hash__ = ExprOps.__hash__
 
 
+_OPERANDS = """Raises OperandError where `a` or `b` is neither a number nor an expression, and
+TilewrightError where they are vectors of different lengths or one is a handle."""
+"""What every class of two operands says of them."""
+
+
 class BinaryOp(PrimExpr):
     """An operation on two values of one type that gives that type."""
 
@@ -143,6 +152,10 @@ class BinaryOp(PrimExpr):
     schema = "a:expr b:expr"
     abstract = True
     fold_name: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = f"{cls.__doc__}\n\n{_OPERANDS}"
 
     def __init__(self, a: Any, b: Any, span: object = None) -> None:
         if not (isinstance(a, PrimExpr) and isinstance(b, PrimExpr)):
@@ -222,6 +235,10 @@ class CmpOp(PrimExpr):
     schema = "a:expr b:expr"
     abstract = True
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = f"{cls.__doc__}\n\n{_OPERANDS}"
+
     def __init__(self, a: Any, b: Any, span: object = None) -> None:
         if not (isinstance(a, PrimExpr) and isinstance(b, PrimExpr)):
             a, b = match_types(a, b)
@@ -285,7 +302,8 @@ class Or(CmpOp):
 
 
 class Not(PrimExpr):
-    """The opposite of a condition."""
+    """The opposite of a condition. Raises OperandError where `a` is neither a number nor an
+    expression."""
 
     __slots__ = ("a",)
     schema = "a:expr"
@@ -296,7 +314,10 @@ class Not(PrimExpr):
 
 
 class Select(PrimExpr):
-    """`true_value` where condition holds, else `false_value`; both are evaluated."""
+    """`true_value` where condition holds, else `false_value`; both are evaluated. Raises
+    OperandError where `condition`, `false_value` or `true_value` is neither a number nor an
+    expression, and TilewrightError where `false_value` and `true_value` are vectors of different
+    lengths or one is a handle."""
 
     __slots__ = ("condition", "false_value", "true_value")
     schema = "condition:expr true_value:expr false_value:expr"
@@ -310,7 +331,8 @@ class Select(PrimExpr):
 
 
 class Cast(PrimExpr):
-    """A value converted to another type."""
+    """A value converted to another type. Raises TilewrightError where `dtype` is no type such as
+    'float32', and OperandError where `value` is neither a number nor an expression."""
 
     __slots__ = ("value",)
     schema = "value:expr"
@@ -321,7 +343,10 @@ class Cast(PrimExpr):
 
 
 class Ramp(PrimExpr):
-    """The vector base, base + stride, ... of `lanes` integers."""
+    """The vector base, base + stride, ... of `lanes` integers. Raises OperandError where `lanes` is
+    not constant, nor vscale() times a constant, where `base` or `stride` is neither a number nor an
+    expression, and TilewrightError where `base` and `stride` are vectors of different lengths or
+    one is a handle."""
 
     __slots__ = ("base", "lanes", "stride")
     schema = "base:expr stride:expr lanes:count"
@@ -333,7 +358,8 @@ class Ramp(PrimExpr):
 
 
 class Broadcast(PrimExpr):
-    """A scalar in every lane of a vector."""
+    """A scalar in every lane of a vector. Raises OperandError where `value` is neither a number nor
+    an expression, where `lanes` is not constant, nor vscale() times a constant."""
 
     __slots__ = ("lanes", "value")
     schema = "value:expr lanes:count"
@@ -345,7 +371,8 @@ class Broadcast(PrimExpr):
 
 
 class Shuffle(PrimExpr):
-    """The lanes at constant `indices` of the concatenation of `vectors`."""
+    """The lanes at constant `indices` of the concatenation of `vectors`. Raises OperandError where
+    `vectors` holds what is neither a number nor an expression."""
 
     __slots__ = ("indices", "vectors")
     schema = "vectors:expr* indices:count*"
@@ -357,7 +384,8 @@ class Shuffle(PrimExpr):
 
 
 class Let(PrimExpr):
-    """`body` with `var` standing for `value`."""
+    """`body` with `var` standing for `value`. Raises OperandError where `body` or `value` is
+    neither a number nor an expression."""
 
     __slots__ = ("body", "value", "var")
     schema = "<var:var value:expr >body:expr"
@@ -370,7 +398,9 @@ class Let(PrimExpr):
 
 
 class Call(PrimExpr):
-    """An operation by name: an intrinsic of op.py, or an external function (`tir.call_extern`)."""
+    """An operation by name: an intrinsic of op.py, or an external function (`tir.call_extern`).
+    Raises TilewrightError where `dtype` is no type such as 'float32', and OperandError where an
+    argument is neither a number nor an expression."""
 
     __slots__ = ("args", "op")
     schema = "op:op args:expr*"
@@ -384,7 +414,9 @@ class Call(PrimExpr):
 
 
 class BufferLoad(PrimExpr):
-    """A read of a buffer; the last index may be a vector. Where `predicate` is false, 0 is read."""
+    """A read of a buffer; the last index may be a vector. Where `predicate` is false, 0 is read.
+    Raises OperandError where `indices` holds what is neither a number nor an expression, where
+    `predicate` is not boolean, or has other lanes than the vector."""
 
     __slots__ = ("buffer", "indices", "predicate")
     schema = "buffer:buffer indices:expr* predicate:expr?"

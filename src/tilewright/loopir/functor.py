@@ -74,7 +74,8 @@ def ir_transform(
 
     `preorder(node)` may return what takes the node's place, then nothing below is looked at;
     else the children are rewritten and `postorder(new_node)` may replace the result. Either returns
-    None to leave the node. `only_enable` names the node types they see ("tir.Call").
+    None to leave the node. `only_enable` names the node types they see ("tir.Call"). Raises
+    ValueError where only_enable names no type of node.
     """
     names = tuple(name.removeprefix("tir.") for name in only_enable or ())
     known = {kind.__name__ for kind in Rewriter.table}

@@ -28,7 +28,7 @@ MODES = {0: 0, 128: 1, 64: 2, 32: 3}
 
 def create_barriers(barrier_count: Any) -> Call:
     """Have so many barriers in shared memory, named 0, 1, ... by the other calls. A kernel has one
-    such call."""
+    such call. Raises OperandError where `barrier_count` is neither a number nor an expression."""
     return Call("handle", "tir.create_barriers", (barrier_count,))
 
 
@@ -50,18 +50,21 @@ def ptx_fence_proxy_async() -> Call:
 
 
 def ptx_arrive_barrier(barrier_id: Any) -> Call:
-    """Arrive at a barrier."""
+    """Arrive at a barrier. Raises OperandError where `barrier_id` is neither a number nor an
+    expression."""
     return Call("handle", "tir.ptx_arrive_barrier", (barrier_id,))
 
 
 def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: Any) -> Call:
-    """Arrive at a barrier whose phase does not end before so many bytes more have been copied."""
+    """Arrive at a barrier whose phase does not end before so many bytes more have been copied.
+    Raises OperandError where `barrier_id` or `byte_count` is neither a number nor an expression."""
     return Call("handle", "tir.ptx_arrive_barrier_expect_tx", (barrier_id, byte_count))
 
 
 def ptx_wait_barrier(barrier_id: Any, parity: Any = 0) -> Call:
     """Wait for the end of a barrier's phase of that parity: the first one has parity 0, the next
-    one 1, and so on in turns. TVM's call waits for the first phase alone."""
+    one 1, and so on in turns. TVM's call waits for the first phase alone. Raises OperandError where
+    `barrier_id` or `parity` is neither a number nor an expression."""
     return Call("handle", "tir.ptx_wait_barrier", (barrier_id, parity))
 
 
@@ -70,6 +73,8 @@ def tensor_map(
 ) -> Call:
     """How copies see the array at `pointer` (an access pointer); see `base.tensor_map.TensorMap`.
     The host makes it when the kernel is launched, so it depends on the function's arguments only.
+    Raises TilewrightError where swizzle is none of the widths, or dims, box and strides do not fit
+    each other.
     """
     if swizzle not in SWIZZLES:
         raise TilewrightError(f"tensor_map: a swizzle is of {SWIZZLES} bytes, not {swizzle}")
@@ -105,7 +110,8 @@ def ptx_cp_async_bulk_tensor(
     dtype: str, shared_ptr: Any, tensor_map: Any, coordinates: Sequence[Any], barrier_id: Any
 ) -> Call:
     """Start to copy the box at `coordinates` (innermost first) of a tensor map to shared memory;
-    its bytes are counted at the barrier. By one thread."""
+    its bytes are counted at the barrier. By one thread. Raises TilewrightError where `dtype` is no
+    type such as 'float32'."""
     args = (shared_ptr, tensor_map, barrier_id, *coordinates)
     return Call(dtype, "tir.ptx_cp_async_bulk_tensor", args)
 
@@ -120,14 +126,16 @@ def ptx_cp_async_bulk(
     barrier_id: Any,
 ) -> Call:
     """Start to copy a multiple of 16 bytes from the device's memory to shared memory, both at
-    multiples of 16; they are counted at the barrier. By one thread."""
+    multiples of 16; they are counted at the barrier. By one thread. Raises TilewrightError where
+    `dtype` is no type such as 'float32'."""
     args = (shared_ptr, shared_offset, global_ptr, global_offset, bytes, barrier_id)
     return Call(dtype, "tir.ptx_cp_async_bulk", args)
 
 
 def ptx_wgmma_descriptor(shared_ptr: Any, leading: int, stride: int, swizzle: int) -> Call:
     """The matrix descriptor of a tile in shared memory: its leading and stride byte offsets, and
-    the bytes of its swizzle."""
+    the bytes of its swizzle. Raises TilewrightError where swizzle is none of the widths, and
+    OperandError where an argument is neither a number nor an expression."""
     if swizzle not in MODES:
         raise TilewrightError(f"a tile is swizzled by {tuple(MODES)} bytes, not {swizzle}")
     return Call("uint64", "tir.ptx_wgmma_descriptor", (shared_ptr, leading, stride, swizzle))
@@ -153,7 +161,8 @@ def ptx_wgmma(
     """Start a product of a warp group: shape ("m64n128k16"), type of A and B ("fp16", "bf16"), the
     accumulator's registers with an offset, descriptors of A and B. Where `scale_d` is 0 the
     accumulator is cleared first. `trans_a`, `trans_b`: M (or N) runs along the rows of the tile in
-    memory, not K."""
+    memory, not K. Raises OperandError where `scale_d` is neither a number nor an expression, and
+    TilewrightError where `dtype` is no type such as 'float32'."""
     args = (
         StringImm(shape), StringImm(A_dtype), accumulator, c_index, a_descriptor, b_descriptor,
         convert(scale_d), int(trans_a), int(trans_b),

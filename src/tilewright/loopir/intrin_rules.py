@@ -23,7 +23,8 @@ def register_intrin_lowering(
     `f(call)` returns the expression that takes the call's place, or the call itself where it has
     none. Of the rules of one op and target the one with the highest level counts, of equal levels
     the latest (built-in rules have level 10). "default" is every target's last resort. Without
-    `f` this is a decorator.
+    `f` this is a decorator. Raises TilewrightError where op_name or target is not text, or level no
+    integer.
     """
     kind = getattr(getattr(target, "kind", target), "name", getattr(target, "kind", target))
     if not isinstance(kind, str) or not isinstance(op_name, str):

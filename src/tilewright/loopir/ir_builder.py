@@ -111,7 +111,9 @@ class IRBuilder:
         return S.no_op() if result is None else result
 
     def emit(self, stmt: Any) -> None:
-        """Add a statement, an expression to evaluate, or a function from body to statement."""
+        """Add a statement, an expression to evaluate, or a function from body to statement. Raises
+        OperandError where `stmt` is neither a number nor an expression, and TilewrightError where
+        stmt is neither a statement nor an expression."""
         if isinstance(stmt, (S.Stmt, PrimExpr)):
             self._scopes[-1].append(stmt if isinstance(stmt, S.Stmt) else S.Evaluate(stmt))
         elif callable(stmt):
@@ -120,7 +122,8 @@ class IRBuilder:
             raise TilewrightError(f"emit takes a statement or an expression, got {stmt!r}")
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
-        """Say something about the rest of the scope, such as "thread_extent" of a thread axis."""
+        """Say something about the rest of the scope, such as "thread_extent" of a thread axis.
+        Raises OperandError where `value` is neither a number nor an expression."""
         text = StringImm(value) if isinstance(value, str) else convert(value)
         if isinstance(node, Buffer):  # what is said of memory names its variable
             node = node.data
@@ -143,7 +146,9 @@ class IRBuilder:
     ) -> AbstractContextManager[Var]:
         """A loop over begin, ..., end - 1; gives its variable.
 
-        `kind` (or `for_type`): "serial", "parallel", "vectorize" or "unroll".
+        `kind` (or `for_type`): "serial", "parallel", "vectorize" or "unroll". Raises ValueError
+        where kind is unknown, and OperandError where `begin` or `end` is neither a number nor an
+        expression, and TilewrightError where `dtype` is no type such as 'float32'.
         """
         kind = for_type or kind
         if kind not in _KINDS:
@@ -179,7 +184,8 @@ class IRBuilder:
         return self._scope(lambda body: body, None)
 
     def let(self, var_name: str, value: Any) -> Var:
-        """A variable for a value, in the rest of the scope."""
+        """A variable for a value, in the rest of the scope. Raises OperandError where `value` is
+        neither a number nor an expression."""
         e = convert(value)
         var = Var(var_name, e.dtype)
         self.emit(lambda body: S.LetStmt(var, e, body))
@@ -193,7 +199,8 @@ class IRBuilder:
         axis_separators: Sequence[int] | None = None,
         scope: str = "",
     ) -> BufferVar:
-        """Memory for the rest of the scope."""
+        """Memory for the rest of the scope. Raises TilewrightError where `dtype` is no type such as
+        'float32'."""
         extents = list(shape) if isinstance(shape, (tuple, list)) else [shape]
         buffer = Buffer(
             extents, dtype, name, scope=scope, axis_separators=tuple(axis_separators or ())
@@ -202,19 +209,23 @@ class IRBuilder:
         return BufferVar(self, buffer, buffer.dtype)
 
     def pointer(self, content_type: Any, name: str = "ptr", scope: str = "") -> BufferVar:
-        """A pointer that is defined elsewhere."""
+        """A pointer that is defined elsewhere. Raises TilewrightError where `content_type` is no
+        type such as 'float32'."""
         buffer = Buffer([1], content_type, name, scope=scope)
         return BufferVar(self, buffer, buffer.dtype)
 
     def buffer_ptr(self, buf: Buffer, shape: Sequence[Any] | None = None) -> BufferVar:
-        """A buffer to read and write; `shape` views it by other dimensions."""
+        """A buffer to read and write; `shape` views it by other dimensions. Raises TilewrightError
+        where buf is no buffer, and OperandError where `shape` holds what is neither a number nor an
+        expression."""
         if not isinstance(buf, Buffer):
             raise TilewrightError(f"buffer_ptr takes a buffer, got {buf!r}")
         view = buf if shape is None else buf.with_(shape=[convert(d) for d in shape])
         return BufferVar(self, view, buf.dtype)
 
     def likely(self, expr: Any) -> PrimExpr:
-        """Mark a condition as mostly true."""
+        """Mark a condition as mostly true. Raises OperandError where `expr` is neither a number nor
+        an expression."""
         return likely(expr)
 
     def get(self) -> S.Stmt:

@@ -14,7 +14,8 @@ THREAD_KEYS = ("thread_extent", "virtual_thread")  # of AttrStmt: threads run it
 
 
 class ProducerLoad(PrimExpr):
-    """A read of a tensor, before it is decided where its values are kept."""
+    """A read of a tensor, before it is decided where its values are kept. Raises OperandError where
+    `indices` holds what is neither a number nor an expression."""
 
     __slots__ = ("indices", "producer")
     schema = "producer:any indices:expr*"
@@ -26,7 +27,8 @@ class ProducerLoad(PrimExpr):
 
 
 class Range(Node):
-    """The integers min, ..., min + extent - 1."""
+    """The integers min, ..., min + extent - 1. Raises OperandError where `begin` or `end` is
+    neither a number nor an expression."""
 
     __slots__ = ("extent", "min")
     schema = "min:expr extent:expr"
@@ -44,7 +46,8 @@ class Range(Node):
 
     @staticmethod
     def from_min_extent(min_value: Any, extent: Any, span: object = None) -> Range:
-        """The range of `extent` integers from `min_value` on."""
+        """The range of `extent` integers from `min_value` on. Raises OperandError where `extent` or
+        `min_value` is neither a number nor an expression."""
         result = Range.__new__(Range)
         result.min = convert(min_value)
         result.extent = convert(extent)
@@ -68,7 +71,8 @@ FOR_KINDS = ("serial", "parallel", "vectorized", "unroll", "thread_binding")  # 
 
 
 class IterVar(ExprOps, Node):
-    """A loop variable of a tensor's computation, with its domain and kind."""
+    """A loop variable of a tensor's computation, with its domain and kind. Raises OperandError
+    where `dom` is neither a number nor an expression."""
 
     __slots__ = ("dom", "iter_type", "thread_tag", "var")
     schema = "dom:range? var:var iter_type:int thread_tag:str"

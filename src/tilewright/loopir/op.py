@@ -76,13 +76,16 @@ def _integer(name: str, x: Any) -> PrimExpr:
 
 
 def popcount(x: Any) -> PrimExpr:
-    """How many bits of an integer are set; has the type of x."""
+    """How many bits of an integer are set; has the type of x. Raises OperandError where `x` is
+    neither a number nor an expression, and TilewrightError where `x` is not of an integer type."""
     x = _integer("popcount", x)
     return Call(x.dtype, "tir.popcount", (x,))
 
 
 def clz(x: Any) -> PrimExpr:
-    """How many leading bits of an integer are zero, as int32; all of them for 0."""
+    """How many leading bits of an integer are zero, as int32; all of them for 0. Raises
+    OperandError where `x` is neither a number nor an expression, and TilewrightError where `x` is
+    not of an integer type."""
     x = _integer("clz", x)
     return Call(parse("int32").with_lanes(parse(x.dtype).lanes), "tir.clz", (x,))
 
@@ -90,7 +93,8 @@ def clz(x: Any) -> PrimExpr:
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> PrimExpr:
     """round(x * y * 2^(s - q)), halves upwards: int32 x times a fixed-point y of q fraction bits.
 
-    The product is exact in 64 bits.
+    The product is exact in 64 bits. Raises OperandError where an argument is neither a number nor
+    an expression, and TilewrightError where `x` is not of an integer type.
     """
     x = _integer("q_multiply_shift", x)
     return Call(x.dtype, "tir.q_multiply_shift", (x, convert(y), convert(q), convert(s)))
@@ -106,7 +110,10 @@ def _condition(name: str, cond: Any) -> PrimExpr:
 
 
 def if_then_else(cond: Any, t: Any, f: Any, span: object = None) -> PrimExpr:
-    """`t` where `cond` holds, else `f`; only the one chosen is evaluated."""
+    """`t` where `cond` holds, else `f`; only the one chosen is evaluated. Raises OperandError where
+    `cond`, `f` or `t` is neither a number nor an expression, and TilewrightError where `cond` is no
+    condition of boolean type, where `f` and `t` are vectors of different lengths or one is a
+    handle."""
     cond = _condition("if_then_else", cond)
     a, b = match_types(t, f)
     if isinstance(cond, IntImm):
@@ -115,7 +122,10 @@ def if_then_else(cond: Any, t: Any, f: Any, span: object = None) -> PrimExpr:
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
-    """`true_value` where the condition holds, else `false_value`; both are evaluated."""
+    """`true_value` where the condition holds, else `false_value`; both are evaluated. Raises
+    OperandError where `condition`, `false_value` or `true_value` is neither a number nor an
+    expression, and TilewrightError where `condition` is no condition of boolean type, where
+    `false_value` and `true_value` are vectors of different lengths or one is a handle."""
     cond = _condition("select", condition)
     a, b = match_types(true_value, false_value)
     if isinstance(cond, IntImm):
@@ -124,18 +134,27 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
 
 
 def likely(cond: Any, span: object = None) -> PrimExpr:
-    """`cond`, marked as true in most iterations: loops are split where it stops to hold."""
+    """`cond`, marked as true in most iterations: loops are split where it stops to hold. Raises
+    OperandError where `cond` is neither a number nor an expression."""
     e = convert(cond)
     return e if isinstance(e, IntImm) else Call(e.dtype, "tir.likely", (e,))
 
 
 def min(a: Any, b: Any, span: object = None) -> PrimExpr:
-    """The smaller of two values; NaN if either is NaN. (`te.min` is also the reduction.)"""
+    """The smaller of two values; NaN if either is NaN. (`te.min` is also the reduction.)
+
+    Raises TilewrightError where the divisor is the constant 0, where `a` and `b` are vectors of
+    different lengths or one is a handle.
+    """
     return binary(Min, a, b)
 
 
 def max(a: Any, b: Any, span: object = None) -> PrimExpr:
-    """The larger of two values; NaN if either is NaN. (`te.max` is also the reduction.)"""
+    """The larger of two values; NaN if either is NaN. (`te.max` is also the reduction.)
+
+    Raises TilewrightError where the divisor is the constant 0, where `a` and `b` are vectors of
+    different lengths or one is a handle.
+    """
     return binary(Max, a, b)
 
 
@@ -143,19 +162,22 @@ min_op, max_op = min, max
 
 
 def min_value(dtype: Any, span: object = None) -> PrimExpr:
-    """The smallest finite value of a type."""
+    """The smallest finite value of a type. Raises TilewrightError where `dtype` is no type such as
+    'float32'."""
     t = parse(canonical(dtype))
     return const(t.min_value, t.text)
 
 
 def max_value(dtype: Any, span: object = None) -> PrimExpr:
-    """The largest finite value of a type."""
+    """The largest finite value of a type. Raises TilewrightError where `dtype` is no type such as
+    'float32'."""
     t = parse(canonical(dtype))
     return const(t.max_value, t.text)
 
 
 def infinity(dtype: Any, span: object = None) -> PrimExpr:
-    """Positive infinity of a float type."""
+    """Positive infinity of a float type. Raises TilewrightError where dtype has no infinity, where
+    `dtype` is no type such as 'float32'."""
     t = parse(canonical(dtype))
     if not t.is_float:
         raise TilewrightError(f"there is no infinity of type {t.text}")
@@ -163,7 +185,9 @@ def infinity(dtype: Any, span: object = None) -> PrimExpr:
 
 
 def reinterpret(dtype: Any, value: Any, span: object = None) -> PrimExpr:
-    """The bits of `value` read as another type of the same width."""
+    """The bits of `value` read as another type of the same width. Raises OperandError where `value`
+    is neither a number nor an expression, and TilewrightError where the types are not of the same
+    width, where `dtype` is no type such as 'float32'."""
     e = convert(value)
     to, source = parse(canonical(dtype)), parse(e.dtype)
     if to.text == source.text:
@@ -174,7 +198,9 @@ def reinterpret(dtype: Any, value: Any, span: object = None) -> PrimExpr:
 
 
 def div(a: Any, b: Any, span: object = None) -> PrimExpr:
-    """Quotient as in C: rounded towards zero for integers, exact for floats."""
+    """Quotient as in C: rounded towards zero for integers, exact for floats. Raises TilewrightError
+    where the divisor is the constant 0, where `a` and `b` are vectors of different lengths or one
+    is a handle."""
     return binary(Div, a, b)
 
 
@@ -186,7 +212,11 @@ def _int_division(name: str, cls: Any, doc: str) -> Binary:
         return binary(cls, x, y)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{doc}, of integers brought to one type, which the result has."
+    build.__doc__ = (
+        f"{doc}, of integers brought to one type, which the result has.\n\n"
+        "Raises TilewrightError where `a` or `b` is a float, `b` is the constant 0 or their lanes\n"
+        "differ, and OperandError where one is neither a number nor an expression."
+    )
     return build
 
 
@@ -200,7 +230,8 @@ indexmod = floormod
 
 
 def ceildiv(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
-    """Integer quotient rounded up (rhs above zero)."""
+    """Integer quotient rounded up (rhs above zero). Raises OperandError where `lhs` or `rhs` is
+    neither a number nor an expression."""
     return floordiv(convert(lhs) + (convert(rhs) - 1), rhs)
 
 
@@ -209,7 +240,11 @@ def _bits(name: str, doc: str) -> Binary:
         return bitwise(f"tir.{name}", x, y)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = doc
+    build.__doc__ = (
+        f"{doc}\n\nRaises TilewrightError where `x` or `y` is a float or their lanes differ, or a "
+        "constant shift\nis not in [0, bits), and OperandError where one is neither a number nor "
+        "an expression."
+    )
     return build
 
 
@@ -221,17 +256,19 @@ bitwise_xor = _bits("bitwise_xor", "The bits set in one of the two.")
 
 
 def bitwise_not(x: Any, span: object = None) -> PrimExpr:
-    """All bits turned over."""
+    """All bits turned over. Raises OperandError where `x` is neither a number nor an expression."""
     return ~convert(x)
 
 
 def all(*args: Any, span: object = None) -> PrimExpr:
-    """Whether all conditions hold; each may be evaluated."""
+    """Whether all conditions hold; each may be evaluated. Raises ValueError where no condition is
+    given, and TilewrightError where an argument is no condition of boolean type."""
     return _chain("all", logical_and, args)
 
 
 def any(*args: Any, span: object = None) -> PrimExpr:
-    """Whether some condition holds; each may be evaluated."""
+    """Whether some condition holds; each may be evaluated. Raises ValueError where no condition is
+    given, and TilewrightError where an argument is no condition of boolean type."""
     return _chain("any", logical_or, args)
 
 
@@ -245,18 +282,18 @@ def _chain(name: str, join: Binary, args: tuple[Any, ...]) -> PrimExpr:
 
 
 def add(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
-    """lhs + rhs."""
+    """lhs + rhs. Raises OperandError where `lhs` is neither a number nor an expression."""
     result: PrimExpr = convert(lhs) + rhs
     return result
 
 
 def subtract(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
-    """lhs - rhs."""
+    """lhs - rhs. Raises OperandError where `lhs` is neither a number nor an expression."""
     result: PrimExpr = convert(lhs) - rhs
     return result
 
 
 def multiply(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
-    """lhs * rhs."""
+    """lhs * rhs. Raises OperandError where `lhs` is neither a number nor an expression."""
     result: PrimExpr = convert(lhs) * rhs
     return result

@@ -18,11 +18,14 @@ _ONE = """{}
 
     x: a float expression of any width, scalar or vector. The result has its type. The value of an
     integer or a condition is computed as a float and rounded towards zero.
+    Raises OperandError where `x` is neither a number nor an expression.
     """
 _TWO = """{}
 
     x1, x2: float expressions (or numbers), brought to the wider of their types, which the result
     has. The value for integers is computed with floats and rounded towards zero.
+    Raises OperandError where `x1` or `x2` is neither a number nor an expression, and
+    TilewrightError where their lanes differ.
     """
 
 

@@ -33,11 +33,15 @@ _INTEGER_TOO = """{}
 
     x: a float expression of any width, scalar or vector; the result has its type. An integer stays
     as it is. A constant is folded.
+    Raises OperandError where `x` is neither a number nor an expression, and TilewrightError where
+    it is no number, such as a handle.
     """
 _PREDICATE = """{}
 
     x: a float expression, scalar or vector; the result is bool in each lane. An integer gives a
     constant.
+    Raises OperandError where `x` is neither a number nor an expression, and TilewrightError where
+    it is no number, such as a handle.
     """
 
 
@@ -77,6 +81,8 @@ def fmod(x: ExprLike, y: ExprLike) -> PrimExpr:
     """Remainder of the division rounded towards zero; has the sign of x.
 
     x, y: float expressions (or numbers), brought to the wider of their types, which the result has.
+    Raises OperandError where `x` or `y` is neither a number nor an expression, and TilewrightError
+    where `x` and `y` are vectors of different lengths or one is a handle.
     """
     return make.made("fmod", *match_types(x, y))
 
@@ -151,7 +157,8 @@ make.row(
 def abs(x: ExprLike, span: object = None) -> PrimExpr:
     """Magnitude of a number; that of the smallest signed integer wraps to itself.
 
-    x: an expression of any type, scalar or vector. The result has its type.
+    x: an expression of any type, scalar or vector. The result has its type. Raises OperandError
+    where `x` is neither a number nor an expression.
     """
     e = convert(x)
     t = parse(e.dtype)
@@ -226,7 +233,9 @@ make.row(
 def ldexp(x1: ExprLike, x2: ExprLike) -> PrimExpr:
     """x1 * 2^x2, rounded once.
 
-    x1: a float expression, whose type the result has; x2: an integer one.
+    x1: a float expression, whose type the result has; x2: an integer one. Raises OperandError where
+    `x1` or `x2` is neither a number nor an expression, and TilewrightError where `x1` is not of a
+    float type.
     """
     x = make.as_float("ldexp", x1)
     t = parse(x.dtype)

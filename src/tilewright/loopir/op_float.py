@@ -189,7 +189,9 @@ def power(x: ExprLike, y: ExprLike, span: object = None) -> PrimExpr:
 
     x, y: expressions (or numbers), brought to the wider of their types, which the result has.
     Powers of integers are exact but for the bits that their type lacks; those with a negative
-    exponent are rounded towards zero.
+    exponent are rounded towards zero. Raises OperandError where `x` or `y` is neither a number nor
+    an expression, and TilewrightError where `x` and `y` are vectors of different lengths or one is
+    a handle.
     """
     a, b = match_types(x, y)
     if parse(a.dtype).is_integer:

@@ -170,7 +170,10 @@ ExprLike = ExprOps | float | np.generic  # what `convert` takes where a number i
 
 
 def binary(cls: type[expr.BinaryOp], a: Any, b: Any) -> expr.PrimExpr:
-    """An arithmetic node with its operands brought to one type, or what it folds to."""
+    """An arithmetic node with its operands brought to one type, or what it folds to. Raises
+    OperandError where `a` or `b` is neither a number nor an expression, and TilewrightError where
+    the divisor is the constant 0, where `a` and `b` are vectors of different lengths or one is a
+    handle."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented
     a, b = expr.match_types(a, b)
@@ -285,7 +288,9 @@ def compare(cls: type[expr.CmpOp], a: Any, b: Any) -> expr.PrimExpr:
 
 
 def logical_and(a: Any, b: Any) -> expr.PrimExpr:
-    """Whether both conditions hold; a constant one is left out."""
+    """Whether both conditions hold; a constant one is left out. Raises OperandError where `a` or
+    `b` is neither a number nor an expression, and TilewrightError where `a` and `b` are vectors of
+    different lengths or one is a handle."""
     a, b = expr.match_types(as_bool(a), as_bool(b))
     for x, y in ((a, b), (b, a)):
         if isinstance(x, expr.IntImm):
@@ -294,7 +299,9 @@ def logical_and(a: Any, b: Any) -> expr.PrimExpr:
 
 
 def logical_or(a: Any, b: Any) -> expr.PrimExpr:
-    """Whether one of two conditions holds; a constant one is left out."""
+    """Whether one of two conditions holds; a constant one is left out. Raises OperandError where
+    `a` or `b` is neither a number nor an expression, and TilewrightError where `a` and `b` are
+    vectors of different lengths or one is a handle."""
     a, b = expr.match_types(as_bool(a), as_bool(b))
     for x, y in ((a, b), (b, a)):
         if isinstance(x, expr.IntImm):
@@ -330,7 +337,9 @@ def _of_the_other(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def bitwise(name: str, a: Any, b: Any) -> expr.PrimExpr:
-    """A bit operation on integers (on bools: the logical one), or another that is exact."""
+    """A bit operation on integers (on bools: the logical one), or another that is exact. Raises
+    TilewrightError where `a`, `b` or `name` is not of an integer type, or shifts by more than its
+    bits, and OperandError where `a` or `b` is neither a number nor an expression."""
     if getattr(b, "is_tensor", False) or getattr(a, "is_tensor", False):
         return NotImplemented
     a, b = expr.match_types(*_of_the_other(a, b))

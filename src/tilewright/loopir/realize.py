@@ -21,7 +21,8 @@ from .stmt import Stmt
 
 
 class ProducerStore(Stmt):
-    """Write `value` to an element of a tensor, before it is decided where its values are kept."""
+    """Write `value` to an element of a tensor, before it is decided where its values are kept.
+    Raises OperandError where `value` or one of `indices` is neither a number nor an expression."""
 
     __slots__ = ("indices", "producer", "value")
     schema = "producer:any value:expr indices:expr*"
@@ -35,7 +36,8 @@ class ProducerStore(Stmt):
 
 
 class ProducerRealize(Stmt):
-    """Memory for a box of a tensor during `body`."""
+    """Memory for a box of a tensor during `body`. Raises OperandError where `condition` is neither
+    a number nor an expression."""
 
     __slots__ = ("body", "bounds", "condition", "producer", "storage_scope")
     schema = "producer:any bounds:range* condition:expr body:stmt storage_scope:str"
@@ -57,7 +59,8 @@ class ProducerRealize(Stmt):
 
 
 class BufferRealize(Stmt):
-    """Memory for a box of a buffer during `body`."""
+    """Memory for a box of a buffer during `body`. Raises OperandError where `condition` is neither
+    a number nor an expression."""
 
     __slots__ = ("body", "bounds", "buffer", "condition")
     schema = "buffer:buffer bounds:range* condition:expr body:stmt"
@@ -77,7 +80,8 @@ class BufferRealize(Stmt):
 
 
 class DeclBuffer(Stmt):
-    """`body` in which a buffer stands for memory that is there already."""
+    """`body` in which a buffer stands for memory that is there already. Raises OperandError where
+    buffer is no Buffer."""
 
     __slots__ = ("body", "buffer")
     schema = "buffer:buffer body:stmt"
@@ -90,7 +94,9 @@ class DeclBuffer(Stmt):
 
 
 class AllocateConst(Stmt):
-    """Memory with known values (`data`, an array of NumPy's or ours) during `body`."""
+    """Memory with known values (`data`, an array of NumPy's or ours) during `body`. Raises
+    OperandError where data_or_idx are no values, where `extents` holds what is neither a number nor
+    an expression."""
 
     __slots__ = ("annotations", "body", "buffer_var", "data", "dtype", "extents")
     schema = "<buffer_var:var dtype:type extents:expr* data:any >body:stmt annotations:dict"

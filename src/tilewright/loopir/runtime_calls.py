@@ -46,13 +46,15 @@ def call_tir(global_var: Any, *args: Any) -> Call:
 
 
 def tvm_check_return(expected: int, return_unexpected: int, nested_call: PrimExpr) -> Call:
-    """`nested_call`, whose value has to be `expected`; else the function ends with another."""
+    """`nested_call`, whose value has to be `expected`; else the function ends with another. Raises
+    OperandError where `expected` or `return_unexpected` is neither a number nor an expression."""
     args = (const(expected), const(return_unexpected), nested_call)
     return Call("int32", "tir.tvm_check_return", args)
 
 
 def tvm_stack_make_shape(*args: Any) -> Call:
-    """An array of extents in the present function's memory."""
+    """An array of extents in the present function's memory. Raises OperandError where an argument
+    is neither a number nor an expression."""
     return Call("handle", "tir.tvm_stack_make_shape", args)
 
 
@@ -66,17 +68,21 @@ def tvm_stack_make_array(
 
 
 def handle_add_byte_offset(handle: Any, offset: Any) -> Call:
-    """A pointer so many bytes on."""
+    """A pointer so many bytes on. Raises OperandError where `handle` or `offset` is neither a
+    number nor an expression."""
     return Call("handle", "tir.handle_add_byte_offset", (handle, offset))
 
 
 def tvm_struct_get(arr: Any, index: Any, field: int, dtype: Any) -> Call:
-    """Field `field` of record `index` of an array of records."""
+    """Field `field` of record `index` of an array of records. Raises TilewrightError where `dtype`
+    is no type such as 'float32', and OperandError where `field` is neither a number nor an
+    expression."""
     return Call(canonical(dtype), "tir.tvm_struct_get", (arr, index, const(field)))
 
 
 def tvm_struct_set(arr: Any, index: Any, field: int, value: Any) -> Call:
-    """Set field `field` of record `index` of an array of records."""
+    """Set field `field` of record `index` of an array of records. Raises OperandError where `field`
+    is neither a number nor an expression."""
     return Call("int32", "tir.tvm_struct_set", (arr, index, const(field), value))
 
 
@@ -91,7 +97,8 @@ def lookup_param(param_name: str, span: object = None) -> Call:
 
 
 def assume(cond: Any = None) -> Call:
-    """What a pass may take for granted."""
+    """What a pass may take for granted. Raises OperandError where `cond` is neither a number nor an
+    expression."""
     return Call("bool", "tir.assume", (convert(cond),))
 
 
@@ -101,7 +108,8 @@ def undef() -> Call:
 
 
 def tvm_thread_invariant(cond: Any) -> Call:
-    """A condition that is the same in all threads of a block."""
+    """A condition that is the same in all threads of a block. Raises OperandError where `cond` is
+    neither a number nor an expression."""
     cond = convert(cond)
     return Call(cond.dtype, "tir.tvm_thread_invariant", (cond,))
 
@@ -112,7 +120,8 @@ def tvm_global_barrier_kinit() -> Call:
 
 
 def large_uint_imm(value: Any, low: Any, high: Any, span: object = None) -> PrimExpr:
-    """The uint64 constant (or of the type `value`) of two halves of 32 bits."""
+    """The uint64 constant (or of the type `value`) of two halves of 32 bits. Raises TilewrightError
+    where `value` is no type such as 'uint64'."""
     dtype = canonical(value)
     return const((int(high) << 32) + int(low), dtype)
 
@@ -120,23 +129,26 @@ def large_uint_imm(value: Any, low: Any, high: Any, span: object = None) -> Prim
 def TVMBackendAllocWorkspace(
     device_type: Any, device_id: Any, nbytes: Any, dtype_code_hint: Any, dtype_bits_hint: Any
 ) -> Call:
-    """Memory of a device for a short time."""
+    """Memory of a device for a short time. `nbytes`: bytes."""
     args = (device_type, device_id, nbytes, dtype_code_hint, dtype_bits_hint)
     return Call("handle", "tir.TVMBackendAllocWorkspace", args)
 
 
 def TVMBackendFreeWorkspace(device_type: Any, device_id: Any, ptr: Any) -> Call:
-    """Give back what TVMBackendAllocWorkspace gave."""
+    """Give back what TVMBackendAllocWorkspace gave. Raises OperandError where `device_id` or `ptr`
+    is neither a number nor an expression."""
     return Call("int32", "tir.TVMBackendFreeWorkspace", (device_type, device_id, ptr))
 
 
 def start_profile_intrinsic(id: int) -> Call:
-    """Where a profiler begins to count region `id`."""
+    """Where a profiler begins to count region `id`. Raises OperandError where `id` is neither a
+    number nor an expression."""
     return Call("handle", "tir.start_profile_intrinsic", (const(id),))
 
 
 def end_profile_intrinsic(id: int) -> Call:
-    """Where a profiler stops to count region `id`."""
+    """Where a profiler stops to count region `id`. Raises OperandError where `id` is neither a
+    number nor an expression."""
     return Call("handle", "tir.end_profile_intrinsic", (const(id),))
 
 
@@ -146,13 +158,16 @@ def vscale() -> Call:
 
 
 def get_vscale_expr(dtype: Any, min_size: int = 128) -> PrimExpr:
-    """How many elements of a type a vector register of unknown length has."""
+    """How many elements of a type a vector register of unknown length has. Raises TilewrightError
+    where `dtype` is no type such as 'float32'."""
     found: PrimExpr = (min_size // parse(canonical(dtype)).bits) * vscale()
     return found
 
 
 def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> Call:
-    """Which lanes of a vector that begins at `base` are below `limit`."""
+    """Which lanes of a vector that begins at `base` are below `limit`. Raises OperandError where
+    `base` or `limit` is neither a number nor an expression, and TilewrightError where `dtype` is no
+    type such as 'float32'."""
     return Call(canonical(dtype), "tir.get_active_lane_mask", (base, limit))
 
 
@@ -161,13 +176,15 @@ def q_multiply_shift_per_axis(
 ) -> PrimExpr:
     """round((x << ls) * y * 2^-(q + rs)), halves upwards: int32 x times a fixed-point y of q
     fraction bits; the product is exact in 64 bits. Flags say whether `ls` and `rs` are other than
-    0."""
+    0. Raises OperandError where `x` is neither a number nor an expression."""
     args = (x, y, ls, rs, q, is_lshift_required, is_rshift_required)
     return Call(parse("int32").with_lanes(parse(convert(x).dtype).lanes), _PER_AXIS, args)
 
 
 def logaddexp(a: Any, b: Any) -> PrimExpr:
-    """log(exp(a) + exp(b)), without overflow on the way; of floats."""
+    """log(exp(a) + exp(b)), without overflow on the way; of floats. Raises OperandError where `a`
+    or `b` is neither a number nor an expression, and TilewrightError where the divisor is the
+    constant 0."""
     from .op import abs as magnitude
     from .op import exp, log1p
     from .op import max as greater
@@ -178,12 +195,14 @@ def logaddexp(a: Any, b: Any) -> PrimExpr:
 
 
 def anylist_getitem(list_handle: Any, index: Any) -> Call:
-    """An item of a list of the runtime."""
+    """An item of a list of the runtime. Raises OperandError where `index` or `list_handle` is
+    neither a number nor an expression."""
     return Call("handle", "tir.anylist_getitem", (list_handle, index))
 
 
 def anylist_resetitem(list_handle: Any, index: Any) -> Call:
-    """Clear an item of a list of the runtime."""
+    """Clear an item of a list of the runtime. Raises OperandError where `index` or `list_handle` is
+    neither a number nor an expression."""
     return Call("int32", "tir.anylist_resetitem", (list_handle, index))
 
 

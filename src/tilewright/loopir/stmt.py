@@ -44,7 +44,8 @@ class Stmt(Node):
 
 
 class For(Stmt):
-    """Run `body` for loop_var = min, ..., min + extent - 1; an extent of 0 or less runs nothing."""
+    """Run `body` for loop_var = min, ..., min + extent - 1; an extent of 0 or less runs nothing.
+    Raises OperandError where `extent` or `min` is neither a number nor an expression."""
 
     __slots__ = ("annotations", "body", "extent", "kind", "loop_var", "min", "thread_binding")
     schema = (
@@ -104,7 +105,8 @@ class While(Stmt):
 
 
 class LetStmt(Stmt):
-    """`body` with `var` standing for `value`."""
+    """`body` with `var` standing for `value`. Raises OperandError where `value` is neither a number
+    nor an expression."""
 
     __slots__ = ("body", "value", "var")
     schema = "<var:var value:expr >body:stmt"
@@ -116,7 +118,8 @@ class LetStmt(Stmt):
 
 
 class AttrStmt(Stmt):
-    """`body` with something said about it: "thread_extent" (node: IterVar), "pragma_*", ..."""
+    """`body` with something said about it: "thread_extent" (node: IterVar), "pragma_*", ... Raises
+    OperandError where `value` is neither a number nor an expression."""
 
     __slots__ = ("attr_key", "body", "node", "value")
     schema = "node:any attr_key:str value:expr body:stmt"
@@ -131,7 +134,8 @@ class AttrStmt(Stmt):
 
 
 class AssertStmt(Stmt):
-    """Check `condition` at run time before `body`; a failure ends the function with `message`."""
+    """Check `condition` at run time before `body`; a failure ends the function with `message`.
+    Raises OperandError where `condition` or `message` is neither a number nor an expression."""
 
     __slots__ = ("body", "condition", "message")
     schema = "condition:expr message:text body:stmt"
@@ -143,7 +147,8 @@ class AssertStmt(Stmt):
 
 
 class IfThenElse(Stmt):
-    """`then_case` where the condition holds, else `else_case`, if there is one."""
+    """`then_case` where the condition holds, else `else_case`, if there is one. Raises OperandError
+    where `condition` is neither a number nor an expression."""
 
     __slots__ = ("condition", "else_case", "then_case")
     schema = "condition:expr then_case:stmt else_case:stmt?"
@@ -157,7 +162,9 @@ class IfThenElse(Stmt):
 
 
 class BufferStore(Stmt):
-    """Write `value` to buffer[indices]; lanes where `predicate` is false are left alone."""
+    """Write `value` to buffer[indices]; lanes where `predicate` is false are left alone. Raises
+    OperandError where `value` or one of `indices` is neither a number nor an expression, where
+    `predicate` is not boolean, or has other lanes than the vector."""
 
     __slots__ = ("buffer", "indices", "predicate", "value")
     schema = "buffer:buffer value:expr indices:expr* predicate:expr?"
@@ -180,7 +187,8 @@ class BufferStore(Stmt):
 
 
 class Allocate(Stmt):
-    """Memory for `buffer` (its shape, dtype, scope) during `body`; at first undefined."""
+    """Memory for `buffer` (its shape, dtype, scope) during `body`; at first undefined. Raises
+    OperandError where the condition is false, so that the memory is never made."""
 
     __slots__ = ("annotations", "body", "buffer")
     schema = "<buffer:buffer >body:stmt annotations:dict"
@@ -248,7 +256,8 @@ class SeqStmt(Stmt):
 
 
 class Evaluate(Stmt):
-    """Evaluate an expression for its effect."""
+    """Evaluate an expression for its effect. Raises OperandError where `value` is neither a number
+    nor an expression."""
 
     __slots__ = ("value",)
     schema = "value:expr"
@@ -288,7 +297,9 @@ class Program(Node, Pictured):
 
 
 class PrimFunc(Program):
-    """A function. Parameters are variables; those of `buffer_map` are handles to arrays."""
+    """A function. Parameters are variables; those of `buffer_map` are handles to arrays. Raises
+    OperandError where ret_type is a map of buffers, which come after it, where a parameter is
+    neither a Var nor a Buffer."""
 
     __slots__ = ("attrs", "body", "buffer_map", "params", "_ret_type")
     schema = "params:var* body:stmt buffer_map:map attrs:dict"
@@ -354,7 +365,8 @@ class PrimFunc(Program):
         return self.name
 
     def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
-        """The function for given values of parameters: see `loopir.specialize`."""
+        """The function for given values of parameters: see `loopir.specialize`. Raises UsageError
+        where param_map has a key that is no parameter, or a value that does not fit it."""
         from .specialize import specialize
 
         return specialize(self, param_map)
@@ -392,7 +404,8 @@ def seq(*stmts: Stmt | Iterable[Stmt] | None) -> Stmt:
 
 
 def stmt_seq(*args: Stmt | PrimExpr) -> Stmt:
-    """One statement that runs all given in order; expressions are evaluated."""
+    """One statement that runs all given in order; expressions are evaluated. Raises OperandError
+    where an argument is neither a number nor an expression."""
     items = [Evaluate(s) if isinstance(s, PrimExpr) else s for s in args]
     return items[0] if len(items) == 1 else SeqStmt(items)
 
@@ -417,7 +430,9 @@ def is_no_op(s: Stmt | None) -> bool:
 
 def vstore(buffer: Buffer, begin: Any, value: Any, predicate: PrimExpr | None = None) -> Stmt:
     """Store a scalar or vector at index `begin` of a buffer (also `Buffer.vstore`); lanes for
-    which `predicate` is false are left alone."""
+    which `predicate` is false are left alone. Raises OperandError where `begin` or `value` is
+    neither a number nor an expression, where `predicate` is not boolean, or has other lanes than
+    the vector."""
     begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
     value = convert(value)
     lanes = parse(value.dtype).lanes // parse(buffer.dtype).lanes

@@ -13,7 +13,8 @@ def _texts(*values: Any) -> tuple[Any, ...]:
 
 
 def tvm_fill_fragment(fragment: Any, m: Any, n: Any, k: Any, index: Any, value: Any) -> Call:
-    """Set all elements of tile `index` of a fragment array, of shape (m, n, k), to `value`."""
+    """Set all elements of tile `index` of a fragment array, of shape (m, n, k), to `value`. Raises
+    OperandError where an argument is neither a number nor an expression."""
     return Call("handle", "tir.tvm_fill_fragment", (fragment, m, n, k, index, value))
 
 
@@ -68,7 +69,8 @@ def ptx_mma(
 ) -> Call:
     """One mma instruction: shape ("m16n8k16"), layouts of a and b ("row", "col"), types of a, b and
     c ("fp16"), registers of a, b and the accumulator with an offset each, whether to saturate; for
-    bits the operator ("xor", "and")."""
+    bits the operator ("xor", "and"). Raises TilewrightError where `dtype` is no type such as
+    'float32'."""
     args = _texts(
         shape, A_layout, B_layout, A_dtype, B_dtype, C_dtype, multiplicand_a, a_index,
         multiplicand_b, b_index, accumulator, c_index, saturate,
@@ -86,7 +88,8 @@ def ptx_ldmatrix(
     smem_ptr: Any,
     smem_offset: Any,
 ) -> Call:
-    """Load `num` 8x8 matrices of 16-bit elements from shared memory into a warp's registers."""
+    """Load `num` 8x8 matrices of 16-bit elements from shared memory into a warp's registers. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
     args = _texts(trans, num, type, local_ptr, local_offset, smem_ptr, smem_offset)
     return Call(dtype, "tir.ptx_ldmatrix", args)
 
@@ -94,7 +97,8 @@ def ptx_ldmatrix(
 def ptx_cp_async(
     dtype: str, shared_ptr: Any, shared_offset: Any, global_ptr: Any, global_offset: Any, bytes: Any
 ) -> Call:
-    """Start to copy 4, 8 or 16 bytes from the device's memory to shared memory."""
+    """Start to copy 4, 8 or 16 bytes from the device's memory to shared memory. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
     args = (shared_ptr, shared_offset, global_ptr, global_offset, bytes)
     return Call(dtype, "tir.ptx_cp_async", args)
 
@@ -105,7 +109,8 @@ def ptx_commit_group() -> Call:
 
 
 def ptx_wait_group(num: Any) -> Call:
-    """Wait until at most `num` groups of asynchronous copies are under way."""
+    """Wait until at most `num` groups of asynchronous copies are under way. Raises OperandError
+    where `num` is neither a number nor an expression."""
     return Call("int32", "tir.ptx_wait_group", (num,))
 
 

@@ -44,7 +44,8 @@ def VoidType() -> TupleType:
 
 
 class PrimType(Type):
-    """The type of numbers of a dtype."""
+    """The type of numbers of a dtype. Raises TilewrightError where `dtype` is no type such as
+    'float32'."""
 
     __slots__ = ("dtype",)
 

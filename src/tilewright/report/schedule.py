@@ -59,7 +59,8 @@ def schedule_page(
 
     `args`: as for `build`; None: the inputs in the order of first use, then the outputs. `target`:
     None is that of the context, else this machine's CPU. `timed`: run it on random data where it
-    runs here and its sizes are constant.
+    runs here and its sizes are constant. Raises CompileError where args are missing, the name is
+    not text, or binds is no dictionary.
     """
     chosen = target_of(target)
     given = arguments(sch) if args is None else list(args)

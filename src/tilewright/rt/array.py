@@ -39,7 +39,8 @@ class NDArray:
     """An array on a device, over CPU memory that NumPy can see.
 
     `shape`: tuple of ints; `dtype`: text such as "float32"; `device`. NumPy, and every library
-    that speaks DLPack or the array interface, can share the memory; `.numpy()` copies.
+    that speaks DLPack or the array interface, can share the memory; `.numpy()` copies. Raises
+    ArgumentError where the strides are no multiples of an element's size.
     """
 
     __slots__ = (
@@ -127,7 +128,10 @@ class NDArray:
     asnumpy = numpy
 
     def copyfrom(self, source: Any) -> NDArray:
-        """Copy elements from an array, or array-like, of the same shape; converts the dtype."""
+        """Copy elements from an array, or array-like, of the same shape; converts the dtype. Raises
+        TilewrightError where `source` offers no DLPack capsule that can be read, LendError where it
+        does not lend its memory, and ArgumentError where the source has another shape, or a type
+        that cannot be cast, where `source` is no array, where the array is read-only."""
         values = _values(source)
         if values.shape != self.shape:
             raise ArgumentError(
@@ -142,7 +146,8 @@ class NDArray:
         return self
 
     def copyto(self, target: NDArray | Device) -> NDArray:
-        """Copy into another array of the same shape, or into a new one on a device."""
+        """Copy into another array of the same shape, or into a new one on a device. Raises
+        ArgumentError where `target` has another shape or is read-only."""
         if isinstance(target, Device):
             target = empty(self.shape, self.dtype, target)
         return target.copyfrom(self)
@@ -154,7 +159,9 @@ class NDArray:
     # -- views
 
     def _create_view(self, shape: Sequence[int], dtype: str | None = None) -> NDArray:
-        """The same memory under another shape, and dtype; it must be compact and as many bytes."""
+        """The same memory under another shape, and dtype; it must be compact and as many bytes.
+        Raises ArgumentError where the shape and dtype need more bytes than the array has, or it has
+        strides, and TilewrightError where `dtype` is no type such as 'float32'."""
         kind = parse(dtype).numpy if dtype else self._array.dtype
         need = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         if self._strides is not None or need > self.nbytes:
@@ -168,7 +175,7 @@ class NDArray:
     view = _create_view
 
     def reshape(self, *shape: Any) -> NDArray:
-        """The same memory under another shape of as many elements."""
+        """The same memory under another shape of as many elements. ArgumentError for others."""
         sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
         if int(np.prod(sizes, dtype=np.int64)) != self.size:
             raise ArgumentError(f"cannot reshape {self.shape} to {sizes}")
@@ -250,7 +257,9 @@ def empty(
     shape: Sequence[int] | int, dtype: Any = "float32", device: Any = None, mem_scope: Any = None
 ) -> NDArray:
     """A new array with undefined elements, aligned to 64 bytes. The lanes of a vector dtype become
-    one more dimension."""
+    one more dimension. Raises ArgumentError where the shape is not integers of 0 or more, or the
+    memory cannot be had, where mem_scope is none that the device has, and TilewrightError where
+    `dtype` is no type such as 'float32'."""
     where = _resolve(device, mem_scope)
     try:
         sizes = tuple(map(index, shape if isinstance(shape, Iterable) else (shape,)))
@@ -271,7 +280,8 @@ def empty(
 
 def pinned_empty(shape: Sequence[int], dtype: Any, device: Device) -> NDArray:
     """A new array in CPU memory that a device copies fast, and without waiting where a copy is
-    told not to wait; ordinary memory for a device that has no such thing."""
+    told not to wait; ordinary memory for a device that has no such thing. Raises TilewrightError
+    where `dtype` is no type such as 'float32'."""
     kind = parse(canonical(dtype)).numpy
     sizes = tuple(map(index, shape))
     count = 1
@@ -282,7 +292,9 @@ def pinned_empty(shape: Sequence[int], dtype: Any, device: Device) -> NDArray:
 
 
 def array(source: Any, device: Any = None, mem_scope: Any = None) -> NDArray:
-    """A copy of an array, list or scalar, with the dtype that NumPy gives it."""
+    """A copy of an array, list or scalar, with the dtype that NumPy gives it. ArgumentError where
+    it is no array, or mem_scope none that the device has; LendError, or another TilewrightError,
+    where its memory is not lent, or not by DLPack."""
     where = _resolve(device, mem_scope)
     if where.device_type != _CPU.device_type:
         given = source if isinstance(source, NDArray) else _values(source)
@@ -313,7 +325,8 @@ def from_dlpack(source: Any) -> NDArray:
     """An array over the memory of an object with `__dlpack__`, or of a DLPack capsule; no copy.
 
     Memory of the CPU, or of a CUDA device: then work of the current stream comes behind that of
-    the lender. LendError, which is a BufferError too, where the object does not lend it.
+    the lender. LendError, which is a BufferError too, where the object does not lend it. Raises
+    TilewrightError where `source` offers no DLPack capsule that can be read.
     """
     try:
         imported = _request(source)

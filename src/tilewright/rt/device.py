@@ -37,7 +37,9 @@ _TYPES = {
 
 
 class Device:
-    """A device: its type by DLPack's number (1 is the CPU) and its index. Compares by value."""
+    """A device: its type by DLPack's number (1 is the CPU) and its index. Compares by value. Raises
+    TilewrightError where `device_id` or `device_type` is no kind of device, or no index of 0 or
+    more."""
 
     __slots__ = ("device_id", "device_type")
 
@@ -95,7 +97,7 @@ class Device:
 
     def sync(self, stream: Stream | None = None) -> None:
         """Wait for everything that was started on the device, or in one stream of it; on the CPU,
-        nothing is ever open."""
+        nothing is ever open. Raises TilewrightError where the device does not exist here."""
         self.require()
         if self.device_type != _CPU:
             (self.runtime if stream is None else stream).sync()
@@ -216,7 +218,8 @@ class Device:
         return None if self.device_type == _CPU else self.runtime.free_memory()
 
     def target_attributes(self) -> dict[str, Any]:
-        """What `Target.from_device` makes a target of."""
+        """What `Target.from_device` makes a target of. Raises TilewrightError where no kind of
+        target is for the device."""
         limits = self.limits
         if limits is None:
             return {"kind": "llvm"}
@@ -264,7 +267,8 @@ _VARIANTS = {"sm_90": "sm_90a"}
 
 
 def device(dev: str | int | Device, dev_id: int = 0) -> Device:
-    """The device of a kind ("cpu", "llvm", "cuda", ..., or the text of a target) and index."""
+    """The device of a kind ("cpu", "llvm", "cuda", ..., or the text of a target) and index. Raises
+    TilewrightError where `dev_id` is no kind of device, or no index of 0 or more."""
     if isinstance(dev, Device):
         return dev
     return Device(dev if isinstance(dev, int) else str(dev), dev_id)
@@ -277,37 +281,44 @@ def enabled(target: str) -> bool:
 
 
 def cpu(dev_id: int = 0) -> Device:
-    """A CPU device."""
+    """A CPU device. Raises TilewrightError where `dev_id` is no kind of device, or no index of 0 or
+    more."""
     return Device(1, dev_id)
 
 
 def cuda(dev_id: int = 0) -> Device:
-    """A CUDA device."""
+    """A CUDA device. Raises TilewrightError where `dev_id` is no kind of device, or no index of 0
+    or more."""
     return Device(2, dev_id)
 
 
 def opencl(dev_id: int = 0) -> Device:
-    """An OpenCL device."""
+    """An OpenCL device. Raises TilewrightError where `dev_id` is no kind of device, or no index of
+    0 or more."""
     return Device(4, dev_id)
 
 
 def simt(dev_id: int = 0) -> Device:
-    """The device that runs kernels in lock step on this machine's CPU, and finds their races."""
+    """The device that runs kernels in lock step on this machine's CPU, and finds their races.
+    Raises TilewrightError where `dev_id` is no kind of device, or no index of 0 or more."""
     return Device(20, dev_id)
 
 
 def vulkan(dev_id: int = 0) -> Device:
-    """A Vulkan device; there is no driver for it."""
+    """A Vulkan device; there is no driver for it. Raises TilewrightError where `dev_id` is no kind
+    of device, or no index of 0 or more."""
     return Device(7, dev_id)
 
 
 def metal(dev_id: int = 0) -> Device:
-    """A Metal device; there is no driver for it."""
+    """A Metal device; there is no driver for it. Raises TilewrightError where `dev_id` is no kind
+    of device, or no index of 0 or more."""
     return Device(8, dev_id)
 
 
 def rocm(dev_id: int = 0) -> Device:
-    """A ROCm device; there is no driver for it."""
+    """A ROCm device; there is no driver for it. Raises TilewrightError where `dev_id` is no kind of
+    device, or no index of 0 or more."""
     return Device(10, dev_id)
 
 

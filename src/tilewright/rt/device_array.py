@@ -21,7 +21,8 @@ class DeviceArray(NDArray):
     """An array on a CUDA, OpenCL or simt device. Made by `nd.empty`, `nd.array`, `nd.from_dlpack`.
 
     Slices, `view` and `reshape` share the memory. Copies go in the order of the device's current
-    stream; those from and to the CPU wait until they are done.
+    stream; those from and to the CPU wait until they are done. Raises ArgumentError where the NumPy
+    type of `dtype` is none of the types of arrays.
     """
 
     __slots__ = ("_handle", "_memory", "_numpy_type", "_offset", "_runtime")
@@ -128,7 +129,8 @@ class DeviceArray(NDArray):
         """Copy elements from an array, or array-like, of the same shape; converts the dtype.
 
         Without `wait`, a copy of a NumPy array is only started: the array has to stay as it is
-        until the stream has passed. A copy from an array of the device never waits.
+        until the stream has passed. A copy from an array of the device never waits. Raises
+        ArgumentError where the source has another shape, where the array is read-only.
         """
         self._require_writable("copyfrom")
         given = source if isinstance(source, NDArray) else np.asarray(source)

@@ -93,7 +93,8 @@ class Function:
     def prepare(self, *args: Any) -> Callable[[], None]:
         """Check arguments once; the returned function of no arguments runs on them each time.
 
-        It holds the arrays, and trusts that their memory stays where it is.
+        It holds the arrays, and trusts that their memory stays where it is. Raises ArgumentError
+        where the arguments are more or fewer than the function's.
         """
         raw = self.prepare_raw(*args)
         failure = self.failure
@@ -106,7 +107,8 @@ class Function:
         return run
 
     def prepare_raw(self, *args: Any) -> Callable[[], int]:
-        """As `prepare`, but the returned function gives the native status (0: all is well)."""
+        """As `prepare`, but the returned function gives the native status (0: all is well). Raises
+        ArgumentError where the arguments are more or fewer than the function's."""
         if len(args) != self._count:
             raise count_error(self.info, len(args))
         check, native = self._ready()

@@ -145,7 +145,8 @@ class Module(Shown):
 
     @staticmethod
     def joined(modules: Sequence[Module]) -> Module:
-        """One module of the functions of several, for targets of their own, which it imports."""
+        """One module of the functions of several, for targets of their own, which it imports.
+        Raises TilewrightError where two modules have a function of one name."""
         functions: dict[str, Function] = {}
         for module in modules:
             for name, function in module._functions.items():
@@ -184,7 +185,9 @@ class Module(Shown):
         return None if self._code is None else self._code.obj
 
     def get_function(self, name: str, query_imports: bool = False) -> Function:
-        """The function of that name, with `query_imports` in imported modules too."""
+        """The function of that name, with `query_imports` in imported modules too. Raises
+        TilewrightError where the name is not text, and MissingFunctionError where the module has no
+        function of that name."""
         if not isinstance(name, str):
             raise TilewrightError(f"a function is found by its name, got {name!r}")
         found = self._functions.get(self._entry if name == _ENTRY else name)
@@ -238,7 +241,8 @@ class Module(Shown):
         return self.entry_func.prepare(*args)
 
     def run_simt(self, *args: Any) -> dict[str, Any]:
-        """The entry function in the lock-step executor; see `DeviceFunction.run_simt`."""
+        """The entry function in the lock-step executor; see `DeviceFunction.run_simt`. Raises
+        TilewrightError where the function has no kernels."""
         run = getattr(self.entry_func, "run_simt", None)
         if run is None:
             raise TilewrightError(
@@ -260,7 +264,10 @@ class Module(Shown):
         cache_flush_bytes: int = 0,
         f_preproc: Callable[[], Any] | None = None,
     ) -> Callable[..., BenchmarkResult]:
-        """A function of the arguments that times `func_name` on them; see `timing.evaluate`."""
+        """A function of the arguments that times `func_name` on them; see `timing.evaluate`. Raises
+        TilewrightError where the name is not text, and MissingFunctionError where the module has no
+        function of that name. Times are seconds; `min_repeat_ms` and `cooldown_interval_ms`
+        milliseconds."""
         function = self.get_function(func_name, query_imports=True)
         if dev is not None:
             device(dev).require()
@@ -289,7 +296,8 @@ class Module(Shown):
         return list(self._sources)
 
     def get_source(self, fmt: str = "") -> str:
-        """The code as text: "ll" (LLVM IR), "asm", "tir"; the default is the module's first."""
+        """The code as text: "ll" (LLVM IR), "asm", "tir"; the default is the module's first. Raises
+        TilewrightError where the module has no source of that format."""
         if not isinstance(fmt, str):
             raise TilewrightError(f"the format of a source is a name, got {fmt!r}")
         name = _FORMAT_NAMES.get(fmt, fmt) or next(iter(self._sources), "")
@@ -309,7 +317,10 @@ class Module(Shown):
 
     def save(self, path: str | os.PathLike[str], fmt: str = "") -> None:
         """Write one form of the code: .o the object, .ll, .s and .tir sources, .bc LLVM's bitcode,
-        else as `export_library` does."""
+        else as `export_library` does. Raises TilewrightError where `path` is neither text nor a
+        Path, where the module has no object code, or refers to memory of this process, where the
+        module has no source of that format, where several modules are to become one shared
+        library."""
         path = as_path(path)
         kind = fmt or Path(path).suffix[1:]
         if kind == "o":
@@ -337,6 +348,9 @@ class Module(Shown):
         system's), in .o an object file, in .tar a tar file of that; any other an archive, which
         needs none, as does a module of a device whatever its path. `fcompile(path, objects,
         **options)`, such as contrib.cc.create_shared, makes the file instead. Returns the path.
+        Raises TilewrightError where several modules are to become one shared library, where
+        `file_name` is neither text nor a Path, where the module has no object code, or refers to
+        memory of this process, where there is no linker, or it fails.
         """
         del addons, workspace_dir
         path = as_path(file_name)

@@ -214,7 +214,8 @@ class Executable(Shown):
             raise TilewrightError(f"{self.name}: a kernel failed with code {code}")
 
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[], None]:
-        """A call on fixed inputs that are checked once; results are dropped. For timing."""
+        """A call on fixed inputs that are checked once; results are dropped. For timing. Raises
+        ArgumentError where an input is missing or unknown."""
         now = self.shaped(inputs)
         arrays = checked_inputs(self.name, now.inputs, inputs)
         outputs = [v.empty() for v in now.outputs]
@@ -237,7 +238,8 @@ class Executable(Shown):
 
     def timeline(self, inputs: Mapping[str, Any], runs: int = 1) -> Array:
         """When each kernel call begins and ends: float64 [runs, calls, 2], in seconds since the
-        first run began, after one that is not counted."""
+        first run began, after one that is not counted. Raises ArgumentError where an input is
+        missing or unknown."""
         now = self.shaped(inputs)
         arrays = checked_inputs(self.name, now.inputs, inputs)
         outputs = [v.empty() for v in now.outputs]
@@ -315,7 +317,9 @@ class Executable(Shown):
 
 
 def load_network(path: str | os.PathLike[str], verify: bool = False) -> Executable:
-    """The network in a file that `save` or `tilewright compile` wrote; see `Executable.load`."""
+    """The network in a file that `save` or `tilewright compile` wrote; see `Executable.load`.
+    Raises TilewrightError where the network cannot run on this machine, where the file is no saved
+    network of this version."""
     return Executable.load(path, verify)
 
 

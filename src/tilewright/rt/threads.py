@@ -29,7 +29,8 @@ def num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Let parallel loops use `count` threads; 0 goes back to the default."""
+    """Let parallel loops use `count` threads; 0 goes back to the default. Raises TilewrightError
+    where count is no integer from 0 to the most threads."""
     if not isinstance(count, int) or not 0 <= count <= config.MAX_THREADS:
         raise TilewrightError(
             f"the number of threads cannot be {count!r}: it is an integer up to "

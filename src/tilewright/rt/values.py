@@ -111,7 +111,8 @@ def _named(name: str, number: int) -> Any:
         return Device(number, dev_id)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"The device `dev_id` of kind {name}; `exist` says whether it is there."
+    make.__doc__ = f"The device `dev_id` of kind {name}; `exist` says whether it is there.\n\n"
+    make.__doc__ += "Raises TilewrightError where `dev_id` is no integer of 0 or more."
     return make
 
 

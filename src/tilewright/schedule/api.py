@@ -47,6 +47,7 @@ class Stage(StageState):
     """
 
     op: Operation
+    schedule: Schedule
 
     def _apply(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return self.schedule.record(name, self, function, args, kwargs)
@@ -210,7 +211,8 @@ class Schedule(ScheduleState, Shown):
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Apply a primitive and append it to the trace; a failed one changes nothing."""
+        """Apply a primitive and append it to the trace; a failed one changes nothing. Raises
+        ScheduleError where the primitive would be illegal."""
         target = self if stage is None else stage
         near = trace.stages_in(self, args)
         if stage is not None:
@@ -313,6 +315,7 @@ def create_schedule(ops: Any) -> Schedule:
     """A schedule of the given operations (or tensors) with default loops.
 
     All they need is computed at the root, each stage with one loop per axis, reductions innermost.
+    Raises ScheduleError where an item is neither an operation nor a tensor.
     """
     items = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     outputs: list[Operation] = []
@@ -346,7 +349,9 @@ def _group_scan(sch: Schedule, stage: Stage) -> None:
 
 
 def load_schedule(text: str, outputs: Any) -> Schedule:
-    """A schedule of `outputs` with the primitives that `Schedule.save_json` wrote."""
+    """A schedule of `outputs` with the primitives that `Schedule.save_json` wrote. Raises
+    ScheduleError where an item is neither an operation nor a tensor, where text is no saved
+    schedule of this version."""
     sch = create_schedule(outputs)
     trace.replay(sch, trace.from_json(text))
     return sch

@@ -37,7 +37,8 @@ def buffer(
     """A buffer over the memory `data`, or over memory that the caller of the function gives.
 
     `strides` and `elem_offset` may be text: the name of a new variable, which stands in
-    `A.strides[k]` or `A.elem_offset` afterwards.
+    `A.strides[k]` or `A.elem_offset` afterwards. Raises UsageError where buffer_type is none of "",
+    "default" and "auto", and TilewrightError where `dtype` is no type such as 'float32'.
     """
     if buffer_type not in BUFFER_TYPES:
         raise UsageError(f'buffer_type is "", "default" or "auto", got {buffer_type!r}')
@@ -59,7 +60,9 @@ def buffer(
 
 
 def elements(b: Buffer, indices: Any) -> tuple[E.PrimExpr, ...]:
-    """Indices of elements: slices become vectors of indices."""
+    """Indices of elements: slices become vectors of indices. Raises UsageError where the indices
+    are not as many as the dimensions, or not integers, where a slice of `b` has no constant length
+    above 0, or a step of 0."""
     given = indices if isinstance(indices, (tuple, list)) else (indices,)
     if len(given) != len(b.shape):
         raise UsageError(f"{b.name} has {len(b.shape)} dimensions, got {len(given)} indices")

@@ -67,7 +67,8 @@ class Builder:
             thing.data.name = text
 
     def get(self) -> Any:
-        """What was built: the one function, module or statement."""
+        """What was built: the one function, module or statement. Raises UsageError where frames are
+        open, or there is not one result."""
         if self.frames:
             raise UsageError("the builder has frames that are still open")
         if len(self.done) != 1:
@@ -143,7 +144,9 @@ class Frame:
         return joined(self.body)
 
     def made(self) -> Any:
-        """The statement."""
+        """The statement. Raises UsageError where a private function is given a global_symbol, where
+        what it holds are no functions, where T.Then is missing, where it does not stand directly in
+        T.If."""
         raise NotImplementedError
 
 

@@ -102,5 +102,6 @@ def __getattr__(name: str) -> TypeMaker:
 
 
 def cast(src: Any, dtype: str, span: object = None) -> E.PrimExpr:
-    """A value in another type; `T.Cast` takes the type first."""
+    """A value in another type; `T.Cast` takes the type first. Raises OperandError where `src` is
+    neither a number nor an expression."""
     return E.cast(str(dtype), E.convert(src))

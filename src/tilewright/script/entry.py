@@ -154,7 +154,8 @@ def _attributes(source: Source, item: ast.stmt, visible: Mapping[str, Any]) -> A
 
 
 def module_attrs(attrs: Mapping[str, Any]) -> None:
-    """Attributes of the module in whose class, or `with I.ir_module()`, this stands."""
+    """Attributes of the module in whose class, or `with I.ir_module()`, this stands. Raises
+    UsageError where attrs is no dictionary."""
     if not isinstance(attrs, Mapping):
         raise UsageError(f"I.module_attrs takes a dictionary, got {attrs!r}")
     work = present()
@@ -187,7 +188,8 @@ def from_source(
 ) -> Any:
     """The function or module of a text (or of a Python function or class).
 
-    `T`, `tir`, `I`, `ir` and `tvm` are known in texts, and what `extra_vars` names.
+    `T`, `tir`, `I`, `ir` and `tvm` are known in texts, and what `extra_vars` names. Raises
+    DiagnosticError where the source of `program` cannot be had.
     """
     if isinstance(program, str):
         source, notes = Source(program), {}
@@ -289,7 +291,8 @@ def _only(source: Source, kind: type) -> Any:
 
 
 class Macro:
-    """A piece of program: where it is called, its body stands with the arguments in place."""
+    """A piece of program: where it is called, its body stands with the arguments in place. Raises
+    DiagnosticError where the source of `function` cannot be had."""
 
     def __init__(self, function: Any, hygienic: bool) -> None:
         self.function = function
@@ -321,7 +324,8 @@ class Macro:
 def macro(*args: Any, hygienic: bool = True) -> Any:
     """A decorator that makes a piece of program of a function, to be called in T.prim_func.
 
-    `hygienic`: names in it mean what they mean where it is defined, not where it is called.
+    `hygienic`: names in it mean what they mean where it is defined, not where it is called. Raises
+    UsageError where what it decorates is no function.
     """
     if not args:
         return lambda function: Macro(function, hygienic)

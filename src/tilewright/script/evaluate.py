@@ -59,7 +59,8 @@ def is_symbolic(value: Any) -> bool:
 
 
 def condition(value: Any) -> E.PrimExpr:
-    """A value as a condition, as `if` takes it."""
+    """A value as a condition, as `if` takes it. Raises OperandError where `value` is neither a
+    number nor an expression."""
     e = E.convert(value)
     return e if e.dtype.startswith("bool") else E.NE(e, E.const(0, e.dtype))
 
@@ -113,7 +114,8 @@ class Evaluator(Recursive):
         return self.source.error(node, message)
 
     def attempt(self, node: Any, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """What a function gives; its errors are shown at the node."""
+        """What a function gives; its errors are shown at the node. Raises DiagnosticError where
+        what is evaluated raises an error."""
         try:
             return function(*args, **named)
         except (DiagnosticError, InternalError, RecursionError):
@@ -311,7 +313,8 @@ class Evaluator(Recursive):
 
 
 def op_compare(kind: Any, a: Any, b: Any) -> Any:
-    """A comparison whose operands keep their order."""
+    """A comparison whose operands keep their order. Raises TypeError where text is compared, and
+    TilewrightError where `a` and `b` are vectors of different lengths or one is a handle."""
     from ..loopir.operators import compare
 
     if isinstance(a, str) or isinstance(b, str):

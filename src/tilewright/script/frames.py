@@ -30,7 +30,8 @@ class PrimFuncFrame(Frame):
         self.attrs: dict[str, Any] = {}
 
     def arg(self, name: str, thing: Any) -> Any:
-        """Add a parameter: a variable, or a buffer, for which a handle is passed."""
+        """Add a parameter: a variable, or a buffer, for which a handle is passed. Raises UsageError
+        where thing is neither a buffer nor a variable."""
         if isinstance(thing, Buffer):
             handle = E.Var(name, "handle")
             self.params.append(handle)
@@ -70,7 +71,9 @@ class IRModuleFrame(Frame):
 
 
 class ForFrame(Frame):
-    """One loop, or several directly in each other (T.grid)."""
+    """One loop, or several directly in each other (T.grid). Raises OperandError where a bound of
+    `domains` is neither a number nor an expression, and TilewrightError where one is a handle or
+    two are vectors of different lengths."""
 
     def __init__(
         self,
@@ -112,7 +115,8 @@ def _typed(low: Any, extent: Any) -> tuple[E.PrimExpr, E.PrimExpr]:
 
 
 class WhileFrame(Frame):
-    """A loop that runs as long as a condition holds."""
+    """A loop that runs as long as a condition holds. Raises OperandError where `condition` is
+    neither a number nor an expression."""
 
     def __init__(self, condition: Any) -> None:
         super().__init__()
@@ -123,7 +127,8 @@ class WhileFrame(Frame):
 
 
 class IfFrame(Frame):
-    """A choice: its body is made of Then and Else."""
+    """A choice: its body is made of Then and Else. Raises OperandError where `condition` is neither
+    a number nor an expression."""
 
     def __init__(self, condition: Any) -> None:
         super().__init__()
@@ -152,7 +157,8 @@ class BranchFrame(Frame):
 
 
 class LetFrame(Frame):
-    """A variable that stands for a value."""
+    """A variable that stands for a value. Raises OperandError where `value` is neither a number nor
+    an expression, and UsageError where the value has another type than the variable."""
 
     def __init__(self, var: E.Var, value: Any) -> None:
         super().__init__()
@@ -169,7 +175,9 @@ class LetFrame(Frame):
 
 
 class AllocateFrame(Frame):
-    """Memory; `value` is its variable, over which buffers are declared."""
+    """Memory; `value` is its variable, over which buffers are declared. Raises TilewrightError
+    where `dtype` is no type such as 'float32', and OperandError where `extents` holds what is
+    neither a number nor an expression."""
 
     def __init__(
         self, extents: Sequence[Any], dtype: str, scope: str, annotations: Mapping[str, Any] | None

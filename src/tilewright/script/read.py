@@ -153,7 +153,8 @@ class Parser(Evaluator):
         return list(zip(names, values))
 
     def assign(self, target: Any, value: Any) -> None:
-        """`target = value`: a name for what the program has, or a variable that holds a value."""
+        """`target = value`: a name for what the program has, or a variable that holds a value.
+        Raises DiagnosticError where what is evaluated raises an error."""
         if isinstance(target, ast.Subscript):
             self._store(target, value)
             return

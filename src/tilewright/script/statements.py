@@ -24,7 +24,8 @@ from .plain import plain_attributes
 
 
 def extent_of(start: Any, stop: Any) -> Any:
-    """How many integers lie in [start, stop); of `a` and `a + n` it is `n` itself."""
+    """How many integers lie in [start, stop); of `a` and `a + n` it is `n` itself. Raises
+    OperandError where `start` or `stop` is neither a number nor an expression."""
     if isinstance(start, int) and isinstance(stop, int):
         return stop - start
     if E.const_int(start) == 0:
@@ -44,28 +45,32 @@ def _domain(start: Any, stop: Any) -> tuple[Any, Any]:
 def serial(
     start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None
 ) -> F.ForFrame:
-    """A loop over [start, stop), or [0, start); one iteration after the other."""
+    """A loop over [start, stop), or [0, start); one iteration after the other. Raises OperandError
+    where `start` is neither a number nor an expression."""
     return F.ForFrame([_domain(start, stop)], S.ForKind.SERIAL, annotations)
 
 
 def parallel(
     start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None
 ) -> F.ForFrame:
-    """A loop whose iterations run on several threads."""
+    """A loop whose iterations run on several threads. Raises OperandError where `start` is neither
+    a number nor an expression."""
     return F.ForFrame([_domain(start, stop)], S.ForKind.PARALLEL, annotations)
 
 
 def vectorized(
     start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None
 ) -> F.ForFrame:
-    """A loop whose iterations are the lanes of vectors."""
+    """A loop whose iterations are the lanes of vectors. Raises OperandError where `start` is
+    neither a number nor an expression."""
     return F.ForFrame([_domain(start, stop)], S.ForKind.VECTORIZED, annotations)
 
 
 def unroll(
     start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None
 ) -> F.ForFrame:
-    """A loop that is written out."""
+    """A loop that is written out. Raises OperandError where `start` is neither a number nor an
+    expression."""
     return F.ForFrame([_domain(start, stop)], S.ForKind.UNROLLED, annotations)
 
 
@@ -76,7 +81,9 @@ def thread_binding(
     *,
     annotations: Mapping[str, Any] | None = None,
 ) -> F.ForFrame:
-    """A loop whose iterations are the threads of an axis, such as "threadIdx.x"."""
+    """A loop whose iterations are the threads of an axis, such as "threadIdx.x". Raises UsageError
+    where thread is not given, and OperandError where `start` is neither a number nor an
+    expression."""
     if thread is None and isinstance(stop, str):
         stop, thread = None, stop
     if not isinstance(thread, str):
@@ -86,19 +93,22 @@ def thread_binding(
 
 
 def grid(*extents: Any) -> F.ForFrame:
-    """Loops directly in each other, from zero each."""
+    """Loops directly in each other, from zero each. Raises UsageError where no extent is given, and
+    OperandError where `extents` holds what is neither a number nor an expression."""
     if not extents:
         raise UsageError("T.grid needs at least one extent")
     return F.ForFrame([_domain(e, None) for e in extents], S.ForKind.SERIAL)
 
 
 def While(condition: Any) -> F.WhileFrame:
-    """A loop that runs as long as a condition holds."""
+    """A loop that runs as long as a condition holds. Raises OperandError where `condition` is
+    neither a number nor an expression."""
     return F.WhileFrame(condition)
 
 
 def If(condition: Any) -> F.IfFrame:
-    """A choice: `with T.If(c):`, in it `with T.Then():` and, if wanted, `with T.Else():`."""
+    """A choice: `with T.If(c):`, in it `with T.Then():` and, if wanted, `with T.Else():`. Raises
+    OperandError where `condition` is neither a number nor an expression."""
     return F.IfFrame(condition)
 
 
@@ -120,7 +130,9 @@ def Assert(condition: Any, message: Any) -> F.AssertFrame:
 def LetStmt(value: Any, type_annotation: Any = None, *, var: E.Var | None = None) -> F.LetFrame:
     """A variable that stands for `value` in the body; `var` if given, else a new one.
 
-    `type_annotation`: the type of the new variable, such as `T.int32`.
+    `type_annotation`: the type of the new variable, such as `T.int32`. Raises OperandError where
+    `value` is neither a number nor an expression, and UsageError where the value has another type
+    than the variable.
     """
     value = E.convert(value)
     if var is None and type_annotation is not None:
@@ -131,7 +143,8 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: E.Var | None = None
 
 
 def Let(expr: Any, where: Mapping[E.Var, Any]) -> E.Let:
-    """The expression with a variable standing for a value."""
+    """The expression with a variable standing for a value. Raises UsageError where `where` holds
+    not one variable, and OperandError where `expr` is neither a number nor an expression."""
     if len(where) != 1:
         raise UsageError("T.Let takes one variable in `where`; nest T.Let for more")
     ((var, value),) = where.items()
@@ -139,7 +152,9 @@ def Let(expr: Any, where: Mapping[E.Var, Any]) -> E.Let:
 
 
 def let(v: E.Var, value: Any, body: Any = None) -> Any:
-    """As T.Let with a body, as T.LetStmt without."""
+    """As T.Let with a body, as T.LetStmt without. Raises OperandError where `body` or `value` is
+    neither a number nor an expression, and UsageError where the value has another type than the
+    variable."""
     return F.LetFrame(v, value) if body is None else E.Let(v, value, body)
 
 
@@ -150,7 +165,9 @@ def allocate(
     condition: Any = None,
     annotations: Mapping[str, Any] | None = None,
 ) -> F.AllocateFrame:
-    """Memory during the body; gives its variable, for `T.Buffer(..., data=)`."""
+    """Memory during the body; gives its variable, for `T.Buffer(..., data=)`. Raises OperandError
+    where `condition` is neither a number nor an expression, and UsageError where condition is
+    given, and TilewrightError where `dtype` is no type such as 'float32'."""
     if condition is not None and not E.is_const(E.convert(condition), 1):
         raise UsageError("T.allocate with a condition: put it in an `if` instead")
     return F.AllocateFrame(extents, canonical(dtype), scope, annotations)
@@ -161,7 +178,9 @@ def allocate_const(
 ) -> F.ConstantFrame:
     """Memory that holds constants during the body; gives its variable, for T.Buffer(..., data=).
 
-    `data`: the values, as an array, or as a list in the order of memory.
+    `data`: the values, as an array, or as a list in the order of memory. Raises UsageError where
+    the values are not as many as the elements, and TilewrightError where `dtype` is no type such as
+    'float32'.
     """
     values = np.asarray(data.numpy() if hasattr(data, "numpy") else data)
     sizes = tuple(int(e) for e in extents)
@@ -186,7 +205,8 @@ def decl_buffer(
     buffer_type: str = "",
     axis_separators: Sequence[int] | None = None,
 ) -> F.DeclareFrame:
-    """A buffer over memory, as a statement; without `data`, with memory of its own."""
+    """A buffer over memory, as a statement; without `data`, with memory of its own. Raises
+    UsageError where buffer_type is none of "", "default" and "auto"."""
     made = buffer(
         shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type,
         axis_separators,
@@ -206,7 +226,8 @@ def alloc_buffer(
     buffer_type: str = "default",
     axis_separators: Sequence[int] | None = None,
 ) -> F.DeclareFrame:
-    """A buffer with memory of its own during the body (there is no block to hold it)."""
+    """A buffer with memory of its own during the body (there is no block to hold it). Raises
+    UsageError where data is given, where buffer_type is none of "", "default" and "auto"."""
     if data is not None:
         raise UsageError("T.alloc_buffer makes memory: over memory, use T.Buffer(..., data=)")
     made = buffer(
@@ -217,14 +238,16 @@ def alloc_buffer(
 
 
 def attr(node: Any, attr_key: str, value: Any) -> F.AttrFrame:
-    """Something said about the body: about a node, under a key."""
+    """Something said about the body: about a node, under a key. Raises OperandError where `node` is
+    a number beyond 64 bits."""
     if isinstance(node, (bool, int, float)):
         node = E.const(node)
     return F.AttrFrame(node, attr_key, value)
 
 
 def env_thread(thread_tag: str, dtype: str = "int32") -> IterVar:
-    """An axis of threads, for `T.launch_thread`."""
+    """An axis of threads, for `T.launch_thread`. Raises TilewrightError where `dtype` is no type
+    such as 'float32'."""
     axis = IterVar(None, E.Var(thread_tag, dtype), IterVar.ThreadIndex, thread_tag)
     b = builder("T.env_thread")
     b.threads[b.fresh(axis.var)] = axis
@@ -232,7 +255,9 @@ def env_thread(thread_tag: str, dtype: str = "int32") -> IterVar:
 
 
 def launch_thread(thread: Any, extent: Any) -> F.AttrFrame:
-    """Threads of an axis run the body: "threadIdx.x", or what T.env_thread gave."""
+    """Threads of an axis run the body: "threadIdx.x", or what T.env_thread gave. Raises
+    OperandError where `extent` is neither a number nor an expression, and UsageError where thread
+    is no axis of threads."""
     b = builder("T.launch_thread")
     extent = E.convert(extent)
     if isinstance(thread, str):
@@ -291,7 +316,9 @@ def match_buffer(
     buffer_type: str = "default",
     axis_separators: Sequence[int] | None = None,
 ) -> Buffer:
-    """The buffer that a parameter of type handle stands for."""
+    """The buffer that a parameter of type handle stands for. Raises UsageError where param is no
+    parameter of the function, or shape is missing, where buffer_type is none of "", "default" and
+    "auto"."""
     function = _function("T.match_buffer")
     if not any(param is p for p in function.params):
         raise UsageError(
@@ -312,20 +339,28 @@ def match_buffer(
 
 
 def evaluate(value: Any) -> None:
-    """Evaluate an expression for its effect."""
+    """Evaluate an expression for its effect. Raises OperandError where `value` is neither a number
+    nor an expression."""
     builder("T.evaluate").emit(S.Evaluate(value))
 
 
 def buffer_store(
     buffer: Buffer, value: Any, indices: Any, predicate: E.PrimExpr | None = None
 ) -> None:
-    """Write `value`, brought to the buffer's type, to buffer[indices]."""
+    """Write `value`, brought to the buffer's type, to buffer[indices]. Raises UsageError where the
+    indices are not as many as the dimensions, or not integers, where the value is not of the
+    buffer's type, where a slice of `buffer` has no constant length above 0, or a step of 0, and
+    OperandError where `value` is neither a number nor an expression, and TilewrightError where
+    `value` is a vector of another length."""
     places = elements(buffer, indices)
     builder("a store").emit(store(buffer, value, places, predicate))
 
 
 def store(buffer: Buffer, value: Any, places: Sequence[E.PrimExpr], predicate: Any) -> S.Stmt:
-    """The statement that writes a value, brought to the buffer's type and lanes."""
+    """The statement that writes a value, brought to the buffer's type and lanes. Raises
+    OperandError where `value` or one of `places` is neither a number nor an expression, where
+    `predicate` is not boolean, or has other lanes than the vector, and UsageError where the value
+    is not of the buffer's type, and TilewrightError where `value` is a vector of another length."""
     value = E.convert(value)
     t = parse(buffer.dtype)
     lanes = t.lanes * (parse(places[-1].dtype).lanes if places else 1)
@@ -342,7 +377,8 @@ def store(buffer: Buffer, value: Any, places: Sequence[E.PrimExpr], predicate: A
 
 
 def prefetch(buffer: Any, bounds: Any = 0, locality: Any = 3, cache_type: Any = 1) -> Any:
-    """Of a buffer with one range a dimension: bring them near. Of an address: `tir.prefetch`."""
+    """Of a buffer with one range a dimension: bring them near. Of an address: `tir.prefetch`.
+    Raises TilewrightError where `buffer` is no element of a buffer."""
     if not isinstance(buffer, Buffer):
         return calls.prefetch(buffer, bounds, locality, cache_type)
     ranges = [r if isinstance(r, Range) else range_of(*r) for r in bounds]
@@ -351,13 +387,15 @@ def prefetch(buffer: Any, bounds: Any = 0, locality: Any = 3, cache_type: Any = 
 
 
 def range_of(begin: Any, end: Any = None) -> Range:
-    """The integers from `begin`, up to but not including `end`; from zero, without `end`."""
+    """The integers from `begin`, up to but not including `end`; from zero, without `end`. Raises
+    OperandError where `begin` is neither a number nor an expression."""
     low, extent = _domain(begin, end)
     return Range.from_min_extent(low, extent)
 
 
 def iter_var(var: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
-    """An axis: its variable, its range, its kind ("DataPar", "ThreadIndex", ...), its threads."""
+    """An axis: its variable, its range, its kind ("DataPar", "ThreadIndex", ...), its threads.
+    Raises UsageError where iter_type is no kind of axis."""
     if iter_type not in IterVar.KINDS:
         raise UsageError(f"the kind of an axis is one of {', '.join(IterVar.KINDS)}")
     if isinstance(dom, (tuple, list)):
@@ -368,7 +406,8 @@ def iter_var(var: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVa
 
 
 def comm_reducer(combiner: Any, identity: Sequence[Any]) -> Any:
-    """A reduction: a function of pairs of values, and the values that change nothing."""
+    """A reduction: a function of pairs of values, and the values that change nothing. Raises
+    OperandError where `identity` holds what is neither a number nor an expression."""
     from ..loopir.iter import CommReducer
 
     units = [E.convert(i) for i in identity]

@@ -14,7 +14,10 @@ from .dtypes import HANDLE
 
 
 def target(target_config: Any, host: Any = None) -> Target:
-    """A target, of text or a dictionary; `host` is that of the code around its kernels."""
+    """A target, of text or a dictionary; `host` is that of the code around its kernels. Raises
+    UsageError where target_config is neither text nor a dictionary, or the host is given twice, and
+    TargetError where `host` or `target_config` is no target, as text, dict or Target, where
+    `target_config` has no kind of target, or no attributes by name."""
     if not isinstance(target_config, (str, Mapping)):
         raise UsageError(f"T.target takes text or a dictionary, got {target_config!r}")
     if isinstance(target_config, Mapping) and "host" in target_config and host is not None:
@@ -25,7 +28,8 @@ def target(target_config: Any, host: Any = None) -> Target:
 def index_map(
     mapping: Callable[..., Any], *, inverse_index_map: Any = None, index_dtype: str = "int32"
 ) -> IndexMap:
-    """A map of indices, from a function of them."""
+    """A map of indices, from a function of them. Raises UsageError where inverse_index_map is
+    given, or index_dtype is not int32."""
     if inverse_index_map is not None:
         raise UsageError("the inverse of an index map is derived here: leave inverse_index_map out")
     if index_dtype != "int32":
@@ -44,5 +48,5 @@ def buffer_var(dtype: Any, storage_scope: str = "global") -> Any:
 
 
 def var(dtype: Any, name: str = "") -> E.Var:
-    """A new variable."""
+    """A new variable. Raises TilewrightError where `dtype` is no type such as 'float32'."""
     return E.Var(name, dtype) if name else fresh(E.Var("v", dtype))

@@ -59,7 +59,8 @@ class TargetKind:
 
     @staticmethod
     def options_from_name(kind_name: str) -> dict[str, str]:
-        """The `options` of the kind of that name."""
+        """The `options` of the kind of that name. Raises TargetError where `kind_name` is no kind
+        of target."""
         return find_kind(kind_name).options
 
     def find_attribute(self, name: str) -> Attribute:

@@ -48,7 +48,9 @@ def _made(words: str, options: Options) -> Target:
 
 
 def create(target: Any) -> Target:
-    """A target of text or a dict; the older name of `Target(...)`."""
+    """A target of text or a dict; the older name of `Target(...)`. Raises TargetError where
+    `target` is no target, as text, dict or Target, where `target` has no kind of target, or no
+    attributes by name."""
     warnings.warn("tvm.target.create() is being deprecated; use Target()", stacklevel=2)
     return Target(target)
 

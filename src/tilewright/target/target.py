@@ -138,7 +138,8 @@ class Target:
         return self.kind.device_type
 
     def with_host(self, host: str | Mapping[str, Any] | Target) -> Target:
-        """The same target with another host."""
+        """The same target with another host. Raises TargetError where `host` is no target, as text,
+        dict or Target, where an argument has no kind of target, or no attributes by name."""
         return Target(self, host)
 
     @property

@@ -53,7 +53,8 @@ class AnnotateEntity:
         anchor, attach their stages to it.
 
         With `axis_lens`, axes longer than `max_unroll` that would be unrolled, and vectors of a
-        length not in `vec_size`, make the configuration an error of `cfg`.
+        length not in `vec_size`, make the configuration an error of `cfg`. Raises TilewrightError
+        where an annotation is unknown, where no annotation was chosen.
         """
         if source is not None:
             for given, place in zip(source, self.anns):
@@ -93,7 +94,8 @@ class AnnotateSpace(TransformSpace):
     "unroll_vec" every mixture in which at most one is a vector; "bind_gpu" the block and thread
     indices, "bind_gpu_virtual" with virtual threads between, what is left over being fused;
     "locate_cache" the places of `num_anchor` stages among the axes, from the outside inwards;
-    "candidate" the lists in `candidate`.
+    "candidate" the lists in `candidate`. Raises TilewrightError where policy is unknown, where no
+    choice is left.
     """
 
     __slots__ = ("policy",)

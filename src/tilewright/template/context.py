@@ -43,7 +43,8 @@ class DispatchContext(metaclass=_Current):
         return _ROOT._query_inside(target, workload)
 
     def update(self, target: Target, workload: Workload, cfg: Any) -> None:
-        """Use `cfg` for a workload from now on."""
+        """Use `cfg` for a workload from now on. Raises TilewrightError where the context takes no
+        updates."""
         raise TilewrightError(f"{type(self).__name__} takes no updates")
 
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Any:
@@ -107,7 +108,7 @@ class ApplyHistoryBest(DispatchContext):
             self.load(records)
 
     def load(self, records: Records) -> None:
-        """Take in more records."""
+        """Take in more records. Raises TilewrightError where the file holds no records."""
         if isinstance(records, (str, os.PathLike)):
             records = load_from_file(records)
         count = 0
@@ -152,7 +153,8 @@ class ApplyHistoryBest(DispatchContext):
 
 class ApplyGraphBest(DispatchContext):
     """Records in the order in which templates ask: the first call gets the first record's
-    configuration, the second the second's; afterwards each workload gets what it had."""
+    configuration, the second the second's; afterwards each workload gets what it had. Raises
+    TilewrightError where the file holds no records."""
 
     def __init__(self, records: Records) -> None:
         if isinstance(records, (str, os.PathLike)):

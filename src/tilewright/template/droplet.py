@@ -22,7 +22,8 @@ class DropletTuner(Tuner):
     `start_position`: places of choices to begin with, one a knob; the first of each where None.
     `pvalue`: how unlikely a difference of two measurements has to be by chance to count.
     `best_choice`: number, places and costs of the best so far; `next`: numbers and places of what
-    is measured next.
+    is measured next. Raises TilewrightError where start_position has not a place for each knob,
+    where task is not one that autotvm.task.create made.
     """
 
     def __init__(

@@ -23,7 +23,8 @@ class GATuner(Tuner):
     `mutation_prob`: chance of each knob to change.
 
     Parents are drawn from the `pop_size` best of all generations, the better the more often
-    (linear ranking; Baker, Adaptive selection methods for genetic algorithms, 1985).
+    (linear ranking; Baker, Adaptive selection methods for genetic algorithms, 1985). Raises
+    TilewrightError where task is not one that autotvm.task.create made.
     """
 
     def __init__(

@@ -13,7 +13,8 @@ from .tuner import Tuner
 
 
 class IndexTuner(Tuner):
-    """Goes through numbers of configurations. `range_idx`: (first, last) to stay between."""
+    """Goes through numbers of configurations. `range_idx`: (first, last) to stay between. Raises
+    TilewrightError where task is not one that autotvm.task.create made."""
 
     def __init__(
         self, task: Task, range_idx: tuple[int, int] | None = None, seed: int | None = None
@@ -73,14 +74,16 @@ class IndexTuner(Tuner):
 
 
 class GridSearchTuner(IndexTuner):
-    """All configurations, in the order of their numbers."""
+    """All configurations, in the order of their numbers. Raises TilewrightError where task is not
+    one that autotvm.task.create made."""
 
     def _order(self) -> Iterator[int]:
         return iter(range(self.range_idx[0], self.range_idx[1] + 1))
 
 
 class RandomTuner(IndexTuner):
-    """All configurations, each once, in random order."""
+    """All configurations, each once, in random order. Raises TilewrightError where task is not one
+    that autotvm.task.create made."""
 
     def _order(self) -> Iterator[int]:
         first, last = self.range_idx

@@ -25,7 +25,8 @@ class OtherOptionEntity:
 
 
 class OtherOptionSpace(TransformSpace):
-    """The values in `candidate`; they have to be data that JSON can hold."""
+    """The values in `candidate`; they have to be data that JSON can hold. Raises TilewrightError
+    where a candidate is no number, text, boolean, None or list of such, where no choice is left."""
 
     __slots__ = ()
 

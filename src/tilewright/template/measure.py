@@ -34,7 +34,8 @@ logger = logging.getLogger("autotvm")
 
 
 class Builder:
-    """Base of what builds candidates of a task. `n_parallel`: at a time (None: one a core)."""
+    """Base of what builds candidates of a task. `n_parallel`: at a time (None: one a core).
+    `timeout`: seconds for one."""
 
     def __init__(
         self,
@@ -59,7 +60,8 @@ class Builder:
 
 
 class Runner:
-    """Base of what times candidates of a task. A runner of one's own defines `run`."""
+    """Base of what times candidates of a task. A runner of one's own defines `run`. `timeout`:
+    seconds for one."""
 
     def __init__(self, timeout: float = 10, n_parallel: int | None = None) -> None:
         self.timeout = float(timeout)
@@ -99,6 +101,7 @@ class LocalBuilder(FileBuilder, Builder):
     compiler by name; "check_gpu", limits as of `tir.analysis.verify_gpu_code`, which a kernel that
     is to be built keeps; "cuda_arch" says nothing here, where the target does. Workers are never
     forks of this process, and files are no runtime's: `do_fork` and `runtime` change nothing.
+    Raises UsageError where build_func is neither "default", "ndk" nor a function.
     """
 
     def __init__(
@@ -296,7 +299,8 @@ MeasureOption = dict[str, Any]
 
 
 def measure_option(builder: Any, runner: Any) -> MeasureOption:
-    """What `tuner.tune` takes as `measure_option`; "local" stands for either's default."""
+    """What `tuner.tune` takes as `measure_option`; "local" stands for either's default. Raises
+    UsageError where builder or runner is neither 'local' nor one of that kind."""
     return {
         "builder": _resolve(builder, LocalBuilder, Builder, "builder"),
         "runner": _resolve(runner, partial(LocalRunner, stop_early=True), Runner, "runner"),

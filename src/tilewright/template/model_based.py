@@ -27,7 +27,8 @@ class ModelBasedTuner(Tuner):
     simulated annealing finds.
 
     `plan_size`: measurements between two trainings, fewer where a search has fewer than eight such
-    rounds. The first round and 5 % of each later one are at random.
+    rounds. The first round and 5 % of each later one are at random. Raises TilewrightError where
+    diversity_filter_ratio is below 1, where task is not one that autotvm.task.create made.
     """
 
     def __init__(
@@ -138,6 +139,8 @@ class XGBTuner(ModelBasedTuner):
     `loss_type`: "rank", "reg" or "rank-binary". `optimizer`: "sa", or an object with
     `find_maximums` as ModelOptimizer has it. `diversity_filter_ratio`: of so many times as many
     promising configurations, those that differ most are measured. `log_interval` changes nothing.
+    Raises TilewrightError where optimizer is neither 'sa' nor has find_maximums, where feature_type
+    is unknown, where diversity_filter_ratio is below 1, where loss_type is unknown.
     """
 
     def __init__(

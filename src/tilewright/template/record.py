@@ -73,7 +73,8 @@ def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
     """One record as a line: of JSON, or with protocol "pickle" of three pickles in base64 and two
-    versions, which is for short-lived files: `decode` takes those of this package only."""
+    versions, which is for short-lived files: `decode` takes those of this package only. Raises
+    TilewrightError where protocol is neither 'json' nor 'pickle'."""
     if protocol == "pickle":
         task = [inp.task.name, inp.task.args, inp.task.kwargs]
         plain = tuple(result._replace(error_no=int(result.error_no)))
@@ -186,7 +187,8 @@ def _number(value: Any) -> Any:
 def load_from_file(
     filepath: str | os.PathLike[str],
 ) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of a file. Damaged lines are left out, with a warning that says which."""
+    """The records of a file. Damaged lines are left out, with a warning that says which. Raises
+    TilewrightError where the file holds no records."""
     damaged: list[int] = []
     for number, data in read_lines(filepath):
         try:
@@ -199,7 +201,8 @@ def load_from_file(
 
 
 def pick_best(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str]) -> None:
-    """Write the fastest record of each task and target of a file to another."""
+    """Write the fastest record of each task and target of a file to another. Raises TilewrightError
+    where the file holds no records."""
     best: dict[Any, tuple[MeasureInput, MeasureResult]] = {}
     for inp, result in load_from_file(in_file):
         key = (str(inp.target), inp.task.workload)
@@ -211,7 +214,8 @@ def pick_best(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str])
 
 def split_workload(in_file: str | os.PathLike[str], clean: bool = True) -> None:
     """Write the records of each workload and target of a file to one of its own, `FILE.000.wkl`
-    and so on; with `clean` each configuration once."""
+    and so on; with `clean` each configuration once. Raises TilewrightError where the file holds no
+    records."""
     found: dict[str, dict[Any, tuple[MeasureInput, MeasureResult]]] = {}
     for number, (inp, result) in enumerate(load_from_file(in_file)):
         mine = found.setdefault(measure_str_key(inp, False), {})

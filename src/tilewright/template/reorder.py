@@ -21,7 +21,8 @@ class ReorderEntity:
         self.perm = [int(p) for p in perm]
 
     def apply(self, sch: Any, op: Any, axes: Sequence[Any]) -> list[Any]:
-        """Reorder `axes` of the stage of `op`; they come back in their new order."""
+        """Reorder `axes` of the stage of `op`; they come back in their new order. Raises
+        TilewrightError where axes are not as many as were defined."""
         ordered = [axes[i] for i in self.perm if i < len(axes)]
         if len(ordered) != len(axes):
             raise TilewrightError(
@@ -44,7 +45,9 @@ class ReorderSpace(TransformSpace):
     policy: "identity" the given one, "all" every permutation, "interval_all" permutes those of
     `interval` = (begin, end), "candidate" takes the lists of axes in `candidate`; "interleave"
     and "interleave_cuda" merge chains, each of whose axes stay in order: `spatial` and `reduce` are
-    lists of split axes (see `_interleave`).
+    lists of split axes (see `_interleave`). Raises TilewrightError where policy is unknown, where
+    the policy needs an argument that is not given, where an order does not name each of the axes
+    once, where no choice is left.
     """
 
     __slots__ = ("policy",)

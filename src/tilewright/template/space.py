@@ -61,7 +61,8 @@ class ConfigSpace:
 
     @staticmethod
     def axis(var: Any) -> VirtualAxis:
-        """An axis of constant length for the knobs: a number or an IterVar."""
+        """An axis of constant length for the knobs: a number or an IterVar. Raises TilewrightError
+        where `var` has no constant length of 1 or more."""
         return VirtualAxis(var)
 
     reduce_axis = axis
@@ -255,13 +256,15 @@ class ConfigSpace:
         return index
 
     def subrange_length(self, start: int, end: int) -> int:
-        """How many kept configurations have numbers from `start` up to but not `end`."""
+        """How many kept configurations have numbers from `start` up to but not `end`. Raises
+        OutOfSpaceError where start and end are no part of the range."""
         if not 0 <= start <= end <= self.range_length:
             raise OutOfSpaceError(f"{start} to {end} is no part of 0 to {self.range_length}")
         return sum(map(self.is_index_valid, range(start, end))) if self._filters else end - start
 
     def random_walk(self, point: int) -> int:
-        """A kept number that differs in one knob from `point`, at random."""
+        """A kept number that differs in one knob from `point`, at random. Raises OutOfSpaceError
+        where no other configuration is kept."""
         dims = self.dims
         free = [k for k, size in enumerate(dims) if size > 1]
         for _ in range(_TRIES if free else 0):
@@ -376,7 +379,8 @@ class FallbackConfigEntity(ConfigSpace):
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
         """Let a split take, from the innermost loop outwards, the largest divisors of what is left
-        that are not above `constraints` (-1: no limit)."""
+        that are not above `constraints` (-1: no limit). Raises TilewrightError where name is no
+        split into as many loops, or no length is within a limit."""
         space = self.space_map.get(name)
         if not isinstance(space, SplitSpace) or len(constraints) != space.num_output:
             raise TilewrightError(

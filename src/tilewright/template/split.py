@@ -42,7 +42,9 @@ class SplitSpace(TransformSpace):
     policy: "factors" takes divisors of the length, "power2" powers of two up to it,
     "verbose" both, "candidate" the sizes in `candidate`. `max_factor` bounds each length but the
     outermost; `no_tail` keeps those that divide the length evenly (always so for "factors");
-    `filter` is called with each entity and says whether to keep it.
+    `filter` is called with each entity and says whether to keep it. Raises TilewrightError where
+    policy is unknown, or num_outputs is below 1, where a candidate has not num_outputs lengths,
+    where no choice is left.
     """
 
     __slots__ = ("factors", "policy", "product")

@@ -144,7 +144,8 @@ class Task:
     """A template, its arguments and what it is tuned for.
 
     `config_space`: its configurations; `flop`: operations of one run; `workload`: name and
-    arguments as data.
+    arguments as data. Raises TilewrightError where an argument is no number, text, None, tensor of
+    constant shape, or tuple of such.
     """
 
     __slots__ = ("args", "config_space", "flop", "kwargs", "name", "target", "target_host")
@@ -170,7 +171,8 @@ class Task:
 
     def instantiate(self, config: Any) -> tuple[Any, list[Any]]:
         """(schedule, arguments) under a configuration; InstantiationError where the template
-        refuses it."""
+        refuses it. Raises TilewrightError where the template does not give (schedule,
+        arguments)."""
         config.errors = []
         config.flop = 0
         with ApplyConfig(config):

@@ -114,7 +114,8 @@ class TaskExtractEnv:
         self.wanted_relay_ops = wanted_relay_ops
 
     def add_task(self, task_name: str, args: Sequence[Any]) -> None:
-        """Note a task."""
+        """Note a task. Raises TilewrightError where an argument is no number, text, None, tensor of
+        constant shape, or tuple of such."""
         key = (task_name, serialize_args(args))
         if self.allow_duplicate or key not in self.task_collection:
             self.task_collection.append(key)

@@ -43,12 +43,14 @@ class TransformSpace:
         return self.entities[index]
 
     def require_choices(self, what: str) -> None:
+        """TilewrightError where no choice is left."""
         if not self.entities:
             raise TilewrightError(f"{what} leaves no choice at all; relax its filter or its limits")
 
 
 class VirtualAxis(TransformSpace):
-    """An axis that needs no tensor: `cfg.axis(512)`. `length`: -1 for one that has none yet."""
+    """An axis that needs no tensor: `cfg.axis(512)`. `length`: -1 for one that has none yet. Raises
+    TilewrightError where `var` has no constant length of 1 or more."""
 
     __slots__ = ("length", "name")
 

@@ -34,7 +34,8 @@ class Tuner(Shown):
     """Base of the tuners. A tuner of one's own overrides `next_batch`, `has_next`, `update`.
 
     After `tune`: `best_config`, `best_flops` (operations a second), `best_iter`,
-    `best_measure_pair` (input, result), `history` (all of these), and `summary()`.
+    `best_measure_pair` (input, result), `history` (all of these), and `summary()`. Raises
+    TilewrightError where task is not one that autotvm.task.create made.
     """
 
     def __init__(self, task: Task, seed: int | None = None) -> None:
@@ -127,7 +128,8 @@ class Tuner(Shown):
         called after each measurement, as callback(tuner, [input], [result]). `store`: a file,
         the URL of a database or a Store, which keeps each measurement before it is reported; what
         it holds for this task, and what other searches add meanwhile, counts as measured: a search
-        that was killed goes on where it was.
+        that was killed goes on where it was. Raises TilewrightError where `store` names no file of
+        records.
         """
         n_trial = min(n_trial, len(self.space))
         self.n_trial = n_trial

@@ -31,7 +31,8 @@ def deserialize_args(args: Sequence[Any]) -> list[Any]:
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> Workload:
-    """The name of a task and its arguments as data."""
+    """The name of a task and its arguments as data. Raises TilewrightError where an argument is no
+    number, text, None, tensor of constant shape, or tuple of such."""
     plain = serialize_args(args)
     return plain if task_name is None else (task_name, *plain)
 

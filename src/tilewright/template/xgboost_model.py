@@ -82,7 +82,8 @@ class XGBoostCostModel(CostModel):
     `feature_type` is accepted for TVM's sake: all of "itervar", "knob" and "curve" see the knobs,
     of which splits give the shape of their loops (`features`). `loss_type`: "rank", "reg" or
     "rank-binary". `base_model`: one that was trained on records beforehand; its scores count less
-    the more was measured since. `upper_model` and `log_interval` change nothing here.
+    the more was measured since. `upper_model` and `log_interval` change nothing here. Raises
+    TilewrightError where feature_type is unknown, where loss_type is unknown.
     """
 
     def __init__(

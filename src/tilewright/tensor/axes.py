@@ -16,19 +16,23 @@ from .arguments import check_name
 
 
 def var(name: str = "tindex", dtype: str = "int32", span: object = None) -> Var:
-    """A symbolic integer (or value of any `dtype`), such as an extent known only at run time."""
+    """A symbolic integer (or value of any `dtype`), such as an extent known only at run time.
+    Raises TilewrightError where `name` is not text, where `dtype` is no type such as 'float32'."""
     check_name(name, "a variable")
     return Var(name, dtype)
 
 
 def size_var(name: str = "size", dtype: str = "int32", span: object = None) -> SizeVar:
-    """A symbolic extent: a variable known to be zero or more."""
+    """A symbolic extent: a variable known to be zero or more. Raises TilewrightError where `name`
+    is not text."""
     check_name(name, "a variable")
     return SizeVar(name, dtype)
 
 
 def const(value: Any, dtype: str = "int32", span: object = None) -> PrimExpr:
-    """A constant of a type."""
+    """A constant of a type. Raises OperandError where `value` is neither a number nor an
+    expression, and TilewrightError where `dtype` is the type of a handle, where `dtype` is no type
+    such as 'float32'."""
     return constant(value, dtype)
 
 
@@ -39,13 +43,15 @@ UNNAMED = "rv"
 def reduce_axis(
     dom: Any, name: str = UNNAMED, thread_tag: str = "", span: object = None
 ) -> IterVar:
-    """An axis to reduce over; `dom` is (begin, end), an extent, or a Range."""
+    """An axis to reduce over; `dom` is (begin, end), an extent, or a Range. Raises TilewrightError
+    where `name` is not text, and UsageError where `dom` is not (begin, end) of integers."""
     check_name(name, "an axis")
     return IterVar(_domain(dom), name, IterVar.CommReduce, thread_tag)
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: object = None) -> IterVar:
-    """A thread axis such as "threadIdx.x"; `thread_axis("threadIdx.x")` leaves its extent open."""
+    """A thread axis such as "threadIdx.x"; `thread_axis("threadIdx.x")` leaves its extent open.
+    Raises UsageError where no tag is given, where `dom` is not (begin, end) of integers."""
     if isinstance(dom, str):
         dom, tag = None, dom
     if not tag:

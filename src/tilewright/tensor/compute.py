@@ -25,7 +25,9 @@ in_element: ContextVar[bool] = ContextVar("in_element", default=False)
 
 
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
-    """An argument of the program with a shape (one extent or several) and a dtype (float32)."""
+    """An argument of the program with a shape (one extent or several) and a dtype (float32). Raises
+    TilewrightError where `dtype` is no type such as 'float32', where `shape` has an extent that is
+    no integer, or below 0."""
     chosen = "float32" if dtype is None else canonical(dtype)
     return PlaceholderOp(name, as_shape(shape), chosen).output(0)
 

@@ -36,7 +36,12 @@ def extern(
     as tir.call_packed. `dtype` (one, or a list) may be left out where all inputs have the same.
     `in_buffers`, `out_buffers` give the buffers instead of having them declared here.
 
-    Gives a tensor, or a list of them for several shapes.
+    Gives a tensor, or a list of them for several shapes. Raises UsageError where in_buffers or
+    out_buffers are not as many as inputs or shapes, or fcompute gives neither a statement nor an
+    expression, where a tag is given inside a scope that has one, and TilewrightError where
+    `fcompute` is no function, where `inputs` is no tensor, where a name, scope or buffer_type is
+    not text, or shape and strides do not hold integers, where tag is not text, or attrs is no
+    dictionary, and OperandError where `attrs` is neither a number nor an expression.
     """
     tag = scoped_tag(tag)
     check_function(fcompute, "fcompute")
@@ -105,7 +110,9 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
 
     Buffers of the function that it reads are its inputs, in the order of its parameters; those
     that it writes are outputs (one that is read and written only if there is no other output).
-    `kwargs` are passed on to `extern`.
+    `kwargs` are passed on to `extern`. Raises UsageError where primfunc has no output, or
+    input_tensors are not those that it reads, and TilewrightError where `input_tensors` is no
+    tensor.
     """
     read, written = _accesses(primfunc)
     outputs = [b for b in written if b not in read]

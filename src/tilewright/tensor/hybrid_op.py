@@ -27,7 +27,8 @@ class HybridOp(ExternOp):
     """Loops of the user's own, which a schedule may split, fuse, reorder and annotate.
 
     `statement` is on buffers, as of an ExternOp; `body` the same on tensors, as TVM's users see it.
-    `axis` holds one axis for each loop, from the outermost of the first nest on.
+    `axis` holds one axis for each loop, from the outermost of the first nest on. Raises
+    TilewrightError where tag is not text, or attrs is no dictionary.
     """
 
     __slots__ = ("_body", "axis", "statement")

@@ -124,7 +124,8 @@ def decl_tensor_intrin(
     `fcompute` gives one statement or call, or three: the whole, the reset, the update of a
     reduction (the last may be missing, the reset None). `binds` gives buffers for some tensors of
     `op`; `default_buffer_params` are arguments of decl_buffer for the others. `clips`: see
-    TensorIntrin.
+    TensorIntrin. Raises TilewrightError where op is no operation on placeholders, or fcompute gives
+    not 1 to 3 statements.
     """
     if not isinstance(op, Operation):
         raise TilewrightError(f"expect Operation, got {op!r}")

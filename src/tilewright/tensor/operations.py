@@ -16,7 +16,8 @@ from .tensor import Tensor
 
 
 class Operation(Node):
-    """Gives `num_outputs` tensors out of `input_tensors`. `attrs` holds the user's remarks."""
+    """Gives `num_outputs` tensors out of `input_tensors`. `attrs` holds the user's remarks. Raises
+    TilewrightError where tag is not text, or attrs is no dictionary, where `name` is not text."""
 
     __slots__ = ("_checked", "_inputs", "_outputs", "attrs", "name", "tag")
     kind: ClassVar[str] = ""
@@ -50,7 +51,8 @@ class Operation(Node):
         return 1
 
     def output(self, index: int) -> Tensor:
-        """Output `index`: always the same Tensor object."""
+        """Output `index`: always the same Tensor object. Raises TilewrightError where index is no
+        output of the operation."""
         tensor = self._outputs.get(index)
         if tensor is None:
             if not 0 <= index < self.num_outputs:
@@ -93,7 +95,7 @@ class Operation(Node):
 
 
 class PlaceholderOp(Operation):
-    """An argument of the program."""
+    """An argument of the program. Raises TilewrightError where `name` is not text."""
 
     __slots__ = ("dtype", "shape")
     kind = "placeholder"
@@ -111,7 +113,8 @@ class PlaceholderOp(Operation):
 
 
 class BaseComputeOp(Operation):
-    """An operation whose outputs are described element by element, over `axis`."""
+    """An operation whose outputs are described element by element, over `axis`. Raises
+    TilewrightError where tag is not text, or attrs is no dictionary, where `name` is not text."""
 
     __slots__ = ("axis", "reduce_axis")
 
@@ -148,7 +151,8 @@ class Bodies(tuple[PrimExpr, ...]):
 class ComputeOp(BaseComputeOp):
     """Element `axis` of output i is `body[i]`: expressions that read other tensors.
 
-    Either no element is a Reduce, or all are, alike but for the value index.
+    Either no element is a Reduce, or all are, alike but for the value index. Raises TilewrightError
+    where tag is not text, or attrs is no dictionary.
     """
 
     __slots__ = ("body",)
@@ -182,7 +186,8 @@ class ComputeOp(BaseComputeOp):
 
 
 class TensorComputeOp(BaseComputeOp):
-    """A tensor intrinsic applied to regions of tensors, over the first `schedulable_ndim` axes."""
+    """A tensor intrinsic applied to regions of tensors, over the first `schedulable_ndim` axes.
+    Raises TilewrightError where tag is not text, or attrs is no dictionary."""
 
     __slots__ = ("intrin", "regions", "scalar_inputs", "schedulable_ndim", "tensors")
     kind = "tensor_compute"
@@ -225,7 +230,8 @@ class ScanOp(Operation):
     """Recurrence along the first dimension: `init` gives the first rows, `update` each next one.
 
     In `update`, `state_placeholder` stands for the rows computed so far. Output i has the shape of
-    update[i]. `spatial_axis_` holds one axis for each output and dimension after the first.
+    update[i]. `spatial_axis_` holds one axis for each output and dimension after the first. Raises
+    TilewrightError where tag is not text, or attrs is no dictionary, where `name` is not text.
     """
 
     __slots__ = ("init", "inputs", "scan_axis", "spatial_axis_", "state_placeholder", "update")
@@ -279,6 +285,8 @@ class ExternOp(Operation):
     """Outputs that a statement writes: loops of the user's own, or calls of functions.
 
     `input_placeholders` and `output_placeholders` are the buffers by which `body` names the arrays.
+    Raises TilewrightError where tag is not text, or attrs is no dictionary, where `name` is not
+    text.
     """
 
     __slots__ = ("body", "input_placeholders", "inputs", "output_placeholders")

@@ -56,7 +56,8 @@ def comm_reducer(
     takes a dtype for each. The reducer is called `reducer(expr, axis=k)` or
     `reducer((e0, e1), axis=[k, l])` with `where=` (a condition) and `init=` (a start value, for
     each); the result for several values is a tuple. Called on two or more expressions without axes
-    it combines those.
+    it combines those. Raises TilewrightError where `fcombine` or `fidentity` is no function, and
+    UsageError where fcombine takes not two arguments.
     """
     check_function(fcombine, "fcombine")
     check_function(fidentity, "fidentity")
@@ -103,7 +104,12 @@ def comm_reducer(
 
     reducer.__name__ = reducer.__qualname__ = name
     reducer.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
-    reducer.__doc__ = f"{name}(expr, axis, where=None, init=None): reduce `expr` over `axis`."
+    reducer.__doc__ = (
+        f"{name}(expr, axis, where=None, init=None): reduce `expr` over `axis`.\n\n"
+        "Raises UsageError where `axis` is not made of te.reduce_axis or stands twice, `init`\n"
+        "does not fit `expr`, or a whole tensor is given without an axis, and OperandError\n"
+        "where `expr` is neither a number nor an expression."
+    )
     return cast(Reducer, reducer)
 
 
@@ -221,12 +227,16 @@ _any = comm_reducer(lambda x, y: O.logical_or(x, y), lambda t: const(False, t), 
 
 
 def all(*args: Any, axis: Any = None, where: Any = None, span: object = None) -> Any:
-    """Whether all conditions hold; with `axis`, whether the one given holds all along it."""
+    """Whether all conditions hold; with `axis`, whether the one given holds all along it. Raises
+    ValueError where no condition is given, and UsageError where more than one condition is given
+    with an axis."""
     return tir.all(*args) if axis is None else _over("all", _all, args, axis, where)
 
 
 def any(*args: Any, axis: Any = None, where: Any = None, span: object = None) -> Any:
-    """Whether some condition holds; with `axis`, whether the one given holds anywhere along it."""
+    """Whether some condition holds; with `axis`, whether the one given holds anywhere along it.
+    Raises ValueError where no condition is given, and UsageError where more than one condition is
+    given with an axis."""
     return tir.any(*args) if axis is None else _over("any", _any, args, axis, where)
 
 

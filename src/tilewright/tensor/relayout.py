@@ -89,7 +89,8 @@ class _NewLayout(Rewriter):
 def rewrite_compute_body(compute_tensor: Tensor, new_layout: str) -> Any:
     """A computation whose one input of free layout (attribute "layout_free_placeholders") lies in
     memory as `new_layout` says, such as "4k8j16k" of an input that is read at [k, j]: its outputs,
-    a single one as such."""
+    a single one as such. Raises TilewrightError where `compute_tensor` is no te.compute with one
+    input of free layout, where a free layout is not like '8i2j4i'."""
     op = compute_tensor.op
     free = op.attrs.get(LAYOUT_FREE_ATTR, ())
     if not isinstance(op, ComputeOp) or len(free) != 1:

@@ -13,7 +13,8 @@ from ..loopir.expr import PrimExpr, convert
 class SpecializedCondition:
     """`with te.SpecializedCondition([n == 128]): ...` says what holds for the code made inside.
 
-    Generators of schedules ask for it with `SpecializedCondition.current()`.
+    Generators of schedules ask for it with `SpecializedCondition.current()`. Raises TilewrightError
+    where a condition is no comparison.
     """
 
     _stack: ClassVar[ContextVar[tuple[SpecializedCondition, ...]]] = ContextVar(

@@ -93,7 +93,8 @@ class Tensor(TensorArithmetic, DataProducer):
         )
 
     def asexpr(self) -> PrimExpr:
-        """The element of a tensor without dimensions."""
+        """The element of a tensor without dimensions. Raises TilewrightError where the tensor has
+        dimensions."""
         if self.shape:
             raise TilewrightError(
                 f"{self!r} stands where one element is needed: "

@@ -12,7 +12,9 @@ def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> Call:
     """The last of `args` after all of them have been shown to a registered function.
 
     `trace_action` names the function (`tvm.register_func`); it is called with the values for each
-    element and returns what takes the place of the last one, so that it can also change it.
+    element and returns what takes the place of the last one, so that it can also change it. Raises
+    TilewrightError where args are no list, and OperandError where an argument is neither a number
+    nor an expression.
     """
     if not isinstance(args, (list, tuple)) or not args:
         raise TilewrightError(f"trace consumes the args as list type, got {args!r}")

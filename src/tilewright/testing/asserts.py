@@ -66,7 +66,8 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> N
     """Raise AssertionError unless a condition holds for all values of variables in their ranges.
 
     `vranges`: dict from variables to ranges of constant extent; `cond`: what may be assumed. The
-    condition is compiled and evaluated at every point.
+    condition is compiled and evaluated at every point. Raises OperandError where `cond` is neither
+    a number nor an expression.
     """
     from ..driver.build_module import build
     from ..loopir.expr import Not
@@ -98,7 +99,8 @@ def _as(value: Any, var: Any) -> Any:
 
 def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
     """Raise AssertionError unless the two integer expressions are equal for all values of their
-    variables, as far as that can be proved."""
+    variables, as far as that can be proved. Raises OperandError where `lhs` or `rhs` is neither a
+    number nor an expression."""
     from ..arith import Analyzer
     from ..loopir.construct import convert
     from ..loopir.equal import structural_equal

@@ -40,7 +40,9 @@ class DummyRunner(Runner):
 
 @template("testing/matmul")
 def matmul(N: int, L: int, M: int, dtype: str) -> Any:
-    """(N, L) times (L, M), with a split of each axis of the result."""
+    """(N, L) times (L, M), with a split of each axis of the result. Raises TilewrightError where
+    keyword arguments are given, where `dtype` is no type such as 'float32', and UsageError where
+    `L` is no integer."""
     a, b = placeholder((N, L), dtype, name="A"), placeholder((L, M), dtype, name="B")
     k = reduce_axis((0, L), name="k")
     c = compute((N, M), lambda i, j: sum(a[i, k] * b[k, j], axis=k), name="C")
@@ -61,7 +63,9 @@ def matmul(N: int, L: int, M: int, dtype: str) -> Any:
 
 @template("testing/bad_matmul")
 def bad_matmul(N: int, L: int, M: int, dtype: str) -> Any:
-    """`matmul`, but wrong for targets with the key "bad_device": one term is missing."""
+    """`matmul`, but wrong for targets with the key "bad_device": one term is missing. Raises
+    TilewrightError where keyword arguments are given, where `dtype` is no type such as
+    'float32'."""
     target = Target.current(allow_none=True)
     if target is None or "bad_device" not in target.keys:
         return matmul(N, L, M, dtype)

@@ -21,7 +21,8 @@ from .targets import device_enabled, enabled_targets, kind_of
 def parameter(*values: Any, ids: Any = None, by_dict: Mapping[str, Any] | None = None) -> Any:
     """A fixture that takes each of the values in turn; assign it to the argument's name.
 
-    by_dict: the values by their ids, instead.
+    by_dict: the values by their ids, instead. Raises ValueError where by_dict is given beside
+    values or ids.
     """
     pytest = import_module("pytest")
     if by_dict is not None:

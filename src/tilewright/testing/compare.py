@@ -40,7 +40,8 @@ class CompareBeforeAfter:
             cls.transform = import_module("pytest").fixture(made)
 
     def test_compare(self, before: Any, expected: Any, transform: Any) -> None:
-        """Compare what the transformation makes of `before` with `expected`."""
+        """Compare what the transformation makes of `before` with `expected`. Raises ValueError
+        where the two differ."""
         if inspect.isclass(expected) and issubclass(expected, Exception):
             try:
                 transform(before)

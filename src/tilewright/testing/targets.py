@@ -23,7 +23,8 @@ def kind_of(target: Any) -> str:
 
 
 def device_enabled(target: Any) -> bool:
-    """Whether code for a target can be built and run here."""
+    """Whether code for a target can be built and run here. Raises TargetError where `target` is no
+    target, as text, dict or Target."""
     name = kind_of(target)
     return name in KINDS and KINDS[name].generates and enabled(name)
 
@@ -37,7 +38,8 @@ def enabled_targets() -> list[tuple[str, Device]]:
 
 
 def get_dtype_range(dtype: str) -> tuple[Any, Any]:
-    """The least and the greatest value of a type of numbers: (-128, 127) of int8."""
+    """The least and the greatest value of a type of numbers: (-128, 127) of int8. Raises ValueError
+    where dtype has no range of numbers."""
     kind = parse(dtype)
     if kind.is_bool or kind.is_handle:
         raise ValueError(f"{dtype} has no range of numbers")

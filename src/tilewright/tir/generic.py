@@ -11,12 +11,14 @@ from ..loopir.operators import ExprLike
 
 
 def cast(src: ExprLike, dtype: str, span: object = None) -> PrimExpr:
-    """An expression in another type."""
+    """An expression in another type. Raises TilewrightError where `dtype` is no type such as
+    'float32', and OperandError where `src` is neither a number nor an expression."""
     return _cast(dtype, _convert(src))
 
 
 def divide(lhs: ExprLike, rhs: ExprLike, span: object = None) -> PrimExpr:
-    """The quotient of floats; of integers, rounded towards zero."""
+    """The quotient of floats; of integers, rounded towards zero. Raises TilewrightError where the
+    divisor is the constant 0."""
     from ..loopir.op import div
 
     return div(lhs, rhs)

@@ -39,7 +39,8 @@ def mirror_pad(
 ) -> Tensor:
     """Padding by elements of the data, as much behind as in front by default: mirrored at the
     edges' elements ("REFLECT") or at the edges ("SYMMETRIC"), the outermost element ("EDGE"), or
-    the data over again ("WRAP")."""
+    the data over again ("WRAP"). Raises TilewrightError where mode is unknown, or data has no
+    elements to pad with."""
     if mode not in ("REFLECT", "SYMMETRIC", "EDGE", "WRAP"):
         raise TilewrightError(f"mirror_pad: mode {mode!r} is unknown")
     pad_after = pad_before if pad_after is None else pad_after
@@ -75,7 +76,9 @@ def reverse_sequence(
     a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0
 ) -> Tensor:
     """Of each index of `batch_axis` the first seq_lengths[index] elements along `seq_axis` in
-    reverse; a length below 1 counts as 1, one above the extent as the extent."""
+    reverse; a length below 1 counts as 1, one above the extent as the extent. Raises
+    TilewrightError where seq_lengths has not one length for each index of the batch axis, where
+    `batch_axis` or `seq_axis` is no integer, or no dimension of the tensor."""
     seq, batch = dimension(seq_axis, a.ndim), dimension(batch_axis, a.ndim)
     sizes = [const_int(d) for d in (a.shape[batch], *seq_lengths.shape)]
     if len(sizes) != 2 or (None not in sizes and sizes[0] != sizes[1]):

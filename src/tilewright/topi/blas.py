@@ -27,7 +27,8 @@ def _matmul(lib: ModuleType) -> Callable[..., Tensor]:
         transpose_b: bool = False,
     ) -> Tensor:
         """The product of two matrices of float32 or float64, each transposed if asked for, plus
-        `bias` (columns,); by MKL also of uint8 and int8 as int32."""
+        `bias` (columns,); by MKL also of uint8 and int8 as int32. Raises TilewrightError where a
+        BLAS has no product of the types."""
         dtype = tensor_a.dtype if out_dtype is None else out_dtype
         types = (tensor_a.dtype, tensor_b.dtype, dtype)
         if types == _BYTES and lib is mkl:
@@ -54,7 +55,8 @@ def _dense(matmul: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def dense(
         data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
     ) -> Tensor:
-        """data (rows, depth) times the transpose of weight (columns, depth), plus `bias`."""
+        """data (rows, depth) times the transpose of weight (columns, depth), plus `bias`. Raises
+        TilewrightError where a BLAS has no product of the types."""
         return matmul(data, weight, bias, out_dtype, False, True)
 
     return dense
@@ -70,7 +72,8 @@ def _batch_matmul(lib: ModuleType) -> Callable[..., Tensor]:
         transpose_b: bool = True,
     ) -> Tensor:
         """The products of two stacks of matrices of floats, of which `out_shape`, if it is given,
-        has to be the shape; in their type, whatever `out_dtype` is."""
+        has to be the shape; in their type, whatever `out_dtype` is. Raises TilewrightError where
+        out_shape is another than the result's."""
         product: Tensor = lib.batch_matmul(tensor_a, tensor_b, transpose_a, transpose_b)
         if out_shape is not None:
             given, found = ([get_const_int(d) for d in s] for s in (out_shape, product.shape))

@@ -103,7 +103,7 @@ def conv2d_hwnc_tensorcore(
 ) -> Tensor:
     """data (H, W, N, C), kernel (KH, KW, F, C), or both in tiles, (H, W, N / m, C / k, m, k) and
     (KH, KW, F / n, C / k, n, k), of integers of 4 or 8 bits. Returns (OH, OW, N, F) of
-    `out_dtype`."""
+    `out_dtype`. Raises TilewrightError where `data` or `kernel` is neither int4 nor int8."""
     for x in (data, kernel):
         if x.dtype not in ("int4", "uint4", "int8", "uint8"):
             raise TilewrightError(f"conv2d_hwnc_tensorcore is of int4 or int8, got {x!r}")
@@ -128,7 +128,9 @@ def _untiled(x: Tensor) -> Tensor:
 def conv2d_nhwc_winograd_ready(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None
 ) -> Tensor:
-    """As conv2d_nchw_winograd_without_weight_transform, of data (N, H, W, C)."""
+    """As conv2d_nchw_winograd_without_weight_transform, of data (N, H, W, C). Raises
+    TilewrightError where the data has not four dimensions, the filters are not square, or stride or
+    dilation is not 1."""
     return winograd_ready(data, kernel, strides, padding, dilation, out_dtype, "NHWC", "CF")
 
 
@@ -162,12 +164,14 @@ sparse_dense = under(
 def spconv2d_3x3_nhwc(
     data: Tensor, wdat: Tensor, wind: Tensor, wptr: Tensor, layout: str = "NHWC"
 ) -> Tensor:
-    """`topi.nn.sparse_conv2d` by windows of 3 x 3."""
+    """`topi.nn.sparse_conv2d` by windows of 3 x 3. Raises TilewrightError where layout is neither
+    NHWC nor NCHW, or kernel_size neither 1 nor 3."""
     return sparse_conv2d(data, wdat, wind, wptr, layout, 3)
 
 
 def spconv2d_3x3_nchw(
     data: Tensor, wdat: Tensor, wind: Tensor, wptr: Tensor, layout: str = "NCHW"
 ) -> Tensor:
-    """`topi.nn.sparse_conv2d` by windows of 3 x 3, of images by channels."""
+    """`topi.nn.sparse_conv2d` by windows of 3 x 3, of images by channels. Raises TilewrightError
+    where layout is neither NHWC nor NCHW, or kernel_size neither 1 nor 3."""
     return sparse_conv2d(data, wdat, wind, wptr, layout, 3)

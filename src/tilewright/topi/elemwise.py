@@ -83,7 +83,9 @@ def identity(x: Tensor) -> Tensor:
 
 def cast(x: Any, dtype: str, span: object = None) -> Any:
     """Every element (or an expression) converted to `dtype`. `span`: where the user wrote it, of
-    which nothing is kept."""
+    which nothing is kept. Raises OperandError where `x` is neither a number nor an expression, and
+    TilewrightError where `x` is a vector of another length, where `dtype` is no type such as
+    'float32'."""
     if not isinstance(x, Tensor):
         return cast_expr(dtype, x)
     return unary(lambda v: cast_expr(dtype, v), x, "T_cast")
@@ -119,7 +121,12 @@ def binary(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any
         return B.broadcast(function, lhs, rhs, name=f"T_{name}")
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"{name} of two tensors (or a tensor and a scalar), broadcast to one shape."
+    apply.__doc__ = (
+        f"{name} of two tensors (or a tensor and a scalar), broadcast to one shape.\n\n"
+        "Raises TilewrightError where the shapes do not broadcast, or there is no such operation\n"
+        "of the types, and OperandError where `lhs` or `rhs` is neither a tensor, a number nor an\n"
+        "expression."
+    )
     return apply
 
 
@@ -176,7 +183,10 @@ def _complement(name: str) -> Callable[[Any], Any]:
         return unary(O.bitwise_not, data, f"T_{name}")
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"{name} of every element, of bool or integers."
+    apply.__doc__ = (
+        f"{name} of every element, of bool or integers.\n\nRaises TilewrightError of floats, and "
+        "OperandError where `data` is neither\na tensor, a number nor an expression."
+    )
     return apply
 
 
@@ -208,12 +218,15 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
 
 
 def full(shape: Sequence[Any], dtype: str, fill_value: Any) -> Tensor:
-    """A tensor of which every element is `fill_value`."""
+    """A tensor of which every element is `fill_value`. Raises OperandError where `fill_value` is
+    neither a number nor an expression, and TilewrightError where `fill_value` is a vector of
+    another length, where `dtype` is no type such as 'float32'."""
     value = cast_expr(dtype, fill_value)
     result: Tensor = compute(shape, lambda *i: value, "T_full", ELEMWISE)
     return result
 
 
 def full_like(x: Tensor, fill_value: Any) -> Tensor:
-    """A tensor like another, of which every element is `fill_value`."""
+    """A tensor like another, of which every element is `fill_value`. Raises TilewrightError where
+    `fill_value` is a vector of another length."""
     return full(x.shape, x.dtype, fill_value)

@@ -96,7 +96,8 @@ def reinterpret(x: Tensor, dtype: str) -> Tensor:
 
 def ceil_log2(x: Any) -> Any:
     """The logarithm to base 2, rounded up: of a tensor, or of an expression, of integers (float32
-    of its leading zeros) or floats (of their type)."""
+    of its leading zeros) or floats (of their type). Raises OperandError where `x` is neither a
+    number nor an expression."""
 
     def of(v: Any) -> Any:
         kind = parse(v.dtype)
@@ -108,7 +109,8 @@ def ceil_log2(x: Any) -> Any:
 
 
 def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
-    """Every element of int32 times multiplier * 2^(shift - 31), rounded; halves are rounded up."""
+    """Every element of int32 times multiplier * 2^(shift - 31), rounded; halves are rounded up.
+    Raises OperandError where `multiplier` or `shift` is neither a number nor an expression."""
     m, q, s = const(multiplier, "int32"), const(31, "int32"), const(shift, "int32")
     return unary(lambda v: O.q_multiply_shift(v, m, q, s), x, "T_fixed_point_multiply")
 
@@ -124,7 +126,7 @@ def fixed_point_multiply_per_axis(
 ) -> Tensor:
     """Every element of int32 shifted left, times a multiplier of 31 bits after the point, shifted
     right with rounding; `y`, `lshift` and `rshift` have one number per index of the dimensions
-    `axes`."""
+    `axes`. Raises TilewrightError where `x` or `y` is not int32."""
     if x.dtype != "int32" or y.dtype != "int32":
         raise TilewrightError(f"fixed_point_multiply_per_axis is of int32, got {x!r} and {y!r}")
 

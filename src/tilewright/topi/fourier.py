@@ -37,7 +37,8 @@ def stft(
 
     Returns `output_shape`, (batch, frequencies, windows, 2) or without batch, real and imaginary
     parts; divided by sqrt(n_fft) where `normalized`. How many frequencies there are,
-    n_fft // 2 + 1 if `onesided`, else n_fft, stands in the shape.
+    n_fft // 2 + 1 if `onesided`, else n_fft, stands in the shape. Raises UsageError where
+    `win_length` is no integer.
     """
     dtype = data.dtype
     expected = n_fft // 2 + 1 if onesided else n_fft

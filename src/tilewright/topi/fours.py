@@ -80,6 +80,8 @@ def _convolution(
         dilation: Any,
         out_dtype: str | None,
     ) -> Tensor:
+        """Raises TilewrightError where a tensor has neither four dimensions nor five with blocks of
+        4 last."""
         how = (stride, padding, dilation, out_dtype or Input.dtype)
         return _made(function, (Input, data_at), (Filter, filters_at), Filter, *how)
 
@@ -154,7 +156,9 @@ def conv2d_transpose_nchwc(
     groups: int = 1,
 ) -> Tensor:
     """Input (N, C, H, W), Filter (C, F, KH, KW), or in blocks (N, C / 4, H, W, 4) and (C, F / 4,
-    KH, KW, 4), as topi.nn.conv2d_transpose_nchw; in one group, whatever `groups` is."""
+    KH, KW, 4), as topi.nn.conv2d_transpose_nchw; in one group, whatever `groups` is. Raises
+    TilewrightError where `Filter` or `Input` has not four dimensions, or five with blocks of 4
+    last."""
     how = (stride, padding, out_dtype or Input.dtype, output_padding)
     return _made(transposed, (Input, 1), (Filter, 1), Filter, *how)
 
@@ -170,6 +174,8 @@ def _winograd(
         dilation: Any,
         out_dtype: str | None,
     ) -> Tensor:
+        """Raises TilewrightError where a tensor has neither four dimensions nor five with blocks of
+        4 last."""
         how = (strides, padding, dilation, out_dtype or data.dtype)
         return _made(function, (data, data_at), (kernel, filters_at), data, *how)
 

@@ -23,7 +23,9 @@ _PARALLEL = 1 << 14  # elements that are worth waking threads for
 
 def joined(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """As concatenate, as loops of their own on CPUs where what lies behind the axis is short: there
-    an expression would ask for each vector, or each element of it, which tensor it is from."""
+    an expression would ask for each vector, or each element of it, which tensor it is from. Raises
+    TilewrightError where `axis` is no integer, or no dimension of the tensor, where the tensors
+    have not one shape."""
     shapes = [list(get_const_tuple(t.shape)) for t in tensors]
     at = dimension(axis, len(shapes[0]))
     check_joined("joined", tensors, at)

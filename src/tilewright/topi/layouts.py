@@ -46,7 +46,9 @@ def layout_transform(
 ) -> Tensor:
     """A tensor of one layout in another of the same dimensions. Where an inner part does not divide
     its dimension, zeros follow. `schedule_rule`: an attribute of the operation for schedulers of
-    the user's own."""
+    the user's own. Raises TilewrightError where the layouts have not the same axes, where
+    `dst_layout` or `src_layout` is no layout: letters, each once, small ones after their
+    extents."""
     if src_layout == dst_layout:
         return array
     source, target = layout_parts(src_layout), layout_parts(dst_layout)

@@ -58,7 +58,8 @@ def _eliminated(data: Tensor, name: str, each_pivot: bool) -> Tensor:
 def solve(a: Tensor, b: Tensor) -> Tensor:
     """x (..., n, m) with a x = b, for matrices a (..., n, n) and as many b (..., n, m), of one
     float type: by elimination with the largest element of each column, in float64. Where a matrix
-    is singular, x has infinities or what is no number."""
+    is singular, x has infinities or what is no number. Raises TilewrightError where `a` or `b` is
+    no tensor."""
     *batch, n, m = [const_int(d) or 0 for d in b.shape]
 
     def body(ins: Any, outs: Any) -> Any:
@@ -92,7 +93,7 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
 def solve_triangular(a: Tensor, b: Tensor, upper: bool = False, unit: bool = False) -> Tensor:
     """x (..., n, m) with a x = b, for matrices b (..., n, m) and the lower triangles (or `upper`
     ones) of a (..., n, n), with ones on their diagonals if `unit`; in float64, each column of x by
-    itself."""
+    itself. Raises TilewrightError where `a` or `b` is no tensor."""
     *batch, n, m = [const_int(d) or 0 for d in b.shape]
     columns = prod(batch) * m
 
@@ -120,7 +121,7 @@ def solve_triangular(a: Tensor, b: Tensor, upper: bool = False, unit: bool = Fal
 def cholesky(data: Tensor) -> Tensor:
     """The lower triangles l (..., n, n) with l l^T = data, of symmetric positive definite matrices,
     of which only the lower triangles are read; in float64. What is no number stands where a matrix
-    is not positive definite."""
+    is not positive definite. Raises TilewrightError where `data` is no tensor."""
     *batch, n = [const_int(d) or 0 for d in data.shape[:-1]]
 
     def body(ins: Any, outs: Any) -> Any:

@@ -21,7 +21,8 @@ COMM_REDUCE = "comm_reduce"
 
 
 def normalize_axes(x: Tensor, axis: Any) -> list[int]:
-    """The dimensions meant by `axis` (None: all), ascending."""
+    """The dimensions meant by `axis` (None: all), ascending. Raises UsageError where `axis` has an
+    extent or a value that has to be constant and is not."""
     if axis is None:
         return list(range(x.ndim))
     if isinstance(axis, (int, PrimExpr)):
@@ -36,7 +37,8 @@ def reduce_with(
     keepdims: bool,
     name: str,
 ) -> Any:
-    """`reducer` over some dimensions; the rest stay (with keepdims, reduced ones as extent 1)."""
+    """`reducer` over some dimensions; the rest stay (with keepdims, reduced ones as extent 1).
+    Raises UsageError where `axis` has an extent or a value that has to be constant and is not."""
     axes = normalize_axes(x, axis)
     if not axes:
         return unary(lambda v: v, x, name)
@@ -78,7 +80,8 @@ def sum(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def sum_in(dtype: str, data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Sum over dimensions of elements that are converted to `dtype`."""
+    """Sum over dimensions of elements that are converted to `dtype`. Raises UsageError where `axis`
+    has an extent or a value that has to be constant and is not."""
     if not normalize_axes(data, axis):
         return unary(lambda v: cast(dtype, v), data, f"{data.op.name}_red")
     return over(lambda v, axis: R.sum(cast(dtype, v), axis=axis), data, axis, keepdims)
@@ -111,7 +114,8 @@ def any(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 def mean(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Arithmetic mean over dimensions, of floating-point data; of narrow floats the sum is taken
-    in float32."""
+    in float32. Raises UsageError where `axis` has an extent or a value that has to be constant and
+    is not."""
     count: Any = const(1)
     for a in normalize_axes(data, axis):
         count = count * data.shape[a]
@@ -191,7 +195,8 @@ def comm_reduce(
 
 
 def collapse_sum(data: Tensor, target_shape: Sequence[int] | Tensor) -> Tensor:
-    """The sum over the dimensions that were broadcast from `target_shape`, which it then has."""
+    """The sum over the dimensions that were broadcast from `target_shape`, which it then has.
+    Raises TilewrightError where data was not broadcast from target_shape."""
     wanted = target_shape.shape if isinstance(target_shape, Tensor) else target_shape
     sizes = [const_int(convert(d)) for d in wanted]
     have = [const_int(d) for d in data.shape]

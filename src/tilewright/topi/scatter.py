@@ -43,7 +43,8 @@ _REDUCERS = {"add": R.sum, "mul": R.prod, "min": R.min, "max": R.max}
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """Of every place of `indices` the element of `data` there, but at the index along `axis`."""
+    """Of every place of `indices` the element of `data` there, but at the index along `axis`.
+    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, data.ndim)
 
     def element(*i: Any) -> Any:
@@ -63,7 +64,8 @@ def _index_shape(indices: Tensor, index_axis: int) -> tuple[int, list[Any]]:
 @of_rank(indices=AT_LEAST_1)
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """Slices of `a` at the indices along the first dimension of `indices`, of which those of floats
-    are cut off behind the point; its next `batch_dims` dimensions are the first ones of `a`."""
+    are cut off behind the point; its next `batch_dims` dimensions are the first ones of `a`. Raises
+    TilewrightError where indices reach over more dimensions than data has."""
     return gather_at(a, indices, batch_dims, 0)
 
 
@@ -128,7 +130,10 @@ def scatter_elements(
 ) -> Tensor:
     """`data` with each element of `updates` written at its own place, but at the index along
     `axis`; combined with what is there by `reduction` (update, add, mul, min, max, or of floats
-    mean: each update with what those before it gave). Of updates of one place, the last counts."""
+    mean: each update with what those before it gave). Of updates of one place, the last counts.
+    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor, where the mean
+    is asked for of integers, where reduction is unknown, or the mean is asked for where there is
+    none."""
     at = dimension(axis, data.ndim)
     if reduction == "mean" and on_device():
         return _mean_by_lines(data, indices, updates, at)
@@ -192,7 +197,8 @@ def _mean_by_lines(data: Tensor, indices: Tensor, updates: Tensor, axis: int) ->
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """`data` with the slices of `updates` written at the indices along the first dimension of
     `indices`, combined with what is there by `mode` (update, add, mul, min, max). Of updates of one
-    place, the last counts."""
+    place, the last counts. Raises TilewrightError where indices reach over more dimensions than
+    data has, where reduction is unknown, or the mean is asked for where there is none."""
     return scatter_at(data, indices, updates, mode, 0)
 
 
@@ -375,7 +381,8 @@ def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
 
 def tensor_scatter(data: Tensor, update: Tensor, start: Tensor, axis: int, mode: str) -> Tensor:
     """`data` with `update` written from index start[b] on along `axis`, b being the first
-    dimension's index; mode "circular" goes on at the front, "linear" ends with the data."""
+    dimension's index; mode "circular" goes on at the front, "linear" ends with the data. Raises
+    TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, data.ndim)
     size, count = data.shape[at], update.shape[at]
 

@@ -19,7 +19,8 @@ from .utils import get_const_tuple, unravel_index
 
 def argwhere(output_shape: Tensor, condition: Tensor) -> Tensor:
     """The indices of the elements of `condition` that are not zero, a row for each, int32. The
-    result has the shape of `output_shape`, (rows, dimensions), of which no element is read."""
+    result has the shape of `output_shape`, (rows, dimensions), of which no element is read. Raises
+    TilewrightError where `condition` is no tensor."""
     shape = condition.shape
 
     def body(ins: Any, outs: Any) -> Any:
@@ -48,7 +49,8 @@ def searchsorted(
 ) -> Tensor:
     """Where each value would stand in ascending numbers along the last dimension: in front of its
     equals, or behind them where `right`. The sequence has one dimension, or lines of its own, as
-    many as values have."""
+    many as values have. Raises TilewrightError where sorted_sequence and values have not the same
+    lines."""
     (length,) = get_const_tuple(sorted_sequence.shape[-1:])
     lines = get_const_tuple(sorted_sequence.shape[:-1])
     others = values.shape[:-1]
@@ -93,6 +95,8 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
     Returns [elements, where each first stands, for each of the data its number among the elements,
     (1,) how many there are], and how often each stands where `return_counts`; int32 but for the
     elements. All but the fourth have room for as many as the data; what is behind is not written.
+    Raises TilewrightError where data has not one dimension, or no elements, where valid_count is
+    given and the type of `data` has no number to put last, where `data` is no tensor.
     """
     if data.ndim != 1 or const_int(data.shape[0]) == 0:
         raise TilewrightError(f"unique: data has one dimension and elements, got {data!r}")

@@ -34,6 +34,8 @@ def strided_slice(
     all that is left) and strides do not count. Bounds may be expressions, or tensors of integers
     (then all are, see dynamic_strided_slice). Expressions are taken as they are, inside and of
     either sign's own meaning, where `assume_inbound`; else they count and are cut as Python does.
+    Raises TilewrightError where slice_mode is unknown, or a slice has a step of 0 or no place in
+    the tensor, where end has not one dimension.
     """
     if slice_mode not in ("end", "size"):
         raise TilewrightError(f"strided_slice: slice_mode is 'end' or 'size', got {slice_mode!r}")
@@ -114,7 +116,9 @@ def dynamic_strided_slice(
     a: Tensor, begin: Any, end: Any, strides: Any, output_shape: Sequence[Any]
 ) -> Tensor:
     """As strided_slice of the first dimensions, with bounds in tensors of one dimension, or lists
-    of numbers. The result has `output_shape`, which has to agree with `end`."""
+    of numbers. The result has `output_shape`, which has to agree with `end`. Raises TilewrightError
+    where end has not one dimension, and UsageError where `begin` has an extent or a value that has
+    to be constant and is not."""
     begin, end, strides = (
         x if isinstance(x, Tensor) else const_vector(np.asarray(x, "int64"))
         for x in (begin, end, strides)
@@ -141,7 +145,8 @@ def strided_set(
     a: Tensor, v: Tensor, begin: Tensor, end: Tensor, strides: Tensor | None = None
 ) -> Tensor:
     """`a` with a[begin[0]:end[0]:strides[0], ...] = v. Bounds are tensors of int32 of one
-    dimension; where they end, slices take all."""
+    dimension; where they end, slices take all. Raises TilewrightError where begin, end or strides
+    is no vector of int32."""
     for name, x in (("begin", begin), ("end", end), ("strides", strides)):
         if x is not None and (x.ndim != 1 or x.dtype != "int32"):
             raise TilewrightError(f"strided_set: {name} is a vector of int32, got {x!r}")
@@ -174,7 +179,9 @@ def strided_set(
 
 
 def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """A tensor in parts along an axis: in so many equal ones, or at these indices."""
+    """A tensor in parts along an axis: in so many equal ones, or at these indices. Raises
+    TilewrightError where the dimension does not divide, or the indices do not ascend, where `axis`
+    is no integer, or no dimension of the tensor."""
     at = dimension(axis, ary.ndim)
     size = ary.shape[at]
     if isinstance(indices_or_sections, int):
@@ -204,7 +211,8 @@ def sliding_window(
     data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]
 ) -> Tensor:
     """All windows over the dimensions from `axis` on: those before it, how many windows there are
-    in each, the window's own."""
+    in each, the window's own. Raises TilewrightError where the window has not the dimensions from
+    axis on, where `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, data.ndim)
     if not len(window_shape) == len(strides) == data.ndim - at:
         raise TilewrightError(

@@ -21,7 +21,9 @@ def sparse_reshape(
     new_shape_shape: Any,
 ) -> list[Tensor]:
     """Indices (count, dimensions) of a sparse tensor of `prev_shape`, a tensor, in `new_shape`, of
-    which one extent may be -1. Returns [indices of new_sparse_indices_shape, the new shape]."""
+    which one extent may be -1. Returns [indices of new_sparse_indices_shape, the new shape]. Raises
+    UsageError where `new_shape` or `prev_shape` has an extent or a value that has to be constant
+    and is not."""
     before, after = get_const_int(prev_shape.shape[0]), get_const_int(new_shape.shape[0])
     dtype = sparse_indices.dtype
 
@@ -69,7 +71,9 @@ def sparse_fill_empty_rows(
     empty_row_indicator_shape: Any,
 ) -> list[Tensor]:
     """A sparse tensor, its rows of indices ascending, with `default_value` at the front of each row
-    that has no element. Returns [indices, values, (rows,) whether each was empty, of bool]."""
+    that has no element. Returns [indices, values, (rows,) whether each was empty, of bool]. Raises
+    UsageError where `sparse_indices` has an extent or a value that has to be constant and is
+    not."""
     rank = get_const_int(sparse_indices.shape[1])
     rows = empty_row_indicator_shape[0]
     dtype = sparse_indices.dtype

@@ -43,7 +43,9 @@ def _size(shape: Sequence[Any]) -> PrimExpr:
 
 
 def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
-    """The elements of a, in row-major order, with another shape; one extent may be -1."""
+    """The elements of a, in row-major order, with another shape; one extent may be -1. Raises
+    OperandError where `newshape` holds what is neither a number nor an expression, and
+    TilewrightError where two extents are -1, or the shape has another number of elements."""
     shape = [convert(d) for d in newshape]
     unknown = [i for i, d in enumerate(shape) if const_int(d) == -1]
     if len(unknown) > 1:
@@ -81,7 +83,8 @@ def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
 
 
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Dimension k of the result is dimension axes[k] of a (all reversed by default)."""
+    """Dimension k of the result is dimension axes[k] of a (all reversed by default). Raises
+    TilewrightError where axes are no permutation of the dimensions."""
     order = list(axes) if axes is not None else list(reversed(range(a.ndim)))
     places = [dimension(d, a.ndim) for d in order]
     if sorted(places) != list(range(a.ndim)):
@@ -98,7 +101,8 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
-    """New dimensions of extent 1 before dimension `axis`."""
+    """New dimensions of extent 1 before dimension `axis`. Raises TilewrightError where `axis` is no
+    integer, or no dimension of the tensor."""
     at = dimension(axis, a.ndim + 1)
     shape = [*a.shape[:at], *[const(1)] * num_newaxis, *a.shape[at:]]
 
@@ -110,7 +114,8 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
 
 
 def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Without the dimensions `axis` of extent 1 (all of extent 1 by default)."""
+    """Without the dimensions `axis` of extent 1 (all of extent 1 by default). Raises
+    TilewrightError where a dimension of axis is not of extent 1."""
     if axis is None:
         gone = {k for k, d in enumerate(a.shape) if const_int(d) == 1}
     else:
@@ -157,7 +162,8 @@ def check_joined(what: str, tensors: Sequence[Tensor], along: int | None) -> Non
 
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors one after another along `axis`."""
+    """The tensors one after another along `axis`. Raises TilewrightError where `axis` is no
+    integer, or no dimension of the tensor."""
     tensors = list(a_tuple)
     at = dimension(axis, tensors[0].ndim)
     check_joined("concatenate", tensors, at)
@@ -190,7 +196,9 @@ def take(
 
     Without an axis, `a` is one row. The first `batch_dims` dimensions are those of both. An index
     outside: "clip" takes the nearest one that exists, "wrap" counts around, "fast" does not look;
-    "from_end" counts numbers below zero from the end, as NumPy, and clips the rest.
+    "from_end" counts numbers below zero from the end, as NumPy, and clips the rest. Raises
+    TilewrightError where mode is unknown, or batch_dims are more than axis, where `axis` is no
+    integer, or no dimension of the tensor.
     """
     if mode not in ("clip", "wrap", "fast", "from_end"):
         raise TilewrightError(f"take: mode is clip, wrap, fast or from_end, got {mode!r}")
@@ -226,7 +234,8 @@ def index_within(place: Any, extent: PrimExpr, mode: str) -> PrimExpr:
 
 
 def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
-    """`data` repeated along dimensions where its extent is 1 or that it lacks in front."""
+    """`data` repeated along dimensions where its extent is 1 or that it lacks in front. Raises
+    TilewrightError where data does not broadcast to shape."""
     x = data
     ahead = len(shape) - x.ndim
     for have, want in zip(x.shape, shape[max(ahead, 0) :]):
@@ -249,7 +258,8 @@ def pad(
     attrs: Mapping[str, Any] | None = None,
 ) -> Tensor:
     """`pad_before[k]` elements of `pad_value` in front of dimension k and `pad_after[k]` (as many,
-    where it is left out) behind it. `attrs`: of the operation."""
+    where it is left out) behind it. `attrs`: of the operation. Raises TilewrightError where the
+    padding has not as many values as the tensor has dimensions."""
     x, before, after = data, pad_before, pad_before if pad_after is None else pad_after
     if not len(before) == len(after) == x.ndim:
         raise TilewrightError(

@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from textwrap import fill
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -26,7 +27,8 @@ AT_LEAST_1, AT_LEAST_2 = range(1, 100), range(2, 100)
 
 def of_rank(**ranks: int | Sequence[int]) -> Callable[[F], F]:
     """A decorator of operators: TilewrightError where a tensor, by its parameter's name, has
-    another number of dimensions than the operator takes, before its shape is looked into."""
+    another number of dimensions than the operator takes, before its shape is looked into; its
+    docstring says so."""
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -46,6 +48,13 @@ def of_rank(**ranks: int | Sequence[int]) -> Callable[[F], F]:
                     )
             return function(*args, **kwargs)
 
+        needed = ", or ".join(
+            f"`{n}` is not of {_ranks_text(r)} dimensions" for n, r in ranks.items()
+        )
+        said = inspect.cleandoc(function.__doc__ or "")
+        checked.__doc__ = (
+            f"{said}\n\n{fill(f'Raises TilewrightError where {needed}.', 96)}".lstrip()
+        )
         return cast(F, checked)
 
     return decorate
@@ -109,7 +118,7 @@ def prod(x: Sequence[Any]) -> Any:
 
 
 def get_float_tuple(in_tuple: Sequence[Any]) -> tuple[float, ...]:
-    """Constant numbers as floats."""
+    """Constant numbers as floats. Raises UsageError where `in_tuple` is not constant."""
     return tuple(get_const_float(x) for x in in_tuple)
 
 
@@ -149,7 +158,8 @@ def get_max_power2_factor(n: int, max_value: int | None = None) -> int:
 
 
 def get_shape(src_shape: Sequence[Any], src_layout: Any, dst_layout: Any) -> tuple[Any, ...]:
-    """A shape of one layout in the order of another of the same parts."""
+    """A shape of one layout in the order of another of the same parts. Raises TilewrightError where
+    the layouts have not the same axes."""
     names = [re.findall("[A-Za-z]", str(getattr(x, "name", x))) for x in (src_layout, dst_layout)]
     if sorted(names[0]) != sorted(names[1]):
         raise TilewrightError(f"Incompatible layout {src_layout} vs {dst_layout}")
@@ -157,7 +167,8 @@ def get_shape(src_shape: Sequence[Any], src_layout: Any, dst_layout: Any) -> tup
 
 
 def within_index(b: Any, e: Any, s: Any, i: Any) -> Any:
-    """Whether index `i` is one of the slice from b to e by s."""
+    """Whether index `i` is one of the slice from b to e by s. Raises OperandError where `s` is
+    neither a number nor an expression."""
     up, down = O.all(i >= b, i < e), O.all(i <= b, i > e)
     steps = O.select(s < 0, O.floormod(b - i, O.abs(s)), O.floormod(i - b, O.abs(s)))
     return O.all(O.select(s < 0, down, up), steps.equal(0))
@@ -165,14 +176,15 @@ def within_index(b: Any, e: Any, s: Any, i: Any) -> Any:
 
 def make_idx(b: Any, e: Any, s: Any, z: Any, i: Any) -> Any:
     """The number in the slice from b to e by s of index `i` of an array of z elements; some number,
-    where it is none of it."""
+    where it is none of it. Raises OperandError where `s` is neither a number nor an expression."""
     first = O.select(z < b, z - 1, b)
     place = O.select(s < 0, O.floordiv(first - i, O.abs(s)), O.floordiv(i - first, O.abs(s)))
     return O.select(within_index(b, e, s, i), place, E.const(0, place.dtype))
 
 
 def is_empty_shape(shape: Sequence[Any]) -> bool:
-    """Whether a shape has an extent of 0."""
+    """Whether a shape has an extent of 0. Raises OperandError where `shape` holds what is neither a
+    number nor an expression."""
     return any(E.const_int(E.convert(d)) == 0 for d in shape)
 
 

@@ -101,7 +101,8 @@ class XGBModel(CostModel):
         return sum(len(s.costs) for s in self._data.values())
 
     def update(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Learn from measurements. Of several costs of one program the median counts."""
+        """Learn from measurements. Of several costs of one program the median counts. Raises
+        UsageError where the model has not been trained."""
         groups: dict[Hashable, list[int]] = {}
         for place, item in enumerate(inputs):
             groups.setdefault(_key(item.task), []).append(place)
@@ -113,7 +114,9 @@ class XGBModel(CostModel):
 
     def update_from_file(self, file_name: str | Path, n_lines: int | None = None) -> None:
         """Learn from the first `n_lines` records of a file (None: all), of any tasks whose
-        workloads are known here. What their searches could not have drawn is left out."""
+        workloads are known here. What their searches could not have drawn is left out. Raises
+        TilewrightError where program_cost_model is no cost model, or a callback is no function of
+        the policy, where `file_name` names no file of records."""
         from ..policy import SketchPolicy
         from ..preload import PreloadMeasuredStates
         from ..records import RecordReader
@@ -130,6 +133,7 @@ class XGBModel(CostModel):
     def add(self, key: Hashable, rows: Array, offsets: Array, costs: Sequence[float]) -> None:
         """Remember programs of the task `key` and their seconds (infinite: failed) without
         training. `error` becomes the model's error on them: the root of the weighted mean square.
+        Raises UsageError where costs are not as many as the programs.
         """
         rows = np.asarray(rows, np.float32).reshape(-1, FEATURES)
         offsets = np.asarray(offsets, np.int64)
@@ -189,7 +193,8 @@ class XGBModel(CostModel):
     ) -> None:
         """Train on programs alone, whatever was measured: `programs[i]` float32 [S_i, 164],
         `throughputs[i]` in [0, 1] (least cost of its task / its cost), `weights` these if None,
-        but at least `least_weight`.
+        but at least `least_weight`. Raises UsageError where throughputs are not as many as
+        programs, or not finite and 0 or more.
         """
         labels = np.asarray(throughputs, np.float32)
         if len(labels) != len(programs):
@@ -203,7 +208,8 @@ class XGBModel(CostModel):
         self._forest = self.fit_rows(np.concatenate(programs), offsets, labels, chosen)
 
     def fit_rows(self, rows: Array, offsets: Array, labels: Array, weights: Array) -> Forest:
-        """The trees that `fit` grows, from one array of rows; the model stays as it is."""
+        """The trees that `fit` grows, from one array of rows; the model stays as it is. Raises
+        UsageError where rows, offsets, labels and weights do not fit each other."""
         return grow(rows, offsets, labels, weights, self.boosting, self._base)
 
     def predict(self, task: Any, states: Sequence[Any]) -> Array:
@@ -224,7 +230,8 @@ class XGBModel(CostModel):
         return np.concatenate(parts).astype(np.float32)
 
     def predict_rows(self, rows: Array) -> Array:
-        """Scores float32 [M] of statements float32 [M, 164]: shares of the best speed."""
+        """Scores float32 [M] of statements float32 [M, 164]: shares of the best speed. Raises
+        UsageError where the model has not been trained."""
         if self._forest is None:
             raise UsageError("the cost model has not been trained: there are no scores of rows")
         return self._forest.predict_rows(rows)
@@ -236,7 +243,8 @@ class XGBModel(CostModel):
         return strike_out(pack_sum(self._forest.predict_rows(rows), offsets), rows, offsets)
 
     def save(self, file: str | Path) -> None:
-        """Write the trees: JSON for a name in .json, else UBJ; compressed for one in .gz."""
+        """Write the trees: JSON for a name in .json, else UBJ; compressed for one in .gz. Raises
+        UsageError where the model has not been trained."""
         if self._forest is None:
             raise UsageError("the cost model has not been trained: there is nothing to save")
         self._forest.save(file)

@@ -15,7 +15,8 @@ class PreloadCustomSketchRule(SketchRule):
 
     `meet_condition_func(policy, state, stage_id)` gives PASS, APPLY or APPLY_AND_SKIP_REST;
     `apply_func(policy, state, stage_id)` a list of [state, next stage], next_stage -1 to end. The
-    functions get copies: they may change the state they are given.
+    functions get copies: they may change the state they are given. Raises TilewrightError where a
+    rule's condition or action is no function.
     """
 
     PASS, APPLY, APPLY_AND_SKIP_REST = 0, 1, 2

@@ -29,11 +29,13 @@ class SketchRule(ABC):
 
     @abstractmethod
     def meet(self, policy: Any, state: State, stage_id: int) -> Condition:
-        """Whether the rule applies, and whether those behind it still may."""
+        """Whether the rule applies, and whether those behind it still may. Raises TilewrightError
+        where the condition gives none of its three answers."""
 
     @abstractmethod
     def apply(self, policy: Any, state: State, stage_id: int) -> Results:
-        """The states that the rule leads to."""
+        """The states that the rule leads to. Raises TilewrightError where the action does not give
+        a list of [state, next stage]."""
 
 
 def choose(condition: bool, then: Condition = Condition.APPLY_AND_SKIP_REST) -> Condition:

@@ -8,7 +8,8 @@ from ...base.errors import TilewrightError
 
 
 class DPTuner:
-    """Networks choose layouts by themselves here."""
+    """Networks choose layouts by themselves here. Raises TilewrightError where it is made at all,
+    since there are no graphs of Relay."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         raise TilewrightError(
@@ -18,8 +19,10 @@ class DPTuner:
 
 
 class PBQPTuner(DPTuner):
-    """Networks choose layouts by themselves here."""
+    """Networks choose layouts by themselves here. Raises TilewrightError where it is made at all,
+    since there are no graphs of Relay."""
 
 
 class BaseGraphTuner(DPTuner):
-    """Networks choose layouts by themselves here."""
+    """Networks choose layouts by themselves here. Raises TilewrightError where it is made at all,
+    since there are no graphs of Relay."""

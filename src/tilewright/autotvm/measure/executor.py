@@ -21,7 +21,7 @@ class Future:
         raise NotImplementedError(f"{type(self).__name__} has to define done")
 
     def get(self, timeout: float | None = None) -> Any:
-        """What it gave, waiting for it."""
+        """What it gave, waiting for it. `timeout`: seconds."""
         raise NotImplementedError(f"{type(self).__name__} has to define get")
 
 

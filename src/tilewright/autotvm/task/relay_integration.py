@@ -8,7 +8,8 @@ from ...base.errors import TilewrightError
 
 
 def extract_from_program(*args: Any, **options: Any) -> Any:
-    """There is no Relay."""
+    """There is no Relay. Raises TilewrightError where it is called at all, since there are no
+    networks of Relay."""
     raise TilewrightError(
         "there are no networks of Relay: load an ONNX file and take its tasks with "
         "auto_scheduler.extract_tasks(graph, target), or make tasks of templates with "

@@ -6,7 +6,8 @@ from ...base.errors import TilewrightError
 
 
 def main() -> None:
-    """There is no Relay."""
+    """There is no Relay. Raises TilewrightError where it is called at all, since there are no
+    networks of Relay."""
     raise TilewrightError(
         "tune_relay takes networks of Relay: `tilewright tune MODEL.onnx` tunes a network"
     )

@@ -191,7 +191,8 @@ class Event(ABC):
 
     @abstractmethod
     def seconds_since(self, start: Event) -> float:
-        """Device time between two points of one stream, both recorded with `timing`; waits."""
+        """Device time between two points of one stream, both recorded with `timing`; waits. In
+        seconds."""
 
 
 class Stream(ABC):

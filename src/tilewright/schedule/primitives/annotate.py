@@ -28,7 +28,8 @@ def set_kind(stage: StageState, axis: IterVar, kind: int) -> None:
 
 
 def vectorize(stage: StageState, var: IterVar) -> None:
-    """Run the iterations of a data axis as the lanes of vectors."""
+    """Run the iterations of a data axis as the lanes of vectors. Raises ScheduleError where `var`
+    is no loop of the stage, bound to a thread, or of a reduction."""
     stage.leaf_position(var)
     if var.iter_type not in (IterVar.DataPar, IterVar.Opaque):
         raise Illegal(
@@ -42,14 +43,16 @@ def vectorize(stage: StageState, var: IterVar) -> None:
 
 def unroll(stage: StageState, var: IterVar) -> None:
     """Repeat the body of the loop instead of looping; a loop of more than 8192 steps (stores, with
-    those of the loops unrolled inside it) stays one."""
+    those of the loops unrolled inside it) stays one. Raises ScheduleError where `var` is no loop of
+    the stage, or is bound to a thread."""
     stage.leaf_position(var)
     _check_free(stage, var, "unroll")
     set_kind(stage, var, IterVar.Unrolled)
 
 
 def parallel(stage: StageState, var: IterVar) -> None:
-    """Run the iterations of the loop on several threads."""
+    """Run the iterations of the loop on several threads. Raises ScheduleError where `var` is no
+    loop of the stage, bound to a thread, or of a reduction."""
     stage.leaf_position(var)
     if var.iter_type == IterVar.CommReduce:
         raise Illegal(
@@ -70,7 +73,10 @@ def _check_free(stage: StageState, axis: IterVar, verb: str) -> None:
 
 
 def bind(stage: StageState, ivar: IterVar, thread_ivar: IterVar) -> None:
-    """Run the iterations of the loop on the threads of `thread_ivar`, made by te.thread_axis."""
+    """Run the iterations of the loop on the threads of `thread_ivar`, made by te.thread_axis.
+    Raises ScheduleError where `ivar` is no loop of the stage, is bound already or fused of data and
+    reduction axes, or where `thread_ivar` is no axis of threads or is bound to another loop of the
+    stage."""
     stage.leaf_position(ivar)
     if not isinstance(thread_ivar, IterVar) or thread_ivar.iter_type != IterVar.ThreadIndex:
         raise Illegal(
@@ -107,7 +113,8 @@ def bind(stage: StageState, ivar: IterVar, thread_ivar: IterVar) -> None:
 
 def pragma(stage: StageState, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
     """Attach `pragma_<type>` to a loop; "unroll", "vectorize" and "parallel" are those
-    primitives.
+    primitives. Raises ScheduleError where `var` is no loop of the stage, `pragma_type` is not text,
+    or a pragma that is known takes another value.
     """
     stage.leaf_position(var)
     if not isinstance(pragma_type, str) or not pragma_type:
@@ -126,7 +133,8 @@ def pragma(stage: StageState, var: IterVar, pragma_type: str, pragma_value: Any 
 
 def prefetch(stage: StageState, tensor: Any, var: IterVar, offset: Any) -> None:
     """In each iteration of `var`, fetch what the iteration `offset` later reads of `tensor`: in the
-    stage or in those computed inside the loop."""
+    stage or in those computed inside the loop. Raises ScheduleError where `tensor` is no tensor,
+    `var` no loop of the stage, or `offset` no integer of 32 bits."""
     stage.leaf_position(var)
     if not isinstance(tensor, Tensor):
         raise Illegal(f"expected a tensor, got {tensor!r}", var)
@@ -147,7 +155,9 @@ def _expression(value: Any, what: str, axis: IterVar) -> PrimExpr:
 
 
 def storage_align(stage: StageState, axis: IterVar, factor: int, offset: int) -> None:
-    """Let the stride of a dimension in memory be k * factor + offset elements for some k."""
+    """Let the stride of a dimension in memory be k * factor + offset elements for some k. Raises
+    ScheduleError where `axis` is none of the stage's own, `factor` no integer from 1 to 2^31 - 1,
+    or `offset` none of 32 bits."""
     if not any(axis is a for a in getattr(stage.op, "axis", ())):
         raise Illegal(
             f"storage_align speaks of a dimension of the stage's own tensor, not of {axis!r}",
@@ -163,7 +173,9 @@ def storage_align(stage: StageState, axis: IterVar, factor: int, offset: int) ->
 
 
 def tensorize(stage: StageState, var: IterVar, tensor_intrin: Any) -> None:
-    """Replace the loops from `var` inwards by a tensor intrinsic that computes the same."""
+    """Replace the loops from `var` inwards by a tensor intrinsic that computes the same. Raises
+    ScheduleError where `var` is no loop of the stage, the stage no te.compute, or `tensor_intrin`
+    none of te.decl_tensor_intrin."""
     stage.leaf_position(var)
     if not isinstance(stage.op, ComputeOp):
         raise Illegal("Can only tensorize a compute operation", var)

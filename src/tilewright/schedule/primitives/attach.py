@@ -28,7 +28,9 @@ from .arguments import check_scope, thread_axes
 
 def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
     """Compute what an iteration of `scope`, a loop of stage `parent`, needs, inside that
-    iteration.
+    iteration. Raises ScheduleError where `scope` is no loop of `parent`, `parent` is the stage
+    itself, a hybrid script or outside the stage's group, or the stage is an input, an output or the
+    update of a scan.
     """
     _check_attachable(stage)
     if stage is parent:
@@ -65,7 +67,9 @@ def compute_at(stage: StageState, parent: StageState, scope: IterVar) -> None:
 
 
 def compute_inline(stage: StageState) -> None:
-    """Put the stage's expression in place of each read of it."""
+    """Put the stage's expression in place of each read of it. Raises ScheduleError where the stage
+    is no te.compute of one output, an output of the schedule, a reduction, or read by another kind
+    of operation."""
     _check_attachable(stage)
     if not isinstance(stage.op, ComputeOp):
         raise Illegal(f"can only inline compute op, {stage.name} is a {type(stage.op).__name__}")
@@ -93,7 +97,8 @@ def _readers(stage: StageState) -> list[StageState]:
 
 
 def compute_root(stage: StageState) -> None:
-    """Compute the whole stage before its first consumer."""
+    """Compute the whole stage before its first consumer. Raises ScheduleError where the stage is
+    the update of a scan."""
     _check_attachable(stage)
     stage.attach_type, stage.attach_ivar, stage.attach_stage = GROUP_ROOT, None, None
 
@@ -104,7 +109,8 @@ def _check_attachable(stage: StageState) -> None:
 
 
 def set_scope(stage: StageState, scope: str) -> None:
-    """Keep the stage's results in storage scope "global", "shared", "local", "warp", ..."""
+    """Keep the stage's results in storage scope "global", "shared", "local", "warp", ... Raises
+    ScheduleError where `scope` is unknown, or the stage is a group."""
     if stage.is_group:
         raise Illegal("a group has no storage of its own")
     check_scope(scope)
@@ -112,7 +118,9 @@ def set_scope(stage: StageState, scope: str) -> None:
 
 
 def env_threads(stage: StageState, threads: Any) -> None:
-    """Thread axes that run the whole scan, with all that is computed inside it."""
+    """Thread axes that run the whole scan, with all that is computed inside it. Raises
+    ScheduleError where the stage is no scan, has its threads already, or `threads` are no axes of
+    threads."""
     if not isinstance(stage.op, ScanOp):
         raise Illegal("env_threads is only valid for composite ops such as ScanOp")
     if stage.threads:
@@ -121,7 +129,8 @@ def env_threads(stage: StageState, threads: Any) -> None:
 
 
 def set_store_predicate(stage: StageState, predicate: Any) -> None:
-    """Store results only where `predicate` holds."""
+    """Store results only where `predicate` holds. Raises ScheduleError where `predicate` is no
+    condition."""
     try:
         stage.store_predicate = as_bool(predicate)
     except TilewrightError as problem:
@@ -129,13 +138,15 @@ def set_store_predicate(stage: StageState, predicate: Any) -> None:
 
 
 def double_buffer(stage: StageState) -> None:
-    """Keep two copies of the stage's buffer, so that the next is filled while one is read."""
+    """Keep two copies of the stage's buffer, so that the next is filled while one is read. Raises
+    ScheduleError where the stage is an output or an input."""
     _check_internal(stage)
     stage.double_buffered = True
 
 
 def rolling_buffer(stage: StageState) -> None:
-    """Keep only the part of the buffer that overlapping tiles still need."""
+    """Keep only the part of the buffer that overlapping tiles still need. Raises ScheduleError
+    where the stage is an output or an input."""
     _check_internal(stage)
     stage.rolling = True
 

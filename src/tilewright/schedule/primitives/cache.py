@@ -33,7 +33,9 @@ from .arguments import check_scope, require_own_domains
 
 
 def cache_read(sch: ScheduleState, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-    """A copy of `tensor` in storage `scope` that the `readers` read instead; returns the copy."""
+    """A copy of `tensor` in storage `scope` that the `readers` read instead; returns the copy.
+    Raises ScheduleError where `tensor` is no tensor of the schedule, `scope` is unknown, or no
+    reader is given or one does not read it."""
     check_scope(scope)
     stage = _stage_of(sch, tensor)
     source = stage.op.output(tensor.value_index)
@@ -83,7 +85,9 @@ def cache_write(sch: ScheduleState, tensor: Any, scope: str) -> Any:
     """Compute into storage `scope` first, then copy; returns the cache tensor, where the work is.
 
     `tensor` may be all outputs of one operation. The cache's dimensions follow the present order
-    of the stage's data axes, split or not; the stage itself starts over as the copy.
+    of the stage's data axes, split or not; the stage itself starts over as the copy. Raises
+    ScheduleError where `tensor` is not all outputs of one te.compute of the schedule, `scope` is
+    unknown, or data and reduction axes were fused.
     """
     check_scope(scope)
     several = isinstance(tensor, (list, tuple))

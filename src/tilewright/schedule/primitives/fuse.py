@@ -19,7 +19,9 @@ def fuse(stage: StageState, *axes: IterVar) -> IterVar:
     """Fuse neighbouring leaf axes, from the left; without any, make a new axis of extent 1.
 
     The axis that stands further out is the outer one, in whichever order they are given. Of data
-    and reduction axes comes a loop of the reduction, which starts before that loop.
+    and reduction axes comes a loop of the reduction, which starts before that loop. Raises
+    ScheduleError where the axes are not loops next to each other in this order, or one was
+    annotated or bound.
     """
     if not axes:
         single = IterVar(None, "singleton", IterVar.DataPar)

@@ -14,7 +14,8 @@ def create_group(
 ) -> StageState:
     """A virtual stage for all operations between `inputs` and `outputs`.
 
-    compute_at of the group moves all of its stages that stand at its root.
+    compute_at of the group moves all of its stages that stand at its root. Raises ScheduleError
+    where the outputs are not computed from the inputs, or it would overlap another group in part.
     """
     outs, ins = tensor_list(outputs, "outputs"), tensor_list(inputs, "inputs")
     current = [sch.find(t).op.output(t.value_index) for t in outs]

@@ -73,7 +73,9 @@ def transform_layout(stage: StageState, mapping: LayoutMap) -> list[IterVar]:
     unwritten. Indices below zero, as in lambda i: [-i], are counted from the lowest of them. A
     stage that is computed in a loop of its reader holds only what the loop needs, laid out as if
     that were the whole tensor.
-    Returns the new loop axes, for an input none.
+    Returns the new loop axes, for an input none. Raises ScheduleError where the function takes
+    another number of indices than the tensor has, gives no list of integers, or the stage's layout
+    was transformed already.
     """
     op = stage.op
     layout = Layout(mapping, _shape_of(stage))

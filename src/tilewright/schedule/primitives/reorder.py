@@ -24,7 +24,9 @@ _MOVABLE = (
 
 
 def reorder(stage: StageState, *axes: IterVar) -> None:
-    """Put the given leaf axes in this order, on the places that they hold together now."""
+    """Put the given leaf axes in this order, on the places that they hold together now. Raises
+    ScheduleError where an axis is no loop of the stage, stands twice, or is of a kind that cannot
+    move."""
     positions = []
     for axis in axes:
         positions.append(stage.leaf_position(axis))
@@ -43,7 +45,8 @@ def tile(
     x_factor: Any,
     y_factor: Any,
 ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-    """Split two axes and reorder to (x_outer, y_outer, x_inner, y_inner)."""
+    """Split two axes and reorder to (x_outer, y_outer, x_inner, y_inner). Raises ScheduleError
+    where the axes are not two loops of the stage, or a factor is no integer above 0."""
     if x_parent is y_parent:
         raise Illegal("tile needs two different axes", x_parent)
     stage.leaf_position(y_parent)

@@ -40,6 +40,8 @@ def rfactor(sch: ScheduleState, tensor: Tensor, axis: IterVar, factor_axis: int 
 
     The partial results have one more dimension, at place `factor_axis` (negative counts from the
     end). The stage of `tensor` starts over with new axes: what was said of its loops is gone.
+    Raises ScheduleError where axis is no loop of the reduction of tensor, mixes with other axes, or
+    factor_axis is out of range.
     """
     stage = sch.find(tensor)
     op = _check(stage, axis)

@@ -31,7 +31,9 @@ def split(
     """Split a leaf axis into (outer, inner): inner of extent `factor`, or outer of extent `nparts`.
 
     Where the extent is not divisible, the last tile is guarded, unless `disable_predication` says
-    that running over the end does no harm. Names are `<parent>.outer` and `<parent>.inner`.
+    that running over the end does no harm. Names are `<parent>.outer` and `<parent>.inner`. Raises
+    ScheduleError where `parent` is no loop of the stage, or is bound or annotated already, and
+    where not exactly one of `factor` and `nparts` is given, an integer above 0.
     """
     position = stage.leaf_position(parent)
     if (factor is None) == (nparts is None):

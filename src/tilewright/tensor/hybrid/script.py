@@ -33,6 +33,7 @@ def script(pyfunc: Callable[..., Any]) -> Any:
     `allocate(shape, dtype, scope)`. Also: if, assert, assignments, calls of other scripts, exp,
     log, sqrt, rsqrt, tanh, sigmoid, power, popcount, round, min, max, likely, ceil_div, len, casts
     such as float32(x). Names of the functions around and of the module are read as constants.
+    Raises UsageError where the source of `pyfunc` cannot be read.
     """
     tree = function_of(source_of(pyfunc), pyfunc.__name__)
     known = _known(pyfunc)
@@ -130,7 +131,8 @@ def source_to_op(
 
 class HybridParser(Parser):
     """A script that was read with tensors. `op`: the operation; `func_name`, `parsed_body` and
-    `outputs`: its name, its statement and its tensors."""
+    `outputs`: its name, its statement and its tensors. Raises UsageError where args are not as many
+    as the script takes."""
 
     op: HybridOp
 

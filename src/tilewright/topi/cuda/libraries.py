@@ -32,7 +32,8 @@ softmax_cudnn = under(softmax, "x", axis=-1)
 
 
 def log_softmax_cudnn(x: Tensor, axis: int = -1) -> Tensor:
-    """topi.nn.log_softmax of a matrix along its last dimension."""
+    """topi.nn.log_softmax of a matrix along its last dimension. Raises TilewrightError where x is
+    no matrix, or axis not its last, where `axis` is no integer, or no dimension of the tensor."""
     if x.ndim != 2 or axis not in (-1, 1):
         raise TilewrightError(f"log_softmax_cudnn is of the rows of matrices, got {x!r}, {axis}")
     return log_softmax(x, axis)
@@ -80,7 +81,7 @@ def argsort_thrust(
     ret_type: str = "indices",
     workspace: Tensor | None = None,
 ) -> Any:
-    """topi.cuda.argsort."""
+    """topi.cuda.argsort. Raises TilewrightError where ret_type is neither 'both' nor 'indices'."""
     return argsort(data, axis, is_ascend, dtype, ret_type)
 
 
@@ -93,7 +94,8 @@ def topk_thrust(
     dtype: str = "int64",
     workspace: Tensor | None = None,
 ) -> Any:
-    """topi.topk."""
+    """topi.topk. Raises OperandError where `k` is neither a number nor an expression, and
+    TilewrightError where ret_type is unknown."""
     return topk(data, k, axis, ret_type, is_ascend, dtype)
 
 
@@ -127,7 +129,8 @@ def scan_thrust(
     workspace: Tensor | None = None,
 ) -> Any:
     """Of each line along the last axis what `binop`, a sum by default, makes of all elements before
-    each, or up to each where not `exclusive`; with `return_reduction` also of each whole line."""
+    each, or up to each where not `exclusive`; with `return_reduction` also of each whole line.
+    Raises TilewrightError where binop is none of add, multiply, max and min."""
     identity = _neutral(binop, output_dtype)
     if exclusive:
         return exclusive_scan(data, -1, return_reduction, output_dtype, binop, identity)

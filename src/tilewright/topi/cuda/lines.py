@@ -79,7 +79,8 @@ def exclusive_scan(
     workspace: Tensor | None = None,
 ) -> Any:
     """As inclusive_scan, without the element itself. With `return_reduction` a pair: that, and what
-    `binop` makes of each whole line."""
+    `binop` makes of each whole line. Raises TilewrightError where `binop` is no function, and
+    UsageError where fcombine takes not two arguments."""
     found = scanop(data, binop, identity_value, axis, output_dtype, True)
     if not return_reduction:
         return found
@@ -97,7 +98,9 @@ def argsort(
     ret_type: str = "indices",
 ) -> Any:
     """The places of the elements along an axis in order; with `ret_type` "both" a pair of the
-    elements in order and their places."""
+    elements in order and their places. Raises TilewrightError where ret_type is neither 'both' nor
+    'indices', where valid_count is given and the type of `data` has no number to put last, where
+    `axis` is no integer, or no dimension of the tensor."""
     if ret_type not in ("both", "indices"):
         raise TilewrightError(f"argsort: ret_type is 'both' or 'indices', got {ret_type!r}")
     if ret_type == "indices":
@@ -109,7 +112,9 @@ def argsort(
 def sort_by_key(
     keys: Tensor, values: Tensor, axis: int = -1, is_ascend: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Keys along an axis in order, and the values that stand where they stood."""
+    """Keys along an axis in order, and the values that stand where they stood. Raises
+    TilewrightError where valid_count is given and the type of `keys` has no number to put last,
+    where `axis` is no integer, or no dimension of the tensor."""
     places = places_in_order(keys, None, axis, is_ascend, "int32")
     return taken(keys, places, axis), taken(values, places, axis)
 
@@ -117,5 +122,6 @@ def sort_by_key(
 def searchsorted(
     sorted_sequence: Tensor, values: Tensor, right: bool, out_dtype: str = "int64"
 ) -> Tensor:
-    """topi.searchsorted."""
+    """topi.searchsorted. Raises TilewrightError where sorted_sequence and values have not the same
+    lines."""
     return search_sorted(sorted_sequence, values, right, out_dtype)

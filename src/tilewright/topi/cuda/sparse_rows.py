@@ -32,7 +32,8 @@ def pad_sparse_matrix(matrix: Any, blocksize: int) -> Any:
 def is_valid_for_sparse_dense_padded(data: Any, weight_data: Any) -> bool:
     """Whether the target's warps are busy with data (M, K), an expression of a graph or a tensor,
     times the rows of a sparse matrix of elements, or blocks, `weight_data`: whether they are as
-    many threads as K has blocks, at most."""
+    many threads as K has blocks, at most. Raises UsageError where `weight_data` has an extent or a
+    value that has to be constant and is not."""
     shape = getattr(data, "checked_type", data).shape
     block = get_const_int(weight_data.shape[1]) if len(weight_data.shape) > 1 else 1
     target: Any = Target.current(allow_none=False)

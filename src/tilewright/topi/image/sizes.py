@@ -211,6 +211,8 @@ def _resize_in(plain: str, text: str) -> Callable[..., Tensor]:
         out_dtype: str | None = None,
         output_shape: Sequence[Any] | None = None,
     ) -> Tensor:
+        """Raises TilewrightError where layout does not fit data, or method,
+        coordinate_transformation_mode or rounding_method is unknown."""
         how, mode = method.lower(), coordinate_transformation_mode
         kernel = (bicubic_alpha, bool(bicubic_exclude))
         rule = Rule(_METHODS.get(how, how), mode, rounding_method, *kernel)
@@ -256,7 +258,9 @@ def crop_and_resize(
 ) -> Tensor:
     """Parts of images (N, C, H, W), or NHWC, resized to `crop_size` rows and columns: boxes (count,
     4) of first and last row and column, as shares (y1, x1, y2, x2), of image box_indices(box).
-    "bilinear" or "nearest_neighbor"; outside of images it is `extrapolation_value` (0)."""
+    "bilinear" or "nearest_neighbor"; outside of images it is `extrapolation_value` (0). Raises
+    TilewrightError where layout is neither NCHW nor NHWC, and OperandError where `crop_size` holds
+    what is neither a number nor an expression."""
     if layout not in ("NCHW", "NHWC"):
         raise TilewrightError(f"crop_and_resize: layout is NCHW or NHWC, got {layout!r}")
     at = [layout.index(c) for c in "HW"]

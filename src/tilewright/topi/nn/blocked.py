@@ -46,6 +46,7 @@ def conv_nchwc(
     data (N, C / b, ..., b), kernel (F / f, C / b, ..., b, f) as `pack_kernel` makes it, or with
     groups of channels innermost, (F / f, C / b, ..., b / t, f, t); padding in front of each
     dimension, then behind each. Returns (N, F / f, ..., f) of `out_dtype` (default: of data).
+    Raises TilewrightError where data and kernel have not the same channels.
     """
     names = f"conv{data.ndim - 3}d_nchwc", "conv_nchwc"
     return conv_in_blocks(data, kernel, strides, padding, dilation, out_dtype, 1, *names)
@@ -111,7 +112,7 @@ def depthwise_nchwc(
 
     data (N, C / b, ..., b), kernel (C / b, ..., b) as `pack_depthwise` makes it; padding in front
     of each dimension, then behind each. Returns (N, C / b, ..., b) of `out_dtype` (default: of
-    data).
+    data). Raises TilewrightError where data and kernel have not the same channels.
     """
     _, co, *_, cb = data.shape
     co2, *window, cb2 = kernel.shape

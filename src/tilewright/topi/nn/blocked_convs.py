@@ -53,7 +53,10 @@ def conv2d_NCHWc(
     out_dtype: str | None = "float32",
 ) -> Tensor:
     """data (N, C / b, H, W, b), kernel (F / f, C / groups / b, KH, KW, b, f); the layouts' blocks
-    have to be the tensors'. Returns (N, F / f, OH, OW, f) of `out_dtype`."""
+    have to be the tensors'. Returns (N, F / f, OH, OW, f) of `out_dtype`. Raises TilewrightError
+    where the blocks of `data` and `kernel` form no groups, where a layout has its channels in
+    blocks of another size, where data and kernel have not the same channels, and UsageError where
+    `data` or `kernel` has an extent or a value that has to be constant and is not."""
     how = (stride, padding, dilation, (layout, out_layout), out_dtype)
     return _in_blocks(data, kernel, *how)
 
@@ -70,7 +73,11 @@ def conv2d_NCHWc_int8(
     n_elems: int = 4,
 ) -> Tensor:
     """As conv2d_NCHWc, of bytes: kernel (F / f, C / groups / b, KH, KW, b / n_elems, f, n_elems),
-    which instructions take that add up products of `n_elems` neighbours."""
+    which instructions take that add up products of `n_elems` neighbours. Raises TilewrightError
+    where kernel has not n_elems channels innermost, where the blocks of `data` and `kernel` form no
+    groups, where a layout has its channels in blocks of another size, where data and kernel have
+    not the same channels, and UsageError where `data` or `kernel` has an extent or a value that has
+    to be constant and is not."""
     if kernel.ndim != 7 or const_int(kernel.shape[6]) != n_elems:
         raise TilewrightError(f"conv2d_NCHWc_int8: {kernel!r} has not {n_elems} channels innermost")
     how = (stride, padding, dilation, (layout, out_layout), out_dtype)
@@ -88,7 +95,10 @@ def conv2d_NCHWc_by_four(
 ) -> Tensor:
     """Convolution of bytes in blocks of four channels, as instructions of GPUs take them: data (N,
     C, H, W) and kernel (F, C, KH, KW), or in blocks, (N, C / 4, H, W, 4) and (F / 4, C / 4, KH, KW,
-    4, 4), filters before channels. Sums are int32. Returns (N, F / 4, OH, OW, 4) of `out_dtype`."""
+    4, 4), filters before channels. Sums are int32. Returns (N, F / 4, OH, OW, 4) of `out_dtype`.
+    Raises TilewrightError where layout has no blocks of four channels, where data and kernel do not
+    form groups, where the blocks of `data` form no groups, and UsageError where `data` has an
+    extent or a value that has to be constant and is not."""
     if layout not in ("NCHW", "NCHW4c"):
         raise TilewrightError(f"convolution of blocks of four channels in layout {layout!r}")
     return group_conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, 1, out_dtype)
@@ -103,7 +113,10 @@ def group_conv2d_NCHWc_int8(
     groups: int,
     out_dtype: str = "float32",
 ) -> Tensor:
-    """As conv2d_NCHWc_by_four in groups: kernel (F, C / groups, KH, KW)."""
+    """As conv2d_NCHWc_by_four in groups: kernel (F, C / groups, KH, KW). Raises UsageError where
+    `data` has an extent or a value that has to be constant and is not, and TilewrightError where
+    data and kernel do not form groups, where the blocks of `data` form no groups, where a layout
+    has its channels in blocks of another size, where data and kernel have not the same channels."""
     if data.ndim == 4:
         data = pack_channels(data, _FOUR)
     plain = kernel.ndim == 4
@@ -137,7 +150,9 @@ def conv2d_NCHWc_OIHWo(
     out_dtype: str | None = "float32",
 ) -> Tensor:
     """data (N, C / b, H, W, b), kernel (F / f, C, KH, KW, f). Returns (N, F / f, OH, OW, f) of
-    `out_dtype`."""
+    `out_dtype`. Raises TilewrightError where data and kernel have not the same channels, where the
+    blocks of `data` form no groups, where a layout has its channels in blocks of another size, and
+    UsageError where `data` has an extent or a value that has to be constant and is not."""
     _, blocks, _, _, lanes = data.shape
     chunks, channels, kh, kw, out_lanes = kernel.shape
     if const_int(simplify(blocks * lanes)) != const_int(channels):
@@ -169,7 +184,8 @@ def conv2d_gemm_weight_transform(
     use_sme: bool = False,
 ) -> Tensor:
     """Filters (KH, KW, C, F) as a matrix (KH * KW * C, F) in tiles, turned around: (N tiles, K
-    tiles, tile_N, tile_K); what tiles reach behind it is zero."""
+    tiles, tile_N, tile_K); what tiles reach behind it is zero. Raises TilewrightError where vectors
+    of unknown length are asked for."""
     if use_scalable_vectors or use_sme:
         raise TilewrightError("vectors whose length is not known ahead are not generated here")
     kh, kw, c, f = (get_const_int(d) for d in kernel.shape)

@@ -25,6 +25,7 @@ Shapes = tuple[tuple[tuple[Any, ...], str], ...]
 
 def _missing(name: str, text: str) -> Any:
     def infer(workload: Any, cfg: Any) -> Any:
+        """Raises ValueError where the target is no CPU."""
         raise ValueError(f"missing register for topi.nn.{name}: it is known for CPUs")
 
     return generic_func(named(infer, name, text))

@@ -27,7 +27,8 @@ def conv_nd(
     out_dtype: str | None = None,
 ) -> Tensor:
     """data (N, C, ...), kernel (F, C / groups, ...); padding in front of each dimension, then
-    behind each. Returns (N, F, ...) of `out_dtype` (default: of data)."""
+    behind each. Returns (N, F, ...) of `out_dtype` (default: of data). Raises TilewrightError where
+    the windows do not fit the data, where the channels or filters do not divide into the groups."""
     rank = data.ndim - 2
     places, pads = range(2, data.ndim), (padding[:rank], padding[rank:])
     taps = [f"r{d}" for d in range(rank)]
@@ -44,7 +45,8 @@ def col2im(
     dilation: Numbers,
 ) -> Tensor:
     """data (N, C * elements of a block, blocks) as images (N, C, ...) of which the columns are the
-    blocks of a sliding window; where windows overlap, their sum."""
+    blocks of a sliding window; where windows overlap, their sum. Raises UsageError where
+    `block_shape` is no integer."""
     rank = len(image_shape)
     block = 1
     for k in block_shape:
@@ -107,7 +109,9 @@ def deformable_columns(
 
 def between(read: Any, places: Sequence[Any], size: Sequence[int], dtype: str) -> Any:
     """Linear interpolation between the neighbours of a place that is no whole number; what is
-    outside is zero."""
+    outside is zero. Raises OperandError where `places` holds what is neither a number nor an
+    expression, and TilewrightError where `dtype` is the type of a handle, where `dtype` is no type
+    such as 'float32'."""
     lows = [O.floor(p) for p in places]
     total: Any = const(0, dtype)
     for corner in range(1 << len(places)):

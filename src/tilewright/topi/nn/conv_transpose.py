@@ -109,7 +109,9 @@ def conv1d_transpose_ncw(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dtype: str, output_padding: Any
 ) -> Tensor:
     """data (N, C, W), kernel (C, F, KW); `output_padding`: elements more behind. Returns (N, F,
-    (W - 1) * stride + KW - padding + output_padding) of `out_dtype`."""
+    (W - 1) * stride + KW - padding + output_padding) of `out_dtype`. Raises TilewrightError where
+    `data` and `kernel` have not the same dimensions, 3 or more, or not the same channels, where
+    output_padding is not below the stride."""
     how = (stride, padding, out_dtype, output_padding)
     return _transposed(data, kernel, *how, 1, "conv1d_transpose_ncw")
 
@@ -123,6 +125,8 @@ def _transpose_named(name: str, text: str) -> Callable[..., Tensor]:
         out_dtype: str,
         output_padding: Any,
     ) -> Tensor:
+        """Raises TilewrightError where the two tensors have not the same dimensions or channels, or
+        an output_padding is not below its stride."""
         return _transposed(Input, Filter, strides, padding, out_dtype, output_padding, 1, name)
 
     return named(transposed, name, text)
@@ -150,6 +154,8 @@ def _group_transpose_named(name: str, text: str) -> Callable[..., Tensor]:
         output_padding: Any,
         groups: int,
     ) -> Tensor:
+        """Raises TilewrightError where the two tensors have not the same dimensions or channels, or
+        an output_padding is not below its stride."""
         how = (stride, padding, out_dtype, output_padding)
         return _transposed(data, kernel, *how, groups, name)
 
@@ -174,7 +180,9 @@ def group_conv3d_transpose_ncdhw(
     output_padding: Any,
     groups: int,
 ) -> Tensor:
-    """As conv3d_transpose_ncdhw, kernel (C, F / groups, KD, KH, KW)."""
+    """As conv3d_transpose_ncdhw, kernel (C, F / groups, KD, KH, KW). Raises TilewrightError where
+    `data` and `kernel` have not the same dimensions, 3 or more, or not the same channels, where
+    output_padding is not below the stride."""
     how = (strides, padding, out_dtype, output_padding, groups)
     return _transposed(data, kernel, *how, "group_conv3d_transpose_ncdhw")
 
@@ -183,14 +191,20 @@ def _preprocess(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, out_dtype: str, output_padding: Any
 ) -> tuple[Tensor, Tensor]:
     """Data with zeros in between and around, and filters (F, C, ...) turned around: a convolution
-    of stride 1 without padding of these is the transposed one."""
+    of stride 1 without padding of these is the transposed one. Raises TilewrightError where
+    output_padding is not below the stride, where `output_padding` or `strides` has another number
+    of values than there are dimensions of space, where `padding` is neither SAME, VALID nor one or
+    two numbers for each dimension of space, where strides are not as many as the dimensions of
+    data."""
     return _prepared(data, kernel, strides, padding, out_dtype, output_padding)
 
 
 def _transpose_impl(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, out_dtype: str, output_padding: Any
 ) -> Tensor:
-    """As conv2d_transpose_nchw, or conv3d_transpose_ncdhw, which the data's dimensions tell."""
+    """As conv2d_transpose_nchw, or conv3d_transpose_ncdhw, which the data's dimensions tell. Raises
+    TilewrightError where `data` and `kernel` have not the same dimensions, 3 or more, or not the
+    same channels, where output_padding is not below the stride."""
     name = "conv2d_transpose_nchw" if data.ndim == 4 else "conv3d_transpose_ncdhw"
     return _transposed(data, kernel, strides, padding, out_dtype, output_padding, 1, name)
 

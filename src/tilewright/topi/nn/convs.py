@@ -43,7 +43,8 @@ def conv(
     `auto_scheduler_rewritten_layout` says of its axes ff (filters), rc (channels) and ry, rx, rz
     (the first dimension that windows move over, the second and the third), or be given such a
     layout by a search where `auto_scheduler_should_rewrite_layout`. Returns a tensor of `out_dtype`
-    (default: of inp).
+    (default: of inp). Raises TilewrightError where the layouts do not fit the tensors, where `filt`
+    is no placeholder, though its layout is to be rewritten.
     """
     axes = "ff rc " + _AXES[: 3 * (len(data_layout) - 2)]
     free = FreeLayout(filt, auto_scheduler_rewritten_layout, meta_schedule_original_shape, axes)
@@ -98,7 +99,7 @@ def grouped_conv2d(
 ) -> Tensor:
     """data (N, C, H, W), kernel (F, C / groups, KH, KW); padding: a number, (rows, columns), (top,
     left, bottom, right), "SAME" or "VALID". Returns (N, F, OH, OW) of `out_dtype` (default: of
-    data).
+    data). Raises TilewrightError where the layouts do not fit the tensors.
     """
     how = (stride, padding, dilation, groups, "NCHW", "", out_dtype, "conv2d")
     return _laid(data, kernel, *how)
@@ -115,7 +116,8 @@ def conv1d(
     kernel_layout: str = "",
     out_dtype: str | None = None,
 ) -> Tensor:
-    """Convolution over one dimension, see `conv`."""
+    """Convolution over one dimension, see `conv`. Raises TilewrightError where the layouts do not
+    fit the tensors."""
     how = (strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
     return _laid(data, kernel, *how)
 
@@ -130,7 +132,8 @@ def conv2d(
     kernel_layout: str = "",
     out_dtype: str | None = None,
 ) -> Tensor:
-    """Convolution over two dimensions, see `conv`."""
+    """Convolution over two dimensions, see `conv`. Raises TilewrightError where the layouts do not
+    fit the tensors."""
     name = "conv2d" if (data_layout, kernel_layout or "OIHW") == ("NCHW", "OIHW") else ""
     how = (strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, name)
     return _laid(input, filter, *how)
@@ -145,6 +148,8 @@ def _conv1d_in(layout: str, text: str) -> Callable[..., Tensor]:
         dilation: Any = 1,
         out_dtype: str | None = None,
     ) -> Tensor:
+        """Raises TilewrightError where the tensors have not the dimensions of the layout, or
+        `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
         return _laid(data, kernel, strides, padding, dilation, 1, layout, "", out_dtype)
 
     return named(convolved, f"conv1d_{layout.lower()}", text)
@@ -164,6 +169,8 @@ def _group_conv1d_in(layout: str, text: str) -> Callable[..., Tensor]:
         groups: int = 1,
         out_dtype: str | None = None,
     ) -> Tensor:
+        """Raises TilewrightError where the tensors have not the dimensions of the layout, or
+        `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
         return _laid(data, kernel, strides, padding, dilation, groups, layout, "", out_dtype)
 
     return named(convolved, f"group_conv1d_{layout.lower()}", text)
@@ -186,6 +193,8 @@ def _conv2d_in(layout: str, text: str, stage: str = "") -> Callable[..., Tensor]
         dilation: Any,
         out_dtype: str | None = None,
     ) -> Tensor:
+        """Raises TilewrightError where the tensors have not the dimensions of the layout, or
+        `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
         return _laid(Input, Filter, stride, padding, dilation, 1, layout, "", out_dtype, stage)
 
     return named(convolved, f"conv2d_{layout.lower()}", text)
@@ -210,6 +219,8 @@ def _group_conv_in(name: str, layout: str, text: str, stage: str = "") -> Callab
         groups: int,
         out_dtype: str | None = None,
     ) -> Tensor:
+        """Raises TilewrightError where the tensors have not the dimensions of the layout, or
+        `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
         how = (stride, padding, dilation, groups, layout, "", out_dtype, stage)
         return _laid(Input, Filter, *how)
 
@@ -244,7 +255,8 @@ def conv2d_nhwc(
     auto_scheduler_rewritten_layout: str = "",
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
-    """Input (N, H, W, C), Filter (KH, KW, C, F), and what may lie otherwise, see `conv`."""
+    """Input (N, H, W, C), Filter (KH, KW, C, F), and what may lie otherwise, see `conv`. Raises
+    TilewrightError where the layouts do not fit the tensors."""
     free = (auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, *free)
 
@@ -261,6 +273,6 @@ def conv3d_ndhwc(
     meta_schedule_origin_shape: Any = None,
 ) -> Tensor:
     """Input (N, D, H, W, C), Filter (KD, KH, KW, C / groups, F), and what may lie otherwise, see
-    `conv`."""
+    `conv`. Raises TilewrightError where the layouts do not fit the tensors."""
     how = (stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
     return conv(Input, Filter, *how, auto_scheduler_rewritten_layout, meta_schedule_origin_shape)

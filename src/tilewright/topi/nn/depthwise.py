@@ -53,7 +53,10 @@ def depthwise_conv2d_nchw(
     out_dtype: str | None = None,
 ) -> Tensor:
     """Input (N, C, H, W), Filter (C, M, KH, KW). Returns (N, C * M, OH, OW) of `out_dtype`
-    (default: of Input)."""
+    (default: of Input). Raises TilewrightError where the filters are for another number of
+    channels, where `dilation` or `stride` has another number of values than there are dimensions of
+    space, where `padding` is neither SAME, VALID nor one or two numbers for each dimension of
+    space."""
     channels, many, *window = Filter.shape
     _check_channels(Input, Input.shape[1], Filter, channels)
     w = windows(Input, (2, 3), window, stride, padding, dilation, _TAPS, _PADDED)
@@ -78,7 +81,10 @@ def depthwise_conv2d_nhwc(
     out_dtype: str | None = None,
 ) -> Tensor:
     """Input (N, H, W, C), Filter (KH, KW, C, M), or (KH, KW, M, C) in kernel_layout "HWIO". Returns
-    (N, OH, OW, C * M) of `out_dtype` (default: of Input)."""
+    (N, OH, OW, C * M) of `out_dtype` (default: of Input). Raises TilewrightError where
+    kernel_layout is neither HWOI nor HWIO, where the filters are for another number of channels,
+    where `dilation` or `stride` has another number of values than there are dimensions of space,
+    where `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
     if kernel_layout not in ("HWOI", "HWIO"):
         raise TilewrightError(f"depthwise: kernel_layout is HWOI or HWIO, got {kernel_layout!r}")
     turn = 1 if kernel_layout == "HWOI" else -1
@@ -109,7 +115,10 @@ def depthwise_conv2d_NCHWc(
 ) -> Tensor:
     """Input (N, C / b, H, W, b), Filter (F / f, M, KH, KW, 1, f) where F = C * M. Returns (N, F /
     f, OH, OW, f) of `out_dtype` (default: of Input). The layouts' blocks have to be the
-    tensors'."""
+    tensors'. Raises TilewrightError where a layout has its channels in blocks of another size,
+    where `layout` or `out_layout` is no layout: letters, each once, small ones after their extents,
+    where `dilation` or `stride` has another number of values than there are dimensions of space,
+    where `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
     check_blocks(layout, Input.shape[-1])
     check_blocks(out_layout, Filter.shape[-1])
     blocks, _, *window = Filter.shape[:4]
@@ -150,7 +159,10 @@ def depthwise_conv2d_backward_input_nhwc(
     Filter: Tensor, Out_grad: Tensor, oshape: Any, ishape: Any, stride: Any, padding: Any
 ) -> Tensor:
     """The gradient by the input, of shape `ishape` (N, H, W, C), of depthwise_conv2d_nhwc, given
-    that by its result, of shape `oshape`; Filter (KH, KW, C, M)."""
+    that by its result, of shape `oshape`; Filter (KH, KW, C, M). Raises TilewrightError where
+    `stride` has another number of values than there are dimensions of space, where strides are not
+    as many as the dimensions of data, where `padding` is neither SAME, VALID nor one or two numbers
+    for each dimension of space."""
     rows, columns, _, many = Filter.shape
     sh, sw = several(stride, 2)
     n, h, w, c = ishape
@@ -185,7 +197,10 @@ def depthwise_conv2d_backward_weight_nhwc(
     Input: Tensor, Out_grad: Tensor, oshape: Any, fshape: Any, stride: Any, padding: Any
 ) -> Tensor:
     """The gradient by the filters, of shape `fshape` (KH, KW, C, M), of depthwise_conv2d_nhwc,
-    given that by its result, of shape `oshape`."""
+    given that by its result, of shape `oshape`. Raises TilewrightError where `stride` has another
+    number of values than there are dimensions of space, where the padding has not as many values as
+    the tensor has dimensions, where `padding` is neither SAME, VALID nor one or two numbers for
+    each dimension of space."""
     rows, columns, c, many = fshape
     sh, sw = several(stride, 2)
     n, oh, ow, _ = oshape

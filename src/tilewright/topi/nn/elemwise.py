@@ -21,7 +21,9 @@ def relu(x: Tensor) -> Tensor:
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
-    """x where positive, else times a slope per index of dimension `axis`."""
+    """x where positive, else times a slope per index of dimension `axis`. Raises TilewrightError
+    where slope has not one value for each index of the axis, where `axis` is no integer, or no
+    dimension of the tensor."""
     axis = dimension(axis, x.ndim)
     if slope.ndim != 1 or const_int(slope.shape[0]) not in (None, const_int(x.shape[axis])):
         raise TilewrightError(f"prelu: {slope!r} has no slope per index of dimension {axis}")
@@ -36,7 +38,8 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
 
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
-    """x where positive, else alpha * x."""
+    """x where positive, else alpha * x. Raises OperandError where `alpha` is neither a number nor
+    an expression."""
     slope, zero = const(alpha, x.dtype), const(0, x.dtype)
     return unary(lambda v: O.select(v > zero, v, v * slope), x, "T_leaky_relu")
 
@@ -54,14 +57,16 @@ def channel_reader(x: Tensor, values: Tensor, axis: int) -> Any:
 
 
 def bias_add(x: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
-    """x + bias, the bias being one value per index of dimension `axis`."""
+    """x + bias, the bias being one value per index of dimension `axis`. Raises TilewrightError
+    where `axis` is no integer, or no dimension of the tensor."""
     read = channel_reader(x, bias, axis)
     result: Tensor = compute(x.shape, lambda *i: x(*i) + read(i), "T_bias_add", "broadcast")
     return result
 
 
 def scale_shift(x: Tensor, scale: Tensor, shift: Tensor, axis: int = 1) -> Tensor:
-    """x * scale + shift, one pair per index of dimension `axis` (an inference-time batch norm)."""
+    """x * scale + shift, one pair per index of dimension `axis` (an inference-time batch norm).
+    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     a, b = channel_reader(x, scale, axis), channel_reader(x, shift, axis)
     result: Tensor = compute(x.shape, lambda *i: x(*i) * a(i) + b(i), "T_scale_shift", "broadcast")
     return result

@@ -151,7 +151,10 @@ def group_norm(
     epsilon: float = 1e-5,
 ) -> Tensor:
     """(data - mean) / sqrt(variance + epsilon) over a group of channels and the dimensions `axes`,
-    which are not the channels', with a scale and a shift for each channel (or none)."""
+    which are not the channels', with a scale and a shift for each channel (or none). Raises
+    TilewrightError where the channels do not divide into num_groups, where `axes` or `channel_axis`
+    is no integer, or no dimension of the tensor, where axes are no permutation of the dimensions,
+    and UsageError where `axes` has an extent or a value that has to be constant and is not."""
     at = dimension(channel_axis, data.ndim)
     over = [d for d in _over(data, axes) if d != at]
     moved, back = _in_front(data, [at, *over])
@@ -270,7 +273,8 @@ def lrn(
     beta: float = 0.75,
     bias: float = 2,
 ) -> Tensor:
-    """x / (bias + alpha / size * the sum of squares of `size` neighbours along `axis`) ** beta."""
+    """x / (bias + alpha / size * the sum of squares of `size` neighbours along `axis`) ** beta.
+    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, data.ndim)
     wide = accumulator(data.dtype)
     before, extent = (size - 1) // 2, data.shape[at]

@@ -164,6 +164,8 @@ def _pool_in(plain: str, text: str) -> Callable[..., Tensor]:
         layout: str = plain,
         count_include_pad: bool = True,
     ) -> Tensor:
+        """Raises TilewrightError where pool_type is neither 'max' nor 'avg', or layout does not fit
+        data."""
         window, strides, steps = (several(x, rank) for x in (kernel, stride, dilation))
         how = (window, strides, steps, several(padding, 2 * rank), pool_type, ceil_mode)
         return pool(data, *how, spatial(data, layout, letters), count_include_pad)
@@ -230,7 +232,8 @@ def taps_within(start: Any, k: int, d: int, size: Any) -> Any:
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Maximum or average over all of the dimensions H and W, which stay as extent 1."""
+    """Maximum or average over all of the dimensions H and W, which stay as extent 1. Raises
+    TilewrightError where layout does not fit the dimensions of data."""
     y, x = spatial(data, layout, "HW")
     h, w = data.shape[y], data.shape[x]
     ry, rx = reduce_axis((0, h), "ry"), reduce_axis((0, w), "rx")

@@ -47,12 +47,14 @@ def _inverse(total: Any) -> Any:
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """exp(x - max x) / sum of it along `axis`."""
+    """exp(x - max x) / sum of it along `axis`. Raises TilewrightError where `axis` is no integer,
+    or no dimension of the tensor."""
     return _softmax(x, axis, O.exp)
 
 
 def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """As softmax, with the polynomial of topi.fast_exp for float32."""
+    """As softmax, with the polynomial of topi.fast_exp for float32. Raises TilewrightError where
+    `axis` is no integer, or no dimension of the tensor."""
     return _softmax(x, axis, exp_by_polynomial if accumulator(x.dtype) == "float32" else O.exp)
 
 
@@ -75,7 +77,8 @@ def _softmax(x: Tensor, axis: int, exp: Callable[[Any], Any]) -> Tensor:
 
 
 def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """As softmax; zeros along rows that are -infinity throughout."""
+    """As softmax; zeros along rows that are -infinity throughout. Raises TilewrightError where
+    `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, x.ndim)
     _, power, total = _exponentials(x, at, masked=True)
 
@@ -91,7 +94,8 @@ def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """log of softmax along `axis`, without its loss of precision."""
+    """log of softmax along `axis`, without its loss of precision. Raises TilewrightError where
+    `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, x.ndim)
     moved, _, total = _exponentials(x, at)
 

@@ -59,6 +59,7 @@ def sparse_dense_sp_rhs(
 
     weight_data (elements,), weight_indices (elements,): their columns, weight_indptr (N + 1,):
     where each row begins; or blocks, weight_data (blocks, BR, BC), weight_indptr (N / BR + 1,).
+    Raises TilewrightError where the values, columns and starts of rows are not of a sparse matrix.
     """
     _check(weight_data, weight_indices, weight_indptr)
     return _product(data, weight_data, weight_indices, weight_indptr)
@@ -69,7 +70,8 @@ def sparse_dense_sp_lhs(
     data_data: Tensor, data_indices: Tensor, data_indptr: Tensor, weight: Tensor
 ) -> Tensor:
     """A sparse matrix (M, K), as in sparse_dense_sp_rhs, times the transpose of weight (N, K).
-    Returns (M, N)."""
+    Returns (M, N). Raises TilewrightError where the values, columns and starts of rows are not of a
+    sparse matrix."""
     _check(data_data, data_indices, data_indptr)
     return transpose(_product(weight, data_data, data_indices, data_indptr))
 
@@ -89,7 +91,8 @@ def sparse_dense(
     sparse_indptr: Tensor,
     sparse_lhs: bool = False,
 ) -> Tensor:
-    """sparse_dense_sp_rhs, or sparse_dense_sp_lhs where `sparse_lhs`."""
+    """sparse_dense_sp_rhs, or sparse_dense_sp_lhs where `sparse_lhs`. Raises TilewrightError where
+    the tensors are not of the ranks that those take."""
     if sparse_lhs:
         return sparse_dense_sp_lhs(sparse_data, sparse_indices, sparse_indptr, dense_data)
     return sparse_dense_sp_rhs(dense_data, sparse_data, sparse_indices, sparse_indptr)
@@ -175,7 +178,8 @@ def sparse_conv2d(
 ) -> Tensor:
     """Convolution of stride 1 by sparse filters, a matrix (F, C) or, of kernel_size 3, (F, 9 * C)
     by rows and columns of the window, with padding that keeps the image's size. Data (N, H, W, C),
-    or (N, C, H, W) in layout NCHW."""
+    or (N, C, H, W) in layout NCHW. Raises TilewrightError where layout is neither NHWC nor NCHW, or
+    kernel_size neither 1 nor 3, where axes are no permutation of the dimensions."""
     if layout not in ("NHWC", "NCHW") or kernel_size not in (1, 3):
         raise TilewrightError("sparse_conv2d: layout NHWC or NCHW, kernel_size 1 or 3")
     data = transpose(dense_data, (0, 2, 3, 1)) if layout == "NCHW" else dense_data

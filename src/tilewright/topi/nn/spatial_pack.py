@@ -26,7 +26,8 @@ Pair = Sequence[int]
 
 def pack_filters(kernel: Tensor, vc: int) -> Tensor:
     """(CO, CI, KH, KW) to (CO / VC, CI, KH, KW, VC); where VC does not divide CO, the last vector
-    ends in zeros."""
+    ends in zeros. Raises TilewrightError where `kernel` has not as many constant dimensions as it
+    has to."""
     co, ci, kh, kw = constant_shape(kernel, "kernel", 4)
 
     def element(o: Any, c: Any, y: Any, x: Any, v: Any) -> Any:
@@ -70,7 +71,10 @@ def conv2d_spatial_pack(
     left, bottom, right); `filters`: CO where a kernel packed ahead ends in zeros.
 
     Returns (N, CO, OH, OW) of the data's type; products and sums are of the type `accumulate`
-    (default: the data's). Tiles need not divide the output. All shapes are constants.
+    (default: the data's). Tiles need not divide the output. All shapes are constants. Raises
+    TilewrightError where tile is not positive, or kernel does not fit data and tile, where `data`
+    or `kernel` has not as many constant dimensions as it has to, where the padding has not as many
+    values as the tensor has dimensions.
     """
     vh, vw, vc = (int(t) for t in tile)
     if min(vh, vw, vc) < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import cleandoc, signature
 from typing import Any, TypeVar
 
 from ...base.errors import TilewrightError
@@ -22,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def several(value: Any, count: int) -> list[Any]:
-    """A number for each of `count` dimensions, of one number or as many."""
+    """A number for each of `count` dimensions, of one number or as many. Raises TilewrightError
+    where `count` or `value` has another number of values than there are dimensions of space."""
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) == 1:
@@ -34,7 +35,9 @@ def several(value: Any, count: int) -> list[Any]:
 
 def get_pad_tuple_generic(padding: Any, kernel: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Padding in front of each dimension of a window, and behind each. `padding`: a number, one for
-    each dimension, one for each front and then each back, "SAME" or "VALID"."""
+    each dimension, one for each front and then each back, "SAME" or "VALID". Raises TilewrightError
+    where `kernel` or `padding` is neither SAME, VALID nor one or two numbers for each dimension of
+    space, where `padding` has another number of values than there are dimensions of space."""
     rank = len(kernel)
     if isinstance(padding, str):
         if padding not in ("SAME", "VALID"):
@@ -53,20 +56,28 @@ def get_pad_tuple_generic(padding: Any, kernel: Sequence[Any]) -> tuple[list[Any
 
 
 def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-    """Rows above, columns left, rows below, columns right of a two-dimensional window."""
+    """Rows above, columns left, rows below, columns right of a two-dimensional window. Raises
+    TilewrightError where `kernel` or `padding` is neither SAME, VALID nor one or two numbers for
+    each dimension of space, where `padding` has another number of values than there are dimensions
+    of space."""
     (top, left), (down, right) = get_pad_tuple_generic(padding, kernel)
     return top, left, down, right
 
 
 def get_pad_tuple1d(padding: Any, kernel: Any) -> tuple[Any, Any]:
-    """Elements in front and behind of a one-dimensional window."""
+    """Elements in front and behind of a one-dimensional window. Raises TilewrightError where
+    `padding` is neither SAME, VALID nor one or two numbers for each dimension of space, where
+    `padding` has another number of values than there are dimensions of space."""
     window = [kernel] if not isinstance(kernel, (list, tuple)) else list(kernel)
     (left,), (right,) = get_pad_tuple_generic(padding, window)
     return left, right
 
 
 def get_pad_tuple3d(padding: Any, kernel: Sequence[Any]) -> tuple[Any, ...]:
-    """In front, above, left, behind, below and right of a three-dimensional window."""
+    """In front, above, left, behind, below and right of a three-dimensional window. Raises
+    TilewrightError where `kernel` or `padding` is neither SAME, VALID nor one or two numbers for
+    each dimension of space, where `padding` has another number of values than there are dimensions
+    of space."""
     before, after = get_pad_tuple_generic(padding, kernel)
     return (*before, *after)
 
@@ -99,7 +110,8 @@ class FreeLayout:
     """What a search has done to an input, as operators are told it: `rewritten`, a layout such as
     "4k8j16k" in which it lies in memory, or `original`, its shape before it got another. `axes`:
     the names of the variables that the operator reads it at, whose extents are `sizes` (None where
-    the input is as it was); `attrs`: of the operation that reads it."""
+    the input is as it was); `attrs`: of the operation that reads it. Raises TilewrightError where
+    `tensor` is no placeholder, though its layout is to be rewritten."""
 
     def __init__(self, tensor: Tensor, rewritten: str | None, original: Any, axes: str) -> None:
         self.rewritten = rewritten or ""
@@ -113,7 +125,8 @@ class FreeLayout:
             rewrite_tensor_shape(tensor, original)
 
     def read(self, result: Tensor) -> Tensor:
-        """An operation that reads the input where it lies."""
+        """An operation that reads the input where it lies. Raises TilewrightError where `result` is
+        no te.compute with one input of free layout."""
         if not self.rewritten:
             return result
         rewritten: Tensor = rewrite_compute_body(result, self.rewritten)
@@ -121,9 +134,11 @@ class FreeLayout:
 
 
 def named(function: F, name: str, text: str) -> F:
-    """One of several functions of the same parameters, by its name and what it says of itself."""
+    """One of several functions of the same parameters, by its name and what it says of itself; what
+    all of them raise is the docstring that it came with."""
+    raises = cleandoc(function.__doc__ or "")
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
+    function.__doc__ = f"{cleandoc(text)}\n\n{raises}".rstrip()
     return function
 
 

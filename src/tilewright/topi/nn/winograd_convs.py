@@ -41,7 +41,8 @@ def winograd_transform_matrices(
 
 @of_rank(kernel=4)
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
-    """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C)."""
+    """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C). Raises
+    TilewrightError where the filters are not square."""
     return _transformed(kernel, tile_size, 2)
 
 
@@ -219,7 +220,9 @@ def conv2d_winograd_of_height(
 ) -> Tensor:
     """As conv2d_winograd_nchw of filters (a, a, C, F), or conv2d_winograd_nhwc of (a, a, F, C) (or
     in `order` "CF" too of (a, a, C, F)), that are transformed ahead for tiles of 4 outputs, where
-    the data has a multiple of 8 rows, else of 2: of a + 1 - 4, or a + 1 - 2, taps."""
+    the data has a multiple of 8 rows, else of 2: of a + 1 - 4, or a + 1 - 2, taps. Raises
+    TilewrightError where the data has not four dimensions, the filters are not square, or stride or
+    dilation is not 1."""
     tile = 4 if get_const_int(data.shape[layout.index("H")]) % 8 == 0 else 2
     how = (strides, padding, dilation, out_dtype, True, layout, None, tile, order)
     return _convolved(data, weight, *how)
@@ -237,6 +240,8 @@ def _winograd_in(layout: str, text: str) -> Callable[..., Tensor]:
         auto_scheduler_rewritten_layout: str = "",
         meta_schedule_original_shape: Any = None,
     ) -> Tensor:
+        """Raises TilewrightError where data has not four dimensions, the filters are not square, or
+        a stride is not 1."""
         free = _free(
             weight,
             layout,
@@ -261,6 +266,8 @@ def _ready_winograd_in(layout: str) -> Callable[..., Tensor]:
         auto_scheduler_rewritten_layout: str = "",
         meta_schedule_original_shape: Any = None,
     ) -> Tensor:
+        """Raises TilewrightError where data has not four dimensions, the filters are not square, or
+        a stride is not 1."""
         free = _free(
             weight, layout, True, auto_scheduler_rewritten_layout, meta_schedule_original_shape
         )

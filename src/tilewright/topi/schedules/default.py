@@ -75,7 +75,8 @@ def default_schedule(
 ) -> Schedule:
     """A schedule for the computation of `outs` that needs no tuning. `decisions`: answers to what
     the rules for CPUs leave open, which otherwise decide themselves; there stands then what they
-    asked."""
+    asked. Raises TargetError where `target` is no target, as text, dict or Target, where `target`
+    has no kind of target, or no attributes by name."""
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
     chosen = Target(target) if isinstance(target, str) else target
     chosen = chosen if chosen is not None else Target.current(allow_none=True)

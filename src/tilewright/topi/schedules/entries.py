@@ -32,7 +32,8 @@ def schedule(outs: Outputs) -> Schedule:
 
 
 def schedule_in_layout(outs: Outputs, layout: str) -> Schedule:
-    """As `schedule`; the layout, of which the operators know, has to be one of theirs."""
+    """As `schedule`; the layout, of which the operators know, has to be one of theirs. Raises
+    TilewrightError where layout has no dimension W."""
     _check_layout(layout)
     return default_schedule(outs)
 
@@ -50,7 +51,8 @@ def schedule_extern(outs: Outputs) -> Schedule:
 
 
 def from_existing(sch: Schedule, out: Tensor) -> Schedule:
-    """Vectorise and parallelise the element-wise stage of a tensor in a schedule that is given."""
+    """Vectorise and parallelise the element-wise stage of a tensor in a schedule that is given.
+    Raises TilewrightError where out is not computed."""
     if not isinstance(sch[out].op, ComputeOp):
         raise TilewrightError(f"schedule_injective_from_existing: {out!r} is not computed")
     target = Target.current(allow_none=True)
@@ -66,13 +68,15 @@ def on_device(outs: Outputs) -> Schedule:
 
 
 def on_device_in_layout(outs: Outputs, layout: str) -> Schedule:
-    """As `on_device`; the layout, of which the operators know, has to be one of theirs."""
+    """As `on_device`; the layout, of which the operators know, has to be one of theirs. Raises
+    TilewrightError where layout has no dimension W."""
     _check_layout(layout)
     return on_device(outs)
 
 
 def on_device_in_some_layout(outs: Outputs, layout: str = "NCHW") -> Schedule:
-    """As `on_device_in_layout`, of pools in NCHW by default."""
+    """As `on_device_in_layout`, of pools in NCHW by default. Raises TilewrightError where layout
+    has no dimension W."""
     return on_device_in_layout(outs, layout)
 
 

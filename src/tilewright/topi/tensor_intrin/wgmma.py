@@ -49,7 +49,8 @@ class WarpGroupTile:
     operand, whether the reduction runs along its rows in memory (A[i, k], B[j, k]), or not
     (A[k, i], B[k, j]). `stages`: steps that have room in shared memory at once. `specialized`: see
     the head. `batch`: how many matrices the array of each operand has, of which one is read (its
-    first dimension); none: the array is a matrix, as is that of the product.
+    first dimension); none: the array is a matrix, as is that of the product. Raises ScheduleError
+    where a warp group has no such tile.
     """
 
     dtype: str

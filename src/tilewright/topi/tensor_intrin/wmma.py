@@ -50,6 +50,9 @@ def wmma_load(
     """Loads one tile of operand `role` ("a" or "b") from memory of `scope` into a fragment.
 
     For the stage that `cache_read(x, "wmma.matrix_a", ...)` makes; rows in memory may lie apart.
+    Raises ScheduleError where role is neither 'a' nor 'b', where `layout` is no layout of an
+    operand, and TilewrightError where `dtype` is no type such as 'float32', where a name, scope or
+    buffer_type is not text, or shape and strides do not hold integers.
     """
     if role not in ("a", "b"):
         raise ScheduleError(f"wmma_load: an operand is 'a' or 'b', not {role!r}")
@@ -76,7 +79,9 @@ def wmma_load(
 
 
 def wmma_store(shape: Shape = (16, 16, 16), dtype: str = "float32", scope: str = "global") -> Any:
-    """Stores one accumulator to row-major memory of `scope`, whose rows may lie apart."""
+    """Stores one accumulator to row-major memory of `scope`, whose rows may lie apart. Raises
+    TilewrightError where `dtype` is no type such as 'float32', where a name, scope or buffer_type
+    is not text, or shape and strides do not hold integers."""
     size = (shape[0], shape[1])
     x = placeholder(size, dtype, "x")
     y = compute(size, lambda i, j: x[i, j], name="tile")
@@ -119,7 +124,8 @@ def wmma_gemm(
         compute((n, m), lambda i, j: te.sum(A[i, k].astype(out) * B[k, j].astype(out), axis=k))
 
     without casts where `dtype` is `out_dtype`; indices of an operand that is "col_major" are
-    exchanged. ScheduleError where tensor cores have no such product.
+    exchanged. ScheduleError where tensor cores have no such product. Raises TilewrightError where
+    `dtype` is no type such as 'float32'.
     """
     if out_dtype not in OUTPUTS.get(dtype, ()):
         known = ", ".join(f"{a} to {' or '.join(b)}" for a, b in OUTPUTS.items())

@@ -14,7 +14,10 @@ _SCHEDULES: dict[str, Callable[..., Any]] = {"generic": schedule, "cpu": schedul
 
 
 def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
-    """What a table has for the first key of a target that it knows, else for "generic"."""
+    """What a table has for the first key of a target that it knows, else for "generic". Raises
+    TargetError where `target` is no target, as text, dict or Target, where `target` has no kind of
+    target, or no attributes by name, and TilewrightError where dispatch_map has neither the target
+    nor 'generic'."""
     chosen = Target(target) if isinstance(target, str) else target
     for key in chosen.keys:
         if key in dispatch_map:
@@ -25,7 +28,8 @@ def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
 
 
 def get_injective_schedule(target: Any) -> Callable[..., Any]:
-    """The function that schedules element-wise operations for a target."""
+    """The function that schedules element-wise operations for a target. Raises TargetError where
+    `target` is no target, as text, dict or Target."""
     found: Callable[..., Any] = dispatch(target, _SCHEDULES)
     return found
 
@@ -34,11 +38,13 @@ get_broadcast_schedule = get_elemwise_schedule = get_injective_schedule
 
 
 def get_reduce_schedule(target: Any) -> Callable[..., Any]:
-    """The function that schedules reductions for a target."""
+    """The function that schedules reductions for a target. Raises TargetError where `target` is no
+    target, as text, dict or Target."""
     found: Callable[..., Any] = dispatch(target, _SCHEDULES)
     return found
 
 
 def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The convolution of (n, c, h, w), and the function that schedules it for a target."""
+    """The convolution of (n, c, h, w), and the function that schedules it for a target. Raises
+    TargetError where `target` is no target, as text, dict or Target."""
     return conv2d_nchw, dispatch(target, _SCHEDULES)

@@ -45,7 +45,8 @@ def get_valid_counts(
     number `id_index` of them if that is not below zero, is none below zero.
 
     Returns how many there are of each batch (batch,), int32; they themselves in front, and -1
-    behind; and their places (batch, boxes), int32, and -1 behind.
+    behind; and their places (batch, boxes), int32, and -1 behind. Raises OperandError where
+    `score_threshold` is neither a number nor an expression.
     """
     batch, boxes, numbers = data.shape
     least = Given(score_threshold, data.dtype)
@@ -121,7 +122,8 @@ def non_max_suppression(
 
     Returns the boxes, others as -1, which stand behind where `invalid_to_bottom`; or where
     `return_indices` [(batch, boxes), `indices` of the boxes in front, -1 behind; (batch, 1), how
-    many there are], int32.
+    many there are], int32. Raises OperandError where `iou_threshold` or `max_output_size` is
+    neither a number nor an expression.
     """
     batch, boxes, numbers = data.shape
     scores: Tensor = compute(
@@ -229,7 +231,11 @@ def all_class_non_max_suppression(
 
     "onnx": [(batch * classes * boxes, 3), rows of batch, class, box, in front; (1,), how many].
     "tensorflow": [(batch, classes * boxes, 2), rows of class, box; (batch, classes * boxes), their
-    scores; (batch,), how many]. All int64 but for scores; what is behind is zero.
+    scores; (batch,), how many]. All int64 but for scores; what is behind is zero. Raises
+    TilewrightError where output_format is neither 'onnx' nor 'tensorflow', where valid_count is
+    given and the type of `scores` has no number to put last, and OperandError where
+    `iou_threshold`, `max_output_boxes_per_class` or `score_threshold` is neither a number nor an
+    expression.
     """
     if output_format not in ("onnx", "tensorflow"):
         raise TilewrightError(f"output_format is 'onnx' or 'tensorflow', got {output_format!r}")

@@ -79,6 +79,7 @@ def multibox_transform_loc(
 
     Returns [(batch, anchors, 6), class (without the background, unless `keep_background`),
     probability, left, top, right and bottom, -1 behind the last; (batch,), how many there are].
+    Raises TilewrightError where variances are not four.
     """
     batch, classes, anchors = cls_prob.shape
     dtype = cls_prob.dtype
@@ -150,7 +151,7 @@ def multibox_detection(
     nms_topk: int = -1,
 ) -> Tensor:
     """multibox_transform_loc, and of boxes that overlap the best (non_max_suppression): (batch,
-    anchors, 6), -1 for others."""
+    anchors, 6), -1 for others. Raises TilewrightError where variances are not four."""
     how = (clip, threshold, variances)
     boxes, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, *how)
     places: Tensor = compute(boxes.shape[:2], lambda b, j: j, "places", "injective")
