@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 from ..base.deep import set_children
@@ -26,6 +25,16 @@ CHILDREN: dict[type, Children] = {
     for root in (E.PrimExpr, S.Stmt)
     for kind in classes(root)
 }
+
+
+_SILENT: frozenset[type] = frozenset(
+    kind
+    for root in (E.PrimExpr, S.Stmt)
+    for kind in classes(root)
+    if scopes_of(kind.schema) is None
+    and not issubclass(kind, (E.Var, S.Allocate, S.AttrStmt, E.BufferLoad, S.BufferStore))
+)
+"""Classes of nodes that are no variables, and neither define one nor hold one by themselves."""
 
 
 def _below(item: Any) -> tuple[Any, ...]:
@@ -122,15 +131,6 @@ def free_vars(node: Any, with_data: bool = False) -> list[E.Var]:
     return [v for v in found if v not in bound]
 
 
-@cache
-def _says_nothing(kind: type) -> bool:
-    """Whether a node of this class neither is a variable, nor defines or holds one by itself."""
-    if issubclass(kind, (E.Var, S.Allocate, S.AttrStmt, E.BufferLoad, S.BufferStore)):
-        return False
-    schema: str = kind.schema  # type: ignore[attr-defined]
-    return scopes_of(schema) is None
-
-
 def used_vars(node: Any, with_data: bool = False) -> tuple[dict[E.Var, None], set[E.Var]]:
     """The variables read below `node`, in order of first appearance, and those defined in it."""
     found: dict[E.Var, None] = {}
@@ -139,7 +139,7 @@ def used_vars(node: Any, with_data: bool = False) -> tuple[dict[E.Var, None], se
         if isinstance(x, E.Var):
             found.setdefault(x)
             continue
-        if _says_nothing(type(x)):
+        if type(x) in _SILENT:
             continue
         bound.update(defined_by(x))
         if isinstance(x, S.Allocate):
