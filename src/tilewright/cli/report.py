@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.collect import collecting_rarely
 from ..base.errors import TilewrightError, UsageError
 from ..graph.onnx.load import load_onnx
 from ..measure.places import Url, place_of, shown
@@ -42,7 +43,8 @@ def report(options: Options) -> None:
         )
     require_writable(options.output)
     start = time.perf_counter()
-    text = _html(path, options).encode()
+    with collecting_rarely():
+        text = _html(path, options).encode()
     write_atomically(options.output, text)
     seconds = time.perf_counter() - start
     if options.as_json:

@@ -139,10 +139,14 @@ def make_kernel(
     """Object code of a group's kernel, which the compile cache does not have under its key; without
     a key it is not kept."""
     try:
-        code = generate_code(lower_group(group, target, name, tuned), target)
-        obj = code.object_code(cached=False)
+        return emit_kernel(lower_group(group, target, name, tuned), target, key)
     except TilewrightError as error:
         raise _in_group(group, error) from error
+
+
+def emit_kernel(module: IRModule, target: Target, key: str) -> bytes:
+    """As make_kernel, of a kernel that is lowered."""
+    obj = generate_code(module, target).object_code(cached=False)
     if key:
         disk.put(key, obj)
     return obj

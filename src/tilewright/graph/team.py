@@ -94,12 +94,11 @@ class Team:
         the compile cache says that it was compiled before. A guess: `give` corrects it."""
         if self.target.kind.name != "llvm":
             return  # kernels of devices are one module
-        kinds = {(n.op, *map(_form, (*n.inputs, *n.outputs))) for n in graph.nodes}
+        kinds = _kinds(graph)
         count = helpers(len(kinds) // 2, self.target)  # two of them make a kernel, as a rule
         if not count:
             return
-        text = str(sorted(map(str, kinds)))
-        key = f"network|{compiler_key(self.target)}{hashlib.sha256(text.encode()).hexdigest()}"
+        key = _network_key(kinds, self.target)
         if disk.get(key) is None:
             self.seen = key
             self._start(count)
@@ -211,8 +210,26 @@ class Team:
         return bool(mine) or not process.ready
 
 
+Kinds = set[tuple[Any, ...]]
+
+
+def _kinds(graph: Graph) -> Kinds:
+    """What is different in the nodes of a network."""
+    return {(n.op, *map(_form, (*n.inputs, *n.outputs))) for n in graph.nodes}
+
+
 def _form(v: Value) -> tuple[str, str, bool]:
     return str(v.shape), v.dtype, v.is_constant
+
+
+def _network_key(kinds: Kinds, target: Target) -> str:
+    text = str(sorted(map(str, kinds)))
+    return f"network|{compiler_key(target)}{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def tell_made(graph: Graph, target: Target) -> None:
+    """Tell teams to come that the compile cache has the kernels of a network."""
+    disk.put(_network_key(_kinds(graph), target), b"")
 
 
 def helpers(kernels: int, target: Target) -> int:

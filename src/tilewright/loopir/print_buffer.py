@@ -7,11 +7,9 @@ from typing import Any
 
 from .buffer import Buffer
 from .expr import IntImm, SizeVar, Var, is_const
-from .iter import IterVar
 from .print_expr import ExprPrinter, quote
-from .schema import defined_by
-from .stmt import AttrStmt, Stmt
-from .visit import free_vars, nodes
+from .stmt import Stmt
+from .visit import free_vars, used_vars
 
 
 def fresh(v: Var) -> str:
@@ -107,11 +105,7 @@ class BufferPrinter(ExprPrinter):
     def sizes(self, arguments: Sequence[Buffer], body: Stmt, views: Sequence[Buffer]) -> None:
         """Declare the variables that shapes of arguments define, and those that nothing does."""
         found: dict[Var, None] = {}
-        inside: set[Any] = set()
-        for x in nodes(body):
-            inside.update(defined_by(x))
-            if isinstance(x, AttrStmt) and isinstance(x.node, IterVar):
-                inside.add(x.node.var)
+        used, inside = used_vars(body)
         for b in arguments:
             found.update(dict.fromkeys(_needed(b)))
         defined = {v for b in arguments for v in (b.data, *_lone(b))}
@@ -119,7 +113,7 @@ class BufferPrinter(ExprPrinter):
             needed = [v for v in _needed(b) if v not in inside and v not in defined]
             found.update(dict.fromkeys(needed))
         defined.update(v for b in views for v in (b.data, *_lone(b)))
-        rest = (v for v in free_vars(body) if v not in inside and v not in defined)
+        rest = (v for v in used if v not in inside and v not in defined)
         found.update(dict.fromkeys(rest))
         new = [v for v in found if self.names.get(v) is None]
         if new:

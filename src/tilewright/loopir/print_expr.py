@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,7 @@ _INFIX: dict[type, tuple[str, int]] = {
     E.And: (" and ", AND),
     E.Or: (" or ", OR),
 }
+_INDICES = ("int32", "int64")
 _FUNCTION: dict[type, str] = {E.Min: "T.min", E.Max: "T.max", E.Mod: "T.truncmod"}
 
 
@@ -56,6 +58,12 @@ def float_text(dtype: str, value: float) -> str:
     return text.removesuffix(".0")
 
 
+@lru_cache(1024)
+def _number(dtype: str, value: float, sign: float) -> str:
+    """The text of a constant; its sign tells the zeros apart. Unrolled loops repeat theirs."""
+    return float_text(dtype, E.FloatImm(dtype, value).number)
+
+
 def quote(text: str) -> str:
     """A string literal."""
     return json.dumps(text, ensure_ascii=False)
@@ -65,6 +73,14 @@ def range_end(low: Any, extent: Any) -> Any:
     """The end of a range, so written that the extent can be read from it: `i + n` after `i`."""
     constant = type(low) is E.IntImm and type(extent) is E.IntImm
     return low + extent if constant else E.Add(low, extent)
+
+
+def _slice_end(base: Any, length: int) -> Any:
+    """`base + length`. The node itself where that is what the operator makes: printing asks for
+    each access of a vector."""
+    if not E.is_const(base) and base.dtype in _INDICES and 0 < abs(length) < 1 << 31:
+        return E.Add(base, E.IntImm(base.dtype, length))
+    return base + length
 
 
 class ExprPrinter(Recursive):
@@ -146,7 +162,7 @@ class ExprPrinter(Recursive):
             self.out.append(f"T.{e.dtype}({bool(e.value) if e.dtype == 'bool' else e.value})")
 
     def _float(self, e: E.FloatImm, level: int) -> None:
-        self.out.append(f"T.{e.dtype}({float_text(e.dtype, e.number)})")
+        self.out.append(f"T.{e.dtype}({_number(e.dtype, e.value, math.copysign(1.0, e.value))})")
 
     def _string(self, e: E.StringImm, level: int) -> None:
         self.out.append(quote(e.value))
@@ -237,7 +253,7 @@ class ExprPrinter(Recursive):
                 continue
             self.expr(index.base)
             out.append(":")
-            self.expr(index.base + index.lanes * index.stride)
+            self.expr(_slice_end(index.base, index.lanes * step))
             if step != 1:
                 out.append(f":{step}")
         out.append("]")

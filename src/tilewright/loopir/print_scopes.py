@@ -10,7 +10,7 @@ from . import expr as E
 from . import realize as R
 from . import stmt as S
 from .buffer import Buffer
-from .visit import children, free_vars, nodes
+from .visit import CHILDREN, children, free_vars, statements
 
 
 class Scope:
@@ -81,7 +81,7 @@ def place_buffers(root: S.Stmt, declared: Iterable[Buffer]) -> dict[int, list[Bu
         else:
             found.widen(scope)
 
-    known.update(id(s.buffer) for s in nodes(root) if isinstance(s, _NAMED))
+    known.update(id(s.buffer) for s in statements(root) if isinstance(s, _NAMED))
     stack: list[tuple[S.Stmt, Scope]] = [(root, Scope(None, None))]
     while stack:
         s, scope = stack.pop()
@@ -126,11 +126,13 @@ def _own_buffers(s: S.Stmt) -> list[Buffer]:
         found.append(s.node)
     parts: tuple[Any, ...] = s.buffer.shape if isinstance(s, S.Allocate) else children(s)
     stack = [e for e in reversed(parts) if not isinstance(e, S.Stmt)]
+    table, load = CHILDREN, E.BufferLoad
     while stack:
         e = stack.pop()
-        if isinstance(e, E.BufferLoad):
+        kind = type(e)
+        if kind is load:
             found.append(e.buffer)
-        below = children(e)
+        below = table[kind](e)
         if below:
-            stack.extend(reversed(below))
+            stack.extend(below[::-1])
     return found

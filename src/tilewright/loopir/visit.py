@@ -10,7 +10,7 @@ from . import expr as E
 from . import iter as I
 from . import realize as R
 from . import stmt as S
-from .schema import children_getter, classes, defined_by
+from .schema import children_getter, classes, defined_by, scopes_of
 
 Children = Callable[[Any], tuple[Any, ...]]
 
@@ -25,6 +25,16 @@ CHILDREN: dict[type, Children] = {
     for root in (E.PrimExpr, S.Stmt)
     for kind in classes(root)
 }
+
+
+_SILENT: frozenset[type] = frozenset(
+    kind
+    for root in (E.PrimExpr, S.Stmt)
+    for kind in classes(root)
+    if scopes_of(kind.schema) is None
+    and not issubclass(kind, (E.Var, S.Allocate, S.AttrStmt, E.BufferLoad, S.BufferStore))
+)
+"""Classes of nodes that are no variables, and neither define one nor hold one by themselves."""
 
 
 def _below(item: Any) -> tuple[Any, ...]:
@@ -56,16 +66,17 @@ def nodes(node: Any) -> Iterator[Any]:
     """Every distinct node below and including `node`, parents first; each object once."""
     seen: set[int] = set()
     stack = [node]
-    table = CHILDREN
+    table, add, pop, push = CHILDREN, seen.add, stack.pop, stack.extend
     while stack:
-        item = stack.pop()
-        if id(item) in seen:
+        item = pop()
+        key = id(item)
+        if key in seen:
             continue
-        seen.add(id(item))
+        add(key)
         yield item
         below = table[type(item)](item)
         if below:
-            stack.extend(reversed(below))
+            push(below[::-1])
 
 
 def post_order_visit(node: Any, visitor: Callable[[Any], None]) -> None:
@@ -100,16 +111,35 @@ def uses_var(node: Any, predicate: Callable[[E.Var], bool]) -> bool:
     return any(isinstance(x, E.Var) and predicate(x) for x in nodes(node))
 
 
+def statements(node: Any) -> Iterator[Any]:
+    """Every statement below and including `node`, a statement, parents first."""
+    stack = [node]
+    table = CHILDREN
+    while stack:
+        item = stack.pop()
+        yield item
+        below = table[type(item)](item)
+        stack.extend([x for x in reversed(below) if isinstance(x, S.Stmt)])
+
+
 def free_vars(node: Any, with_data: bool = False) -> list[E.Var]:
     """Variables read below `node` and not defined in it, in order of first appearance.
 
     `with_data` counts the data variables of buffers that are read or written.
     """
+    found, bound = used_vars(node, with_data)
+    return [v for v in found if v not in bound]
+
+
+def used_vars(node: Any, with_data: bool = False) -> tuple[dict[E.Var, None], set[E.Var]]:
+    """The variables read below `node`, in order of first appearance, and those defined in it."""
     found: dict[E.Var, None] = {}
     bound: set[E.Var] = set()
     for x in nodes(node):
         if isinstance(x, E.Var):
             found.setdefault(x)
+            continue
+        if type(x) in _SILENT:
             continue
         bound.update(defined_by(x))
         if isinstance(x, S.Allocate):
@@ -119,4 +149,4 @@ def free_vars(node: Any, with_data: bool = False) -> list[E.Var]:
             bound.add(x.node.var)
         elif with_data and isinstance(x, (E.BufferLoad, S.BufferStore)):
             found.setdefault(x.buffer.data)
-    return [v for v in found if v not in bound]
+    return found, bound

@@ -180,14 +180,23 @@ def _connect(path: Path, create: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
         raise sqlite3.OperationalError(f"{path} is not a regular file")
     try:
-        db = sqlite3.connect(f"{where}?mode={mode}", _WAIT, isolation_level=None, uri=True)
-        if not create:
-            db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        return _opened(f"{where}?mode={mode}", not create)
     except sqlite3.OperationalError as error:
         if create or not path.is_file() or _is_busy(error):
             raise
         # a folder that cannot be written, so nobody else writes there either
-        db = sqlite3.connect(f"{where}?immutable=1", _WAIT, isolation_level=None, uri=True)
+        return _opened(f"{where}?immutable=1", False)
+
+
+def _opened(uri: str, look: bool) -> sqlite3.Connection:
+    """A connection; `look` has it read, as only that says whether the file can be."""
+    db = sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, uri=True)
+    try:
+        if look:
+            db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        db.close()
+        raise
     db.text_factory = _text  # a damaged text costs its row, not the store
     return db
 

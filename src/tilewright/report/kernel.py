@@ -144,7 +144,10 @@ def _has_threads(func: PrimFunc) -> bool:
 
 
 def _add_pass(kernel: Kernel, name: str, before: PrimFunc, after: PrimFunc) -> None:
-    text = kernel.passes[-1][1] if after is before else str(after)
+    _add_text(kernel, name, kernel.passes[-1][1] if after is before else str(after))
+
+
+def _add_text(kernel: Kernel, name: str, text: str) -> None:
     if text == kernel.passes[-1][1]:
         kernel.unchanged.append(name)
     else:
@@ -185,8 +188,8 @@ def _loops(kernel: Kernel, func: PrimFunc) -> Mapping[int, int]:
 
 def _add_llvm(kernel: Kernel, func: PrimFunc, target: Target) -> None:
     ready = prepare(func, target)
-    _add_pass(kernel, "prepare", func, ready)
     places = _loops(kernel, ready)
+    _add_text(kernel, "prepare", "\n".join(kernel.codes[-1].lines))
     made = generate_located({kernel.name: ready}, target, places)
     assembly = backend.emit_assembly(made.text, target, made.imports)
     kernel.codes.append(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from ..graph.build import compile as compile_graph
 from ..graph.build import distinct_groups, find_schedules, prepare, target_for
 from ..graph.ir import Graph, Value
 from ..graph.passes.memory import DEVICE_ALIGN, Part, lifetimes, plan_memory, views
+from ..graph.team import tell_made
 from ..graph.tuned import is_complex, task_of, title
 from ..graph.work import work_of
 from ..measure.reference import random_array
@@ -32,7 +31,7 @@ from .kernel import Kernel
 from .layout import place_boxes
 from .machine import busy_notes, roofline_of, why_not_measured
 from .page import Box, Held, Memory, NetworkGraph, Page
-from .share import Share, draw
+from .share import Share, draw, keys
 
 Array = np.ndarray[Any, Any]
 NOISY = 0.1
@@ -61,14 +60,12 @@ def network_page(
     _require_known(graph)
     watch = Watch()
     here = not chosen.missing_on_host()
-    with ThreadPoolExecutor(1) as other:  # helpers compile, while we look at the same kernels
-        compiling = here and other.submit(
-            copy_context().run, compile_graph, graph, chosen, dtype=dtype, records=records
-        )
-        plan = _Plan(graph, chosen, dtype, records)
-        page = Page(graph.name, f"Compiled for {chosen}")
-        page.kernels = plan.kernels(chosen, progress)
-        net = compiling.result() if compiling else None
+    plan = _Plan(graph, chosen, dtype, records)
+    page = Page(graph.name, f"Compiled for {chosen}")
+    page.kernels = plan.kernels(chosen, progress)
+    if all(plan.keys):
+        tell_made(graph, chosen)
+    net = compile_graph(graph, chosen, dtype=dtype, records=records) if here else None
     seconds: list[float] = []
     noise = None
     if net is not None:
@@ -131,6 +128,7 @@ class _Plan:
         self.distinct, self.which = distinct_groups(self.groups)
         self.tuned = find_schedules(self.distinct, target, records)
         self.target = target
+        self.keys = keys(self.distinct, self.tuned, target)
 
     def kernels(
         self, target: Target, progress: Callable[[int, int, str], None] | None
@@ -147,13 +145,14 @@ class _Plan:
             if progress is not None:
                 progress(len(found), len(self.distinct), kernel.title)
 
-        with Share(self.distinct, self.tuned, target) as others:
+        with Share(self.distinct, self.tuned, target, self.keys) as others:
             for k, group in enumerate(self.distinct):
                 if k not in others.numbers:
-                    add(k, draw(group, target, k, self.tuned[k]))
+                    add(k, draw(group, target, k, self.tuned[k], self.keys[k]))
             theirs = others.found()
         for k in sorted(others.numbers):
-            add(k, theirs.get(k) or draw(self.distinct[k], target, k, self.tuned[k]))
+            mine = theirs.get(k) or draw(self.distinct[k], target, k, self.tuned[k], self.keys[k])
+            add(k, mine)
         return [found[k] for k in sorted(found)]
 
     def tasks(self) -> dict[str, SearchTask]:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ..base import config
+from ..base.collect import collecting_rarely
 from ..graph.helper import as_data, of_data
-from ..graph.kernel import lower_named
+from ..graph.kernel import cache_key, emit_kernel, lower_named
 from ..graph.passes.fuse import Group
 from ..graph.team import changed_options, helpers
 from ..graph.tuned import Tuned
+from ..rt import cache as disk
 from ..rt.plan import symbol_of
 from ..target.target import Target
 from .kernel import Kernel, Watched
@@ -28,11 +30,22 @@ _OTHERS = 0.45
 """The other process's part: it has to begin first."""
 
 
-def draw(group: Group, target: Target, number: int, tuned: Tuned | None) -> Kernel:
-    """What is shown of the kernel of a group, the `number`th of its network."""
+def keys(groups: Sequence[Group], tuned: Sequence[Tuned | None], target: Target) -> list[str]:
+    """For each kernel of a network, the key under which the compile cache has it once it is drawn,
+    so that who compiles the network lowers none again; empty where none is to be kept."""
+    if not disk.is_on() or target.kind.name != "llvm" or target.missing_on_host():
+        return [""] * len(groups)
+    return [cache_key(g, target, symbol_of(k), t) for k, (g, t) in enumerate(zip(groups, tuned))]
+
+
+def draw(group: Group, target: Target, number: int, tuned: Tuned | None, key: str = "") -> Kernel:
+    """What is shown of the kernel of a group, the `number`th of its network. With a key the
+    compile cache has its object code then."""
     watched = Watched()
     with watched.watching():
-        lower_named(group, target, symbol_of(number), tuned)
+        module = lower_named(group, target, symbol_of(number), tuned)
+    if key and disk.get(key) is None:
+        emit_kernel(module, target, key)
     (kernel,) = watched.finished(target)
     return kernel
 
@@ -42,7 +55,11 @@ class Share:
     What it cannot be told of, or fails at, is left to this process, which meets the same error."""
 
     def __init__(
-        self, groups: Sequence[Group], tuned: Sequence[Tuned | None], target: Target
+        self,
+        groups: Sequence[Group],
+        tuned: Sequence[Tuned | None],
+        target: Target,
+        keys: Sequence[str],
     ) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="tilewright-")
@@ -53,7 +70,7 @@ class Share:
         request = {
             "target": target.export(),
             "options": changed_options(),
-            "kernels": [(k, data) for k, data in rows if data is not None],
+            "kernels": [(k, data, keys[k]) for k, data in rows if data is not None],
         }
         given, self._result = (Path(self._folder.name, name) for name in ("request", "result"))
         given.write_bytes(pickle.dumps(request))
@@ -88,12 +105,13 @@ def _drawn(request: Mapping[str, Any]) -> dict[int, Kernel]:
         config.set_option(name, value)
     target = Target(request["target"])
     kernels = {}
-    for number, data in request["kernels"]:
+    for number, data, key in request["kernels"]:
         group, tuned = of_data(data, target)
-        kernels[number] = draw(group, target, number, tuned)
+        kernels[number] = draw(group, target, number, tuned, key)
     return kernels
 
 
 if __name__ == "__main__":
-    made = _drawn(pickle.loads(Path(sys.argv[1]).read_bytes()))
+    with collecting_rarely():
+        made = _drawn(pickle.loads(Path(sys.argv[1]).read_bytes()))
     Path(sys.argv[2]).write_bytes(pickle.dumps(made))

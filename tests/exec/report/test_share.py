@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.exec.report.test_report import DIGITS
-from tilewright.graph import team
+from tilewright import graph
+from tilewright.graph import compile_kernels, team
+from tilewright.graph.kernel import make_kernel
 from tilewright.graph.onnx.load import load_onnx
 from tilewright.report import share
 from tilewright.report.network import _Plan
+from tilewright.rt import cache as disk
+from tilewright.rt.plan import symbol_of
 from tilewright.target.target import Target
 
 TARGET = Target("llvm")
@@ -25,7 +30,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> _Plan:
 
 
 def test_another_process_draws_the_same(plan: _Plan) -> None:
-    with share.Share(plan.distinct, plan.tuned, TARGET) as others:
+    with share.Share(plan.distinct, plan.tuned, TARGET, plan.keys) as others:
         assert others.numbers, "it has a part of them"
         theirs = others.found()
     assert set(theirs) == others.numbers
@@ -73,3 +78,29 @@ def test_a_small_network_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     made = _Plan(load_onnx(DIGITS), TARGET, "float32", None)
     monkeypatch.setattr(team, "WORTH", len(made.distinct) + 1)
     assert made.kernels(TARGET, None)
+
+
+def test_what_is_drawn_is_compiled(
+    plan: _Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who compiles the network after that lowers no kernel again, and starts no process."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    plan.keys = share.keys(plan.distinct, plan.tuned, TARGET)
+    assert all(plan.keys)
+    plan.kernels(TARGET, None)
+    team.tell_made(load_onnx(DIGITS), TARGET)
+    drawn = {key: disk.get(key) for key in plan.keys}
+    monkeypatch.setattr(compile_kernels, "make_kernel", None)
+    monkeypatch.setattr(team, "WorkerProcess", None)
+    graph.compile(load_onnx(DIGITS), TARGET)
+    monkeypatch.undo()
+    for k, (key, obj) in enumerate(drawn.items()):
+        own = make_kernel(plan.distinct[k], TARGET, symbol_of(k), plan.tuned[k], "")
+        assert obj == own, key
+
+
+def test_without_a_cache_what_is_drawn_is_not_compiled(
+    plan: _Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "0")
+    assert not any(share.keys(plan.distinct, plan.tuned, TARGET))

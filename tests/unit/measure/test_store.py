@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,27 @@ def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
         Store(path)
     with pytest.raises(TilewrightError, match="as a store"):
         Store(tmp_path / "missing" / "s.db")
+
+
+def test_no_connection_is_left_where_a_file_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.13 and later warn of one that is."""
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def remembered(*args: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remembered)
+    (tmp_path / "s.db").write_text("no database" * 1000)
+    for create in (False, True):
+        with pytest.raises(TilewrightError, match=r"s\.db"):
+            Store(tmp_path / "s.db", create=create)
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            made.pop().execute("SELECT 1")
+        assert not made
 
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
