@@ -178,8 +178,8 @@ def _copy(p: Any, e: E.Call) -> str:
     if data is not None:
         p.require_align(data, size)
     to, first = divided(p, e.args[0], e.args[1])
-    # ptxas adds to 64 bits itself, and better, but for steps that it writes out: it gives each of
-    # those two registers
+    # in a loop ptxas adds to 64 bits itself, and better; of steps that are written out it gives
+    # each two registers and two instructions
     source, second = divided(p, e.args[2], e.args[3], p.written_out)
     some = bare(p.expr(e.args[5])) if len(e.args) > 5 else "true"
     return f"tw_cp_async<{size}, {first}, {second}>({to}, {source}, {some})"
