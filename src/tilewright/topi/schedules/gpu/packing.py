@@ -175,7 +175,8 @@ def _turn_packed(stage: Stage, lanes: int, machine: GpuMachine, line: int) -> bo
     source = reads[0].producer
     if (const_int(source.shape[-1]) or 1) % lanes or line % lanes:
         return False
-    copy = stage.schedule.cache_read(source, "local", [stage.op])
+    made = stage.schedule.cache_write(stage.op.output(0), "local")
+    *outer, row, k = stage.op.axis
     if line:  # all of it is made, from where a line begins, whatever is read
         *outer, row, k = stage.transform_layout(lambda b, p, c: [b, p // line, p % line, c])
     row, r = stage.split(row, factor=lanes)
@@ -184,12 +185,12 @@ def _turn_packed(stage: Stage, lanes: int, machine: GpuMachine, line: int) -> bo
     stage.unroll(r)
     stage.vectorize(vector)
     thread = bind_rows(stage, fused(stage, [*outer, k, row]), machine.threads)
-    load = stage.schedule[copy]
+    load = stage.schedule[made]
     load.compute_at(stage, thread)
-    *others, last = load.op.axis
-    for axis in others:
-        load.unroll(axis)
-    load.vectorize(last)
+    *outer, row, k = load.op.axis
+    load.reorder(*outer, k, row)
+    load.unroll(k)
+    load.vectorize(row)
     return True
 
 
