@@ -479,7 +479,8 @@ def _add_reads(
     regions: Regions,
     inside: bool = False,
 ) -> None:
-    """Add what `reader` reads of each tensor in `regions`; `inside`: which are made in its loops."""
+    """Add what `reader` reads of each tensor in `regions`, which are made in its loops where
+    `inside`."""
     if isinstance(reader.op, ScanOp):
         _scan_reads(b, reader, relaxed, regions)
         return

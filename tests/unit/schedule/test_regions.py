@@ -54,7 +54,7 @@ def test_a_part_of_a_group_needs_that_group() -> None:
     out = te.compute((66,), lambda f: b[f // 33, f % 33] + 1.0, name="C")
     for factor in (16, 48):
         s = te.create_schedule(out.op)
-        group, inside = s[out].split(out.op.axis[0], factor=33)
+        _, inside = s[out].split(out.op.axis[0], factor=33)
         part, _ = s[out].split(inside, factor=factor)
         s[b].compute_at(s[out], part)
         text = str(tw.lower(s, [a, out]))

@@ -273,7 +273,7 @@ class ConvolutionProduct:
             n, c_of = (b, c) if w.groups == 1 else (b // w.groups, b % w.groups * w.channels + c)
             at = (n, c_of, p // pitch - top, p % pitch - front)
             value = source(*(at[w.order.index(d)] for d in range(4)))
-            high, wide = (const_int(source.shape[d]) or 0 for d in w.order[2:])
+            high = const_int(source.shape[w.order[2]]) or 0
             inside = [c < w.channels] if w.channels < deep else []
             inside += [at[3] >= 0] if front else []
             if top or high < shape[1] // pitch:
