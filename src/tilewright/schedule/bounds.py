@@ -412,11 +412,12 @@ def _of_tiles(b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet])
         relation.up(values, mine.extent)
         for axis in parts.intersection(relation.parents):
             extent = mine.extent[axis]
-            taken = eval_set(values[axis], relaxed, b.analyzer).max_value
+            part = substitute(values[axis], offsets)
+            taken = eval_set(part, relaxed, b.analyzer).max_value
             if finite(taken) and not b.analyzer.can_prove(taken < extent):
                 place = Var(axis.var.name, axis.var.dtype)
                 b.analyzer.bind(place, Range.from_min_extent(const(0, extent.dtype), extent))
-                offsets[place], values[axis] = values[axis], place
+                offsets[place], values[axis] = part, place
                 guarded.append(axis)
     roots = {a.var: mine.min[a] + values[a] for a in reader.op.root_iter_vars() if a in values}
     parted = {v for v, e in roots.items() if any(x in offsets for x in free_vars(e))}
