@@ -89,9 +89,9 @@ def test_groups_of_more_filters_than_a_tile_has() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
-@pytest.mark.parametrize("channels", [32, 19])
 @pytest.mark.parametrize(
-    ("taps", "pad", "stride", "dilation"), [(3, 1, 1, 1), (1, 0, 2, 1), (3, 2, 1, 2)]
+    ("channels", "taps", "pad", "stride", "dilation"),
+    [(32, 3, 1, 1, 1), (19, 3, 1, 1, 1), (19, 1, 0, 2, 1), (19, 3, 2, 1, 2)],
 )
 def test_channels_become_neighbours_in_vectors(
     dtype: str, channels: int, taps: int, pad: int, stride: int, dilation: int
