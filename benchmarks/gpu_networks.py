@@ -61,8 +61,10 @@ def estimate(work: Work, grids: Sequence[tuple[str, int]], code: dict[str, Stati
     """The least time of a function that launches kernels on so many blocks each."""
     counts = dict(grids)
 
-    def done(s: Static) -> tuple[bool, int]:
-        return tensor_instructions(s) > 0, s.everything.total() * s.threads * counts[s.name]
+    def done(s: Static) -> tuple[bool, int, int]:
+        threads = s.threads * counts[s.name]
+        products = s.count("FFMA") + s.count("HFMA2")
+        return tensor_instructions(s) > 0, products * threads, s.everything.total() * threads
 
     main = max((code[name] for name in counts), key=done)
     blocks = counts[main.name]

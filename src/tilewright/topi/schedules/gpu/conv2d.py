@@ -94,7 +94,10 @@ def _blocked_tile(
         blocks = -(-places // _places(places, most // filters, machine.warp // filters))
         if n * fo // filters * blocks >= FILLING or (columns == 1 and most <= machine.warp):
             break
-        columns, most = (columns, most // 2) if most > machine.warp else (columns // 2, most)
+        if most > machine.warp:
+            most //= 2
+        else:
+            columns = largest_divisor(ow, columns // 2)  # no pixel needs a condition then
     return columns, most
 
 
