@@ -9,7 +9,8 @@ schedule in simt against NumPy, and says of each criterion whether it holds:
 
     spills   no register is spilled, no array is in local memory (bytes of stack and of spills)
     wide     global accesses have 128 bits where rows of the large arrays start at multiples of 16
-             bytes (percent of the instructions)
+             bytes (percent of the instructions); loads of a kernel that reads nothing but small
+             operands whose rows start elsewhere do not count: no vector begins where those do
     async    loops that fill shared memory do so by asynchronous copies (instructions)
     banks    at most 1.1 turns an access of shared memory, by simt's counter
     tensor   products of types that tensor cores take are made by them (instructions)
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -61,7 +63,9 @@ def measure(case: CodeCase, arch: str) -> dict[str, Any]:
     apply."""
     target = tw.Target(f"cuda -arch={arch}")
     schedule, args = case.program(target, *case.size)
-    kernels = compiled(tw.build(schedule, args, target, name="f"), arch)
+    built = tw.build(schedule, args, target, name="f")
+    kernels = compiled(built, arch)
+    source = built.imported_modules[0].get_source()
     main = max(kernels, key=lambda s: (*_products(s), s.loop.total(), s.everything.total()))
     row: dict[str, Any] = {"kernel": case.name, "arch": arch, "kernels": len(kernels)}
     row["registers"] = max(s.registers for s in kernels)
@@ -70,7 +74,7 @@ def measure(case: CodeCase, arch: str) -> dict[str, Any]:
     row["looped"] = bool(main.loop)
     verdicts = {
         "spills": _spills(kernels),
-        "wide": _wide(kernels, args),
+        "wide": _wide(kernels, args, source),
         "async": _async(kernels),
         "banks": _banks(case, target),
         "tensor": _tensor(case, main),
@@ -96,21 +100,29 @@ def _spills(kernels: Sequence[Static]) -> Verdict:
     return found, found == 0 and local == 0
 
 
-def _wide(kernels: Sequence[Static], args: Sequence[Any]) -> Verdict:
+def _wide(kernels: Sequence[Static], args: Sequence[Any], source: str) -> Verdict:
     """Over loads and stores the smaller share; arrays in between are those of this library."""
     sizes = [prod(int(d) for d in a.shape) * parse(a.dtype).nbytes for a in args]
+    odd = {a.name for a in args[:-1] if _line(a) % 16 and _bytes(a) * _LARGE < sum(sizes)}
+    even = [s for s in kernels if not set(read_by(source, s.name)) <= odd]
     shares = []
-    for which, instructions in ((args[:-1], ("LDG", "LDGSTS")), (args[-1:], ("STG",))):
+    for which, name, ones in ((args[:-1], "LDG", even), (args[-1:], "STG", kernels)):
         large = [a for a in which if _bytes(a) * _LARGE >= sum(sizes)]
         if not large or any(_row(a) % 16 for a in large):
             continue
-        count = sum(s.count(i) for s in kernels for i in instructions[:1])
-        count -= sum(s.count("LDGDEPBAR") for s in kernels if instructions[0] == "LDG")
-        wide = sum(s.count(f"{i}..128") for s in kernels for i in instructions[:1])
+        count = sum(s.count(name) for s in ones)
+        count -= sum(s.count("LDGDEPBAR") for s in ones if name == "LDG")
+        wide = sum(s.count(f"{name}..128") for s in ones)
         shares.append(100.0 * wide / count if count else 0.0)
     if not shares:
         return None
     return min(shares), min(shares) >= LEAST_WIDE
+
+
+def read_by(source: str, kernel: str) -> list[str]:
+    """The arrays that a kernel of CUDA source only reads."""
+    head = re.search(rf" {kernel}\(([^)]*)\)", source)
+    return re.findall(r"const [\w ]+\* __restrict__ (\w+)", head[1]) if head else []
 
 
 def _bytes(a: Any) -> int:
@@ -120,6 +132,16 @@ def _bytes(a: Any) -> int:
 def _row(a: Any) -> int:
     """Bytes of a row."""
     return int(a.shape[-1]) * parse(a.dtype).nbytes
+
+
+def _line(a: Any) -> int:
+    """Bytes of so many of the last dimensions as a vector needs: taps are no row."""
+    nbytes = parse(a.dtype).nbytes
+    for size in reversed(a.shape):
+        nbytes *= int(size)
+        if nbytes >= 16:
+            break
+    return nbytes
 
 
 def _async(kernels: Sequence[Static]) -> Verdict:

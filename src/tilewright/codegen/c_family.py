@@ -98,7 +98,7 @@ class Printer(Recursive):
         self.unknown = unknown_divisors(func)
         self.head: list[str] = []  # declarations at the start of the function
         self.lines: list[str] = []
-        self.written_out = False  # inside a loop whose steps the compiler writes out
+        self.written_out = True  # in no loop, or in one whose steps the compiler writes out
         self.depth = 1
         self.shared: set[int] = set()
         self.memo: dict[int, tuple[Any, str]] = {}

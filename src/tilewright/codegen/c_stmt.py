@@ -53,6 +53,8 @@ def _for(p: Any, s: S.For) -> S.Stmt | None:
     elif S.UNROLL_BY in s.annotations and p.unroll_pragma:
         p.line(f"{p.unroll_pragma} {const_int(s.annotations[S.UNROLL_BY])}")
         p.written_out = True
+    else:
+        p.written_out = False
     name = p.names.define(s.loop_var, s.loop_var.name)
     p.env[s.loop_var] = name
     kind = p.type(s.loop_var.dtype)

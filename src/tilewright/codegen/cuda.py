@@ -17,7 +17,7 @@ from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
 from ..loopir.buffer import Buffer
 from ..loopir.expr import const_int
-from ..loopir.stmt import AttrStmt, PrimFunc
+from ..loopir.stmt import AttrStmt, IfThenElse, PrimFunc
 from ..loopir.visit import nodes
 from ..target.target import Target
 from .c_expr import EXPRS
@@ -27,7 +27,7 @@ from .c_memory import allocated
 from .cuda_calls import CUDA_CALLS
 from .cuda_half import HALF_MATH
 from .cuda_hopper import HOPPER_CALLS
-from .cuda_mma import MMA_CALLS
+from .cuda_mma import MMA_CALLS, branch
 from .cuda_preamble import preamble, type_parts
 from .cuda_shared import PART_BYTES, alignment, dynamic_shared
 from .cuda_types import is_builtin, memory_name, type_name
@@ -61,6 +61,7 @@ class CudaPrinter(CLanguage):
         **CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS, **WMMA_CALLS, **HOPPER_CALLS,
     }  # fmt: skip
     expr_table = {**CLanguage.expr_table, E.Add: _add}
+    stmt_table = {**CLanguage.stmt_table, IfThenElse: branch}
 
     # -- types and constants
 

@@ -11,9 +11,12 @@ from typing import Any
 
 from ..base.errors import CompileError
 from ..loopir import expr as E
+from ..loopir import stmt as S
 from ..loopir.expr import const_int
+from ..loopir.visit import nodes
 from .c_family import ExprRule, bare
 from .c_language import pointed_data
+from .c_stmt import STMTS
 from .cuda_address import divided
 from .cuda_asm import DEVICE, numbers, operands
 from .cuda_types import require_arch
@@ -153,6 +156,26 @@ template <int N, int To, int From>
   }}
 #endif
 }}
+template <int N, int To, int From>
+{DEVICE} void tw_cp_async(void* to, const void* from, bool some, bool here) {{
+#if __CUDA_ARCH__ >= 800
+  unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
+  int size = some ? N : 0, go = here;
+  if (N == 16) {{
+    asm volatile("{{.reg .pred p; setp.ne.b32 p, %6, 0; "
+                 "@p cp.async.cg.shared.global [%0+%4], [%1+%5], %2, %3;}}"
+                 :: "r"(place), "l"(from), "n"(N), "r"(size), "n"(To), "n"(From), "r"(go)
+                 : "memory");
+  }} else {{
+    asm volatile("{{.reg .pred p; setp.ne.b32 p, %6, 0; "
+                 "@p cp.async.ca.shared.global [%0+%4], [%1+%5], %2, %3;}}"
+                 :: "r"(place), "l"(from), "n"(N), "r"(size), "n"(To), "n"(From), "r"(go)
+                 : "memory");
+  }}
+#else
+  if (here) tw_cp_async<N, To, From>(to, from, some);
+#endif
+}}
 {DEVICE} void tw_cp_commit() {{
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -178,11 +201,32 @@ def _copy(p: Any, e: E.Call) -> str:
     if data is not None:
         p.require_align(data, size)
     to, first = divided(p, e.args[0], e.args[1])
-    # ptxas adds to 64 bits itself, and better, but for steps that it writes out: it gives each of
-    # those two registers
+    # in a loop ptxas adds to 64 bits itself, and better; of steps that are written out it gives
+    # each two registers and two instructions
     source, second = divided(p, e.args[2], e.args[3], p.written_out)
     some = bare(p.expr(e.args[5])) if len(e.args) > 5 else "true"
     return f"tw_cp_async<{size}, {first}, {second}>({to}, {source}, {some})"
+
+
+def branch(p: Any, s: S.IfThenElse) -> S.Stmt | None:
+    """A condition of copies becomes one of each instruction: in a branch of their own addresses
+    would be computed anew each time, and nothing be moved over it."""
+    body = s.then_case.seq if type(s.then_case) is S.SeqStmt else [s.then_case]
+    copies = [x.value for x in body if type(x) is S.Evaluate and _is_copy(x.value)]
+    loads = any(type(x) is E.BufferLoad for e in (s.condition, *copies) for x in nodes(e))
+    constant = isinstance(s.condition, E.IntImm)
+    if s.else_case is not None or len(copies) < len(body) or loads or constant:
+        return STMTS[S.IfThenElse](p, s)
+    p.statement(s.condition)
+    here = bare(p.expr(s.condition))
+    for copy in copies:
+        p.statement(copy)
+        p.line(f"{_copy(p, copy)[:-1]}, {here});")
+    return None
+
+
+def _is_copy(e: Any) -> bool:
+    return type(e) is E.Call and e.op.name == "tir.ptx_cp_async"
 
 
 def _commit(p: Any, e: E.Call) -> str:

@@ -44,7 +44,8 @@ def pipelined(s: S.Stmt, stages: int, inner: Callable[[S.Stmt], S.Stmt]) -> S.St
     differs between them are constants then, which the machine adds to addresses for nothing, where
     computing them costs as much as the products do. Where addresses divide the number of the step,
     as those of windows do by the steps of a row of taps, there are so many more that quotients
-    are constants too, as far as code does not grow too long. Of many slots, or where the steps are
+    are constants too, as far as code does not grow too long; and twice as many where it stays
+    short. Of many slots, or where the steps are
     not known, the device's compiler is told to do so.
 
     One barrier a step is enough: the slot that is filled in step i was used in step i - 1. Commits
@@ -124,7 +125,9 @@ class _Ring:
         n, var = self.stages, self.loop.loop_var
         period = lcm(*(period_of(f.body, var) for f in self.ahead.fills))
         every = lcm(n, period)
-        return every if every * products <= MOST_PRODUCTS[period % n != 0] else n
+        every = every if every * products <= MOST_PRODUCTS[period % n != 0] else n
+        # pointers go on once in so many steps: small tiles have few products to go with that
+        return every if 2 * every * products > MOST_PRODUCTS[0] else 2 * every
 
     def _written_out(self, body: S.Stmt, steps: int, n: int) -> S.Stmt:
         """So many steps at a time, then the rest: each step's constants are part of the addresses

@@ -99,6 +99,8 @@ def region_guards(
     for offset, extent in _double_work(bounds, stage, skip, leaves):
         need(offset < extent)
     offsets = root_offsets(bounds, stage, leaves)
+    for axis in mine.guarded:
+        need(offsets[axis] < mine.extent[axis])
     shared = _shares_memory(stage)
     for relation in stage.relations:
         # axes that no root axis stands for alone: that more threads than they have steps, or tiles

@@ -22,11 +22,11 @@ from typing import Any
 
 from ..arith import Analyzer, IntervalSet, eval_set, union
 from ..base.errors import ScheduleError
-from ..loopir.expr import IntImm, PrimExpr, Var, cast, const, is_const
+from ..loopir.expr import FloorDiv, FloorMod, IntImm, PrimExpr, Var, cast, const, is_const
 from ..loopir.iter import IterVar, Range
 from ..loopir.op import max as max_of
 from ..loopir.subst import substitute
-from ..loopir.visit import free_vars
+from ..loopir.visit import free_vars, nodes
 from ..tensor.op import BaseComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from ..tensor.regions import Known, finite, reads_of, span, whole_of
 from ..tensor.tensor import Tensor
@@ -40,7 +40,7 @@ from .placement import (
     same_thread,
     threads_around,
 )
-from .relations import Fuse, Values, derived_from, pass_down_extents, pass_up_values
+from .relations import Fuse, Split, Values, derived_from, pass_down_extents, pass_up_values
 from .scan_memory import check_scans
 from .state import SCAN_UPDATE, StageState
 from .thread_memory import (
@@ -61,21 +61,24 @@ Regions = dict[Tensor, list[list[IntervalSet]]]
 
 class StageBounds:
     """Of one stage: `min` of its root axes, `extent` of all axes, the loop variable of each leaf;
-    `needed`, (min, extent) of root axes whose loops run over more than may be computed.
+    `needed`, (min, extent) of root axes whose loops run over more than may be computed; `guarded`,
+    tiles whose parts are not to reach into the next one.
     """
 
-    __slots__ = ("extent", "min", "needed", "var")
+    __slots__ = ("extent", "guarded", "min", "needed", "var")
 
     def __init__(self) -> None:
         self.min: Values = {}
         self.extent: Values = {}
         self.needed: dict[IterVar, Span] = {}
         self.var: dict[IterVar, Var] = {}
+        self.guarded: dict[IterVar, None] = {}
 
     def of_one_step(self, stage: StageState, analyzer: Analyzer) -> StageBounds:
         """The same, were the stage's reduction of extent 1."""
         new = StageBounds()
         new.min, new.needed, new.var = self.min, self.needed, self.var
+        new.guarded = self.guarded
         roots = {a: self.extent[a] for a in stage.op.axis}
         roots |= {a: const(1, a.var.dtype) for a in stage.op.reduce_axis}
         shorter = pass_down_extents(stage.relations, roots, analyzer)
@@ -259,7 +262,7 @@ def _root_domains(
     for reader in {r.id: r for t in op.outputs for r in readers.get(t, ())}.values():
         check_initial(stage, reader)
         fixed = _relaxed_loops(b, stage, reader, point)
-        _add_reads(b, reader, fixed, regions)
+        _add_reads(b, reader, fixed, regions, point is not None and point[0] is reader)
     for axis, dims in _dimension_axes(op).items():
         sets = [s for t, d in dims for s in regions[t][d]]
         dom = b.schedule.domain(axis)
@@ -393,6 +396,48 @@ def _of_fused(b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet])
     return known
 
 
+def _of_tiles(b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet]) -> Known | None:
+    """The values of quotients and rests of axes whose tiles are split again: tiles may be the
+    groups that those count. The last part of a tile may reach over its end, into the next group;
+    where it is found that only this makes more than one group of a part, that is guarded."""
+    mine, relations = b[reader], reader.relations
+    inside = derived_from(relations, [r.inner for r in relations if isinstance(r, Split)])
+    parts = {r.parent for r in relations if isinstance(r, Split)} & inside
+    values: Values = {x: mine.offset(x) for x in reader.leaf_iter_vars if x in mine.extent}
+    offsets: dict[Var, PrimExpr] = {}
+    guarded: list[IterVar] = []
+    for relation in reversed(relations):
+        if not all(c in values for c in relation.children):
+            continue
+        relation.up(values, mine.extent)
+        for axis in parts.intersection(relation.parents):
+            extent = mine.extent[axis]
+            taken = eval_set(values[axis], relaxed, b.analyzer).max_value
+            if finite(taken) and not b.analyzer.can_prove(taken < extent):
+                place = Var(axis.var.name, axis.var.dtype)
+                b.analyzer.bind(place, Range.from_min_extent(const(0, extent.dtype), extent))
+                offsets[place], values[axis] = values[axis], place
+                guarded.append(axis)
+    roots = {a.var: mine.min[a] + values[a] for a in reader.op.root_iter_vars() if a in values}
+    parted = {v for v, e in roots.items() if any(x in offsets for x in free_vars(e))}
+    if not parted:
+        return None
+
+    def known(index: PrimExpr) -> IntervalSet | None:
+        if parted.isdisjoint(free_vars(index)):
+            return None
+        if not any(type(e) in (FloorDiv, FloorMod) for e in nodes(index)):
+            return None
+        place = substitute(b.analyzer.simplify(substitute(index, roots)), offsets)
+        taken = eval_set(place, relaxed, b.analyzer)
+        if not (finite(taken.min_value) and finite(taken.max_value)):
+            return None
+        mine.guarded.update(dict.fromkeys(guarded))
+        return taken
+
+    return known
+
+
 def _axis_sets(
     b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet]
 ) -> dict[Var, IntervalSet]:
@@ -428,16 +473,26 @@ def _clip(b: Bounds, taken: IntervalSet, whole: IntervalSet) -> IntervalSet:
 
 
 def _add_reads(
-    b: Bounds, reader: StageState, relaxed: Mapping[Var, IntervalSet], regions: Regions
+    b: Bounds,
+    reader: StageState,
+    relaxed: Mapping[Var, IntervalSet],
+    regions: Regions,
+    inside: bool = False,
 ) -> None:
-    """Add what `reader` reads of each tensor in `regions`."""
+    """Add what `reader` reads of each tensor in `regions`, which are made in its loops where
+    `inside`."""
     if isinstance(reader.op, ScanOp):
         _scan_reads(b, reader, relaxed, regions)
         return
     domains: dict[Var, IntervalSet] = {}
     if isinstance(reader.op, BaseComputeOp):
         domains = {**relaxed, **_axis_sets(b, reader, relaxed)}
-    known = _of_fused(b, reader, relaxed)
+    tiles = _of_tiles(b, reader, relaxed) if inside else None
+    ways = [w for w in (tiles, _of_fused(b, reader, relaxed)) if w]
+
+    def known(index: PrimExpr) -> IntervalSet | None:
+        return next((found for w in ways if (found := w(index)) is not None), None)
+
     for t, intervals in reads_of(reader.op, domains, b.analyzer, regions, known):
         for dim, interval in zip(regions[t], intervals):
             dim.append(interval)

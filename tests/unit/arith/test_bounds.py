@@ -87,3 +87,13 @@ def test_domain_touched_takes_whole_dimensions_where_ends_are_unknown() -> None:
     assert texts(domain_touched(loop(i, 8, stmt), table)) == [("0", "8")]
     vector = BufferStore(a, Broadcast(a[0], 4), [Ramp(i * 4, 1, 4)])
     assert texts(domain_touched(loop(i, 8, vector), a)) == [("0", "32")]
+
+
+def test_a_condition_on_a_sum_tells_its_quotient() -> None:
+    a = Analyzer()
+    a.bind(i, Range(0, 2))
+    a.bind(j, Range(0, 8))
+    place = i * 32 + j
+    with a.enter_constraint(place < 33):
+        assert str(a.simplify(place // 33)) == "0" and str(a.simplify((place + 3) // 36)) == "0"
+    assert str(a.simplify(place // 33)) != "0"

@@ -130,14 +130,15 @@ def test_fewer_steps_than_stages(depth: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_steps_are_written_out_where_tensor_cores_work(dtype: str) -> None:
-    a, b = (te.placeholder((64, 512), dtype, name=n) for n in "AB")
+    """Twice as many as there are slots: a tile of 64 by 64 has few products a step."""
+    a, b = (te.placeholder((64, 2048), dtype, name=n) for n in "AB")
     target = tw.Target("cuda -arch=sm_80")
     out = topi.nn.dense(a, b, out_dtype="float32")
     text = source((topi.default_schedule(out, target), [a, b, out]), "cuda -arch=sm_80")
     assert "tw_cp_wait<" in text
     start = text.index("  for (int k_outer")
     main = text[start : text.index("\n  }\n", start)]
-    assert main.count("tw_cp_wait<") == (4 if dtype == "float16" else 1)
+    assert main.count("tw_cp_wait<") == (8 if dtype == "float16" else 1)
     assert ("  #pragma unroll 1\n  for (int k_outer" in text) == (dtype == "float16")
     assert ("k_outer & 3" in main or "k_outer & 1" in main) == (dtype == "float32")
 

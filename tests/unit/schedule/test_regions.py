@@ -44,3 +44,21 @@ def test_places_in_a_fused_loop_are_an_interval() -> None:
     result = np.zeros((3, 19), "float32")
     tw.build(s, [a, out], "llvm")(x, result)
     np.testing.assert_array_equal(result, x.reshape(3, 19) * 2 + 1)
+
+
+def test_a_part_of_a_group_needs_that_group() -> None:
+    """Groups of 33 in parts of 16: the third part of one would reach into the next, and does not
+    run there."""
+    a = te.placeholder((2, 48), name="A")
+    b = te.compute(a.shape, lambda g, i: a[g, i] * 2.0, name="B")
+    out = te.compute((66,), lambda f: b[f // 33, f % 33] + 1.0, name="C")
+    for factor in (16, 48):
+        s = te.create_schedule(out.op)
+        _, inside = s[out].split(out.op.axis[0], factor=33)
+        part, _ = s[out].split(inside, factor=factor)
+        s[b].compute_at(s[out], part)
+        text = str(tw.lower(s, [a, out]))
+        assert f"allocate([{min(factor, 33)}]" in text and "// 33" not in text
+        x, result = np.arange(96, dtype="float32").reshape(2, 48), np.zeros(66, "float32")
+        tw.build(s, [a, out], "llvm")(x, result)
+        np.testing.assert_array_equal(result, x[:, :33].reshape(66) * 2 + 1)

@@ -70,9 +70,43 @@ def test_groups_are_a_batch(
     seen = np.split(windows(x, 3, 1, 1, 1), groups, 1)
     parts = [np.einsum("nchwyx,fcyx->nfhw", s, f) for s, f in zip(seen, np.split(k, groups))]
     close(got, np.concatenate(parts, 1), "float32" if dtype != "int8" else dtype)
-    on_cores = dtype != "float32" and filters % 16 == 0  # whose tiles begin where groups do
-    assert ("tw_mma" in source) == on_cores
-    assert not report.findings and (not on_cores or report.bank_conflicts <= 1.1)
+    assert ("tw_mma" in source) == (dtype != "float32") and "__shared__" in source
+    assert not report.findings and report.bank_conflicts <= 1.1
+
+
+def test_groups_of_more_filters_than_a_tile_has() -> None:
+    """Tiles of 100 and of 150 filters end within a group: what is beyond is another group's."""
+    for filters in (100, 150):
+        shapes = [(1, 16, 5, 8), (2 * filters, 8, 3, 3)]
+        _, report, (got, x, k) = built(
+            lambda x, k: topi.nn.group_conv2d_nchw(x, k, 1, 1, 1, 2, "float32"), "float16", *shapes
+        )
+        x, k = x.astype("float64"), k.astype("float64")
+        seen = np.split(windows(x, 3, 1, 1, 1), 2, 1)
+        parts = [np.einsum("nchwyx,fcyx->nfhw", s, f) for s, f in zip(seen, np.split(k, 2))]
+        close(got, np.concatenate(parts, 1), "float32")
+        assert not report.findings
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
+@pytest.mark.parametrize("channels", [32, 19])
+@pytest.mark.parametrize(
+    ("taps", "pad", "stride", "dilation"), [(3, 1, 1, 1), (1, 0, 2, 1), (3, 2, 1, 2)]
+)
+def test_channels_become_neighbours_in_vectors(
+    dtype: str, channels: int, taps: int, pad: int, stride: int, dilation: int
+) -> None:
+    """Lines of 16 elements have whole vectors of all types, wherever their padding begins."""
+    shapes = [(2, channels, 6, 16), (24, channels, taps, taps)]
+    source, report, (got, x, k) = built(
+        lambda x, k: topi.nn.conv2d_nchw(x, k, stride, pad, dilation, SUMS[dtype]), dtype, *shapes
+    )
+    seen = windows(x.astype("float64"), taps, pad, stride, dilation)
+    sums = np.einsum("nchwyx,fcyx->nfhw", seen, k.astype("float64"))
+    close(got, sums, "float32" if dtype != "int8" else dtype)
+    (kernel,) = (x for x in source.split('extern "C"')[1:] if "__ in0" in x.split("{")[0])
+    assert "in0 + " in kernel and not re.search(r"\bin0\[", kernel)
+    assert not report.findings
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -34,7 +34,7 @@ from ..forms import (
     scaled,
 )
 from ..modular import lin_residue
-from ..prove import proves
+from ..prove import proves, tight_bound
 from ..wrap import Unfit, fitting, in_type, is_data
 from .add import add, melt
 from .mul import multiply, product_of
@@ -173,6 +173,9 @@ def _one_period(ctx: Context, x: Lin, c: int) -> int | None:
     """The constant x // c, if the bounds of x leave but one."""
     low, high = ctx.lin_bound(x)
     q = floor_div(low, c)
+    if q != floor_div(high, c) and any(ctx.facts.get(a) for a in x.terms):
+        low, high = tight_bound(ctx, x)  # a condition around it says more than each atom by itself
+        q = floor_div(low, c)
     return int(q) if q == floor_div(high, c) and -math.inf < q < math.inf else None
 
 

@@ -19,7 +19,6 @@ from .matmul import schedule_sides
 from .operands import operands_of
 from .planes import schedule_planes
 from .reduce import inline_padding, schedule_reduce
-from .tile_plan import FRAGMENT
 from .windows import ConvolutionProduct, windows_of
 
 COLUMNS = 8  # pixels a thread
@@ -150,8 +149,8 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
         return False
     on_cores = (windows.data.dtype, conv.dtype) in machine.products
     form = ConvolutionProduct(op, windows, machine, on_cores)
-    if min(form.sides) < LEAST_SIDE or (windows.groups > 1 and form.filters % FRAGMENT):
-        return False  # no tile of a group's filters would begin where the group does
+    if min(form.sides) < LEAST_SIDE:
+        return False
     last = conv.op is out.op
     product = form.restate(s, conv)
     out = s[conv].op.output(0) if last else s[out].op.output(0)

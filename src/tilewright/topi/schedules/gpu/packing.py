@@ -20,6 +20,7 @@ from ....loopir.op import if_then_else
 from ....loopir.rewrite import Rewriter, handles
 from ....loopir.subst import substitute
 from ....schedule.api import Schedule, Stage
+from ....schedule.auto_inline import loads_of
 from ....schedule.primitives.restate import restate
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
@@ -150,16 +151,47 @@ def _packed(side: Operand, rows: int, steps: int, length: int) -> Tensor:
     return packed
 
 
-def arrange_packed(stage: Stage, along: bool, machine: GpuMachine) -> None:
+def arrange_packed(stage: Stage, along: bool, machine: GpuMachine, line: int = 0) -> None:
     """A vector of a row a thread; neighbours read neighbours: along rows, or across where those
-    were columns."""
+    were columns, a square of vectors a thread where both sides have whole ones. `line`: so many
+    rows have neighbouring places in what is read, where not all have."""
     *outer, row, k = stage.op.axis
     lanes = machine.lanes(stage.op.output_dtype(0))
+    if not along and lanes > 1 and _turn_packed(stage, lanes, machine, line):
+        return
     rest, vector = stage.split(k, factor=min(lanes, extent_of(k)))
     order = [row, rest] if along else [rest, row]
     stage.reorder(*outer, *order, vector)
     stage.vectorize(vector)
     bind_rows(stage, fused(stage, [*outer, *order]), machine.threads)
+
+
+def _turn_packed(stage: Stage, lanes: int, machine: GpuMachine, line: int) -> bool:
+    """Read what is turned in vectors too, where its rows in memory have whole ones."""
+    reads = loads_of(stage.op)
+    *outer, row, k = stage.op.axis
+    if len(reads) != 1 or extent_of(k) % lanes or extent_of(row) % lanes:
+        return False
+    source = reads[0].producer
+    if (const_int(source.shape[-1]) or 1) % lanes or line % lanes:
+        return False
+    made = stage.schedule.cache_write(stage.op.output(0), "local")
+    *outer, row, k = stage.op.axis
+    if line:  # all of it is made, from where a line begins, whatever is read
+        *outer, row, k = stage.transform_layout(lambda b, p, c: [b, p // line, p % line, c])
+    row, r = stage.split(row, factor=lanes)
+    k, vector = stage.split(k, factor=lanes)
+    stage.reorder(*outer, k, row, r, vector)
+    stage.unroll(r)
+    stage.vectorize(vector)
+    thread = bind_rows(stage, fused(stage, [*outer, k, row]), machine.threads)
+    load = stage.schedule[made]
+    load.compute_at(stage, thread)
+    *outer, row, k = load.op.axis
+    load.reorder(*outer, k, row)
+    load.unroll(k)
+    load.vectorize(row)
+    return True
 
 
 class Replaced(Rewriter):

@@ -75,7 +75,7 @@ class _Planes:
                 return None
             strides.append(stride)
             reaches.append(far * (extent_of(axis) - 1))
-        data, before, filler = _unpadded(load.producer)
+        data, before, filler = unpadded(load.producer)
         if not all(const_int(d) for d in data.shape):
             return None
         return _Planes(
@@ -88,7 +88,7 @@ def _others(e: Any, *known: Any) -> list[Any]:
     return [v for v in free_vars(e) if not any(v is x for x in known)]
 
 
-def _unpadded(t: Tensor) -> tuple[Tensor, tuple[int, int], Any]:
+def unpadded(t: Tensor) -> tuple[Tensor, tuple[int, int], Any]:
     """What a tensor is made of by padding lines and rows, how wide in front, and with what."""
     none = (t, (0, 0), cast(t.dtype, 0))
     if not isinstance(t.op, ComputeOp) or not t.op.tag.endswith("pad"):

@@ -31,6 +31,7 @@ from ..machine import extent_of
 from .injective import arrange
 from .machine import GpuMachine
 from .packing import arrange_packed, part_of, restated
+from .planes import unpadded
 from .tensor_cores import pitch_of
 from .tile_plan import Steps, TilePlan
 
@@ -186,11 +187,29 @@ class ConvolutionProduct:
         plain = w.groups == 1 and not w.data.op.tag.endswith("pad")
         self.is_whole = plain and self.deep == w.channels and w.order in (_LAST, _FIRST)
         self.is_turned = self.is_whole and w.order == _FIRST
+        # pixels from line to line of a copy of the data, its first pixel, and what of that is more
+        # than padding
+        self.pitch, self.source, self.before = w.lines[1], w.data, (0, 0)
+        self.more = 0
+        if w.order == _FIRST and not self.is_turned:
+            self._begin_in_vectors(lanes)
         self.cut: Steps | None = None
         self.length = self.run
         if on_cores and self.runs * across > 1:
             self.cut = Steps.of(self.run, self.runs, fragment, self.plan, self._bytes, machine)
             self.length = self.cut.tiles * self.cut.deep
+
+    def _begin_in_vectors(self, lanes: int) -> None:
+        """Have lines of a copy begin where vectors of the data do, where its lines have whole ones,
+        so that it is read in those. What is beyond a line's end is the padding of the next."""
+        data, before, filler = unpadded(self.w.data)
+        width = const_int(data.shape[-1]) or 1
+        if width % lanes or getattr(filler, "value", None) != 0:
+            return
+        beyond = self.w.lines[1] - width
+        front = -(-beyond // lanes) * lanes
+        self.source, self.before = data, (before[0], front)
+        self.pitch, self.more = front + width, front - before[1]
 
     @property
     def sides(self) -> Pair:
@@ -230,7 +249,7 @@ class ConvolutionProduct:
         if image is not w.data and self.is_turned:
             arrange(s[image], list(s[image].op.axis), self.machine)
         elif image is not w.data:
-            arrange_packed(s[image], w.order[1] == 3, self.machine)
+            arrange_packed(s[image], w.order[1] == 3, self.machine, self.pitch)
         s[windows].compute_inline()
         return s[product].op.output(0)
 
@@ -248,12 +267,21 @@ class ConvolutionProduct:
             )
             return turned
 
+        source, (top, front), pitch = self.source, self.before, self.pitch
+
         def element(b: Any, p: Any, c: Any) -> Any:
             n, c_of = (b, c) if w.groups == 1 else (b // w.groups, b % w.groups * w.channels + c)
-            value = w.pixel(n, c_of, p // line, p % line)
-            return _or_zero(value, (c, w.channels, deep))
+            at = (n, c_of, p // pitch - top, p % pitch - front)
+            value = source(*(at[w.order.index(d)] for d in range(4)))
+            high = const_int(source.shape[w.order[2]]) or 0
+            inside = [c < w.channels] if w.channels < deep else []
+            inside += [at[3] >= 0] if front else []
+            if top or high < shape[1] // pitch:
+                inside += [at[2] >= 0, at[2] < high]
+            return if_then_else(all_of(*inside), value, cast(value.dtype, 0)) if inside else value
 
-        shape = (self.batch * w.groups, lines * line, deep)
+        # the last line's padding is beyond all lines
+        shape = (self.batch * w.groups, (lines + (front > 0)) * pitch, deep)
         image: Tensor = compute(shape, element, name)
         return image
 
@@ -278,7 +306,7 @@ class ConvolutionProduct:
         """Windows (image and group, place, reduction)."""
         w, deep, length = self.w, self.deep, self.length
         (down, right), (far_y, far_x), across = w.strides, w.dilation, w.taps[1]
-        line = w.lines[1]
+        line = self.pitch
         places = self.plan.shape[0 if w.last else 1]
 
         def element(b: Any, p: Any, k: Any) -> Any:
@@ -288,7 +316,7 @@ class ConvolutionProduct:
                 y = y + run * far_y
             else:
                 y, x = y + run // across * far_y, x + run % across * far_x
-            x, c = x + at // deep, at % deep
+            x, c = x + at // deep + self.more, at % deep
             value = image(b, y, x, c) if self.is_whole else image(b, y * line + x, c)
             inside = ((p, self.height * self.width, places), (at, self.run, length))
             return _or_zero(value, *inside)
