@@ -28,9 +28,11 @@ import tilewright as tw
 from benchmarks.gpu_code import arithmetic_share, tensor_instructions
 from benchmarks.gpu_static import Static, compiled_source
 from benchmarks.networks_models import paths
+from tilewright.base.errors import TilewrightError
 from tilewright.graph.device import DeviceExecutable
 from tilewright.rt.drivers import nvrtc
 from tilewright.rt.plan import Work, symbol_of
+from tilewright.topi.schedules.gpu.tile_plan import FILLING
 
 Row = dict[str, Any]
 _LAUNCH = 2e-6  # seconds from kernel to kernel of a stream
@@ -57,8 +59,15 @@ GPUS = {
 
 def estimate(work: Work, grids: Sequence[tuple[str, int]], code: dict[str, Static], g: Gpu) -> Row:
     """The least time of a function that launches kernels on so many blocks each."""
-    main = max((code[name] for name, _ in grids), key=lambda s: s.everything.total())
-    blocks = dict(grids)[main.name]
+    counts = dict(grids)
+
+    def done(s: Static) -> tuple[bool, int, int]:
+        threads = s.threads * counts[s.name]
+        products = s.count("FFMA") + s.count("HFMA2")
+        return tensor_instructions(s) > 0, products * threads, s.everything.total() * threads
+
+    main = max((code[name] for name in counts), key=done)
+    blocks = counts[main.name]
     waves = -(-blocks // g.processors)
     filled = blocks / (waves * g.processors)
     on_cores = tensor_instructions(main) > 0
@@ -101,35 +110,55 @@ def measure(path: Path, network: str, dtype: str, arch: str) -> Row:
 
 
 def page(found: Sequence[Row]) -> str:
-    """A table of networks, then one of the kernels of each that take longest."""
-    heads = ("network", "type", "GPU", "functions", "kernels", "warnings", "spilling", "estimate")
-    lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+    """A table of networks, what failed, and a table of the kernels of each: those that take longest
+    first, functions of one kernel in one row."""
+    heads = ("network", "type", "GPU", "functions", "kernels", "warnings", "spilling", "on cores",
+             "few blocks", "build", "NVRTC", "estimate")  # fmt: skip
+    lines = [_row(heads), "|" + " --- |" * len(heads)]
+    made = [n for n in found if "error" not in n]
+    for n in made:
+        few = sum(r["us"] for r in n["rows"] if r["blocks"] < FILLING and r["binds"] != "memory")
+        cores = sum(r["gflop"] for r in n["rows"] if r["tensor"])
+        share = 100 * cores / max(sum(r["gflop"] for r in n["rows"]), 1e-9)
+        lines.append(_row((
+            n["network"], n["dtype"], n["gpu"], n["calls"], n["kernels"], len(n["warnings"]),
+            len(n["spilling"]), f"{share:.0f} %", f"{100 * few / n['us']:.0f} %",
+            f"{n['build_s']} s", f"{n['compile_s']} s", f"{n['us'] / 1e3:.2f} ms",
+        )))  # fmt: skip
+    about = (
+        "On cores: share of operations in functions with tensor instructions. Few blocks: share of "
+        f"the time in functions bound by arithmetic that have less than {FILLING} blocks. Build, "
+        "NVRTC: on a machine with other work."
+    )
+    lines += ["", about]
     for n in found:
-        cells = [n["network"], n["dtype"], n["gpu"], n["calls"], n["kernels"], len(n["warnings"])]
-        cells += [len(n["spilling"]), f"{n['us'] / 1e3:.2f} ms"]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    of_each = [
-        "nodes",
-        "us",
-        "launches",
-        "blocks",
-        "registers",
-        "cores",
-        "share",
-        "GFLOP",
-        "MB",
-        "binds",
-    ]
-    for n in found:
-        lines += ["", f"## {n['network']}, {n['dtype']}, {n['gpu']}", ""]
-        lines += [f"| {' | '.join(of_each)} |", "|" + " --- |" * len(of_each)]
-        for r in n["rows"]:
-            named = r["nodes"][0] + (f" and {len(r['nodes']) - 1}" if len(r["nodes"]) > 1 else "")
-            cells = [named, f"{r['us']:.1f}", r["launches"], r["blocks"], r["registers"]]
-            cells += ["yes" if r["tensor"] else "", r["share"], f"{r['gflop']:.3f}"]
-            cells += [f"{r['mb']:.2f}", r["binds"]]
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+        if "error" in n:
+            lines += ["", f"{n['network']}, {n['dtype']}: not built: {n['error']}"]
+    for n in made:
+        lines += ["", f"## {n['network']}, {n['dtype']}, {n['gpu']}", "", *_kernels(n)]
     return "\n".join(lines) + "\n"
+
+
+def _kernels(n: Row) -> list[str]:
+    heads = ("first of the nodes", "times", "us each", "of all", "launches", "blocks", "registers",
+             "spills", "cores", "share", "GFLOP", "MB", "binds")  # fmt: skip
+    groups: dict[str, list[Row]] = {}
+    for r in n["rows"]:
+        groups.setdefault(r["kernel"], []).append(r)
+    lines = [_row(heads), "|" + " --- |" * len(heads)]
+    for rows in sorted(groups.values(), key=lambda g: -sum(r["us"] for r in g)):
+        r, us = rows[0], sum(r["us"] for r in rows)
+        named = r["nodes"][0] + (f" and {len(r['nodes']) - 1}" if len(r["nodes"]) > 1 else "")
+        lines.append(_row((
+            named, len(rows), f"{r['us']:.1f}", f"{100 * us / n['us']:.1f} %", r["launches"],
+            r["blocks"], r["registers"], r["spills"] or "", "yes" if r["tensor"] else "",
+            r["share"], f"{r['gflop']:.3f}", f"{r['mb']:.2f}", r["binds"],
+        )))  # fmt: skip
+    return lines
+
+
+def _row(cells: Sequence[Any]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -149,9 +178,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             if any((n["network"], n["dtype"], n["arch"]) == key for n in found):
                 continue
             path, _ = paths(options.folder, network)
-            found.append(measure(path, *key))
-            n = found[-1]
-            text = f"{n['kernels']} kernels, {len(n['warnings'])} warnings, {n['us'] / 1e3:.2f} ms"
+            try:
+                n = measure(path, *key)
+                text = f"{n['kernels']} kernels, {len(n['warnings'])} warnings, "
+                text += f"{n['us'] / 1e3:.2f} ms"
+            except TilewrightError as error:
+                text = str(error).splitlines()[0]
+                n = {"network": network, "dtype": dtype, "arch": options.arch, "error": text}
+            found.append(n)
             print(f"{network} {dtype}: {text}", file=sys.stderr, flush=True)
             if options.out:
                 data = json.dumps({"tilewright": tw.__version__, "networks": found}, indent=1)

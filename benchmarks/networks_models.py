@@ -207,6 +207,9 @@ MODELS: dict[str, Callable[[], Made]] = {
     "dcgan": dcgan(64),
     "resnet3d_18": _resnet3d,
     "vit_b_16": _vit,
+    "bert_tiny": bert(
+        128, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
+    ),
     "bert_128": bert(128),
     "bert_384": bert(384),
     "gpt2_prefill": gpt2(128, 0),

@@ -51,12 +51,11 @@ from .sizes import Symbols, dim_of
 from .staged import StagedExecutable
 from .team import Team
 from .tuned import Layouts, Tuned, find_tuned, in_panels
-from .work import work_of
+from .work import LOOKS_UP, work_of
 
 Network = Executable | DeviceExecutable | StagedExecutable | OpenExecutable
 """What a network is compiled to."""
 PRECISIONS = ("float32", "float16", "bfloat16")
-_LOOKS_UP = ("take", "take_along", "gather_elements", "gather_nd")
 
 
 def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
@@ -276,8 +275,8 @@ def _placed(constants: Sequence[Value], groups: Sequence[Group]) -> list[Array]:
     may be large and lie in a file, few are read: it stays where it is, if its elements are in
     order."""
     nodes = [n for g in groups for n in g.nodes]
-    tables = {n.inputs[0] for n in nodes if n.op in _LOOKS_UP}
-    tables -= {v for n in nodes if n.op not in _LOOKS_UP for v in n.inputs}
+    tables = {n.inputs[0] for n in nodes if n.op in LOOKS_UP}
+    tables -= {v for n in nodes if n.op not in LOOKS_UP for v in n.inputs}
     found = []
     for v in constants:
         assert v.data is not None

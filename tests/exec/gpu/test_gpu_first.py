@@ -94,6 +94,9 @@ def test_estimates() -> None:
     assert moved["binds"] == "memory" and moved["launches"] == 2
     assert moved["us"] == pytest.approx(1e6 * (1e9 / gpu.memory + 4e-6))
     network = {"network": "n", "dtype": "float16", "gpu": gpu.name, "calls": 1, "kernels": 2,
-               "warnings": [], "spilling": [], "us": moved["us"],
-               "rows": [{"nodes": ["conv", "relu"], **moved}]}  # fmt: skip
-    assert "| conv and 1 | " in gpu_networks.page([network])
+               "warnings": [], "spilling": [], "us": 2 * moved["us"], "build_s": 1, "compile_s": 1,
+               "rows": 2 * [{"nodes": ["conv", "relu"], **moved}]}  # fmt: skip
+    refused = {"network": "m", "dtype": "float16", "error": "a constant is too large"}
+    page = gpu_networks.page([network, refused])
+    assert "| conv and 1 | 2 | " in page
+    assert "m, float16: not built: a constant is too large" in page

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.exec.gpu.corpus import CASES
 from tests.exec.gpu.kit import bind_flat, problem
 from tests.forget import collect
 from tests.narrow import as_a
@@ -54,6 +55,22 @@ def test_corpus(arch: str) -> None:
             p.check(arrays)
         names = [c[0] for c in stub.calls]
         assert names.count("cuLaunchKernel") >= len(fitting) >= len(REPRESENTATIVE) - 3
+        del arrays
+        unhurt(stub)
+
+
+@pytest.mark.parametrize("name", sorted(CASES.keys() - set(REPRESENTATIVE)))
+def test_every_other_case(name: str) -> None:
+    """On one architecture each, in turn; CONTRIBUTING.md says how all run on all."""
+    p = problem(name)
+    targets = {arch: "sm_90a" if arch == "sm_90" else arch for arch in ARCHS[:3]}
+    fitting = [arch for arch, has in targets.items() if p.case.runs_on(has)]
+    arch = fitting[sorted(CASES).index(name) % len(fitting)]
+    with installed(arch) as stub:
+        arrays = p.arrays(CUDA)
+        p.build(tw.Target.from_device(CUDA))(*arrays)
+        p.check(arrays)
+        assert any(c[0] == "cuLaunchKernel" for c in stub.calls)
         del arrays
         unhurt(stub)
 

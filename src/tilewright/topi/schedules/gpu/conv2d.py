@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, largest_divisor
@@ -19,6 +20,7 @@ from .matmul import schedule_sides
 from .operands import operands_of
 from .planes import schedule_planes
 from .reduce import inline_padding, schedule_reduce
+from .tile_plan import FILLING
 from .windows import ConvolutionProduct, windows_of
 
 COLUMNS = 8  # pixels a thread
@@ -49,14 +51,13 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMach
     stage = s[out]
     n, fo, *outer, ow, fi = stage.op.axis
     lanes, vectors = extent_of(fi), machine.warp == 1
-    columns = _columns(extent_of(ow), COLUMNS if vectors else max(1, _SUMS // lanes))
-    wide, pixel = stage.split(ow, factor=columns)
     filters = min(8, _power(extent_of(fo)))
+    columns, most = _blocked_tile([n, fo, *outer, ow], lanes, filters, machine)
+    wide, pixel = stage.split(ow, factor=columns)
     block_f, thread_f = stage.split(fo, factor=filters)
     place = stage.fuse(*outer, wide)
     count = prod(map(extent_of, outer)) * -(-extent_of(ow) // columns)
-    most = machine.threads // filters
-    threads = count if count <= most else _even(count, most // 2)
+    threads = _places(count, most // filters, machine.warp // filters)
     block_p, thread_p = stage.split(place, factor=max(1, threads))
     stage.reorder(n, block_f, block_p, thread_f, thread_p, pixel, fi)
     bind(stage, fused(stage, [n, block_f]), "blockIdx.y")
@@ -76,6 +77,35 @@ def schedule_conv_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMach
         machine.unroll(inner, rx)  # a pixel that several taps read is loaded once
     inner.vectorize(fi)
     _padding(s, conv, machine)
+
+
+def _blocked_tile(
+    axes: list[IterVar], lanes: int, filters: int, machine: GpuMachine
+) -> tuple[int, int]:
+    """Pixels a thread, and threads a block at most, of a blocked convolution with those axes
+    (image, filters, lines, pixels): fewer where there would be too few blocks for the GPU."""
+    n, fo, *outer, ow = (extent_of(a) for a in axes)
+    columns = _columns(ow, COLUMNS if machine.warp == 1 else max(1, _SUMS // lanes))
+    if machine.warp == 1:
+        return columns, machine.threads
+    most = machine.threads
+    while n * fo * prod(outer) * ow:
+        places = prod(outer) * -(-ow // columns)
+        blocks = -(-places // _places(places, most // filters, machine.warp // filters))
+        if n * fo // filters * blocks >= FILLING or (columns == 1 and most <= machine.warp):
+            break
+        if most > machine.warp:
+            most //= 2
+        else:
+            columns = largest_divisor(ow, columns // 2)  # no pixel needs a condition then
+    return columns, most
+
+
+def _places(count: int, most: int, least: int) -> int:
+    """Threads of a block along `count` places: all, or so many that share them evenly, unless those
+    are fewer than `least`."""
+    even = _even(count, most // 2)
+    return count if count <= most else even if even >= least else most
 
 
 def schedule_depthwise_nchwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ....loopir.expr import const_int
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule
@@ -99,7 +101,7 @@ def schedule_sides(
     is_laid = _is_laid(product, sides, machine)
     if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):
         rows, columns = (extent_of(a) for a in product.op.axis[-2:])
-        plan = TilePlan.of(rows, columns, product.dtype, is_laid)
+        plan = TilePlan.of(rows, columns, product.dtype, is_laid, _count(product))
         if is_laid:
             product, out = pack_operands(s, product, out, sides, plan, machine)
             sides = operands_of(product.op) or sides
@@ -108,7 +110,12 @@ def schedule_sides(
     side = 16 if machine.threads >= 256 else 8
     i, j = product.op.axis[-2:]
     threads = (_whole(i, side), _whole(j, side))
-    schedule_in_registers(s, product, out, sides, threads, machine)
+    schedule_in_registers(s, product, out, sides, threads, _count(product), machine)
+
+
+def _count(product: Tensor) -> int:
+    """How many products there are; 0 where that is not known."""
+    return prod(extent_of(a) for a in product.op.axis[:-2])
 
 
 def _is_laid(product: Tensor, sides: tuple[Operand, Operand], machine: GpuMachine) -> bool:

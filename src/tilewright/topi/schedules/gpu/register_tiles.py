@@ -16,9 +16,11 @@ from ....tensor.tensor import Tensor
 from ..machine import extent_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
 from .operands import Operand, copies_of, fill, pipeline
+from .tile_plan import filling
 
 TILE = 4  # neighbouring rows and columns a thread
 AGAIN = 2  # such tiles a thread along rows, and along columns
+LEAST = 32  # rows and columns of a block, below which copies and barriers outweigh products
 STAGES = 2  # a step of sums takes longer than a copy
 ROW_BYTES = 64  # of a tile of an operand, along the reduction
 
@@ -29,10 +31,11 @@ def schedule_in_registers(
     out: Tensor,
     sides: tuple[Operand, Operand],
     threads: tuple[int, int],
+    count: int,
     machine: GpuMachine,
 ) -> None:
-    """A product by `threads` along rows and along columns, and the element-wise stage that ends its
-    group."""
+    """`count` products by `threads` at most along rows and along columns, and the element-wise
+    stage that ends their group."""
     steps = extent_of(product.op.reduce_axis[0])
     if product.op is out.op:
         product = s.cache_write(out, "local")
@@ -42,7 +45,12 @@ def schedule_in_registers(
     parts = [s.cache_read(c, "local", [product.op]) for c in copies]
     rows, columns = sides
     shape = [extent_of(a) for a in product.op.axis[-2:]]
-    block, at = _bind_output(s[out], sides, threads, shape)
+    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
+    whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
+    least = tuple(min(n, LEAST) for n in whole)
+    block = filling((shape[0], shape[1]), count, whole, (least[0], least[1]))
+    threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
+    at = _bind_output(s[out], sides, threads, block, shape)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -78,15 +86,17 @@ def schedule_in_registers(
 
 
 def _bind_output(
-    stage: Stage, sides: tuple[Operand, Operand], threads: tuple[int, int], shape: list[int]
-) -> tuple[list[int], IterVar]:
-    """Elements of a block along rows and columns of a matrix of that shape, and the loop of a
-    thread."""
+    stage: Stage,
+    sides: tuple[Operand, Operand],
+    threads: tuple[int, int],
+    block: tuple[int, int],
+    shape: list[int],
+) -> IterVar:
+    """The loop of a thread, of a matrix of that shape that blocks make in tiles."""
     *batch, i, j = stage.leaf_iter_vars
     rows, columns = sides
     both = rows.along and columns.along  # neighbouring threads read neighbouring rows then
-    again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
-    block = [n * TILE * a for n, a in zip(threads, again)]
+    again = [size // (n * TILE) for size, n in zip(block, threads)]
     by, y = stage.split(i, factor=block[0])
     bx, x = stage.split(j, factor=block[1])
     vx, x = stage.split(x, nparts=again[1])
@@ -105,4 +115,4 @@ def _bind_output(
         stage.vectorize(x)
     else:
         stage.unroll(x)
-    return block, tx
+    return tx

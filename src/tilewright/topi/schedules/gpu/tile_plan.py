@@ -3,7 +3,7 @@
 A block's tile is some fragments of 16 rows high and some warps wide. The smaller it is the more
 often operands are read and the less work there is for each instruction that moves them; what
 reaches over the edge of the product is work for nothing. A product that is smaller than a tile may
-be filled up to one.
+be filled up to one. One that has too few tiles for all multiprocessors takes smaller ones.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _PRODUCT = 4  # instructions that are issued beside one of tensor cores
 _BARRIER = 24  # instructions while a block waits for a tile
 _ADDRESS = 2  # instructions for the address of one copy
 _WRITTEN = 512, 1024  # products in steps that are written out (lowering/software_pipeline.py)
+FILLING = 96  # blocks that leave few multiprocessors without one: GPUs have 40 to 144
+_LEAST = (2, 4)  # fragments of a tile, below which copies and barriers outweigh products
 _SLOW = 1.05  # more than the fewer of these take long to compile: there has to be a reason
 
 
@@ -40,14 +42,19 @@ class TilePlan:
     shape: tuple[int, int]
 
     @staticmethod
-    def of(rows: int, columns: int, sums: str, filled: bool) -> TilePlan:
-        """For a product of that shape; unless it may be `filled` up, a tile is no larger."""
+    def of(rows: int, columns: int, sums: str, filled: bool, count: int = 0) -> TilePlan:
+        """For `count` products of that shape (0: as many as fill the GPU); unless they may be
+        `filled` up, a tile is no larger."""
         warp = BANKS // parse(sums).nbytes // FRAGMENT
         needed = -(-columns // FRAGMENT)
         # as many warps as there are columns for
         sizes = [n for n in _COLUMNS if n < needed or n <= -(-needed // warp) * warp]
-        high = _best(rows, _ROWS if filled else _EVEN, filled) * FRAGMENT
-        wide = _best(columns, sizes if filled else _COLUMNS, filled) * FRAGMENT
+        tile = (
+            _best(rows, _ROWS if filled else _EVEN, filled),
+            _best(columns, sizes if filled else _COLUMNS, filled),
+        )
+        extents = (-(-rows // FRAGMENT), needed)
+        high, wide = (n * FRAGMENT for n in filling(extents, count, tile, _LEAST))
         shape = (max(rows, high), max(columns, wide))
         return TilePlan((high, wide), min(warp * FRAGMENT, wide), shape)
 
@@ -118,6 +125,23 @@ def _starts(tiles: int, stages: int, products: int) -> tuple[float, int]:
     if every * products <= _WRITTEN[not is_even]:
         return tiles / every, every * products
     return min(2.0 * tiles / stages, tiles) if is_even else tiles, stages * products
+
+
+def filling(
+    shape: tuple[int, int], count: int, tile: tuple[int, int], least: tuple[int, int]
+) -> tuple[int, int]:
+    """A tile of `count` products of a shape whose larger sides are halved, down to `least`, until
+    there are as many blocks as fill the GPU. Extents and counts of 0 are those not known."""
+    if not count or 0 in shape:
+        return tile
+    sides = list(tile)
+    while count * -(-shape[0] // sides[0]) * -(-shape[1] // sides[1]) < FILLING:
+        high = [d for d in (0, 1) if sides[d] > least[d]]
+        if not high:
+            break
+        d = max(high, key=lambda d: sides[d])
+        sides[d] = max(-(-sides[d] // 2), least[d])
+    return sides[0], sides[1]
 
 
 def _best(extent: int, sizes: Sequence[int], filled: bool) -> int:

@@ -1,0 +1,89 @@
+"""Default schedules for CUDA take smaller tiles where larger ones would leave multiprocessors
+without a block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te, topi
+from tilewright.base.dtype import parse
+from tilewright.topi.schedules.gpu.tile_plan import FILLING, TilePlan, filling
+
+_LAUNCH = re.compile(r"launch\('\w+', \((\d+), (\d+), (\d+)\), \((\d+), (\d+), (\d+)\)")
+
+
+def launches(make: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
+    """Blocks, and threads of each, of the kernels of a function, and the function."""
+    ins = [te.placeholder(shape, dtype, f"in{n}") for n, shape in enumerate(shapes)]
+    out = make(*ins)
+    f = tw.build(topi.default_schedule(out, "cuda -arch=sm_80"), [*ins, out], "cuda -arch=sm_80")
+    host: Any = f.entry_func
+    sizes = [tuple(map(int, found)) for found in _LAUNCH.findall(host.text)]
+    return [(prod(s[:3]), prod(s[3:])) for s in sizes] + [(f, out)]
+
+
+def test_larger_sides_are_halved_until_there_are_blocks_for_all() -> None:
+    assert filling((128, 768), 1, (128, 128), (32, 32)) == (32, 32)
+    assert filling((128, 3072), 1, (128, 128), (32, 32)) == (64, 64)
+    assert filling((1024, 1024), 1, (128, 128), (32, 32)) == (64, 128)
+    assert filling((4096, 4096), 1, (128, 128), (32, 32)) == (128, 128)
+    assert filling((128, 128), 96, (128, 128), (32, 32)) == (128, 128)
+    assert filling((128, 0), 1, (128, 128), (32, 32)) == (128, 128), "an extent that is not known"
+    assert filling((128, 128), 0, (128, 128), (32, 32)) == (128, 128)
+    assert filling((7, 40), 1, (7, 8), (2, 4)) == (2, 4)
+    assert filling((9, 9), 1, (1, 1), (2, 4)) == (1, 1), "no tile grows"
+
+
+def test_a_plan_for_tensor_cores_fills_the_device() -> None:
+    assert TilePlan.of(128, 768, "float32", True, 1).block == (32, 64)
+    assert TilePlan.of(128, 768, "float32", True, 16).block == (128, 128)
+    assert TilePlan.of(128, 768, "float32", True).block == (128, 128)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "tile"),
+    [
+        ("float32", (128, 768, 64), (32, 32)),
+        ("float32", (128, 3072, 64), (64, 64)),
+        ("float32", (1024, 1024, 64), (64, 128)),
+        ("float16", (128, 3072, 64), (64, 64)),
+        ("float16", (1024, 1024, 64), (64, 128)),
+    ],
+)
+def test_products(dtype: str, shape: tuple[int, int, int], tile: tuple[int, int]) -> None:
+    n, m, k = shape
+    *_, (blocks, threads), _ = launches(
+        lambda a, b: topi.nn.dense(a, b, out_dtype="float32"), dtype, (n, k), (m, k)
+    )
+    assert blocks == -(-n // tile[0]) * -(-m // tile[1]) and blocks >= FILLING
+    assert threads >= 64
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("channels", "filters", "side"), [(64, 96, 14), (96, 160, 7)])
+def test_blocked_convolutions(dtype: str, channels: int, filters: int, side: int) -> None:
+    """1x1 filters over the small images of a network's end, in vectors of channels."""
+    lanes = 16 // parse(dtype).nbytes
+    shapes = [
+        (1, channels // lanes, side, side, lanes),
+        (filters // lanes, channels // lanes, 1, 1, lanes, lanes),
+    ]
+
+    def make(x: Any, w: Any) -> Any:
+        return topi.nn.conv_nchwc(x, w, (1, 1), (0, 0, 0, 0), (1, 1), "float32")
+
+    *_, (blocks, threads), (f, out) = launches(make, dtype, *shapes)
+    assert blocks >= 35 and threads >= 32
+    rng = np.random.default_rng(0)
+    x, w = ((rng.random(s, np.float32) - 0.5).astype(parse(dtype).numpy) for s in shapes)
+    result = np.zeros([int(d) for d in out.shape], np.float32)
+    f.run_simt(x, w, result)
+    want = np.einsum("ncyxi,fcabio->nfyxo", x.astype("float64"), w.astype("float64"))
+    np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-5)
