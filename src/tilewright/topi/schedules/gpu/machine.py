@@ -24,8 +24,8 @@ class GpuMachine:
     Mali it is not, and copying to it gains nothing), and whether the device's compiler unrolls
     loops that are marked. `shared_bytes`: of a block; `asynchronous`: whether copies to it need no
     thread to wait; `products`: types of operands and sums that tensor cores have; `warp_groups`:
-    threads that a block may have where there are wgmma and TMA, 0 elsewhere; `decisions`: who decides
-    what these leave open."""
+    threads that a block may have where there are wgmma and TMA, 0 elsewhere; `decisions`: who
+    decides what these leave open."""
 
     threads: int
     warp: int
@@ -81,6 +81,27 @@ class GpuMachine:
 def bind(stage: Stage, axis: IterVar, tag: str) -> None:
     """Bind a loop to the threads of a tag."""
     stage.bind(axis, thread_axis(tag))
+
+
+GROUPS = (4, 8, 16)  # rows of blocks that may follow each other down a column
+
+
+def bind_blocks(
+    stage: Stage, by: IterVar, bx: IterVar, shape: tuple[int, int], machine: GpuMachine
+) -> None:
+    """Bind the rows and columns of a matrix of so many blocks (0: not known). Those of a row follow
+    each other, or, if that is decided, those of a column in a group of rows: what both operands
+    give to the blocks that run at a time is then less, and stays in the second-level cache."""
+    rows, columns = shape
+    options = [g for g in GROUPS if columns > 1 and g < rows and rows % g == 0]
+    (group,) = machine.choose(stage.op.name, "group", [(1,), *((g,) for g in options)])
+    if group > 1:
+        by, near = stage.split(by, factor=group)
+        stage.reorder(by, bx, near)
+        bind(stage, stage.fuse(by, bx, near), "blockIdx.x")
+        return
+    bind(stage, by, "blockIdx.y")
+    bind(stage, bx, "blockIdx.x")
 
 
 def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -> IterVar:
