@@ -297,11 +297,10 @@ class SketchPolicy(SearchPolicy):
             return []
         begin = time.perf_counter()
         found = self.library.due(count)
-        if not self.is_gpu:
-            other = min(self.measured.values(), default=np.inf)
-            room = count - len(found)
-            wanted = self.library.part_of(room, other) if self.params["sketches"] else room
-            found += self.library.propose(wanted, self.rng, self._score)
+        other = min(self.measured.values(), default=np.inf)
+        room = count - len(found)
+        wanted = self.library.part_of(room, other) if self.params["sketches"] else room
+        found += self.library.propose(wanted, self.rng, self._score)
         self.seconds["search"] += time.perf_counter() - begin
         return found
 
@@ -442,7 +441,8 @@ class SketchPolicy(SearchPolicy):
         """Until something is measured, the operator library's schedule: of 177 operators and layers
         (benchmarks/results/ops-*-2026-11-23) the shipped model was far ahead of it in one, and
         wrong. Where an algorithm other than the one written may do and should be faster, its; then
-        the program that the model likes best. On GPUs a rough estimate takes the model's place."""
+        the program that the model likes best. On GPUs a rough estimate takes the model's place, and
+        on Mali, where sketches have all that the library's schedules have, it comes first."""
         wanted = self.params["default_schedule_first"] and not self.library.costs
         if wanted and not self.is_gpu:
             dag, option = self.task.compute_dag, self.task.layout_rewrite_option
@@ -452,7 +452,7 @@ class SketchPolicy(SearchPolicy):
             other = None if algorithm is None else self.library.default(algorithm)
             if other is not None:
                 return other
-        default = self.library.default() if wanted and not self.is_gpu else None
+        default = self.library.default() if wanted and not self.is_mali else None
         if default is not None or not self.params["sketches"]:
             return default or self.library.default()
         trained = getattr(self.model, "trained", False)

@@ -74,9 +74,9 @@ def default_schedule(
     decisions: Decisions | None = None,
 ) -> Schedule:
     """A schedule for the computation of `outs` that needs no tuning. `decisions`: answers to what
-    the rules for CPUs leave open, which otherwise decide themselves; there stands then what they
-    asked. Raises TargetError where `target` is no target, as text, dict or Target, where `target`
-    has no kind of target, or no attributes by name."""
+    the rules leave open, which otherwise decide themselves; there stands then what they asked.
+    Raises TargetError where `target` is no target, as text, dict or Target, where `target` has no
+    kind of target, or no attributes by name."""
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
     chosen = Target(target) if isinstance(target, str) else target
     chosen = chosen if chosen is not None else Target.current(allow_none=True)
@@ -85,7 +85,7 @@ def default_schedule(
         from .gpu import GPU_RULES  # who compiles for CPUs loads none of it
         from .gpu.machine import GpuMachine
 
-        _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen))
+        _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen, decisions))
     else:
         _schedule(s, outputs, CPU_RULES, Machine.of(chosen, decisions))
     return s

@@ -198,7 +198,8 @@ def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> 
         stage.reorder(n, group, *((place, filters) if windows.last else (filters, place)))
     sides = operands_of(s[product].op)
     assert sides is not None
-    schedule_sides(s, s[product].op.output(0), out, sides, machine, form.cut)
+    plan = form.plan if on_cores else None
+    schedule_sides(s, s[product].op.output(0), out, sides, machine, form.cut, plan)
     return True
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ....base.dtype import parse
@@ -10,6 +11,7 @@ from ....loopir.iter import IterVar
 from ....schedule.api import Stage
 from ....target.target import Target
 from ....tensor.axes import thread_axis
+from ..decisions import Decisions, Value
 
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
 
@@ -22,7 +24,8 @@ class GpuMachine:
     Mali it is not, and copying to it gains nothing), and whether the device's compiler unrolls
     loops that are marked. `shared_bytes`: of a block; `asynchronous`: whether copies to it need no
     thread to wait; `products`: types of operands and sums that tensor cores have; `warp_groups`:
-    threads that a block may have where there are wgmma and TMA, 0 elsewhere."""
+    threads that a block may have where there are wgmma and TMA, 0 elsewhere; `decisions`: who
+    decides what these leave open."""
 
     threads: int
     warp: int
@@ -32,13 +35,18 @@ class GpuMachine:
     asynchronous: bool = False
     products: frozenset[tuple[str, str]] = frozenset()
     warp_groups: int = 0
+    decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
+
+    def choose(self, operation: str, question: str, options: Iterable[Sequence[int]]) -> Value:
+        """One of some options, best first (see Decisions)."""
+        return self.decisions.choose(operation, question, options)
 
     def lanes(self, dtype: str) -> int:
         """Elements of the widest load."""
         return max(1, VECTOR_BYTES // parse(dtype).nbytes)
 
     @staticmethod
-    def of(target: Target) -> GpuMachine:
+    def of(target: Target, decisions: Decisions | None = None) -> GpuMachine:
         most = int(target.attrs.get("max_threads_per_block", target.max_num_threads))
         shared = target.thread_warp_size > 1
         threads = min(256 if shared else 64, most)
@@ -52,6 +60,7 @@ class GpuMachine:
             able.async_copies,
             able.matrix_products if most >= 128 else frozenset(),
             most if able.warp_groups else 0,
+            Decisions() if decisions is None else decisions,
         )
 
     def stages(self, nbytes: int, steps: int) -> int:
@@ -72,6 +81,27 @@ class GpuMachine:
 def bind(stage: Stage, axis: IterVar, tag: str) -> None:
     """Bind a loop to the threads of a tag."""
     stage.bind(axis, thread_axis(tag))
+
+
+GROUPS = (4, 8, 16)  # rows of blocks that may follow each other down a column
+
+
+def bind_blocks(
+    stage: Stage, by: IterVar, bx: IterVar, shape: tuple[int, int], machine: GpuMachine
+) -> None:
+    """Bind the rows and columns of a matrix of so many blocks (0: not known). Those of a row follow
+    each other, or, if that is decided, those of a column in a group of rows: what both operands
+    give to the blocks that run at a time is then less, and stays in the second-level cache."""
+    rows, columns = shape
+    options = [g for g in GROUPS if columns > 1 and g < rows and rows % g == 0]
+    (group,) = machine.choose(stage.op.name, "group", [(1,), *((g,) for g in options)])
+    if group > 1:
+        by, near = stage.split(by, factor=group)
+        stage.reorder(by, bx, near)
+        bind(stage, stage.fuse(by, bx, near), "blockIdx.x")
+        return
+    bind(stage, by, "blockIdx.y")
+    bind(stage, bx, "blockIdx.x")
 
 
 def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -> IterVar:

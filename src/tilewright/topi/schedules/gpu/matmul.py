@@ -91,17 +91,21 @@ def schedule_sides(
     sides: tuple[Operand, Operand],
     machine: GpuMachine,
     cut: Steps | None = None,
+    plan: TilePlan | None = None,
 ) -> None:
     """A product whose operands are matrices, or one of them windows, whose reduction is `cut`: by
-    warp groups or on tensor cores that have its types, else in registers."""
+    warp groups or on tensor cores that have its types, by a `plan` if that is made, else in
+    registers."""
     tile = tile_for(product, sides, machine)
     if tile is not None:
         schedule_on_warp_groups(s, product, out, tile)
         return
     is_laid = _is_laid(product, sides, machine)
     if machine.warp == WARP and _on_cores(product, sides, is_laid, machine):
-        rows, columns = (extent_of(a) for a in product.op.axis[-2:])
-        plan = TilePlan.of(rows, columns, product.dtype, is_laid, _count(product))
+        if plan is None:
+            rows, columns = (extent_of(a) for a in product.op.axis[-2:])
+            name, count = product.op.name, _count(product)
+            plan = TilePlan.chosen(name, rows, columns, product.dtype, is_laid, count, machine)
         if is_laid:
             product, out = pack_operands(s, product, out, sides, plan, machine)
             sides = operands_of(product.op) or sides

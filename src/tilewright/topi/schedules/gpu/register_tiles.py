@@ -13,8 +13,8 @@ from ....base.dtype import parse
 from ....loopir.iter import IterVar
 from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
-from ..machine import extent_of
-from .machine import VECTOR_BYTES, GpuMachine, bind, fused
+from ..machine import extent_of, nearby
+from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
 from .operands import Operand, copies_of, fill, pipeline
 from .tile_plan import filling
 
@@ -48,9 +48,17 @@ def schedule_in_registers(
     again = [AGAIN if size >= AGAIN * n * TILE else 1 for size, n in zip(shape, threads)]
     whole = (threads[0] * TILE * again[0], threads[1] * TILE * again[1])
     least = tuple(min(n, LEAST) for n in whole)
-    block = filling((shape[0], shape[1]), count, whole, (least[0], least[1]))
+    filled = filling((shape[0], shape[1]), count, whole, (least[0], least[1]))
+    smaller = [
+        (whole[0] // a, whole[1] // b)
+        for a in (1, 2, 4)
+        for b in (1, 2, 4)
+        if whole[0] // a >= TILE and whole[1] // b >= TILE
+    ]
+    high, broad = machine.choose(out.op.name, "tile", [filled, *smaller])
+    block = (high, broad)
     threads = (min(threads[0], block[0] // TILE), min(threads[1], block[1] // TILE))
-    at = _bind_output(s[out], sides, threads, block, shape)
+    at = _bind_output(s[out], sides, threads, block, shape, machine)
     stage = s[product]
     stage.compute_at(s[out], at)
     nbytes = parse(rows.tensor.dtype).nbytes
@@ -67,6 +75,9 @@ def schedule_in_registers(
     late = all(x.copied_late for x in sides)
     taken = sum(block) * (depth * nbytes + VECTOR_BYTES)
     stages = min(STAGES, machine.stages(taken, -(-steps // depth))) if late else 1
+    if stages > 1:
+        options = nearby(stages, 1, 3, 4, most=machine.stages(taken, -(-steps // depth)))
+        (stages,) = machine.choose(out.op.name, "stages", options)
     pipeline(stage, outer, stages)
     places = [middle if x.along else k for x in sides]
     if both:
@@ -91,6 +102,7 @@ def _bind_output(
     threads: tuple[int, int],
     block: tuple[int, int],
     shape: list[int],
+    machine: GpuMachine,
 ) -> IterVar:
     """The loop of a thread, of a matrix of that shape that blocks make in tiles."""
     *batch, i, j = stage.leaf_iter_vars
@@ -107,8 +119,9 @@ def _bind_output(
     if batch:
         bind(stage, fused(stage, batch), "blockIdx.z")
     tags = ("threadIdx.x", "threadIdx.y") if columns.along else ("threadIdx.y", "threadIdx.x")
-    bound = zip((by, bx, vy, vx, ty, tx), ("blockIdx.y", "blockIdx.x", "vthread", "vthread", *tags))
-    for axis, tag in bound:
+    blocks = (-(-shape[0] // block[0]), -(-shape[1] // block[1]))
+    bind_blocks(stage, by, bx, blocks, machine)
+    for axis, tag in zip((vy, vx, ty, tx), ("vthread", "vthread", *tags)):
         bind(stage, axis, tag)
     stage.unroll(y)
     if shape[1] and shape[1] % TILE == 0:

@@ -17,8 +17,8 @@ from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load, wmma_store
 from ...tensor_intrin.mma import depth as mma_depth
-from ..machine import extent_of, whole_vectors
-from .machine import VECTOR_BYTES, GpuMachine, bind, fused
+from ..machine import extent_of, nearby, whole_vectors
+from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
 from .operands import Operand, copies_of, fill, pipeline, steps_of_tile
 from .tile_plan import BANKS, FRAGMENT, Steps, TilePlan
 
@@ -89,14 +89,19 @@ def schedule_on_tensor_cores(
     copies = copies_of(s, sides, total)
     parts = [s.cache_read(c, name, [total.op]) for c, name in zip(copies, unit.scopes)]
     columns = plan.columns
-    at, stripe = _bind_output(s[out], block, columns)
+    at, stripe = _bind_output(s[out], plan, machine)
     s[shared].compute_at(s[out], stripe)
     _store_fragments(s[shared], columns, unit.store)
     s[total].compute_at(s[out], at)
     late = all(x.copied_late for x in sides)
     pitches = [pitch_of((deep if x.along else tile) * size) for x, tile in zip(sides, block)]
     stages = machine.stages(_bytes(sides, block, deep, size), steps) if late else 1
-    stages = min(stages, cut.stages) if cut else stages
+    if cut:
+        stages = min(stages, cut.stages)
+    elif stages > 1:
+        most = min(steps, machine.shared_bytes // _bytes(sides, block, deep, size), MOST_STAGES)
+        options = nearby(stages, *range(1, MOST_STAGES + 1), most=most)
+        (stages,) = machine.choose(product.op.name, "stages", options)
     step, depth = _multiply(s[total], unit, deep)
     pipeline(s[total], step, stages)
     for load, part in zip(unit.loads, parts):
@@ -124,9 +129,10 @@ def fits(op: Any, side: int, least: int) -> bool:
     return min(rows, columns) >= side and steps >= least
 
 
-def _bind_output(stage: Stage, block: tuple[int, int], columns: int) -> tuple[IterVar, IterVar]:
+def _bind_output(stage: Stage, plan: TilePlan, machine: GpuMachine) -> tuple[IterVar, IterVar]:
     """The loops of the output: those of a warp, in which sums are made, and of 16 of its rows. A
     tile may be larger than the output, which its fragments are not."""
+    block, columns = plan.block, plan.columns
     *batch, i, j = stage.leaf_iter_vars
     last = [extent_of(a) for a in stage.op.axis]
     extent = last[-1] if j is stage.op.axis[-1] else last[-2] * last[-1]
@@ -138,8 +144,9 @@ def _bind_output(stage: Stage, block: tuple[int, int], columns: int) -> tuple[It
     stage.reorder(*batch, by, bx, warp, y, row, xs, x)
     if batch:
         bind(stage, fused(stage, batch), "blockIdx.z")
-    for axis, tag in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (warp, "threadIdx.y")):
-        bind(stage, axis, tag)
+    shape = (plan.whole(0) // block[0], plan.whole(1) // block[1])
+    bind_blocks(stage, by, bx, shape, machine)
+    bind(stage, warp, "threadIdx.y")
     stage.unroll(y)
     near: list[IterVar] = []
     if columns == FRAGMENT:  # two rows are read at once, which half the banks are between

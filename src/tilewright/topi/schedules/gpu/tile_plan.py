@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import lcm
 
 from ....base.dtype import parse
@@ -18,6 +19,7 @@ from .machine import MOST_STAGES, GpuMachine
 FRAGMENT = 16  # rows and columns
 BANKS = 128  # bytes of all banks of shared memory, and of sums in a row of a warp
 _ROWS, _COLUMNS = range(8, 0, -1), (8, 4, 2, 1)  # fragments of a tile
+_SIDES = (8, 4, 2)  # of those that may be decided on
 _EVEN = (8, 4, 2, 1)  # of rows: so many all threads share evenly when they copy them
 # in fragments: what there is to do for each tile beside products, and for uneven copies
 _OVERHEAD, _UNEVEN = 1.5, 1.25
@@ -57,6 +59,47 @@ class TilePlan:
         high, wide = (n * FRAGMENT for n in filling(extents, count, tile, _LEAST))
         shape = (max(rows, high), max(columns, wide))
         return TilePlan((high, wide), min(warp * FRAGMENT, wide), shape)
+
+    @staticmethod
+    def chosen(
+        operation: str,
+        rows: int,
+        columns: int,
+        sums: str,
+        filled: bool,
+        count: int,
+        machine: GpuMachine,
+    ) -> TilePlan:
+        """The plan that is decided on, of those of `options`; as `of` otherwise."""
+        plans = TilePlan.options(rows, columns, sums, filled, count)
+        by_tile = {(*plan.block, plan.columns): plan for plan in reversed(plans)}
+        tiles = [(*plan.block, plan.columns) for plan in plans]
+        return by_tile[machine.choose(operation, "tile", tiles)]  # type: ignore[index]
+
+    @staticmethod
+    def options(rows: int, columns: int, sums: str, filled: bool, count: int) -> list[TilePlan]:
+        """The plan of `of`, then others by the work that there is with them: tiles of 2 to 8
+        fragments a side, by warps of which each has as many sums in registers or half as many."""
+        first = TilePlan.of(rows, columns, sums, filled, count)
+        widest = BANKS // parse(sums).nbytes
+        found: list[tuple[float, TilePlan]] = []
+        for high, wide in product(_SIDES, _SIDES):
+            block = (high * FRAGMENT, wide * FRAGMENT)
+            if any(2 * side > 3 * max(n, FRAGMENT) for side, n in zip(block, (rows, columns)) if n):
+                continue  # a third of it, or more, would be for nothing
+            if not filled and (block[0] > rows or block[1] > columns):
+                continue
+            shape = (max(rows, block[0]), max(columns, block[1]))
+            blocks = -(-rows // block[0]) * -(-columns // block[1]) or 1
+            work = blocks * (high * wide + _OVERHEAD * (high + wide))
+            few = max(1.0, FILLING / (blocks * count)) if count and rows and columns else 1.0
+            for wider in (widest, widest // 2):
+                # where the product is narrower than the tile, warps still have columns each
+                taken = -(-columns // wider) * wider
+                if FRAGMENT <= wider <= block[1] <= max(taken, columns):
+                    found.append((work * few, TilePlan(block, wider, shape)))
+        found.sort(key=lambda item: item[0])
+        return [first, *(plan for _, plan in found if plan != first)]
 
     def whole(self, side: int) -> int:
         """Rows (side 0) or columns of whole tiles."""

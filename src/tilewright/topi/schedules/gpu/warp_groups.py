@@ -19,7 +19,7 @@ from ....schedule.api import Schedule
 from ....tensor.op import PlaceholderOp
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.wgmma import GROUP, GROUP_ROWS, WarpGroupTile, wgmma_tile
-from ..machine import extent_of, whole_vectors
+from ..machine import extent_of, nearby, whole_vectors
 from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind
 from .operands import Operand, read_widened
 
@@ -68,12 +68,20 @@ def tile_for(
         return None
     count = 1 if batch is None else max(batch)
     filling = [(r, c) for r, c in fitting if -(-m // r) * -(-n // c) * count >= _BLOCKS]
-    rows, columns = filling[0] if filling else fitting[-1]
-    left = machine.shared_bytes - _ROOM - rows * (columns + _PAD) * parse(product.dtype).nbytes
     along = (sides[0].along, sides[1].along)
-    tile = WarpGroupTile(dtype, rows, columns, (m, n, k), along, 2, True, batch)
-    stages = min(MOST_STAGES, left // tile.stage_bytes)
-    return replace(tile, stages=stages) if stages > 1 else None
+    tiles: dict[tuple[int, ...], WarpGroupTile] = {}
+    for rows, columns in dict.fromkeys((filling[0] if filling else fitting[-1], *fitting)):
+        left = machine.shared_bytes - _ROOM - rows * (columns + _PAD) * parse(product.dtype).nbytes
+        tile = WarpGroupTile(dtype, rows, columns, (m, n, k), along, 2, True, batch)
+        stages = min(MOST_STAGES, left // tile.stage_bytes)
+        if stages > 1:
+            tiles[rows, columns] = replace(tile, stages=stages)
+        elif not tiles:
+            return None  # what is best has no room
+    tile = tiles[machine.choose(product.op.name, "tile", tiles)]
+    most = tile.stages
+    (stages,) = machine.choose(product.op.name, "stages", nearby(most, 2, 3, most=most))
+    return replace(tile, stages=stages)
 
 
 def _one_each(op: Any, side: Operand) -> bool:

@@ -170,7 +170,12 @@ class ConvolutionProduct:
         self.height, self.width = shape[1:3] if w.last else shape[2:]
         self.kind, sums = w.data.dtype, op.output_dtype(0)
         rows, columns = self.sides[::-1] if w.last else self.sides
-        self.plan = TilePlan.of(rows, columns, sums, True, self.batch * w.groups)
+        count = self.batch * w.groups
+        self.plan = (
+            TilePlan.chosen(op.name, rows, columns, sums, True, count, machine)
+            if on_cores
+            else TilePlan.of(rows, columns, sums, True, count)
+        )
         if not on_cores:
             self.plan = TilePlan(self.plan.block, self.plan.columns, (rows, columns))
         lanes = machine.lanes(self.kind)
