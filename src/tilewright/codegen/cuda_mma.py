@@ -212,7 +212,8 @@ def branch(p: Any, s: S.IfThenElse) -> S.Stmt | None:
     """A condition of copies becomes one of each instruction: in a branch of their own addresses
     would be computed anew each time, and nothing be moved over it."""
     body = s.then_case.seq if type(s.then_case) is S.SeqStmt else [s.then_case]
-    copies = [x.value for x in body if type(x) is S.Evaluate and _is_copy(x.value)]
+    calls = [x.value for x in body if type(x) is S.Evaluate]
+    copies = [e for e in calls if isinstance(e, E.Call) and e.op.name == "tir.ptx_cp_async"]
     loads = any(type(x) is E.BufferLoad for e in (s.condition, *copies) for x in nodes(e))
     constant = isinstance(s.condition, E.IntImm)
     if s.else_case is not None or len(copies) < len(body) or loads or constant:
@@ -223,10 +224,6 @@ def branch(p: Any, s: S.IfThenElse) -> S.Stmt | None:
         p.statement(copy)
         p.line(f"{_copy(p, copy)[:-1]}, {here});")
     return None
-
-
-def _is_copy(e: Any) -> bool:
-    return type(e) is E.Call and e.op.name == "tir.ptx_cp_async"
 
 
 def _commit(p: Any, e: E.Call) -> str:
