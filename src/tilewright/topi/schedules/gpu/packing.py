@@ -24,6 +24,7 @@ from ....schedule.auto_inline import loads_of
 from ....schedule.primitives.restate import restate
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
+from ....tensor.op import ComputeOp
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
@@ -168,6 +169,7 @@ def arrange_packed(stage: Stage, along: bool, machine: GpuMachine, line: int = 0
 
 def _turn_packed(stage: Stage, lanes: int, machine: GpuMachine, line: int) -> bool:
     """Read what is turned in vectors too, where its rows in memory have whole ones."""
+    assert isinstance(stage.op, ComputeOp)
     reads = loads_of(stage.op)
     *outer, row, k = stage.op.axis
     if len(reads) != 1 or extent_of(k) % lanes or extent_of(row) % lanes:
