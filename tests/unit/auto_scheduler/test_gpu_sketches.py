@@ -284,11 +284,16 @@ def test_a_device_of_few_threads() -> None:
 
 
 def test_choice_without_measurements() -> None:
-    """Blocks for a whole device, at least a warp of threads, several elements in registers."""
+    """The library's schedule; of sketches, blocks for a whole device, at least a warp of threads,
+    several elements in registers."""
     task = auto_scheduler.SearchTask(
         compute_dag=auto_scheduler.ComputeDAG(C.matmul(1024, 1024, 1024)), target="cuda"
     )
     found = auto_scheduler.SketchPolicy(task, None, seed=0, verbose=0)
+    first = found.best_unmeasured()
+    assert first is not None and first.is_default
+    sketches = {"default_schedule_first": False}
+    found = auto_scheduler.SketchPolicy(task, None, sketches, seed=0, verbose=0)
     state = found.best_unmeasured()
     assert state is not None and not getattr(found.model, "trained", False)
     (space,) = (as_a(GpuSpace, space) for space in found.population.spaces)
