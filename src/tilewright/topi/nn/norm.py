@@ -32,13 +32,13 @@ def normalize_rows(
     period: int = 1,
     run: int = 1,
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * scale + shift of each row of data (M, N); unless
+    """(x - mean) / sqrt(variance + epsilon) * scale + shift of each row of data (..., N); unless
     `center`, x / sqrt(mean of squares + epsilon).
 
-    Rows of the same number modulo `period` have the same scales, one for each `run` elements. All
-    is computed in float32 or wider and rounded once.
+    Of data (M, N), rows of the same number modulo `period` have the same scales, one for each `run`
+    elements. All is computed in float32 or wider and rounded once.
     """
-    rows, n = data.shape
+    *rows, n = data.shape
     wide = accumulator(data.dtype)
     count = cast(wide, O.max(n, 1))
     per = n // run
@@ -46,27 +46,27 @@ def normalize_rows(
     def summed(value: Any, name: str) -> Tensor:
         k = reduce_axis((0, n), "k")
         total: Tensor = compute(
-            (rows,), lambda i: reduce_sum(value(i, k.var), axis=k), name, "comm_reduce"
+            rows, lambda *i: reduce_sum(value(*i, k.var), axis=k), name, "comm_reduce"
         )
         return total
 
-    total = summed(lambda i, k: cast(wide, data(i, k)), "T_norm_sum") if center else None
+    total = summed(lambda *i: cast(wide, data(*i)), "T_norm_sum") if center else None
 
-    def moved(i: Any, j: Any) -> Any:
-        x = cast(wide, data(i, j))
-        return x if total is None else x - total(i) / count
+    def moved(*i: Any) -> Any:
+        x = cast(wide, data(*i))
+        return x if total is None else x - total(*i[:-1]) / count
 
-    squares = summed(lambda i, k: moved(i, k) * moved(i, k), "T_norm_squares")
+    squares = summed(lambda *i: moved(*i) * moved(*i), "T_norm_squares")
     factor: Tensor = compute(
-        (rows,),
-        lambda i: const(1, wide) / O.sqrt(squares(i) / count + const(epsilon, wide)),
+        rows,
+        lambda *i: const(1, wide) / O.sqrt(squares(*i) / count + const(epsilon, wide)),
         "T_norm_factor",
         "elemwise",
     )
 
-    def element(i: Any, j: Any) -> Any:
-        value = moved(i, j) * factor(i)
-        place = i % period * per + j // run
+    def element(*i: Any) -> Any:
+        value = moved(*i) * factor(*i[:-1])
+        place = i[0] % period * per + i[-1] // run
         if scale is not None:
             value = value * cast(wide, scale(place))
         if shift is not None:
@@ -84,8 +84,8 @@ def _rows(data: Tensor, first: int) -> Tensor:
 
 
 def _flat(values: Tensor | None) -> Tensor | None:
-    if values is None:
-        return None
+    if values is None or values.ndim == 1:
+        return values
     return reshape(values, (prod(get_const_tuple(values.shape)),))
 
 
@@ -113,9 +113,10 @@ def _rowwise(
 ) -> Tensor:
     axes = _over(data, axis)
     moved, back = _in_front(data, axes)
-    flat = _rows(moved, data.ndim - len(axes))
+    one = len(axes) == 1 and data.ndim > 1
+    flat = moved if one else _rows(moved, data.ndim - len(axes))
     rows = normalize_rows(flat, _flat(scale), _flat(shift), epsilon, center)
-    result = reshape(rows, moved.shape)
+    result = rows if one else reshape(rows, moved.shape)
     return result if back is None else transpose(result, back)
 
 

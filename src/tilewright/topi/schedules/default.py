@@ -96,8 +96,8 @@ def _schedule(s: Schedule, outputs: Sequence[Tensor], rules: Rules[M], machine: 
     out = outputs[0]
     whole = rules.whole.get(out.op.tag)
     rows = len(out.shape) > 1  # of one dimension there are none to compute together
-    if len(outputs) == 1 and whole and rows and (_all_computed(s) or out.op.tag == LAYER):
-        whole(s, out, machine)
+    known = len(outputs) == 1 and whole and rows and (_all_computed(s) or out.op.tag == LAYER)
+    if known and whole is not None and whole(s, out, machine) is not False:
         return
     if len(outputs) == 1 and len(heavy) == 1 and _kind(heavy[0].op, rules):
         anchor = heavy[0]

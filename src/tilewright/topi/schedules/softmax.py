@@ -26,7 +26,7 @@ def schedule_softmax(s: Schedule, out: Tensor, machine: Machine) -> None:
     """All stages of a row are computed together, rows in parallel. Of a product, as many rows as
     the second-level cache has room for are computed at once."""
     axes = list(s[out].op.axis)
-    along = _dimension_of(s, out)
+    along = dimension_of(s, out)
     if along < len(axes) - 1:
         _down_columns(s, out, along, machine)
         return
@@ -90,7 +90,7 @@ def _in_parts(s: Schedule, machine: Machine) -> None:
             arrange(stage, list(stage.op.axis), machine)
 
 
-def _dimension_of(s: Schedule, out: Tensor) -> int:
+def dimension_of(s: Schedule, out: Tensor) -> int:
     """Which dimension of the output the sums in front of it run along; the last, where none does
     alone."""
     axes = s[out].op.axis

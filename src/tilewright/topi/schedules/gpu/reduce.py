@@ -7,6 +7,7 @@ from math import prod
 from ....loopir.iter import IterVar
 from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
+from ....schedule.auto_inline import loads_of
 from ....tensor.axes import thread_axis
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, whole_vectors
@@ -94,7 +95,7 @@ def schedule_reduce(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) 
             bind(stage, thread, "threadIdx.x")
         return
     ends = red.op is out.op
-    threads = _threads(steps, machine)
+    threads = threads_for(steps, machine)
     whole = fused(stage, list(stage.op.reduce_axis))
     _, inner = stage.split(whole, factor=threads)
     part = s.rfactor(red, inner)
@@ -116,28 +117,23 @@ def _steps(red: Tensor, run: int) -> int:
     return prod(extent_of(k) for k in red.op.reduce_axis[-run:])
 
 
-def _lanes(stage: Stage, along: IterVar, machine: GpuMachine) -> int:
-    """Elements of the widest load of all that a reduction reads along an axis; what is the same
-    for a whole row does not count."""
-    every = reads_of(stage.op.output(0))
+def lanes_along(stage: Stage, along: IterVar, machine: GpuMachine) -> int:
+    """Elements of the widest load of all that a stage reads along an axis; what is the same for a
+    whole row does not count."""
+    every = reads_of(stage.op.output(0)) if stage.op.reduce_axis else loads_of(stage.op)
     reads = [e for e in every if any(along.var in free_vars(i) for i in e.indices)]
-    return whole_vectors(extent_of(along), min(machine.lanes(e.dtype) for e in reads))
+    widest = min((machine.lanes(e.dtype) for e in reads), default=machine.lanes("float32"))
+    return whole_vectors(extent_of(along), widest)
 
 
 def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) -> None:
     """A warp for each row where there are many, else a block: each thread has some vectors."""
     stage, steps = s[red], _steps(red, run)
     rows = prod(extent_of(a) for a in stage.op.axis)
-    lanes = _lanes(stage, stage.op.reduce_axis[-1], machine)
-    many = rows >= MANY_WARPS or steps <= machine.warp * lanes * FEW_VECTORS
-    threads = machine.warp if many else _threads(steps // lanes, machine)
-    k = fused(stage, list(stage.op.reduce_axis[-run:]))
-    rest, _ = stage.split(k, factor=lanes)
-    _, inner = stage.split(rest, factor=threads)
-    part = s.rfactor(red, inner)
-    if lanes > 1:
-        vector = s.rfactor(part, s[part].op.reduce_axis[-1], len(s[part].op.axis))
-        _in_vectors(s[vector])
+    lanes = lanes_along(stage, stage.op.reduce_axis[-1], machine)
+    many = rows_by_warps(rows, steps, lanes, machine)
+    threads = machine.warp if many else threads_for(steps // lanes, machine)
+    part, vector = part_row(s, red, run, lanes, threads)
     stage = s[red]
     at = stage if red.op is out.op else s[out]
     place = fused(at, list(at.op.axis))
@@ -146,14 +142,45 @@ def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) 
     bind(at, row, "threadIdx.y")
     if at is not stage:
         stage.compute_at(at, row)
+    lane = together(s, red, part, vector, threads)
+    if at is stage:
+        stage.set_store_predicate(lane.var.equal(0))
+
+
+def rows_by_warps(rows: int, steps: int, lanes: int, machine: GpuMachine) -> bool:
+    """Whether a warp has a row, rather than a block: there are many, or they are short."""
+    return rows >= MANY_WARPS or steps <= machine.warp * lanes * FEW_VECTORS
+
+
+def part_row(
+    s: Schedule, red: Tensor, run: int, lanes: int, threads: int
+) -> tuple[Tensor, Tensor | None]:
+    """What each of so many threads sums of a row, in interleaved vectors, and the lanes of those
+    (None where they have one)."""
+    stage = s[red]
+    k = fused(stage, list(stage.op.reduce_axis[-run:]))
+    rest, _ = stage.split(k, factor=lanes)
+    _, inner = stage.split(rest, factor=threads)
+    part = s.rfactor(red, inner)
+    if lanes == 1:
+        return part, None
+    vector = s.rfactor(part, s[part].op.reduce_axis[-1], len(s[part].op.axis))
+    _in_vectors(s[vector])
+    return part, vector
+
+
+def together(
+    s: Schedule, red: Tensor, part: Tensor, vector: Tensor | None, threads: int
+) -> IterVar:
+    """Have threads put the parts of a row (`part_row`) together; the threads."""
+    stage = s[red]
     lane = thread_axis((0, threads), "threadIdx.x")
     stage.bind(stage.op.reduce_axis[0], lane)
     s[part].compute_at(stage, stage.op.reduce_axis[0])
-    if lanes > 1:
+    if vector is not None:
         s[vector].compute_at(s[part], s[part].op.axis[-1])
         s[part].unroll(s[part].op.reduce_axis[0])
-    if at is stage:
-        stage.set_store_predicate(lane.var.equal(0))
+    return lane
 
 
 def _in_vectors(stage: Stage) -> None:
@@ -167,7 +194,7 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None
     """A vector of columns for some threads, which have interleaved rows of it. What follows the
     sums all of them make: one would do, but they wait for each other."""
     stage = s[red]
-    lanes = _lanes(stage, stage.op.axis[-1], machine)
+    lanes = lanes_along(stage, stage.op.axis[-1], machine)
     high = machine.threads // machine.warp
     k = fused(stage, list(stage.op.reduce_axis))
     _, inner = stage.split(k, factor=high)
@@ -196,7 +223,7 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None
     bind(s[part], axes[0], "threadIdx.y")
 
 
-def _threads(steps: int, machine: GpuMachine) -> int:
+def threads_for(steps: int, machine: GpuMachine) -> int:
     """A power of two that leaves each thread some steps."""
     threads = 1
     while threads * 2 <= machine.threads and threads * 4 <= max(steps, 4):

@@ -15,6 +15,7 @@ from .injective import arrange
 from .machine import GpuMachine
 from .matmul import schedule_dense_packed, schedule_matmul
 from .reduce import schedule_pool, schedule_reduce
+from .rows import schedule_rows
 
 GPU_RULES: Rules[GpuMachine] = Rules(
     anchors={
@@ -37,6 +38,6 @@ GPU_RULES: Rules[GpuMachine] = Rules(
     },
     reduction=schedule_reduce,
     arrange=arrange,
-    whole={},
+    whole={"softmax_output": schedule_rows},
     padded=("conv", "group_conv", "depthwise", "pool"),
 )

@@ -1,0 +1,107 @@
+"""Softmax and normalisation on a GPU: all stages of a row in one kernel.
+
+A warp has a row where rows are short or many, else a block. What is summed along a row its threads
+put together, each of some interleaved vectors; what is an element of the row comes from memory
+again, the first-level cache by then, and is computed again, but for powers of a block's row, which
+wait in shared memory.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....base.dtype import parse
+from ....schedule.api import Schedule, Stage
+from ....schedule.auto_inline import loads_of
+from ....tensor.op import ComputeOp
+from ....tensor.tensor import Tensor
+from ..machine import extent_of, whole_vectors
+from ..reduce import row_run
+from ..softmax import dimension_of
+from .machine import GpuMachine, bind, fused
+from .reduce import SHORT_ROW, lanes_along, part_row, rows_by_warps, threads_for, together
+
+MOST_SHARED = 32 << 10  # bytes of a row that wait: half of what blocks have where two share
+
+
+def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
+    """Whether all stages are of rows of the output, whose last dimension is what they run along;
+    they are scheduled then."""
+    stage = s[out]
+    *others, last = stage.op.axis
+    length = extent_of(last)
+    along = dimension_of(s, out)
+    if not machine.shared or along != len(others) or length <= SHORT_ROW:
+        return False
+    sums, small, large = [], [], []
+    shape = [extent_of(a) for a in stage.op.axis]
+    for x in list(s.stages):
+        if x is stage or not hasattr(x.op, "body"):
+            continue
+        sizes = [extent_of(a) for a in x.op.axis]
+        steps = [extent_of(k) for k in x.op.reduce_axis]
+        if steps:
+            one = x.op.num_outputs == 1 and sizes == shape[:-1] and steps == [length]
+            if not one or row_run(x.op.output(0)) != 1:
+                return False
+            sums.append(x)
+        elif sizes == shape[:-1]:
+            small.append(x)
+        elif sizes == shape:
+            large.append(x)
+        else:
+            return False
+    lanes = min(_lanes(x, machine) for x in (stage, *large, *sums))
+    rows = prod(shape[:-1])
+    by_warps = rows_by_warps(rows, length, lanes, machine)
+    threads = machine.warp if by_warps else threads_for(length // lanes, machine)
+    kept = [] if by_warps else [x for x in large if _waits(s, x, length)]
+    for x in (*small, *large):
+        if x not in kept:
+            x.compute_inline()
+    place = fused(stage, others)
+    block, row = stage.split(place, factor=machine.threads // threads if by_warps else 1)
+    bind(stage, block, "blockIdx.x")
+    bind(stage, row, "threadIdx.y")
+    _share(stage, threads, lanes)
+    for x in kept:
+        x.set_scope("shared")
+        x.compute_at(stage, row)
+        _share(x, threads, lanes)
+    for x in sums:
+        red = x.op.output(0)
+        part, vector = part_row(s, red, 1, lanes, threads)
+        s[red].compute_at(stage, row)
+        together(s, red, part, vector, threads)
+    return True
+
+
+def _lanes(stage: Stage, machine: GpuMachine) -> int:
+    """Elements of the widest accesses of a stage along rows."""
+    if stage.op.reduce_axis:
+        return lanes_along(stage, stage.op.reduce_axis[-1], machine)
+    lanes = min(
+        machine.lanes(stage.op.output_dtype(0)), lanes_along(stage, stage.op.axis[-1], machine)
+    )
+    return whole_vectors(extent_of(stage.op.axis[-1]), lanes)
+
+
+def _waits(s: Schedule, stage: Stage, length: int) -> bool:
+    """Whether what a stage computes is worth shared memory: several read it, and it is more than
+    what it reads."""
+    assert isinstance(stage.op, ComputeOp)
+    tensor = stage.op.output(0)
+    readers = [x for x in s.stages if any(t is tensor for t in x.op.input_tensors)]
+    fits = length * parse(tensor.dtype).nbytes <= MOST_SHARED
+    return fits and len(readers) > 1 and len({e.producer for e in loads_of(stage.op)}) > 1
+
+
+def _share(stage: Stage, threads: int, lanes: int) -> None:
+    """The last axis in vectors, interleaved among threads."""
+    last = stage.leaf_iter_vars[-1]
+    if lanes > 1:
+        last, vector = stage.split(last, factor=lanes)
+        stage.vectorize(vector)
+    rest, thread = stage.split(last, factor=threads)
+    bind(stage, thread, "threadIdx.x")
+    del rest
