@@ -30,6 +30,7 @@ from .limits import require
 from .open import OpenExecutable
 from .passes.attention import fuse_attention
 from .passes.block_channels import block_channels
+from .passes.channels_last import channels_last
 from .passes.fuse import Group, fuse_nodes
 from .passes.memory import DEVICE_ALIGN, Parts, lifetimes, plan_memory, views
 from .passes.multiply_whole import multiply_whole
@@ -76,6 +77,8 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     if dtype != "float32" and dtype not in wide:
         narrow_floats(graph, dtype)
     lanes = _block(target, dtype)
+    if _is_device(target) and target.capabilities.async_copies:
+        channels_last(graph, target.capabilities.matrix_products)
     block_channels(graph, lanes, () if _is_device(target) else target.capabilities.dots)
     if dtype == "float32" and not _is_device(target) and config.get("winograd"):
         winograd(graph)

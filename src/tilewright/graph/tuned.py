@@ -34,7 +34,10 @@ from .ops import ANCHOR
 from .passes.fuse import Group
 
 _SEVERAL_REDUCTIONS = frozenset(("softmax", "log_softmax"))
-_SHORT = {"conv_nchwc": "conv2d", "depthwise_nchwc": "depthwise", "dense_packed": "dense"}
+_SHORT = {
+    "conv_nchwc": "conv2d", "conv2d_nhwc": "conv2d", "depthwise_nchwc": "depthwise",
+    "depthwise_nhwc": "depthwise", "dense_packed": "dense",
+}  # fmt: skip
 
 
 _IN_PANELS = frozenset(("dense", "matmul", "batch_matmul", "conv2d"))

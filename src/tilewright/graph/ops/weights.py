@@ -77,6 +77,18 @@ def _conv_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     return nn.conv_nchwc(t[0], t[1], *how)
 
 
+def _conv2d_nhwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    how = (a["strides"], a["padding"], a["dilation"])
+    if a["groups"] == 1:
+        return nn.conv2d_nhwc(t[0], t[1], *how, a.get("out_dtype"))
+    return nn.group_conv2d_nhwc(t[0], t[1], *how, a["groups"], a.get("out_dtype"))
+
+
+def _depthwise_nhwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
+    how = (a["strides"], a["padding"], a["dilation"])
+    return nn.depthwise_conv2d_nhwc(t[0], t[1], *how, out_dtype=a.get("out_dtype"))
+
+
 def _depthwise_nchwc(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     how = (a["strides"], a["padding"], a["dilation"], a.get("out_dtype"))
     return nn.depthwise_nchwc(t[0], t[1], *how)
@@ -90,7 +102,8 @@ def _numpy_pack_depthwise(x: Sequence[Array], a: Mapping[str, Any]) -> Array:
 
 def _pool(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     how = (a["kernel"], a["strides"], a.get("dilation", (1, 1)), a["padding"], a["type"])
-    return pool(t[0], *how, a["ceil_mode"], (2, 3), a["count_include_pad"], whole_windows=False)
+    space = a.get("space", (2, 3))
+    return pool(t[0], *how, a["ceil_mode"], space, a["count_include_pad"], whole_windows=False)
 
 
 def _windows(a: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
@@ -135,6 +148,8 @@ OPS: dict[str, OpSpec] = {
     "col2im": OpSpec(_col2im, ANCHOR),
     "conv_nchwc": rounded_once(_conv_nchwc),
     "depthwise_nchwc": rounded_once(_depthwise_nchwc),
+    "conv2d_nhwc": rounded_once(_conv2d_nhwc),
+    "depthwise_nhwc": rounded_once(_depthwise_nhwc),
     "winograd_input": OpSpec(
         lambda t, a: nn.winograd_input(t[0], a["tile"], a["padding"]), REARRANGED
     ),
@@ -162,5 +177,9 @@ OPS: dict[str, OpSpec] = {
     "pool_nd": OpSpec(_pool_nd, ANCHOR),
     "adaptive_pool": OpSpec(_adaptive_pool, ANCHOR, precision=INSIDE),
     "max_pool_index": OpSpec(_max_pool_index, OPAQUE),
-    "global_pool": OpSpec(lambda t, a: nn.global_pool(t[0], a["type"]), ANCHOR, precision=INSIDE),
+    "global_pool": OpSpec(
+        lambda t, a: nn.global_pool(t[0], a["type"], a.get("layout", "NCHW")),
+        ANCHOR,
+        precision=INSIDE,
+    ),
 }

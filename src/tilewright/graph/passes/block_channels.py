@@ -9,7 +9,7 @@ and cut where the value is unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ...target.dots import Dot
 from ..evaluate import evaluate
 from ..ir import Graph, Node, Value, constant
-from ..ops import ELEMWISE, OPS, infer
+from .laying import Laying
 
 Array = np.ndarray[Any, Any]
 
@@ -48,14 +48,11 @@ def in_whole_blocks(data: Array, axis: int, block: int) -> Array:
     return np.pad(data, widths) if widths[axis][1] else data  # np.pad always copies
 
 
-class _Blocker:
+class _Blocker(Laying):
     def __init__(self, graph: Graph, block: int, dots: Sequence[Dot]) -> None:
-        self.graph, self.dots = graph, dots
-        self.block = block
-        self.nodes: list[Node] = []
-        self.blocked: dict[Value, Value] = {}
-        self.plain: dict[Value, Value] = {}
-        self.rules: dict[str, Callable[[Node], bool]] = {
+        super().__init__(graph)
+        self.block, self.dots = block, dots
+        self.rules = {
             "conv2d": self._conv,
             "conv_nd": self._conv,
             "pool2d": self._spatial,
@@ -65,53 +62,28 @@ class _Blocker:
             "scale_shift": self._channelwise,
             "concat": self._concat,
             "reduce": self._over_pixels,
-            "quantize": self._conversion,
-            "dequantize": self._conversion,
+            "quantize": self.conversion,
+            "dequantize": self.conversion,
         }
 
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            rule = self.rules.get(node.op, self._elementwise)
-            if not rule(node):
-                node.inputs = [self._unblocked(v) for v in node.inputs]
-                self.nodes.append(node)
-        outputs = [self._unblocked(v) for v in self.graph.outputs]
-        for old, new in zip(self.graph.outputs, outputs):
-            if new is not old:
-                old.name, new.name = old.name + ".old", old.name
-        self.graph.outputs = outputs
-        self.graph.nodes = self.nodes
-        self.graph.drop_dead_nodes()
-        return self.graph
-
-    def _emit(self, op: str, inputs: list[Value], name: str, attrs: dict[str, object]) -> Value:
-        shape, dtype = infer(op, inputs, attrs)
-        out = Value(name, shape, dtype)
-        self.nodes.append(Node(op, name, inputs, [out], attrs))
-        return out
-
-    def _unblocked(self, v: Value) -> Value:
-        """The plain form of a value."""
-        if v not in self.blocked or v in self.plain:
-            return self.plain.get(v, v)
+    def _laid_back(self, v: Value) -> Value:
         attrs: dict[str, object] = {"channels": v.shape[1]}
-        self.plain[v] = self._emit("unpack_channels", [self.blocked[v]], v.name + ".plain", attrs)
-        return self.plain[v]
+        return self.emit("unpack_channels", [self.laid[v]], v.name + ".plain", attrs)
 
     def _is_padded(self, v: Value) -> bool:
-        return bool(self.blocked[v].shape[1] * self.block != v.shape[1])
+        return bool(self.laid[v].shape[1] * self.block != v.shape[1])
 
     def _packed(self, v: Value, block: int) -> Value:
         """The blocked form of a value; in blocks of one it lies as it is."""
         if block == 1:
-            return self._emit("reshape", [v], v.name + ".planes", {"shape": (*v.shape, 1)})
-        if v not in self.blocked:
-            out = self._emit("pack_channels", [v], v.name + ".blocked", {"block": block})
+            return self.emit("reshape", [v], v.name + ".planes", {"shape": (*v.shape, 1)})
+        if v not in self.laid:
+            out = self.emit("pack_channels", [v], v.name + ".blocked", {"block": block})
             if block != self.block:
                 return out
-            self.blocked[v] = out
+            self.laid[v] = out
             self.plain[v] = v
-        return self.blocked[v]
+        return self.laid[v]
 
     def _filled(self, v: Value, channels: int) -> Value:
         """A value with zeros up to so many channels."""
@@ -120,14 +92,7 @@ class _Blocker:
             return v
         others = len(v.shape) - 2
         sides = {"before": [0] * (2 + others), "after": [0, more, *[0] * others]}
-        return self._emit("pad", [v], v.name + ".filled", {**sides, "value": 0})
-
-    def _replace(
-        self, node: Node, inputs: list[Value], attrs: dict[str, object] | None = None, op: str = ""
-    ) -> bool:
-        out = self._emit(op or node.op, inputs, node.name, attrs or node.attrs)
-        self.blocked[node.output] = out
-        return True
+        return self.emit("pad", [v], v.name + ".filled", {**sides, "value": 0})
 
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs
@@ -138,7 +103,7 @@ class _Blocker:
             return False
         if filters + -filters % self.block > MOST_WASTE * filters:
             return False
-        whole = channels % self.block == 0 or data in self.blocked
+        whole = channels % self.block == 0 or data in self.laid
         weights = in_whole_blocks(kernel.data, 0, self.block)
         weights = in_whole_blocks(weights, 1, self.block) if whole else weights
         sums = str(node.attrs.get("out_dtype", data.dtype))
@@ -154,11 +119,11 @@ class _Blocker:
         packed = constant(kernel.name + ".packed", evaluate("pack_kernel", [padded], attrs))
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
         source = self._packed(data, inner)
-        return self._replace(node, [source, packed], keep, "conv_nchwc")
+        return self.replace(node, [source, packed], keep, "conv_nchwc")
 
     def _depthwise(self, node: Node) -> bool:
         data, kernel = node.inputs
-        known = data in self.blocked or data.shape[1] % self.block == 0
+        known = data in self.laid or data.shape[1] % self.block == 0
         if kernel.data is None or not known:
             return False
         weights = constant(kernel.name, in_whole_blocks(kernel.data, 0, self.block))
@@ -166,11 +131,11 @@ class _Blocker:
         packed = constant(kernel.name + ".packed", evaluate("pack_depthwise", [weights], attrs))
         keep = {k: v for k, v in node.attrs.items() if k != "groups"}
         source = self._packed(data, self.block)
-        return self._replace(node, [source, packed], keep, "depthwise_nchwc")
+        return self.replace(node, [source, packed], keep, "depthwise_nchwc")
 
     def _spatial(self, node: Node) -> bool:
         source = node.inputs[0]
-        return source in self.blocked and self._replace(node, [self.blocked[source]])
+        return source in self.laid and self.replace(node, [self.laid[source]])
 
     def _over_pixels(self, node: Node) -> bool:
         """A reduction over all of an image, whose dimensions stay with extent 1."""
@@ -179,7 +144,7 @@ class _Blocker:
         return pixels and self._spatial(node)
 
     def _channelwise(self, node: Node) -> bool:
-        if node.inputs[0] not in self.blocked or node.attrs["axis"] != 1:
+        if node.inputs[0] not in self.laid or node.attrs["axis"] != 1:
             return False
         values = []
         for v in node.inputs[1:]:
@@ -191,32 +156,14 @@ class _Blocker:
                     in_whole_blocks(v.data, 0, self.block).reshape(-1, self.block),
                 )
             )
-        return self._replace(node, [self.blocked[node.inputs[0]], *values])
+        return self.replace(node, [self.laid[node.inputs[0]], *values])
 
-    def _conversion(self, node: Node) -> bool:
-        """A conversion with one scale for all; what fills up the last block becomes whatever zero
-        point there is, which is finite."""
-        source, *parameters = node.inputs
-        if source not in self.blocked or any(v.shape for v in parameters):
-            return False
-        return self._replace(node, [self.blocked[source], *parameters])
-
-    def _elementwise(self, node: Node) -> bool:
-        shape = node.output.shape
-        if OPS[node.op].kind != ELEMWISE or "axis" in node.attrs:
-            return False
-        whole = [v for v in node.inputs if v in self.blocked and v.shape == shape]
-        if not whole or (node.op not in _FINITE and self._is_padded(whole[0])):
-            return False
-        inputs = [self._operand(v, shape) for v in node.inputs]
-        known = [v for v in inputs if v is not None]
-        return len(known) == len(inputs) and self._replace(node, known)
+    def _takes(self, node: Node, laid: list[Value]) -> bool:
+        return bool(laid) and (node.op in _FINITE or not self._is_padded(laid[0]))
 
     def _operand(self, v: Value, shape: tuple[int, ...]) -> Value | None:
-        """An operand of an element-wise operation on `shape`, for one in blocks; None where it
-        would have to be packed first."""
-        if v in self.blocked and v.shape[1] == shape[1]:
-            return self.blocked[v]
+        if v in self.laid and v.shape[1] == shape[1]:
+            return self.laid[v]
         if v.data is None:
             return v if v.shape == () else None
         if v.data.size == 1:
@@ -229,8 +176,8 @@ class _Blocker:
         return constant(v.name + ".blocked", data.reshape(1, -1, *pixel, self.block))
 
     def _concat(self, node: Node) -> bool:
-        if node.attrs["axis"] != 1 or not all(v in self.blocked for v in node.inputs):
+        if node.attrs["axis"] != 1 or not all(v in self.laid for v in node.inputs):
             return False
         if any(self._is_padded(v) for v in node.inputs):
             return False
-        return self._replace(node, [self.blocked[v] for v in node.inputs])
+        return self.replace(node, [self.laid[v] for v in node.inputs])

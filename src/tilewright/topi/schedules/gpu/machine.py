@@ -6,11 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....arith import Analyzer
 from ....base.dtype import parse
+from ....loopir.expr import const_int
 from ....loopir.iter import IterVar
 from ....schedule.api import Stage
+from ....schedule.relations import pass_down_extents
 from ....target.target import Target
 from ....tensor.axes import thread_axis
+from ....tensor.op import domain
 from ..decisions import Decisions, Value
 
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
@@ -110,6 +114,12 @@ def bind_rows(stage: Stage, axis: IterVar, threads: int, dimension: str = "x") -
     bind(stage, outer, f"blockIdx.{dimension}")
     bind(stage, inner, f"threadIdx.{dimension}")
     return inner
+
+
+def steps_of(stage: Stage, axis: IterVar) -> int:
+    """The extent of any loop of a stage; 0 where it is not known."""
+    roots = {a: domain(a).extent for a in stage.op.root_iter_vars()}
+    return const_int(pass_down_extents(stage.relations, roots, Analyzer())[axis]) or 0
 
 
 def fused(stage: Stage, axes: list[Any]) -> IterVar:

@@ -9,6 +9,7 @@ from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
 from ....tensor.axes import thread_axis
+from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, whole_vectors
 from ..reduce import reads_of, row_run, runs_down_columns
@@ -120,6 +121,7 @@ def _steps(red: Tensor, run: int) -> int:
 def lanes_along(stage: Stage, along: IterVar, machine: GpuMachine) -> int:
     """Elements of the widest load of all that a stage reads along an axis; what is the same for a
     whole row does not count."""
+    assert isinstance(stage.op, ComputeOp)
     every = reads_of(stage.op.output(0)) if stage.op.reduce_axis else loads_of(stage.op)
     reads = [e for e in every if any(along.var in free_vars(i) for i in e.indices)]
     widest = min((machine.lanes(e.dtype) for e in reads), default=machine.lanes("float32"))

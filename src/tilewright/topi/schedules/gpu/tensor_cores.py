@@ -18,7 +18,7 @@ from ....tensor.tensor import Tensor
 from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load, wmma_store
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of, nearby, whole_vectors
-from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
+from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused, steps_of
 from .operands import Operand, copies_of, fill, pipeline, steps_of_tile
 from .tile_plan import BANKS, FRAGMENT, Steps, TilePlan
 
@@ -134,8 +134,7 @@ def _bind_output(stage: Stage, plan: TilePlan, machine: GpuMachine) -> tuple[Ite
     tile may be larger than the output, which its fragments are not."""
     block, columns = plan.block, plan.columns
     *batch, i, j = stage.leaf_iter_vars
-    last = [extent_of(a) for a in stage.op.axis]
-    extent = last[-1] if j is stage.op.axis[-1] else last[-2] * last[-1]
+    extent = steps_of(stage, j)
     i, row = stage.split(i, factor=FRAGMENT)
     by, y = stage.split(i, factor=block[0] // FRAGMENT)
     j, x = stage.split(j, factor=FRAGMENT)

@@ -1,0 +1,110 @@
+"""Networks of narrow floats for GPUs with tensor cores: channels last, convolutions as products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tests.graph.test_passes import check_same, floats, ops
+from tilewright import graph as tg
+from tilewright.graph.build import optimize
+from tilewright.graph.device import DeviceExecutable
+from tilewright.graph.ir import Graph, Value
+from tilewright.graph.onnx.convert import Builder
+from tilewright.graph.passes.channels_last import channels_last
+from tilewright.target.target import Target
+
+SM80 = "cuda -arch=sm_80"
+FLOATS = frozenset({("float32", "float32")})
+
+
+class Net(Builder):
+    """Layers by name."""
+
+    def conv(self, x: Value, filters: int, size: int, stride: int = 1, groups: int = 1) -> Value:
+        name = f"w{len(self.nodes)}"
+        weights = self.constant(floats(filters, x.shape[1] // groups, size, size) / size, name)
+        pad, step = (size // 2,) * 4, (stride, stride)
+        how = {"strides": step, "padding": pad, "dilation": (1, 1), "groups": groups}
+        return self.add("conv2d", [x, weights], **how)
+
+    def pool(self, x: Value) -> Value:
+        how = {"ceil_mode": False, "count_include_pad": False, "type": "max"}
+        square = {"kernel": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)}
+        return self.add("pool2d", [x], **how, **square)
+
+
+def network() -> Graph:
+    """All that is known of channels that are last, and at the end what is not."""
+    b = Net(17)
+    x = Value("x", (2, 3, 12, 14), "float32")
+    bias, scale, shift = (b.constant(floats(16), n) for n in ("bias", "scale", "shift"))
+    y = b.add("relu", [b.add("bias_add", [b.conv(x, 16, 3), bias], axis=1)])
+    y = b.pool(y)
+    z = b.add("scale_shift", [b.conv(y, 16, 3, groups=16), scale, shift], axis=1)
+    z = b.conv(z, 16, 1)
+    gate = b.add("reduce", [z], type="mean", axes=[2, 3], keepdims=True)
+    gate = b.add("sigmoid", [b.conv(b.add("relu", [b.conv(gate, 4, 1)]), 16, 1)])
+    z = b.add("add", [b.add("multiply", [z, gate]), y])
+    each = b.constant(floats(16, 1, 1), "each")
+    z = b.add("maximum", [z, each])
+    z = b.add("concat", [z, b.conv(z, 8, 3, stride=1)], axis=1)
+    z = b.add("multiply", [z, b.constant(np.float32(0.5), "half")])
+    top = b.add("global_pool", [b.conv(z, 24, 5, groups=2)], type="avg")
+    flat = b.add("reshape", [top], shape=(2, 24))
+    out = b.add("dense", [flat, b.constant(floats(10, 24) / 5, "end")])
+    return Graph("net", [x], [out, z], b.nodes)
+
+
+def test_all_that_knows_it_is_laid() -> None:
+    changed = check_same(network(), lambda g: channels_last(g, FLOATS))
+    names = ops(changed)
+    assert names.count("conv2d_nhwc") == 4 and names.count("depthwise_nhwc") == 1
+    assert names.count("conv2d") == 2, "those of one pixel stay"
+    # the input, the gate to its filters and back, and both ends
+    assert names.count("transpose") <= 5
+    by_name = {n.op: n for n in changed.nodes}
+    assert by_name["pool2d"].attrs["space"] == (1, 2)
+    assert by_name["concat"].attrs["axis"] == 3
+    assert by_name["scale_shift"].attrs["axis"] == 3
+
+
+def test_types_that_are_not_multiplied_stay() -> None:
+    changed = check_same(network(), lambda g: channels_last(g, {("float16", "float32")}))
+    assert "transpose" not in ops(changed) and "conv2d_nhwc" not in ops(changed)
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "wanted"),
+    [
+        (SM80, "float16", "conv2d_nhwc"),
+        (SM80, "bfloat16", "conv2d_nhwc"),
+        (SM80, "float32", "conv_nchwc"),
+        ("cuda -arch=sm_75", "float16", "conv_nchwc"),
+        ("opencl", "float16", "conv_nchwc"),
+        ("llvm", "float32", "conv_nchwc"),
+    ],
+)
+def test_where(target: str, dtype: str, wanted: str) -> None:
+    names = ops(optimize(network(), Target(target), dtype))
+    other = {"conv2d_nhwc": "depthwise_nchwc", "conv_nchwc": "conv2d_nhwc"}[wanted]
+    assert wanted in names and other not in names
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_on_tensor_cores(dtype: str) -> None:
+    """In simt, as near to float32 as the type is."""
+    graph = network()
+    net: Any = tg.compile(graph, SM80, dtype=dtype)
+    assert isinstance(net, DeviceExecutable)
+    source = net.module.imported_modules[0].get_source()
+    assert source.count("mma.sync") >= 1 and source.count("tw_mma") >= 3
+    net.device = tvm.simt(0)
+    data = {"x": floats(2, 3, 12, 14)}
+    want = tg.compile(graph).run(data)
+    for name, got in net.run(data).items():
+        error = np.abs(np.asarray(got, "float32") - want[name]).max() / np.abs(want[name]).max()
+        assert error < (4e-3 if dtype == "float16" else 3e-2)
