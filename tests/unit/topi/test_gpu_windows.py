@@ -74,6 +74,21 @@ def test_groups_are_a_batch(
     assert not report.findings and report.bank_conflicts <= 1.1
 
 
+@pytest.mark.parametrize("filters", [4, 12])
+def test_groups_of_few_filters_that_are_last(filters: int) -> None:
+    """Fewer than a product has are any reduction, whose data a kernel pads first; of others the
+    columns of a tile are those of a group."""
+    shapes = [(2, 5, 7, 3 * 8), (3, 3, 8, 3 * filters)]
+    _, report, (got, x, k) = built(
+        lambda x, k: topi.nn.group_conv2d_nhwc(x, k, 1, 1, 1, 3, "float32"), "float16", *shapes
+    )
+    x, k = x.astype("float64").transpose(0, 3, 1, 2), k.astype("float64").transpose(3, 2, 0, 1)
+    seen = np.split(windows(x, 3, 1, 1, 1), 3, 1)
+    parts = [np.einsum("nchwyx,fcyx->nfhw", s, f) for s, f in zip(seen, np.split(k, 3))]
+    close(got.transpose(0, 3, 1, 2), np.concatenate(parts, 1), "float32")
+    assert not report.findings
+
+
 def test_groups_of_more_filters_than_a_tile_has() -> None:
     """Tiles of 100 and of 150 filters end within a group: what is beyond is another group's."""
     for filters in (100, 150):

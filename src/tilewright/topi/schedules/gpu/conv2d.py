@@ -167,8 +167,8 @@ def schedule_conv2d_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMac
     """NHWC data: a product where there is shared memory, else any reduction."""
     if machine.asynchronous and _as_product(s, conv, out, machine):
         return
+    _padding(s, conv, machine)  # before the sums become those of parts, which read it then
     schedule_reduce(s, conv, out, machine)
-    _padding(s, conv, machine)
 
 
 def _as_product(s: Schedule, conv: Tensor, out: Tensor, machine: GpuMachine) -> bool:

@@ -1,0 +1,256 @@
+"""Default schedules for GPUs under random answers: `python -m tests.fuzz.gpu_library --cases N`.
+
+An operator of a shape, a type and an architecture by chance, what follows it too; its default
+schedule is made, and some of what it asks is answered otherwise (topi/schedules/decisions.py):
+tiles, stages of asynchronous copies, the order of blocks. Tensor cores, wgmma and TMA, cp.async
+with zeros at edges, padded tiles and stores through shared memory all come up so. Kernels run in
+simt, where each race, unwritten value and access out of bounds is a failure, and results are
+compared with te_eval_bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tilewright as tw
+from tests.fuzz.progress import Progress
+from tilewright import te, topi
+from tilewright.base.dtype import parse
+from tilewright.interp.te_bound import te_eval_bound
+from tilewright.target.target import Target
+from tilewright.topi.schedules.decisions import Decisions, Value
+from tilewright.topi.schedules.default import default_schedule
+
+SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 72, 96, 101, 128, 131)
+CHANNELS = (1, 3, 4, 5, 8, 10, 16, 17, 23, 24, 32)
+SUMS = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int8": "int32"}
+ARCHES = ("sm_75", "sm_80", "sm_80", "sm_86", "sm_90", "sm_90a")
+MOST = 3e6  # products of a case, in numbers of them
+TRIES = 40  # drawings of sizes that are few enough
+
+
+@dataclass
+class Case:
+    """What is computed, for which target, and how its questions are answered."""
+
+    text: str
+    inputs: list[Any]
+    out: Any
+    target: Target
+    rng: random.Random
+
+    def answers(self) -> dict[str, Value]:
+        """Some of what is asked, answered by chance: answers may raise new questions."""
+        given: dict[str, Value] = {}
+        for _ in range(2):
+            decisions = Decisions(given)
+            default_schedule(self.out, self.target, decisions)
+            for question, options in decisions.asked.items():
+                if question not in given and self.rng.random() < 0.6:
+                    given[question] = self.rng.choice(options)
+        return given
+
+
+def _sizes(rng: random.Random, count: int, most: float, choices: Any = SIZES) -> list[int]:
+    for _ in range(TRIES):
+        sizes = [rng.choice(choices) for _ in range(count)]
+        if np.prod(sizes, dtype=float) <= most:
+            return sizes
+    return [8] * count
+
+
+def _matrix(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+    m, n, k = _sizes(rng, 3, MOST / 8)
+    batch = rng.choice((0, 0, 0, 1, 2, 3))
+    turned = rng.random() < 0.5
+    lead = (batch,) if batch else ()
+    a = te.placeholder((*lead, m, k), dtype, "a")
+    b = te.placeholder((*lead, *((n, k) if turned else (k, n))), dtype, "b")
+    sums = SUMS[dtype] if rng.random() < 0.7 or dtype == "int8" else None
+    if batch:
+        out = topi.nn.batch_matmul(a, b, None, sums, transpose_b=turned)
+    else:
+        out = (topi.nn.dense if turned else topi.nn.matmul)(a, b, out_dtype=sums)
+    return f"product {batch} x {m}x{n}x{k}{' turned' if turned else ''}", [a, b], out
+
+
+def _convolution(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+    last, groups = rng.random() < 0.5, rng.choice((1, 1, 1, 1, 2, 3))
+    taps, stride, dilation = rng.choice((1, 1, 3, 3, 3, 5)), rng.choice((1, 1, 2)), 1
+    dilation = 2 if taps > 1 and rng.random() < 0.15 else 1
+    pad = rng.choice((0, taps // 2, taps // 2))
+    c, f = (rng.choice(CHANNELS) for _ in range(2))
+    reach = dilation * (taps - 1) + 1
+    h, w = (max(reach, rng.choice((3, 5, 7, 8, 9, 14, 16))) for _ in range(2))
+    n = rng.choice((1, 1, 2))
+    one_each = rng.random() < 0.2
+    filters = (1, taps, taps) if one_each else (c, taps, taps)
+    many = c if one_each else groups * f
+    data = (n, c if one_each else groups * c, h, w)
+    kernel = (many, *filters)
+    if last:
+        data, kernel = (data[0], *data[2:], data[1]), (*kernel[2:], kernel[1], kernel[0])
+        kernel = (*kernel[:2], kernel[3], 1) if one_each else kernel
+    x, k = te.placeholder(data, dtype, "x"), te.placeholder(kernel, dtype, "k")
+    how = (stride, pad, dilation)
+    if one_each:
+        sums = {"out_dtype": SUMS[dtype]}
+        make = topi.nn.depthwise_conv2d_nhwc if last else topi.nn.depthwise_conv2d_nchw
+        out = make(x, k, *how, **sums)
+    elif groups > 1:
+        make = topi.nn.group_conv2d_nhwc if last else topi.nn.group_conv2d_nchw
+        out = make(x, k, *how, groups, SUMS[dtype])
+    else:
+        out = (topi.nn.conv2d_nhwc if last else topi.nn.conv2d_nchw)(x, k, *how, SUMS[dtype])
+    text = f"convolution {'NHWC' if last else 'NCHW'} {data} {kernel} stride {stride} pad {pad}"
+    return f"{text} dilation {dilation} groups {0 if one_each else groups}", [x, k], out
+
+
+def _rows(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+    lead = _sizes(rng, rng.choice((1, 2)), 200)
+    length = rng.choice((*SIZES, 197, 256, 300, 1000, 1009, 1024, 2050))
+    x = te.placeholder((*lead, length), dtype, "x")
+    kind = rng.choice(("softmax", "log_softmax", "layer_norm", "rms_norm", "sum", "max"))
+    if kind in ("sum", "max"):
+        axis = rng.randrange(len(x.shape))
+        return f"{kind} {x.shape} axis {axis}", [x], getattr(topi, kind)(x, axis)
+    if kind.endswith("softmax"):
+        axis = rng.choice((-1, -1, 0))
+        return f"{kind} {x.shape} axis {axis}", [x], getattr(topi.nn, kind)(x, axis)
+    others = [te.placeholder((length,), dtype, f"w{n}") for n in range(2)]
+    used = others if kind == "layer_norm" else others[:1]
+    return f"{kind} {x.shape}", [x, *used], getattr(topi.nn, kind)(x, *used, [-1])
+
+
+def _pool(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
+    last = rng.random() < 0.5
+    c, size = rng.choice(CHANNELS), rng.choice((5, 8, 14, 17))
+    shape = (2, size, size + 1, c) if last else (2, c, size, size + 1)
+    x = te.placeholder(shape, dtype, "x")
+    window, stride, kind = rng.choice((2, 3)), rng.choice((1, 2)), rng.choice(("max", "avg"))
+    out = topi.nn.pool2d(
+        x, (window,) * 2, (stride,) * 2, (1, 1), (window // 2,) * 4, kind,
+        layout="NHWC" if last else "NCHW",
+    )  # fmt: skip
+    return f"{kind} pool {shape} of {window} by {stride}", [x], out
+
+
+KINDS: tuple[Callable[..., tuple[str, list[Any], Any]], ...] = (
+    _matrix, _matrix, _matrix, _convolution, _convolution, _convolution, _rows, _pool,
+)  # fmt: skip
+
+
+def _ended(rng: random.Random, inputs: list[Any], out: Any) -> tuple[str, Any]:
+    """What follows an operator, element by element."""
+    end = rng.choice(("", "", "", "relu", "bias", "cast"))
+    if end == "relu":
+        out = topi.nn.relu(out)
+    elif end == "bias":
+        bias = te.placeholder((out.shape[-1],), out.dtype, "bias")
+        inputs.append(bias)
+        out = topi.nn.relu(topi.add(out, bias))
+    elif end == "cast":
+        out = topi.cast(out, "float16" if out.dtype == "float32" else "float32")
+    return end, out
+
+
+def drawn(seed: int) -> Case:
+    """The case of a seed."""
+    rng = random.Random(seed)
+    kind, arch = rng.choice(KINDS), rng.choice(ARCHES)
+    types = ("float32", "float16", "float16", "bfloat16", "int8")
+    dtype = rng.choice(types[:-1] if kind in (_rows, _pool) else types)
+    if dtype == "bfloat16" and arch == "sm_75":
+        dtype = "float16"
+    text, inputs, out = kind(rng, dtype)
+    end, out = _ended(rng, inputs, out)
+    return Case(f"{text} {dtype} {arch} {end}", inputs, out, Target(f"cuda -arch={arch}"), rng)
+
+
+def _array(t: Any, rng: np.random.Generator) -> Any:
+    """Small whole numbers, whose products and sums are exact in any order, for most types."""
+    return rng.integers(-3, 4, [int(n) for n in t.shape]).astype(parse(t.dtype).numpy)
+
+
+def one(seed: int, stats: Counter[str]) -> str | None:
+    """What is wrong with a case; None if nothing is."""
+    case = drawn(seed)
+    given: dict[str, Value] = {}
+    try:
+        given = case.answers()
+        stats["answers"] += len(given)
+        wrong = _run(case, given, np.random.default_rng(seed), stats)
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {str(error)[:300]}"
+    stats["cases"] += 1
+    return None if wrong is None else f"seed {seed}, {case.text}, {given}: {wrong}"
+
+
+def _run(case: Case, given: Any, rng: np.random.Generator, stats: Counter[str]) -> str | None:
+    s = default_schedule(case.out, case.target, Decisions(given))
+    args = [*case.inputs, case.out]
+    function = tw.build(s, args, case.target, name="fuzz")
+    feeds = {t: _array(t, rng) for t in case.inputs}
+    blank = tw.nd.empty([int(n) for n in case.out.shape], case.out.dtype, tw.simt(0))
+    reports = function.run_simt(*feeds.values(), blank)
+    source = function.imported_modules[0].get_source()
+    stats["on tensor cores"] += "mma" in source
+    stats["with copies under way"] += any(r.async_copies for r in reports.values())
+    findings = [f for r in reports.values() for f in r.findings]
+    if findings:
+        return f"simt: {findings[0]}"
+    ((value, limit),) = te_eval_bound(case.out, feeds)
+    found = np.asarray(blank.numpy(), np.float64)
+    off = ~(np.abs(found - value) <= limit) & (found != value) & ~np.isinf(limit)
+    if off.any():
+        at = tuple(int(i) for i in np.argwhere(off)[0])
+        return f"{int(off.sum())} of {off.size} differ, first at {at}: {found[at]} for {value[at]}"
+    return None
+
+
+def run(
+    cases: int, seed: int, stop: int = 12, quiet: bool = True
+) -> tuple[Counter[str], list[str]]:
+    """Counts of what ran, and the reports of cases that failed (at most `stop`)."""
+    stats: Counter[str] = Counter()
+    failures: list[str] = []
+    progress = Progress(cases, quiet)
+    for i in range(cases):
+        progress.tell(i, len(failures))
+        report = one(seed * 1_000_003 + i, stats)
+        if report is not None:
+            failures.append(report)
+            if len(failures) >= stop:
+                break
+    return stats, failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run default schedules for GPUs in simt.")
+    parser.add_argument("--cases", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--one", type=int, help="run the case of this seed alone")
+    args = parser.parse_args()
+    if args.one is not None:
+        print(one(args.one, Counter()) or "passes")
+        return 0
+    seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
+    start = time.perf_counter()
+    stats, failures = run(args.cases, seed, quiet=False)
+    print("\n".join(failures))
+    counts = ", ".join(f"{n} {name}" for name, n in sorted(stats.items()))
+    print(f"seed {seed}: {counts}; {len(failures)} failures, {time.perf_counter() - start:.0f} s")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
