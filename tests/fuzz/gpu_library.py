@@ -70,6 +70,8 @@ def _sizes(rng: random.Random, count: int, most: float, choices: Any = SIZES) ->
 
 def _matrix(rng: random.Random, dtype: str) -> tuple[str, list[Any], Any]:
     m, n, k = _sizes(rng, 3, MOST / 8)
+    if rng.random() < 0.15:  # long enough to be cut in parts
+        m, n, k = min(m, 40), min(n, 72), rng.choice((256, 264, 520, 1024))
     batch = rng.choice((0, 0, 0, 1, 2, 3))
     turned = rng.random() < 0.5
     lead = (batch,) if batch else ()

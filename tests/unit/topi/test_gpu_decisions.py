@@ -20,6 +20,9 @@ CASES: dict[str, tuple[Make, str, list[tuple[int, ...]]]] = {
         lambda a, b: topi.nn.matmul(a, b, out_dtype="float32"), "float16", [(256, 48), (48, 72)],
     ),
     "dense float16": (lambda a, b: topi.nn.dense(a, b), "float16", [(67, 64), (131, 64)]),
+    "long float16": (
+        lambda a, b: topi.nn.dense(a, b, out_dtype="float32"), "float16", [(24, 264), (40, 264)],
+    ),
     "hopper float16": (
         lambda a, b: topi.nn.dense(a, b, out_dtype="float32"), "float16", [(128, 64), (128, 64)],
     ),
@@ -99,6 +102,22 @@ def test_groups_of_rows_of_blocks(name: str) -> None:
     high, wide = decisions.taken[question.replace(".group", ".tile")][:2]
     assert f"({rows // high * -(-columns // wide)}, 1, 1)" in launch
     np.testing.assert_array_equal(case.run({question: (4,)})[0], case.want)
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"), [((33, 65, 1024), 8), ((33, 65, 512), 1), ((640, 640, 1024), 1)]
+)
+def test_long_reductions_of_few_tiles_are_cut(shape: tuple[int, int, int], parts: int) -> None:
+    """Parts are a batch of products, which one more kernel adds up, with what follows."""
+    m, n, k = shape
+    a, b = te.placeholder((m, k), "float16", "a"), te.placeholder((n, k), "float16", "b")
+    out = topi.nn.relu(topi.nn.dense(a, b, out_dtype="float32"))
+    target, decisions = tw.target.Target("cuda -arch=sm_80"), Decisions()
+    s = topi.schedules.default.default_schedule(out, target, decisions)
+    ((_, taken),) = ((q, v) for q, v in decisions.taken.items() if q.endswith(".parts"))
+    assert taken == (parts,)
+    source = tw.build(s, [a, b, out], target).imported_modules[0].get_source()
+    assert source.count("__global__") == 1 + (parts > 1) and "cp.async" in source
 
 
 def test_plans_to_choose_from() -> None:

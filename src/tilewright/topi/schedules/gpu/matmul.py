@@ -15,6 +15,7 @@ from .operands import Operand, operands_of, read_widened
 from .packing import pack_operands
 from .reduce import schedule_reduce
 from .register_tiles import schedule_in_registers
+from .split_k import in_parts, parts_of
 from .tensor_cores import fits, schedule_on_tensor_cores
 from .tile_plan import FRAGMENT, Steps, TilePlan
 from .warp_groups import schedule_on_warp_groups, tile_for
@@ -106,6 +107,10 @@ def schedule_sides(
             rows, columns = (extent_of(a) for a in product.op.axis[-2:])
             name, count = product.op.name, _count(product)
             plan = TilePlan.chosen(name, rows, columns, product.dtype, is_laid, count, machine)
+            parts = parts_of(product, sides, plan, count, machine) if is_laid else 1
+            if parts > 1:
+                product = in_parts(s, product, out, sides, parts, machine)
+                out, sides = product, operands_of(product.op) or sides
         if is_laid:
             product, out = pack_operands(s, product, out, sides, plan, machine)
             sides = operands_of(product.op) or sides
