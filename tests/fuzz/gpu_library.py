@@ -231,6 +231,8 @@ def run(
         report = one(seed * 1_000_003 + i, stats)
         if report is not None:
             failures.append(report)
+            if not quiet:  # a long run may be stopped before its end
+                print(report, flush=True)
             if len(failures) >= stop:
                 break
     return stats, failures
@@ -248,7 +250,6 @@ def main() -> int:
     seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
     start = time.perf_counter()
     stats, failures = run(args.cases, seed, quiet=False)
-    print("\n".join(failures))
     counts = ", ".join(f"{n} {name}" for name, n in sorted(stats.items()))
     print(f"seed {seed}: {counts}; {len(failures)} failures, {time.perf_counter() - start:.0f} s")
     return bool(failures)

@@ -188,11 +188,12 @@ class StatementAccesses:
                 continue
             row = E.Var("row", "int32")
             index = a.index + row * self.inline(call.args[6])
-            # each element is stored by one lane, the same for all fragments of a shape; which lanes
-            # load it is another matter
+            # each element is stored by one lane, the same for all fragments of a shape: here as if
+            # by that of its row; which lanes load it is another matter
             own = (E.EQ(E.FloorMod(self.lane, const(32)), row),) if a.write else ()
             loop = (row, const(0), const(rows))
-            yield replace(a, index=index, lanes=columns, guards=(*a.guards, *own), loops=(loop,))
+            a = replace(a, index=index, lanes=columns, guards=(*a.guards, *own), loops=(loop,))
+            yield replace(a, together=a.write)
 
     def _range(self, pointer: E.Call, guards: tuple[Any, ...]) -> Iterable[Access]:
         kind, data, offset, extent, mask = pointer.args

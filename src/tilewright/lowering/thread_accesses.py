@@ -40,8 +40,10 @@ class Access:
     minimum and extent of loops that have run through all their iterations; other variables have
     one value for all threads. `nbytes`: of an element. Atomic accesses do not conflict. `shared`:
     of memory of the block, else of an array on the device. `late`: a write that not even its own
-    thread sees before the next barrier, in no order with its other ones. `known`: the values
-    of variables that are the same for all threads, in the case that is looked at.
+    thread sees before the next barrier, in no order with its other ones. `together`: made by the
+    threads of a warp together, of which nobody knows who has which element, but that it is the same
+    for all such accesses. `known`: the values of variables that are the same for all threads, in
+    the case that is looked at.
     """
 
     data: E.Var
@@ -55,6 +57,7 @@ class Access:
     atomic: bool = False
     shared: bool = True
     late: bool = False
+    together: bool = False
     known: Mapping[E.Var, int] = field(default_factory=dict)
 
     def with_loop(self, var: E.Var, low: Any, extent: Any) -> Access:
@@ -394,7 +397,7 @@ def _clash(a: Access, b: Access, x: tuple[Any, Any], y: tuple[Any, Any]) -> bool
     """Whether an element is touched by both accesses and not by one thread alone; `x` and `y`: the
     least and greatest thread of the same elements."""
     both = (x[0] <= x[1]) & (y[0] <= y[1])
-    if a.late or b.late:
+    if a.late or b.late or a.together != b.together:
         return bool(np.any(both))
     one = (x[0] == x[1]) & (y[0] == y[1]) & (x[0] == y[0])
     return bool(np.any(both & ~one))

@@ -120,3 +120,25 @@ def test_other_dimensions_are_as_before(axis: int) -> None:
 def test_a_row_that_is_short_takes_no_warp() -> None:
     _, reports = made("softmax", (50, 10), "float32", SM80)
     assert len(reports) > 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "axis", "kernels"),
+    [
+        ((5, 1, 2050), "float32", 0, 1),  # 1025 vectors of columns have 25 as a divisor
+        ((50, 1009), "float32", 0, 2),  # a prime number of columns
+        ((101, 300), "float16", 1, 1),
+        ((1, 101, 48), "float32", 2, 1),
+    ],
+)
+def test_what_follows_sums_leaves_no_thread_out(
+    shape: tuple[int, ...], dtype: str, axis: int, kernels: int
+) -> None:
+    """Threads that put parts together wait for each other: all of a block have a row, or columns."""
+    x = te.placeholder(shape, dtype, "x")
+    out = topi.nn.relu(topi.max(x, axis))
+    f = tw.build(topi.default_schedule(out, SM80), [x, out], SM80)
+    a = np.random.default_rng(1).standard_normal(shape).astype(parse(dtype).numpy)
+    result = np.zeros([n for d, n in enumerate(shape) if d != axis], a.dtype)
+    assert len(f.run_simt(a, result)) == kernels
+    np.testing.assert_array_equal(result, np.maximum(a.max(axis), 0))

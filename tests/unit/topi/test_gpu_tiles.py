@@ -244,3 +244,18 @@ def test_parts_of_operands() -> None:
     f.run_simt(x, y, result)
     np.testing.assert_array_equal(result, x[:33, :37].astype("int32") @ y[:41, :37].T)
     assert "tw_mma" in f.imported_modules[0].get_source()
+
+
+@pytest.mark.parametrize("rows", [17, 33])
+def test_the_corner_of_a_product_waits_for_its_fragments(rows: int) -> None:
+    """Where both edges meet, one thread stores what the lanes of a warp have put together, none of
+    whom it may be."""
+    a = te.placeholder((rows, 64), "float16", "a")
+    b = te.placeholder((64, 72), "float16", "b")
+    out = topi.nn.matmul(a, b)
+    f = tw.build(topi.default_schedule(out, "cuda -arch=sm_75"), [a, b, out], "cuda -arch=sm_75")
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, s).astype("float16") for s in ((rows, 64), (64, 72)))
+    result = np.zeros((rows, 72), "float16")
+    f.run_simt(x, y, result)
+    np.testing.assert_array_equal(result, x.astype("float64") @ y.astype("float64"))

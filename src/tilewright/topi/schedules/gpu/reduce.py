@@ -11,7 +11,7 @@ from ....schedule.auto_inline import loads_of
 from ....tensor.axes import thread_axis
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, whole_vectors
+from ..machine import extent_of, largest_divisor, whole_vectors
 from ..reduce import reads_of, row_run, runs_down_columns
 from .injective import arrange
 from .machine import GpuMachine, bind, fused
@@ -20,6 +20,7 @@ from .planes import schedule_planes
 MANY_ROWS = 4096  # outputs that fill a GPU with a thread each
 MANY_WARPS = 1024  # rows that fill it with a warp each
 FEW_VECTORS = 4  # of a lane, that are no work for more than a warp
+LEAST_ACROSS = 8  # columns of a block, or vectors of them
 SHORT_ROW = 32  # elements that are no work for a warp
 
 
@@ -139,7 +140,8 @@ def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) 
     stage = s[red]
     at = stage if red.op is out.op else s[out]
     place = fused(at, list(at.op.axis))
-    block, row = at.split(place, factor=machine.threads // threads if many else 1)
+    at_once = rows_of_block(rows, threads, machine) if many else 1
+    block, row = at.split(place, factor=at_once)
     bind(at, block, "blockIdx.x")
     bind(at, row, "threadIdx.y")
     if at is not stage:
@@ -152,6 +154,12 @@ def _rows(s: Schedule, red: Tensor, out: Tensor, run: int, machine: GpuMachine) 
 def rows_by_warps(rows: int, steps: int, lanes: int, machine: GpuMachine) -> bool:
     """Whether a warp has a row, rather than a block: there are many, or they are short."""
     return rows >= MANY_WARPS or steps <= machine.warp * lanes * FEW_VECTORS
+
+
+def rows_of_block(rows: int, threads: int, machine: GpuMachine) -> int:
+    """Rows of a block by so many threads each: a divisor of all, since threads that put parts
+    together may have to wait for each other, and none may be left out then."""
+    return largest_divisor(rows, machine.threads // threads) if rows else 1
 
 
 def part_row(
@@ -194,18 +202,27 @@ def _in_vectors(stage: Stage) -> None:
 
 def _columns(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None:
     """A vector of columns for some threads, which have interleaved rows of it. What follows the
-    sums all of them make: one would do, but they wait for each other."""
+    sums all of them make: one would do, but they wait for each other. Where columns have no divisor
+    that fills blocks, so that threads would be left out, it is a kernel of its own."""
     stage = s[red]
     lanes = lanes_along(stage, stage.op.axis[-1], machine)
     high = machine.threads // machine.warp
     k = fused(stage, list(stage.op.reduce_axis))
     _, inner = stage.split(k, factor=high)
+    *others, j = stage.op.axis
+    count = prod(map(extent_of, others)) * (extent_of(j) // lanes)
+    across = largest_divisor(count, machine.warp) if red.op is not out.op else machine.warp
     part = s.rfactor(red, inner)
     stage = s[red]
-    at = stage if red.op is out.op else s[out]
+    at = stage
+    if red.op is not out.op and across >= LEAST_ACROSS:
+        at = s[out]
+    elif red.op is not out.op:
+        arrange(s[out], list(s[out].op.axis), machine)
+        across = machine.warp
     *others, j = at.op.axis
     j, vector = at.split(j, factor=lanes)
-    block, column = at.split(fused(at, [*others, j]), factor=machine.warp)
+    block, column = at.split(fused(at, [*others, j]), factor=across)
     at.reorder(block, column, vector)
     bind(at, block, "blockIdx.x")
     bind(at, column, "threadIdx.x")

@@ -19,7 +19,15 @@ from ..machine import extent_of, whole_vectors
 from ..reduce import row_run
 from ..softmax import dimension_of
 from .machine import GpuMachine, bind, fused
-from .reduce import SHORT_ROW, lanes_along, part_row, rows_by_warps, threads_for, together
+from .reduce import (
+    SHORT_ROW,
+    lanes_along,
+    part_row,
+    rows_by_warps,
+    rows_of_block,
+    threads_for,
+    together,
+)
 
 MOST_SHARED = 32 << 10  # bytes of a row that wait: half of what blocks have where two share
 
@@ -60,7 +68,8 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
         if x not in kept:
             x.compute_inline()
     place = fused(stage, others)
-    block, row = stage.split(place, factor=machine.threads // threads if by_warps else 1)
+    at_once = rows_of_block(rows, threads, machine) if by_warps else 1
+    block, row = stage.split(place, factor=at_once)
     bind(stage, block, "blockIdx.x")
     bind(stage, row, "threadIdx.y")
     _share(stage, threads, lanes)
