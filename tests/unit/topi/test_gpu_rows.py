@@ -134,7 +134,7 @@ def test_a_row_that_is_short_takes_no_warp() -> None:
 def test_what_follows_sums_leaves_no_thread_out(
     shape: tuple[int, ...], dtype: str, axis: int, kernels: int
 ) -> None:
-    """Threads that put parts together wait for each other: all of a block have a row, or columns."""
+    """Threads that put parts together wait for each other: all have a row, or columns."""
     x = te.placeholder(shape, dtype, "x")
     out = topi.nn.relu(topi.max(x, axis))
     f = tw.build(topi.default_schedule(out, SM80), [x, out], SM80)
