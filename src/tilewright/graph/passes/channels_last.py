@@ -29,6 +29,11 @@ def channels_last(graph: Graph, products: Collection[tuple[str, str]]) -> Graph:
     return _Last(graph, products).run()
 
 
+def _is_known(size: Any) -> bool:
+    """Whether an extent is a number that products can be tiled for."""
+    return isinstance(size, int) and size > 0
+
+
 class _Last(Laying):
     def __init__(self, graph: Graph, products: Collection[tuple[str, str]]) -> None:
         super().__init__(graph)
@@ -58,7 +63,8 @@ class _Last(Laying):
     def _conv(self, node: Node) -> bool:
         data, kernel = node.inputs
         groups, filters = node.attrs["groups"], kernel.shape[0]
-        if len(data.shape) != 4 or kernel.data is None or 0 in node.output.shape:
+        sizes = (*data.shape, *node.output.shape)
+        if len(data.shape) != 4 or kernel.data is None or not all(map(_is_known, sizes)):
             return False
         one_each = groups == data.shape[1] > 1 and kernel.shape[1] == 1
         if one_each:
@@ -66,8 +72,7 @@ class _Last(Laying):
                 return False
             return self._replaced(node, "depthwise_nhwc", (2, 3, 0, 1))
         sums = str(node.attrs.get("out_dtype", accumulator(data.dtype)))
-        pixels = prod(n for n in node.output.shape[2:] if isinstance(n, int))
-        small = pixels < LEAST_PIXELS or filters // groups < LEAST_CHANNELS
+        small = prod(node.output.shape[2:]) < LEAST_PIXELS or filters // groups < LEAST_CHANNELS
         if (data.dtype, sums) not in self.products or small:
             return False
         return self._replaced(node, "conv2d_nhwc", (2, 3, 1, 0))
