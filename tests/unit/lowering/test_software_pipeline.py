@@ -21,6 +21,7 @@ from tilewright.loopir.visit import nodes
 from tilewright.lowering.device_pipeline import run_device_pipeline
 from tilewright.lowering.software_pipeline import period_of
 from tilewright.rt.drivers import nvrtc
+from tilewright.topi.schedules.decisions import Decisions
 
 STAGES = [2, 3, 4]
 
@@ -134,7 +135,9 @@ def test_steps_are_written_out_where_tensor_cores_work(dtype: str) -> None:
     a, b = (te.placeholder((64, 2048), dtype, name=n) for n in "AB")
     target = tw.Target("cuda -arch=sm_80")
     out = topi.nn.dense(a, b, out_dtype="float32")
-    text = source((topi.default_schedule(out, target), [a, b, out]), "cuda -arch=sm_80")
+    whole = Decisions({"T_dense.parts": (1,)})  # else parts of the reduction are a batch
+    s = topi.schedules.default.default_schedule(out, target, whole)
+    text = source((s, [a, b, out]), "cuda -arch=sm_80")
     assert "tw_cp_wait<" in text
     start = text.index("  for (int k_outer")
     main = text[start : text.index("\n  }\n", start)]
