@@ -28,12 +28,12 @@ class Net(Builder):
         name = f"w{len(self.nodes)}"
         weights = self.constant(floats(filters, x.shape[1] // groups, size, size) / size, name)
         pad, step = (size // 2,) * 4, (stride, stride)
-        how = {"strides": step, "padding": pad, "dilation": (1, 1), "groups": groups}
+        how: Any = {"strides": step, "padding": pad, "dilation": (1, 1), "groups": groups}
         return self.add("conv2d", [x, weights], **how)
 
     def pool(self, x: Value) -> Value:
-        how = {"ceil_mode": False, "count_include_pad": False, "type": "max"}
-        square = {"kernel": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)}
+        how: Any = {"ceil_mode": False, "count_include_pad": False, "type": "max"}
+        square: Any = {"kernel": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)}
         return self.add("pool2d", [x], **how, **square)
 
 
