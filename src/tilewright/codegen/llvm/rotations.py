@@ -59,6 +59,10 @@ class _Gate:
     """Any number of threads make code with LLVM's usual options, or one with others."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Nobody is inside, as in a child that was forked."""
         self._free = threading.Condition()
         self._inside = 0
         self._changed = False
@@ -93,7 +97,7 @@ class _Gate:
 
 _gate = _Gate()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_gate.__init__)  # type: ignore[misc]  # no thread is inside
+    os.register_at_fork(after_in_child=_gate.begin)
 
 
 def _set_budget(value: int) -> None:

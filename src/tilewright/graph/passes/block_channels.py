@@ -52,7 +52,7 @@ class _Blocker(Laying):
     def __init__(self, graph: Graph, block: int, dots: Sequence[Dot]) -> None:
         super().__init__(graph)
         self.block, self.dots = block, dots
-        self.rules = {
+        self.rules |= {
             "conv2d": self._conv,
             "conv_nd": self._conv,
             "pool2d": self._spatial,
@@ -62,8 +62,6 @@ class _Blocker(Laying):
             "scale_shift": self._channelwise,
             "concat": self._concat,
             "reduce": self._over_pixels,
-            "quantize": self.conversion,
-            "dequantize": self.conversion,
         }
 
     def _laid_back(self, v: Value) -> Value:
@@ -81,8 +79,7 @@ class _Blocker(Laying):
             out = self.emit("pack_channels", [v], v.name + ".blocked", {"block": block})
             if block != self.block:
                 return out
-            self.laid[v] = out
-            self.plain[v] = v
+            self.keep(v, out)
         return self.laid[v]
 
     def _filled(self, v: Value, channels: int) -> Value:

@@ -38,7 +38,7 @@ class _Last(Laying):
     def __init__(self, graph: Graph, products: Collection[tuple[str, str]]) -> None:
         super().__init__(graph)
         self.products = products
-        self.rules = {
+        self.rules |= {
             "conv2d": self._conv,
             "pool2d": self._pool,
             "global_pool": self._global_pool,
@@ -46,8 +46,6 @@ class _Last(Laying):
             "scale_shift": self._channelwise,
             "concat": self._concat,
             "reduce": self._over_pixels,
-            "quantize": self.conversion,
-            "dequantize": self.conversion,
         }
 
     def _laid_back(self, v: Value) -> Value:
@@ -56,8 +54,7 @@ class _Last(Laying):
     def _last(self, v: Value) -> Value:
         """The other form of a value."""
         if v not in self.laid:
-            self.laid[v] = self.emit("transpose", [v], v.name + ".last", {"axes": _LAST})
-            self.plain[v] = v
+            self.keep(v, self.emit("transpose", [v], v.name + ".last", {"axes": _LAST}))
         return self.laid[v]
 
     def _conv(self, node: Node) -> bool:

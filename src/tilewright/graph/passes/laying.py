@@ -6,6 +6,7 @@ knows plain values only; both vanish between operations that do.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from ..ir import Graph, Node, Value
@@ -14,7 +15,7 @@ from ..ops import ELEMWISE, OPS, infer
 Rule = Callable[[Node], bool]
 
 
-class Laying:
+class Laying(ABC):
     """One walk over a graph. `laid`: the other form of a value; `plain`: the plain form of one that
     is there in the other; `rules`: by operations, whether a node was made anew on laid values."""
 
@@ -23,7 +24,7 @@ class Laying:
         self.nodes: list[Node] = []
         self.laid: dict[Value, Value] = {}
         self.plain: dict[Value, Value] = {}
-        self.rules: dict[str, Rule] = {}
+        self.rules: dict[str, Rule] = {"quantize": self.conversion, "dequantize": self.conversion}
 
     def run(self) -> Graph:
         """The graph, changed."""
@@ -70,13 +71,19 @@ class Laying:
         self.plain[v] = self._laid_back(v)
         return self.plain[v]
 
-    def _laid_back(self, v: Value) -> Value:
-        raise NotImplementedError
+    def keep(self, v: Value, laid: Value) -> Value:
+        """Remember the other form of a value that is there plainly too."""
+        self.laid[v], self.plain[v] = laid, v
+        return laid
 
+    @abstractmethod
+    def _laid_back(self, v: Value) -> Value:
+        """The plain form of a value that is there in the other, by a node."""
+
+    @abstractmethod
     def _operand(self, v: Value, shape: tuple[int, ...]) -> Value | None:
         """An operand of an element-wise operation on `shape`, for one on laid values; None where it
         would have to be laid first."""
-        raise NotImplementedError
 
     def _takes(self, node: Node, laid: list[Value]) -> bool:
         """Whether an element-wise operation of these inputs may be made of what is laid."""

@@ -111,6 +111,5 @@ def _share(stage: Stage, threads: int, lanes: int) -> None:
     if lanes > 1:
         last, vector = stage.split(last, factor=lanes)
         stage.vectorize(vector)
-    rest, thread = stage.split(last, factor=threads)
+    _, thread = stage.split(last, factor=threads)
     bind(stage, thread, "threadIdx.x")
-    del rest

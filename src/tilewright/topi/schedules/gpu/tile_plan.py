@@ -14,6 +14,7 @@ from itertools import product
 from math import lcm
 
 from ....base.dtype import parse
+from ..decisions import Value
 from .machine import MOST_STAGES, GpuMachine
 
 FRAGMENT = 16  # rows and columns
@@ -72,9 +73,8 @@ class TilePlan:
     ) -> TilePlan:
         """The plan that is decided on, of those of `options`; as `of` otherwise."""
         plans = TilePlan.options(rows, columns, sums, filled, count)
-        by_tile = {(*plan.block, plan.columns): plan for plan in reversed(plans)}
-        tiles = [(*plan.block, plan.columns) for plan in plans]
-        return by_tile[machine.choose(operation, "tile", tiles)]  # type: ignore[index]
+        by_tile: dict[Value, TilePlan] = {(*plan.block, plan.columns): plan for plan in plans}
+        return by_tile[machine.choose(operation, "tile", by_tile)]
 
     @staticmethod
     def options(rows: int, columns: int, sums: str, filled: bool, count: int) -> list[TilePlan]:
