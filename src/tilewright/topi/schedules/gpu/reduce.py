@@ -211,15 +211,14 @@ def _columns(s: Schedule, red: Tensor, out: Tensor, machine: GpuMachine) -> None
     _, inner = stage.split(k, factor=high)
     *others, j = stage.op.axis
     count = prod(map(extent_of, others)) * (extent_of(j) // lanes)
-    across = largest_divisor(count, machine.warp) if red.op is not out.op else machine.warp
+    across, ends = largest_divisor(count, machine.warp), red.op is out.op
+    if not ends and across < LEAST_ACROSS:
+        arrange(s[out], list(s[out].op.axis), machine)
+        ends = True
+    across = machine.warp if ends else across
     part = s.rfactor(red, inner)
     stage = s[red]
-    at = stage
-    if red.op is not out.op and across >= LEAST_ACROSS:
-        at = s[out]
-    elif red.op is not out.op:
-        arrange(s[out], list(s[out].op.axis), machine)
-        across = machine.warp
+    at = stage if ends else s[out]
     *others, j = at.op.axis
     j, vector = at.split(j, factor=lanes)
     block, column = at.split(fused(at, [*others, j]), factor=across)
