@@ -17,9 +17,10 @@ from tilewright.rt.device import Device, cpu, cuda, stream
 from tilewright.rt.device_array import DeviceArray
 from tilewright.rt.drivers import base, nvrtc
 from tilewright.rt.drivers.base import DeviceCode, KernelInfo
-from tilewright.rt.drivers.cuda import CudaDriver, CudaEvent, CudaRuntime
+from tilewright.rt.drivers.cuda import CudaDriver, CudaRuntime
 from tilewright.rt.drivers.cuda_api import CudaError
 from tilewright.rt.drivers.cuda_kernel import CudaKernel
+from tilewright.rt.drivers.cuda_stream import CudaEvent
 
 
 def view(address: int, count: int) -> np.ndarray:

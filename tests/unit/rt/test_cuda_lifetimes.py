@@ -127,6 +127,30 @@ def test_memory_waits_for_no_stream_that_is_captured(fake) -> None:
     assert streams
 
 
+def test_a_stream_that_goes_is_waited_for_and_outlives_who_records_in_it(fake) -> None:
+    """Memory that a thread takes while another lets a stream go waits for the stream's work."""
+    streams = runtime().streams
+    side = cuda(0).create_stream()
+    handle = int(side.handle)
+    assert handle in [int(s.handle) for s in streams.all()]
+    held: list[Any] = []
+    plain = type(fake).__dict__["cuStreamSynchronize"]
+
+    def meanwhile(stream: Any) -> Any:
+        held.extend(s for s in streams.all() if int(s.handle) == handle)
+        return plain(fake, stream)
+
+    object.__setattr__(fake, "cuStreamSynchronize", meanwhile)
+    del side
+    collect()
+    assert len(held) == 1, "its work was not done"
+    assert handle not in [int(s.handle) for s in streams.all()]
+    assert "cuStreamDestroy" not in fake.names()
+    held.pop().record().sync()
+    collect()
+    assert fake.names().count("cuStreamDestroy") == 1
+
+
 def test_events_enter_the_context_of_their_thread(fake) -> None:
     start = runtime().stream.record(timing=True)
     end = runtime().stream.record(timing=True)

@@ -19,94 +19,11 @@ from .cuda_api import Api, CudaError, at_fork, device_limits, load_binding, star
 from .cuda_code import load_module
 from .cuda_kernel import CudaKernel, CudaModule
 from .cuda_maps import TensorMaps
+from .cuda_stream import CreatedStream, CudaStream
 from .live import LiveStreams
 from .pool import Block, OutOfDeviceMemory, Pool
 
 _LEGACY = 1  # DLPack's number of the legacy default stream, and a CUstream that means it
-
-
-class CudaEvent(Event):
-    __slots__ = ("_api", "_runtime", "handle")
-
-    def __init__(self, runtime: CudaRuntime, timing: bool) -> None:
-        api = self._api = runtime.api
-        self._runtime = runtime
-        runtime.enter()
-        kind = api.binding.CUevent_flags
-        flags = kind.CU_EVENT_DEFAULT if timing else kind.CU_EVENT_DISABLE_TIMING
-        self.handle = api.call("cuEventCreate", int(flags))
-
-    def __del__(self) -> None:
-        handle = getattr(self, "handle", None)
-        if handle is not None:
-            self._runtime.close("cuEventDestroy", handle)
-
-    @property
-    def done(self) -> bool:
-        with self._runtime.unguarded():
-            (status,) = self._api.binding.cuEventQuery(self.handle)
-        if status and status.name != "CUDA_ERROR_NOT_READY":
-            raise self._api.error(status, "work on the device failed")
-        return not status
-
-    def sync(self) -> None:
-        with self._runtime.unguarded():
-            self._api.call("cuEventSynchronize", self.handle)
-
-    def seconds_since(self, start: Event) -> float:
-        assert isinstance(start, CudaEvent)
-        self.sync()
-        return float(self._api.call("cuEventElapsedTime", start.handle, self.handle)) * 1e-3
-
-
-class CudaStream(Stream):
-    """A CUstream; 0 is the legacy default stream."""
-
-    __slots__ = ("_api", "_open", "_owned")
-
-    def __init__(self, runtime: CudaRuntime, handle: Any, owned: bool) -> None:
-        super().__init__(runtime, handle)
-        self._api = runtime.api
-        self._owned = owned
-        self._open: deque[tuple[Event, Any]] = deque()
-
-    def __del__(self) -> None:
-        if getattr(self, "_owned", False):
-            runtime = _runtime_of(self)
-            with suppress(Exception), runtime.unguarded():
-                self._api.close("cuStreamSynchronize", self.handle)
-            runtime.close("cuStreamDestroy", self.handle)
-
-    def sync(self) -> None:
-        with _runtime_of(self).unguarded():
-            self._api.call("cuStreamSynchronize", self.handle)
-        self._open.clear()
-
-    def record(self, timing: bool = False) -> Event:
-        _enter(self)
-        event = CudaEvent(_runtime_of(self), timing)
-        self._api.call("cuEventRecord", event.handle, self.handle)
-        return event
-
-    def wait(self, event: Event) -> None:
-        assert isinstance(event, CudaEvent)
-        _enter(self)
-        self._api.call("cuStreamWaitEvent", self.handle, event.handle, 0)
-
-    def keep(self, value: Any) -> None:
-        """Hold an object until the work so far is done."""
-        while self._open and self._open[0][0].done:
-            self._open.popleft()
-        self._open.append((self.record(), value))
-
-
-def _runtime_of(stream: CudaStream) -> CudaRuntime:
-    runtime: Any = stream.runtime
-    return runtime  # type: ignore[no-any-return]
-
-
-def _enter(stream: CudaStream) -> None:
-    _runtime_of(stream).enter()
 
 
 class CudaRuntime(Runtime):
@@ -120,8 +37,8 @@ class CudaRuntime(Runtime):
         self._entered = threading.local()
         self._unloading: deque[Any] = deque()
         at_fork(self)
-        self._streams: LiveStreams[CudaStream] = LiveStreams()
-        self._default = self._streams.add(CudaStream(self, api.binding.CUstream(0), False))
+        self.streams: LiveStreams[CudaStream] = LiveStreams()
+        self._default = self.streams.add(CudaStream(self, api.binding.CUstream(0), None))
         self._maps = TensorMaps(api)
         self._pool = Pool(self._allocate, self._release, self._marks, self.sync)
 
@@ -161,15 +78,9 @@ class CudaRuntime(Runtime):
         return self._default
 
     def create_stream(self) -> Stream:
-        stream = self._new_stream()
-        for other in self._streams.all():  # whose memory, given back, it may be given
-            stream.wait(other.record())
-        return self._streams.add(stream)
-
-    def _new_stream(self) -> CudaStream:
-        with self.unguarded():
-            flags = int(self.api.binding.CUstream_flags.CU_STREAM_NON_BLOCKING)
-            return CudaStream(self, self.api.call("cuStreamCreate", flags), True)
+        stream = CreatedStream(self)
+        stream.remember()
+        return stream
 
     def sync(self) -> None:
         self.enter()
@@ -198,7 +109,7 @@ class CudaRuntime(Runtime):
                 self.api.call("cuModuleUnload", module)
 
     def _marks(self) -> list[Event]:
-        live = self._streams.all()
+        live = self.streams.all()
         return [] if len(live) == 1 else [stream.record() for stream in live]
 
     def lend_to(self, number: Any) -> None:
@@ -208,7 +119,7 @@ class CudaRuntime(Runtime):
         mine = int(self.stream.handle) or _LEGACY
         theirs = _LEGACY if number is None else int(number)
         if theirs != mine:
-            other = CudaStream(self, self.api.binding.CUstream(theirs), False)
+            other = CudaStream(self, self.api.binding.CUstream(theirs), None)
             other.wait(self.stream.record())
 
     def stream_number(self) -> int:
@@ -317,7 +228,7 @@ class CudaRuntime(Runtime):
     def load(self, code: DeviceCode) -> dict[str, Kernel]:
         if self._unloading:
             with self._unloaded_after():
-                for stream in self._streams.all():
+                for stream in self.streams.all():
                     stream.record().sync()
         with self.unguarded():
             module = CudaModule(self, load_module(self, code))
@@ -325,7 +236,7 @@ class CudaRuntime(Runtime):
 
     def capture(self, work: Callable[[Stream], None]) -> Callable[[], None] | None:
         # not among the streams that memory waits for: an event in it would be part of the graph
-        api, stream, into = self.api, self.stream, self._new_stream()
+        api, stream, into = self.api, self.stream, CreatedStream(self)
         mode = api.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         api.call("cuStreamBeginCapture", into.handle, mode)
         try:

@@ -1,8 +1,15 @@
-"""The streams of a device that somebody still holds."""
+"""The streams of a device whose work given back memory has to wait for.
+
+What is remembered is not the object that a user holds, which would not go then, nor a weak
+reference to it: that still gives the object while its `__del__` runs, so another thread would
+record events in a stream that is being destroyed, and in a collected cycle it is dead before
+`__del__` has waited for the work. It is a second object over the same queue, which the first one
+drops when it has waited.
+"""
 
 from __future__ import annotations
 
-import weakref
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from .base import Stream
@@ -11,21 +18,24 @@ S = TypeVar("S", bound=Stream)
 
 
 class LiveStreams(Generic[S]):
-    """Streams by weak references: one that nobody holds any more drops out."""
+    """Streams that may have work; safe in threads and destructors without a lock, as each method is
+    one operation on a list."""
 
-    __slots__ = ("_references",)
+    __slots__ = ("_streams",)
 
     def __init__(self) -> None:
-        self._references: list[weakref.ref[S]] = []
+        self._streams: list[S] = []
 
     def add(self, stream: S) -> S:
-        """The stream, remembered."""
-        self._references.append(weakref.ref(stream))
+        """The stream, remembered until it is dropped."""
+        self._streams.append(stream)
         return stream
 
+    def drop(self, stream: S) -> None:
+        """Forget a stream whose work is done."""
+        with suppress(ValueError):
+            self._streams.remove(stream)
+
     def all(self) -> list[S]:
-        """Those that live."""
-        live = [s for s in (ref() for ref in self._references) if s is not None]
-        if len(live) != len(self._references):
-            self._references = [ref for ref in self._references if ref() is not None]
-        return live
+        """Those remembered now."""
+        return self._streams.copy()

@@ -58,15 +58,10 @@ class OpenCLStream(Stream):
 
     __slots__ = ("_cl", "_open")
 
-    def __init__(self, runtime: OpenCLRuntime, timing: bool = False) -> None:
-        self._cl = cl = runtime.cl
-        flags = cl.command_queue_properties.PROFILING_ENABLE if timing else 0
-        super().__init__(runtime, cl.CommandQueue(runtime.context, runtime.device, flags))
+    def __init__(self, runtime: OpenCLRuntime, queue: Any) -> None:
+        super().__init__(runtime, queue)
+        self._cl = runtime.cl
         self._open: deque[Any] = deque()
-
-    def __del__(self) -> None:
-        with suppress(Exception):  # pyopencl may be gone already when the process ends
-            self.handle.finish()
 
     def sync(self) -> None:
         try:
@@ -92,6 +87,27 @@ class OpenCLStream(Stream):
         self._open.append(event)
 
 
+class _CreatedStream(OpenCLStream):
+    """A stream that somebody holds: waits for its work when it goes."""
+
+    __slots__ = ("_remembered", "_streams")
+
+    def __init__(self, runtime: OpenCLRuntime, queue: Any, streams: LiveStreams[Any]) -> None:
+        super().__init__(runtime, queue)
+        self._streams = streams
+        self._remembered = OpenCLStream(runtime, queue)
+        before = streams.all()
+        streams.add(self._remembered)
+        for other in before:  # whose memory, given back, it may be given
+            self.wait(other.record())
+            other.flush()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # pyopencl may be gone already when the process ends
+            self.handle.finish()
+        self._streams.drop(self._remembered)
+
+
 class OpenCLRuntime(Runtime):
     """One OpenCL device with a context of its own."""
 
@@ -101,7 +117,7 @@ class OpenCLRuntime(Runtime):
         self.device = device
         self.context = cl.Context([device])
         self._streams: LiveStreams[OpenCLStream] = LiveStreams()
-        self._default = self._streams.add(OpenCLStream(self))
+        self._default = self._streams.add(OpenCLStream(self, self._queue(False)))
         self._addresses = itertools.count(1)
         self._next_address = _PAGE
         self._part_align = max(int(device.mem_base_addr_align) // 8, 1)
@@ -113,18 +129,15 @@ class OpenCLRuntime(Runtime):
     def default_stream(self) -> Stream:
         return self._default
 
+    def _queue(self, timing: bool) -> Any:
+        flags = self.cl.command_queue_properties.PROFILING_ENABLE if timing else 0
+        return self.cl.CommandQueue(self.context, self.device, flags)
+
     def create_timing_stream(self) -> Stream:
-        return self._ordered(OpenCLStream(self, timing=True))
+        return _CreatedStream(self, self._queue(True), self._streams)
 
     def create_stream(self) -> Stream:
-        return self._ordered(OpenCLStream(self))
-
-    def _ordered(self, stream: OpenCLStream) -> OpenCLStream:
-        """Memory that was given back so far may be taken for the new stream: it comes later."""
-        for other in self._streams.all():
-            stream.wait(other.record())
-            other.flush()
-        return self._streams.add(stream)
+        return _CreatedStream(self, self._queue(False), self._streams)
 
     def sync(self) -> None:
         for stream in self._streams.all():
