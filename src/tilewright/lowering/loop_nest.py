@@ -33,7 +33,6 @@ from ..loopir.stmt import (
 )
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
-from ..schedule.bounds import Bounds, StageBounds, root_offsets
 from ..schedule.placement import (
     attach_path,
     attach_point,
@@ -44,6 +43,7 @@ from ..schedule.placement import (
     threads_around,
 )
 from ..schedule.relations import derived_from_both
+from ..schedule.stage_bounds import Bounds, StageBounds, root_offsets
 from ..schedule.state import StageState
 from ..schedule.thread_memory import each_its_own, idle_threads, in_kernel
 from ..tensor.op import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, TensorComputeOp

@@ -27,7 +27,7 @@ from ..loopir.expr import const_int, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, uses_var
-from ..schedule.bounds import Bounds
+from ..schedule.stage_bounds import Bounds
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp
 

@@ -30,7 +30,7 @@ from ..loopir.rewrite import ARITH, Rewriter, handles
 from ..loopir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from ..loopir.subst import substitute
 from ..loopir.visit import walk
-from ..schedule.bounds import Bounds
+from ..schedule.stage_bounds import Bounds
 from ..schedule.state import StageState
 from ..tensor.tensor import Tensor
 from .stage_memory import Memory

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from ..loopir import op as ops
 from ..loopir.expr import PrimExpr
 from ..loopir.iter import IterVar
-from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.placement import is_virtual
 from ..schedule.relations import (
     Singleton,
@@ -17,6 +16,7 @@ from ..schedule.relations import (
     derived_from_both,
     overruns,
 )
+from ..schedule.stage_bounds import Bounds, root_offsets
 from ..schedule.state import StageState
 from ..schedule.thread_memory import sees_all
 

@@ -21,8 +21,8 @@ from ..loopir.expr import IntImm, PrimExpr, Select, Var, const, const_int, is_co
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars
-from ..schedule.bounds import Bounds
 from ..schedule.placement import storage_scope
+from ..schedule.stage_bounds import Bounds
 from ..schedule.state import StageState
 from ..tensor.op import BaseComputeOp, PlaceholderOp, ScanOp
 from ..tensor.regions import finite

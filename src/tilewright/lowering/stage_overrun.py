@@ -22,8 +22,8 @@ from ..loopir.expr import Add, Call, Mul, PrimExpr, Var, const, is_const
 from ..loopir.iter import IterVar, ProducerLoad, Reduce
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, walk
-from ..schedule.bounds import Bounds
 from ..schedule.placement import is_tile, storage_scope
+from ..schedule.stage_bounds import Bounds
 from ..schedule.state import StageState
 from ..schedule.whole_vectors import uncast
 from ..tensor.op import PlaceholderOp

@@ -7,8 +7,8 @@ from typing import Any
 from ..loopir.expr import PrimExpr, Var
 from ..loopir.iter import IterVar
 from ..loopir.subst import substitute
-from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.placement import attach_point, is_virtual, same_thread
+from ..schedule.stage_bounds import Bounds, root_offsets
 from ..schedule.state import StageState
 from ..tensor.op import ComputeOp, ScanOp
 

@@ -21,9 +21,9 @@ from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import Stmt, seq
 from ..loopir.subst import substitute
 from ..loopir.visit import free_vars, post_order_visit
-from ..schedule.bounds import Bounds, root_offsets
 from ..schedule.placement import first_reduction_loop
 from ..schedule.relations import derived_from, derived_from_both
+from ..schedule.stage_bounds import Bounds, root_offsets
 from ..schedule.state import StageState
 from ..tensor.tensor import Tensor
 from .stage_body import strides_of, substitute_buffers
