@@ -60,7 +60,7 @@ def pack_operands(
         _filled(x, plan.shape[n]) if keep else _packed(x, plan.whole(n), steps, length)
         for n, (x, keep) in enumerate(zip(sides, kept))
     ]
-    element = _product(op, sides, packed, kept, length)
+    element = product_of(op, [(t, not keep) for t, keep in zip(packed, kept)], length)
     last = product.op is out.op
     if new == shape:
         restated(s, product, compute(shape, element, op.name))
@@ -93,25 +93,30 @@ def part_of(product: Tensor, place: Sequence[Any], shape: Sequence[int]) -> Any:
     return if_then_else(all_of(*inside), value, product(*other)) if inside else value
 
 
-def _product(
-    op: Any, sides: Sequence[Operand], packed: Sequence[Tensor], kept: Sequence[bool], length: int
+def product_of(
+    op: Any, operands: Sequence[tuple[Tensor, bool]], length: int, leading: int = 0
 ) -> Callable[..., Any]:
-    """Elements of a product of other operands in the place of its own, of which those that are not
-    `kept` have rows along the reduction."""
+    """Elements of a product of other operands, of rows and of columns, in the place of its own, and
+    of a reduction of that length. With each operand: whether its reduction is last, whichever it
+    was of the product's own. The first so many `leading` axes are those of both operands."""
     k = reduce_axis((0, length), "k")
     old, body = op.reduce_axis[0].var, op.body[0]
     form = contraction_of(op)
     assert form is not None and type(body) is Reduce
-    reads: dict[int, ProducerLoad] = {}
-    for side, tensor, keep, load in zip(sides, packed, kept, (form.row_side, form.vector_side)):
-        assert load is not None
-        *batch, first, last = load.indices
-        row = last if first is old else first
-        place = (row, k.var) if side.along or not keep else (k.var, row)
-        reads[id(load)] = ProducerLoad(tensor, [*batch, *place])
-    source = Replaced(reads).expr(body.source[0])
     axes = [a.var for a in op.axis]
-    return lambda *i: reduce_sum(substitute(source, dict(zip(axes, i))), axis=k)
+
+    def element(*i: Any) -> Any:
+        reads: dict[int, ProducerLoad] = {}
+        for (tensor, is_last), load in zip(operands, (form.row_side, form.vector_side)):
+            assert load is not None
+            *batch, first, last = load.indices
+            row = last if first is old else first
+            place = (row, k.var) if is_last or last is old else (k.var, row)
+            reads[id(load)] = ProducerLoad(tensor, [*i[:leading], *batch, *place])
+        source = Replaced(reads).expr(body.source[0])
+        return reduce_sum(substitute(source, dict(zip(axes, i[leading:]))), axis=k)
+
+    return element
 
 
 def _filled(side: Operand, rows: int) -> Tensor:

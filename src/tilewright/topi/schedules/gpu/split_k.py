@@ -12,20 +12,15 @@ from typing import Any
 from ....base.dtype import parse
 from ....loopir.construct import cast
 from ....loopir.expr import const_int
-from ....loopir.iter import ProducerLoad, Reduce
 from ....loopir.op import if_then_else
-from ....loopir.subst import substitute
 from ....schedule.api import Schedule
-from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
-from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
-from ..contraction import contraction_of
 from ..machine import extent_of
 from .injective import arrange
 from .machine import GpuMachine
 from .operands import Operand
-from .packing import Replaced, restated
+from .packing import product_of, restated
 from .tile_plan import FILLING, TilePlan
 
 MOST_PARTS = 8
@@ -69,20 +64,7 @@ def in_parts(
     length += -length % _ROUND
     parts = -(-steps // length)
     views = [_view(x, parts, length, steps) for x in sides]
-    k = reduce_axis((0, length), "k")
-    old, body, form = op.reduce_axis[0].var, op.body[0], contraction_of(op)
-    assert form is not None and type(body) is Reduce
-    axes = [a.var for a in op.axis]
-
-    def element(p: Any, *i: Any) -> Any:
-        reads: dict[int, ProducerLoad] = {}
-        for view, load in zip(views, (form.row_side, form.vector_side)):
-            assert load is not None
-            place = [k.var if x is old else x for x in load.indices]
-            reads[id(load)] = ProducerLoad(view, [p, *place])
-        source = Replaced(reads).expr(body.source[0])
-        return reduce_sum(substitute(source, dict(zip(axes, i))), axis=k)
-
+    element = product_of(op, [(view, False) for view in views], length, leading=1)
     shape = [extent_of(a) for a in op.axis]
     partial: Tensor = compute([parts, *shape], element, f"{op.name}.parts")
 
