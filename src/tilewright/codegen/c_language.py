@@ -110,6 +110,10 @@ class CLanguage(Printer):
         place = f"{self.pointer(buffer.data, t.element)}[{at}]"
         return f"{place} = {self.to_memory(value, t)};"
 
+    def store_value(self, buffer: Buffer, at: str, value: Any, t: DType) -> str:
+        """The statement that writes a scalar to memory."""
+        return self.store_element(buffer, at, self.stored(value), t)
+
     def stored(self, value: Any) -> str:
         """The text of a scalar that is written to memory."""
         return bare(self.expr(value))

@@ -80,7 +80,7 @@ def store(p: Any, s: S.BufferStore) -> None:
     t = parse(value.dtype)
     if width == 1:
         place = bare(p.expr(at))
-        text = p.store_element(buffer, place, p.stored(value), t)
+        text = p.store_value(buffer, place, value, t)
         _guarded(p, None if s.predicate is None else p.expr(s.predicate), text)
         return
     base = _contiguous(at, own)

@@ -24,6 +24,7 @@ from .c_expr import EXPRS
 from .c_family import Alignments, bare, kernel_texts
 from .c_language import CLanguage, function_of
 from .c_memory import allocated
+from .cuda_bfloat import bits
 from .cuda_calls import CUDA_CALLS
 from .cuda_half import HALF_MATH
 from .cuda_hopper import HOPPER_CALLS
@@ -203,17 +204,16 @@ class CudaPrinter(CLanguage):
         return super().from_memory(text, t)
 
     def to_memory(self, text: str, t: DType) -> str:
+        """A bfloat16 is rounded where it is made."""
         if t.element == "bfloat16":
             self.need("bfloat16")
-            return f"tw_to_bfloat16({bare(text)})"
+            return f"tw_bits_bfloat16({bare(text)})"
         return text
 
-    def stored(self, value: Any) -> str:
-        if isinstance(value, E.Cast) and value.dtype == "bfloat16":
-            source = value.value.dtype
-            if source == "float32" and id(value) not in self.shared:
-                return bare(self.expr(value.value))  # rounded on the way to memory
-        return bare(self.expr(value))
+    def store_value(self, buffer: Buffer, at: str, value: Any, t: DType) -> str:
+        if t.element != "bfloat16":
+            return super().store_value(buffer, at, value, t)
+        return f"{self.pointer(buffer.data, t.element)}[{at}] = {bits(self, value)};"
 
     def load_vector(self, buffer: Buffer, base: Any, t: DType) -> str | None:
         place = self._vector_place(buffer, base, t)
@@ -228,10 +228,19 @@ class CudaPrinter(CLanguage):
         place = self._vector_place(buffer, base, t)
         if place is None:
             return None
-        text = bare(self.expr(value))
+        what, text = "tw_store", ""
+        if t.code == "bfloat" and isinstance(value, E.Cast) and id(value) not in self.shared:
+            wide = value.value
+            if parse(wide.dtype).element == "float32":  # rounded on the way to memory
+                what, text = (
+                    "tw_store_rounded",
+                    self.make(t.text, [*map(bare, self.lanes_of(wide))]),
+                )
+                self.need("bfloat16")
+        text = text or bare(self.expr(value))
         if is_builtin(t):
             return f"*({self.type(t.text)}*)({place}) = {text};"
-        return f"{function_of(self.need(f'tw_store {t.text} ').rstrip())}({place}, {text});"
+        return f"{function_of(self.need(f'{what} {t.text} ').rstrip())}({place}, {text});"
 
     def _vector_place(self, buffer: Buffer, base: Any, t: DType) -> str | None:
         """The address of a vector that one access may read or write, or None."""

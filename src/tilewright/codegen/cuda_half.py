@@ -1,8 +1,8 @@
-"""float16 and bfloat16 in CUDA, without headers.
+"""float16 in CUDA, without headers.
 
 NVRTC as pip installs it brings no cuda_fp16.h, so the generated source defines what it uses of it
 under the same names, by PTX instructions (PTX ISA, "Half Precision Floating-Point Instructions"):
-a kernel text means the same with NVIDIA's header in place of this. bfloat16 is computed in float32.
+a kernel text means the same with NVIDIA's header in place of this.
 """
 
 from __future__ import annotations
@@ -152,42 +152,6 @@ template <int N>
   return r;
 }}
 """
-
-BFLOAT = f"""\
-{_D} float tw_from_bfloat16(unsigned short x) {{
-  return __uint_as_float((unsigned int)x << 16);
-}}
-{_D} unsigned short tw_to_bfloat16(float x) {{
-  unsigned int u = __float_as_uint(x);
-  if (x != x) return (unsigned short)(u >> 16 | 0x40);
-  return (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}}
-{_D} float tw_round_bfloat16(float x) {{ return tw_from_bfloat16(tw_to_bfloat16(x)); }}
-"""
-
-
-def bfloat_access(
-    is_load: bool, name: str, vector: str, pairs: int, access: tuple[str, int]
-) -> str:
-    """Reading or writing a vector of bfloat16, `pairs` of them, which is of floats in registers
-    that are rounded: their upper halves."""
-    word, width = access
-    copy = f"#pragma unroll\n  for (int i = 0; i < {4 * pairs // width}; ++i) "
-    loop = f"#pragma unroll\n  for (int i = 0; i < {pairs}; ++i)"
-    words = f"__align__({width}) unsigned int w[{pairs}]"
-    if is_load:
-        return (
-            f"{_D} {vector} {name}(const void* p) {{\n  {vector} r;\n  {words};\n"
-            f"{copy}(({word}*)w)[i] = ((const {word}*)p)[i];\n{loop} {{\n"
-            "    r.s[2 * i] = __uint_as_float(w[i] << 16);\n"
-            "    r.s[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);\n  }\n  return r;\n}\n"
-        )
-    return (
-        f"{_D} void {name}(void* p, {vector} x) {{\n  {words};\n{loop} {{\n"
-        "    w[i] = __byte_perm(__float_as_uint(x.s[2 * i]), __float_as_uint(x.s[2 * i + 1]), "
-        f"0x7632);\n  }}\n{copy}(({word}*)p)[i] = (({word}*)w)[i];\n}}\n"
-    )
-
 
 # Rounding to odd, so that the second rounding is right: Boldo and Melquiond, "Emulation of a FMA
 # and correctly rounded sums", 2008.

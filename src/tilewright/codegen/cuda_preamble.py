@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ..base.dtype import parse
 from ..base.errors import InternalError
+from . import cuda_bfloat
 from . import cuda_half as H
 from .c_language import function_of
 from .c_preamble import any_division
@@ -91,7 +92,7 @@ def _vector_access(key: str) -> str:
     )
     name = function_of(f"{what} {dtype}")
     if t.code == "bfloat":
-        return H.bfloat_access(what == "tw_load", name, c, t.lanes // 2, (word, width))
+        return cuda_bfloat.access(what, dtype, name, c, (word, width))
     loop = f"#pragma unroll\n  for (int i = 0; i < {size // width}; ++i)"
     if what == "tw_load":
         return (
@@ -127,7 +128,8 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
         f"half {symbol}": (("half vectors",), H.packed_operator(symbol, name))
         for symbol, name in (("+", "add"), ("-", "sub"), ("*", "mul"))
     },
-    "bfloat16": ((), H.BFLOAT),
+    "bfloat16": ((), cuda_bfloat.BFLOAT),
+    **{name: (("bfloat16",), text) for name, text in cuda_bfloat.OPERATIONS.items()},
     "to odd": ((), H.TO_ODD),
     **{name: ((), text) for name, text in (*MMA_PARTS.items(), *HOPPER_PARTS.items())},
 }
@@ -144,6 +146,7 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("tw_bits ", _bits),
     ("tw_load ", _vector_access),
     ("tw_store ", _vector_access),
+    ("tw_store_rounded ", _vector_access),
     ("struct ", lambda key: struct_text(key.split(" ")[1])),
     ("halves ", _half_vector),
     ("tw_wmma ", wmma_part),

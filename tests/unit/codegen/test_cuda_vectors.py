@@ -19,7 +19,7 @@ TARGET = tw.Target("cuda -arch=sm_80")
 WHY = nvrtc.why_missing() or ("" if nvrtc.find_disassembler() else "no disassembler is installed")
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
-_HOST = """\
+HOST = """\
 #include <string.h>
 #define __device__
 #define __forceinline__ inline
@@ -49,7 +49,7 @@ def source(shape: tuple[int, ...]) -> str:
 def test_sixteen_bytes_at_a_time(shape: tuple[int, ...], lanes: int) -> None:
     text = source(shape)
     assert ("tw_load_bfloat16x8(x" in text) == (lanes == 8)
-    assert ("tw_store_bfloat16x8(T_relu" in text) == (lanes == 8)
+    assert ("tw_store_rounded_bfloat16x8(T_relu" in text) == (lanes == 8)
 
 
 @pytest.mark.skipif(bool(WHY), reason=WHY or "a disassembler is here")
@@ -65,7 +65,7 @@ def test_instructions() -> None:
 def test_every_bit_comes_and_goes(lanes: int, tmp_path: Path) -> None:
     """The helpers on the host, with every pattern of 16 bits."""
     kind = f"bfloat16x{lanes}"
-    text = _HOST + preamble([f"tw_load {kind} ", f"tw_store {kind} "])
+    text = HOST + preamble([f"tw_load {kind} ", f"tw_store {kind} "])
     text += f"""
 extern "C" void copy(const void* from, void* to, float* read, long n) {{
   for (long i = 0; i < n; i += {lanes}) {{
