@@ -17,6 +17,7 @@ from ....loopir.expr import const_int
 from ....loopir.iter import ProducerLoad, Reduce
 from ....loopir.op import all as all_of
 from ....loopir.op import if_then_else
+from ....loopir.op import min as min_of
 from ....loopir.rewrite import Rewriter, handles
 from ....loopir.subst import substitute
 from ....schedule.api import Schedule, Stage
@@ -127,6 +128,14 @@ def _filled(side: Operand, rows: int) -> Tensor:
         return t
     shape: list[Any] = list(t.shape)
     shape[at] = rows
+    if side.along:  # nobody looks at what comes of them: the last row serves
+
+        def again(*i: Any) -> Any:
+            place = list(i)
+            place[at] = min_of(i[at], size - 1)
+            return t(*place)
+
+        return compute(shape, again, f"{t.op.name}.filled")
     return compute(
         shape, lambda *i: if_then_else(i[at] < size, t(*i), cast(t.dtype, 0)), f"{t.op.name}.filled"
     )
