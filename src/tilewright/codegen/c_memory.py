@@ -45,6 +45,11 @@ def load(p: Any, e: E.BufferLoad) -> str:
     return str(p.make(e.dtype, elements))
 
 
+def contiguous(e: E.BufferLoad) -> Any:
+    """The index of the first of the consecutive elements that are read, or None."""
+    return _contiguous(flat_index(e.buffer, e.indices), parse(e.buffer.dtype))
+
+
 def _contiguous(at: Any, own: DType) -> Any:
     """The index of the first of consecutive elements (in elements of scalars), or None."""
     if own.lanes > 1:

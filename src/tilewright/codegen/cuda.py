@@ -16,14 +16,16 @@ from ..base.dtype import DType, parse
 from ..base.errors import CompileError, InternalError
 from ..loopir import expr as E
 from ..loopir.buffer import Buffer
-from ..loopir.expr import const_int
+from ..loopir.effects import is_pure
+from ..loopir.expr import const_int, is_const
 from ..loopir.stmt import AttrStmt, IfThenElse, PrimFunc
 from ..loopir.visit import nodes
 from ..target.target import Target
+from .c_calls import if_then_else
 from .c_expr import EXPRS
 from .c_family import Alignments, bare, kernel_texts
 from .c_language import CLanguage, function_of
-from .c_memory import allocated
+from .c_memory import allocated, contiguous
 from .cuda_bfloat import bits
 from .cuda_calls import CUDA_CALLS
 from .cuda_half import HALF_MATH
@@ -47,6 +49,21 @@ def _add(p: CudaPrinter, e: E.Add) -> str:
     return EXPRS[E.Add](p, e)
 
 
+def _if_then_else(p: CudaPrinter, e: E.Call) -> str:
+    """A vector of memory or zeros is one call: branches, whose values are lanes, make ptxas spill
+    halves of registers."""
+    condition, load, other = e.args
+    if isinstance(load, E.BufferLoad) and load.predicate is None and is_const(other, 0):
+        t = parse(e.dtype)
+        reads = any(isinstance(x, E.BufferLoad) for i in load.indices for x in nodes(i))
+        alone = not reads and all(map(is_pure, load.indices))
+        if alone and t.lanes > 1 and not is_builtin(t) and parse(condition.dtype).lanes == 1:
+            text = p.load_vector(load.buffer, contiguous(load), t, condition)
+            if text is not None:
+                return text
+    return if_then_else(p, e)
+
+
 def least_blocks(s: Any) -> int:
     """Blocks that a multiprocessor has to hold at once, where a pragma says it."""
     if type(s) is not AttrStmt or s.attr_key != "pragma_launch_bounds_min_blocks":
@@ -60,6 +77,7 @@ class CudaPrinter(CLanguage):
     language = "CUDA"
     call_table = {
         **CLanguage.call_table, **CUDA_CALLS, **MMA_CALLS, **WMMA_CALLS, **HOPPER_CALLS,
+        "tir.if_then_else": _if_then_else,
     }  # fmt: skip
     expr_table = {**CLanguage.expr_table, E.Add: _add}
     stmt_table = {**CLanguage.stmt_table, IfThenElse: branch}
@@ -215,32 +233,31 @@ class CudaPrinter(CLanguage):
             return super().store_value(buffer, at, value, t)
         return f"{self.pointer(buffer.data, t.element)}[{at}] = {bits(self, value)};"
 
-    def load_vector(self, buffer: Buffer, base: Any, t: DType) -> str | None:
-        place = self._vector_place(buffer, base, t)
+    def load_vector(self, buffer: Buffer, base: Any, t: DType, condition: Any = None) -> str | None:
+        """With a condition, zeros are loaded where it is false: of types that CUDA lacks."""
+        place = None if base is None else self._vector_place(buffer, base, t)
         if place is None:
             return None
         const = "const " if buffer.data in self.constant else ""
         if is_builtin(t):
             return f"(*({const}{self.type(t.text)}*)({place}))"
-        return f"{function_of(self.need(f'tw_load {t.text} ').rstrip())}({place})"
+        given = place if condition is None else f"{place}, {bare(self.expr(condition))}"
+        if t.code == "bfloat":
+            self.need(f"bits {t.text} ")
+            return f"tw_floats_of(tw_load_bits_{t.text}({given}))"
+        what = "tw_load" if condition is None else "tw_load_if"
+        return f"{function_of(self.need(f'{what} {t.text} ').rstrip())}({given})"
 
     def store_vector(self, buffer: Buffer, base: Any, value: Any, t: DType) -> str | None:
         place = self._vector_place(buffer, base, t)
         if place is None:
             return None
-        what, text = "tw_store", ""
-        if t.code == "bfloat" and isinstance(value, E.Cast) and id(value) not in self.shared:
-            wide = value.value
-            if parse(wide.dtype).element == "float32":  # rounded on the way to memory
-                what, text = (
-                    "tw_store_rounded",
-                    self.make(t.text, [*map(bare, self.lanes_of(wide))]),
-                )
-                self.need("bfloat16")
-        text = text or bare(self.expr(value))
+        if t.code == "bfloat":
+            return f"tw_store_bits_{t.text}({place}, {bits(self, value)});"
+        text = bare(self.expr(value))
         if is_builtin(t):
             return f"*({self.type(t.text)}*)({place}) = {text};"
-        return f"{function_of(self.need(f'{what} {t.text} ').rstrip())}({place}, {text});"
+        return f"{function_of(self.need(f'tw_store {t.text} ').rstrip())}({place}, {text});"
 
     def _vector_place(self, buffer: Buffer, base: Any, t: DType) -> str | None:
         """The address of a vector that one access may read or write, or None."""

@@ -80,20 +80,30 @@ def _bits(key: str) -> str:
     )
 
 
+def _words(size: int) -> tuple[str, int]:
+    """What a vector of that many bytes is read and written by: a type, and its bytes."""
+    types = (("uint4", 16), ("uint2", 8), ("unsigned int", 4), ("unsigned short", 2))
+    return next((w, n) for w, n in types if size % n == 0)
+
+
+def _bfloat_bits(key: str) -> str:
+    dtype = key.split(" ")[1]
+    return cuda_bfloat.vector_bits(dtype, *_words(2 * parse(dtype).lanes))
+
+
 def _vector_access(key: str) -> str:
     """Vectors that CUDA lacks are read and written 16 (or 8, 4, 2) bytes at a time."""
     what, dtype, _ = key.split(" ")
     t, c = parse(dtype), type_name(dtype)
     size = t.nbytes * t.lanes
-    word, width = next(
-        (w, n)
-        for w, n in (("uint4", 16), ("uint2", 8), ("unsigned int", 4), ("unsigned short", 2))
-        if size % n == 0
-    )
+    word, width = _words(size)
     name = function_of(f"{what} {dtype}")
-    if t.code == "bfloat":
-        return cuda_bfloat.access(what, dtype, name, c, (word, width))
     loop = f"#pragma unroll\n  for (int i = 0; i < {size // width}; ++i)"
+    if what == "tw_load_if":
+        return (
+            f"{_D} {c} {name}(const void* p, bool some) {{\n  {c} r;\n  {word} none = {{0}};\n"
+            f"{loop} (({word}*)&r)[i] = some ? ((const {word}*)p)[i] : none;\n  return r;\n}}\n"
+        )
     if what == "tw_load":
         return (
             f"{_D} {c} {name}(const void* p) {{\n  {c} r;\n{loop} "
@@ -145,8 +155,10 @@ _MADE: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("tw_sat ", _saturate),
     ("tw_bits ", _bits),
     ("tw_load ", _vector_access),
+    ("tw_load_if ", _vector_access),
     ("tw_store ", _vector_access),
-    ("tw_store_rounded ", _vector_access),
+    ("bits ", _bfloat_bits),
+    *((f"{name} ", cuda_bfloat.vector_operation) for name in cuda_bfloat.OPERATIONS),
     ("struct ", lambda key: struct_text(key.split(" ")[1])),
     ("halves ", _half_vector),
     ("tw_wmma ", wmma_part),
@@ -172,6 +184,10 @@ def _dependencies(key: str) -> Iterable[str]:
     if key.startswith(("tw_min_float16", "tw_max_float16")):
         return ("half extremes",)
     parts = []
+    if key.startswith("bits "):
+        parts = ["bfloat16"]
+    elif key.split(" ")[0] in cuda_bfloat.OPERATIONS:
+        parts = [key.split(" ")[0], f"bits {key.split(' ')[1]} "]
     for word in key.split(" ")[1:] if not key.startswith("import ") else ():
         if word[:1].isalpha() and word.startswith(("int", "uint", "float", "bfloat", "bool")):
             parts += type_parts(word)

@@ -59,13 +59,13 @@ def pointer(a: Any) -> ctypes.c_void_p:
 def test_stores_round_before_sm_80(tmp_path: Path) -> None:
     library = on_host(
         tmp_path,
-        ["bfloat16", "tw_store_rounded bfloat16x8 "],
+        ["bits bfloat16x8 "],
         """
 extern "C" void f(const float* from, unsigned short* to, long n) {
   for (long i = 0; i < n; i += 8) {
     tw_bfloat16x8 x;
     for (int k = 0; k < 8; ++k) x.s[k] = from[i + k];
-    tw_store_rounded_bfloat16x8(to + i, x);
+    tw_store_bits_bfloat16x8(to + i, tw_rounded_bits_of(x));
   }
 }
 """,
@@ -85,6 +85,38 @@ def operands(count: int) -> Any:
     near |= (RNG.integers(0, 2, count // 2) << 15).astype(np.uint16)
     zeros = RNG.choice(np.array([0, 0x8000], np.uint16), 64)
     return np.concatenate([any_bits, near, zeros]).view(B)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler is installed")
+@pytest.mark.parametrize("lanes", [2, 4, 6, 8, 16])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "fma"])
+def test_vectors_are_their_lanes(name: str, lanes: int, tmp_path: Path) -> None:
+    kind, scalar = f"bfloat16x{lanes}", f"tw_{name}_bfloat16"
+    a, c = ("load(a + i), load(b + i)", ", load(c + i)" if name == "fma" else "")
+    library = on_host(
+        tmp_path,
+        [f"{scalar} {kind} "],
+        f"""
+typedef unsigned short word;
+#define load tw_load_bits_{kind}
+extern "C" void f(const word* a, const word* b, const word* c, word* to, word* one, long n) {{
+  for (long i = 0; i < n; i += {lanes}) tw_store_bits_{kind}(to + i, {scalar}x{lanes}({a}{c}));
+  for (long i = 0; i < n; ++i) one[i] = {scalar}(a[i], b[i]{", c[i]" if c else ""});
+}}
+""",
+    )
+    count = 960 * lanes
+
+    def aligned() -> Any:
+        room = np.zeros(count + 32, np.uint16)
+        return room[(-room.ctypes.data % 64) // 2 :][:count]
+
+    arrays = [aligned() for _ in range(5)]
+    for x in arrays[:3]:
+        x[:] = operands(2 * count)[:count].view(np.uint16)
+    library.f(*(pointer(x) for x in arrays), ctypes.c_long(count))
+    np.testing.assert_array_equal(arrays[3], arrays[4])
+    assert arrays[3].any()
 
 
 OPERATORS = {"add": np.add, "sub": np.subtract, "mul": np.multiply}

@@ -19,7 +19,7 @@ from .operands import share
 from .reduce import inline_padding, schedule_reduce
 from .tile_plan import BANKS
 
-PIXELS = 4  # of a line, a thread
+PIXELS = 4  # of a line, a thread; one where channels are few
 LINES = 2
 ACROSS = 4  # threads of a block along a line
 ROOM = 32 << 10  # bytes of shared memory of a block, so that some have room
@@ -47,10 +47,10 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
     chunk, channel = stage.split(c, factor=wide)
     y, line = stage.split(y, factor=lines)
     x, pixel = stage.split(x, factor=PIXELS * across)
+    own = PIXELS
     if wide * lanes * parse(data.dtype).nbytes < BANKS:  # threads side by side read side by side
-        pixel, column = stage.split(pixel, factor=across)
-    else:
-        column, pixel = stage.split(pixel, factor=PIXELS)
+        own, across = 1, PIXELS * across
+    column, pixel = stage.split(pixel, factor=own)
     stage.reorder(n, y, x, chunk, column, channel, line, pixel, vector)
     block = fused(stage, [n, y, x, chunk])
     for axis, tag in ((block, "blockIdx.x"), (column, "threadIdx.y"), (channel, "threadIdx.x")):

@@ -121,24 +121,23 @@ def product_of(
 
 
 def _filled(side: Operand, rows: int) -> Tensor:
-    """An operand with zeros behind its rows (or columns), where there have to be more."""
+    """An operand with more rows (or columns) than it has, where there have to be more."""
     t, at = side.tensor, -2 if side.along else -1
     size = const_int(t.shape[at])
     if size is None or size >= rows:
         return t
     shape: list[Any] = list(t.shape)
     shape[at] = rows
-    if side.along:  # nobody looks at what comes of them: the last row serves
 
-        def again(*i: Any) -> Any:
-            place = list(i)
-            place[at] = min_of(i[at], size - 1)
-            return t(*place)
+    def element(*i: Any) -> Any:
+        if not side.along:
+            return if_then_else(i[at] < size, t(*i), cast(t.dtype, 0))
+        place = list(i)  # nobody looks at what comes of them: the last row serves
+        place[at] = min_of(i[at], size - 1)
+        return t(*place)
 
-        return compute(shape, again, f"{t.op.name}.filled")
-    return compute(
-        shape, lambda *i: if_then_else(i[at] < size, t(*i), cast(t.dtype, 0)), f"{t.op.name}.filled"
-    )
+    filled: Tensor = compute(shape, element, f"{t.op.name}.filled")
+    return filled
 
 
 def _is_taken(side: Operand, number: int) -> bool:
