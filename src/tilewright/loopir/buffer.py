@@ -203,8 +203,8 @@ class Buffer(Node):
         the call counts its offset and its extent. `extent`: in those, how much the callee sees.
         Raises UsageError where access_mask is not made of 'r' and 'w', and OperandError where
         `access_mask`, `extent` or `offset` is neither a number nor an expression, and
-        TilewrightError where the divisor is the constant 0, where `content_lanes` is a handle or a
-        vector of another length, where `ptr_type` is no type such as 'float32'.
+        TilewrightError where `content_lanes` is no whole number of 1 or more, where `ptr_type` is
+        no type such as 'float32'.
         """
         if isinstance(access_mask, str):
             if not access_mask or set(access_mask) - {"r", "w"}:
@@ -212,6 +212,8 @@ class Buffer(Node):
                     f"Unknown access_mask {access_mask}: 'r', 'w' or 'rw' say what is done"
                 )
             access_mask = sum({"r": 1, "w": 2}[c] for c in access_mask)
+        if not isinstance(content_lanes, int) or content_lanes < 1:
+            raise UsageError(f"content_lanes is a whole number of 1 or more, got {content_lanes!r}")
         size: PrimExpr = const(1)
         if self.strides:
             size = self.strides[0] * self.shape[0]

@@ -141,7 +141,8 @@ class StringImm(PrimExpr):
 
 
 _OPERANDS = """Raises OperandError where `a` or `b` is neither a number nor an expression, and
-TilewrightError where they are vectors of different lengths or one is a handle."""
+TilewrightError where one of them is a number and the other a handle. Two expressions are taken as
+they are: their types have to be one."""
 """What every class of two operands says of them."""
 
 

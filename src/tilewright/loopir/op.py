@@ -143,8 +143,8 @@ def likely(cond: Any, span: object = None) -> PrimExpr:
 def min(a: Any, b: Any, span: object = None) -> PrimExpr:
     """The smaller of two values; NaN if either is NaN. (`te.min` is also the reduction.)
 
-    Raises TilewrightError where the divisor is the constant 0, where `a` and `b` are vectors of
-    different lengths or one is a handle.
+    Raises OperandError where `a` or `b` is neither a number nor an expression, and TilewrightError
+    where they are vectors of different lengths or one is a handle.
     """
     return binary(Min, a, b)
 
@@ -152,8 +152,8 @@ def min(a: Any, b: Any, span: object = None) -> PrimExpr:
 def max(a: Any, b: Any, span: object = None) -> PrimExpr:
     """The larger of two values; NaN if either is NaN. (`te.max` is also the reduction.)
 
-    Raises TilewrightError where the divisor is the constant 0, where `a` and `b` are vectors of
-    different lengths or one is a handle.
+    Raises OperandError where `a` or `b` is neither a number nor an expression, and TilewrightError
+    where they are vectors of different lengths or one is a handle.
     """
     return binary(Max, a, b)
 

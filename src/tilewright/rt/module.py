@@ -329,6 +329,8 @@ class Module(Shown):
             write_atomically(path, native.bitcode(self.get_source("ll")))
         elif _FORMAT_NAMES.get(kind, kind) in self._sources:
             write_atomically(path, self.get_source(kind).encode())
+        elif fmt and f".{fmt}" != Path(path).suffix:
+            self.get_source(fmt)  # which says what there is
         else:
             self.export_library(path)
 

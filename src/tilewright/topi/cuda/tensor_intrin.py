@@ -78,8 +78,7 @@ def intrin_wmma_store_matrix(
     C_scope: str = "global",
 ) -> Any:
     """Stores an accumulator, row_major. Raises TilewrightError where `out_dtype` is no type such as
-    'float32', where a name, scope or buffer_type is not text, or shape and strides do not hold
-    integers."""
+    'float32', where `C_scope` is not text."""
     x = placeholder(tuple(A_shape), out_dtype, "A")
     y = compute(tuple(C_shape), lambda *i: x(*i), name="C")
     source = _declare(A_shape, out_dtype, "wmma.accumulator", strides_from)

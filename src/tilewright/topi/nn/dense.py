@@ -39,7 +39,7 @@ def matmul(
 
     Returns (..., M, N) of `out_dtype` (default: of a), in which products and sums are taken. Raises
     TilewrightError where `tensor_a` or `tensor_b` has fewer than two dimensions, where `tensor_b`
-    is no placeholder, though its layout is to be rewritten.
+    is no placeholder, though its original shape is given.
     """
     free = FreeLayout(
         tensor_b, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "j k"
@@ -120,7 +120,7 @@ def dense(
 ) -> Tensor:
     """data (..., M, K), weight (N, K), bias (N); returns (..., M, N) of `out_dtype` (default: of
     data). The layouts are as in `matmul`. Raises TilewrightError where `data` or `weight` has fewer
-    than two dimensions, where `weight` is no placeholder, though its layout is to be rewritten."""
+    than two dimensions, where `weight` is no placeholder, though its original shape is given."""
     free = FreeLayout(weight, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "j k")
     return _product(data, weight, bias, out_dtype, (False, True), "T_dense", free)
 
@@ -187,8 +187,8 @@ def batch_matmul(
     Without transpose_b b is (B, K, N), with transpose_a a is (B, K, M); a batch of 1 is repeated.
     Returns (B, M, N) (or `oshape`) of `out_dtype` (default: of a). tensor_b may lie in memory as
     `auto_scheduler_rewritten_layout` says of its axes b, k and j. Raises TilewrightError where an
-    argument has not three dimensions, where `tensor_b` is no placeholder, though its layout is to
-    be rewritten.
+    argument has not three dimensions, where `tensor_b` is no placeholder, though its original shape
+    is given.
     """
     free = FreeLayout(
         tensor_b, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "b k j"

@@ -92,7 +92,7 @@ def sparse_dense(
     sparse_lhs: bool = False,
 ) -> Tensor:
     """sparse_dense_sp_rhs, or sparse_dense_sp_lhs where `sparse_lhs`. Raises TilewrightError where
-    the tensors are not of the ranks that those take."""
+    a tensor has other dimensions than those take: matrices have two, lists one."""
     if sparse_lhs:
         return sparse_dense_sp_lhs(sparse_data, sparse_indices, sparse_indptr, dense_data)
     return sparse_dense_sp_rhs(dense_data, sparse_data, sparse_indices, sparse_indptr)

@@ -48,8 +48,7 @@ def mma_load(
     only one for bytes and float32: ldmatrix transposes pairs of bytes. Rows must start at multiples
     of 16 bytes. Raises ScheduleError where there is no operand of that role in that layout, where
     dtype is none of those that mma takes, and TilewrightError where `dtype` is no type such as
-    'float32', where a name, scope or buffer_type is not text, or shape and strides do not hold
-    integers.
+    'float32', where `scope` is not text.
     """
     _check(dtype)
     if role not in ("a", "b") or layout not in ("row_major", "col_major"):
@@ -129,8 +128,7 @@ def mma_gemm(
 def mma_store(dtype: str = "float32", out_dtype: str | None = None, scope: str = "global") -> Any:
     """Stores an accumulator of `dtype` to memory, row-major, as `out_dtype` where that is given:
     then the stage's expression is a cast. Raises TilewrightError where `dtype` is no type such as
-    'float32', where a name, scope or buffer_type is not text, or shape and strides do not hold
-    integers."""
+    'float32', where `scope` is not text."""
     out = out_dtype or dtype
     x = placeholder(_TILE, dtype, "x")
     y = compute(_TILE, lambda i, j: x[i, j] if out == dtype else x[i, j].astype(out), name="tile")
