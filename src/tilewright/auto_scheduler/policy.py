@@ -406,7 +406,8 @@ class SketchPolicy(SearchPolicy):
         measurer: Any,
         progress: Callable[..., None] | None = None,
     ) -> State | None:
-        """Rounds until so many more candidates are measured; returns the best state.
+        """Rounds of `num_measures_per_round` candidates until `num_measure_trials` more are
+        measured, or `early_stopping` measurements brought nothing better; returns the best state.
 
         Without trials the model alone chooses.
         """

@@ -386,7 +386,8 @@ def make_search_policies(
 ) -> list[RoundPolicy]:
     """A policy for each task, as `TaskScheduler` takes them: "default" and "sketch.xgb" share a
     model, of `load_model_file` or the shipped one; each learns from the records of its task in
-    `load_log_file`, where that is a file. UsageError where `search_policy` does not fit."""
+    `load_log_file`, where that is a file. `num_measures_per_round`: candidates of a round.
+    UsageError where `search_policy` does not fit."""
     if not isinstance(search_policy, str):
         if len(search_policy) != len(tasks):
             raise UsageError(

@@ -22,8 +22,9 @@ class Buffer(Node):
     """An array in memory. Element (i, j, ...) is at data[elem_offset + i*strides[0] + ...].
 
     Without strides it is compact and row-major. `scope` is where it lives ("global", "shared",
-    "local", "warp", ...). Raises TilewrightError where `dtype` is no type such as 'float32', and
-    OperandError where `elem_offset` or one of `shape` is neither a number nor an expression.
+    "local", "warp", ...). `data_alignment`: bytes, 64 where it is not above 0. Raises
+    TilewrightError where `dtype` is no type such as 'float32', and OperandError where `elem_offset`
+    or one of `shape` is neither a number nor an expression.
     """
 
     schema = (
@@ -303,10 +304,10 @@ def decl_buffer(
     axis_separators: Sequence[int] | None = None,
     span: object = None,
 ) -> Buffer:
-    """A new buffer; `shape` is one extent or a list of them. Raises TilewrightError where a name,
-    scope or buffer_type is not text, or shape and strides do not hold integers, where
-    `data_alignment` or `offset_factor` is no integer, and OperandError where `elem_offset` or one
-    of `shape` is neither a number nor an expression."""
+    """A new buffer; `shape` is one extent or a list of them. `data_alignment`: bytes, 64 where it
+    is not above 0. Raises TilewrightError where a name, scope or buffer_type is not text, or shape
+    and strides do not hold integers, where `data_alignment` or `offset_factor` is no integer, and
+    OperandError where `elem_offset` or one of `shape` is neither a number nor an expression."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for what, given in (("name", name), ("scope", scope), ("buffer_type", buffer_type)):
         if not isinstance(given, str):

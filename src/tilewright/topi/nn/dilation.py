@@ -174,9 +174,10 @@ def upsampling(
     align_corners: bool = False,
     output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
-    """Images (N, C, H, W) or of another layout scaled by numbers: "nearest_neighbor" or "bilinear".
-    `output_shape`: the whole result's, where it is known. Raises TilewrightError where `layout` is
-    no layout: letters, each once, small ones after their extents."""
+    """Images (N, C, H, W) or of another layout, `scale_h` times as high and `scale_w` times as
+    wide: "nearest_neighbor" or "bilinear". `output_shape`: the whole result's, where it is known.
+    Raises TilewrightError where `layout` is no layout: letters, each once, small ones after their
+    extents."""
     mode = "align_corners" if align_corners else "asymmetric"
     return _upsampled(data, "HW", (scale_h, scale_w), layout, method, mode, output_shape)
 
@@ -191,8 +192,9 @@ def upsampling3d(
     coordinate_transformation_mode: str = "half_pixel",
     output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
-    """As upsampling, of (N, C, D, H, W): "nearest_neighbor" or "trilinear". Raises TilewrightError
-    where `layout` is no layout: letters, each once, small ones after their extents."""
+    """As upsampling, of (N, C, D, H, W), also `scale_d` times as deep, with `scale_h` and `scale_w`
+    (times, too): "nearest_neighbor" or "trilinear". Raises TilewrightError where `layout` is no
+    layout: letters, each once, small ones after their extents."""
     scales, mode = (scale_d, scale_h, scale_w), coordinate_transformation_mode
     return _upsampled(data, "DHW", scales, layout, method, mode, output_shape)
 

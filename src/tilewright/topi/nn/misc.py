@@ -92,10 +92,11 @@ def simulated_quantize(
     output_zero_point: Any = None,
     axis: int = -1,
 ) -> Tensor:
-    """What quantization would make of float32 data, in float32: round(data / scale) + zero point,
-    within the type whose code (SQNN_DTYPE_TO_CODE) `out_dtype` is, an expression or a tensor. Scale
-    and zero point: expressions, or tensors of one number per index of `axis`. Raises OperandError
-    where `output_scale` or `output_zero_point` is neither a number nor an expression."""
+    """What quantization would make of float32 data, in float32: round(data divided by
+    `output_scale`) + zero point, within the type whose code (SQNN_DTYPE_TO_CODE) `out_dtype` is, an
+    expression or a tensor. Scale and zero point: expressions, or tensors of one number per index of
+    `axis`. Raises OperandError where `output_scale` or `output_zero_point` is neither a number nor
+    an expression."""
     scale, zero = _reader(output_scale, axis, 1.0), _reader(output_zero_point, axis, 0.0)
     code = _reader(out_dtype, axis, 0.0)
 
@@ -121,9 +122,9 @@ def simulated_dequantize(
     input_zero_point: Any = None,
     axis: int = -1,
 ) -> Tensor:
-    """(data - zero point) * scale, or the data itself where the code `in_dtype` is that of
-    "disable"; see simulated_quantize. Raises OperandError where `input_scale` or `input_zero_point`
-    is neither a number nor an expression."""
+    """(data - `input_zero_point`) * `input_scale`, or the data itself where the code `in_dtype` is
+    that of "disable"; see simulated_quantize. Raises OperandError where `input_scale` or
+    `input_zero_point` is neither a number nor an expression."""
     scale, zero = _reader(input_scale, axis, 1.0), _reader(input_zero_point, axis, 0.0)
     code = _reader(in_dtype, axis, 0.0)
 

@@ -85,6 +85,7 @@ class WarpGroupTile:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of an element."""
         return parse(self.dtype).nbytes
 
     @property

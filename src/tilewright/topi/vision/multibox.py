@@ -74,8 +74,9 @@ def multibox_transform_loc(
     variances: Numbers = _VARIANCES,
     keep_background: bool = False,
 ) -> list[Tensor]:
-    """Boxes of the best class that is likely enough: cls_prob (batch, classes, anchors), of which
-    class 0 is the background, loc_pred (batch, anchors * 4), anchor (1, anchors, 4).
+    """Boxes of the best class whose probability is above `threshold`: cls_prob (batch, classes,
+    anchors), of which class 0 is the background, loc_pred (batch, anchors * 4), anchor (1, anchors,
+    4).
 
     Returns [(batch, anchors, 6), class (without the background, unless `keep_background`),
     probability, left, top, right and bottom, -1 behind the last; (batch,), how many there are].
@@ -150,8 +151,9 @@ def multibox_detection(
     variances: Numbers = _VARIANCES,
     nms_topk: int = -1,
 ) -> Tensor:
-    """multibox_transform_loc, and of boxes that overlap the best (non_max_suppression): (batch,
-    anchors, 6), -1 for others. Raises TilewrightError where variances are not four."""
+    """multibox_transform_loc, for scores above `threshold`, and of boxes that overlap by a share
+    above `nms_threshold` the best (non_max_suppression): (batch, anchors, 6), -1 for others. Raises
+    TilewrightError where variances are not four."""
     how = (clip, threshold, variances)
     boxes, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, *how)
     places: Tensor = compute(boxes.shape[:2], lambda b, j: j, "places", "injective")
