@@ -36,9 +36,9 @@ def stft(
     sample f * hop_length and is multiplied by `window` (win_length,).
 
     Returns `output_shape`, (batch, frequencies, windows, 2) or without batch, real and imaginary
-    parts; divided by sqrt(n_fft) where `normalized`. How many frequencies there are,
-    n_fft // 2 + 1 if `onesided`, else n_fft, stands in the shape. Raises UsageError where
-    `win_length` is no integer.
+    parts; divided by sqrt(n_fft) where `normalized`. How many frequencies there are, n_fft // 2 + 1
+    if `onesided`, else n_fft, stands in the shape. Takes floats; the result has the type of `data`.
+    Raises UsageError where `win_length` is no integer.
     """
     dtype = data.dtype
     expected = n_fft // 2 + 1 if onesided else n_fft

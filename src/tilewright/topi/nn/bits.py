@@ -21,8 +21,9 @@ from .windows import windows
 
 def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
     """Signs along `axis` (the last), 1 for what is not below zero, 32 in a uint32, the first in the
-    highest bit. Raises TilewrightError where the elements do not divide into words of 32, where
-    `axis` is no integer, or no dimension of the tensor."""
+    highest bit. The shape is that of data, with 1/32 of the extent along the axis. Raises
+    TilewrightError where the elements do not divide into words of 32, where `axis` is no integer,
+    or no dimension of the tensor."""
     at = data.ndim - 1 if axis is None else dimension(axis, data.ndim)
     size = get_const_int(data.shape[at])
     if size % 32:
@@ -72,9 +73,10 @@ def bitpack(
     name: str = "QuantizeInput",
 ) -> Tensor:
     """Numbers of `bits` bits as planes of one bit each along a new dimension `bit_axis`, packed
-    along dimension `pack_axis` into words, the first in the highest bit. Raises TilewrightError
-    where the elements do not divide into words, where `bit_axis` is no integer, or no dimension of
-    the tensor, and OperandError where `bits` is neither a number nor an expression."""
+    along dimension `pack_axis` into words, the first in the highest bit. Takes integers; words are
+    of `pack_type`. Raises TilewrightError where the elements do not divide into words, where
+    `bit_axis` is no integer, or no dimension of the tensor, and OperandError where `bits` is
+    neither a number nor an expression."""
     lanes = parse(pack_type).bits
     size = get_const_int(data.shape[pack_axis])
     if size % lanes:

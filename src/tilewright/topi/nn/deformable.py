@@ -77,9 +77,9 @@ def correlation_nchw(
     """How alike windows of two images (N, C, H, W) are, for all displacements up to
     `max_displacement` in steps of `stride2`: the mean of products, or of absolute differences
     unless `is_multiply`. Returns (N, displacements, rows, columns), windows in steps of `stride1`.
-    Raises TilewrightError where data1 and data2 have not the same shape, where `padding` is neither
-    SAME, VALID nor one or two numbers for each dimension of space, and UsageError where
-    `kernel_size` is no integer.
+    The result has the type of `data1`. Raises TilewrightError where data1 and data2 have not the
+    same shape, where `padding` is neither SAME, VALID nor one or two numbers for each dimension of
+    space, and UsageError where `kernel_size` is no integer.
     """
     n, c, h, w = data1.shape
     shapes = [[get_const_int(d) for d in x.shape] for x in (data1, data2)]

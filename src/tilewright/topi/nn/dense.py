@@ -105,8 +105,9 @@ def _batch(one: Sequence[Any], other: Sequence[Any], what: str) -> list[Any]:
 
 
 def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
-    """a (M, K) times b (K, N), each transposed in memory if said so: `topi.matmul`. Raises
-    TilewrightError where `a` or `b` has fewer than two dimensions."""
+    """a (M, K) times b (K, N), each transposed in memory if said so: `topi.matmul`. The result has
+    the type that arithmetic brings `a` and `b` to. Raises TilewrightError where `a` or `b` has
+    fewer than two dimensions."""
     return matmul(a, b, transpose_a=transp_a, transpose_b=transp_b)
 
 

@@ -41,8 +41,9 @@ def winograd_transform_matrices(
 
 @of_rank(kernel=4)
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
-    """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C). Raises
-    TilewrightError where the filters are not square."""
+    """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C). Takes
+    numbers of any type, which the result keeps. Raises TilewrightError where the filters are not
+    square."""
     return _transformed(kernel, tile_size, 2)
 
 
@@ -50,7 +51,7 @@ def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
 def conv3d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """Filters (F, C, D, K, K) transformed for tiles of `tile_size` outputs: of all three dimensions
     where they are alike and of 3 to 7 taps, (a, a, a, F, C), else of the last two, (a, a, D, F,
-    C)."""
+    C). Takes numbers of any type, which the result keeps."""
     depth, rows = (get_const_int(d) for d in kernel.shape[2:4])
     return _transformed(kernel, tile_size, 3 if depth == rows and 2 < depth < 8 else 2)
 
