@@ -141,8 +141,7 @@ class StringImm(PrimExpr):
 
 
 _OPERANDS = """Raises OperandError where `a` or `b` is neither a number nor an expression, and
-TilewrightError where one of them is a number and the other a handle. Two expressions are taken as
-they are: their types have to be one."""
+TilewrightError where one is a number, the other a handle. Expressions have to be of one type."""
 """What every class of two operands says of them."""
 
 

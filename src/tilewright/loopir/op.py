@@ -93,8 +93,10 @@ def clz(x: Any) -> PrimExpr:
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> PrimExpr:
     """round(x * y * 2^(s - q)), halves upwards: int32 x times a fixed-point y of q fraction bits.
 
-    The product is exact in 64 bits. Raises OperandError where an argument is neither a number nor
-    an expression, and TilewrightError where `x` is not of an integer type.
+    The product is exact in 64 bits. Scales in fixed point: Jacob et al., Quantization and Training
+    of Neural Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Raises
+    OperandError where an argument is neither a number nor an expression, and TilewrightError where
+    `x` is not of an integer type.
     """
     x = _integer("q_multiply_shift", x)
     return Call(x.dtype, "tir.q_multiply_shift", (x, convert(y), convert(q), convert(s)))

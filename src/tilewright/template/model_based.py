@@ -134,7 +134,8 @@ class ModelBasedTuner(Tuner):
 
 
 class XGBTuner(ModelBasedTuner):
-    """Model-based search with gradient-boosted trees (see `XGBoostCostModel`).
+    """Model-based search (Chen et al., Learning to Optimize Tensor Programs, NeurIPS 2018) with
+    gradient-boosted trees (see `XGBoostCostModel`).
 
     `loss_type`: "rank", "reg" or "rank-binary". `optimizer`: "sa", or an object with
     `find_maximums` as ModelOptimizer has it. `diversity_filter_ratio`: of so many times as many

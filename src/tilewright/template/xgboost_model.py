@@ -77,7 +77,8 @@ class Trees:
 
 
 class XGBoostCostModel(CostModel):
-    """Gradient-boosted trees over the knobs of configurations of one task.
+    """Gradient-boosted trees (Chen and Guestrin, XGBoost, KDD 2016) over the knobs of
+    configurations of one task.
 
     `feature_type` is accepted for TVM's sake: all of "itervar", "knob" and "curve" see the knobs,
     of which splits give the shape of their loops (`features`). `loss_type`: "rank", "reg" or

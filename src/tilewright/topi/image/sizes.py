@@ -261,9 +261,9 @@ def crop_and_resize(
     """Parts of images (N, C, H, W), or NHWC, resized to `crop_size` rows and columns: boxes (count,
     4) of first and last row and column, as shares (y1, x1, y2, x2), of image box_indices(box).
     "bilinear" or "nearest_neighbor"; outside of images it is `extrapolation_value` (0). The result
-    is of `out_dtype` (None: that of `data`). Raises TilewrightError where layout is neither NCHW
-    nor NHWC, and OperandError where `crop_size` holds what is neither a number nor an
-    expression."""
+    is of `out_dtype` (None: that of `data`). As TensorFlow's tf.image.crop_and_resize. Raises
+    TilewrightError where layout is neither NCHW nor NHWC, and OperandError where `crop_size` holds
+    what is neither a number nor an expression."""
     if layout not in ("NCHW", "NHWC"):
         raise TilewrightError(f"crop_and_resize: layout is NCHW or NHWC, got {layout!r}")
     at = [layout.index(c) for c in "HW"]

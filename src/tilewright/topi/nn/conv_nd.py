@@ -86,7 +86,7 @@ def deformable_columns(
     """What a deformable convolution multiplies its weights with: (N, C, taps, OH, OW), of data (N,
     C, H, W) the elements of each window moved by `offset` (N, groups * taps * 2, OH, OW), in
     between the four neighbours, times `mask` (N, groups * taps, OH, OW). The result has the type of
-    `data`."""
+    `data`. Dai et al., Deformable Convolutional Networks, ICCV 2017."""
     n, c, h, w = (get_const_int(d) for d in data.shape)
     kh, kw = kernel
     oh, ow = offset.shape[2:]

@@ -55,9 +55,9 @@ def depth_to_space(
 ) -> Tensor:
     """Channels as blocks of `block_size` rows and columns: the number in the block counts before
     the new channel ("DCR") or behind it ("CDR"). Block by block, (N, C / block_size^2, H *
-    block_size, W * block_size) of NCHW. Takes any type, which the result keeps. Raises
-    TilewrightError where mode is neither 'DCR' nor 'CDR', where layout is neither NCHW nor NHWC, or
-    does not fit the data."""
+    block_size, W * block_size) of NCHW. Takes any type, which the result keeps. As DepthToSpace of
+    ONNX. Raises TilewrightError where mode is neither 'DCR' nor 'CDR', where layout is neither NCHW
+    nor NHWC, or does not fit the data."""
     c, h, w = _places(data, layout, "depth_to_space")
     if mode not in ("DCR", "CDR"):
         raise TilewrightError(f"depth_to_space: mode is 'DCR' or 'CDR', got {mode!r}")
@@ -80,8 +80,8 @@ def depth_to_space(
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
     """Blocks of `block_size` rows and columns as channels, the number in the block counting before
     the channel. (N, C * block_size^2, H / block_size, W / block_size) of NCHW. Takes any type,
-    which the result keeps. Raises TilewrightError where layout is neither NCHW nor NHWC, or does
-    not fit the data."""
+    which the result keeps. As SpaceToDepth of ONNX. Raises TilewrightError where layout is neither
+    NCHW nor NHWC, or does not fit the data."""
     c, h, w = _places(data, layout, "space_to_depth")
     b = block_size
     shape, channels = list(data.shape), data.shape[c]
@@ -107,9 +107,9 @@ def space_to_batch_nd(
     pad_value: float = 0.0,
 ) -> Tensor:
     """Blocks of the padded dimensions from the second on, of `block_shape`, as parts of the batch:
-    (product of blocks * N, dimensions / blocks, rest). Takes any type, which the result keeps.
-    Raises TilewrightError where a padded extent does not divide into blocks, where the padding has
-    not as many values as the tensor has dimensions."""
+    (product of blocks * N, dimensions / blocks, rest). Takes any type, which the result keeps. As
+    TensorFlow's tf.space_to_batch_nd. Raises TilewrightError where a padded extent does not divide
+    into blocks, where the padding has not as many values as the tensor has dimensions."""
     rank = len(block_shape)
     rest = [0] * (data.ndim - 1 - rank)
     padded = data
@@ -144,7 +144,7 @@ def batch_to_space_nd(
     crop_end_list: Sequence[int],
 ) -> Tensor:
     """What space_to_batch_nd makes, back; without so many elements in front and behind of each
-    dimension. Takes any type, which the result keeps."""
+    dimension. Takes any type, which the result keeps. As TensorFlow's tf.batch_to_space_nd."""
     rank = len(block_shape)
     blocks = 1
     for b in block_shape:

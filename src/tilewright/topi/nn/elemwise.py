@@ -22,8 +22,9 @@ def relu(x: Tensor) -> Tensor:
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     """x where positive, else times a slope per index of dimension `axis`. The result has the type
-    that arithmetic brings both to. Raises TilewrightError where slope has not one value for each
-    index of the axis, where `axis` is no integer, or no dimension of the tensor."""
+    that arithmetic brings both to. He et al., Delving Deep into Rectifiers, ICCV 2015. Raises
+    TilewrightError where slope has not one value for each index of the axis, where `axis` is no
+    integer, or no dimension of the tensor."""
     axis = dimension(axis, x.ndim)
     if slope.ndim != 1 or const_int(slope.shape[0]) not in (None, const_int(x.shape[axis])):
         raise TilewrightError(f"prelu: {slope!r} has no slope per index of dimension {axis}")

@@ -39,8 +39,8 @@ def nll_loss(
     """-predictions[n, targets[n, ...], ...] * weights[targets[n, ...]], 0 where the target is
     `ignore_index`: predictions (N, C, ...), targets (N, ...), or (C,) and (). `reduction`: "none";
     "sum" of all; "mean", the sum divided by that of the weights. Takes floats; the result has the
-    type of `predictions`, targets are integers. Raises TilewrightError where reduction is none of
-    'none', 'sum' and 'mean'."""
+    type of `predictions`, targets are integers. As torch.nn.NLLLoss of PyTorch. Raises
+    TilewrightError where reduction is none of 'none', 'sum' and 'mean'."""
     if reduction not in ("none", "sum", "mean"):
         raise TilewrightError(f"nll_loss: reduction is none, sum or mean, got {reduction!r}")
     lone = predictions.ndim == 1
@@ -96,8 +96,9 @@ def simulated_quantize(
     """What quantization would make of float32 data, in float32: round(data divided by
     `output_scale`) + zero point, within the type whose code (SQNN_DTYPE_TO_CODE) `out_dtype` is, an
     expression or a tensor. Scale and zero point: expressions, or tensors of one number per index of
-    `axis`. The shape of `data` stays. Raises OperandError where `output_scale` or
-    `output_zero_point` is neither a number nor an expression."""
+    `axis`. The shape of `data` stays. Jacob et al., Quantization and Training of Neural Networks
+    for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Raises OperandError where
+    `output_scale` or `output_zero_point` is neither a number nor an expression."""
     scale, zero = _reader(output_scale, axis, 1.0), _reader(output_zero_point, axis, 0.0)
     code = _reader(out_dtype, axis, 0.0)
 

@@ -53,8 +53,8 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """As softmax, with the polynomial of topi.fast_exp for float32. Raises TilewrightError where
-    `axis` is no integer, or no dimension of the tensor."""
+    """As softmax, with the polynomial of topi.fast_exp (Cephes) for float32. Raises TilewrightError
+    where `axis` is no integer, or no dimension of the tensor."""
     return _softmax(x, axis, exp_by_polynomial if accumulator(x.dtype) == "float32" else O.exp)
 
 

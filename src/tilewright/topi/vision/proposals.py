@@ -117,8 +117,8 @@ def proposal(
     moved where `iou_loss`; im_info (batch, 3): height, width and scale of images. Anchors have all
     `ratios` (height divided by width) and `scales` (times `feature_stride` pixels). Returns (batch
     * rpn_post_nms_top_n, 5), image and corners, of the first `rpn_pre_nms_top_n` by score; where
-    there are fewer, they come again. Takes floats; the result has the type of `cls_prob`. Raises
-    UsageError where `ratios` or `scales` is not constant.
+    there are fewer, they come again. Takes floats; the result has the type of `cls_prob`. Ren et
+    al., Faster R-CNN, NIPS 2015. Raises UsageError where `ratios` or `scales` is not constant.
     """
     anchors = [
         _anchor(get_const_float(r), get_const_float(s), feature_stride)
