@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,8 @@ ROWS: list[Row] = [
     ("contrib.cudnn.conv_backward_filter", TargetError, "cuDNN", lambda f: f()),
     ("contrib.rocblas.matmul", TargetError, "rocBLAS", lambda f: f()),
     ("contrib.xcode.compile_metal", TargetError, "Xcode", lambda f: f()),
+    ("rpc.RPCSession.context", T, "-1",
+     lambda f: f(SimpleNamespace(_link=None, _number=0), "cpu", -1)),
     ("report.records_page", T, "", lambda f: f(empty("a.json"))),
 ]  # fmt: skip
 

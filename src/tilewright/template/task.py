@@ -190,7 +190,7 @@ def _call(task: Task, target: Target | None) -> tuple[Any, Sequence[Any]]:
     args = deserialize_args(task.args)
     try:
         signature(task.func).bind(*args)
-    except (TypeError, ValueError) as problem:
+    except TypeError as problem:
         raise TilewrightError(f"the template {task.name!r}: {problem}; it got {args!r}") from None
     if target is None:
         found = task.func(*args)
