@@ -110,7 +110,10 @@ def texts(item: Public, name: str) -> Iterator[str]:
     refers to."""
     docs = [inspect.getdoc(item.value) or ""]
     if item.owner is not None:
-        docs += [inspect.getdoc(item.owner) or "", inspect.getdoc(item.owner.__init__) or ""]
+        docs += [
+            inspect.getdoc(item.owner) or "",
+            inspect.getdoc(vars(item.owner).get("__init__")) or "",
+        ]
         docs.append(inspect.getdoc(getattr(item.owner, name, None)) or "")
     yield from docs
     home = getattr(item.calls[0] if item.calls else item.value, "__globals__", {})

@@ -26,6 +26,7 @@ def two(f: Any) -> Any:
     return f(lanes(2), lanes(4))
 
 
+VAR = x()
 ROWS: list[Row] = [
     *((f"{B}.{name}", O, OBJECT, lambda f: f(NOTHING)) for name in UNARY),
     *((f"{B}.{name}", T, "handle", lambda f: f(x("handle"))) for name in NUMBERS),
@@ -126,7 +127,6 @@ ROWS: list[Row] = [
     ("arith.IndexMap.map_shape", T, "limit",
      lambda f: f(tir.IndexMap.from_func(lambda i: [i * tir.Var("k", "int32")]), [4])),
 ]  # fmt: skip
-VAR = x()
 
 
 def unreadable(a: Ts.handle) -> None:

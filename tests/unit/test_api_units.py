@@ -31,6 +31,7 @@ def waits_as_others(timeout: float) -> None:
 
 def latency(of: str) -> float:
     """How long it takes."""
+    return float(of)
 
 
 @pytest.mark.parametrize(
