@@ -66,6 +66,19 @@ def missing(item: Public) -> dict[type[BaseException], list[Raised]]:
     return lacking
 
 
+def strangers(item: Public) -> list[str]:
+    """What the sentences on errors say of parameters that the item does not have: as where it took
+    its docstring from a function that calls them by other names."""
+    text = " ".join((inspect.getdoc(item.value) or "").split())
+    try:
+        known = set(inspect.signature(item.value).parameters)
+    except ValueError:
+        return []
+    sentences = " ".join(re.findall(r"\bRaises? .*?(?:\.(?= |$))", text))
+    said = re.findall(r"\bwhere ((?:(?:one of )?`[A-Za-z_]\w*`(?:, | or | and )?)+)", sentences)
+    return [name for names in said for name in re.findall(r"`(\w+)`", names) if name not in known]
+
+
 def errors_of(item: Public) -> list[Raised]:
     """What an item raises for its own arguments, each place once."""
     found: dict[Raised, None] = {}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tilewright.base.errors import TilewrightError
+from tilewright.base.errors import OperandError, TilewrightError
 
 PACKAGE = "tilewright"
 PLAIN = (ValueError, TypeError, KeyError, IndexError)
@@ -102,6 +102,8 @@ class _Reader:
     """Parameters, and names of what goes through one: by the parameter."""
     found: list[Raised] = field(default_factory=list)
     local: dict[str, Any] = field(default_factory=dict)
+    shapes: set[str] = field(default_factory=set)
+    """The parameters of the callee at hand that are given the shape of a tensor."""
     handled: list[tuple[str | None, tuple[type[BaseException], ...]]] = field(default_factory=list)
 
     @property
@@ -243,6 +245,8 @@ class _Reader:
                 nothing = {p.name for p in parameters if p.default is None}
                 for raised in raised_by(call, owner, self.depth - 1):
                     parts = [given.get(name, frozenset()) for name in raised.about]
+                    if issubclass(raised.error, OperandError) and raised.about <= self.shapes:
+                        continue  # the shape of a tensor holds expressions already
                     left_out = any(n not in given for n in raised.about if n in nothing)
                     if any(parts) and None not in parts and not left_out:
                         about = _union(part for part in parts if part)
@@ -257,9 +261,12 @@ class _Reader:
         rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
         more = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
         given: Given = {}
+        self.shapes = set()
 
         def give(name: str, value: ast.expr) -> None:
             sources = self._direct(value)
+            if isinstance(value, ast.Attribute) and value.attr == "shape":
+                self.shapes.add(name)
             if sources is None or given.get(name, frozenset()) is None:
                 given[name] = None
             else:

@@ -9,7 +9,7 @@ import pytest
 
 from tilewright import te, topi
 from tilewright.base.errors import ScheduleError, TilewrightError, UsageError
-from tools.api_errors import Public, errors_of, missing, public
+from tools.api_errors import Public, errors_of, missing, public, strangers
 
 
 def test_every_public_function_names_the_errors_that_it_raises() -> None:
@@ -21,6 +21,15 @@ def test_every_public_function_names_the_errors_that_it_raises() -> None:
             silent.append(f"{item.path}: {error.__name__} ({places[0].where}, {places[0].message})")
     assert silent == []
     assert raising > 1000, "the reader has found less than there was"
+
+
+def test_sentences_on_errors_are_of_the_parameters_that_there_are() -> None:
+    assert [f"{item.path}: {names}" for item in public() if (names := strangers(item))] == []
+
+
+def speaking_of_another(size: int) -> int:
+    """Twice. Raises UsageError where `count` or `size` is below 0."""
+    return direct(size)
 
 
 def _checked(count: Any) -> int:
@@ -85,6 +94,7 @@ def test_what_is_raised_is_found_where_it_depends_on_arguments() -> None:
 
 
 def test_what_is_not_said_is_missing() -> None:
+    assert strangers(_item(speaking_of_another)) == ["count"]
     assert set(missing(_item(direct))) == {UsageError}
     assert missing(_item(saying)) == {}
 

@@ -132,8 +132,9 @@ def solve_linear_equations(
 
     `src_to_dst` gives each variable in terms of new, free ones; `dst` holds their ranges, those of
     other variables, and the conditions under which there is a solution. Inequalities, and equations
-    whose factors are no constants, are conditions of `dst` too. Raises UsageError where variables
-    or ranges are given beside IntConstraints.
+    whose factors are no constants, are conditions of `dst` too. By the Smith normal form
+    (Schrijver, Theory of Linear and Integer Programming, 1986, section 4.4). Raises UsageError
+    where variables or ranges are given beside IntConstraints.
     """
     relations, names, limits = _given(equations, variables, ranges)
     found = _equations(relations, names, limits)
@@ -187,8 +188,9 @@ def solve_linear_inequalities(
     """Ranges of variables that inequalities allow, each in terms of the variables after it.
 
     What no range says is left in `relations`. With `deskew_range` the ranges begin at zero: they
-    are those of new variables, and the result is an IntConstraintsTransform. Raises UsageError
-    where variables or ranges are given beside IntConstraints.
+    are those of new variables, and the result is an IntConstraintsTransform. By Fourier-Motzkin
+    elimination (Schrijver, Theory of Linear and Integer Programming, 1986, section 12.2). Raises
+    UsageError where variables or ranges are given beside IntConstraints.
     """
     relations, names, limits = _given(equations, variables, ranges)
     found, left = _inequalities(relations, names, limits)

@@ -58,7 +58,8 @@ class RPCRunner(RPCArguments, Tracker, OnFleet, LocalRunner):
     this machine does.
 
     `priority`: this search's share, see DaskRunner. `n_parallel` is the fleet's own affair: each
-    device runs one candidate at a time. The rest as for LocalRunner.
+    device runs one candidate at a time. `repeat`: repetitions, of `number` runs each.
+    `cooldown_interval`: seconds of rest between candidates. The rest as for LocalRunner.
 
     Prints a line where within `timeout` seconds a device was free; else FleetError, which is a
     RuntimeError.
@@ -82,7 +83,8 @@ class RPCRunner(RPCArguments, Tracker, OnFleet, LocalRunner):
 @dataclass(eq=False)
 class LocalRPCMeasureContext(RPCArguments):
     """`runner`: an RPCRunner of a `tracker` and a `server` on this machine, which end with it.
-    `timeout` and `cooldown_interval` are seconds, `min_repeat_ms` milliseconds."""
+    `timeout` and `cooldown_interval` are seconds, `min_repeat_ms` milliseconds. `repeat`:
+    repetitions, of `number` runs each. `n_parallel`: candidates at a time."""
 
     def __post_init__(self) -> None:
         self.tracker, self.server = on_this_machine()

@@ -52,7 +52,7 @@ _CHANCE = RandomModel()
 
 
 class SketchPolicy(SearchPolicy):
-    """Samples and evolves programs of a task, led by a cost model.
+    """Samples and evolves programs of a task, led by a cost model (Zheng et al., Ansor, OSDI 2020).
 
     `program_cost_model`: RandomModel or XGBModel; None: the one that ships with the package,
     trained on, which `task.tune` takes. `params`: changes to `all_params`, which are
@@ -406,8 +406,8 @@ class SketchPolicy(SearchPolicy):
         measurer: Any,
         progress: Callable[..., None] | None = None,
     ) -> State | None:
-        """Rounds until so many more candidates are measured; returns the best state.
-
+        """Rounds of `num_measures_per_round` candidates until `num_measure_trials` more are
+        measured, or `early_stopping` measurements brought nothing better; returns the best state.
         Without trials the model alone chooses.
         """
         if num_measure_trials == 0:

@@ -46,8 +46,8 @@ class SearchPolicy:
         num_measures_per_round: int,
         measurer: Any,
     ) -> Any:
-        """Rounds until so many candidates are measured, or `early_stopping` brought nothing better;
-        the best state."""
+        """Rounds until so many candidates are measured, or `early_stopping` measurements brought
+        nothing better; the best state. `num_measures_per_round`: candidates of a round."""
         best, stale = math.inf, 0
         while self.trials < num_measure_trials:
             count = min(num_measures_per_round, num_measure_trials - self.trials)

@@ -37,7 +37,7 @@ _FRUITLESS = 3
 
 
 class TaskScheduler(Shown):
-    """Spends measurements on the tasks of a network where they lower its objective most.
+    """Spends measurements where they lower a network's objective most (Ansor, OSDI 2020).
 
     `task_weights`: how often each task appears (1 each if None). `objective_func`: what to make
     small, of the tasks' seconds; the weighted sum if None. Those of `objectives.py` know several
@@ -385,8 +385,8 @@ def make_search_policies(
     adaptive_training: bool = False,
 ) -> list[RoundPolicy]:
     """A policy for each task, as `TaskScheduler` takes them: "default" and "sketch.xgb" share a
-    model, of `load_model_file` or the shipped one; each learns from the records of its task in
-    `load_log_file`, where that is a file. UsageError where `search_policy` does not fit."""
+    model, of `load_model_file` or the shipped one; each learns from its task's records in the file
+    `load_log_file`. `num_measures_per_round`: candidates. UsageError for another policy."""
     if not isinstance(search_policy, str):
         if len(search_policy) != len(tasks):
             raise UsageError(

@@ -12,5 +12,5 @@ def matmul(
     lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False, **kwargs: Any
 ) -> Any:
     """An extern stage: the product of two matrices, each transposed if asked for. `kwargs` are
-    passed on to te.extern."""
+    passed on to te.extern. Raises TilewrightError where `lhs` or `rhs` is no tensor."""
     return product("tvm.contrib.dnnl.matmul", lhs, rhs, transa, transb, **kwargs)

@@ -26,7 +26,7 @@ def download(
     """Fetch `url` into the file `path`, unless it is there (or `overwrite` says to do so anyway).
 
     size_compare: fetch again where the file's size differs from what the server says.
-    TilewrightError after `retries` tries that failed; no half-written file is left.
+    TilewrightError after `retries` trials that failed; no half-written file is left.
     """
     if retries < 1:
         raise TilewrightError(f"download needs at least one try, got retries={retries}")

@@ -154,8 +154,10 @@ class GraphModule:
         **kwargs: Any,
     ) -> BenchmarkResult:
         """Times of `run`, in seconds; `kwargs` are inputs, set before unless `end_to_end`, which
-        counts setting them. Raises UsageError where func_name is not "run", where an argument is
-        neither the name nor the number of an input."""
+        counts setting them. `repeat` repetitions, of `number` runs each, or of as many as take
+        `min_repeat_ms` milliseconds; after `repeats_to_cooldown` runs of them a rest of
+        `cooldown_interval_ms` milliseconds. Raises UsageError where func_name is not "run". Names
+        that are no inputs are passed over, as `set_input` does."""
         if func_name != "run":
             raise UsageError(f"benchmark times 'run', got {func_name!r}")
         self.set_input(**kwargs)

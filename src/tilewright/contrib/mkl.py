@@ -14,7 +14,7 @@ def matmul(
     lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False, **kwargs: Any
 ) -> Any:
     """An extern stage: the product of two matrices, each transposed if asked for. `kwargs` are
-    passed on to te.extern."""
+    passed on to te.extern. Raises TilewrightError where `lhs` or `rhs` is no tensor."""
     return product("tvm.contrib.mkl.matmul", lhs, rhs, transa, transb, **kwargs)
 
 
@@ -27,7 +27,7 @@ def batch_matmul(
     **kwargs: Any,
 ) -> Any:
     """An extern stage: the products of two stacks of matrices; `iterative` (one product after
-    another) gives the same."""
+    another) gives the same. Raises TilewrightError where `lhs` or `rhs` is no tensor."""
     del iterative
     return product("tvm.contrib.mkl.batch_matmul", lhs, rhs, transa, transb, **kwargs)
 

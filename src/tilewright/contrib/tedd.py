@@ -71,9 +71,9 @@ def viz_itervar_relationship_graph(
 
     Options as of `viz_schedule_tree`. Raises UsageError where `sch` is no schedule.
     """
-    ranges = _ranges(sch)
+    numbers, ranges = _numbered(sch), _ranges(sch)
     lines: list[str] = []
-    for stage, name in zip(sch.stages, _numbered(sch).values()):
+    for stage, name in zip(sch.stages, numbers.values()):
         lines.append(f'subgraph "cluster_{name}" {{ label="{stage.name}";')
         for n, axis in enumerate(stage.axes):
             rows = [_row(n, axis, _kind(stage, axis), "", ranges)]
@@ -99,8 +99,8 @@ def viz_dataflow_graph(
 ) -> str | None:
     """Stages and the tensors that flow between them. Options as of `viz_schedule_tree`. Raises
     UsageError where `sch` is no schedule."""
-    lines = []
-    for stage, name in zip(sch.stages, _numbered(sch).values()):
+    numbers, lines = _numbered(sch), []
+    for stage, name in zip(sch.stages, numbers.values()):
         if stage.op is None:
             continue
         inputs = stage.op.input_tensors
@@ -113,7 +113,6 @@ def viz_dataflow_graph(
             tensor = f"{name}_T{i}"
             lines.append(f'"{tensor}" [label="{_text(stage.op.output(i))}", shape=box];')
             lines.append(f'"{name}":stage -> "{tensor}";')
-    numbers = _numbered(sch)
     for stage in sch.stages:
         for i, t in enumerate(stage.op.input_tensors if stage.op is not None else ()):
             if t.op in sch.stage_map:

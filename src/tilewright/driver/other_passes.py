@@ -347,8 +347,9 @@ def eliminate_subexpressions(
 
 
 def flatten_storage(cache_line_size: int, create_bound_attribute: bool = False) -> PrimFuncPass:
-    """A pass that makes buffers flat. Its arguments change nothing: alignment is that of the
-    buffers, and accesses are checked by InstrumentBoundCheckers before it."""
+    """A pass that makes buffers flat. Its arguments change nothing (`cache_line_size`, in bytes):
+    alignment is that of the buffers, and accesses are checked by InstrumentBoundCheckers before
+    it."""
     del cache_line_size, create_bound_attribute
 
     def run(func: PrimFunc, module: Any, context: Any) -> PrimFunc:

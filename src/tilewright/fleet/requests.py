@@ -69,7 +69,8 @@ def check_session(
     priority: int = 100,
     timeout: float = 10,
 ) -> bool:
-    """`check_remote` of any device: whether within `timeout` seconds a session is to be had."""
+    """`check_remote` of any device: whether within `timeout` seconds a session is to be had of the
+    scheduler at `host`, TCP port `port`."""
     return _is_had(None, (device_key, host, port, priority), timeout)
 
 

@@ -44,7 +44,8 @@ class _Running:
 class Tracker(_Running):
     """A fleet's scheduler as a process, at the first port from `port` that is free, below
     `port_end`. It can be reached from other machines where `host` is not this one's own name; then
-    it needs certificates, see `tilewright fleet init`. Raises FleetError where no port is free."""
+    it needs certificates, see `tilewright fleet init`. `timeout`: seconds. Raises FleetError where
+    no port is free."""
 
     def __init__(
         self,
@@ -73,9 +74,10 @@ class Server(_Running):
 
     `key`: which devices are alike (default: the target). `target`: what code it takes, as searches
     are told. Other arguments of TVM's are of how its servers are built: those that would change
-    what happens are refused. Raises UsageError where an argument is given, which a device of a
-    fleet does not have, and FleetError where no port is free, and TargetError where `target` is no
-    target, as text, dict or Target.
+    what happens are refused. `port_end`: the first port that is not tried. `timeout`: seconds.
+    Raises UsageError where an argument is given, which a device of a fleet does not have, and
+    FleetError where no port is free, and TargetError where `target` is no target, as text, dict or
+    Target.
     """
 
     def __init__(

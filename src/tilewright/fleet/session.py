@@ -102,57 +102,57 @@ class RPCSession:
 
     def device(self, dev_type: Any, dev_id: int = 0) -> RemoteDevice:
         """A device of the other side by its kind ("cpu", "opencl", "cuda", ...) and index. Raises
-        TilewrightError where `dev_id` or `dev_type` is no kind of device, or no index of 0 or
+        TilewrightError where `dev_type` is no kind of device, or `dev_id` no whole number of 0 or
         more."""
         return RemoteDevice(self._link, self._number, Device(dev_type, dev_id))
 
     context = device
 
     def cpu(self, dev_id: int = 0) -> RemoteDevice:
-        """The CPU of the other side. Raises TilewrightError where `dev_id` is no kind of device, or
-        no index of 0 or more."""
+        """The CPU of the other side. Raises TilewrightError where `dev_id` is no whole number of 0
+        or more."""
         return self.device("cpu", dev_id)
 
     def cuda(self, dev_id: int = 0) -> RemoteDevice:
-        """A CUDA device of the other side. Raises TilewrightError where `dev_id` is no kind of
-        device, or no index of 0 or more."""
+        """A CUDA device of the other side. Raises TilewrightError where `dev_id` is no whole number
+        of 0 or more."""
         return self.device("cuda", dev_id)
 
     gpu = cuda
 
     def cl(self, dev_id: int = 0) -> RemoteDevice:
-        """An OpenCL device of the other side. Raises TilewrightError where `dev_id` is no kind of
-        device, or no index of 0 or more."""
+        """An OpenCL device of the other side. Raises TilewrightError where `dev_id` is no whole
+        number of 0 or more."""
         return self.device("opencl", dev_id)
 
     def vulkan(self, dev_id: int = 0) -> RemoteDevice:
         """A Vulkan device of the other side; there is no driver for it. Raises TilewrightError
-        where `dev_id` is no kind of device, or no index of 0 or more."""
+        where `dev_id` is no whole number of 0 or more."""
         return self.device("vulkan", dev_id)
 
     def metal(self, dev_id: int = 0) -> RemoteDevice:
         """A Metal device of the other side; there is no driver for it. Raises TilewrightError where
-        `dev_id` is no kind of device, or no index of 0 or more."""
+        `dev_id` is no whole number of 0 or more."""
         return self.device("metal", dev_id)
 
     def rocm(self, dev_id: int = 0) -> RemoteDevice:
         """A ROCm device of the other side; there is no driver for it. Raises TilewrightError where
-        `dev_id` is no kind of device, or no index of 0 or more."""
+        `dev_id` is no whole number of 0 or more."""
         return self.device("rocm", dev_id)
 
     def ext_dev(self, dev_id: int = 0) -> RemoteDevice:
         """A device of TVM's extensions; there is no driver for it. Raises TilewrightError where
-        `dev_id` is no kind of device, or no index of 0 or more."""
+        `dev_id` is no whole number of 0 or more."""
         return self.device("ext_dev", dev_id)
 
     def hexagon(self, dev_id: int = 0) -> RemoteDevice:
         """A Hexagon device of the other side; there is no driver for it. Raises TilewrightError
-        where `dev_id` is no kind of device, or no index of 0 or more."""
+        where `dev_id` is no whole number of 0 or more."""
         return self.device("hexagon", dev_id)
 
     def webgpu(self, dev_id: int = 0) -> RemoteDevice:
         """A WebGPU device of the other side; there is no driver for it. Raises TilewrightError
-        where `dev_id` is no kind of device, or no index of 0 or more."""
+        where `dev_id` is no whole number of 0 or more."""
         return self.device("webgpu", dev_id)
 
 

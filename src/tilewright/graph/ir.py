@@ -51,7 +51,7 @@ class Value:
 
     @property
     def nbytes(self) -> Any:
-        """A number, or a `Size`."""
+        """Its bytes: a number, or a `Size`."""
         size: Any = parse(self.dtype).nbytes
         for d in self.shape:
             size *= d

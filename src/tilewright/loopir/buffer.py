@@ -22,8 +22,9 @@ class Buffer(Node):
     """An array in memory. Element (i, j, ...) is at data[elem_offset + i*strides[0] + ...].
 
     Without strides it is compact and row-major. `scope` is where it lives ("global", "shared",
-    "local", "warp", ...). Raises TilewrightError where `dtype` is no type such as 'float32', and
-    OperandError where `elem_offset` or one of `shape` is neither a number nor an expression.
+    "local", "warp", ...). `data_alignment`: bytes, 64 where it is not above 0. Raises
+    TilewrightError where `dtype` is no type such as 'float32', and OperandError where `elem_offset`
+    or one of `shape` is neither a number nor an expression.
     """
 
     schema = (
@@ -203,8 +204,8 @@ class Buffer(Node):
         the call counts its offset and its extent. `extent`: in those, how much the callee sees.
         Raises UsageError where access_mask is not made of 'r' and 'w', and OperandError where
         `access_mask`, `extent` or `offset` is neither a number nor an expression, and
-        TilewrightError where the divisor is the constant 0, where `content_lanes` is a handle or a
-        vector of another length, where `ptr_type` is no type such as 'float32'.
+        TilewrightError where `content_lanes` is no whole number of 1 or more, where `ptr_type` is
+        no type such as 'float32'.
         """
         if isinstance(access_mask, str):
             if not access_mask or set(access_mask) - {"r", "w"}:
@@ -212,6 +213,8 @@ class Buffer(Node):
                     f"Unknown access_mask {access_mask}: 'r', 'w' or 'rw' say what is done"
                 )
             access_mask = sum({"r": 1, "w": 2}[c] for c in access_mask)
+        if not isinstance(content_lanes, int) or content_lanes < 1:
+            raise UsageError(f"content_lanes is a whole number of 1 or more, got {content_lanes!r}")
         size: PrimExpr = const(1)
         if self.strides:
             size = self.strides[0] * self.shape[0]
@@ -301,10 +304,10 @@ def decl_buffer(
     axis_separators: Sequence[int] | None = None,
     span: object = None,
 ) -> Buffer:
-    """A new buffer; `shape` is one extent or a list of them. Raises TilewrightError where a name,
-    scope or buffer_type is not text, or shape and strides do not hold integers, where
-    `data_alignment` or `offset_factor` is no integer, and OperandError where `elem_offset` or one
-    of `shape` is neither a number nor an expression."""
+    """A new buffer; `shape` is one extent or a list of them. `data_alignment`: bytes, 64 where it
+    is not above 0. Raises TilewrightError where a name, scope or buffer_type is not text, or shape
+    and strides do not hold integers, where `data_alignment` or `offset_factor` is no integer, and
+    OperandError where `elem_offset` or one of `shape` is neither a number nor an expression."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for what, given in (("name", name), ("scope", scope), ("buffer_type", buffer_type)):
         if not isinstance(given, str):

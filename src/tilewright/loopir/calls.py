@@ -98,15 +98,15 @@ def call_llvm_intrin(dtype: Any, name: str, *args: Any, span: object = None) -> 
     """A call of an LLVM intrinsic by name, with effects.
 
     The first of `args` is, as in TVM, how many of the arguments overload it: `const(1, "uint32")`.
-    Raises TilewrightError where `name` is not the name of an intrinsic, or the arguments are not as
-    many as its types.
+    Raises TilewrightError where `name` is not text, or the arguments are fewer than the types that
+    the first of them counts. Whether LLVM knows the name shows when the code is made.
     """
     return _llvm("call_llvm_intrin", dtype, name, args)
 
 
 def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any, span: object = None) -> Call:
     """As `call_llvm_intrin`, for an intrinsic without effects. Raises TilewrightError where `name`
-    is not the name of an intrinsic, or the arguments are not as many as its types."""
+    is not text, or the arguments are fewer than the types that the first of them counts."""
     return _llvm("call_llvm_pure_intrin", dtype, name, args)
 
 

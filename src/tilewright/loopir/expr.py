@@ -141,7 +141,7 @@ class StringImm(PrimExpr):
 
 
 _OPERANDS = """Raises OperandError where `a` or `b` is neither a number nor an expression, and
-TilewrightError where they are vectors of different lengths or one is a handle."""
+TilewrightError where one is a number, the other a handle. Expressions have to be of one type."""
 """What every class of two operands says of them."""
 
 

@@ -134,15 +134,15 @@ def ptx_cp_async_bulk(
 
 def ptx_wgmma_descriptor(shared_ptr: Any, leading: int, stride: int, swizzle: int) -> Call:
     """The matrix descriptor of a tile in shared memory: its leading and stride byte offsets, and
-    the bytes of its swizzle. Raises TilewrightError where swizzle is none of the widths, and
-    OperandError where an argument is neither a number nor an expression."""
+    the bytes of its swizzle. See the PTX ISA, wgmma. Raises TilewrightError where swizzle is none
+    of the widths, and OperandError where an argument is neither a number nor an expression."""
     if swizzle not in MODES:
         raise TilewrightError(f"a tile is swizzled by {tuple(MODES)} bytes, not {swizzle}")
     return Call("uint64", "tir.ptx_wgmma_descriptor", (shared_ptr, leading, stride, swizzle))
 
 
 def ptx_wgmma_fence() -> Call:
-    """Let the next product have the registers that this thread has used."""
+    """Let the next product have the registers that this thread has used. See the PTX ISA, wgmma."""
     return Call("handle", "tir.ptx_wgmma_fence", ())
 
 
@@ -161,8 +161,8 @@ def ptx_wgmma(
     """Start a product of a warp group: shape ("m64n128k16"), type of A and B ("fp16", "bf16"), the
     accumulator's registers with an offset, descriptors of A and B. Where `scale_d` is 0 the
     accumulator is cleared first. `trans_a`, `trans_b`: M (or N) runs along the rows of the tile in
-    memory, not K. Raises OperandError where `scale_d` is neither a number nor an expression, and
-    TilewrightError where `dtype` is no type such as 'float32'."""
+    memory, not K. See the PTX ISA, wgmma. Raises OperandError where `scale_d` is neither a number
+    nor an expression, and TilewrightError where `dtype` is no type such as 'float32'."""
     args = (
         StringImm(shape), StringImm(A_dtype), accumulator, c_index, a_descriptor, b_descriptor,
         convert(scale_d), int(trans_a), int(trans_b),
@@ -171,12 +171,12 @@ def ptx_wgmma(
 
 
 def ptx_wgmma_commit_group() -> Call:
-    """Make the products that were started one group."""
+    """Make the products that were started one group. See the PTX ISA, wgmma."""
     return Call("handle", "tir.ptx_wgmma_commit_group", ())
 
 
 def ptx_wgmma_wait_group(num: Any, accumulator: Any = None, count: Any = 0) -> Call:
     """Wait until at most `num` groups of products are under way. The first `count` registers of an
-    accumulator that is given are not read before."""
+    accumulator that is given are not read before. See the PTX ISA, wgmma."""
     args = (num,) if accumulator is None else (num, accumulator, count)
     return Call("handle", "tir.ptx_wgmma_wait_group", args)

@@ -93,8 +93,10 @@ def clz(x: Any) -> PrimExpr:
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> PrimExpr:
     """round(x * y * 2^(s - q)), halves upwards: int32 x times a fixed-point y of q fraction bits.
 
-    The product is exact in 64 bits. Raises OperandError where an argument is neither a number nor
-    an expression, and TilewrightError where `x` is not of an integer type.
+    The product is exact in 64 bits. Scales in fixed point: Jacob et al., Quantization and Training
+    of Neural Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Raises
+    OperandError where an argument is neither a number nor an expression, and TilewrightError where
+    `x` is not of an integer type.
     """
     x = _integer("q_multiply_shift", x)
     return Call(x.dtype, "tir.q_multiply_shift", (x, convert(y), convert(q), convert(s)))
@@ -143,8 +145,8 @@ def likely(cond: Any, span: object = None) -> PrimExpr:
 def min(a: Any, b: Any, span: object = None) -> PrimExpr:
     """The smaller of two values; NaN if either is NaN. (`te.min` is also the reduction.)
 
-    Raises TilewrightError where the divisor is the constant 0, where `a` and `b` are vectors of
-    different lengths or one is a handle.
+    Raises OperandError where `a` or `b` is neither a number nor an expression, and TilewrightError
+    where they are vectors of different lengths or one is a handle.
     """
     return binary(Min, a, b)
 
@@ -152,8 +154,8 @@ def min(a: Any, b: Any, span: object = None) -> PrimExpr:
 def max(a: Any, b: Any, span: object = None) -> PrimExpr:
     """The larger of two values; NaN if either is NaN. (`te.max` is also the reduction.)
 
-    Raises TilewrightError where the divisor is the constant 0, where `a` and `b` are vectors of
-    different lengths or one is a handle.
+    Raises OperandError where `a` or `b` is neither a number nor an expression, and TilewrightError
+    where they are vectors of different lengths or one is a handle.
     """
     return binary(Max, a, b)
 

@@ -176,7 +176,9 @@ def q_multiply_shift_per_axis(
 ) -> PrimExpr:
     """round((x << ls) * y * 2^-(q + rs)), halves upwards: int32 x times a fixed-point y of q
     fraction bits; the product is exact in 64 bits. Flags say whether `ls` and `rs` are other than
-    0. Raises OperandError where `x` is neither a number nor an expression."""
+    0. Scales in fixed point: Jacob et al., Quantization and Training of Neural Networks for
+    Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Raises OperandError where `x` is neither
+    a number nor an expression."""
     args = (x, y, ls, rs, q, is_lshift_required, is_rshift_required)
     return Call(parse("int32").with_lanes(parse(convert(x).dtype).lanes), _PER_AXIS, args)
 

@@ -45,7 +45,8 @@ def tvm_mma_sync(
     fragment_c: Any,
     index_c: Any,
 ) -> Call:
-    """d = a * b + c on tiles of fragment arrays."""
+    """d = a * b + c on tiles of fragment arrays. See the CUDA C++ Programming Guide, Warp Matrix
+    Functions."""
     args = (fragment_d, index_d, fragment_a, index_a, fragment_b, index_b, fragment_c, index_c)
     return Call("handle", "tir.tvm_mma_sync", args)
 
@@ -69,8 +70,8 @@ def ptx_mma(
 ) -> Call:
     """One mma instruction: shape ("m16n8k16"), layouts of a and b ("row", "col"), types of a, b and
     c ("fp16"), registers of a, b and the accumulator with an offset each, whether to saturate; for
-    bits the operator ("xor", "and"). Raises TilewrightError where `dtype` is no type such as
-    'float32'."""
+    bits the operator ("xor", "and"). See the PTX ISA, mma. Raises TilewrightError where `dtype` is
+    no type such as 'float32'."""
     args = _texts(
         shape, A_layout, B_layout, A_dtype, B_dtype, C_dtype, multiplicand_a, a_index,
         multiplicand_b, b_index, accumulator, c_index, saturate,
@@ -88,8 +89,8 @@ def ptx_ldmatrix(
     smem_ptr: Any,
     smem_offset: Any,
 ) -> Call:
-    """Load `num` 8x8 matrices of 16-bit elements from shared memory into a warp's registers. Raises
-    TilewrightError where `dtype` is no type such as 'float32'."""
+    """Load `num` 8x8 matrices of 16-bit elements from shared memory into a warp's registers. See
+    the PTX ISA, ldmatrix. Raises TilewrightError where `dtype` is no type such as 'float32'."""
     args = _texts(trans, num, type, local_ptr, local_offset, smem_ptr, smem_offset)
     return Call(dtype, "tir.ptx_ldmatrix", args)
 
@@ -124,7 +125,8 @@ def tvm_bmma_sync(
     fragment_c: Any,
     index_c: Any,
 ) -> Call:
-    """d = popcount(a ^ b) + c on tiles of bits; no code generator of ours knows it."""
+    """d = popcount(a ^ b) + c on tiles of bits; no code generator of ours knows it. See the CUDA
+    C++ Programming Guide, Warp Matrix Functions."""
     args = (fragment_d, index_d, fragment_a, index_a, fragment_b, index_b, fragment_c, index_c)
     return Call("handle", "tir.tvm_bmma_sync", args)
 
@@ -156,16 +158,16 @@ def _instruction(name: str, doc: str, arguments: str, dtype: str = "handle") -> 
 
 
 ptx_mma_sp = _instruction(
-    "ptx_mma_sp", "One mma instruction whose first operand is sparse",
+    "ptx_mma_sp", "One mma instruction whose first operand is sparse (PTX ISA, mma.sp)",
     "dtype shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b "
     "b_index accumulator c_index metadata meta_index sparse_selector saturate",
 )  # fmt: skip
 mma_store = _instruction(
-    "mma_store", "Store the result of mma instructions from registers",
+    "mma_store", "Store the result of mma instructions (PTX ISA, mma) from registers",
     "dtype m n dst_ptr src_ptr src_offset dst_stride",
 )  # fmt: skip
 mma_fill = _instruction(
-    "mma_fill", "Clear the registers of an accumulator of mma instructions",
+    "mma_fill", "Clear the registers of an accumulator of mma instructions (PTX ISA, mma)",
     "dtype local_size local_ptr offset",
 )  # fmt: skip
 ptx_cp_async_barrier = _instruction(

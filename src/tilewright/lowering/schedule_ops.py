@@ -68,9 +68,8 @@ def schedule_to_prim_func(
     arg_list: Sequence[Any], body: Stmt, extern_buffer: Mapping[Tensor, Buffer] | None = None
 ) -> PrimFunc:
     """The function that runs `body` (of `schedule_ops`, maybe rewritten) on tensors, buffers and
-    variables. `extern_buffer`: buffers to use for tensors; others are compact. Raises OperandError
-    where `arg_list` is neither a number nor an expression, and CompileError where an argument is no
-    Tensor, Buffer or Var."""
+    variables. `extern_buffer`: buffers to use for tensors; others are compact. Raises CompileError
+    where an argument is no Tensor, Buffer or Var."""
     chosen = dict(extern_buffer or {})
     tensors = [t for t in arg_list if isinstance(t, Tensor) and t not in chosen]
     found = {t: Buffer(t.shape, t.dtype, t.name) for t in tensors}

@@ -279,9 +279,9 @@ def empty(
 
 
 def pinned_empty(shape: Sequence[int], dtype: Any, device: Device) -> NDArray:
-    """A new array in CPU memory that a device copies fast, and without waiting where a copy is
-    told not to wait; ordinary memory for a device that has no such thing. Raises TilewrightError
-    where `dtype` is no type such as 'float32'."""
+    """A new array of `shape` and `dtype` in CPU memory that a device copies fast, and without
+    waiting where a copy is told not to wait; ordinary memory for a device that has no such thing.
+    Raises TilewrightError where `dtype` is no type such as 'float32'."""
     kind = parse(canonical(dtype)).numpy
     sizes = tuple(map(index, shape))
     count = 1
@@ -322,7 +322,8 @@ def _values(source: Any) -> np.ndarray[Any, Any]:
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """An array over the memory of an object with `__dlpack__`, or of a DLPack capsule; no copy.
+    """An array over the memory of an object with `__dlpack__`, or of a DLPack capsule, of its shape
+    and type; no copy.
 
     Memory of the CPU, or of a CUDA device: then work of the current stream comes behind that of
     the lender. LendError, which is a BufferError too, where the object does not lend it. Raises

@@ -38,7 +38,7 @@ _TYPES = {
 
 class Device:
     """A device: its type by DLPack's number (1 is the CPU) and its index. Compares by value. Raises
-    TilewrightError where `device_id` or `device_type` is no kind of device, or no index of 0 or
+    TilewrightError where `device_type` is no kind of device, or `device_id` no whole number of 0 or
     more."""
 
     __slots__ = ("device_id", "device_type")
@@ -268,7 +268,7 @@ _VARIANTS = {"sm_90": "sm_90a"}
 
 def device(dev: str | int | Device, dev_id: int = 0) -> Device:
     """The device of a kind ("cpu", "llvm", "cuda", ..., or the text of a target) and index. Raises
-    TilewrightError where `dev_id` is no kind of device, or no index of 0 or more."""
+    TilewrightError where `dev` is no kind of device, or `dev_id` no whole number of 0 or more."""
     if isinstance(dev, Device):
         return dev
     return Device(dev if isinstance(dev, int) else str(dev), dev_id)
@@ -281,44 +281,41 @@ def enabled(target: str) -> bool:
 
 
 def cpu(dev_id: int = 0) -> Device:
-    """A CPU device. Raises TilewrightError where `dev_id` is no kind of device, or no index of 0 or
-    more."""
+    """A CPU device. Raises TilewrightError where `dev_id` is no whole number of 0 or more."""
     return Device(1, dev_id)
 
 
 def cuda(dev_id: int = 0) -> Device:
-    """A CUDA device. Raises TilewrightError where `dev_id` is no kind of device, or no index of 0
-    or more."""
+    """A CUDA device. Raises TilewrightError where `dev_id` is no whole number of 0 or more."""
     return Device(2, dev_id)
 
 
 def opencl(dev_id: int = 0) -> Device:
-    """An OpenCL device. Raises TilewrightError where `dev_id` is no kind of device, or no index of
-    0 or more."""
+    """An OpenCL device. Raises TilewrightError where `dev_id` is no whole number of 0 or more."""
     return Device(4, dev_id)
 
 
 def simt(dev_id: int = 0) -> Device:
     """The device that runs kernels in lock step on this machine's CPU, and finds their races.
-    Raises TilewrightError where `dev_id` is no kind of device, or no index of 0 or more."""
+    Raises TilewrightError where `dev_id` is no whole number of 0 or more."""
     return Device(20, dev_id)
 
 
 def vulkan(dev_id: int = 0) -> Device:
-    """A Vulkan device; there is no driver for it. Raises TilewrightError where `dev_id` is no kind
-    of device, or no index of 0 or more."""
+    """A Vulkan device; there is no driver for it. Raises TilewrightError where `dev_id` is no whole
+    number of 0 or more."""
     return Device(7, dev_id)
 
 
 def metal(dev_id: int = 0) -> Device:
-    """A Metal device; there is no driver for it. Raises TilewrightError where `dev_id` is no kind
-    of device, or no index of 0 or more."""
+    """A Metal device; there is no driver for it. Raises TilewrightError where `dev_id` is no whole
+    number of 0 or more."""
     return Device(8, dev_id)
 
 
 def rocm(dev_id: int = 0) -> Device:
-    """A ROCm device; there is no driver for it. Raises TilewrightError where `dev_id` is no kind of
-    device, or no index of 0 or more."""
+    """A ROCm device; there is no driver for it. Raises TilewrightError where `dev_id` is no whole
+    number of 0 or more."""
     return Device(10, dev_id)
 
 

@@ -267,7 +267,7 @@ class Module(Shown):
         """A function of the arguments that times `func_name` on them; see `timing.evaluate`. Raises
         TilewrightError where the name is not text, and MissingFunctionError where the module has no
         function of that name. Times are seconds; `min_repeat_ms` and `cooldown_interval_ms`
-        milliseconds."""
+        milliseconds; `repeats_to_cooldown`: runs between two rests."""
         function = self.get_function(func_name, query_imports=True)
         if dev is not None:
             device(dev).require()
@@ -329,6 +329,8 @@ class Module(Shown):
             write_atomically(path, native.bitcode(self.get_source("ll")))
         elif _FORMAT_NAMES.get(kind, kind) in self._sources:
             write_atomically(path, self.get_source(kind).encode())
+        elif fmt and f".{fmt}" != Path(path).suffix:
+            self.get_source(fmt)  # which says what there is
         else:
             self.export_library(path)
 

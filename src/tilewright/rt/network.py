@@ -229,7 +229,7 @@ class Executable(Shown):
         """Median seconds of each kernel call, by the names of its nodes, in order.
 
         The calls run in their order, as in a network, so that each finds in the caches what it
-        finds there.
+        finds there. `repeat`: runs, of which each median is.
         """
         spans = self.timeline(inputs, repeat)
         names = (" + ".join(nodes) for nodes in self.nodes)

@@ -75,7 +75,8 @@ def save_param_dict(params: Mapping[str, Any]) -> bytearray:
 
 
 def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:
-    """What `save_param_dict` wrote; TilewrightError for other bytes."""
+    """What `save_param_dict` wrote: arrays of the shapes and types that they had. TilewrightError
+    for other bytes."""
     try:
         with np.load(io.BytesIO(bytes(param_bytes)), allow_pickle=False) as found:
             return {name: array(found[name]) for name in found.files}
@@ -91,7 +92,7 @@ def save_param_dict_to_file(params: Mapping[str, Any], path: str) -> None:
 
 
 def load_param_dict_from_file(path: str) -> dict[str, NDArray]:
-    """Read what `save_param_dict_to_file` wrote."""
+    """Read what `save_param_dict_to_file` wrote: arrays of the shapes and types that they had."""
     with open(path, "rb") as file:
         return load_param_dict(file.read())
 

@@ -144,9 +144,7 @@ class Frame:
         return joined(self.body)
 
     def made(self) -> Any:
-        """The statement. Raises UsageError where a private function is given a global_symbol, where
-        what it holds are no functions, where T.Then is missing, where it does not stand directly in
-        T.If."""
+        """The statement, function or module."""
         raise NotImplementedError
 
 

@@ -44,6 +44,7 @@ class PrimFuncFrame(Frame):
         return thing
 
     def made(self) -> S.PrimFunc:
+        """The function. Raises UsageError where a private one is given a global_symbol."""
         attrs = dict(self.attrs)
         if self.private and "global_symbol" in attrs:
             raise UsageError(
@@ -63,6 +64,7 @@ class IRModuleFrame(Frame):
         self.attrs: dict[str, Any] = {}
 
     def made(self) -> IRModule:
+        """The module. Raises UsageError where it holds what are no functions."""
         for f in self.body:
             if not isinstance(f, S.PrimFunc):
                 raise UsageError("a module holds functions")
@@ -137,6 +139,7 @@ class IfFrame(Frame):
         self.else_case: S.Stmt | None = None
 
     def made(self) -> S.Stmt:
+        """The choice. Raises UsageError where T.Then is missing."""
         if self.then_case is None:
             raise UsageError("T.If needs `with T.Then():` in it")
         return S.IfThenElse(self.condition, self.then_case, self.else_case)
@@ -150,6 +153,8 @@ class BranchFrame(Frame):
         self.side = side
 
     def made(self) -> None:
+        """Give its body to the choice around it. Raises UsageError where it does not stand directly
+        in T.If."""
         around = builder(f"T.{self.side}").frames[-1:]
         if not around or not isinstance(around[0], IfFrame):
             raise UsageError(f"T.{self.side} stands directly in `with T.If(condition):`")

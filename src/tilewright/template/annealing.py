@@ -18,7 +18,7 @@ class SimulatedAnnealingOptimizer(ModelOptimizer):
     probability exp(difference / temperature), the temperature falling from the first to the second
     of `temp`, or staying at one number; ends after `early_stop` steps in which no better place was
     found (Kirkpatrick et al., Science, 1983). `persistent`: the walks of `find_maximums` go on
-    where those of the call before ended. `log_interval` changes nothing.
+    where those of the call before ended. `log_interval`, in steps, changes nothing.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class AnnotateEntity:
 
         With `axis_lens`, axes longer than `max_unroll` that would be unrolled, and vectors of a
         length not in `vec_size`, make the configuration an error of `cfg`. Raises TilewrightError
-        where an annotation is unknown, where no annotation was chosen.
+        where an annotation is unknown.
         """
         if source is not None:
             for given, place in zip(source, self.anns):

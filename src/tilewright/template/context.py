@@ -108,7 +108,8 @@ class ApplyHistoryBest(DispatchContext):
             self.load(records)
 
     def load(self, records: Records) -> None:
-        """Take in more records. Raises TilewrightError where the file holds no records."""
+        """Take in more records. Raises TilewrightError where there is no such file, or
+        nothing in it is JSON."""
         if isinstance(records, (str, os.PathLike)):
             records = load_from_file(records)
         count = 0
@@ -154,7 +155,7 @@ class ApplyHistoryBest(DispatchContext):
 class ApplyGraphBest(DispatchContext):
     """Records in the order in which templates ask: the first call gets the first record's
     configuration, the second the second's; afterwards each workload gets what it had. Raises
-    TilewrightError where the file holds no records."""
+    TilewrightError where there is no such file, or nothing in it is JSON."""
 
     def __init__(self, records: Records) -> None:
         if isinstance(records, (str, os.PathLike)):

@@ -25,7 +25,9 @@ class RPCRunner(OnFleet, LocalRunner):
     scheduler is at `host` and `port` (TLS, unless `host` is this machine). Where nobody compiles in
     the fleet, this machine does.
 
-    `priority`: this search's share, see DaskRunner. `n_parallel` is the fleet's own affair.
+    `priority`: this search's share, see DaskRunner. `n_parallel`, candidates at a time, is the
+    fleet's own affair. `timeout`: seconds for the runs of one. `repeat`: repetitions, of `number`
+    runs each. `cooldown_interval`: seconds of rest between candidates.
     """
 
     def __init__(

@@ -34,8 +34,8 @@ logger = logging.getLogger("autotvm")
 
 
 class Builder:
-    """Base of what builds candidates of a task. `n_parallel`: at a time (None: one a core).
-    `timeout`: seconds for one."""
+    """Base of what builds candidates of a task. `n_parallel`: candidates at a time (None: one a
+    core). `timeout`: seconds for one."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Builder:
 
 class Runner:
     """Base of what times candidates of a task. A runner of one's own defines `run`. `timeout`:
-    seconds for one."""
+    seconds for one. `n_parallel`: candidates at a time."""
 
     def __init__(self, timeout: float = 10, n_parallel: int | None = None) -> None:
         self.timeout = float(timeout)

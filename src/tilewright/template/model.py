@@ -15,8 +15,8 @@ class CostModel:
         raise NotImplementedError(f"{type(self).__name__} has to define fit")
 
     def fit_log(self, records: Iterable[Any], plan_size: int, min_seed_records: int = 500) -> bool:
-        """Learn from (MeasureInput, MeasureResult) pairs; False where fewer than
-        `min_seed_records` are of use."""
+        """Learn from (MeasureInput, MeasureResult) pairs; False where fewer than `min_seed_records`
+        are of use. `plan_size`: configurations that are chosen at a time."""
         raise NotImplementedError(f"{type(self).__name__} has to define fit_log")
 
     def predict(self, xs: Sequence[int], output_margin: bool = False) -> Any:

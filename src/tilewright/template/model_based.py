@@ -134,13 +134,15 @@ class ModelBasedTuner(Tuner):
 
 
 class XGBTuner(ModelBasedTuner):
-    """Model-based search with gradient-boosted trees (see `XGBoostCostModel`).
+    """Model-based search (Chen et al., Learning to Optimize Tensor Programs, NeurIPS 2018) with
+    gradient-boosted trees (see `XGBoostCostModel`).
 
     `loss_type`: "rank", "reg" or "rank-binary". `optimizer`: "sa", or an object with
     `find_maximums` as ModelOptimizer has it. `diversity_filter_ratio`: of so many times as many
-    promising configurations, those that differ most are measured. `log_interval` changes nothing.
-    Raises TilewrightError where optimizer is neither 'sa' nor has find_maximums, where feature_type
-    is unknown, where diversity_filter_ratio is below 1, where loss_type is unknown.
+    promising configurations, those that differ most are measured. `plan_size`: configurations that
+    are chosen at a time. `log_interval`, in steps, changes nothing. Raises TilewrightError where
+    optimizer is neither 'sa' nor has find_maximums, where feature_type is unknown, where
+    diversity_filter_ratio is below 1, where loss_type is unknown.
     """
 
     def __init__(

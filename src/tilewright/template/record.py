@@ -188,7 +188,7 @@ def load_from_file(
     filepath: str | os.PathLike[str],
 ) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     """The records of a file. Damaged lines are left out, with a warning that says which. Raises
-    TilewrightError where the file holds no records."""
+    TilewrightError where there is no such file, or nothing in it is JSON."""
     damaged: list[int] = []
     for number, data in read_lines(filepath):
         try:
@@ -202,7 +202,7 @@ def load_from_file(
 
 def pick_best(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str]) -> None:
     """Write the fastest record of each task and target of a file to another. Raises TilewrightError
-    where the file holds no records."""
+    where there is no such file, or nothing in it is JSON."""
     best: dict[Any, tuple[MeasureInput, MeasureResult]] = {}
     for inp, result in load_from_file(in_file):
         key = (str(inp.target), inp.task.workload)
@@ -214,8 +214,8 @@ def pick_best(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str])
 
 def split_workload(in_file: str | os.PathLike[str], clean: bool = True) -> None:
     """Write the records of each workload and target of a file to one of its own, `FILE.000.wkl`
-    and so on; with `clean` each configuration once. Raises TilewrightError where the file holds no
-    records."""
+    and so on; with `clean` each configuration once. Raises TilewrightError where there is no such
+    file, or nothing in it is JSON."""
     found: dict[str, dict[Any, tuple[MeasureInput, MeasureResult]]] = {}
     for number, (inp, result) in enumerate(load_from_file(in_file)):
         mine = found.setdefault(measure_str_key(inp, False), {})

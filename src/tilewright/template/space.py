@@ -90,7 +90,7 @@ class ConfigSpace:
         self._define(OtherOptionSpace, name, [], "", {"candidate": candidate})
 
     def add_flop(self, flop: float) -> None:
-        """Count operations by hand: of several calls the numbers add up."""
+        """Count `flop` operations by hand: of several calls the numbers add up."""
         self.flop += float(getattr(flop, "value", flop))
 
     def multi_filter(self, filter: Callable[[Any], bool]) -> None:

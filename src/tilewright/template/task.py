@@ -6,6 +6,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from inspect import signature
 from typing import Any, TypeVar, overload
 
 from ..base.errors import TilewrightError
@@ -187,6 +188,10 @@ class Task:
 
 def _call(task: Task, target: Target | None) -> tuple[Any, Sequence[Any]]:
     args = deserialize_args(task.args)
+    try:
+        signature(task.func).bind(*args)
+    except TypeError as problem:
+        raise TilewrightError(f"the template {task.name!r}: {problem}; it got {args!r}") from None
     if target is None:
         found = task.func(*args)
     else:
@@ -224,7 +229,8 @@ def create(
 ) -> Task:
     """A task of a template, by name or the template itself, with its space of configurations.
 
-    `target`: text or a Target. TilewrightError where the template cannot be run.
+    `target`: text or a Target. TilewrightError where no template has that name, it does not
+    take `args`, or gives no schedule with its tensors.
     """
     if callable(task_name):
         task_name = str(getattr(task_name, "task_name", task_name.__name__))

@@ -128,8 +128,7 @@ class Tuner(Shown):
         called after each measurement, as callback(tuner, [input], [result]). `store`: a file,
         the URL of a database or a Store, which keeps each measurement before it is reported; what
         it holds for this task, and what other searches add meanwhile, counts as measured: a search
-        that was killed goes on where it was. Raises TilewrightError where `store` names no file of
-        records.
+        that was killed goes on where it was. Raises TilewrightError where `store` is none of those.
         """
         n_trial = min(n_trial, len(self.space))
         self.n_trial = n_trial
@@ -137,7 +136,10 @@ class Tuner(Shown):
         self.prepare(n_trial)
         own = Store(store) if isinstance(store, (str, PathLike)) else None
         kept = own if own is not None else store
-        assert kept is None or isinstance(kept, Store)
+        if kept is not None and not isinstance(kept, Store):
+            raise TilewrightError(
+                f"store is a path, the URL of a database or a Store, got {store!r}"
+            )
         was_tuning, GLOBAL_SCOPE.in_tuning = GLOBAL_SCOPE.in_tuning, True
         try:
             with batches_of(self.task, measure_option) as batches:

@@ -77,13 +77,14 @@ class Trees:
 
 
 class XGBoostCostModel(CostModel):
-    """Gradient-boosted trees over the knobs of configurations of one task.
+    """Gradient-boosted trees (Chen and Guestrin, XGBoost, KDD 2016) over the knobs of
+    configurations of one task.
 
     `feature_type` is accepted for TVM's sake: all of "itervar", "knob" and "curve" see the knobs,
     of which splits give the shape of their loops (`features`). `loss_type`: "rank", "reg" or
     "rank-binary". `base_model`: one that was trained on records beforehand; its scores count less
-    the more was measured since. `upper_model` and `log_interval` change nothing here. Raises
-    TilewrightError where feature_type is unknown, where loss_type is unknown.
+    the more was measured since. `upper_model` and `log_interval`, in steps, change nothing here.
+    Raises TilewrightError where feature_type is unknown, where loss_type is unknown.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class XGBoostCostModel(CostModel):
 
     def fit_log(self, records: Iterable[Any], plan_size: int, min_seed_records: int = 500) -> bool:
         """Learn from those records whose configurations this space has; False where there are fewer
-        than `min_seed_records`."""
+        than `min_seed_records`. `plan_size`: configurations that are chosen at a time."""
         xs, ys = [], []
         for inp, result in records:
             index = self.space.index_of(inp.config) if inp.task.name == self.task.name else None

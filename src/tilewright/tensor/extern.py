@@ -108,11 +108,11 @@ def _declare(shape: Sequence[PrimExpr], dtype: str, name: str) -> Buffer:
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
     """The tensors that a loop-IR function computes.
 
-    Buffers of the function that it reads are its inputs, in the order of its parameters; those
-    that it writes are outputs (one that is read and written only if there is no other output).
-    `kwargs` are passed on to `extern`. Raises UsageError where primfunc has no output, or
-    input_tensors are not those that it reads, and TilewrightError where `input_tensors` is no
-    tensor.
+    Buffers of the function that it reads are its inputs, in the order of its parameters; those that
+    it writes, of their shapes and types, are outputs (one that is read and written only if there is
+    no other output). `kwargs` are passed on to `extern`. Raises UsageError where primfunc has no
+    output, or input_tensors are not those that it reads, and TilewrightError where `input_tensors`
+    is no tensor.
     """
     read, written = _accesses(primfunc)
     outputs = [b for b in written if b not in read]

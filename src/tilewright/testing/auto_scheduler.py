@@ -126,7 +126,7 @@ def invalid_compute_definition() -> list[Tensor]:
 
 @register_workload
 def zero_rank_reduce_auto_scheduler_test(N: int) -> list[Tensor]:
-    """The sum of (N,), without a dimension. Raises UsageError where `N` is no integer."""
+    """The sum of (N,), without a dimension. Raises TilewrightError where `N` is no integer."""
     a = placeholder((N,), name="A")
     k = reduce_axis((0, N), name="k")
     return [a, compute((), lambda: sum(a[k], k), name="B")]
@@ -147,8 +147,7 @@ def conv2d_winograd_nhwc_auto_scheduler_test(
     """A convolution of (N, H, W, CI) by F(4 x 4, 3 x 3); the filter (6, 6, CI, CO) is transformed.
 
     Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016. Raises
-    TilewrightError where the padding has not as many values as the tensor has dimensions, and
-    UsageError where `CI` is no integer.
+    TilewrightError where an extent is no integer.
     """
     assert (kernel_size, stride, dilation) == (_TAPS, 1, 1)
     side = _TILE + _TAPS - 1

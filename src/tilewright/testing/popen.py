@@ -11,7 +11,7 @@ _state: list[Any] = [0, 0, 0]
 
 
 def identity_after(x: Any, sleep: float) -> Any:
-    """`x`, so many seconds later."""
+    """`x`, `sleep` seconds later."""
     time.sleep(sleep)
     return x
 

@@ -68,12 +68,13 @@ def calculate_allocated_bytes(func_or_mod: _PrimFunc | _IRModule) -> dict[str, d
 
 def calculate_workspace_bytes(func: _PrimFunc, workspace_byte_alignment: int) -> int:
     """The most bytes that a function has allocated at one time, each allocation rounded up to a
-    multiple of the alignment. Sizes that are not constant count as 0."""
+    multiple of `workspace_byte_alignment` bytes. Sizes that are not constant count as 0."""
     return _workspace(func, int(workspace_byte_alignment))
 
 
 def calculate_constant_bytes(func: _PrimFunc, constant_byte_alignment: int) -> int:
-    """Bytes of the constants of a function, each rounded up to a multiple of the alignment."""
+    """Bytes of the constants of a function, each rounded up to a multiple of
+    `constant_byte_alignment` bytes."""
     step = int(constant_byte_alignment)
     sizes = [n.values().nbytes for n in _walk(func.body) if isinstance(n, _AllocateConst)]
     return sum(-(-size // step) * step for size in sizes)

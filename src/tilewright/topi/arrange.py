@@ -17,7 +17,7 @@ from .utils import get_const_int
 
 def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
     """`a` repeated reps[k] times along dimension k; as in NumPy, the shorter of shape and reps is
-    filled up with ones in front."""
+    filled up with ones in front. Takes any type, which the result keeps."""
     rank = max(a.ndim, len(reps))
     times = [1] * (rank - len(reps)) + list(reps)
     sizes = [const(1)] * (rank - a.ndim) + list(a.shape)
@@ -39,8 +39,8 @@ def mirror_pad(
 ) -> Tensor:
     """Padding by elements of the data, as much behind as in front by default: mirrored at the
     edges' elements ("REFLECT") or at the edges ("SYMMETRIC"), the outermost element ("EDGE"), or
-    the data over again ("WRAP"). Raises TilewrightError where mode is unknown, or data has no
-    elements to pad with."""
+    the data over again ("WRAP"). Each extent grows by its padding. Takes any type, which the result
+    keeps. Raises TilewrightError where mode is unknown, or data has no elements to pad with."""
     if mode not in ("REFLECT", "SYMMETRIC", "EDGE", "WRAP"):
         raise TilewrightError(f"mirror_pad: mode {mode!r} is unknown")
     pad_after = pad_before if pad_after is None else pad_after
@@ -76,9 +76,10 @@ def reverse_sequence(
     a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0
 ) -> Tensor:
     """Of each index of `batch_axis` the first seq_lengths[index] elements along `seq_axis` in
-    reverse; a length below 1 counts as 1, one above the extent as the extent. Raises
-    TilewrightError where seq_lengths has not one length for each index of the batch axis, where
-    `batch_axis` or `seq_axis` is no integer, or no dimension of the tensor."""
+    reverse; a length below 1 counts as 1, one above the extent as the extent. Shape and type of `a`
+    stay; lengths are integers. Raises TilewrightError where seq_lengths has not one length for each
+    index of the batch axis, where `batch_axis` or `seq_axis` is no integer, or no dimension of the
+    tensor."""
     seq, batch = dimension(seq_axis, a.ndim), dimension(batch_axis, a.ndim)
     sizes = [const_int(d) for d in (a.shape[batch], *seq_lengths.shape)]
     if len(sizes) != 2 or (None not in sizes and sizes[0] != sizes[1]):

@@ -128,9 +128,9 @@ def _untiled(x: Tensor) -> Tensor:
 def conv2d_nhwc_winograd_ready(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None
 ) -> Tensor:
-    """As conv2d_nchw_winograd_without_weight_transform, of data (N, H, W, C). Raises
-    TilewrightError where the data has not four dimensions, the filters are not square, or stride or
-    dilation is not 1."""
+    """As conv2d_nchw_winograd_without_weight_transform, of data (N, H, W, C). Lavin and Gray, Fast
+    Algorithms for Convolutional Neural Networks, CVPR 2016. Raises TilewrightError where the data
+    has not four dimensions, the filters are not square, or stride or dilation is not 1."""
     return winograd_ready(data, kernel, strides, padding, dilation, out_dtype, "NHWC", "CF")
 
 

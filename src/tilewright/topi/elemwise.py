@@ -37,12 +37,19 @@ def _named(name: str, function: Callable[[Any], Any], doc: str) -> Callable[[Ten
 
 
 def _unary(name: str) -> Callable[[Tensor], Tensor]:
-    return _named(name, getattr(O, name), f"{name} of every element.")
+    doc = f"{name} of every element of any type. Shape and type stay."
+    return _named(name, getattr(O, name), doc)
+
+
+def _test(name: str) -> Callable[[Tensor], Tensor]:
+    doc = f"{name} of every element of any type, as bool. The shape stays."
+    return _named(name, getattr(O, name), doc)
 
 
 def _of_floats(name: str) -> Callable[[Tensor], Tensor]:
     function = getattr(O, name)
     doc = f"{name} of every element: of floats in their type, of integers and bool in float32."
+    doc += " The shape stays."
     return _named(name, lambda v: function(as_float(v)), doc)
 
 
@@ -57,16 +64,17 @@ sinh, cosh, asin, acos, atan = map(_of_floats, ("sinh", "cosh", "asin", "acos", 
 asinh, acosh, atanh = map(_of_floats, ("asinh", "acosh", "atanh"))
 erf, sqrt, rsqrt = map(_of_floats, ("erf", "sqrt", "rsqrt"))
 floor, ceil, trunc, abs, round = map(_unary, ("floor", "ceil", "trunc", "abs", "round"))
-isnan, isinf, isfinite = map(_unary, ("isnan", "isinf", "isfinite"))
+isnan, isinf, isfinite = map(_test, ("isnan", "isinf", "isfinite"))
 
 
 def negative(x: Tensor) -> Tensor:
-    """-x."""
+    """-x. Shape and type of `x` stay, which may be any."""
     return unary(lambda v: -v, x, "T_negative")
 
 
 def sign(x: Tensor) -> Tensor:
-    """1 of numbers above zero, -1 of those below, 0 of others."""
+    """1 of numbers above zero, -1 of those below, 0 of others. Shape and type of `x` stay, which
+    may be any."""
 
     def of(v: Any) -> Any:
         zero, one = const(0, v.dtype), const(1, v.dtype)
@@ -77,7 +85,7 @@ def sign(x: Tensor) -> Tensor:
 
 
 def identity(x: Tensor) -> Tensor:
-    """x itself."""
+    """x itself. Shape and type of `x` stay, which may be any."""
     return unary(lambda v: v, x, "T_identity")
 
 
@@ -99,7 +107,7 @@ def accumulator(dtype: str) -> str:
 
 def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor:
     """Every element limited to [a_min, a_max] (numbers or expressions); a_min where it is the
-    larger."""
+    larger. Shape and type of `x` stay, which may be any."""
     low, high = (
         cast_expr(x.dtype, v) if isinstance(v, PrimExpr) else const(v, x.dtype)
         for v in (a_min, a_max)
@@ -204,7 +212,7 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 
 
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors of one shape."""
+    """The sum of tensors of one shape. Takes any type, which the result keeps."""
     first, *rest = xs
 
     def element(*i: Any) -> Any:
@@ -218,15 +226,15 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
 
 
 def full(shape: Sequence[Any], dtype: str, fill_value: Any) -> Tensor:
-    """A tensor of which every element is `fill_value`. Raises OperandError where `fill_value` is
-    neither a number nor an expression, and TilewrightError where `fill_value` is a vector of
-    another length, where `dtype` is no type such as 'float32'."""
+    """A tensor of which every element is `fill_value`. Returns `shape`, of `dtype`. Raises
+    OperandError where `fill_value` is neither a number nor an expression, and TilewrightError where
+    `fill_value` is a vector of another length, where `dtype` is no type such as 'float32'."""
     value = cast_expr(dtype, fill_value)
     result: Tensor = compute(shape, lambda *i: value, "T_full", ELEMWISE)
     return result
 
 
 def full_like(x: Tensor, fill_value: Any) -> Tensor:
-    """A tensor like another, of which every element is `fill_value`. Raises TilewrightError where
-    `fill_value` is a vector of another length."""
+    """A tensor like another, of which every element is `fill_value`. Shape and type are those of
+    `x`. Raises TilewrightError where `fill_value` is a vector of another length."""
     return full(x.shape, x.dtype, fill_value)

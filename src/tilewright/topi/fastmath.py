@@ -54,16 +54,16 @@ def exp_by_polynomial(x: Any) -> Any:
 
 
 def fast_exp(x: Tensor) -> Tensor:
-    """exp of every element; of float32, and of integers in float32, by a polynomial with a relative
-    error below 1e-6."""
+    """exp of every element; of float32, and of integers in float32, by a polynomial (Moshier's
+    Cephes) with a relative error below 1e-6. The shape stays, and the type of floats."""
     if parse(x.dtype).is_float and x.dtype != "float32":
         return exp(x)
     return unary(lambda v: exp_by_polynomial(as_float(v)), x, "T_fast_exp")
 
 
 def fast_tanh(x: Tensor) -> Tensor:
-    """tanh of every element; of float32, and of integers in float32, by a quotient of polynomials,
-    with an error below 1e-6."""
+    """tanh of every element; of float32, and of integers in float32, by a quotient of polynomials
+    (Eigen), with an error below 1e-6. The shape stays, and the type of floats."""
     if parse(x.dtype).is_float and x.dtype != "float32":
         return tanh(x)
     return unary(lambda v: _quotient(as_float(v), 9, _TANH), x, "T_fast_tanh")
@@ -79,7 +79,7 @@ def _quotient(x: Any, bound: float, parts: tuple[Sequence[float], Sequence[float
 
 def fast_erf(x: Tensor) -> Tensor:
     """erf of every element; of float32 and float16, which is taken in float32, by a quotient of
-    polynomials with an error below 1e-6."""
+    polynomials (Eigen) with an error below 1e-6. The shape stays, and the type of floats."""
     if x.dtype not in ("float32", "float16"):
         return erf(x)
 
@@ -90,7 +90,8 @@ def fast_erf(x: Tensor) -> Tensor:
 
 
 def reinterpret(x: Tensor, dtype: str) -> Tensor:
-    """The bits of every element as a number of another type of the same width."""
+    """The bits of every element as a number of another type of the same width. The shape stays; the
+    result is of `dtype`."""
     return unary(lambda v: O.reinterpret(dtype, v), x, "T_reinterpret")
 
 
@@ -110,7 +111,10 @@ def ceil_log2(x: Any) -> Any:
 
 def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
     """Every element of int32 times multiplier * 2^(shift - 31), rounded; halves are rounded up.
-    Raises OperandError where `multiplier` or `shift` is neither a number nor an expression."""
+    Takes integers, whose shape and type the result keeps. Scales in fixed point: Jacob et al.,
+    Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference,
+    CVPR 2018. Raises OperandError where `multiplier` or `shift` is neither a number nor an
+    expression."""
     m, q, s = const(multiplier, "int32"), const(31, "int32"), const(shift, "int32")
     return unary(lambda v: O.q_multiply_shift(v, m, q, s), x, "T_fixed_point_multiply")
 
@@ -126,7 +130,9 @@ def fixed_point_multiply_per_axis(
 ) -> Tensor:
     """Every element of int32 shifted left, times a multiplier of 31 bits after the point, shifted
     right with rounding; `y`, `lshift` and `rshift` have one number per index of the dimensions
-    `axes`. Raises TilewrightError where `x` or `y` is not int32."""
+    `axes`. Scales in fixed point: Jacob et al., Quantization and Training of Neural Networks for
+    Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Raises TilewrightError where `x` or `y`
+    is not int32."""
     if x.dtype != "int32" or y.dtype != "int32":
         raise TilewrightError(f"fixed_point_multiply_per_axis is of int32, got {x!r} and {y!r}")
 

@@ -36,9 +36,9 @@ def stft(
     sample f * hop_length and is multiplied by `window` (win_length,).
 
     Returns `output_shape`, (batch, frequencies, windows, 2) or without batch, real and imaginary
-    parts; divided by sqrt(n_fft) where `normalized`. How many frequencies there are,
-    n_fft // 2 + 1 if `onesided`, else n_fft, stands in the shape. Raises UsageError where
-    `win_length` is no integer.
+    parts; divided by sqrt(n_fft) where `normalized`. How many frequencies there are, n_fft // 2 + 1
+    if `onesided`, else n_fft, stands in the shape. Takes floats; the result has the type of `data`.
+    As torch.stft of PyTorch has it. Raises UsageError where `win_length` is no integer.
     """
     dtype = data.dtype
     expected = n_fft // 2 + 1 if onesided else n_fft
@@ -68,7 +68,7 @@ def _check_rows(rows: Any, expected: int) -> None:
 def dft(re_data: Tensor, im_data: Tensor, inverse: Any) -> list[Tensor]:
     """The Fourier transform along the last dimension of complex numbers, as real and imaginary
     parts; the inverse one, which divides by their number, where `inverse`. Of narrow floats the
-    sums are taken in float32."""
+    sums are taken in float32. As numpy.fft of NumPy has it."""
     n = re_data.shape[-1]
     dtype = accumulator(re_data.dtype)
     sign = 1 if inverse else -1

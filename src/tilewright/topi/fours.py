@@ -175,7 +175,7 @@ def _winograd(
         out_dtype: str | None,
     ) -> Tensor:
         """Raises TilewrightError where a tensor has neither four dimensions nor five with blocks of
-        4 last."""
+        4 last. Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016."""
         how = (strides, padding, dilation, out_dtype or data.dtype)
         return _made(function, (data, data_at), (kernel, filters_at), data, *how)
 

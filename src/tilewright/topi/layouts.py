@@ -46,9 +46,9 @@ def layout_transform(
 ) -> Tensor:
     """A tensor of one layout in another of the same dimensions. Where an inner part does not divide
     its dimension, zeros follow. `schedule_rule`: an attribute of the operation for schedulers of
-    the user's own. Raises TilewrightError where the layouts have not the same axes, where
-    `dst_layout` or `src_layout` is no layout: letters, each once, small ones after their
-    extents."""
+    the user's own. Takes any type, which the result keeps. Raises TilewrightError where the layouts
+    have not the same axes, where `dst_layout` or `src_layout` is no layout: letters, each once,
+    small ones after their extents."""
     if src_layout == dst_layout:
         return array
     source, target = layout_parts(src_layout), layout_parts(dst_layout)
@@ -93,9 +93,10 @@ def _divides(extent: Any, part: int) -> bool:
 
 
 def auto_scheduler_layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
-    """A tensor in the layout that a search chose: names of dimensions with the extent of every
-    part before them, outer parts first, as in "8o4i" to "2o4i4o". A part may have its dimension's
-    name in small letters, as in "32C" to "2C16c"; TilewrightError for other names."""
+    """A tensor in the layout that a search chose: names of dimensions with the extent of every part
+    before them, outer parts first, as in "8o4i" to "2o4i4o". A part may have its dimension's name
+    in small letters, as in "32C" to "2C16c"; TilewrightError for other names. Takes any type, which
+    the result keeps."""
 
     def parts(text: str) -> Parts:
         found = re.findall(r"(\d+)([A-Za-z]+)", text)

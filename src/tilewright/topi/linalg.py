@@ -26,7 +26,7 @@ def det(data: Tensor) -> Tensor:
 @of_rank(data=AT_LEAST_2)
 def pivots(data: Tensor) -> Tensor:
     """What elimination divides by, (..., n) of matrices (..., n, n), in the order in which it does:
-    one is 0 where a matrix is singular."""
+    one is 0 where a matrix is singular. Takes numbers of any type, which the result keeps."""
     return _eliminated(data, "T_pivots", True)
 
 

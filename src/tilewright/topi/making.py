@@ -21,9 +21,10 @@ from .utils import AT_LEAST_2, get_const_int, of_rank, simplify
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") -> Tensor:
     """start, start + step, ... below `stop` (above it, with a step below zero), of one dimension;
-    from 0 on with one bound alone. Raises TilewrightError where step is 0, where `start` and `step`
-    are vectors of different lengths, where `dtype` is no type such as 'float32', and OperandError
-    where `start`, `step` or `stop` is neither a number nor an expression."""
+    from 0 on with one bound alone. Returns (elements,) of `dtype`. Raises TilewrightError where
+    step is 0, where `start` and `step` are vectors of different lengths, where `dtype` is no type
+    such as 'float32', and OperandError where `start`, `step` or `stop` is neither a number nor an
+    expression."""
     if stop is None:
         start, stop = 0, start
     numbers = [_number(x) for x in (start, stop, step)]
@@ -56,8 +57,9 @@ def _number(x: Any) -> Any:
 
 
 def stack(a: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors of one shape along a new dimension `axis`. Raises TilewrightError where `axis` is no
-    integer, or no dimension of the tensor, where the tensors have not one shape."""
+    """Tensors of one shape along a new dimension `axis`. Where types differ, the result has the one
+    that arithmetic brings them to. Raises TilewrightError where `axis` is no integer, or no
+    dimension of the tensor, where the tensors have not one shape."""
     rank = a[0].ndim + 1
     at = dimension(axis, rank)
     check_joined("stack", a, None)
@@ -75,8 +77,8 @@ def stack(a: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
-    """`a` with one dimension in reverse. Raises TilewrightError where `axis` is no integer, or no
-    dimension of the tensor."""
+    """`a` with one dimension in reverse. Takes any type, which the result keeps. Raises
+    TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, a.ndim)
     result: Tensor = compute(
         a.shape,
@@ -88,8 +90,9 @@ def flip(a: Tensor, axis: int = 0) -> Tensor:
 
 
 def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
-    """Every element along an axis so many times in a row. Raises TilewrightError where `axis` is no
-    integer, or no dimension of the tensor."""
+    """Every element along an axis so many times in a row. The extent along the axis is `repeats`
+    times as large. Takes any type, which the result keeps. Raises TilewrightError where `axis` is
+    no integer, or no dimension of the tensor."""
     at = dimension(axis, a.ndim)
     shape = [*a.shape[:at], a.shape[at] * repeats, *a.shape[at + 1 :]]
     result: Tensor = compute(
@@ -100,7 +103,8 @@ def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
 
 def meshgrid(a_tuple: Sequence[Tensor], indexing: str) -> list[Tensor]:
     """Of each vector (or scalar) its numbers over the grid of all: "ij", or "xy" with the first two
-    dimensions changed. Raises TilewrightError where indexing is neither 'ij' nor 'xy'."""
+    dimensions changed. Takes any type, which the result keeps. Raises TilewrightError where
+    indexing is neither 'ij' nor 'xy'."""
     if indexing not in ("ij", "xy"):
         raise TilewrightError(f"meshgrid: indexing is 'ij' or 'xy', got {indexing!r}")
     places = list(range(len(a_tuple)))
@@ -120,8 +124,9 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str) -> list[Tensor]:
 
 
 def expand_like(a: Tensor, shape_like: Tensor, axis: Sequence[int]) -> Tensor:
-    """`a` with new dimensions `axis`, repeated to the shape of another tensor. Raises
-    TilewrightError where `axis` does not hold integers that say which dimensions are new."""
+    """`a` with new dimensions `axis`, repeated to the shape of another tensor. The result has the
+    type of `a`, which is any. Raises TilewrightError where `axis` does not hold integers that say
+    which dimensions are new."""
     rank = shape_like.ndim
     new = {dimension(d, rank) for d in axis}
     if a.ndim == 1 and len(new) == rank:  # one number in a vector
@@ -139,8 +144,8 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: Sequence[int]) -> Tensor:
 
 
 def shape(array: Tensor, dtype: str = "int32") -> Tensor:
-    """The extents of a tensor as a tensor of one dimension. Raises TilewrightError where `dtype` is
-    no type such as 'float32'."""
+    """The extents of a tensor as a tensor of one dimension. A tensor of `dtype`. Raises
+    TilewrightError where `dtype` is no type such as 'float32'."""
     sizes = [cast(dtype, d) for d in array.shape]
 
     def element(i: Any) -> Any:
@@ -154,8 +159,9 @@ def shape(array: Tensor, dtype: str = "int32") -> Tensor:
 
 
 def ndarray_size(array: Tensor, dtype: str = "int32") -> Tensor:
-    """The number of elements of a tensor, without dimensions. Raises TilewrightError where `dtype`
-    is the type of a handle, where `dtype` is no type such as 'float32'."""
+    """The number of elements of a tensor, without dimensions. A tensor of `dtype`. Raises
+    TilewrightError where `dtype` is the type of a handle, where `dtype` is no type such as
+    'float32'."""
     total: Any = const(1, dtype)
     for d in array.shape:
         total = total * cast(dtype, d)
@@ -167,10 +173,10 @@ def one_hot(
     indices: Tensor, on_value: Any, off_value: Any, depth: Any, axis: int, dtype: str
 ) -> Tensor:
     """`on_value` where the index along a new dimension `axis` of `depth` is that of `indices`, else
-    `off_value`. Raises TilewrightError where `axis` is no integer, or no dimension of the tensor,
-    where `off_value` and `on_value` are vectors of different lengths, where `dtype` is no type such
-    as 'float32', and OperandError where `off_value` or `on_value` is neither a number nor an
-    expression."""
+    `off_value`. A tensor of `dtype`. Raises TilewrightError where `axis` is no integer, or no
+    dimension of the tensor, where `off_value` and `on_value` are vectors of different lengths,
+    where `dtype` is no type such as 'float32', and OperandError where `off_value` or `on_value` is
+    neither a number nor an expression."""
     at = dimension(axis, indices.ndim + 1)
     shape = [*indices.shape[:at], depth, *indices.shape[at:]]
     on, off = cast(dtype, on_value), cast(dtype, off_value)
@@ -187,8 +193,8 @@ def sequence_mask(
     data: Tensor, valid_length: Tensor, mask_value: float = 0, axis: int = 0
 ) -> Tensor:
     """`data` with `mask_value` from place valid_length[batch] on along `axis`, 0 or 1; the other of
-    the first two dimensions is the batch. Raises TilewrightError where axis is neither 0 nor 1, or
-    valid_length has not one dimension."""
+    the first two dimensions is the batch. The result has the type of `data`, which is any. Raises
+    TilewrightError where axis is neither 0 nor 1, or valid_length has not one dimension."""
     if axis not in (0, 1) or data.ndim < 2 or valid_length.ndim != 1:
         raise TilewrightError(f"sequence_mask: {data!r}, {valid_length!r}, axis {axis}: 0 or 1")
 
@@ -203,8 +209,8 @@ def sequence_mask(
 
 def unravel_index(indices: Tensor, shape: Tensor) -> Tensor:
     """The indices in an array of `shape`, given in a tensor, of row-major numbers: a line for each
-    dimension. Raises UsageError where `shape` has an extent or a value that has to be constant and
-    is not."""
+    dimension. Takes integers, whose type the result keeps. Raises UsageError where `shape` has an
+    extent or a value that has to be constant and is not."""
     rank = get_const_int(shape.shape[0])
 
     def element(*i: Any) -> Any:
@@ -223,7 +229,8 @@ def unravel_index(indices: Tensor, shape: Tensor) -> Tensor:
 def trilu(data: Tensor, k: Any, upper: bool) -> Tensor:
     """Of matrices in the last two dimensions the upper triangle, or the lower one, from (up to)
     diagonal `k` on: a number, an expression, or a tensor without dimensions. The rest is zero.
-    Raises TilewrightError where data has fewer than two dimensions."""
+    Takes any type, which the result keeps. Raises TilewrightError where data has fewer than two
+    dimensions."""
     if data.ndim < 2:
         raise TilewrightError(f"trilu: {data!r} has no two dimensions")
 
@@ -270,8 +277,8 @@ def matrix_set_diag(
 ) -> Tensor:
     """`data`, matrices in the last two dimensions, with the diagonals `k` (or from k[0] to k[1])
     from `diagonal`: (..., length), or (..., diagonals, longest length), the last first, where
-    `align` says at which end those above the main diagonal, and those below it, are filled up.
-    Raises TilewrightError where align is unknown."""
+    `align` says at which end those above the main diagonal, and those below it, are filled up. The
+    result has the type of `data`, which is any. Raises TilewrightError where align is unknown."""
     first, last = (k, k) if isinstance(k, int) else (k[0], k[-1])
     first, last = get_const_int(first), get_const_int(last)
     if align not in _ALIGN:
@@ -325,9 +332,9 @@ def sparse_to_dense(
 ) -> Tensor:
     """A tensor of `output_shape` with sparse_values[k] at sparse_indices[k] (numbers, or a number
     for each dimension), and `default_value`, a number or a tensor without dimensions, elsewhere.
-    Raises UsageError where `sparse_indices` has an extent or a value that has to be constant and is
-    not, and TilewrightError where two extents are -1, or the shape has another number of
-    elements."""
+    The result has the type of `sparse_values`, which is any; indices are integers. Raises
+    UsageError where `sparse_indices` has an extent or a value that has to be constant and is not,
+    and TilewrightError where two extents are -1, or the shape has another number of elements."""
     scalar, many = sparse_indices.ndim == 0, sparse_indices.ndim == 2
     count = 1 if scalar else get_const_int(sparse_indices.shape[0])
     rank = len(output_shape)
@@ -355,9 +362,9 @@ def sparse_to_dense(
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: str = "float32") -> Tensor:
-    """A matrix of `n` x `m` (m: as n) with ones on diagonal `k`, and zeros elsewhere. Raises
-    TilewrightError where `dtype` is the type of a handle, where `dtype` is no type such as
-    'float32'."""
+    """A matrix of `n` x `m` (m: as n) with ones on diagonal `k`, and zeros elsewhere. Returns (n,
+    m) of `dtype`. Raises TilewrightError where `dtype` is the type of a handle, where `dtype` is no
+    type such as 'float32'."""
     one, zero = const(1, dtype), const(0, dtype)
     result: Tensor = compute(
         (n, n if m is None else m),

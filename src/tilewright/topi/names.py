@@ -3,9 +3,11 @@ under the names and signatures that TVM gives each target, and default schedules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature
+from inspect import signature as signature_of
 from typing import Any
 
 from .schedules.entries import renamed
@@ -31,7 +33,8 @@ INJECTIVE = (
 
 
 def under(function: Callable[..., Any], required: str, **optional: Any) -> Callable[..., Any]:
-    """`function` with its first parameters under other names, and with other defaults."""
+    """`function` with its first parameters under other names, and with other defaults; its
+    docstring calls them by those."""
     kind = Parameter.POSITIONAL_OR_KEYWORD
     signature = Signature(
         [
@@ -40,6 +43,8 @@ def under(function: Callable[..., Any], required: str, **optional: Any) -> Calla
         ]
     )
 
+    own = list(signature_of(function).parameters)
+
     @wraps(function)
     def apply(*args: Any, **named: Any) -> Any:
         given = signature.bind(*args, **named)
@@ -47,4 +52,8 @@ def under(function: Callable[..., Any], required: str, **optional: Any) -> Calla
         return function(*given.args)
 
     apply.__signature__ = signature  # type: ignore[attr-defined]
+    called = dict(zip(own, signature.parameters))
+    apply.__doc__ = re.sub(
+        r"`(\w+)`", lambda m: f"`{called.get(m[1], m[1])}`", function.__doc__ or ""
+    )
     return apply

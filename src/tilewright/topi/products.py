@@ -28,8 +28,8 @@ def _labels(part: str, rank: int | None, dots: int) -> list[Any]:
 def einsum(subscripts: str, *operand: Any) -> Tensor:
     """Einstein's sum, as in NumPy: "ij,jk->ik"; dimensions that the result has not are summed over.
     Without an arrow the result has those that stand once, in the alphabet's order. `...` stands for
-    dimensions that are broadcast. Raises TilewrightError where subscripts do not fit the
-    tensors."""
+    dimensions that are broadcast. Where types differ, the result has the one that arithmetic brings
+    them to. Raises TilewrightError where subscripts do not fit the tensors."""
     tensors = (
         list(operand[0])
         if len(operand) == 1 and isinstance(operand[0], (list, tuple))
@@ -87,8 +87,8 @@ def _place(index: Any, extent: Any, whole: Any) -> Any:
 
 def tensordot(a: Tensor, b: Tensor, axes: Any) -> Tensor:
     """Products summed over dimensions: the last `axes` of a with the first of b, or axes[0] of a
-    with axes[1] of b (numbers, or as many of each). Raises TilewrightError where axes have not the
-    same extents."""
+    with axes[1] of b (numbers, or as many of each). Where types differ, the result has the one that
+    arithmetic brings them to. Raises TilewrightError where axes have not the same extents."""
     if isinstance(axes, int):
         mine: Sequence[int] = range(a.ndim - axes, a.ndim)
         theirs: Sequence[int] = range(axes)

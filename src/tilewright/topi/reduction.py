@@ -37,8 +37,9 @@ def reduce_with(
     keepdims: bool,
     name: str,
 ) -> Any:
-    """`reducer` over some dimensions; the rest stay (with keepdims, reduced ones as extent 1).
-    Raises UsageError where `axis` has an extent or a value that has to be constant and is not."""
+    """`reducer` over some dimensions; the rest stay (with keepdims, reduced ones as extent 1). The
+    type is that of what is reduced. Raises UsageError where `axis` has an extent or a value that
+    has to be constant and is not."""
     axes = normalize_axes(x, axis)
     if not axes:
         return unary(lambda v: v, x, name)
@@ -67,7 +68,8 @@ def reduce_with(
 
 
 def over(reducer: Callable[..., Any], data: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """`reducer` of the elements themselves, under the name of the data's operation."""
+    """`reducer` of the elements themselves, under the name of the data's operation. Shape and type
+    of data stay but for reduced dimensions."""
     result: Tensor = reduce_with(
         lambda t, i, k: reducer(t(*i), axis=k), data, axis, keepdims, f"{data.op.name}_red"
     )
@@ -88,17 +90,17 @@ def sum_in(dtype: str, data: Tensor, axis: Any = None, keepdims: bool = False) -
 
 
 def prod(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Product over dimensions."""
+    """Product over dimensions. Takes numbers of any type, which the result keeps."""
     return over(R.prod, data, axis, keepdims)
 
 
 def max(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Maximum over dimensions."""
+    """Maximum over dimensions. Takes numbers of any type, which the result keeps."""
     return over(R.max, data, axis, keepdims)
 
 
 def min(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Minimum over dimensions."""
+    """Minimum over dimensions. Takes numbers of any type, which the result keeps."""
     return over(R.min, data, axis, keepdims)
 
 
@@ -188,15 +190,17 @@ def comm_reduce(
     is_idx_reduce: bool = False,
 ) -> Tensor:
     """A reducer of the user's own over dimensions; one of pairs of place and value, where
-    `is_idx_reduce`, of which the places come back."""
+    `is_idx_reduce`, of which the places come back. The result has the type of `data`, and of places
+    int32."""
     if is_idx_reduce:
         return _arg_reduce(func, data, axis, keepdims, getattr(func, "__name__", "reduce"))
     return over(func, data, axis, keepdims)
 
 
 def collapse_sum(data: Tensor, target_shape: Sequence[int] | Tensor) -> Tensor:
-    """The sum over the dimensions that were broadcast from `target_shape`, which it then has.
-    Raises TilewrightError where data was not broadcast from target_shape."""
+    """The sum over the dimensions that were broadcast from `target_shape`, which it then has. Takes
+    any type, which the result keeps. Raises TilewrightError where data was not broadcast from
+    target_shape."""
     wanted = target_shape.shape if isinstance(target_shape, Tensor) else target_shape
     sizes = [const_int(convert(d)) for d in wanted]
     have = [const_int(d) for d in data.shape]

@@ -25,7 +25,8 @@ def cumsum(
     exclusive: bool | None = None,
 ) -> Tensor:
     """Sums of all elements up to each, along an axis (of all in memory, without one); without the
-    element itself where `exclusive`."""
+    element itself where `exclusive`. Takes numbers of any type; the result is of `dtype` (None:
+    that of `data`)."""
     return scanop(data, add, 0, "T_cumsum", axis, dtype, exclusive)
 
 
@@ -35,7 +36,8 @@ def cumprod(
     dtype: str | None = None,
     exclusive: bool | None = None,
 ) -> Tensor:
-    """As cumsum, of products."""
+    """As cumsum, of products. Takes numbers of any type; the result is of `dtype` (None: that of
+    `data`)."""
     return scanop(data, mul, 1, "T_cumprod", axis, dtype, exclusive)
 
 
@@ -48,7 +50,8 @@ def scanop(
     dtype: str | None = None,
     exclusive: bool | None = None,
 ) -> Tensor:
-    """As cumsum, with an associative operation of the user's own and its neutral element."""
+    """As cumsum, with an associative operation of the user's own and its neutral element. Takes
+    numbers of any type; the result is of `dtype` (None: that of `data`)."""
     return running(data, binop, identity_value, op_name, axis, dtype, bool(exclusive), False)
 
 
@@ -63,7 +66,7 @@ def running(
     reverse: bool,
 ) -> Tensor:
     """As scanop, from the last element on where `reverse`. Narrow floats are joined in float32,
-    each result rounded once."""
+    each result rounded once. The shape stays."""
     x = reshape(data, (-1,)) if axis is None else data
     lines = Lines(x, 0 if axis is None else axis, fixed=False)
     kind = x.dtype if dtype in (None, "") else str(dtype)

@@ -44,7 +44,8 @@ _REDUCERS = {"add": R.sum, "mul": R.prod, "min": R.min, "max": R.max}
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     """Of every place of `indices` the element of `data` there, but at the index along `axis`.
-    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
+    Returns the shape of `indices`, which are integers, and the type of `data`, which is any. Raises
+    TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, data.ndim)
 
     def element(*i: Any) -> Any:
@@ -118,7 +119,8 @@ class _Scatter:
 
 @of_rank(data=1)
 def invert_permutation(data: Tensor) -> Tensor:
-    """The permutation that undoes `data`, one of 0, 1, ...: where each of these stands in it."""
+    """The permutation that undoes `data`, one of 0, 1, ...: where each of these stands in it. Takes
+    (n,) of integers, whose shape and type the result keeps."""
     n = data.shape[0]
     places: Tensor = compute((n,), lambda i: cast(data.dtype, i), "T_places")
     start: Tensor = compute((n,), lambda i: const(0, data.dtype), "T_start")
@@ -197,8 +199,9 @@ def _mean_by_lines(data: Tensor, indices: Tensor, updates: Tensor, axis: int) ->
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """`data` with the slices of `updates` written at the indices along the first dimension of
     `indices`, combined with what is there by `mode` (update, add, mul, min, max). Of updates of one
-    place, the last counts. Raises TilewrightError where indices reach over more dimensions than
-    data has, where reduction is unknown, or the mean is asked for where there is none."""
+    place, the last counts. The result has shape and type of `data`, which is any; indices are
+    integers. Raises TilewrightError where indices reach over more dimensions than data has, where
+    reduction is unknown, or the mean is asked for where there is none."""
     return scatter_at(data, indices, updates, mode, 0)
 
 
@@ -381,8 +384,9 @@ def _by_place(plan: _Scatter, data: Tensor, updates: Tensor, reduction: str, nam
 
 def tensor_scatter(data: Tensor, update: Tensor, start: Tensor, axis: int, mode: str) -> Tensor:
     """`data` with `update` written from index start[b] on along `axis`, b being the first
-    dimension's index; mode "circular" goes on at the front, "linear" ends with the data. Raises
-    TilewrightError where `axis` is no integer, or no dimension of the tensor."""
+    dimension's index; mode "circular" goes on at the front, "linear" ends with the data. The result
+    has the type of `data`, which is any. Raises TilewrightError where `axis` is no integer, or no
+    dimension of the tensor."""
     at = dimension(axis, data.ndim)
     size, count = data.shape[at], update.shape[at]
 

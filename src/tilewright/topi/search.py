@@ -49,8 +49,8 @@ def searchsorted(
 ) -> Tensor:
     """Where each value would stand in ascending numbers along the last dimension: in front of its
     equals, or behind them where `right`. The sequence has one dimension, or lines of its own, as
-    many as values have. Raises TilewrightError where sorted_sequence and values have not the same
-    lines."""
+    many as values have. Takes numbers of any type; gives places of `out_dtype`. Raises
+    TilewrightError where sorted_sequence and values have not the same lines."""
     (length,) = get_const_tuple(sorted_sequence.shape[-1:])
     lines = get_const_tuple(sorted_sequence.shape[:-1])
     others = values.shape[:-1]

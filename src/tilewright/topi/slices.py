@@ -179,9 +179,10 @@ def strided_set(
 
 
 def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """A tensor in parts along an axis: in so many equal ones, or at these indices. Raises
-    TilewrightError where the dimension does not divide, or the indices do not ascend, where `axis`
-    is no integer, or no dimension of the tensor."""
+    """A tensor in parts along an axis: in so many equal ones, or at these indices. Gives tensors of
+    the type of `ary`, which is any, and of its shape but for that axis. Raises TilewrightError
+    where the dimension does not divide, or the indices do not ascend, where `axis` is no integer,
+    or no dimension of the tensor."""
     at = dimension(axis, ary.ndim)
     size = ary.shape[at]
     if isinstance(indices_or_sections, int):
@@ -211,8 +212,9 @@ def sliding_window(
     data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]
 ) -> Tensor:
     """All windows over the dimensions from `axis` on: those before it, how many windows there are
-    in each, the window's own. Raises TilewrightError where the window has not the dimensions from
-    axis on, where `axis` is no integer, or no dimension of the tensor."""
+    in each, the window's own. Takes any type, which the result keeps. Raises TilewrightError where
+    the window has not the dimensions from axis on, where `axis` is no integer, or no dimension of
+    the tensor."""
     at = dimension(axis, data.ndim)
     if not len(window_shape) == len(strides) == data.ndim - at:
         raise TilewrightError(

@@ -31,8 +31,9 @@ _INSERTED = 16  # as many are kept in order; each that is better moves half of t
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: int = 1) -> Tensor:
-    """The elements along an axis in order; what is not a number counts as the largest. Raises
-    TilewrightError where `axis` is no integer, or no dimension of the tensor."""
+    """The elements along an axis in order; what is not a number counts as the largest. Shape and
+    type of `data` stay. Raises TilewrightError where `axis` is no integer, or no dimension of the
+    tensor."""
     lines = Lines(data, axis, fixed=False)
     return taken(data, _places(data, lines, lines.length, bool(is_ascend)), lines.axis)
 
@@ -47,8 +48,9 @@ def argsort(
     """The places of the elements along an axis in order, equal ones in the order in which they
     stand. Of elements from place valid_count[line] of their line on, if that is given (lines in
     memory's order), the places follow as they are; places are int32 then, whatever `dtype` is.
-    Raises TilewrightError where valid_count is given and the type of `data` has no number to put
-    last, where `axis` is no integer, or no dimension of the tensor."""
+    Returns the shape of `data`, of `dtype`; takes any type. Raises TilewrightError where
+    valid_count is given and the type of `data` has no number to put last, where `axis` is no
+    integer, or no dimension of the tensor."""
     lines = Lines(data, axis, fixed=False)
     if valid_count is None:
         return _cast(_places(data, lines, lines.length, bool(is_ascend)), dtype)
@@ -65,7 +67,8 @@ def topk(
 ) -> Any:
     """The k largest elements along an axis (the smallest with is_ascend; all where k < 1), in
     order, and their places: "both", "values" or "indices". Where `k` is a tensor or an expression
-    that is no number, the extent of the results is a variable, which their arrays tell. Raises
+    that is no number, the extent of the results is a variable, which their arrays tell. Both have
+    the shape of `data` with k elements along the axis; values have its type, places `dtype`. Raises
     TilewrightError where ret_type is unknown, where `axis` is no integer, or no dimension of the
     tensor, and OperandError where `k` is neither a number nor an expression."""
     lines = Lines(data, axis, fixed=False)

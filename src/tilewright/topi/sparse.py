@@ -20,8 +20,8 @@ def _is_sparse(x: Any) -> bool:
 
 
 def csrmm(a: Any, b: Tensor, c: Tensor | None = None) -> Tensor:
-    """A sparse matrix (M, K) times b (K, N), plus c (M,), one number a row. Returns (M, N). Raises
-    TilewrightError where `a` is no sparse placeholder."""
+    """A sparse matrix (M, K) times b (K, N), plus c (M,), one number a row. Returns (M, N). The
+    result has the type of the matrix. Raises TilewrightError where `a` is no sparse placeholder."""
     if not _is_sparse(a):
         raise TilewrightError(f"csrmm is of a sparse placeholder, got {a!r}")
     m, n = a.shape[0], b.shape[1]
@@ -51,14 +51,15 @@ def _plus_rows(x: Tensor, c: Tensor) -> Tensor:
 
 
 def csrmv(a: Any, x: Tensor, y: Tensor | None = None) -> Tensor:
-    """A sparse matrix (M, K) times x (K, 1), plus y (M,). Returns (M, 1). Raises TilewrightError
-    where `a` is no sparse placeholder."""
+    """A sparse matrix (M, K) times x (K, 1), plus y (M,). Returns (M, 1). The result has the type
+    of the matrix. Raises TilewrightError where `a` is no sparse placeholder."""
     return csrmm(a, x, y)
 
 
 def dense(data: Any, weight: Any, bias: Tensor | None = None) -> Tensor:
     """data (M, K) times the transpose of weight (N, K), one of them sparse, plus bias (N,). Returns
-    (M, N). Raises TilewrightError where `data` or `weight` has fewer than two dimensions."""
+    (M, N). The result has the type of `data`. Raises TilewrightError where `data` or `weight` has
+    fewer than two dimensions."""
     if _is_sparse(data):
         result = sparse_dense_sp_lhs(data.data, data.indices, data.indptr, weight)
     elif _is_sparse(weight):

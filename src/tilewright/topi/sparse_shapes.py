@@ -21,9 +21,9 @@ def sparse_reshape(
     new_shape_shape: Any,
 ) -> list[Tensor]:
     """Indices (count, dimensions) of a sparse tensor of `prev_shape`, a tensor, in `new_shape`, of
-    which one extent may be -1. Returns [indices of new_sparse_indices_shape, the new shape]. Raises
-    UsageError where `new_shape` or `prev_shape` has an extent or a value that has to be constant
-    and is not."""
+    which one extent may be -1. Returns [indices of new_sparse_indices_shape, the new shape]. Takes
+    integers; results have the type of `sparse_indices`. Raises UsageError where `new_shape` or
+    `prev_shape` has an extent or a value that has to be constant and is not."""
     before, after = get_const_int(prev_shape.shape[0]), get_const_int(new_shape.shape[0])
     dtype = sparse_indices.dtype
 

@@ -43,9 +43,10 @@ def _size(shape: Sequence[Any]) -> PrimExpr:
 
 
 def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
-    """The elements of a, in row-major order, with another shape; one extent may be -1. Raises
-    OperandError where `newshape` holds what is neither a number nor an expression, and
-    TilewrightError where two extents are -1, or the shape has another number of elements."""
+    """The elements of a, in row-major order, with another shape; one extent may be -1. Takes any
+    type, which the result keeps. Raises OperandError where `newshape` holds what is neither a
+    number nor an expression, and TilewrightError where two extents are -1, or the shape has another
+    number of elements."""
     shape = [convert(d) for d in newshape]
     unknown = [i for i, d in enumerate(shape) if const_int(d) == -1]
     if len(unknown) > 1:
@@ -83,8 +84,9 @@ def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
 
 
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Dimension k of the result is dimension axes[k] of a (all reversed by default). Raises
-    TilewrightError where axes are no permutation of the dimensions."""
+    """Dimension k of the result is dimension axes[k] of a (all reversed by default). Takes any
+    type, which the result keeps. Raises TilewrightError where axes are no permutation of the
+    dimensions."""
     order = list(axes) if axes is not None else list(reversed(range(a.ndim)))
     places = [dimension(d, a.ndim) for d in order]
     if sorted(places) != list(range(a.ndim)):
@@ -101,8 +103,8 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
-    """New dimensions of extent 1 before dimension `axis`. Raises TilewrightError where `axis` is no
-    integer, or no dimension of the tensor."""
+    """New dimensions of extent 1 before dimension `axis`. Takes any type, which the result keeps.
+    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     at = dimension(axis, a.ndim + 1)
     shape = [*a.shape[:at], *[const(1)] * num_newaxis, *a.shape[at:]]
 
@@ -114,8 +116,8 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
 
 
 def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Without the dimensions `axis` of extent 1 (all of extent 1 by default). Raises
-    TilewrightError where a dimension of axis is not of extent 1."""
+    """Without the dimensions `axis` of extent 1 (all of extent 1 by default). Takes any type, which
+    the result keeps. Raises TilewrightError where a dimension of axis is not of extent 1."""
     if axis is None:
         gone = {k for k, d in enumerate(a.shape) if const_int(d) == 1}
     else:
@@ -136,7 +138,7 @@ def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
 
 
 def flatten(x: Tensor, axis: int = 1) -> Tensor:
-    """Two dimensions: those before `axis`, and the rest."""
+    """Two dimensions: those before `axis`, and the rest. Takes any type, which the result keeps."""
     head, tail = x.shape[:axis], x.shape[axis:]
 
     def element(i: Any, j: Any) -> Any:
@@ -162,8 +164,9 @@ def check_joined(what: str, tensors: Sequence[Tensor], along: int | None) -> Non
 
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors one after another along `axis`. Raises TilewrightError where `axis` is no
-    integer, or no dimension of the tensor."""
+    """The tensors one after another along `axis`. The result has the shape of each but for `axis`,
+    along which extents add up. Where types differ, the result has the one that arithmetic brings
+    them to. Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     tensors = list(a_tuple)
     at = dimension(axis, tensors[0].ndim)
     check_joined("concatenate", tensors, at)
@@ -234,8 +237,8 @@ def index_within(place: Any, extent: PrimExpr, mode: str) -> PrimExpr:
 
 
 def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
-    """`data` repeated along dimensions where its extent is 1 or that it lacks in front. Raises
-    TilewrightError where data does not broadcast to shape."""
+    """`data` repeated along dimensions where its extent is 1 or that it lacks in front. Takes any
+    type, which the result keeps. Raises TilewrightError where data does not broadcast to shape."""
     x = data
     ahead = len(shape) - x.ndim
     for have, want in zip(x.shape, shape[max(ahead, 0) :]):
@@ -258,8 +261,9 @@ def pad(
     attrs: Mapping[str, Any] | None = None,
 ) -> Tensor:
     """`pad_before[k]` elements of `pad_value` in front of dimension k and `pad_after[k]` (as many,
-    where it is left out) behind it. `attrs`: of the operation. Raises TilewrightError where the
-    padding has not as many values as the tensor has dimensions."""
+    where it is left out) behind it. `attrs`: of the operation. Takes any type, which the result
+    keeps. Raises TilewrightError where the padding has not as many values as the tensor has
+    dimensions."""
     x, before, after = data, pad_before, pad_before if pad_after is None else pad_after
     if not len(before) == len(after) == x.ndim:
         raise TilewrightError(
@@ -286,7 +290,8 @@ def pad(
 
 
 def pack_channels(x: Tensor, block: int) -> Tensor:
-    """(N, C, ...) to (N, C / block, ..., block); C must be divisible."""
+    """(N, C, ...) to (N, C / block, ..., block); C must be divisible. Takes any type, which the
+    result keeps."""
     n, c, *rest = x.shape
 
     def element(*i: Any) -> Any:
@@ -298,7 +303,8 @@ def pack_channels(x: Tensor, block: int) -> Tensor:
 
 
 def unpack_channels(x: Tensor, channels: int | None = None) -> Tensor:
-    """(N, C, ..., block) to (N, C * block, ...), or to the first `channels` of them."""
+    """(N, C, ..., block) to (N, C * block, ...), or to the first `channels` of them. Takes any
+    type, which the result keeps."""
     n, c, *rest, block = x.shape
 
     def element(*i: Any) -> Any:

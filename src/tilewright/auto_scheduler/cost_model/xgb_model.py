@@ -131,9 +131,9 @@ class XGBModel(CostModel):
             SketchPolicy(task, self, verbose=0, init_search_callbacks=[load])
 
     def add(self, key: Hashable, rows: Array, offsets: Array, costs: Sequence[float]) -> None:
-        """Remember programs of the task `key` and their seconds (infinite: failed) without
-        training. `error` becomes the model's error on them: the root of the weighted mean square.
-        Raises UsageError where costs are not as many as the programs.
+        """Remember programs of the task `key` and their `costs`, seconds of a run (infinite:
+        failed), without training. `error` becomes the model's error on them: the root of the
+        weighted mean square. Raises UsageError where costs are not as many as the programs.
         """
         rows = np.asarray(rows, np.float32).reshape(-1, FEATURES)
         offsets = np.asarray(offsets, np.int64)

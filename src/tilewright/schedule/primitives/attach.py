@@ -98,7 +98,7 @@ def _readers(stage: StageState) -> list[StageState]:
 
 def compute_root(stage: StageState) -> None:
     """Compute the whole stage before its first consumer. Raises ScheduleError where the stage is
-    the update of a scan."""
+    the group of what a scan's update computes."""
     _check_attachable(stage)
     stage.attach_type, stage.attach_ivar, stage.attach_stage = GROUP_ROOT, None, None
 

@@ -26,8 +26,8 @@ def intrin_wmma_load_matrix_A(
     C_shape: Sequence[int],
     in_dtype: str,
 ) -> Any:
-    """Loads a tile of A from shared memory, row_major or col_major. Raises ScheduleError where
-    `layout` is no layout of an operand."""
+    """Loads a tile of A from shared memory, row_major or col_major. See the CUDA C++ Programming
+    Guide, Warp Matrix Functions. Raises ScheduleError where `layout` is no layout of an operand."""
     return _load("a", strides_dst, strides_from, shape, layout, A_shape, in_dtype)
 
 
@@ -40,8 +40,9 @@ def intrin_wmma_load_matrix_W(
     C_shape: Sequence[int],
     in_dtype: str,
 ) -> Any:
-    """Loads a tile of B, the weight, from shared memory, row_major or col_major. Raises
-    ScheduleError where `layout` is no layout of an operand."""
+    """Loads a tile of B, the weight, from shared memory, row_major or col_major. See the CUDA C++
+    Programming Guide, Warp Matrix Functions. Raises ScheduleError where `layout` is no layout of an
+    operand."""
     return _load("b", strides_dst, strides_from, shape, layout, A_shape, in_dtype)
 
 
@@ -77,9 +78,9 @@ def intrin_wmma_store_matrix(
     C_shape: Sequence[int],
     C_scope: str = "global",
 ) -> Any:
-    """Stores an accumulator, row_major. Raises TilewrightError where `out_dtype` is no type such as
-    'float32', where a name, scope or buffer_type is not text, or shape and strides do not hold
-    integers."""
+    """Stores an accumulator, row_major. See the CUDA C++ Programming Guide, Warp Matrix Functions.
+    Raises TilewrightError where `out_dtype` is no type such as 'float32', where `C_scope` is not
+    text."""
     x = placeholder(tuple(A_shape), out_dtype, "A")
     y = compute(tuple(C_shape), lambda *i: x(*i), name="C")
     source = _declare(A_shape, out_dtype, "wmma.accumulator", strides_from)
@@ -102,7 +103,8 @@ def intrin_wmma_gemm(
     strides_Conv: Sequence[Any],
     shape: Shape,
 ) -> Any:
-    """Multiplies fragments; `CL_compute` is the product of `AL_gemm` and `WL_gemm`."""
+    """Multiplies fragments; `CL_compute` is the product of `AL_gemm` and `WL_gemm`. See the CUDA
+    C++ Programming Guide, Warp Matrix Functions."""
     m, n, k = shape
     a, w, c = AL_gemm.op.output(0), WL_gemm.op.output(0), CL_compute.op.output(0)
     binds = {

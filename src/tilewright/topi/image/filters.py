@@ -57,7 +57,8 @@ def _dilation2d_in(layout: str, text: str) -> Callable[..., Tensor]:
         dilations: Any,
         out_dtype: str | None = None,
     ) -> Tensor:
-        """Raises TilewrightError where input has not four dimensions, or filter not three."""
+        """Raises TilewrightError where input has not four dimensions, or filter not three. As
+        TensorFlow's tf.nn.dilation2d."""
         c, h, w = (layout.index(d) for d in "CHW")
         return _dilation(input, filter, (c, h, w), stride, padding, dilations, out_dtype, name)
 
@@ -76,8 +77,9 @@ dilation2d_nhwc = _dilation2d_in(
 
 def affine_grid(data: Tensor, target_shape: Sequence[int]) -> Tensor:
     """Places (N, 2, H, W) that grid_sample takes: those of `target_shape` rows and columns from -1
-    to 1, times data (N, 2, 3). Number 0 is x, number 1 is y. Raises UsageError where `target_shape`
-    has an extent or a value that has to be constant and is not."""
+    to 1, times data (N, 2, 3). Number 0 is x, number 1 is y. The result has the type of `data`.
+    Jaderberg et al., Spatial Transformer Networks, NIPS 2015. Raises UsageError where
+    `target_shape` has an extent or a value that has to be constant and is not."""
     height, width = (get_const_int(d) for d in target_shape)
     wide = accumulator(data.dtype)
 
@@ -106,8 +108,9 @@ def grid_sample(
     """data (N, C, H, W) or (N, C, D, H, W) at the places of grid (N, 2, OH, OW) or (N, 3, OD, OH,
     OW): x, y (and z) from -1 to 1, the middles of the outermost elements where `align_corners`,
     else their outer edges. `method`: nearest, bilinear or (in two dimensions) bicubic;
-    `padding_mode`: what lies outside is "zeros", the "border"'s elements, or a "reflection". Raises
-    TilewrightError where layout or method is unknown, or does not fit data.
+    `padding_mode`: what lies outside is "zeros", the "border"'s elements, or a "reflection". Takes
+    floats; the result has the type of `data`. Jaderberg et al., Spatial Transformer Networks, NIPS
+    2015. Raises TilewrightError where layout or method is unknown, or does not fit data.
     """
     rank = data.ndim - 2
     if layout not in ("NCHW", "NCDHW") or rank != len(layout) - 2:

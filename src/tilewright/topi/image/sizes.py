@@ -224,11 +224,13 @@ def _resize_in(plain: str, text: str) -> Callable[..., Tensor]:
 
 resize1d = _resize_in(
     "NCW",
-    "data (N, C, W), or in another layout with W, with `size` = (W,) elements. See resize2d.",
+    """data (N, C, W), or in another layout with W, with `size` = (W,) elements, of `out_dtype`
+    (None: that of `data`). See resize2d.""",
 )
 resize2d = _resize_in(
     "NCHW",
-    """data (N, C, H, W), or in another layout with H and W, with `size` = (H, W) elements.
+    """data (N, C, H, W), or in another layout with H and W, with `size` = (H, W) elements,
+    of `out_dtype` (None: that of `data`).
 
     `method`: "nearest_neighbor", "linear" or "cubic" (with `bicubic_alpha`, and without what lies
     outside where `bicubic_exclude`). `coordinate_transformation_mode`: where elements stand, as in
@@ -258,7 +260,8 @@ def crop_and_resize(
 ) -> Tensor:
     """Parts of images (N, C, H, W), or NHWC, resized to `crop_size` rows and columns: boxes (count,
     4) of first and last row and column, as shares (y1, x1, y2, x2), of image box_indices(box).
-    "bilinear" or "nearest_neighbor"; outside of images it is `extrapolation_value` (0). Raises
+    "bilinear" or "nearest_neighbor"; outside of images it is `extrapolation_value` (0). The result
+    is of `out_dtype` (None: that of `data`). As TensorFlow's tf.image.crop_and_resize. Raises
     TilewrightError where layout is neither NCHW nor NHWC, and OperandError where `crop_size` holds
     what is neither a number nor an expression."""
     if layout not in ("NCHW", "NHWC"):

@@ -21,8 +21,9 @@ from .windows import windows
 
 def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
     """Signs along `axis` (the last), 1 for what is not below zero, 32 in a uint32, the first in the
-    highest bit. Raises TilewrightError where the elements do not divide into words of 32, where
-    `axis` is no integer, or no dimension of the tensor."""
+    highest bit. The shape is that of data, with 1/32 of the extent along the axis. Courbariaux et
+    al., Binarized Neural Networks, 2016. Raises TilewrightError where the elements do not divide
+    into words of 32, where `axis` is no integer, or no dimension of the tensor."""
     at = data.ndim - 1 if axis is None else dimension(axis, data.ndim)
     size = get_const_int(data.shape[at])
     if size % 32:
@@ -43,7 +44,7 @@ def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInpu
 @of_rank(data=2, weight=2)
 def binary_dense(data: Tensor, weight: Tensor) -> Tensor:
     """Products of numbers 1 and -1, packed by binarize_pack: data (M, K / 32), weight (N, K / 32).
-    Returns (M, N) of float32."""
+    Returns (M, N) of float32. Courbariaux et al., Binarized Neural Networks, 2016."""
     m, words = data.shape
     n, _ = weight.shape
     k = reduce_axis((0, words), "k")
@@ -72,9 +73,10 @@ def bitpack(
     name: str = "QuantizeInput",
 ) -> Tensor:
     """Numbers of `bits` bits as planes of one bit each along a new dimension `bit_axis`, packed
-    along dimension `pack_axis` into words, the first in the highest bit. Raises TilewrightError
-    where the elements do not divide into words, where `bit_axis` is no integer, or no dimension of
-    the tensor, and OperandError where `bits` is neither a number nor an expression."""
+    along dimension `pack_axis` into words, the first in the highest bit. Takes integers; words are
+    of `pack_type`. Raises TilewrightError where the elements do not divide into words, where
+    `bit_axis` is no integer, or no dimension of the tensor, and OperandError where `bits` is
+    neither a number nor an expression."""
     lanes = parse(pack_type).bits
     size = get_const_int(data.shape[pack_axis])
     if size % lanes:
@@ -117,9 +119,10 @@ def bitserial_dense(
     unipolar: bool = True,
 ) -> Tensor:
     """Products of numbers of few bits: data (M, K), weight (N, K). Bits of a `unipolar` weight are
-    1 and -1, else 1 and 0. Returns (M, N) of `out_dtype`. Raises TilewrightError where the elements
-    do not divide into words, and OperandError where `data_bits` or `weight_bits` is neither a
-    number nor an expression."""
+    1 and -1, else 1 and 0. Returns (M, N) of `out_dtype`. Cowan et al., Automating Generation of
+    Low Precision Deep Learning Operators, 2018 (arXiv:1810.11066). Raises TilewrightError where the
+    elements do not divide into words, and OperandError where `data_bits` or `weight_bits` is
+    neither a number nor an expression."""
     packed = bitpack(data, data_bits, 1, 1, pack_dtype)
     weights = weight if weight.ndim == 3 else bitpack(weight, weight_bits, 1, 1, pack_dtype)
     m, db, words = packed.shape
@@ -155,7 +158,9 @@ def _bitserial_conv2d_in(
         unipolar: bool = True,
     ) -> Tensor:
         """Raises TilewrightError where the channels do not divide into words of pack_dtype, or
-        `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
+        `padding` is neither SAME, VALID nor one or two numbers for each dimension of space. Cowan
+        et al., Automating Generation of Low Precision Deep Learning Operators, 2018
+        (arXiv:1810.11066)."""
         packed = bitpack(data, activation_bits, axes[0][0], axes[0][1], pack_dtype)
         weights = kernel
         if kernel.ndim != 5:

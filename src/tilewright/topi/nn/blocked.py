@@ -19,7 +19,8 @@ Numbers = Sequence[int]
 
 def pack_kernel(kernel: Tensor, in_block: int, out_block: int, terms: int = 1) -> Tensor:
     """(F, C, ...) to (F / out_block, C / in_block, ..., in_block, out_block), or with groups of
-    `terms` channels innermost: (.., in_block / terms, out_block, terms)."""
+    `terms` channels innermost: (.., in_block / terms, out_block, terms). Takes any type, which the
+    result keeps."""
     f, c, *window = kernel.shape
     inner = [in_block // terms, out_block, *([terms] if terms > 1 else [])]
 
@@ -89,7 +90,7 @@ def conv_in_blocks(
 
 
 def pack_depthwise(kernel: Tensor, block: int) -> Tensor:
-    """(C, 1, ...) to (C / block, ..., block)."""
+    """(C, 1, ...) to (C / block, ..., block). Takes any type, which the result keeps."""
     c, _, *window = kernel.shape
     result: Tensor = compute(
         (c // block, *window, block),

@@ -184,8 +184,8 @@ def conv2d_gemm_weight_transform(
     use_sme: bool = False,
 ) -> Tensor:
     """Filters (KH, KW, C, F) as a matrix (KH * KW * C, F) in tiles, turned around: (N tiles, K
-    tiles, tile_N, tile_K); what tiles reach behind it is zero. Raises TilewrightError where vectors
-    of unknown length are asked for."""
+    tiles, tile_N, tile_K); what tiles reach behind it is zero. Takes any type, which the result
+    keeps. Raises TilewrightError where vectors of unknown length are asked for."""
     if use_scalable_vectors or use_sme:
         raise TilewrightError("vectors whose length is not known ahead are not generated here")
     kh, kw, c, f = (get_const_int(d) for d in kernel.shape)

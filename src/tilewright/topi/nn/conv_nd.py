@@ -45,8 +45,8 @@ def col2im(
     dilation: Numbers,
 ) -> Tensor:
     """data (N, C * elements of a block, blocks) as images (N, C, ...) of which the columns are the
-    blocks of a sliding window; where windows overlap, their sum. Raises UsageError where
-    `block_shape` is no integer."""
+    blocks of a sliding window; where windows overlap, their sum. The result has the type of `data`.
+    Raises UsageError where `block_shape` is no integer."""
     rank = len(image_shape)
     block = 1
     for k in block_shape:
@@ -83,9 +83,10 @@ def deformable_columns(
     dilation: Numbers,
     offset_groups: int,
 ) -> Tensor:
-    """What a deformable convolution multiplies its weights with: (N, C, taps, OH, OW), of data
-    (N, C, H, W) the elements of each window moved by `offset` (N, groups * taps * 2, OH, OW), in
-    between the four neighbours, times `mask` (N, groups * taps, OH, OW)."""
+    """What a deformable convolution multiplies its weights with: (N, C, taps, OH, OW), of data (N,
+    C, H, W) the elements of each window moved by `offset` (N, groups * taps * 2, OH, OW), in
+    between the four neighbours, times `mask` (N, groups * taps, OH, OW). The result has the type of
+    `data`. Dai et al., Deformable Convolutional Networks, ICCV 2017."""
     n, c, h, w = (get_const_int(d) for d in data.shape)
     kh, kw = kernel
     oh, ow = offset.shape[2:]

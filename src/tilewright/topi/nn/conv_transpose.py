@@ -180,9 +180,9 @@ def group_conv3d_transpose_ncdhw(
     output_padding: Any,
     groups: int,
 ) -> Tensor:
-    """As conv3d_transpose_ncdhw, kernel (C, F / groups, KD, KH, KW). Raises TilewrightError where
-    `data` and `kernel` have not the same dimensions, 3 or more, or not the same channels, where
-    output_padding is not below the stride."""
+    """As conv3d_transpose_ncdhw, kernel (C, F / groups, KD, KH, KW). Returns `out_dtype`. Raises
+    TilewrightError where `data` and `kernel` have not the same dimensions, 3 or more, or not the
+    same channels, where output_padding is not below the stride."""
     how = (strides, padding, out_dtype, output_padding, groups)
     return _transposed(data, kernel, *how, "group_conv3d_transpose_ncdhw")
 
@@ -191,11 +191,11 @@ def _preprocess(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, out_dtype: str, output_padding: Any
 ) -> tuple[Tensor, Tensor]:
     """Data with zeros in between and around, and filters (F, C, ...) turned around: a convolution
-    of stride 1 without padding of these is the transposed one. Raises TilewrightError where
-    output_padding is not below the stride, where `output_padding` or `strides` has another number
-    of values than there are dimensions of space, where `padding` is neither SAME, VALID nor one or
-    two numbers for each dimension of space, where strides are not as many as the dimensions of
-    data."""
+    of stride 1 without padding of these is the transposed one. Data keeps its type, filters become
+    `out_dtype`. Raises TilewrightError where output_padding is not below the stride, where
+    `output_padding` or `strides` has another number of values than there are dimensions of space,
+    where `padding` is neither SAME, VALID nor one or two numbers for each dimension of space, where
+    strides are not as many as the dimensions of data."""
     return _prepared(data, kernel, strides, padding, out_dtype, output_padding)
 
 

@@ -44,7 +44,7 @@ def conv(
     (the first dimension that windows move over, the second and the third), or be given such a
     layout by a search where `auto_scheduler_should_rewrite_layout`. Returns a tensor of `out_dtype`
     (default: of inp). Raises TilewrightError where the layouts do not fit the tensors, where `filt`
-    is no placeholder, though its layout is to be rewritten.
+    is no placeholder, though its original shape is given.
     """
     axes = "ff rc " + _AXES[: 3 * (len(data_layout) - 2)]
     free = FreeLayout(filt, auto_scheduler_rewritten_layout, meta_schedule_original_shape, axes)
@@ -75,7 +75,8 @@ def _laid(
     kernel_layout = kernel_layout or _KERNELS.get(data_layout, "OI" + "".join(space))
     if sorted(kernel_layout) != sorted(["O", "I", *space]) or len(data_layout) != inp.ndim:
         raise TilewrightError(
-            f"convolution of {inp!r} ({data_layout}) with {filt!r} ({kernel_layout})"
+            f"convolution of {inp!r} ({data_layout}) with {filt!r} ({kernel_layout}), "
+            "which does not fit the dimensions of one of them"
         )
     at, of = data_layout.index, kernel_layout.index
     taps = [of(c) for c in space]

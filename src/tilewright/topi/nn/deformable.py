@@ -33,9 +33,10 @@ def deformable_conv2d_nchw(
 ) -> Tensor:
     """data (N, C, H, W), offset (N, deformable_groups * KH * KW * 2, OH, OW): rows and columns by
     which each element of a window is moved, kernel (F, C / groups, KH, KW). What lies outside is
-    zero. Returns (N, F, OH, OW) of `out_dtype` (default: of data). Raises TilewrightError where
-    `dilation` or `strides` has another number of values than there are dimensions of space, where
-    `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
+    zero. Returns (N, F, OH, OW) of `out_dtype` (default: of data). Dai et al., Deformable
+    Convolutional Networks, ICCV 2017. Raises TilewrightError where `dilation` or `strides` has
+    another number of values than there are dimensions of space, where `padding` is neither SAME,
+    VALID nor one or two numbers for each dimension of space."""
     f, own, kh, kw = (get_const_int(d) for d in kernel.shape)
     dtype = out_dtype or data.dtype
     steps = several(dilation, 2)
@@ -77,9 +78,10 @@ def correlation_nchw(
     """How alike windows of two images (N, C, H, W) are, for all displacements up to
     `max_displacement` in steps of `stride2`: the mean of products, or of absolute differences
     unless `is_multiply`. Returns (N, displacements, rows, columns), windows in steps of `stride1`.
-    Raises TilewrightError where data1 and data2 have not the same shape, where `padding` is neither
-    SAME, VALID nor one or two numbers for each dimension of space, and UsageError where
-    `kernel_size` is no integer.
+    The result has the type of `data1`. Dosovitskiy et al., FlowNet, ICCV 2015. Raises
+    TilewrightError where data1 and data2 have not the same shape, where `padding` is neither SAME,
+    VALID nor one or two numbers for each dimension of space, and UsageError where `kernel_size` is
+    no integer.
     """
     n, c, h, w = data1.shape
     shapes = [[get_const_int(d) for d in x.shape] for x in (data1, data2)]

@@ -39,7 +39,7 @@ def matmul(
 
     Returns (..., M, N) of `out_dtype` (default: of a), in which products and sums are taken. Raises
     TilewrightError where `tensor_a` or `tensor_b` has fewer than two dimensions, where `tensor_b`
-    is no placeholder, though its layout is to be rewritten.
+    is no placeholder, though its original shape is given.
     """
     free = FreeLayout(
         tensor_b, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "j k"
@@ -105,8 +105,9 @@ def _batch(one: Sequence[Any], other: Sequence[Any], what: str) -> list[Any]:
 
 
 def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
-    """a (M, K) times b (K, N), each transposed in memory if said so: `topi.matmul`. Raises
-    TilewrightError where `a` or `b` has fewer than two dimensions."""
+    """a (M, K) times b (K, N), each transposed in memory if said so: `topi.matmul`. The result has
+    the type that arithmetic brings `a` and `b` to. Raises TilewrightError where `a` or `b` has
+    fewer than two dimensions."""
     return matmul(a, b, transpose_a=transp_a, transpose_b=transp_b)
 
 
@@ -120,7 +121,7 @@ def dense(
 ) -> Tensor:
     """data (..., M, K), weight (N, K), bias (N); returns (..., M, N) of `out_dtype` (default: of
     data). The layouts are as in `matmul`. Raises TilewrightError where `data` or `weight` has fewer
-    than two dimensions, where `weight` is no placeholder, though its layout is to be rewritten."""
+    than two dimensions, where `weight` is no placeholder, though its original shape is given."""
     free = FreeLayout(weight, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "j k")
     return _product(data, weight, bias, out_dtype, (False, True), "T_dense", free)
 
@@ -187,8 +188,8 @@ def batch_matmul(
     Without transpose_b b is (B, K, N), with transpose_a a is (B, K, M); a batch of 1 is repeated.
     Returns (B, M, N) (or `oshape`) of `out_dtype` (default: of a). tensor_b may lie in memory as
     `auto_scheduler_rewritten_layout` says of its axes b, k and j. Raises TilewrightError where an
-    argument has not three dimensions, where `tensor_b` is no placeholder, though its layout is to
-    be rewritten.
+    argument has not three dimensions, where `tensor_b` is no placeholder, though its original shape
+    is given.
     """
     free = FreeLayout(
         tensor_b, auto_scheduler_rewritten_layout, meta_schedule_original_shape, "b k j"

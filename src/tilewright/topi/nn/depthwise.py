@@ -159,10 +159,10 @@ def depthwise_conv2d_backward_input_nhwc(
     Filter: Tensor, Out_grad: Tensor, oshape: Any, ishape: Any, stride: Any, padding: Any
 ) -> Tensor:
     """The gradient by the input, of shape `ishape` (N, H, W, C), of depthwise_conv2d_nhwc, given
-    that by its result, of shape `oshape`; Filter (KH, KW, C, M). Raises TilewrightError where
-    `stride` has another number of values than there are dimensions of space, where strides are not
-    as many as the dimensions of data, where `padding` is neither SAME, VALID nor one or two numbers
-    for each dimension of space."""
+    that by its result, of shape `oshape`; Filter (KH, KW, C, M). Takes floats; the result has the
+    type of the gradient. Raises TilewrightError where `stride` has another number of values than
+    there are dimensions of space, where strides are not as many as the dimensions of data, where
+    `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
     rows, columns, _, many = Filter.shape
     sh, sw = several(stride, 2)
     n, h, w, c = ishape
@@ -197,10 +197,10 @@ def depthwise_conv2d_backward_weight_nhwc(
     Input: Tensor, Out_grad: Tensor, oshape: Any, fshape: Any, stride: Any, padding: Any
 ) -> Tensor:
     """The gradient by the filters, of shape `fshape` (KH, KW, C, M), of depthwise_conv2d_nhwc,
-    given that by its result, of shape `oshape`. Raises TilewrightError where `stride` has another
-    number of values than there are dimensions of space, where the padding has not as many values as
-    the tensor has dimensions, where `padding` is neither SAME, VALID nor one or two numbers for
-    each dimension of space."""
+    given that by its result, of shape `oshape`. Takes floats; the result has the type of the
+    gradient. Raises TilewrightError where `stride` has another number of values than there are
+    dimensions of space, where the padding has not as many values as the tensor has dimensions,
+    where `padding` is neither SAME, VALID nor one or two numbers for each dimension of space."""
     rows, columns, c, many = fshape
     sh, sw = several(stride, 2)
     n, oh, ow, _ = oshape

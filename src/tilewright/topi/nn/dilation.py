@@ -19,7 +19,8 @@ def dilate(
     data: Tensor, strides: Sequence[Any], dilation_value: float = 0.0, name: str = "DilatedInput"
 ) -> Tensor:
     """`data` with strides[k] - 1 elements of `dilation_value` between neighbours of dimension k.
-    Raises TilewrightError where strides are not as many as the dimensions of data."""
+    Takes any type, which the result keeps. Raises TilewrightError where strides are not as many as
+    the dimensions of data."""
     if len(strides) != data.ndim:
         raise TilewrightError(
             f"data dimension and strides size dismatch : {data.ndim} vs {len(strides)}"
@@ -53,8 +54,10 @@ def depth_to_space(
     data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR"
 ) -> Tensor:
     """Channels as blocks of `block_size` rows and columns: the number in the block counts before
-    the new channel ("DCR") or behind it ("CDR"). Raises TilewrightError where mode is neither 'DCR'
-    nor 'CDR', where layout is neither NCHW nor NHWC, or does not fit the data."""
+    the new channel ("DCR") or behind it ("CDR"). Block by block, (N, C / block_size^2, H *
+    block_size, W * block_size) of NCHW. Takes any type, which the result keeps. As DepthToSpace of
+    ONNX. Raises TilewrightError where mode is neither 'DCR' nor 'CDR', where layout is neither NCHW
+    nor NHWC, or does not fit the data."""
     c, h, w = _places(data, layout, "depth_to_space")
     if mode not in ("DCR", "CDR"):
         raise TilewrightError(f"depth_to_space: mode is 'DCR' or 'CDR', got {mode!r}")
@@ -75,9 +78,10 @@ def depth_to_space(
 
 
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
-    """Blocks of `block_size` rows and columns as channels, the number in the block counting
-    before the channel. Raises TilewrightError where layout is neither NCHW nor NHWC, or does not
-    fit the data."""
+    """Blocks of `block_size` rows and columns as channels, the number in the block counting before
+    the channel. (N, C * block_size^2, H / block_size, W / block_size) of NCHW. Takes any type,
+    which the result keeps. As SpaceToDepth of ONNX. Raises TilewrightError where layout is neither
+    NCHW nor NHWC, or does not fit the data."""
     c, h, w = _places(data, layout, "space_to_depth")
     b = block_size
     shape, channels = list(data.shape), data.shape[c]
@@ -103,9 +107,9 @@ def space_to_batch_nd(
     pad_value: float = 0.0,
 ) -> Tensor:
     """Blocks of the padded dimensions from the second on, of `block_shape`, as parts of the batch:
-    (product of blocks * N, dimensions / blocks, rest). Raises TilewrightError where a padded extent
-    does not divide into blocks, where the padding has not as many values as the tensor has
-    dimensions."""
+    (product of blocks * N, dimensions / blocks, rest). Takes any type, which the result keeps. As
+    TensorFlow's tf.space_to_batch_nd. Raises TilewrightError where a padded extent does not divide
+    into blocks, where the padding has not as many values as the tensor has dimensions."""
     rank = len(block_shape)
     rest = [0] * (data.ndim - 1 - rank)
     padded = data
@@ -140,7 +144,7 @@ def batch_to_space_nd(
     crop_end_list: Sequence[int],
 ) -> Tensor:
     """What space_to_batch_nd makes, back; without so many elements in front and behind of each
-    dimension."""
+    dimension. Takes any type, which the result keeps. As TensorFlow's tf.batch_to_space_nd."""
     rank = len(block_shape)
     blocks = 1
     for b in block_shape:
@@ -174,9 +178,10 @@ def upsampling(
     align_corners: bool = False,
     output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
-    """Images (N, C, H, W) or of another layout scaled by numbers: "nearest_neighbor" or "bilinear".
-    `output_shape`: the whole result's, where it is known. Raises TilewrightError where `layout` is
-    no layout: letters, each once, small ones after their extents."""
+    """Images (N, C, H, W) or of another layout, `scale_h` times as high and `scale_w` times as
+    wide: "nearest_neighbor" or "bilinear". `output_shape`: the whole result's, where it is known.
+    Takes any type, which the result keeps. Raises TilewrightError where `layout` is no layout:
+    letters, each once, small ones after their extents."""
     mode = "align_corners" if align_corners else "asymmetric"
     return _upsampled(data, "HW", (scale_h, scale_w), layout, method, mode, output_shape)
 
@@ -191,8 +196,10 @@ def upsampling3d(
     coordinate_transformation_mode: str = "half_pixel",
     output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
-    """As upsampling, of (N, C, D, H, W): "nearest_neighbor" or "trilinear". Raises TilewrightError
-    where `layout` is no layout: letters, each once, small ones after their extents."""
+    """As upsampling, of (N, C, D, H, W), also `scale_d` times as deep, with `scale_h` and `scale_w`
+    (times, too): "nearest_neighbor" or "trilinear". Takes any type, which the result keeps. Raises
+    TilewrightError where `layout` is no layout: letters, each once, small ones after their
+    extents."""
     scales, mode = (scale_d, scale_h, scale_w), coordinate_transformation_mode
     return _upsampled(data, "DHW", scales, layout, method, mode, output_shape)
 

@@ -42,8 +42,9 @@ def lstm(
     hidden), 0 without them; proj (projected, hidden): what the state is made of the cells;
     p_i, p_f, p_o (batch, hidden): what gates see of the cell; `reverse`: from the last step on.
 
-    Returns states (steps, batch, hidden or projected) and cells (steps, batch, hidden). Raises
-    TilewrightError where weight_layout is no order of I, F, G, O.
+    Returns states (steps, batch, hidden or projected) and cells (steps, batch, hidden). All are
+    floats of one type, which the results have. Hochreiter and Schmidhuber, Long Short-Term Memory,
+    1997. Raises TilewrightError where weight_layout is no order of I, F, G, O.
     """
     if sorted(weight_layout) != sorted("IFGO"):
         raise TilewrightError(f"lstm: weight_layout {weight_layout!r} is no order of I, F, G, O")

@@ -16,9 +16,9 @@ from ..reduction import sum as sum_over
 
 
 def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
-    """`buffer` with `data` put behind it along `axis`, and as much taken away in front. Raises
-    TilewrightError where data and buffer have not the same dimensions, where `axis` is no integer,
-    or no dimension of the tensor."""
+    """`buffer` with `data` put behind it along `axis`, and as much taken away in front. Shape and
+    type of `buffer` stay. Raises TilewrightError where data and buffer have not the same
+    dimensions, where `axis` is no integer, or no dimension of the tensor."""
     if data.ndim != buffer.ndim:
         raise TilewrightError(f"fifo_buffer: {data!r} and {buffer!r} have not the same dimensions")
     at = dimension(axis, buffer.ndim)
@@ -38,8 +38,9 @@ def nll_loss(
 ) -> Tensor:
     """-predictions[n, targets[n, ...], ...] * weights[targets[n, ...]], 0 where the target is
     `ignore_index`: predictions (N, C, ...), targets (N, ...), or (C,) and (). `reduction`: "none";
-    "sum" of all; "mean", the sum divided by that of the weights. Raises TilewrightError where
-    reduction is none of 'none', 'sum' and 'mean'."""
+    "sum" of all; "mean", the sum divided by that of the weights. Takes floats; the result has the
+    type of `predictions`, targets are integers. As torch.nn.NLLLoss of PyTorch. Raises
+    TilewrightError where reduction is none of 'none', 'sum' and 'mean'."""
     if reduction not in ("none", "sum", "mean"):
         raise TilewrightError(f"nll_loss: reduction is none, sum or mean, got {reduction!r}")
     lone = predictions.ndim == 1
@@ -92,10 +93,12 @@ def simulated_quantize(
     output_zero_point: Any = None,
     axis: int = -1,
 ) -> Tensor:
-    """What quantization would make of float32 data, in float32: round(data / scale) + zero point,
-    within the type whose code (SQNN_DTYPE_TO_CODE) `out_dtype` is, an expression or a tensor. Scale
-    and zero point: expressions, or tensors of one number per index of `axis`. Raises OperandError
-    where `output_scale` or `output_zero_point` is neither a number nor an expression."""
+    """What quantization would make of float32 data, in float32: round(data divided by
+    `output_scale`) + zero point, within the type whose code (SQNN_DTYPE_TO_CODE) `out_dtype` is, an
+    expression or a tensor. Scale and zero point: expressions, or tensors of one number per index of
+    `axis`. The shape of `data` stays. Jacob et al., Quantization and Training of Neural Networks
+    for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Raises OperandError where
+    `output_scale` or `output_zero_point` is neither a number nor an expression."""
     scale, zero = _reader(output_scale, axis, 1.0), _reader(output_zero_point, axis, 0.0)
     code = _reader(out_dtype, axis, 0.0)
 
@@ -121,9 +124,9 @@ def simulated_dequantize(
     input_zero_point: Any = None,
     axis: int = -1,
 ) -> Tensor:
-    """(data - zero point) * scale, or the data itself where the code `in_dtype` is that of
-    "disable"; see simulated_quantize. Raises OperandError where `input_scale` or `input_zero_point`
-    is neither a number nor an expression."""
+    """(data - `input_zero_point`) * `input_scale`, or the data itself where the code `in_dtype` is
+    that of "disable"; see simulated_quantize. The shape of `data` stays. Raises OperandError where
+    `input_scale` or `input_zero_point` is neither a number nor an expression."""
     scale, zero = _reader(input_scale, axis, 1.0), _reader(input_zero_point, axis, 0.0)
     code = _reader(in_dtype, axis, 0.0)
 

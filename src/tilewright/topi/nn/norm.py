@@ -124,13 +124,15 @@ def layer_norm(
     data: Tensor, gamma: Tensor | None, beta: Tensor | None, axis: Any, epsilon: float = 1e-5
 ) -> Tensor:
     """(data - mean) / sqrt(variance + epsilon) over the dimensions `axis`, with a scale and a shift
-    for each of their elements (or none)."""
+    for each of their elements (or none). Takes floats, whose type the result keeps. Ba et al.,
+    Layer Normalization, 2016 (arXiv:1607.06450)."""
     return _rowwise(data, gamma, beta, axis, epsilon, True)
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> Tensor:
     """data / sqrt(mean of squares + epsilon) over the dimensions `axis`, times a weight for each of
-    their elements."""
+    their elements. Takes floats, whose type the result keeps. Zhang and Sennrich, Root Mean Square
+    Layer Normalization, NeurIPS 2019."""
     return _rowwise(data, weight, None, axis, epsilon, False)
 
 
@@ -138,7 +140,8 @@ def instance_norm(
     data: Tensor, gamma: Tensor, beta: Tensor, axis: Any, epsilon: float = 1e-5
 ) -> Tensor:
     """As layer_norm, which is what TVM v0.18 has under this name: a scale and a shift for each
-    element of the dimensions `axis`. One for each channel: group_norm of as many groups."""
+    element of the dimensions `axis`. One for each channel: group_norm of as many groups. Takes
+    floats, whose type the result keeps."""
     return _rowwise(data, gamma, beta, axis, epsilon, True)
 
 
@@ -152,10 +155,11 @@ def group_norm(
     epsilon: float = 1e-5,
 ) -> Tensor:
     """(data - mean) / sqrt(variance + epsilon) over a group of channels and the dimensions `axes`,
-    which are not the channels', with a scale and a shift for each channel (or none). Raises
-    TilewrightError where the channels do not divide into num_groups, where `axes` or `channel_axis`
-    is no integer, or no dimension of the tensor, where axes are no permutation of the dimensions,
-    and UsageError where `axes` has an extent or a value that has to be constant and is not."""
+    which are not the channels', with a scale and a shift for each channel (or none). Takes floats,
+    whose type the result keeps. Wu and He, Group Normalization, ECCV 2018. Raises TilewrightError
+    where the channels do not divide into num_groups, where `axes` or `channel_axis` is no integer,
+    or no dimension of the tensor, where axes are no permutation of the dimensions, and UsageError
+    where `axes` has an extent or a value that has to be constant and is not."""
     at = dimension(channel_axis, data.ndim)
     over = [d for d in _over(data, axes) if d != at]
     moved, back = _in_front(data, [at, *over])
@@ -188,6 +192,8 @@ def batch_norm(
 
     Mean and variance are the moving ones; where `training`, those of the data, and the moving ones
     that come back have moved by `momentum` (0.1) towards them. Returns [result, mean, variance].
+    Takes floats. Gives [shape and type of data; mean and variance, (extent of the axis,)]. Ioffe
+    and Szegedy, Batch Normalization, ICML 2015.
     """
     at = dimension(1 if axis is None else axis, data.ndim)
     wide = accumulator(data.dtype)
@@ -252,7 +258,8 @@ def _mixed(old: Tensor, new: Tensor, share: float) -> Tensor:
 
 
 def l2_normalize(data: Tensor, eps: float, axis: Any = None) -> Tensor:
-    """data / sqrt(max(sum of squares, eps)) over the dimensions `axis` (all)."""
+    """data / sqrt(max(sum of squares, eps)) over the dimensions `axis` (all). Takes floats, whose
+    type the result keeps."""
     wide = accumulator(data.dtype)
     squares = unary(lambda v: cast(wide, v) * cast(wide, v), data, "T_squares")
     total = sum_over(squares, axis, True)
@@ -275,7 +282,9 @@ def lrn(
     bias: float = 2,
 ) -> Tensor:
     """x / (bias + alpha / size * the sum of squares of `size` neighbours along `axis`) ** beta.
-    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
+    Takes floats, whose shape and type the result keeps. Krizhevsky et al., ImageNet Classification
+    with Deep Convolutional Neural Networks, NIPS 2012. Raises TilewrightError where `axis` is no
+    integer, or no dimension of the tensor."""
     at = dimension(axis, data.ndim)
     wide = accumulator(data.dtype)
     before, extent = (size - 1) // 2, data.shape[at]

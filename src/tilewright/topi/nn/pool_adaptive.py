@@ -83,28 +83,28 @@ def _longest(size: Any, count: int) -> Any:
 
 
 def adaptive_pool1d(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCW") -> Tensor:
-    """Maximum or average of bins of the dimension W, as many as `output_size` says. Raises
-    TilewrightError where pool_type is neither 'max' nor 'avg', where `output_size` has another
-    number of values than there are dimensions of space, where layout does not fit the dimensions of
-    data."""
+    """Maximum or average of bins of the dimension W, as many as `output_size` says. Takes numbers
+    of any type, which the result keeps. Raises TilewrightError where pool_type is neither 'max' nor
+    'avg', where `output_size` has another number of values than there are dimensions of space,
+    where layout does not fit the dimensions of data."""
     return adaptive(data, several(output_size, 1), pool_type, spatial(data, layout, "W"))
 
 
 def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Maximum or average of bins of the dimensions H and W, as many as `output_size` says. Raises
-    TilewrightError where pool_type is neither 'max' nor 'avg', where `output_size` has another
-    number of values than there are dimensions of space, where layout does not fit the dimensions of
-    data."""
+    """Maximum or average of bins of the dimensions H and W, as many as `output_size` says. Takes
+    numbers of any type, which the result keeps. Raises TilewrightError where pool_type is neither
+    'max' nor 'avg', where `output_size` has another number of values than there are dimensions of
+    space, where layout does not fit the dimensions of data."""
     return adaptive(data, several(output_size, 2), pool_type, spatial(data, layout, "HW"))
 
 
 def adaptive_pool3d(
     data: Tensor, output_size: Any, pool_type: str, layout: str = "NCDHW"
 ) -> Tensor:
-    """Maximum or average of bins of the dimensions D, H and W, as many as `output_size` says.
-    Raises TilewrightError where pool_type is neither 'max' nor 'avg', where `output_size` has
-    another number of values than there are dimensions of space, where layout does not fit the
-    dimensions of data."""
+    """Maximum or average of bins of the dimensions D, H and W, as many as `output_size` says. Takes
+    numbers of any type, which the result keeps. Raises TilewrightError where pool_type is neither
+    'max' nor 'avg', where `output_size` has another number of values than there are dimensions of
+    space, where layout does not fit the dimensions of data."""
     return adaptive(data, several(output_size, 3), pool_type, spatial(data, layout, "DHW"))
 
 
@@ -120,9 +120,9 @@ def pool_grad(
     layout: str = "NCHW",
 ) -> Tensor:
     """The gradient of pool2d by `data`, given that by its result. Of equal maxima of a window the
-    first gets it. Raises TilewrightError where pool_type is neither 'max' nor 'avg', where layout
-    does not fit the dimensions of data, where `kernel`, `padding` or `stride` has another number of
-    values than there are dimensions of space."""
+    first gets it. The result has shape and type of `data`. Raises TilewrightError where pool_type
+    is neither 'max' nor 'avg', where layout does not fit the dimensions of data, where `kernel`,
+    `padding` or `stride` has another number of values than there are dimensions of space."""
     if pool_type not in ("max", "avg"):
         raise TilewrightError(f"pool_type is 'max' or 'avg', got {pool_type!r}")
     places = spatial(data, layout, "HW")

@@ -49,8 +49,9 @@ def pool_nd(
 ) -> Tensor:
     """Maximum ("max"), average ("avg") or `p`-norm ("lp") over windows of the dimensions of data
     (N, C, ...) or (N, C / b, ..., b) behind the first two; padding in front of each, then behind
-    each. Raises TilewrightError where pool_type is none of 'max', 'avg' and 'lp', where the window
-    has more dimensions than the data has of space."""
+    each. Takes numbers of any type, which the result keeps. Raises TilewrightError where pool_type
+    is none of 'max', 'avg' and 'lp', where the window has more dimensions than the data has of
+    space."""
     if pool_type not in ("max", "avg", "lp"):
         raise TilewrightError(f"pool_type is 'max', 'avg' or 'lp', got {pool_type!r}")
     filler = least_of(data.dtype) if pool_type == "max" else 0
@@ -68,8 +69,9 @@ def max_pool_index(
     column_major: bool = False,
 ) -> Tensor:
     """Of each window the number of its maximum, the first of equals, among all elements of data in
-    row-major order; with `column_major` the spatial dimensions are counted in reverse. Raises
-    TilewrightError where the window has more dimensions than the data has of space."""
+    row-major order; with `column_major` the spatial dimensions are counted in reverse. Takes
+    numbers of any type; places are int64. Raises TilewrightError where the window has more
+    dimensions than the data has of space."""
     w = _windows(data, kernel, stride, dilation, padding, ceil_mode)
     sizes = [get_const_int(data.shape[d]) for d in w.places]
     nowhere = parse("int64").max_value

@@ -176,17 +176,17 @@ def _pool_in(plain: str, text: str) -> Callable[..., Tensor]:
 pool1d = _pool_in(
     "NCW",
     """Maximum or average over windows of the dimension W of data; padding (left, right). See
-    `pool`.""",
+    `pool`. Takes numbers of any type, which the result keeps.""",
 )
 pool2d = _pool_in(
     "NCHW",
     """Maximum or average over windows of the dimensions H and W of data; padding (top, left,
-    bottom, right). See `pool`.""",
+    bottom, right). See `pool`. Takes numbers of any type, which the result keeps.""",
 )
 pool3d = _pool_in(
     "NCDHW",
     """Maximum or average over windows of the dimensions D, H and W of data; padding (front, top,
-    left, back, bottom, right). See `pool`.""",
+    left, back, bottom, right). See `pool`. Takes numbers of any type, which the result keeps.""",
 )
 
 
@@ -232,8 +232,9 @@ def taps_within(start: Any, k: int, d: int, size: Any) -> Any:
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Maximum or average over all of the dimensions H and W, which stay as extent 1. Raises
-    TilewrightError where layout does not fit the dimensions of data."""
+    """Maximum or average over all of the dimensions H and W, which stay as extent 1. Takes numbers
+    of any type, which the result keeps. Raises TilewrightError where layout does not fit the
+    dimensions of data."""
     y, x = spatial(data, layout, "HW")
     h, w = data.shape[y], data.shape[x]
     ry, rx = reduce_axis((0, h), "ry"), reduce_axis((0, w), "rx")

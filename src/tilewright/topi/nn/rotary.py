@@ -17,8 +17,9 @@ def rotary_embedding(
 ) -> Tensor:
     """Pairs of elements on the last axis of data (batch, ., ., size) turned by angles (batch or 1,
     steps, pairs), the steps being dimension `seq_axis`. A pair is neighbours (`interleaved`) or one
-    element of each half; what is behind the pairs stays. Raises UsageError where `cosine` or `data`
-    has an extent or a value that has to be constant and is not."""
+    element of each half; what is behind the pairs stays. The result has the type of `data`. Su et
+    al., RoFormer, 2021 (arXiv:2104.09864). Raises UsageError where `cosine` or `data` has an extent
+    or a value that has to be constant and is not."""
     pairs = get_const_int(cosine.shape[2])
     whole = get_const_int(data.shape[3])
     one = get_const_int(cosine.shape[0]) == 1

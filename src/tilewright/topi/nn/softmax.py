@@ -47,19 +47,20 @@ def _inverse(total: Any) -> Any:
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """exp(x - max x) / sum of it along `axis`. Raises TilewrightError where `axis` is no integer,
-    or no dimension of the tensor."""
+    """exp(x - max x) / sum of it along `axis`. Takes floats, whose shape and type the result keeps.
+    Raises TilewrightError where `axis` is no integer, or no dimension of the tensor."""
     return _softmax(x, axis, O.exp)
 
 
 def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """As softmax, with the polynomial of topi.fast_exp for float32. Raises TilewrightError where
-    `axis` is no integer, or no dimension of the tensor."""
+    """As softmax, with the polynomial of topi.fast_exp (Cephes) for float32. Raises TilewrightError
+    where `axis` is no integer, or no dimension of the tensor."""
     return _softmax(x, axis, exp_by_polynomial if accumulator(x.dtype) == "float32" else O.exp)
 
 
 def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
-    """softmax, or fast_softmax where `use_fast_exp`."""
+    """softmax, or fast_softmax where `use_fast_exp`. Takes floats, whose shape and type the result
+    keeps."""
     return fast_softmax(x, axis) if use_fast_exp else softmax(x, axis)
 
 
@@ -94,8 +95,9 @@ def masked_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """log of softmax along `axis`, without its loss of precision. Raises TilewrightError where
-    `axis` is no integer, or no dimension of the tensor."""
+    """log of softmax along `axis`, without its loss of precision. Takes floats, whose shape and
+    type the result keeps. Raises TilewrightError where `axis` is no integer, or no dimension of the
+    tensor."""
     at = dimension(axis, x.ndim)
     moved, _, total = _exponentials(x, at)
 

@@ -58,8 +58,9 @@ def sparse_dense_sp_rhs(
     """data (M, K) times the transpose of a sparse matrix (N, K). Returns (M, N).
 
     weight_data (elements,), weight_indices (elements,): their columns, weight_indptr (N + 1,):
-    where each row begins; or blocks, weight_data (blocks, BR, BC), weight_indptr (N / BR + 1,).
-    Raises TilewrightError where the values, columns and starts of rows are not of a sparse matrix.
+    where each row begins; or blocks, weight_data (blocks, BR, BC), weight_indptr (N / BR + 1,). The
+    result has the type that arithmetic brings both to; columns and starts are integers. Raises
+    TilewrightError where the values, columns and starts of rows are not of a sparse matrix.
     """
     _check(weight_data, weight_indices, weight_indptr)
     return _product(data, weight_data, weight_indices, weight_indptr)
@@ -70,7 +71,8 @@ def sparse_dense_sp_lhs(
     data_data: Tensor, data_indices: Tensor, data_indptr: Tensor, weight: Tensor
 ) -> Tensor:
     """A sparse matrix (M, K), as in sparse_dense_sp_rhs, times the transpose of weight (N, K).
-    Returns (M, N). Raises TilewrightError where the values, columns and starts of rows are not of a
+    Returns (M, N). The result has the type that arithmetic brings both to; columns and starts are
+    integers. Raises TilewrightError where the values, columns and starts of rows are not of a
     sparse matrix."""
     _check(data_data, data_indices, data_indptr)
     return transpose(_product(weight, data_data, data_indices, data_indptr))
@@ -91,8 +93,9 @@ def sparse_dense(
     sparse_indptr: Tensor,
     sparse_lhs: bool = False,
 ) -> Tensor:
-    """sparse_dense_sp_rhs, or sparse_dense_sp_lhs where `sparse_lhs`. Raises TilewrightError where
-    the tensors are not of the ranks that those take."""
+    """sparse_dense_sp_rhs, or sparse_dense_sp_lhs where `sparse_lhs`. Takes (M, K) and (N, K),
+    gives (M, N) in the type that arithmetic brings both to. Raises TilewrightError where a tensor
+    has other dimensions than those take: matrices have two, lists one."""
     if sparse_lhs:
         return sparse_dense_sp_lhs(sparse_data, sparse_indices, sparse_indptr, dense_data)
     return sparse_dense_sp_rhs(dense_data, sparse_data, sparse_indices, sparse_indptr)
@@ -101,7 +104,8 @@ def sparse_dense(
 def sparse_transpose(
     sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The transpose of a square sparse matrix: values, columns and starts of rows."""
+    """The transpose of a square sparse matrix: values, columns and starts of rows. Values keep
+    their type, columns and starts are int32."""
     count = sparse_data.shape[0]
     rows = simplify(sparse_indptr.shape[0] - 1)
 
@@ -146,7 +150,8 @@ def sparse_transpose(
 def sparse_add(
     dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor
 ) -> Tensor:
-    """dense_data (M, N) plus a sparse matrix (M, N) of values."""
+    """dense_data (M, N) plus a sparse matrix (M, N) of values. The result has the type that
+    arithmetic brings both to."""
     m, n = dense_data.shape
 
     def body(ins: Any, outs: Any) -> Any:
@@ -178,8 +183,9 @@ def sparse_conv2d(
 ) -> Tensor:
     """Convolution of stride 1 by sparse filters, a matrix (F, C) or, of kernel_size 3, (F, 9 * C)
     by rows and columns of the window, with padding that keeps the image's size. Data (N, H, W, C),
-    or (N, C, H, W) in layout NCHW. Raises TilewrightError where layout is neither NHWC nor NCHW, or
-    kernel_size neither 1 nor 3, where axes are no permutation of the dimensions."""
+    or (N, C, H, W) in layout NCHW. The result has the type of `dense_data`. Raises TilewrightError
+    where layout is neither NHWC nor NCHW, or kernel_size neither 1 nor 3, where axes are no
+    permutation of the dimensions."""
     if layout not in ("NHWC", "NCHW") or kernel_size not in (1, 3):
         raise TilewrightError("sparse_conv2d: layout NHWC or NCHW, kernel_size 1 or 3")
     data = transpose(dense_data, (0, 2, 3, 1)) if layout == "NCHW" else dense_data

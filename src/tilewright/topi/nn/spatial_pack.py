@@ -26,8 +26,8 @@ Pair = Sequence[int]
 
 def pack_filters(kernel: Tensor, vc: int) -> Tensor:
     """(CO, CI, KH, KW) to (CO / VC, CI, KH, KW, VC); where VC does not divide CO, the last vector
-    ends in zeros. Raises TilewrightError where `kernel` has not as many constant dimensions as it
-    has to."""
+    ends in zeros. Takes any type, which the result keeps. Raises TilewrightError where `kernel` has
+    not as many constant dimensions as it has to."""
     co, ci, kh, kw = constant_shape(kernel, "kernel", 4)
 
     def element(o: Any, c: Any, y: Any, x: Any, v: Any) -> Any:

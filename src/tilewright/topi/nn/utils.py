@@ -23,20 +23,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def several(value: Any, count: int) -> list[Any]:
     """A number for each of `count` dimensions, of one number or as many. Raises TilewrightError
-    where `count` or `value` has another number of values than there are dimensions of space."""
+    where `value` holds neither one number nor `count` of them."""
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) == 1:
         return list(value) * count
     if len(value) != count:
-        raise TilewrightError(f"{count} numbers are needed here, got {list(value)}")
+        raise TilewrightError(
+            f"{count} numbers, one for each dimension of space, are needed: {list(value)}"
+        )
     return list(value)
 
 
 def get_pad_tuple_generic(padding: Any, kernel: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Padding in front of each dimension of a window, and behind each. `padding`: a number, one for
     each dimension, one for each front and then each back, "SAME" or "VALID". Raises TilewrightError
-    where `kernel` or `padding` is neither SAME, VALID nor one or two numbers for each dimension of
+    where `padding` is neither SAME, VALID nor one or two numbers for each dimension of
     space, where `padding` has another number of values than there are dimensions of space."""
     rank = len(kernel)
     if isinstance(padding, str):
@@ -57,7 +59,7 @@ def get_pad_tuple_generic(padding: Any, kernel: Sequence[Any]) -> tuple[list[Any
 
 def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
     """Rows above, columns left, rows below, columns right of a two-dimensional window. Raises
-    TilewrightError where `kernel` or `padding` is neither SAME, VALID nor one or two numbers for
+    TilewrightError where `padding` is neither SAME, VALID nor one or two numbers for
     each dimension of space, where `padding` has another number of values than there are dimensions
     of space."""
     (top, left), (down, right) = get_pad_tuple_generic(padding, kernel)
@@ -75,7 +77,7 @@ def get_pad_tuple1d(padding: Any, kernel: Any) -> tuple[Any, Any]:
 
 def get_pad_tuple3d(padding: Any, kernel: Sequence[Any]) -> tuple[Any, ...]:
     """In front, above, left, behind, below and right of a three-dimensional window. Raises
-    TilewrightError where `kernel` or `padding` is neither SAME, VALID nor one or two numbers for
+    TilewrightError where `padding` is neither SAME, VALID nor one or two numbers for
     each dimension of space, where `padding` has another number of values than there are dimensions
     of space."""
     before, after = get_pad_tuple_generic(padding, kernel)
@@ -111,7 +113,7 @@ class FreeLayout:
     "4k8j16k" in which it lies in memory, or `original`, its shape before it got another. `axes`:
     the names of the variables that the operator reads it at, whose extents are `sizes` (None where
     the input is as it was); `attrs`: of the operation that reads it. Raises TilewrightError where
-    `tensor` is no placeholder, though its layout is to be rewritten."""
+    `tensor` is no placeholder, though its original shape is given."""
 
     def __init__(self, tensor: Tensor, rewritten: str | None, original: Any, axes: str) -> None:
         self.rewritten = rewritten or ""

@@ -106,7 +106,7 @@ def _rounded(rows: Sequence[Sequence[Fraction]]) -> Rows:
 
 def winograd_kernel(kernel: np.ndarray[Any, Any], tile: int, block: int) -> np.ndarray[Any, Any]:
     """Filters (F, C, ..., 3, 3) to (a * a, F / block, C / block, ..., block, block), filters
-    last."""
+    last. Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016."""
     rows = np.asarray(transforms(tile).filter)
     f, c, *depth, _, _ = kernel.shape
     d = prod(depth)
@@ -163,8 +163,9 @@ def winograd_input(data: Tensor, tile: int, padding: Sequence[int]) -> Tensor:
     """Transformed tiles (a * a, C / b, ..., N * TH * TW, b) of data (N, C / b, ..., H, W, b).
 
     `padding`: (top, left, bottom, right), of a convolution with (H + top + bottom - 2) rows and as
-    many columns of outputs; `tile`: one of POINTS. Raises TilewrightError where the padding has not
-    as many values as the tensor has dimensions.
+    many columns of outputs; `tile`: one of POINTS. The result has the type of `data`. Lavin and
+    Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016. Raises TilewrightError where
+    the padding has not as many values as the tensor has dimensions.
     """
     n, blocks, *depth, h, w, b = (_known(d) for d in data.shape)
     top, left, bottom, right = padding
@@ -243,8 +244,10 @@ def winograd_product(
 ) -> Tensor:
     """Products of data (P, C / b, ..., T, b) and kernel (P, F / f, C / b, ..., b, f): (P, F / f,
     ..., T, f). The dimensions in between are convolved: strides, padding in front of each, then
-    behind each, and dilation are theirs. Raises TilewrightError where data and kernel do not fit
-    each other, where the padding has not as many values as the tensor has dimensions."""
+    behind each, and dilation are theirs. The result has the type of `data`. Lavin and Gray, Fast
+    Algorithms for Convolutional Neural Networks, CVPR 2016. Raises TilewrightError where data and
+    kernel do not fit each other, where the padding has not as many values as the tensor has
+    dimensions."""
     places, blocks, *depth, tiles, b = data.shape
     places2, filters, blocks2, *window, b2, f = kernel.shape
     if [_known(d) for d in (places, blocks, b)] != [_known(d) for d in (places2, blocks2, b2)]:
@@ -272,7 +275,8 @@ def winograd_product(
 
 def winograd_output(product: Tensor, tile: int, batch: int, size: Sequence[int]) -> Tensor:
     """Outputs (N, F / f, ..., OH, OW, f) of products (a * a, F / f, ..., N * TH * TW, f); `size`:
-    OH, OW. Raises TilewrightError where product is not of the images' tiles."""
+    OH, OW. The result has the type of `product`. Lavin and Gray, Fast Algorithms for Convolutional
+    Neural Networks, CVPR 2016. Raises TilewrightError where product is not of the images' tiles."""
     places, filters, *depth, tiles, f = (_known(d) for d in product.shape)
     oh, ow = size
     th, tw = tiles_of(oh, tile), tiles_of(ow, tile)

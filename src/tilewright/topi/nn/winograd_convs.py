@@ -33,7 +33,8 @@ def winograd_transform_matrices(
     tile_size: int, kernel_size: int, out_dtype: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A (a, m), B (a, a) and G (a, r) of Winograd's algorithm for m = `tile_size` outputs of r =
-    `kernel_size` taps, a = m + r - 1: the outputs are A' [(G g G') * (B' d B)] A."""
+    `kernel_size` taps, a = m + r - 1: the outputs are A' [(G g G') * (B' d B)] A. Lavin and Gray,
+    Fast Algorithms for Convolutional Neural Networks, CVPR 2016."""
     t = transforms(tile_size, kernel_size)
     a, b, g = (np.asarray(x, out_dtype) for x in (t.output, t.input, t.filter))
     return const_matrix(a.T, "A"), const_matrix(b.T, "B"), const_matrix(g, "G")
@@ -41,16 +42,18 @@ def winograd_transform_matrices(
 
 @of_rank(kernel=4)
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
-    """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C). Raises
-    TilewrightError where the filters are not square."""
+    """Filters (F, C, K, K) transformed for tiles of `tile_size` outputs: (a, a, F, C). Takes
+    numbers of any type, which the result keeps. Lavin and Gray, Fast Algorithms for Convolutional
+    Neural Networks, CVPR 2016. Raises TilewrightError where the filters are not square."""
     return _transformed(kernel, tile_size, 2)
 
 
 @of_rank(kernel=5)
 def conv3d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """Filters (F, C, D, K, K) transformed for tiles of `tile_size` outputs: of all three dimensions
-    where they are alike and of 3 to 7 taps, (a, a, a, F, C), else of the last two, (a, a, D, F,
-    C)."""
+    where they are alike and of 3 to 7 taps, (a, a, a, F, C), else of the last two, (a, a, D, F, C).
+    Takes numbers of any type, which the result keeps. Lavin and Gray, Fast Algorithms for
+    Convolutional Neural Networks, CVPR 2016."""
     depth, rows = (get_const_int(d) for d in kernel.shape[2:4])
     return _transformed(kernel, tile_size, 3 if depth == rows and 2 < depth < 8 else 2)
 
@@ -220,9 +223,9 @@ def conv2d_winograd_of_height(
 ) -> Tensor:
     """As conv2d_winograd_nchw of filters (a, a, C, F), or conv2d_winograd_nhwc of (a, a, F, C) (or
     in `order` "CF" too of (a, a, C, F)), that are transformed ahead for tiles of 4 outputs, where
-    the data has a multiple of 8 rows, else of 2: of a + 1 - 4, or a + 1 - 2, taps. Raises
-    TilewrightError where the data has not four dimensions, the filters are not square, or stride or
-    dilation is not 1."""
+    the data has a multiple of 8 rows, else of 2: of a + 1 - 4, or a + 1 - 2, taps. Lavin and Gray,
+    Fast Algorithms for Convolutional Neural Networks, CVPR 2016. Raises TilewrightError where the
+    data has not four dimensions, the filters are not square, or stride or dilation is not 1."""
     tile = 4 if get_const_int(data.shape[layout.index("H")]) % 8 == 0 else 2
     how = (strides, padding, dilation, out_dtype, True, layout, None, tile, order)
     return _convolved(data, weight, *how)
@@ -241,7 +244,8 @@ def _winograd_in(layout: str, text: str) -> Callable[..., Tensor]:
         meta_schedule_original_shape: Any = None,
     ) -> Tensor:
         """Raises TilewrightError where data has not four dimensions, the filters are not square, or
-        a stride is not 1."""
+        a stride is not 1. Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR
+        2016."""
         free = _free(
             weight,
             layout,
@@ -267,7 +271,8 @@ def _ready_winograd_in(layout: str) -> Callable[..., Tensor]:
         meta_schedule_original_shape: Any = None,
     ) -> Tensor:
         """Raises TilewrightError where data has not four dimensions, the filters are not square, or
-        a stride is not 1."""
+        a stride is not 1. Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR
+        2016."""
         free = _free(
             weight, layout, True, auto_scheduler_rewritten_layout, meta_schedule_original_shape
         )

@@ -44,11 +44,12 @@ def conv3d_winograd_ncdhw_without_weight_transform(
 ) -> Tensor:
     """data (N, C, D, H, W), kernel (a, a, a, C, F), whose dimensions are all transformed, or (a, a,
     KD, C, F), for tiles of 4 outputs, where the data has a multiple of 8 rows, else of 2: of a + 1
-    - 4, or a + 1 - 2, taps. Returns (N, F, OD, OH, OW) of `out_dtype` (default: of data). Raises
-    TilewrightError where stride, dilation or groups is not 1, where `dilation` or `strides` has
-    another number of values than there are dimensions of space, where the padding has not as many
-    values as the tensor has dimensions, where `padding` is neither SAME, VALID nor one or two
-    numbers for each dimension of space."""
+    - 4, or a + 1 - 2, taps. Returns (N, F, OD, OH, OW) of `out_dtype` (default: of data). Lavin and
+    Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016. Raises TilewrightError where
+    stride, dilation or groups is not 1, where `dilation` or `strides` has another number of values
+    than there are dimensions of space, where the padding has not as many values as the tensor has
+    dimensions, where `padding` is neither SAME, VALID nor one or two numbers for each dimension of
+    space."""
     n, c, *sizes = (get_const_int(d) for d in data.shape)
     side, _, depth, _, filters = (get_const_int(d) for d in kernel.shape)
     if [*several(strides, 3), *several(dilation, 3), groups] != [1] * 7:

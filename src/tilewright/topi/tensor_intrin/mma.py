@@ -46,10 +46,9 @@ def mma_load(
 
     `layout`: "row_major" as A[i, k] and B[k, j] have it, for "b" also "col_major", B[j, k], the
     only one for bytes and float32: ldmatrix transposes pairs of bytes. Rows must start at multiples
-    of 16 bytes. Raises ScheduleError where there is no operand of that role in that layout, where
-    dtype is none of those that mma takes, and TilewrightError where `dtype` is no type such as
-    'float32', where a name, scope or buffer_type is not text, or shape and strides do not hold
-    integers.
+    of 16 bytes. See the PTX ISA, mma and ldmatrix. Raises ScheduleError where there is no operand
+    of that role in that layout, where dtype is none of those that mma takes, and TilewrightError
+    where `dtype` is no type such as 'float32', where `scope` is not text.
     """
     _check(dtype)
     if role not in ("a", "b") or layout not in ("row_major", "col_major"):
@@ -85,9 +84,9 @@ def mma_gemm(
     dtype: str = "float16", out_dtype: str = "float32", b_layout: str = "row_major"
 ) -> Any:
     """Multiplies fragments of 16 x 16 x 16 by two m16n8k16, of bytes 16 x 16 x 32 by two m16n8k32,
-    of float32 16 x 16 x 8 by two m16n8k8; see wmma_gemm for the expression. Raises ScheduleError
-    where dtype does not give out_dtype, where dtype is none of those that mma takes, and
-    TilewrightError where `dtype` is no type such as 'float32'."""
+    of float32 16 x 16 x 8 by two m16n8k8; see wmma_gemm for the expression. See the PTX ISA, mma
+    and ldmatrix. Raises ScheduleError where dtype does not give out_dtype, where dtype is none of
+    those that mma takes, and TilewrightError where `dtype` is no type such as 'float32'."""
     _check(dtype)
     if out_dtype not in OUTPUTS[dtype]:
         raise ScheduleError(f"mma_gemm: {dtype} gives {OUTPUTS[dtype]}, not {out_dtype}")
@@ -128,9 +127,8 @@ def mma_gemm(
 
 def mma_store(dtype: str = "float32", out_dtype: str | None = None, scope: str = "global") -> Any:
     """Stores an accumulator of `dtype` to memory, row-major, as `out_dtype` where that is given:
-    then the stage's expression is a cast. Raises TilewrightError where `dtype` is no type such as
-    'float32', where a name, scope or buffer_type is not text, or shape and strides do not hold
-    integers."""
+    then the stage's expression is a cast. See the PTX ISA, mma and ldmatrix. Raises TilewrightError
+    where `dtype` is no type such as 'float32', where `scope` is not text."""
     out = out_dtype or dtype
     x = placeholder(_TILE, dtype, "x")
     y = compute(_TILE, lambda i, j: x[i, j] if out == dtype else x[i, j].astype(out), name="tile")

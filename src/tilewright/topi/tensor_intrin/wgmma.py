@@ -85,6 +85,7 @@ class WarpGroupTile:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of an element."""
         return parse(self.dtype).nbytes
 
     @property
@@ -108,7 +109,7 @@ class WarpGroupTile:
 
 def wgmma_tile(tile: WarpGroupTile) -> Any:
     """The intrinsic; its output is a tile in shared memory. The block has
-    `tile.block_threads` threads along threadIdx.x."""
+    `tile.block_threads` threads along threadIdx.x. See the PTX ISA, wgmma."""
     m, n, k = tile.rows, tile.columns, tile.extents[2]
     one = () if tile.batch is None else (1,)
     size_a = (*one, m, k) if tile.along[0] else (*one, k, m)

@@ -50,9 +50,9 @@ def wmma_load(
     """Loads one tile of operand `role` ("a" or "b") from memory of `scope` into a fragment.
 
     For the stage that `cache_read(x, "wmma.matrix_a", ...)` makes; rows in memory may lie apart.
-    Raises ScheduleError where role is neither 'a' nor 'b', where `layout` is no layout of an
-    operand, and TilewrightError where `dtype` is no type such as 'float32', where a name, scope or
-    buffer_type is not text, or shape and strides do not hold integers.
+    See the CUDA C++ Programming Guide, Warp Matrix Functions. Raises ScheduleError where role is
+    neither 'a' nor 'b', where `layout` is no layout of an operand, and TilewrightError where
+    `dtype` is no type such as 'float32', where `scope` is not text.
     """
     if role not in ("a", "b"):
         raise ScheduleError(f"wmma_load: an operand is 'a' or 'b', not {role!r}")
@@ -79,9 +79,9 @@ def wmma_load(
 
 
 def wmma_store(shape: Shape = (16, 16, 16), dtype: str = "float32", scope: str = "global") -> Any:
-    """Stores one accumulator to row-major memory of `scope`, whose rows may lie apart. Raises
-    TilewrightError where `dtype` is no type such as 'float32', where a name, scope or buffer_type
-    is not text, or shape and strides do not hold integers."""
+    """Stores one accumulator to row-major memory of `scope`, whose rows may lie apart. See the CUDA
+    C++ Programming Guide, Warp Matrix Functions. Raises TilewrightError where `dtype` is no type
+    such as 'float32', where `scope` is not text."""
     size = (shape[0], shape[1])
     x = placeholder(size, dtype, "x")
     y = compute(size, lambda i, j: x[i, j], name="tile")
@@ -98,7 +98,8 @@ def wmma_store(shape: Shape = (16, 16, 16), dtype: str = "float32", scope: str =
 
 
 def wmma_fill(value: float = 0.0, shape: Shape = (16, 16, 16), dtype: str = "float32") -> Any:
-    """Fills one accumulator with a number."""
+    """Fills one accumulator with a number. See the CUDA C++ Programming Guide, Warp Matrix
+    Functions."""
     size = (shape[0], shape[1])
     y = compute(size, lambda i, j: const(value, dtype), name="fill")
     target = _declare(size, dtype, "wmma.accumulator")
@@ -124,8 +125,9 @@ def wmma_gemm(
         compute((n, m), lambda i, j: te.sum(A[i, k].astype(out) * B[k, j].astype(out), axis=k))
 
     without casts where `dtype` is `out_dtype`; indices of an operand that is "col_major" are
-    exchanged. ScheduleError where tensor cores have no such product. Raises TilewrightError where
-    `dtype` is no type such as 'float32'.
+    exchanged. See the CUDA C++ Programming Guide, Warp Matrix Functions. Raises ScheduleError, a
+    TilewrightError, where tensor cores do not multiply `dtype` to `out_dtype`, or a layout is no
+    layout of an operand. Whether they have the shape shows when code is made.
     """
     if out_dtype not in OUTPUTS.get(dtype, ()):
         known = ", ".join(f"{a} to {' or '.join(b)}" for a, b in OUTPUTS.items())

@@ -89,9 +89,11 @@ def _resize_of(plain: str, text: str) -> Callable[..., Array]:
     return named(python, f"resize{len(letters)}d_python", text)
 
 
-resize1d_python = _resize_of("NCW", "(n, c, w) resized by a number.")
-resize2d_python = _resize_of("NCHW", "(n, c, h, w) resized by numbers.")
-resize3d_python = _resize_of("NCDHW", "(n, c, d, h, w) resized by numbers.")
+resize1d_python = _resize_of("NCW", "(n, c, w) resized to `scale` times its width.")
+resize2d_python = _resize_of("NCHW", "(n, c, h, w) resized to `scale` times its height and width.")
+resize3d_python = _resize_of(
+    "NCDHW", "(n, c, d, h, w) resized to `scale` times its depth, height and width."
+)
 
 
 def _upsampling_of(plain: str, name: str, text: str) -> Callable[..., Array]:
@@ -105,12 +107,14 @@ def _upsampling_of(plain: str, name: str, text: str) -> Callable[..., Array]:
 
 
 upsampling_python = _upsampling_of(
-    "NCHW", "upsampling_python", "The nearest elements of (n, c, h, w), or of another layout."
+    "NCHW",
+    "upsampling_python",
+    "The nearest elements of (n, c, h, w), or of another layout, `scale` times as many.",
 )
 upsampling3d_python = _upsampling_of(
     "NCDHW",
     "upsampling3d_python",
-    "The nearest elements of (n, c, d, h, w), or of another layout.",
+    "The nearest elements of (n, c, d, h, w), or of another layout, `scale` times as many.",
 )
 
 
@@ -226,7 +230,9 @@ def roi_align_nchw_python(
     sample_ratio: int,
     mode: str | bytes = b"avg",
 ) -> Array:
-    """Regions (count, 5) of (n, c, h, w), the averages or maxima of points in bins."""
+    """Regions (count, 5), image and corners in pixels times `spatial_scale`, of (n, c, h, w):
+    (count, c, *pooled_size), the averages or maxima of `sample_ratio` points in each direction of a
+    bin."""
     how = mode.decode() if isinstance(mode, bytes) else mode
     rows, columns = (pooled_size,) * 2 if isinstance(pooled_size, int) else pooled_size
     _, c, h, w = a_np.shape
@@ -269,7 +275,8 @@ roi_align_nhwc_python = channels_last(
 def roi_pool_nchw_python(
     a_np: Array, rois_np: Array, pooled_size: Any, spatial_scale: float
 ) -> Array:
-    """Regions (count, 5) of (n, c, h, w), their corners rounded, the maxima of bins."""
+    """Regions (count, 5), image and corners in pixels times `spatial_scale`, rounded, of (n, c, h,
+    w): (count, c, *pooled_size), the maxima of bins."""
     rows, columns = (pooled_size,) * 2 if isinstance(pooled_size, int) else pooled_size
     _, c, h, w = a_np.shape
     result = np.zeros((len(rois_np), c, rows, columns), a_np.dtype)

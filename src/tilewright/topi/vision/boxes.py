@@ -41,8 +41,8 @@ class Given:
 def get_valid_counts(
     data: Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of data (batch, boxes, numbers) the boxes whose score is above the threshold and whose class,
-    number `id_index` of them if that is not below zero, is none below zero.
+    """Of data (batch, boxes, numbers) the boxes whose score is above `score_threshold` and whose
+    class, number `id_index` of them if that is not below zero, is none below zero.
 
     Returns how many there are of each batch (batch,), int32; they themselves in front, and -1
     behind; and their places (batch, boxes), int32, and -1 behind. Raises OperandError where
@@ -122,7 +122,8 @@ def non_max_suppression(
 
     Returns the boxes, others as -1, which stand behind where `invalid_to_bottom`; or where
     `return_indices` [(batch, boxes), `indices` of the boxes in front, -1 behind; (batch, 1), how
-    many there are], int32. Raises OperandError where `iou_threshold` or `max_output_size` is
+    many there are], int32. Boxes are taken greedily, as in Girshick et al., Rich Feature
+    Hierarchies, CVPR 2014. Raises OperandError where `iou_threshold` or `max_output_size` is
     neither a number nor an expression.
     """
     batch, boxes, numbers = data.shape
@@ -231,7 +232,9 @@ def all_class_non_max_suppression(
 
     "onnx": [(batch * classes * boxes, 3), rows of batch, class, box, in front; (1,), how many].
     "tensorflow": [(batch, classes * boxes, 2), rows of class, box; (batch, classes * boxes), their
-    scores; (batch,), how many]. All int64 but for scores; what is behind is zero. Raises
+    scores; (batch,), how many]. All int64 but for scores; what is behind is zero. Boxes overlap
+    where what both cover, divided by what one of them covers, is above `iou_threshold`; the least
+    score is `score_threshold`. As NonMaxSuppression of ONNX and of TensorFlow has it. Raises
     TilewrightError where output_format is neither 'onnx' nor 'tensorflow', where valid_count is
     given and the type of `scores` has no number to put last, and OperandError where
     `iou_threshold`, `max_output_boxes_per_class` or `score_threshold` is neither a number nor an

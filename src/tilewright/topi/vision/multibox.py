@@ -36,7 +36,8 @@ def multibox_prior(
     """Boxes around every place of data (N, C, H, W): of each size with the first ratio of width to
     height, and of the first size with each other one. `steps`: between places, as shares of the
     image (one over how many there are, where below zero); `offsets`: of places in their steps.
-    Returns (1, H * W * boxes, 4), left, top, right and bottom as shares, in 0 to 1 where `clip`."""
+    Returns (1, H * W * boxes, 4), left, top, right and bottom as shares, in 0 to 1 where `clip`.
+    Liu et al., SSD: Single Shot MultiBox Detector, ECCV 2016."""
     height, width = (get_const_int(d) for d in data.shape[2:])
     sizes, ratios, steps, offsets = map(_floats, (sizes, ratios, steps, offsets))
     step_y, step_x = (s if s > 0 else 1 / n for s, n in zip(steps, (height, width)))
@@ -74,12 +75,14 @@ def multibox_transform_loc(
     variances: Numbers = _VARIANCES,
     keep_background: bool = False,
 ) -> list[Tensor]:
-    """Boxes of the best class that is likely enough: cls_prob (batch, classes, anchors), of which
-    class 0 is the background, loc_pred (batch, anchors * 4), anchor (1, anchors, 4).
+    """Boxes of the best class whose probability is above `threshold`: cls_prob (batch, classes,
+    anchors), of which class 0 is the background, loc_pred (batch, anchors * 4), anchor (1, anchors,
+    4).
 
     Returns [(batch, anchors, 6), class (without the background, unless `keep_background`),
-    probability, left, top, right and bottom, -1 behind the last; (batch,), how many there are].
-    Raises TilewrightError where variances are not four.
+    probability, left, top, right and bottom, -1 behind the last; (batch,), how many there are]. Liu
+    et al., SSD: Single Shot MultiBox Detector, ECCV 2016. Raises TilewrightError where variances
+    are not four.
     """
     batch, classes, anchors = cls_prob.shape
     dtype = cls_prob.dtype
@@ -150,8 +153,10 @@ def multibox_detection(
     variances: Numbers = _VARIANCES,
     nms_topk: int = -1,
 ) -> Tensor:
-    """multibox_transform_loc, and of boxes that overlap the best (non_max_suppression): (batch,
-    anchors, 6), -1 for others. Raises TilewrightError where variances are not four."""
+    """multibox_transform_loc, for scores above `threshold`, and of boxes that overlap by a share
+    above `nms_threshold` the best (non_max_suppression): (batch, anchors, 6), -1 for others. Liu et
+    al., SSD: Single Shot MultiBox Detector, ECCV 2016. Raises TilewrightError where variances are
+    not four."""
     how = (clip, threshold, variances)
     boxes, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, *how)
     places: Tensor = compute(boxes.shape[:2], lambda b, j: j, "places", "injective")

@@ -115,9 +115,10 @@ def proposal(
     cls_prob (batch, 2 * anchors, H, W), of which the second half are probabilities of an object,
     bbox_pred (batch, 4 * anchors, H, W): by how much boxes are moved and scaled, or their corners
     moved where `iou_loss`; im_info (batch, 3): height, width and scale of images. Anchors have all
-    `ratios` and `scales`. Returns (batch * rpn_post_nms_top_n, 5), image and corners, of the first
-    `rpn_pre_nms_top_n` by score; where there are fewer, they come again. Raises UsageError where
-    `ratios` or `scales` is not constant.
+    `ratios` (height divided by width) and `scales` (times `feature_stride` pixels). Returns (batch
+    * rpn_post_nms_top_n, 5), image and corners, of the first `rpn_pre_nms_top_n` by score; where
+    there are fewer, they come again. Takes floats; the result has the type of `cls_prob`. Ren et
+    al., Faster R-CNN, NIPS 2015. Raises UsageError where `ratios` or `scales` is not constant.
     """
     anchors = [
         _anchor(get_const_float(r), get_const_float(s), feature_stride)

@@ -33,13 +33,14 @@ def roi_align_nchw(
     mode: str,
     sample_ratio: int = -1,
 ) -> Tensor:
-    """Regions (count, 5), image, x1, y1, x2 and y2 times `spatial_scale`, of data (N, C, H, W) as
-    (count, C, *pooled_size): the average ("avg") or maximum ("max") of points in each bin, between
-    the neighbours; `sample_ratio` points in each direction, or as many as elements. Raises
-    TilewrightError where mode is neither 'avg' nor 'max', where rois are not rows of five numbers,
-    where `pooled_size` has another number of values than there are dimensions of space, and
-    UsageError where `data` or `rois` has an extent or a value that has to be constant and is
-    not."""
+    """Regions (count, 5), image, x1, y1, x2 and y2 in pixels that are multiplied by
+    `spatial_scale`, of data (N, C, H, W) as (count, C, *pooled_size): the average ("avg") or
+    maximum ("max") of points in each bin, between the neighbours; `sample_ratio` points in each
+    direction, or as many as elements. The result has the type of `data`. He et al., Mask R-CNN,
+    ICCV 2017. Raises TilewrightError where mode is neither 'avg' nor 'max', where rois are not rows
+    of five numbers, where `pooled_size` has another number of values than there are dimensions of
+    space, and UsageError where `data` or `rois` has an extent or a value that has to be constant
+    and is not."""
     how = mode.decode() if isinstance(mode, bytes) else mode
     if how not in ("avg", "max"):
         raise TilewrightError(f"roi_align: mode is 'avg' or 'max', got {mode!r}")
@@ -59,9 +60,10 @@ roi_align_nhwc = channels_last(
 
 
 def roi_pool_nchw(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float) -> Tensor:
-    """Regions as in roi_align_nchw, their corners rounded, as (count, C, *pooled_size): the maxima
-    of bins, 0 of empty ones. Raises TilewrightError where `pooled_size` has another number of
-    values than there are dimensions of space."""
+    """Regions as in roi_align_nchw, their corners multiplied by `spatial_scale` and rounded, as
+    (count, C, *pooled_size): the maxima of bins, 0 of empty ones. The result has the type of
+    `data`. Girshick, Fast R-CNN, ICCV 2015. Raises TilewrightError where `pooled_size` has another
+    number of values than there are dimensions of space."""
     rows, columns = several(pooled_size, 2)
     pooled = roi_pool_rows(data, rois, get_const_int(rows), spatial_scale)
     return roi_pool_columns(pooled, rois, get_const_int(columns), spatial_scale)
@@ -71,8 +73,9 @@ def roi_pool_nchw(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: f
 def reorg(data: Tensor, stride: int) -> Tensor:
     """data (N, C, H, W) as (N, C * stride^2, H / stride, W / stride), as Darknet has it: memory is
     read as images of C / stride^2 channels and stride times as many rows and columns, of which
-    every stride-th element makes a channel. Raises TilewrightError where the data does not divide
-    into blocks."""
+    every stride-th element makes a channel. Takes any type, which the result keeps. Redmon and
+    Farhadi, YOLO9000, CVPR 2017. Raises TilewrightError where the data does not divide into
+    blocks."""
     n, c, h, w = (get_const_int(d) for d in data.shape)
     s = stride
     if c % (s * s) or h % s or w % s:
