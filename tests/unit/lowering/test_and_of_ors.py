@@ -52,7 +52,7 @@ def test_values_stay():
 
 def test_what_would_be_too_long_stays():
     pairs = [E.And(te.var(f"p{k}", "bool"), te.var(f"q{k}", "bool")) for k in range(8)]
-    given = pairs[0]
+    given: E.PrimExpr = pairs[0]
     for pair in pairs[1:]:
         given = E.Or(given, pair)
     assert 2 ** len(pairs) > MOST
