@@ -92,6 +92,12 @@ class Analyzer(Recursive):
             told.popleft()(ctx)
         return ctx
 
+    def keep_variables(self) -> None:
+        """Do not write the value of a variable in its place where conditions leave it one: programs
+        that people read and compare keep their names. Comparisons are decided all the same."""
+        self._context.keeps_variables = True
+        self._context.clear()
+
     def go_deep(self) -> None:
         self._context.go_deep()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.deep import Recursive
 from ..loopir import expr as E
+from ..loopir.iter import CommReducer, Reduce
 from ..loopir.visit import walk
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class _Order(Recursive):
         if kind is E.Cast:
             value = self.of(e.value)
             return e if value is e.value else E.Cast(e.dtype, value)
-        return e
+        return needed_parts(e) if kind is Reduce and len(e.source) > 1 else e
 
     def _positive(self, a: Any, b: Any) -> bool:
         return (E.const_int(b) or 0) > 0 and self.analyzer.const_int_bound(a).min_value >= 0
@@ -67,6 +68,31 @@ class _Order(Recursive):
         for x in taken:
             made = E.Sub(made, x)
         return made if constant >= 0 else E.Sub(made, E.const(-constant, e.dtype))
+
+
+def needed_parts(e: Reduce) -> Reduce:
+    """A reduction of several values with those alone that the one asked for is made of."""
+    reducer = e.combiner
+    place = {id(v): k for side in (reducer.lhs, reducer.rhs) for k, v in enumerate(side)}
+    needed, waiting = set(), [e.value_index]
+    while waiting:
+        part = waiting.pop()
+        if part not in needed:
+            needed.add(part)
+            read = (place.get(id(x)) for x in walk(reducer.result[part]))
+            waiting += [k for k in read if k is not None]
+    if len(needed) == len(e.source):
+        return e
+    kept = sorted(needed)
+
+    def of(values: Any) -> tuple[Any, ...]:
+        return tuple(values[k] for k in kept) if values else ()
+
+    made = CommReducer(
+        of(reducer.lhs), of(reducer.rhs), of(reducer.result), of(reducer.identity_element)
+    )
+    index = kept.index(e.value_index)
+    return Reduce(made, of(e.source), e.axis, e.condition, index, of(e.init))
 
 
 def canonical_simplify(analyzer: Analyzer, e: Any) -> Any:

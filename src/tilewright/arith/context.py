@@ -53,6 +53,7 @@ class Context(Recursive):
         "bounds",
         "disjunctions",
         "facts",
+        "keeps_variables",
         "known",
         "lin_table",
         "lins",
@@ -83,6 +84,7 @@ class Context(Recursive):
         self.lin_table = lin_table
         self.simp_table = simp_table
         self.known: dict[Atom, Bound] = {}
+        self.keeps_variables = False  # those of which a condition leaves one value
         self.facts: dict[Atom, list[Lin]] = {}
         self.ranges: dict[Atom, list[Lin]] = {}
         self.truths: dict[int, bool] = {}
@@ -174,7 +176,7 @@ class Context(Recursive):
         if value is not None and type(value) is Lin:
             return value
         low, high = self.known.get(atom, (0, 1))
-        if low == high:
+        if low == high and not self.keeps_variables:
             return Lin({}, int(low))
         return atom_lin(atom)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 RULES = """
 bc(x, l) < bc(y, l) => bc(x < y, l)
+ramp(b1, s1, l) < ramp(b2, s1, l) => bc(b1 < b2, l)
+ramp(b1, s1, l) <= ramp(b2, s1, l) => bc(b1 <= b2, l)
 bc(x, l) <= bc(y, l) => bc(x <= y, l)
 bc(x, l) == bc(y, l) => bc(x == y, l)
 bc(x, l) != bc(y, l) => bc(x != y, l)

@@ -107,11 +107,12 @@ def register_workload_tensors(
 ) -> str:
     """Let a key (as ComputeDAG.workload_key gives it) stand for these tensors in this process.
 
-    Returns the key. Without `override` a key that stands for other tensors is an error. Raises
-    TilewrightError where tensors are no list of tensors, or the key stands for others and override
-    is not set, where workload_key is no workload key.
+    Returns the key, which may be any text. Without `override` a key that stands for other tensors
+    is an error. Raises TilewrightError where tensors are no list of tensors, or the key stands for
+    others and override is not set, or workload_key is no text.
     """
-    get_workload_name(workload_key)
+    if not isinstance(workload_key, str) or not workload_key:
+        raise TilewrightError(f"a workload key is text, got {workload_key!r}")
     items = list(tensors)
     if not items or not all(isinstance(t, Tensor) for t in items):
         raise TilewrightError(f"a workload is a list of tensors, got {tensors!r}")

@@ -393,13 +393,15 @@ def hoist_expression() -> PrimFuncPass:
 def simplify() -> PrimFuncPass:
     """A pass that brings expressions to their normal form and decides branches; with the option
     "tir.Simplify": {"propagate_knowns_to_prove_conditional": True} it also knows what `tir.assume`
-    says of variables. The other fields of the option ask for what is always tried, or are not
-    followed: values in memory, and conditions as a product of sums."""
+    says of variables, and with "convert_boolean_to_and_of_ors" conditions become conjunctions of
+    disjunctions. The other fields of the option ask for what is always tried, or are not followed:
+    values in memory."""
 
     def run(func: PrimFunc, module: Any, context: Any) -> PrimFunc:
         given = context.config.get("tir.Simplify") or {}
         knows = [f"propagate_knowns_to_{way}" for way in _WAYS]
-        return simplify_in_loops(func, _options(), any(given.get(key) for key in knows))
+        form = bool(given.get("convert_boolean_to_and_of_ors"))
+        return simplify_in_loops(func, _options(), any(given.get(key) for key in knows), form)
 
     return PrimFuncPass(run, 0, "tir.Simplify")
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..base.errors import UsageError
 from ..codegen.llvm.calls import supported
 from ..codegen.source import GENERATORS, prepare_kernel
+from ..loopir.construct import convert, is_const
 from ..loopir.module import IRModule
 from ..loopir.rewrite import Rewriter, handles
 from ..loopir.stmt import AssertStmt, For, ForKind, PrimFunc
@@ -44,7 +45,8 @@ def bind_target(target: Any) -> PrimFuncPass:
     """A pass that notes the target on each function that has none.
 
     Functions without "global_symbol", which nobody calls from outside, get no host; those with it
-    get the host also where they have a target without one. Raises TargetError where `target` is no
+    get the host also where they have a target without one; those with "tir.is_host_func" get the
+    host alone, in that attribute's place. Raises TargetError where `target` is no
     target, as text, dict or Target, where `target` has no kind of target, or no attributes by name.
     """
     noted = Target(target)
@@ -53,6 +55,8 @@ def bind_target(target: Any) -> PrimFuncPass:
     def bind(func: PrimFunc) -> PrimFunc:
         known = func.attrs.get("target")
         exposed = "global_symbol" in func.attrs
+        if known is None and is_const(convert(func.attrs.get("tir.is_host_func", 0)), 1):
+            return func.without_attr("tir.is_host_func").with_attr("target", noted.host or alone)
         if known is None:
             return func.with_attr("target", noted if exposed else alone)
         if exposed and noted.host is not None and Target(known).host is None:

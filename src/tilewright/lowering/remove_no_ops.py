@@ -159,7 +159,7 @@ class _Remover(Rewriter):
     @handles(R.DeclBuffer)
     def _declare(self, s: R.DeclBuffer) -> Any:
         body = self.stmt(s.body)
-        if S.is_no_op(body):
+        if S.is_no_op(body) or not (s.buffer.data in self.used or _reads(body, s.buffer.data)):
             return body
         return s if body is s.body else R.DeclBuffer(s.buffer, body)
 

@@ -15,6 +15,7 @@ from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.operators import logical_not
 from ..loopir.rewrite import handles
 from ..loopir.visit import uses_var
+from .and_of_ors import AndOfOrs
 from .bounded import BoundedRewriter
 from .options import LowerOptions
 
@@ -35,24 +36,33 @@ def simplify_statements(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
 
 
 def simplify_in_loops(
-    func: S.PrimFunc, options: LowerOptions, assumptions: bool = False
+    func: S.PrimFunc,
+    options: LowerOptions,
+    assumptions: bool = False,
+    and_of_ors: bool = False,
 ) -> S.PrimFunc:
     """`simplify_statements` that leaves every loop, however few steps it has, as TVM's Simplify.
-    `assumptions`: what `tir.assume` says of variables is known in the statements after it."""
+    Variables stay where conditions leave them one value. `assumptions`: what `tir.assume` says of
+    variables is known in the statements after it. `and_of_ors`: conditions become conjunctions of
+    disjunctions."""
     kind = _Assuming if assumptions else _Simplifier
-    return func.with_body(kind(func, False).stmt(func.body))
+    rewriter = kind(func, False, and_of_ors)
+    rewriter.analyzer.keep_variables()
+    return func.with_body(rewriter.stmt(func.body))
 
 
 class _Simplifier(BoundedRewriter):
-    def __init__(self, func: S.PrimFunc, short_loops: bool) -> None:
+    def __init__(self, func: S.PrimFunc, short_loops: bool, and_of_ors: bool = False) -> None:
         super().__init__(func)
+        self.form = AndOfOrs(self.analyzer).of if and_of_ors else None
         self.short_loops = short_loops  # whether loops of one step or none are replaced
 
     def expr(self, e: Any) -> Any:
-        return self.analyzer.simplify(e)
+        simple = self.analyzer.simplify(e)
+        return simple if self.form is None else self.form(simple)
 
     def exprs(self, items: Any) -> Any:
-        simplify = self.analyzer.simplify
+        simplify = self.analyzer.simplify if self.form is None else self.expr
         new = tuple([simplify(x) for x in items])
         for a, b in zip(new, items):
             if a is not b:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from ..base.errors import InternalError, MissingFunctionError, TilewrightError
@@ -424,4 +425,13 @@ class Module(Shown):
         return f"<tilewright module for {str(self.target)!r}: {names}>"
 
 
-PackedFunc = Function  # TVM's name for what can be called
+class _Called(type):
+    """Functions of Python are called by compiled code as they are, without a wrapper, so that those
+    that were registered or converted are packed functions too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, (Function, FunctionType, BuiltinFunctionType, MethodType))
+
+
+class PackedFunc(metaclass=_Called):
+    """What `isinstance(f, PackedFunc)` asks for: functions of modules, and those of Python."""

@@ -100,6 +100,9 @@ _CPU = (
         form="mcjit|orcjit",
         example="mcjit",
     ),
+    Attribute(
+        "mfloat-abi", str, "how floats are passed on Arm", form="soft|softfp|hard", example="hard"
+    ),
     Attribute("mabi", str, "name of the ABI, for example lp64d on RISC-V"),
     Attribute("vector-width", int, "vector width to generate code for, in bits", choices=_WIDTHS),
     Attribute("l1_cache_size_bytes", int, "level 1 data cache of a core"),

@@ -303,12 +303,17 @@ class ConfigSpace:
 
 class ConfigEntity(ConfigSpace):
     """One configuration: `cfg["tile_x"].apply(...)`, `cfg["knob"].val`. Its `define_*` define
-    nothing: the choices are made."""
+    nothing: the choices are made. `constraints` are kept as they are given."""
 
     def __init__(
-        self, index: int | None, code_hash: str | None, entity_map: Mapping[str, Any]
+        self,
+        index: int | None,
+        code_hash: str | None,
+        entity_map: Mapping[str, Any],
+        constraints: Sequence[Any] = (),
     ) -> None:
         super().__init__()
+        self.constraints = list(constraints)
         self.index = index
         self.code_hash = code_hash
         self._entity_map = dict(entity_map)

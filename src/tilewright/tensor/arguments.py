@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import TilewrightError
+from ..base.errors import TilewrightError, UsageError
 from ..loopir.construct import convert
 from .tensor import Tensor
 
@@ -39,5 +39,5 @@ def tensor_list(value: Any, what: str) -> list[Tensor]:
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     for item in items:
         if not isinstance(item, Tensor):
-            raise TilewrightError(f"{what}, got {item!r}")
+            raise UsageError(f"{what}, got {item!r}")
     return items

@@ -38,8 +38,8 @@ def extern(
 
     Gives a tensor, or a list of them for several shapes. Raises UsageError where in_buffers or
     out_buffers are not as many as inputs or shapes, or fcompute gives neither a statement nor an
-    expression, where a tag is given inside a scope that has one, and TilewrightError where
-    `fcompute` is no function, where `inputs` is no tensor, where a name, scope or buffer_type is
+    expression, where a tag is given inside a scope that has one, where `inputs` is no tensor, and
+    TilewrightError where `fcompute` is no function, where a name, scope or buffer_type is
     not text, or shape and strides do not hold integers, where tag is not text, or attrs is no
     dictionary, and OperandError where `attrs` is neither a number nor an expression.
     """

@@ -36,7 +36,8 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
     the first operand; comparisons, indices and conversions to integers have no derivative.
 
     Raises TilewrightError for operations other than compute between output and inputs, and for
-    functions without a known derivative.
+    functions without a known derivative; UsageError where `output`, `head` or one of `inputs` is no
+    tensor.
     """
     wanted = tensor_list(inputs, "gradient: inputs must be tensors")
     tensor_list([output], "gradient: the output must be a tensor")

@@ -14,10 +14,9 @@ from ..tensor.compute import compute
 from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
 from .elemwise import accumulator, quotient, unary
+from .tag import COMM_REDUCE, COMM_REDUCE_IDX
 from .transform import reshape
 from .utils import get_const_int
-
-COMM_REDUCE = "comm_reduce"
 
 
 def normalize_axes(x: Tensor, axis: Any) -> list[int]:
@@ -36,6 +35,7 @@ def reduce_with(
     axis: int | Sequence[int] | None,
     keepdims: bool,
     name: str,
+    tag: str = COMM_REDUCE,
 ) -> Any:
     """`reducer` over some dimensions; the rest stay (with keepdims, reduced ones as extent 1). The
     type is that of what is reduced. Raises UsageError where `axis` has an extent or a value that
@@ -64,7 +64,7 @@ def reduce_with(
                 indices.append(next(data))
         return reducer(x, indices, ks)
 
-    return compute(shape, element, name, COMM_REDUCE)
+    return compute(shape, element, name, tag)
 
 
 def over(reducer: Callable[..., Any], data: Tensor, axis: Any, keepdims: bool) -> Tensor:
@@ -160,8 +160,10 @@ def _arg_reduce(reducer: Any, x: Tensor, axis: Any, keepdims: bool, name: str) -
         axis,
         keepdims,
         f"{x.op.name}_{name}",
+        COMM_REDUCE_IDX,
     )
-    return unary(lambda v: v, pair[0], f"T_{name}")
+    place: Tensor = compute(pair[0].shape, lambda *i: pair[0](*i), f"T_{name}", COMM_REDUCE_IDX)
+    return place
 
 
 def argmax(

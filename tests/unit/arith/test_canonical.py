@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.unit.arith.random_exprs import Maker, value
+from tilewright import te
 from tilewright.arith import Analyzer, CompareResult, ConstIntBound, IterMapLevel, detect_iter_map
 from tilewright.base.errors import UsageError
 from tilewright.ir import Range, structural_equal
@@ -100,3 +101,34 @@ def test_levels_of_iterator_maps_by_number() -> None:
     assert IterMapLevel.from_str("nocheck") is IterMapLevel.NoCheck
     with pytest.raises(UsageError, match="check_level"):
         detect_iter_map([x], dom, check_level="some")
+
+
+def test_reductions_keep_the_parts_that_are_asked_for() -> None:
+    both = te.comm_reducer(
+        lambda a, b: (a[0] + b[0], a[1] * b[1]),
+        lambda s, t: (te.const(0, s), te.const(1, t)),
+    )
+    product = te.comm_reducer(lambda a, b: a * b, lambda t: te.const(1, t))
+    k = te.reduce_axis((0, 10), "k")
+    data = te.placeholder((10,), name="data")
+    parts = both((data[k], data[9 - k]), axis=k)
+    found = [Analyzer().canonical_simplify(part) for part in parts]
+    assert structural_equal(found[0], te.sum(data[k], axis=k)), found[0]
+    assert structural_equal(found[1], product(data[9 - k], axis=k)), found[1]
+
+
+def test_parts_that_others_are_made_of_stay() -> None:
+    """The place of the largest value cannot be told without the value."""
+    largest = te.comm_reducer(
+        lambda a, b: tuple(E.Select(E.GE(a[1], b[1]), a[n], b[n]) for n in (0, 1)),
+        lambda s, t: (te.const(-1, s), te.min_value(t)),
+    )
+    k = te.reduce_axis((0, 10), "k")
+    data = te.placeholder((10,), name="data")
+    place, value = largest((k.var, data[k]), axis=k)
+    analyzer = Analyzer()
+    assert len(analyzer.canonical_simplify(place).source) == 2
+    found = analyzer.canonical_simplify(value)
+    assert (len(found.source), found.value_index) == (1, 0)
+    assert structural_equal(found.source[0], data[k])
+    assert len(analyzer.simplify(value).source) == 2

@@ -184,3 +184,13 @@ def test_reductions_know_the_domains_of_their_axes(way: str) -> None:
     assert structural_equal(made, te.sum(both, [k, j]))
     less = te.sum(tir.Select(both < 11, both, 0), [k, j])  # 9 + 2 is not below 11
     assert structural_equal(getattr(Analyzer(), way)(less), less)
+
+
+def test_vectors_that_climb_alike_are_compared_by_their_beginnings() -> None:
+    a, b = te.var("a"), te.var("b")
+    low, high = E.Ramp(a, 2, 4), E.Ramp(b, 2, 4)
+    for kind in (E.LT, E.LE):
+        found = Analyzer().rewrite_simplify(kind(low, high))
+        assert structural_equal(found, E.Broadcast(kind(a, b), 4)), found
+    steeper = E.LT(low, E.Ramp(b, 3, 4))
+    assert structural_equal(Analyzer().rewrite_simplify(steeper), steeper)

@@ -196,8 +196,10 @@ def test_tensors_by_key():
     assert W.workload_key_to_tensors(key) == other
     with pytest.raises(TilewrightError, match="a workload is a list of tensors"):
         W.register_workload_tensors(key, [])
-    with pytest.raises(TilewrightError, match="is no workload key"):
-        W.register_workload_tensors("matmul", other)
+    assert W.register_workload_tensors("any name", other) == "any name"
+    assert W.workload_key_to_tensors("any name") == other
+    with pytest.raises(TilewrightError, match="a workload key is text"):
+        W.register_workload_tensors(("matmul", 8), other)  # type: ignore[arg-type]
 
 
 def test_functions_of_the_main_program(tmp_path):

@@ -233,3 +233,42 @@ def test_checks_raise_runtime_errors_that_begin_as_tvms() -> None:
     s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
     with pytest.raises(RuntimeError, match=r"GPU constraint\(s\) violated"):
         tir.transform.VerifyGPUCode({"max_threads_per_block": 32})(tvm.lower(s, [a, c]))
+
+
+def test_functions_of_the_host_get_the_host() -> None:
+    """Marked by "tir.is_host_func", which the target takes the place of; others get the target."""
+    target = tvm.target.Target("cuda", host="llvm")
+    empty = tir.PrimFunc([], tir.Evaluate(0))
+    module = tvm.IRModule(
+        {
+            "main": empty.with_attr("global_symbol", "main"),
+            "near": empty.with_attr({"global_symbol": "near", "tir.is_host_func": True}),
+            "own": empty.with_attr({"tir.is_host_func": True, "target": tvm.target.Target("c")}),
+        }
+    )
+    found = tir.transform.BindTarget(target)(module)
+    kinds = {name: found[name].attrs["target"].kind.name for name in ("main", "near", "own")}
+    assert kinds == {"main": "cuda", "near": "llvm", "own": "c"}
+    assert "tir.is_host_func" not in found["near"].attrs
+
+
+def test_modules_below_are_there_with_those_around_them() -> None:
+    """In a fresh process, without an import of their own."""
+    text = (
+        "import tvm; from tvm import autotvm; import tvm._ffi.registry;"
+        "assert tvm._ffi.base.TVMError is tvm.TVMError;"
+        "assert autotvm.tuner.xgboost_cost_model.XGBoostCostModel"
+    )
+    done = subprocess.run([sys.executable, "-m", "tilewright.as_tvm", "-c", text], timeout=300)
+    assert done.returncode == 0
+
+
+def test_functions_of_python_are_packed_functions() -> None:
+    tvm.register_func("test.of_python", lambda x: x, override=True)
+    try:
+        assert isinstance(tvm.get_global_func("test.of_python"), tvm.runtime.PackedFunc)
+    finally:
+        tvm._ffi.remove_global_func("test.of_python")
+    assert isinstance(tvm.runtime.convert(abs), tvm.runtime.PackedFunc)
+    assert not isinstance(3, tvm.runtime.PackedFunc)
+    assert not isinstance(te.var("x"), tvm.runtime.PackedFunc)

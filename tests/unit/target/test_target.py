@@ -293,3 +293,11 @@ def test_hosts_in_text() -> None:
     assert Target("llvm -jit=mcjit").attrs["jit"] == "mcjit"
     with pytest.raises(TargetError, match="'jit' takes a name such as mcjit, got 'fast'"):
         Target("llvm -jit=fast")
+
+
+def test_how_floats_are_passed():
+    target = Target({"kind": "llvm", "mtriple": "armv7l-linux-gnueabihf", "mfloat-abi": "hard"})
+    assert target.attrs["mfloat-abi"] == "hard"
+    assert Target(str(target)) == target
+    with pytest.raises(TargetError, match="mfloat-abi"):
+        Target("llvm -mfloat-abi=half")

@@ -12,6 +12,7 @@ from tilewright.autotvm.task.space import (
     ConfigEntity,
     ConfigSpace,
     FallbackConfigEntity,
+    OtherOptionEntity,
     OtherOptionSpace,
     ReorderSpace,
     SplitSpace,
@@ -341,3 +342,9 @@ def test_fallback_from_records_of_another_shape() -> None:
     cfg.define_knob("flag", ["a", "b"])
     cfg.fallback_with_reference_log([record])
     assert cfg["x"].size == [2, 3, 6] and cfg["flag"].val == "b"
+
+
+def test_a_configuration_keeps_its_constraints() -> None:
+    cfg = ConfigEntity(7, None, {"w": OtherOptionEntity(2)}, ["of its own"])
+    assert (cfg.index, cfg["w"].val, cfg.constraints) == (7, 2, ["of its own"])
+    assert cfg.valid()

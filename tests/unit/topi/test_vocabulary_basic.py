@@ -317,3 +317,11 @@ def test_slices_with_fewer_strides_than_dimensions() -> None:
     for strides, expected in (([1, 2], x[1:4, 1:9:2]), ([2], x[1:4:2, 1:9:2]), (None, x[1:, 1:])):
         got = topi.testing.strided_slice_python(x, [1, 1], [4, 9], strides)
         assert (got == expected).all() and got.shape == expected.shape
+
+
+def test_tags_of_reductions_to_places():
+    data = te.placeholder((2, 3), name="data")
+    for places in (topi.argmax(data, 1), topi.argmin(data, (0, 1), keepdims=True)):
+        (pair,) = places.op.input_tensors
+        assert places.op.tag == pair.op.tag == topi.tag.COMM_REDUCE_IDX
+    assert topi.sum(data, 1).op.tag == topi.tag.COMM_REDUCE
