@@ -22,11 +22,17 @@ SLOW = "import sys, time\nprint('begun', file=sys.stderr, flush=True)\ntime.slee
 
 
 def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
-    """The file that `tune` reads says that it has begun, and takes a minute."""
+    """The file that `tune` reads says that it has begun, and takes a minute. The command is started
+    as from a terminal: shells have what they start beside them ignore the signal, and children
+    inherit that from tests."""
     (tmp_path / "slow.py").write_text(SLOW)
     arguments = ["tune", "slow.py:f", "--trials", "3", "--records", "r.db"]
     with subprocess.Popen(
-        [*COMMAND, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *arguments],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "begun\n"

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 BARE = '''
-import ctypes, mmap, os, platform, select, shutil, signal, subprocess, sys, tempfile, uuid
+import asyncio, ctypes, mmap, os, platform, select, shutil, signal, subprocess, sys, tempfile, uuid
 import click, llvmlite.binding, ml_dtypes, numpy as np, onnx, rich  # which ask what system it is
 platform.uname()  # which is kept
-shutil._use_fd_functions = False  # as it has decided where these functions are missing
+# as it has decided where these functions are missing: when it is asked, and from 3.14 on at once
+shutil._use_fd_functions, shutil._rmtree_impl = False, shutil._rmtree_unsafe
 
 class Hidden:
     """As on Windows: the modules of POSIX alone are missing."""
