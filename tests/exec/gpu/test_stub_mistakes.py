@@ -18,7 +18,7 @@ from tests.narrow import some
 from tests.stub_cuda import StubCuda, images, installed
 from tilewright.rt.device import stream
 from tilewright.rt.device_array import DeviceArray
-from tilewright.rt.drivers import base, cuda, cuda_code, cuda_kernel, pool
+from tilewright.rt.drivers import base, cuda, cuda_code, cuda_kernel, cuda_stream, pool
 
 CUDA, OTHER = tw.cuda(0), tw.cuda(1)
 
@@ -129,7 +129,7 @@ def other_captures(stub: StubCuda) -> None:
 
 MUTANTS: list[tuple[types.ModuleType, str, str]] = [
     (
-        cuda,
+        cuda_stream,
         "flags = kind.CU_EVENT_DEFAULT if timing",
         "flags = kind.CU_EVENT_DEFAULT if not timing",
     ),
@@ -148,11 +148,12 @@ MUTANTS: list[tuple[types.ModuleType, str, str]] = [
     (cuda, "if not status:\n                self.close", "if status:\n                self.close"),
     (cuda, 'api.call("cuGraphDestroy", graph)', "pass"),
     (cuda, 'self._runtime.close("cuGraphExecDestroy", self._ready)', "pass"),
-    (cuda, 'self._runtime.close("cuEventDestroy", handle)', "pass"),
-    (cuda, 'runtime.close("cuStreamDestroy", self.handle)', "pass"),
+    (cuda_stream, 'self._runtime.close("cuEventDestroy", handle)', "pass"),
+    (cuda_stream, 'self._runtime.close("cuStreamDestroy", handle)', "pass"),
+    (cuda_stream, "runtime.streams.drop(self._remembered)", "pass"),
     (cuda, 'self._runtime.api.close("cuMemFreeHost", self._address)', "pass"),
     (cuda, 'self.api.call("cuModuleUnload", module)', "pass"),
-    (cuda, "self.stream, self._new_stream()", "self.stream, self.default_stream"),
+    (cuda, "self.stream, CreatedStream(self)", "self.stream, self.default_stream"),
     (
         cuda,
         'before = self.api.call("cuThreadExchangeStreamCaptureMode", relaxed)',
@@ -195,7 +196,10 @@ def mutant(module: types.ModuleType, old: str, new: str) -> types.ModuleType:
 def use(module: types.ModuleType, patch: pytest.MonkeyPatch, stub: StubCuda) -> None:
     """Let the driver be, or use, this mutant."""
     name = module.__name__.rsplit(".", 1)[-1]
-    if name == "cuda_kernel":
+    if name == "cuda_stream":
+        patch.setattr(cuda, "CreatedStream", module.CreatedStream)
+        patch.setattr(cuda, "CudaStream", module.CudaStream)
+    elif name == "cuda_kernel":
         patch.setattr(cuda, "CudaKernel", module.CudaKernel)
         patch.setattr(cuda, "CudaModule", module.CudaModule)
     elif name == "cuda_code":
