@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.deep import Recursive
 from ..loopir import expr as E
 from ..loopir.iter import CommReducer, Reduce
-from ..loopir.visit import walk
+from ..loopir.visit import free_vars, walk
 
 if TYPE_CHECKING:
     from .analyzer import Analyzer
@@ -100,4 +100,40 @@ def canonical_simplify(analyzer: Analyzer, e: Any) -> Any:
     found = analyzer.simplify(e)
     kinds = {type(x) for x in walk(E.convert(e))}
     truncates = bool(kinds & {E.Div, E.Mod}) and not kinds & {*_FLOORED}
-    return _Order(analyzer, truncates).of(found)
+    result = _Order(analyzer, truncates).of(found)
+    if truncates and (other := _as_above_zero(analyzer, result)) is not None:
+        return other
+    return result
+
+
+def _as_above_zero(analyzer: Analyzer, e: Any) -> Any:
+    """The normal form of truncated divisions of one variable of any sign. Where all operations are
+    odd functions, f(-x) = -f(x), what holds of the variable from 0 on holds of all its values."""
+    variables = free_vars(e)
+    if len(variables) != 1 or not _is_odd(e) or not {E.Div, E.Mod} & {type(x) for x in walk(e)}:
+        return None
+    with analyzer.constraint_scope(variables[0] >= 0):
+        found = _Order(analyzer, True).of(analyzer.simplify(e))
+    return found if _is_odd(found) else None
+
+
+def _is_odd(e: Any) -> bool:
+    """Whether -1 times all variables is -1 times the value: sums, products with numbers, quotients
+    and remainders by numbers, rounded towards zero."""
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        if type(x) in (E.Add, E.Sub):
+            stack += [x.a, x.b]
+        elif type(x) is E.Mul:
+            parts = [y for y in (x.a, x.b) if E.const_int(y) is None]
+            if len(parts) != 1:
+                return False
+            stack += parts
+        elif type(x) in (E.Div, E.Mod):
+            if not E.const_int(x.b):
+                return False
+            stack.append(x.a)
+        elif type(x) is not E.Var and E.const_int(x) != 0:
+            return False
+    return True

@@ -39,6 +39,35 @@ def test_truncated_divisions_stay_truncated() -> None:
     assert structural_equal(found, op.truncdiv(op.truncmod(x, 16), 4)), found
 
 
+tdiv, tmod = op.truncdiv, op.truncmod
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (tdiv(x, 6) * 6 + tmod(tdiv(x, 3), 2) * 3 + tmod(x, 3), "x"),
+        (tmod(tdiv(tmod(x, 20), 2) * 2, 4), "T.Div(T.truncmod(x, 4), 2) * 2"),
+        (tdiv(x, 6) * 2 + tmod(tdiv(x, 3), 2), "T.Div(x, 3)"),
+        (tdiv(x, -6) * 2 - tmod(tdiv(x, 3), 2), None),
+        (tdiv(x + 1, 6) * 6 + tmod(tdiv(x + 1, 3), 2) * 3 + tmod(x + 1, 3), None),
+        (tdiv(x, 6) + 1 + tmod(tdiv(x, 3), 2), None),
+        (tdiv(x * x, 6) * 6 + tmod(x * x, 6), None),
+        (op.abs(x) * 0 + tmod(tmod(x, 20), 4), None),
+    ],
+)
+def test_truncated_divisions_of_any_sign(given: E.PrimExpr, wanted: str | None) -> None:
+    found = Analyzer().canonical_simplify(given)
+    for n in range(-130, 131):
+        assert value(found, {x: n}) == value(given, {x: n})
+    assert wanted is None or str(found) == wanted
+
+
+def test_a_choice_within_one_learns_its_condition() -> None:
+    for third in (tdiv(x, 3), op.floordiv(x, 3)):
+        inner = op.if_then_else(third < 2, x, 0)
+        assert str(Analyzer().canonical_simplify(E.Select(x >= 10, inner, 0))) == "0"
+
+
 def test_values_stay() -> None:
     rng = random.Random(5)
     for _ in range(150):

@@ -33,9 +33,11 @@ def constant_truth(e: Any) -> bool | None:
 
 
 def may_fail(e: Any) -> bool:
-    """Whether an expression may be undefined where it is not needed."""
+    """Whether an expression may be undefined where it is not needed: a choice by itself is not."""
     return any(
-        type(x) in _READS or (type(x) in _DIVISIONS and type(x.b) is not E.IntImm) for x in walk(e)
+        (type(x) in _READS and not (type(x) is E.Call and x.op.name == "tir.if_then_else"))
+        or (type(x) in _DIVISIONS and type(x.b) is not E.IntImm)
+        for x in walk(e)
     )
 
 
