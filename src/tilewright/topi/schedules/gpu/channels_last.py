@@ -39,25 +39,26 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
         conv = s.cache_write(out, "local")
     else:
         s[conv].set_scope("local")
-    lines, across = _tile(s, conv, data, lanes, machine)
+    vector, wide = lanes * parse(data.dtype).nbytes, extent_of(s[conv].op.axis[3]) // lanes
+    wide, narrow = min(machine.warp, wide), wide * vector < BANKS
+    pitch = _pitch(wide, vector, _strides(s, conv, data)[1]) if narrow else wide * vector
+    lines, across = _tile(s, conv, data, pitch)
     stage = s[out]
     n, y, x, c = stage.op.axis
-    c, vector = stage.split(c, factor=lanes)
-    wide = min(machine.warp, extent_of(stage.op.axis[3]) // lanes)
+    c, lane = stage.split(c, factor=lanes)
     chunk, channel = stage.split(c, factor=wide)
     y, line = stage.split(y, factor=lines)
     x, pixel = stage.split(x, factor=PIXELS * across)
-    own = PIXELS
-    if wide * lanes * parse(data.dtype).nbytes < BANKS:  # threads side by side read side by side
-        own, across = 1, PIXELS * across
+    own = 1 if narrow else PIXELS  # threads side by side read side by side
+    across *= PIXELS // own
     column, pixel = stage.split(pixel, factor=own)
-    stage.reorder(n, y, x, chunk, column, channel, line, pixel, vector)
+    stage.reorder(n, y, x, chunk, column, channel, line, pixel, lane)
     block = fused(stage, [n, y, x, chunk])
     for axis, tag in ((block, "blockIdx.x"), (column, "threadIdx.y"), (channel, "threadIdx.x")):
         bind(stage, axis, tag)
     for axis in (line, pixel):
         stage.unroll(axis)
-    stage.vectorize(vector)
+    stage.vectorize(lane)
     sums = s[conv]
     sums.compute_at(stage, channel)
     n, y, x, c = sums.op.axis
@@ -66,29 +67,44 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
     for axis in (*taps, y, x):
         sums.unroll(axis)
     sums.vectorize(c)
-    for t in (data, filters):
+    for k, t in enumerate((data, filters)):
         if t.op.tag.endswith("pad"):
             s[t].set_scope("shared")
         else:
             t = s.cache_read(t, "shared", [conv.op])
         s[t].compute_at(stage, block)
+        if k == 0 and pitch > wide * vector:
+            s[t].storage_align(s[t].op.axis[2], pitch // parse(t.dtype).nbytes, 0)
         share(s[t], lanes, (across, wide), machine)
 
 
-def _tile(
-    s: Schedule, conv: Tensor, data: Tensor, lanes: int, machine: GpuMachine
-) -> tuple[int, int]:
-    """Lines of a thread, and threads along a line, whose data have room."""
+def _strides(s: Schedule, conv: Tensor, data: Tensor) -> list[int]:
+    """How far windows go, along lines and across them."""
     window = [extent_of(a) for a in s[conv].op.reduce_axis]
     ends = [extent_of(a) for a in s[conv].op.axis[1:3]]
     sizes = [const_int(d) or 1 for d in data.shape[1:3]]
-    strides = [max(1, (n - k) // max(1, e - 1)) for n, k, e in zip(sizes, window, ends)]
-    channels = min(machine.warp * lanes, const_int(data.shape[3]) or 1)
+    return [max(1, (n - k) // max(1, e - 1)) for n, k, e in zip(sizes, window, ends)]
+
+
+def _pitch(wide: int, vector: int, stride: int) -> int:
+    """From pixel to pixel, in bytes: as many as its `wide` vectors have, or more where threads side
+    by side, which read pixels `stride` apart, would meet in banks."""
+    threads = range(max(1, BANKS // vector))
+    for pitch in range(wide * vector, wide * vector + BANKS, vector):
+        places = [(t // wide * stride * pitch + t % wide * vector) % BANKS for t in threads]
+        if len(set(places)) == len(threads):
+            return pitch
+    return wide * vector
+
+
+def _tile(s: Schedule, conv: Tensor, data: Tensor, pitch: int) -> tuple[int, int]:
+    """Lines of a thread, and threads along a line, whose data have room."""
+    window = [extent_of(a) for a in s[conv].op.reduce_axis]
+    strides = _strides(s, conv, data)
     shapes = [(LINES, ACROSS), (LINES, 2), (1, 2), (1, 1)]
 
     def nbytes(lines: int, across: int) -> int:
         made = (lines, PIXELS * across)
-        read = prod((m - 1) * t + k for m, t, k in zip(made, strides, window))
-        return read * channels * parse(data.dtype).nbytes
+        return prod((m - 1) * t + k for m, t, k in zip(made, strides, window)) * pitch
 
     return next((x for x in shapes if nbytes(*x) <= ROOM), shapes[-1])
