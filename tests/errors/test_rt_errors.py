@@ -130,7 +130,7 @@ def test_overlap():
         ("llvm -mcpu=skylke", ["unknown CPU 'skylke'", "skylake", "Known to LLVM:"]),
         ("llvm -mattr=+avx9", ["unknown feature 'avx9'", "avx2"]),
         ("llvm -mtriple=nowhere", ["unknown target triple 'nowhere'"]),
-        ("llvm -march=x", ["no attribute 'march'", "mcpu, model, mtriple"]),
+        ("llvm -march=x", ["no attribute 'march'", "mcpu, mfloat-abi, model, mtriple"]),
         ("llvm -num-cores=many", ["'num-cores' takes int, at least 1, got 'many'"]),
         ("llvm -num-cores=0", ["'num-cores' takes int, at least 1, got '0'"]),
         ("llvm -l2_cache_size_bytes=-5", ["takes int, at least 0, got '-5'"]),

@@ -63,12 +63,16 @@ class AndOfOrs(Recursive):
     def shortened(self, clause: Clause) -> Clause:
         """A disjunction without parts that its other parts make superfluous."""
         parts = list(clause)
-        for i in range(len(parts)):
-            for j in range(i + 1, len(parts)):
+        while True:
+            pairs = ((i, j) for i in range(len(parts)) for j in range(i + 1, len(parts)))
+            for i, j in pairs:
                 both = self.analyzer.simplify(E.Or(parts[i], parts[j]))
                 if type(both) is not E.Or:
-                    rest = [x for k, x in enumerate(parts) if k not in (i, j)]
-                    return self.shortened((*rest[:i], both, *rest[i:]))
+                    del parts[j]
+                    parts[i] = both
+                    break
+            else:
+                break
         return tuple(x for x in parts if not E.is_const(x, 0)) or (E.const(False, "bool"),)
 
 

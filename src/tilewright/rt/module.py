@@ -433,5 +433,7 @@ class _Called(type):
         return isinstance(instance, (Function, FunctionType, BuiltinFunctionType, MethodType))
 
 
-class PackedFunc(metaclass=_Called):
+class PackedFunc(Function, metaclass=_Called):
     """What `isinstance(f, PackedFunc)` asks for: functions of modules, and those of Python."""
+
+    __slots__ = ()
