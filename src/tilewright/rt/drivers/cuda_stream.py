@@ -116,13 +116,8 @@ class CreatedStream(CudaStream):
         runtime.streams.drop(self._remembered)
 
     def remember(self) -> None:
-        """Let memory wait for this stream, and it for those before, whose memory it may get: in
-        this order, or memory given back in between would be waited for by nobody."""
-        streams = _runtime_of(self).streams
-        before = streams.all()
-        streams.add(self._remembered)
-        for other in before:
-            self.wait(other.record())
+        """Let memory wait for this stream, and it for those before."""
+        _runtime_of(self).streams.begin(self, self._remembered)
 
 
 def _runtime_of(stream: CudaStream) -> CudaRuntime:

@@ -31,6 +31,15 @@ class LiveStreams(Generic[S]):
         self._streams.append(stream)
         return stream
 
+    def begin(self, stream: Stream, remembered: S) -> None:
+        """Let memory wait for a new stream, and it for those before, whose memory it may get: in
+        this order, or memory given back in between would be waited for by nobody."""
+        before = self.all()
+        self.add(remembered)
+        for other in before:
+            stream.wait(other.record())
+            other.flush()
+
     def drop(self, stream: S) -> None:
         """Forget a stream whose work is done."""
         with suppress(ValueError):

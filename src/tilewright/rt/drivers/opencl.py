@@ -96,11 +96,7 @@ class _CreatedStream(OpenCLStream):
         super().__init__(runtime, queue)
         self._streams = streams
         self._remembered = OpenCLStream(runtime, queue)
-        before = streams.all()
-        streams.add(self._remembered)
-        for other in before:  # whose memory, given back, it may be given
-            self.wait(other.record())
-            other.flush()
+        streams.begin(self, self._remembered)
 
     def __del__(self) -> None:
         with suppress(Exception):  # pyopencl may be gone already when the process ends
