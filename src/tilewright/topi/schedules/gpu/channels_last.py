@@ -41,8 +41,9 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
         s[conv].set_scope("local")
     vector, wide = lanes * parse(data.dtype).nbytes, extent_of(s[conv].op.axis[3]) // lanes
     wide, narrow = min(machine.warp, wide), wide * vector < BANKS
-    pitch = _pitch(wide, vector, _strides(s, conv, data)[1]) if narrow else wide * vector
-    lines, across = _tile(s, conv, data, pitch)
+    strides = _strides(s, conv, data)
+    pitch = _pitch(wide, vector, strides[1]) if narrow else wide * vector
+    lines, across = _tile([extent_of(a) for a in s[conv].op.reduce_axis], strides, pitch)
     stage = s[out]
     n, y, x, c = stage.op.axis
     c, lane = stage.split(c, factor=lanes)
@@ -97,10 +98,8 @@ def _pitch(wide: int, vector: int, stride: int) -> int:
     return wide * vector
 
 
-def _tile(s: Schedule, conv: Tensor, data: Tensor, pitch: int) -> tuple[int, int]:
+def _tile(window: list[int], strides: list[int], pitch: int) -> tuple[int, int]:
     """Lines of a thread, and threads along a line, whose data have room."""
-    window = [extent_of(a) for a in s[conv].op.reduce_axis]
-    strides = _strides(s, conv, data)
     shapes = [(LINES, ACROSS), (LINES, 2), (1, 2), (1, 1)]
 
     def nbytes(lines: int, across: int) -> int:
