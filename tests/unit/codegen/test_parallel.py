@@ -65,6 +65,30 @@ def test_there_and_back(program: Any, team: int, extent: int, around: str) -> No
         assert "i32 2, i32 0" in module.get_source("ll")
 
 
+@pytest.mark.parametrize("first", [0, 5])
+def test_there_and_back_turns_the_steps_of_a_piece(program: Any, first: int) -> None:
+    """On one thread, which has one piece, each odd round runs from its last step to its first."""
+    p = program(("int32", 3 * 8), ("int32", 1))
+    order, counter = p.buffers
+    t, i = var("t"), var("i")
+    now = E.BufferLoad(counter, [0])
+    one = S.SeqStmt(
+        [
+            S.BufferStore(order, now, [t * 8 + i - first]),
+            S.BufferStore(counter, now + 1, [0]),
+        ]
+    )
+    inner = S.AttrStmt(None, "pragma_parallel_there_and_back", 1, S.For(i, first, 8, PARALLEL, one))
+    module = p.compile(S.For(t, 0, 3, 0, inner))
+    threads.set_num_threads(1)
+    try:
+        module(out := np.zeros(24, np.int32), np.zeros(1, np.int32))
+    finally:
+        threads.set_num_threads(0)
+    up = np.arange(8)
+    np.testing.assert_array_equal(out.reshape(3, 8), [up, 15 - up, 16 + up])
+
+
 def test_captured_values_of_all_types(program: Any, team: int) -> None:
     kinds = [
         "int8",

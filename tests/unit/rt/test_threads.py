@@ -178,7 +178,10 @@ define internal i32 @body(ptr %log, i64 %begin, i64 %end, i32 %thread) {
 }
 define i32 @order(ptr %slots) {
   %site = alloca double
-  store double 0.0, ptr %site
+  %each.at = getelementptr i64, ptr %slots, i64 3
+  %each = load i64, ptr %each.at
+  %known = sitofp i64 %each to double
+  store double %known, ptr %site
   store i64 0, ptr @begun
   %log = load ptr, ptr %slots
   %steps.at = getelementptr i64, ptr %slots, i64 1
@@ -195,6 +198,7 @@ ORDER_INFO = info_of(
         array("log", "int32", [512, 2], is_output=True),
         scalar("steps", "int64"),
         scalar("homes", "int64"),
+        scalar("each", "int64"),
     ],
 )
 
@@ -204,7 +208,7 @@ ORDER_INFO = info_of(
 def test_a_thread_begins_with_the_last_pieces_of_a_home(homes: int, steps: int) -> None:
     """Those that a thread takes of a home go down with 2 and up with 0; first it takes its own."""
     order, log = make(ORDER, ORDER_INFO), np.full((512, 2), -1, np.int32)
-    order(log, steps, homes)
+    order(log, steps, homes, 0)
     pieces = log[log[:, 1] >= 0]
     assert len({*pieces[:, 0]}) == len(pieces) > 1  # each once, and more than one
     half = sorted(pieces[:, 0])[len(pieces) // 2]  # where the second home begins
@@ -212,6 +216,20 @@ def test_a_thread_begins_with_the_last_pieces_of_a_home(homes: int, steps: int) 
         for low, high in ((0, half), (half, steps)):
             taken = [b for b, who in pieces.tolist() if who == thread and low <= b < high]
             assert taken == sorted(taken, reverse=homes == 2)
+
+
+@pytest.mark.parametrize("steps, pieces", [(3, 2), (5, 4), (64, 64), (301, 300)])
+def test_threads_have_as_many_pieces_each(steps: int, pieces: int) -> None:
+    """Steps that are known to take ten microseconds, for which threads are worth waking in a series
+    of loops at the latest."""
+    order = make(ORDER, ORDER_INFO)
+    for _ in range(200):
+        log = np.full((512, 2), -1, np.int32)
+        order(log, steps, 0, 10_000)
+        begun = log[log[:, 1] >= 0]
+        if len(begun) > 1:
+            break
+    assert len(begun) == len({*begun[:, 0]}) == pieces
 
 
 def run(code: str, head: str = HEAD, **env: str) -> str:

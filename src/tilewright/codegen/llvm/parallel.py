@@ -4,8 +4,9 @@ A cut-out function takes what it uses as parameters, pointers `noalias`, so that
 metadata to tell arrays apart. A parallel loop's function runs a range of steps; the pool of threads
 (rt/pool) decides which thread runs which ranges, and calls a small function with each. A thread's
 steps are consecutive (or dealt out in turn, with the pragma parallel_stride_pattern). Under the
-pragma parallel_there_and_back a thread begins with the last of its pieces in every second step of
-the loop around, and so with the arrays that it used last.
+pragma parallel_there_and_back a thread runs its steps from the last to the first in every second
+step of the loop around, and so begins with the arrays that it used last: the pool deals out its
+pieces from the end, and each is run from its end.
 """
 
 from __future__ import annotations
@@ -81,11 +82,12 @@ def parallel_loop(f: Emitter, s: S.For, cyclic: bool) -> None:
     for data in slots:
         del f.env[data]
     child.in_parallel = True
-    range_loop(child, s, "%low", "%high", "1")
+    turned = "" if cyclic else _turned(f)
+    range_loop(child, s, "%low", "%high", "1", "%turned" if turned else "")
     child.line("ret i32 0")
-    bounds = ["i64 %low", "i64 %high"]
+    bounds = ["i64 %low", "i64 %high", *["i64 %turned"] * bool(turned)]
     module.add(child.text(f"internal i32 @{name}({', '.join(params + bounds)})", "noinline #0"))
-    code = _call_pool(f, s, name, variables, low, count, cyclic)
+    code = _call_pool(f, s, name, variables, low, count, cyclic, turned)
     f.clobber()
     if child.can_fail:
         failed, fine = f.label("failed"), f.label("fine")
@@ -95,34 +97,44 @@ def parallel_loop(f: Emitter, s: S.For, cyclic: bool) -> None:
         f.block(fine)
 
 
+def _turned(f: Emitter) -> str:
+    """Under the pragma parallel_there_and_back an operand that is -1 in odd steps of the loop
+    around, and 0 in others."""
+    if not f.turning or f.around is None:
+        return ""
+    kind, step, _ = variable_value(f, f.around)
+    odd = f.op(f"trunc {kind} {step} to i1")
+    return f.op(f"sext i1 {odd} to i64")
+
+
 def _call_pool(
-    f: Emitter, s: S.For, name: str, variables: list[E.Var], low: str, count: str, cyclic: bool
+    f: Emitter,
+    s: S.For,
+    name: str,
+    variables: list[E.Var],
+    low: str,
+    count: str,
+    cyclic: bool,
+    turned: str,
 ) -> str:
     """Store what the threads need, run the loop, and return the error code that it leaves."""
     needed = list(dict.fromkeys([*variables, *slot_variables(f.workspace, id(s))]))
     values = [variable_value(f, v) for v in needed]
     fields = [("i64", low), *((k, v) for k, v, _ in values), ("i32", "0")]
+    fields += [("i64", turned)] * bool(turned)
     record = "{ " + ", ".join(k for k, _ in fields) + " }"
     context = f.alloca(f"{record}, align 64")
     for i, (kind, value) in enumerate(fields):
         f.line(f"store {kind} {value}, ptr {_field(f, record, context, i)}")
-    task = _task(f, s, name, record, variables, needed)
+    task = _task(f, s, name, record, variables, needed, bool(turned))
     site = f"@{name}.time"
     f.module.globals.append(f"{site} = internal global double 0.0")
     f.module.declare("declare i32 @tw_parallel(ptr, ptr, i64, i32, i32, ptr)")
     loop = f"ptr @{task}, ptr {context}, i64 {count}, i32 {f.env[THREADS]}"
-    homes = "1" if cyclic else _back_and_forth(f)
+    homes = "1" if cyclic else "0"
+    if turned:
+        homes = f.op(f"select i1 {f.op(f'icmp ne i64 {turned}, 0')}, i32 2, i32 0")
     return f.effect(f"call i32 @tw_parallel({loop}, i32 {homes}, ptr {site})")
-
-
-def _back_and_forth(f: Emitter) -> str:
-    """How the pool is to deal out a loop that is not cyclic: under the pragma, from the last pieces
-    of each thread on in odd steps of the loop around."""
-    if not f.turning or f.around is None:
-        return "0"
-    kind, step, _ = variable_value(f, f.around)
-    odd = f.op(f"trunc {kind} {step} to i1")
-    return f.op(f"select i1 {odd}, i32 2, i32 0")
 
 
 def _field(f: Emitter, record: str, context: str, number: int) -> str:
@@ -150,7 +162,13 @@ def _first(t: Emitter, code: str, kept: str) -> str:
 
 
 def _task(
-    f: Emitter, s: S.For, name: str, record: str, variables: list[E.Var], needed: list[E.Var]
+    f: Emitter,
+    s: S.For,
+    name: str,
+    record: str,
+    variables: list[E.Var],
+    needed: list[E.Var],
+    turns: bool,
 ) -> str:
     """What the pool calls with a range of steps: read the context, run the steps."""
     module = f.module
@@ -165,6 +183,9 @@ def _task(
     thread = t.extend("%thread", "int32")
     args += [f"ptr {p}" for _, p in slot_pointers(t, f.workspace, id(s), thread)]
     args += [f"i64 {add64(t, low, x)}" for x in ("%begin", "%end")]
+    if turns:
+        place = _field(t, record, "%context", len(needed) + 2)
+        args.append(f"i64 {t.effect(f'load i64, ptr {place}')}")
     code = t.effect(f"call i32 @{name}({', '.join(args)})")
     if CALL_PACKED in module.declarations:
         code = _first(t, code, _field(t, record, "%context", len(needed) + 1))

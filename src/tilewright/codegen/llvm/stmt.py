@@ -55,8 +55,9 @@ def _bind_loop(f: Emitter, var: E.Var, operand: str) -> None:
     f.wide[var] = operand
 
 
-def range_loop(f: Emitter, s: S.For, low: str, high: str, step: str) -> None:
-    """Run the body of a loop for low, low + step, ... below high (i64 operands)."""
+def range_loop(f: Emitter, s: S.For, low: str, high: str, step: str, turned: str = "") -> None:
+    """Run the body of a loop for low, low + step, ... below high (i64 operands). `turned`: an
+    operand that is -1 where a loop of step 1 is to run from its end, 0 otherwise."""
     head, after = f.label("loop"), f.label("done")
     before = f.current
     if low[0] != "%" and high[0] != "%":
@@ -71,7 +72,7 @@ def range_loop(f: Emitter, s: S.For, low: str, high: str, step: str) -> None:
     f.lines.append("")
     around, f.around = f.around, s.loop_var
     with f.scope():
-        _bind_loop(f, s.loop_var, counter)
+        _bind_loop(f, s.loop_var, _from_end(f, counter, low, high, turned))
         f.stmt(s.body)
     f.around = around
     wrap = "nuw nsw" if low[0] not in "%-" else "nsw"
@@ -81,6 +82,15 @@ def range_loop(f: Emitter, s: S.For, low: str, high: str, step: str) -> None:
     f.branch_if(again, head, after, f.module.loop_note(s))
     f.block(after)
     f.wide.pop(s.loop_var, None)
+
+
+def _from_end(f: Emitter, counter: str, low: str, high: str, turned: str) -> str:
+    """A counter, or low + high - 1 - counter where `turned` is -1."""
+    if not turned:
+        return counter
+    both = f.op(f"add i64 {low}, {high}")
+    base = f.op(f"and i64 {both}, {turned}")
+    return f.op(f"add nsw i64 {base}, {f.op(f'xor i64 {counter}, {turned}')}")
 
 
 def _while(f: Emitter, s: S.While) -> None:

@@ -11,10 +11,11 @@ time), and returns 0 or the code that a task returned first; what was not begun 
 `site` is the call's own double, 0 at first: nanoseconds of a step, which the pool measures and
 decides by.
 
-*Pieces.* Steps are cut into pieces of some ten microseconds. Each thread has a home, an even share
-of consecutive pieces, takes them one by one, then takes what is left of the others'. So a quiet
-machine divides evenly, and a thread that is held up keeps the others from one piece at most: a
-caller never waits for a worker that has not claimed a piece, and does all of them if nobody comes.
+*Pieces.* Steps are cut into pieces of some ten microseconds, as many for each thread. Each thread
+has a home, an even share of consecutive pieces, takes them one by one, then takes what is left of
+the others'. So a quiet machine divides evenly, and a thread that is held up keeps the others from
+one piece at most: a caller never waits for a worker that has not claimed a piece, and does all of
+them if nobody comes.
 
 *Waiting.* A worker without work, or a caller whose last pieces run elsewhere, looks again and again
 for as long as a sleeping thread takes to wake up (measured, 20 to 50 microseconds), then sleeps,

@@ -143,7 +143,11 @@ define internal i64 @pieces(i64 %steps, i64 %threads, double %total, double %han
   %a = call i64 @llvm.smax.i64(i64 %by.time, i64 %least)
   %c = select i1 %known, i64 %a, i64 %few
   %d = call i64 @llvm.smin.i64(i64 %c, i64 %steps)
-  %r = call i64 @llvm.smin.i64(i64 %d, i64 4095)
+  %e = call i64 @llvm.smin.i64(i64 %d, i64 4095)
+  %over = srem i64 %e, %threads
+  %even = sub i64 %e, %over
+  %several = icmp sgt i64 %e, %threads
+  %r = select i1 %several, i64 %even, i64 %e
   ret i64 %r
 }
 
