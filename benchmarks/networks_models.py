@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.networks_quantize import WAYS, quantised
 
 SEED = 7
 OPSET = 17
@@ -218,13 +221,32 @@ MODELS: dict[str, Callable[[], Made]] = {
 }
 
 
+QUANTIZED = {
+    "resnet50_int8": ("resnet50", "uint8 x int8, per channel"),
+    "mobilenet_v2_int8": ("mobilenet_v2", "uint8 x int8, per channel"),
+    "bert_128_int8": ("bert_128", "uint8 x int8"),
+    "bert_128_dynamic": ("bert_128", "dynamic, int8"),
+}
+"""Networks with a way of networks_quantize.WAYS; ranges are those of the network's own input."""
+
+
 def paths(folder: Path, name: str) -> tuple[Path, Path]:
     """The files of a network: the model and its inputs, which are made unless they are there."""
     model, inputs = folder / f"{name}.onnx", folder / f"{name}.npz"
     if not (model.exists() and inputs.exists()):
         folder.mkdir(parents=True, exist_ok=True)
-        _export(model, inputs, MODELS[name])
+        if name in QUANTIZED:
+            _quantize(model, inputs, folder, *QUANTIZED[name])
+        else:
+            _export(model, inputs, MODELS[name])
     return model, inputs
+
+
+def _quantize(model: Path, inputs: Path, folder: Path, source: str, way: str) -> None:
+    floats, given = paths(folder, source)
+    with np.load(given) as file:
+        quantised(floats, model, WAYS[way], [dict(file)])
+    shutil.copy(given, inputs)
 
 
 def _let_norms_fit(model: Any, given: tuple[Any, ...]) -> None:

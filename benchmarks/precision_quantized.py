@@ -17,7 +17,7 @@ Runtime, in the largest number of steps and in the share of results that differ.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 
 from benchmarks.architectures import export
 from benchmarks.networks_models import Made
+from benchmarks.networks_quantize import WAYS, quantised
 from benchmarks.precision_models import models, settled
 
 SEED = 7
@@ -34,17 +35,6 @@ Row = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
 Figures = Sequence[Any]
 """Steps, the share of results that differ, where."""
-
-WAYS: dict[str, dict[str, Any]] = {
-    "uint8 x int8": {"data": "QUInt8", "weights": "QInt8"},
-    "uint8 x int8, per channel": {"data": "QUInt8", "weights": "QInt8", "per_channel": True},
-    "uint8 x uint8": {"data": "QUInt8", "weights": "QUInt8"},
-    "int8 x int8, symmetric": {"data": "QInt8", "weights": "QInt8", "symmetric": True},
-    "int8 x int8, per channel": {"data": "QInt8", "weights": "QInt8", "per_channel": True},
-    "dynamic, int8": {"weights": "QInt8", "dynamic": True},
-    "dynamic, uint8": {"weights": "QUInt8", "dynamic": True},
-}
-"""Types of data and weights; with one scale for all weights, or one for each channel."""
 
 
 def _ends(nn: Any) -> Any:
@@ -90,41 +80,6 @@ _ASKED = (
 NETWORKS = {
     f"{name}, {way}": (name, way) for names, ways in _ASKED for name in names for way in ways
 }
-
-
-def quantised(source: Path, path: Path, way: Mapping[str, Any], draws: Sequence[Arrays]) -> None:
-    """Write a network quantised, with the ranges of `draws`."""
-    from onnxruntime.quantization import (
-        CalibrationDataReader,
-        QuantFormat,
-        QuantType,
-        quantize_dynamic,
-        quantize_static,
-    )
-
-    weights = getattr(QuantType, way["weights"])
-    if "dynamic" in way:
-        quantize_dynamic(source, path, weight_type=weights)
-        return
-
-    class Reader(CalibrationDataReader):
-        def __init__(self) -> None:
-            self.rest = iter(draws)
-
-        def get_next(self) -> Arrays | None:
-            return next(self.rest, None)
-
-    even = way.get("symmetric", False)
-    quantize_static(
-        source,
-        path,
-        Reader(),
-        quant_format=QuantFormat.QDQ,
-        per_channel=way.get("per_channel", False),
-        activation_type=getattr(QuantType, way["data"]),
-        weight_type=weights,
-        extra_options={"ActivationSymmetric": even, "WeightSymmetric": way["weights"] == "QInt8"},
-    )
 
 
 def results_of(model: Any) -> dict[str, int]:
