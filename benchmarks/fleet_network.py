@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.networks import image, load_ours
+from benchmarks.networks import image
+from benchmarks.networks_systems import load_ours
 
 ROUNDS = 40
 
@@ -44,7 +45,7 @@ def compared(given: argparse.Namespace, records: dict[str, Path]) -> dict[str, A
     data = {given.input: image(tuple(given.shape), 1)}
     calls, outputs = {}, {}
     for name, path in records.items():
-        calls[name], run, _ = load_ours(given.model, data, given.threads, str(path))
+        calls[name], run, _ = load_ours(given.model, data, given.threads, "float32", str(path))
         outputs[name] = np.concatenate([np.ravel(x) for x in run()])
     here, there = (outputs[n].astype(np.float64) for n in ("here", "fleet"))
     times: dict[str, list[float]] = {name: [] for name in calls}

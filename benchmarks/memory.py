@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.networks import LOADERS
+from benchmarks.networks_systems import LOADERS
 from benchmarks.networks_models import paths
 
 SYSTEMS = ("ours", "saved", "onnxruntime", "openvino")
@@ -61,7 +61,7 @@ def child(who: str, model: str, inputs: str, threads: int) -> dict[str, float]:
         set_num_threads(threads)
         call = tilewright.compile(model, shapes={n: x.shape for n, x in data.items()}).prepare(data)
     else:
-        call = LOADERS[who](model, data, threads, None)[0]
+        call = LOADERS[who](model, data, threads, "float32", None)[0]
     call()
     call()
     return {"packages": before, "peak": peak()}

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import tilewright as tvm
+from tests.graph.single import node_model
 from tilewright import te
 from tilewright.cli.main import main
 from tilewright.rt.drivers import nvrtc
@@ -118,3 +120,15 @@ def test_what_cannot_be_shown(tmp_path: Path) -> None:
     ):
         done = run(path)
         assert done.exit_code == 2 and text in done.output and "Traceback" not in done.output
+
+
+def test_a_network_with_instructions_of_a_cpu(tmp_path: Path) -> None:
+    """Which C has no form of: the source is LLVM's."""
+    data, weights = np.zeros((32, 64), np.uint8), np.ones((64, 32), np.int8)
+    model, _ = node_model("MatMulInteger", [data], [weights])
+    path = tmp_path / "bytes.onnx"
+    path.write_bytes(model.SerializeToString())
+    done = run(path, "--target", "llvm -mcpu=cascadelake", "--json")
+    assert done.exit_code == 0, done.output
+    sources = [unit["stages"].get("source", "") for unit in json.loads(done.stdout)]
+    assert any("vpdpbusd" in text for text in sources)

@@ -8,8 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.graph.single import run_node
+from tests.graph.single import node_model, run_node
 from tilewright.base.errors import ImportModelError
+from tilewright.graph import load_onnx
+from tilewright.graph.build import optimize
+from tilewright.target.target import Target
 
 RNG = np.random.default_rng(3)
 NARROW = ["int8", "uint8", "int16", "uint16"]
@@ -169,3 +172,53 @@ def test_convolutions_pad_with_the_zero_point(group: int) -> None:
     inputs = [x, np.float32(0.05), x_zero, w, scales, w_zero, np.float32(0.9), np.uint8(100), bias]
     got = run_node("QLinearConv", inputs, **how)
     np.testing.assert_allclose(got.astype(int), wanted, atol=1)
+
+
+def _near_ties(scale: np.float32, count: int) -> Any:
+    """Numbers whose quotient lies beside the middle of two whole numbers, or on it."""
+    middle = RNG.integers(-300, 300, count) + 0.5
+    x = (middle * np.float64(scale)).astype(np.float32)
+    for _ in range(2):
+        x = np.where(RNG.random(count) < 0.5, x, np.nextafter(x, np.float32(np.inf)))
+        x = np.where(RNG.random(count) < 0.5, x, np.nextafter(x, np.float32(-np.inf)))
+    return x
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("power", [0, -20, 20, -99, 99])
+def test_division_by_known_scales_is_exact(dtype: str, power: int) -> None:
+    """A known scale is multiplied by, inverted; the steps are those of division."""
+    info = np.iinfo(dtype)
+    for zero in (None, info.min, 3):
+        scale = np.float32(RNG.uniform(1, 2) * 2.0**power)
+        z = np.array(zero or 0, dtype)
+        given = [scale] if zero is None else [scale, z]
+        more = {"output_dtype": {"uint8": 2, "int8": 3, "uint16": 4, "int16": 5}[dtype]}
+        wide = RNG.standard_normal(5000) * 200 * scale
+        x = np.concatenate([_near_ties(scale, 20000), wide]).astype(np.float32)
+        got = run_node("QuantizeLinear", [x], given, **({} if len(given) > 1 else more))
+        np.testing.assert_array_equal(got, quantized(x, scale, z, dtype))
+
+
+@pytest.mark.parametrize("scale, known", [(0.1, True), (1e-38, False), (-0.1, False)])
+def test_scales_that_are_inverted(scale: float, known: bool) -> None:
+    """Positive ones far from the ends of float32, where a target has fma."""
+    model, _ = node_model(
+        "QuantizeLinear", [np.zeros(4, np.float32)], [np.float32(scale), np.uint8(7)]
+    )
+    network = load_onnx(model)
+    for target, has in (("llvm -mcpu=haswell", known), ("llvm -mcpu=x86-64-v2", False)):
+        (node,) = optimize(network, Target(target)).nodes
+        assert node.attrs.get("by_reciprocal", False) == has
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-30, 0.1, 1e30, 3e38])
+def test_quotients_beyond_floats_saturate(scale: float) -> None:
+    x = np.array([3.4e38, -3.4e38, np.inf, -np.inf, 1e-40, -1e-40, 0, -0.0], np.float32)
+    wanted = quantized(x, scale, 7, "uint8")
+    for known in (True, False):
+        given = [np.float32(scale), np.uint8(7)]
+        got = run_node("QuantizeLinear", [x, *given] if not known else [x], given if known else [])
+        np.testing.assert_array_equal(got, wanted)
+    lost = run_node("QuantizeLinear", [np.full(3, np.nan, np.float32)], given)
+    np.testing.assert_array_equal(lost, [0, 0, 0])  # the least, as vector instructions have it

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,8 @@ def _of_module(module: Module, options: Options) -> Unit:
         unit.texts["lowered"] = module.get_source("tir")
     for kind in _SOURCES:
         if kind in formats:
-            unit.texts["source"] = module.get_source(kind)
+            with suppress(CompileError):  # C has no form of LLVM's own instructions, which ll has
+                unit.texts["source"] = module.get_source(kind)
     if "asm" in formats:
         unit.texts["asm"] = module.get_source("asm")
     if "cuda" in formats:

@@ -45,6 +45,7 @@ from .passes.simplify import (
     fold_constants,
     merge_equal,
     multiply_powers,
+    quantize_by_reciprocals,
 )
 from .passes.widen_floats import narrow_weights, widen_floats
 from .passes.winograd import winograd
@@ -86,6 +87,8 @@ def optimize(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
         pack_dense(graph, lanes)  # warps reduce rows of weights together, CPUs read panels
     fold_constants(graph)
     multiply_powers(graph)
+    if target.has_fma:
+        quantize_by_reciprocals(graph)
     if not _is_device(target) and graph.symbols is None:  # its tiles are cut for known sizes
         fuse_attention(graph, target)
     sink_reshapes(graph)

@@ -16,7 +16,7 @@ from ..loopir import stmt as S
 from ..loopir.buffer import Buffer
 from ..loopir.copies import Copier, conjuncts, fold_pair
 from ..loopir.effects import CallEffectKind, effect_of, is_pure
-from ..loopir.expr import cast, const
+from ..loopir.expr import cast, const, const_int
 from ..loopir.operators import logical_and, logical_not
 from ..loopir.rewrite import ARITH, COMPARE, LOGIC, Rewriter, handles
 from ..loopir.visit import tree_size, walk
@@ -115,11 +115,11 @@ class VectorExprs(Rewriter):
     def _safe_divisor(self, b: Any) -> Any:
         if type(b) is E.IntImm and b.value != 0:
             return b
-        if lanes_of(b) == 1:
+        if lanes_of(b) == 1 and not self.gather_uniform:
             self.needs_any = True
             return b
         one = broadcast(const(1, parse(b.dtype).element), self.lanes)
-        return E.Select(self.mask, b, one)
+        return E.Select(self.mask, broadcast(b, self.lanes), one)
 
     @handles(E.Not)
     def _not(self, e: E.Not) -> Any:
@@ -192,6 +192,9 @@ class VectorExprs(Rewriter):
         if self.mask is not None and not self.gather_uniform:
             self.needs_any = True
         elif self.mask is not None and indices:
+            inside = _inside(buffer, indices)
+            if inside is not None:
+                return E.BufferLoad(buffer, (inside,))
             wide = (*indices[:-1], E.Broadcast(indices[-1], self.lanes))
             return E.BufferLoad(buffer, wide, self.mask)
         return e if indices is e.indices else E.BufferLoad(buffer, indices)
@@ -314,6 +317,20 @@ class VectorExprs(Rewriter):
                 value = E.Call(e.dtype, "tir.if_then_else", (condition, value, zero))
             parts.append(value)
         return E.Shuffle(parts, range(self.lanes))
+
+
+def _inside(buffer: Buffer, indices: tuple[Any, ...]) -> Any:
+    """An index that is the same where an element is read, and may be read where none is: inside of
+    a buffer of known extent. None where that is not known."""
+    extent = const_int(buffer.shape[0]) if len(buffer.shape) == len(indices) == 1 else None
+    if not extent or extent < 0:
+        return None
+    index = indices[0]
+    known = const_int(index)
+    if known is not None:
+        return index if 0 <= known < extent else None
+    last, zero = const(extent - 1, index.dtype), const(0, index.dtype)
+    return fold_pair(E.Max, fold_pair(E.Min, index, last), zero)
 
 
 def is_uniform_pure(e: Any) -> bool:

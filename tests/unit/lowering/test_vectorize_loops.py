@@ -80,6 +80,24 @@ def test_uniform_load_under_a_guard_is_not_made_without_active_lanes() -> None:
     check(function(body, short, B, scalars=(n,)), data, n=13)
 
 
+@pytest.mark.parametrize("place", [0, 1, None])
+def test_an_element_of_all_lanes_is_read_once_inside_of_its_buffer(place: int | None) -> None:
+    """Whether a lane is active or none is; what is divided by stands for active lanes alone."""
+    o, v, n = E.Var("o"), E.Var("v"), E.Var("n")
+    short, at = Buffer((2,), "int32", "S"), o * 8 + v
+    divisor = short[o if place is None else place]
+    value = op.if_then_else(at < n, E.FloorDiv(at, divisor), -1)
+    ints = Buffer((64,), "int32", "I")
+    body = S.For(o, 0, 4, SERIAL, S.For(v, 0, 8, V, S.BufferStore(ints, value, [at])))
+    func = function(body, short, ints, scalars=(n,))
+    for count, given in ((13, [3, 5]), (0, [0, 0]), (64, [3, 5])):
+        if place is None and count == 64:  # which would read beyond the end
+            continue
+        data = {"S": np.array(given, "int32"), "I": np.zeros(64, "int32")}
+        new = check(func, data, n=count)
+    assert all(x.predicate is None for x in nodes(new, E.BufferLoad))
+
+
 def test_if_else_with_varying_condition() -> None:
     v = E.Var("v")
     then = S.BufferStore(B, A[v] + 1.0, [v])

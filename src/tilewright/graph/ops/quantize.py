@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...base.dtype import parse
+from ...loopir import expr as E
 from ...loopir import op as O
+from ...loopir.calls import fma
 from ...loopir.expr import cast, const
 from ...tensor.broadcast import broadcast
 from ...tensor.compute import compute
@@ -45,12 +47,27 @@ def _parameter(p: Tensor, x: Tensor, axis: int, block: int) -> Callable[[Any], A
     return lambda i: p(*(const(0) if one else v for one, v in zip(ones, i[skip:])))
 
 
+_MAGIC = 12582912.0
+"""1.5 * 2^23: what is added to it is rounded to a whole number, in the sum's last bits."""
+_MOST = 1 << 17
+"""Whole numbers far below that, so that a sum has them in its last bits, and a float exactly."""
+
+
+def nearest(value: Any) -> Any:
+    """The whole number nearest to a float32 of less than 2^17, to the even one of two, as int32.
+    One addition in the place of a rounding and a conversion that saturates."""
+    bits = O.reinterpret("int32", value + const(_MAGIC, "float32"))
+    return bits - const(int(np.float32(_MAGIC).view(np.int32)), "int32")
+
+
 def saturated(value: Any, zero: Any, dtype: str, wide: str) -> Any:
     """A float rounded to the nearest whole number, plus a zero point, as an integer of a narrow
-    type, limited to what it holds. NaN becomes the zero point."""
+    type, limited to what it holds. NaN becomes the least of it."""
+    if wide == "float32" and parse(dtype).bits <= 16:
+        return _whole(value, zero, dtype, lambda limit: limit)
     info = parse(dtype)
     low, high = (const(n, wide) for n in (info.min_value, info.max_value))
-    rounded = O.nearbyint(value)
+    rounded = O.nearbyint(O.select(O.isnan(value), low, value))
     if zero is None:
         return cast(dtype, O.max(O.min(rounded, high), low))
     # a float of `wide` cannot hold every sum, an integer every rounded value: both are limited
@@ -60,16 +77,57 @@ def saturated(value: Any, zero: Any, dtype: str, wide: str) -> Any:
     return cast(dtype, O.max(O.min(near, most), least))
 
 
+def _whole(
+    value: Any,
+    zero: Any,
+    dtype: str,
+    scaled: Callable[[Any], Any],
+    ratio: Callable[[Any], Any] = lambda value: value,
+) -> Any:
+    """`saturated` of the ratio of a float32, which is limited first: to what `scaled` makes of the
+    limits of the ratio. By selections, which are an instruction each where neither is NaN."""
+    info = parse(dtype)
+    start = const(0, "int32") if zero is None else cast("int32", zero)
+    low, high = (
+        scaled(cast("float32", const(int(n), "int32") - start))
+        for n in (info.min_value, info.max_value)
+    )
+
+    def limited(x: Any) -> Any:
+        above = O.select(x > low, x, low)  # low for NaN
+        return _once(O.select(above < high, above, high), ratio)
+
+    return cast(dtype, nearest(_once(value, limited)) + start)
+
+
+def _once(value: Any, use: Callable[[Any], Any]) -> Any:
+    """What is made of a value that is used several times."""
+    var = E.Var("once", value.dtype)
+    return E.Let(var, value, use(var))
+
+
+def _corrected(x: Any, scale: Any) -> Any:
+    """x / scale by the reciprocal, which is the same for many x, and one step of correction, after
+    Markstein (1990): what multiplying twice by rounded numbers loses comes back by the remainder,
+    which fma has exactly. Needs a quotient that is far from overflow; one that is near underflow
+    may differ."""
+    inverse = const(1.0, "float32") / scale
+    return _once(x * inverse, lambda near: fma(fma(-near, scale, x), inverse, near))
+
+
 def _quantize(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
-    """saturate(round(x / scale) + zero point); the division in `precision`."""
+    """saturate(round(x / scale) + zero point); the division in `precision`. `by_reciprocal`: the
+    scale is one positive number far from the ends of float32."""
     x, wide, axis, block = t[0], a["precision"], a["axis"], a["block"]
     scale = _parameter(t[1], x, axis, block)
     zero = _parameter(t[2], x, axis, block) if len(t) > 2 else None
 
     def element(*i: Any) -> Any:
-        ratio = cast(wide, x(*i)) / cast(wide, scale(i))
-        ratio = cast("float32", ratio)
-        return saturated(ratio, zero(i) if zero else None, a["dtype"], "float32")
+        value, by, start = cast(wide, x(*i)), cast(wide, scale(i)), zero(i) if zero else None
+        if a.get("by_reciprocal"):
+            ratio = lambda limited: _corrected(limited, by)  # noqa: E731
+            return _whole(value, start, a["dtype"], lambda limit: limit * by, ratio)
+        return saturated(cast("float32", value / by), start, a["dtype"], "float32")
 
     result: Tensor = compute(x.shape, element, "T_quantize", "elemwise")
     return result
