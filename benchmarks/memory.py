@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.networks_systems import LOADERS
 from benchmarks.networks_models import paths
+from benchmarks.networks_systems import LOADERS
 
 SYSTEMS = ("ours", "saved", "onnxruntime", "openvino")
 NETWORKS = ("resnet50", "vgg16", "bert_128")

@@ -181,7 +181,7 @@ def missed(row: Row) -> list[str]:
     """Which bars a row misses."""
     found = [f"{who} failed" for who in row.get("failed", {})]
     errors, bar = row.get("errors", {}), ERROR_BAR
-    if row["network"] in QUANTIZED or row["precision"] != "float32":
+    if row["network"] in QUANTIZED or row.get("precision", "float32") != "float32":
         bar = max(bar, TIMES_OPENVINO * errors.get("openvino", np.inf))
     found += [f"{who} error" for who, e in errors.items() if not e <= bar]
     found += [who for who, (_, least) in BARS.items() if row.get(f"{who}_speedup", least) < least]
