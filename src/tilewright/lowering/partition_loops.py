@@ -29,6 +29,7 @@ from .guards import (
     statement_count,
     uses_any,
 )
+from .idle_steps import last_busy
 from .options import LowerOptions
 from .software_pipeline import STAGES
 
@@ -46,7 +47,8 @@ def partition_loops(func: S.PrimFunc, options: LowerOptions) -> S.PrimFunc:
     unrolled one only where its new extent is constant.
 
     In a rest whose number of steps is symbolic, loops are cut short, but not split again: it runs
-    once at most, and what it would be split at is no longer simple. Loops of constant extent are
+    once at most, and what it would be split at is no longer simple; without launches it ends where
+    no guard holds any more. Loops of constant extent are
     split where a guard leaves an inner loop or an innermost body; `partition_const_loop` and
     AttrStmt "pragma_loop_partition_hint" split also for less. Code grows by at most 512 statements.
 
@@ -72,6 +74,7 @@ class _Partitioner(BoundedRewriter):
         self.ranges: dict[E.Var, Range] = {}
         self.grown = 0
         self.in_rest = False
+        self.launches = any(_is_launch(s) for s in walk_stmts(func.body))
         self.threads: dict[E.Var, Range] = {}  # those of a block, which leave a loop together
         self.blocks: list[tuple[E.Var, dict[E.Var, Range]]] = []
 
@@ -91,14 +94,14 @@ class _Partitioner(BoundedRewriter):
             body = self.stmt(s.body)
             self.eager = kept
             return body
-        if s.attr_key == "thread_extent":
+        if _is_launch(s):
             return self._launch(s)
         return super()._attr(s)
 
     def _launch(self, s: Any) -> S.Stmt:
         """Branches on block indices, inside of all launches that stand together."""
         launches: list[S.AttrStmt] = []
-        while type(s) is S.AttrStmt and s.attr_key == "thread_extent":
+        while _is_launch(s):
             launches.append(s)
             self._bind(s.node.var, const(0, s.value.dtype), s.value)
             s = s.body
@@ -290,7 +293,7 @@ class _Partitioner(BoundedRewriter):
         """The steps of a loop from start to end (excluded), in which guards stay."""
         extent = rounded_rest(start, end)
         if extent is None:
-            extent = self.analyzer.simplify(end - start)
+            extent = self.analyzer.simplify(self._busy_end(s, end) - start)
         size = const_int(extent)
         if size is not None and size <= 0:
             return S.no_op()
@@ -304,6 +307,13 @@ class _Partitioner(BoundedRewriter):
         body = self.stmt(fresh_copy(s.body, {s.loop_var: fold_pair(E.Add, start, var)}))
         self.in_rest = kept
         return S.For(var, const(0, var.dtype), extent, s.kind, body, None, s.annotations)
+
+    def _busy_end(self, s: S.For, end: Any) -> Any:
+        """The end of a loop, or an earlier one, after which its body does nothing."""
+        if self.launches:  # threads of a block leave a loop together
+            return end
+        last = last_busy(s.body, s.loop_var, self.ranges, self.analyzer)
+        return end if last is None else min_of(end, last + 1)
 
     # -- a branch in the body
 
@@ -376,6 +386,10 @@ class _Partitioner(BoundedRewriter):
             return False
         self.grown += size
         return True
+
+
+def _is_launch(s: S.Stmt) -> bool:
+    return type(s) is S.AttrStmt and s.attr_key == "thread_extent"
 
 
 def _is_pipeline(s: S.Stmt) -> bool:

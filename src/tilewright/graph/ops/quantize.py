@@ -49,8 +49,6 @@ def _parameter(p: Tensor, x: Tensor, axis: int, block: int) -> Callable[[Any], A
 
 _MAGIC = 12582912.0
 """1.5 * 2^23: what is added to it is rounded to a whole number, in the sum's last bits."""
-_MOST = 1 << 17
-"""Whole numbers far below that, so that a sum has them in its last bits, and a float exactly."""
 
 
 def nearest(value: Any) -> Any:
@@ -64,7 +62,7 @@ def saturated(value: Any, zero: Any, dtype: str, wide: str) -> Any:
     """A float rounded to the nearest whole number, plus a zero point, as an integer of a narrow
     type, limited to what it holds. NaN becomes the least of it."""
     if wide == "float32" and parse(dtype).bits <= 16:
-        return _whole(value, zero, dtype, lambda limit: limit)
+        return _whole(value, zero, dtype)
     info = parse(dtype)
     low, high = (const(n, wide) for n in (info.min_value, info.max_value))
     rounded = O.nearbyint(O.select(O.isnan(value), low, value))
@@ -77,25 +75,22 @@ def saturated(value: Any, zero: Any, dtype: str, wide: str) -> Any:
     return cast(dtype, O.max(O.min(near, most), least))
 
 
-def _whole(
-    value: Any,
-    zero: Any,
-    dtype: str,
-    scaled: Callable[[Any], Any],
-    ratio: Callable[[Any], Any] = lambda value: value,
-) -> Any:
-    """`saturated` of the ratio of a float32, which is limited first: to what `scaled` makes of the
-    limits of the ratio. By selections, which are an instruction each where neither is NaN."""
+def _whole(value: Any, zero: Any, dtype: str, scale: Any = None) -> Any:
+    """`saturated` of a float32, or of its quotient by a scale, which is limited first: so what is
+    converted is in range, and no quotient goes over. By selections, which are an instruction each
+    where neither is NaN."""
     info = parse(dtype)
     start = const(0, "int32") if zero is None else cast("int32", zero)
     low, high = (
-        scaled(cast("float32", const(int(n), "int32") - start))
-        for n in (info.min_value, info.max_value)
+        cast("float32", const(int(n), "int32") - start) for n in (info.min_value, info.max_value)
     )
+    if scale is not None:
+        low, high = low * scale, high * scale
 
     def limited(x: Any) -> Any:
         above = O.select(x > low, x, low)  # low for NaN
-        return _once(O.select(above < high, above, high), ratio)
+        inside = O.select(above < high, above, high)
+        return inside if scale is None else _once(inside, lambda x: _divided(x, scale))
 
     return cast(dtype, nearest(_once(value, limited)) + start)
 
@@ -106,7 +101,7 @@ def _once(value: Any, use: Callable[[Any], Any]) -> Any:
     return E.Let(var, value, use(var))
 
 
-def _corrected(x: Any, scale: Any) -> Any:
+def _divided(x: Any, scale: Any) -> Any:
     """x / scale by the reciprocal, which is the same for many x, and one step of correction, after
     Markstein (1990): what multiplying twice by rounded numbers loses comes back by the remainder,
     which fma has exactly. Needs a quotient that is far from overflow; one that is near underflow
@@ -125,8 +120,7 @@ def _quantize(t: Sequence[Tensor], a: Mapping[str, Any]) -> Tensor:
     def element(*i: Any) -> Any:
         value, by, start = cast(wide, x(*i)), cast(wide, scale(i)), zero(i) if zero else None
         if a.get("by_reciprocal"):
-            ratio = lambda limited: _corrected(limited, by)  # noqa: E731
-            return _whole(value, start, a["dtype"], lambda limit: limit * by, ratio)
+            return _whole(value, start, a["dtype"], by)
         return saturated(cast("float32", value / by), start, a["dtype"], "float32")
 
     result: Tensor = compute(x.shape, element, "T_quantize", "elemwise")

@@ -1,0 +1,62 @@
+"""Tiles beyond the edge of an array of symbolic size are not run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.lowering import evaluator
+from tilewright.loopir import expr as E
+from tilewright.loopir import op
+from tilewright.loopir import stmt as S
+from tilewright.loopir.buffer import Buffer
+from tilewright.loopir.calls import call_pure_extern
+from tilewright.lowering.options import LowerOptions
+from tilewright.lowering.partition_loops import partition_loops
+
+SERIAL, UNROLLED = S.ForKind.SERIAL, S.ForKind.UNROLLED
+PIECE, TILE = 15, 5
+"""Tiles of a piece of rows, and rows of a tile."""
+
+
+def rows_in_tiles(seen: bool) -> S.PrimFunc:
+    """Rows below n of B, in pieces of tiles, each of which first computes something of its own,
+    which is stored where others see it, or in the tile alone."""
+    n, p, i, r = E.Var("n"), E.Var("p"), E.Var("i"), E.Var("r")
+    out, sums = Buffer((400,), "int32", "B"), Buffer((400 if seen else 1,), "int32", "T")
+    row = p * (PIECE * TILE) + i * TILE + r
+    place = p * PIECE + i if seen else E.const(0)
+    ahead = S.BufferStore(sums, call_pure_extern("int32", "triple", i), [place])
+    guarded = S.IfThenElse(op.likely(row < n), S.BufferStore(out, row + 1, [row]))
+    body: S.Stmt = S.seq(ahead, S.For(r, 0, TILE, UNROLLED, guarded))
+    if not seen:
+        body = S.Allocate(sums, body)
+    tiles = S.For(i, 0, PIECE, SERIAL, body)
+    whole = E.FloorDiv(n + (PIECE * TILE - 1), E.const(PIECE * TILE))
+    func_body = S.For(p, 0, whole, S.ForKind.PARALLEL, tiles)
+    buffers = [out, sums] if seen else [out]
+    params = [E.Var(b.name, "handle") for b in buffers]
+    return S.PrimFunc((*params, n), func_body, None, dict(zip(params, buffers)))
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 6, 23, 74, 75, 76, 150, 299])
+@pytest.mark.parametrize("seen", [False, True])
+def test_tiles_beyond_the_edge(n: int, seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    func = rows_in_tiles(seen)
+    new = partition_loops(func, LowerOptions())
+    calls: list[int] = []
+
+    def triple(x: int) -> int:
+        calls.append(x)
+        return x * 3
+
+    monkeypatch.setitem(evaluator.EXTERN, "triple", triple)
+    data = {"B": np.zeros(400, "int32"), "T": np.zeros(400, "int32")}
+    want = evaluator.run(func, data, {"n": n})
+    before = len(calls)
+    got = evaluator.run(new, data, {"n": n})
+    for name, array in want.items():
+        np.testing.assert_array_equal(got[name], array)
+    pieces = -(-n // (PIECE * TILE))
+    assert before == pieces * PIECE
+    assert len(calls) - before == (before if seen else -(-n // TILE))
