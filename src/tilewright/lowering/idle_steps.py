@@ -18,7 +18,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.copies import conjuncts, is_prefetch, strip_likely
 from ..loopir.effects import is_pure
-from ..loopir.iter import Range
+from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.op import max as max_of
 from ..loopir.visit import CHILDREN, walk
 from .guards import gap_of, limits_of, range_of, uses_any
@@ -53,6 +53,8 @@ def last_busy(
                 hidden.add(s.loop_var)
             else:
                 relaxed = {**relaxed, s.loop_var: runs}
+        elif kind is S.AttrStmt and s.attr_key in THREAD_KEYS:
+            relaxed = {**relaxed, s.node.var: Range(s.value)}
         elif kind is S.LetStmt:
             hidden.add(s.var)
         elif kind is S.Allocate:

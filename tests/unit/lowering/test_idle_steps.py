@@ -11,6 +11,8 @@ from tilewright.loopir import op
 from tilewright.loopir import stmt as S
 from tilewright.loopir.buffer import Buffer
 from tilewright.loopir.calls import call_pure_extern
+from tilewright.loopir.iter import IterVar
+from tilewright.loopir.visit import walk
 from tilewright.lowering.options import LowerOptions
 from tilewright.lowering.partition_loops import partition_loops
 
@@ -19,9 +21,10 @@ PIECE, TILE = 15, 5
 """Tiles of a piece of rows, and rows of a tile."""
 
 
-def rows_in_tiles(seen: bool) -> S.PrimFunc:
+def rows_in_tiles(seen: bool, virtual: bool = False) -> S.PrimFunc:
     """Rows below n of B, in pieces of tiles, each of which first computes something of its own,
-    which is stored where others see it, or in the tile alone."""
+    which is stored where others see it, or in the tile alone. `virtual`: the rows of a tile are
+    those of virtual threads."""
     n, p, i, r = E.Var("n"), E.Var("p"), E.Var("i"), E.Var("r")
     out, sums = Buffer((400,), "int32", "B"), Buffer((400 if seen else 1,), "int32", "T")
     row = p * (PIECE * TILE) + i * TILE + r
@@ -29,6 +32,9 @@ def rows_in_tiles(seen: bool) -> S.PrimFunc:
     ahead = S.BufferStore(sums, call_pure_extern("int32", "triple", i), [place])
     guarded = S.IfThenElse(op.likely(row < n), S.BufferStore(out, row + 1, [row]))
     body: S.Stmt = S.seq(ahead, S.For(r, 0, TILE, UNROLLED, guarded))
+    if virtual:
+        thread = IterVar(None, r, IterVar.ThreadIndex, "vthread")
+        body = S.seq(ahead, S.AttrStmt(thread, "virtual_thread", TILE, guarded))
     if not seen:
         body = S.Allocate(sums, body)
     tiles = S.For(i, 0, PIECE, SERIAL, body)
@@ -60,3 +66,10 @@ def test_tiles_beyond_the_edge(n: int, seen: bool, monkeypatch: pytest.MonkeyPat
     pieces = -(-n // (PIECE * TILE))
     assert before == pieces * PIECE
     assert len(calls) - before == (before if seen else -(-n // TILE))
+
+
+def test_rows_of_virtual_threads() -> None:
+    body = partition_loops(rows_in_tiles(False, virtual=True), LowerOptions()).body
+    ends = [x.extent for x in walk(body) if type(x) is S.For]
+    assert len(ends) > 2  # those that are full, and the rest
+    assert "r" not in {x.name for e in ends for x in walk(e) if isinstance(x, E.Var)}
