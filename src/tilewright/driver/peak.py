@@ -10,13 +10,16 @@ pipes, is one that can be trusted.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from ..codegen.llvm import backend
 from ..rt import native
+from ..rt.threads import allowed_cores
 from ..target.target import Target
 
 CHAINS, UNFUSED_CHAINS = 12, 14
@@ -90,19 +93,27 @@ def _chains_code(target: Target) -> tuple[Any, Any]:
 def sample_peak(target: Target, threads: int = 1) -> float:
     """float32 operations a second (a product and a sum are two) of `threads` cores, measured once.
 
-    The time runs from when all threads stand ready to when the last one is done.
+    The time runs from when all threads stand ready to when the last one is done. Each thread has a
+    core of its own where the system lets it choose one: in some milliseconds no scheduler moves one
+    of two that began on the same.
     """
     _library, function = _chains_code(target)
     start = threading.Barrier(threads)
     spans: list[tuple[float, float]] = []
 
-    def work() -> None:
+    cores = sorted(allowed_cores())
+    apart = len(cores) >= threads and hasattr(os, "sched_setaffinity")
+
+    def work(k: int) -> None:
+        if apart:
+            with suppress(OSError):  # a sandbox may forbid it
+                os.sched_setaffinity(0, {cores[k]})  # of this thread alone
         start.wait()
         begin = time.perf_counter()
         function(STEPS, 0.5)
         spans.append((begin, time.perf_counter()))
 
-    workers = [threading.Thread(target=work) for _ in range(threads)]
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(threads)]
     for w in workers:
         w.start()
     for w in workers:

@@ -1,6 +1,7 @@
 """Measuring the machine: the numbers are sane and fit each other."""
 
 import math
+import os
 import re
 
 import pytest
@@ -48,3 +49,18 @@ def test_chains_stay_in_registers(cpu):
     pairs = min(len(re.findall(rf"\s{op}ps\s", loop)) for op in ("mul", "add"))
     assert (fused if target.has_fma else pairs) == count
     assert "(%rsp" not in loop and "call" not in loop
+
+
+def test_threads_have_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the caller may run where it did."""
+    before, chosen = os.sched_getaffinity(0), list[set[int]]()
+    monkeypatch.setattr(os, "sched_setaffinity", lambda who, cores: chosen.append(cores))
+    peak.sample_peak(Target("llvm"), 1)
+    if len(before) > 1:
+        peak.sample_peak(Target("llvm"), 2)
+        assert chosen[1] != chosen[2] and chosen[1] | chosen[2] <= before
+    peak.sample_peak(Target("llvm"), len(before) + 1)  # no core for each
+    assert len(chosen) == (3 if len(before) > 1 else 1)
+    monkeypatch.undo()
+    peak.sample_peak(Target("llvm"), 1)
+    assert os.sched_getaffinity(0) == before
