@@ -229,6 +229,39 @@ def test_a_convolutional_network(sizes: str) -> None:
         )
 
 
+def test_sizes_are_outputs() -> None:
+    model = model_of(
+        """
+        net (float[batch, 3] x) =>
+        (int64[2] shape, int64[2] more, int64 rows, float[batch, 3] y, int32[2] narrow) {
+            shape = Shape (x)
+            cast = Cast <to = 6> (shape)
+            narrow = Add (cast, cast)
+            more = Add (shape, shape)
+            first = Constant <value_int = 0> ()
+            rows = Gather (shape, first)
+            y = Relu (x)
+        }
+        """
+    )
+    check(model, {"x": floats(2, 3)}, {"x": floats(5, 3)})
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_borders_of_any_size(mode: str) -> None:
+    model = model_of(
+        f"""
+        net (float[batch, wide] x) => (float[batch, wider] y) {{
+            pads = Constant <value_ints = [1, 2, 0, 1]> ()
+            y = Pad <mode = "{mode}"> (x, pads)
+        }}
+        """
+    )
+    if mode == "wrap":
+        model.opset_import[0].version = 19
+    check(model, {"x": floats(2, 3)}, {"x": floats(5, 4)}, {"x": floats(3, 9)})
+
+
 def test_arithmetic_of_sizes() -> None:
     """Equal by arithmetic is equal; what it cannot decide is asked, and kept as a condition."""
     symbols = Symbols()

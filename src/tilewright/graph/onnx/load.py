@@ -121,9 +121,7 @@ def _outputs(importer: Importer, names: Sequence[str]) -> list[Value]:
     """The values of outputs: one each, computed by a node, under its name."""
     outputs: list[Value] = []
     for name in names:
-        value = importer.known[name]
-        if value.producer is None or value in outputs:
-            value = importer.builder.add("identity", [value], name)
+        value = importer.builder.output(importer.known[name], outputs, name)
         value.name = name
         outputs.append(value)
     return outputs

@@ -75,7 +75,7 @@ def _max_pool(rank: int, indexed: bool = True) -> Converter:
             found = _pool(c, "MaxPool", x, rank, given)
             return [found[0], None] if indexed else found[0]
         values, places = _pool(c, "MaxPool", x, rank, given, 2)
-        plane = prod(x.shape[-rank:])
+        plane = c.value(prod(x.shape[-rank:]), places.dtype)
         return [values, c("mod", places, plane, fmod=0)]
 
     return convert
@@ -308,6 +308,8 @@ def attention(
     front = q.shape[:-2]
     if len(q.shape) != 4:
         q, k, v = (_in_four_heads(c, t) for t in (q, k, v))
+    if scale is None and isinstance(q.shape[3], Size):
+        q, scale = c("divide", q, c("sqrt", c.value(q.shape[3], q.dtype))), 1.0
     how = Scores(scale if scale is not None else 1 / sqrt(max(q.shape[3], 1)))
     if attn_mask is not None:
         mask = attn_mask
