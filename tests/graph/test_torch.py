@@ -181,6 +181,10 @@ OPEN: dict[str, Any] = {
     ),
     "conditions": lambda x: x * 2 if x.shape[0] < 7 else x - 1,
     "layout": lambda x: (x.t().clone(), x[:, None].expand(-1, 3, -1).permute(2, 0, 1) * 2),
+    "order": lambda x: (
+        x.sort(0), x.argsort(0, descending=True), x.sort(1), x.median(0), x.kthvalue(2, 0),
+        x.median(), x.reshape(-1).topk(3),
+    ),
     "known": lambda x: (torch.arange(5) + x.shape[0], torch.full((2,), x.shape[0]) + 1),
     "matrices": lambda x: (
         torch.linalg.det(_square(x)), torch.linalg.inv_ex(_square(x)),
