@@ -204,8 +204,10 @@ OPEN: dict[str, Any] = {
         torch.nn.functional.interpolate(x[None, None], scale_factor=2),
         torch.nn.functional.interpolate(x[None, None], scale_factor=3, mode="bilinear"),
     ),
-    "heads": lambda x: torch.nn.functional.scaled_dot_product_attention(
-        *(t.t().contiguous()[None, None] for t in (x, x * 2, x + 1))
+    "heads": lambda x: (
+        _attended(*(t.t().contiguous()[None, None] for t in (x, x * 2, x + 1))),
+        _attended(*(t[None, None] for t in (x, x * 2, x + 1)), is_causal=True),
+        _attended(*(t[None, None] for t in (x, torch.cat([x, x]), torch.cat([x, x]))), is_causal=True),
     ),
 }  # fmt: skip
 """Functions of a matrix (n, 6)."""
@@ -216,6 +218,10 @@ def _written(x: Any) -> Any:
     y[:, 1:3] = 7
     y[0] = x[-1]
     return y
+
+
+def _attended(*given: Any, **how: Any) -> Any:
+    return torch.nn.functional.scaled_dot_product_attention(*given, **how)
 
 
 def _square(x: Any) -> Any:

@@ -15,6 +15,7 @@ from ..onnx.products import product
 from ..sizes import Size
 from .convert import Call, Converter, each
 from .reduce import moments, vector_norm
+from .views import counting
 
 
 def convolution(
@@ -317,8 +318,12 @@ def attention(
             mask = c.broadcast(mask, (*front, *mask.shape[-2:]))
             mask = _in_four_heads(c, mask)
         (how.allowed if mask.dtype == "bool" else how.biases).append(in_four(c, mask))
-    if causal:
+    if causal and isinstance(q.shape[2], int) and isinstance(k.shape[2], int):
         how.allowed += all_of(c, [window_mask(q.shape[2], k.shape[2], 0, -1, 0)])
+    elif causal:
+        rows, columns = (counting(c, 0, x.shape[2], 1) for x in (q, k))
+        rows = c.reshape(rows, (1, 1, q.shape[2], 1))
+        how.allowed.append(in_four(c, c("less_equal", columns, rows)))
     out, _ = attend(c, q, k, v, how)
     return c.reshape(out, (*front, *out.shape[2:]))
 
