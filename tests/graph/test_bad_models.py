@@ -214,6 +214,29 @@ def test_sizes_that_do_not_fit_each_other_are_refused() -> None:
             net(x, z)
 
 
+def test_windows_larger_than_the_data_are_refused() -> None:
+    nodes = [node("Conv", "x w", "y")]
+    made = damage.model(
+        "small", nodes, [tensor("x", [1, 2, 2, 2])], [tensor("y", None)], [weight("w", 2, 2, 3, 3)]
+    )
+    (line,) = refusal(made)
+    assert "Conv node 'Conv_y': a window reaches over 3 elements, and dimension 2 of x" in line
+
+
+def test_shapes_that_are_none_are_refused() -> None:
+    model = damage.open_sizes().SerializeToString()
+    refused: list[tuple[Any, str]] = [
+        ({"x": 2}, "the shape of input 'x' is a tuple of numbers"),
+        ({"x": (2.5, 3, 4)}, r"got \(2.5, 3, 4\)"),
+        ({"x": "abc"}, "got 'abc'"),
+        ([(2, 3, 4)], "shapes are those of inputs by their names"),
+    ]
+    for shapes, message in refused:
+        for take in (tilewright.compile, graph.load_onnx):
+            with pytest.raises(ImportModelError, match=message):
+                take(model, shapes=shapes)
+
+
 def test_outputs_need_not_say_what_they_are() -> None:
     """Where their extents are data as well: ONNX Runtime runs such models."""
     nodes = [node("Range", "first limit step", "y")]

@@ -229,6 +229,76 @@ def test_a_convolutional_network(sizes: str) -> None:
         )
 
 
+def test_sizes_are_outputs() -> None:
+    model = model_of(
+        """
+        net (float[batch, 3] x) =>
+        (int64[2] shape, int64[2] more, int64 rows, float[batch, 3] y, int32[2] narrow) {
+            shape = Shape (x)
+            cast = Cast <to = 6> (shape)
+            narrow = Add (cast, cast)
+            more = Add (shape, shape)
+            first = Constant <value_int = 0> ()
+            rows = Gather (shape, first)
+            y = Relu (x)
+        }
+        """
+    )
+    check(model, {"x": floats(2, 3)}, {"x": floats(5, 3)})
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_borders_of_any_size(mode: str) -> None:
+    model = model_of(
+        f"""
+        net (float[batch, wide] x) => (float[batch, wider] y) {{
+            pads = Constant <value_ints = [1, 2, 0, 1]> ()
+            y = Pad <mode = "{mode}"> (x, pads)
+        }}
+        """
+    )
+    if mode == "wrap":
+        model.opset_import[0].version = 19
+    check(model, {"x": floats(2, 3)}, {"x": floats(5, 4)}, {"x": floats(3, 9)})
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_last_windows_that_begin_behind_the_data_are_left_out(kind: str) -> None:
+    """Of some sizes of the data there is one, of others there is not."""
+    model = model_of(
+        f"""
+        net (float[batch, 2, high, wide] x) => (float[batch, 2, rows, columns] y) {{
+            y = {kind} <kernel_shape = [1, 3], strides = [1, 3], pads = [0, 1, 0, 2],
+                ceil_mode = 1> (x)
+        }}
+        """
+    )
+    net = tilewright.compile(model)
+    for wide in range(2, 9):
+        x = floats(1, 2, 2, wide)
+        (wanted,) = reference(model, {"x": x}).values()
+        np.testing.assert_allclose(net(x), wanted, 1e-5, 1e-6)
+
+
+def test_products_of_sizes_with_other_names() -> None:
+    model = model_of("net (float[n, k] a, float[j, m] b) => (float[n, m] y) { y = MatMul (a, b) }")
+    check(model, *({"a": floats(2, k), "b": floats(k, 4)} for k in (3, 5)))
+    with pytest.raises(TilewrightError, match=r"rows of a.* are not as long as the columns of b"):
+        tilewright.compile(model)(floats(2, 3), floats(2, 3))
+
+
+@pytest.mark.parametrize("rows", ["2", "n"])
+def test_a_reshape_whose_rest_is_no_whole_number_is_refused(rows: str) -> None:
+    model = model_of(f"""
+    net (float[{rows}, 3] x) => (float[more, 7] y) {{
+        shape = Constant <value_ints = [-1, 7]> ()
+        y = Reshape (x, shape)
+    }}
+    """)
+    with pytest.raises(TilewrightError, match=r"reshape of 6 elements to \[-1, 7\]"):
+        tilewright.compile(model)(floats(2, 3))
+
+
 def test_arithmetic_of_sizes() -> None:
     """Equal by arithmetic is equal; what it cannot decide is asked, and kept as a condition."""
     symbols = Symbols()

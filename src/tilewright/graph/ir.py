@@ -68,12 +68,12 @@ def constant(name: str, data: np.ndarray[Any, Any]) -> Value:
     return Value(name, data.shape, canonical(data.dtype), data)
 
 
-def constant_sizes(name: str, data: np.ndarray[Any, Any]) -> Value:
+def constant_sizes(name: str, data: np.ndarray[Any, Any], dtype: str = "int64") -> Value:
     """A value of whole numbers, some of which may be a `Size`."""
     data = np.asarray(data, object)
     if any(isinstance(d, Size) for d in data.flat):
-        return Value(name, data.shape, "int64", data)
-    return constant(name, data.astype(np.int64))
+        return Value(name, data.shape, dtype, data)
+    return constant(name, data.astype(parse(dtype).numpy))
 
 
 class Node:

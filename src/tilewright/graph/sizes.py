@@ -93,6 +93,13 @@ class Symbols:
         self.conditions[dim, relation, answer] = None
         return answer
 
+    def agree(self, difference: Size) -> bool:
+        """Whether a difference may be 0, which is a condition then, whatever is likely."""
+        if difference.least > 0 or (-difference).least > 0:
+            return False
+        self.conditions[difference.dim, "==", True] = None
+        return True
+
     def of_expr(self, e: Any) -> Any:
         """The size, or int, that an expression of variables is; None where it is none."""
         if isinstance(e, E.IntImm):
@@ -341,6 +348,14 @@ def same(a: Any, b: Any) -> bool:
     difference = a - b
     if isinstance(difference, Size):
         return difference.symbols.holds(difference, "==")
+    return bool(difference == 0)
+
+
+def agree(a: Any, b: Any) -> bool:
+    """Whether two sizes may be equal, and nothing else would be right: two names of one size."""
+    difference = a - b
+    if isinstance(difference, Size):
+        return difference.symbols.agree(difference)
     return bool(difference == 0)
 
 

@@ -12,7 +12,7 @@ from ..tensor.compute import compute
 from ..tensor.extents import dimension
 from ..tensor.tensor import Tensor
 from .transform import INJECTIVE
-from .utils import get_const_int
+from .utils import get_const_tuple
 
 
 def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
@@ -44,19 +44,25 @@ def mirror_pad(
     if mode not in ("REFLECT", "SYMMETRIC", "EDGE", "WRAP"):
         raise TilewrightError(f"mirror_pad: mode {mode!r} is unknown")
     pad_after = pad_before if pad_after is None else pad_after
-    sizes = [get_const_int(d) for d in data.shape]
+    sizes = get_const_tuple(data.shape)
     shape = [d + b + a for d, b, a in zip(sizes, pad_before, pad_after)]
-    if any(n == 0 and m > 0 for n, m in zip(sizes, shape)):
+    if any(isinstance(n, int) and n == 0 and m > 0 for n, m in zip(sizes, shape)):
         raise TilewrightError(f"mirror_pad: {data!r} has no elements to pad with")
 
-    def place(j: Any, size: int, before: int, after: int) -> Any:
+    def place(j: Any, size: Any, before: int, after: int) -> Any:
         if not before and not after:
             return j
-        j = j - before
-        if mode == "EDGE" or size == 1:
+        j, known = j - before, isinstance(size, int)
+        if mode == "EDGE" or (known and size == 1):
             return O.max(O.min(j, size - 1), 0)
         if mode == "WRAP":
             return O.floormod(j, size)
+        if not known:  # what follows lies within, but that is not proved of any size
+            period = 2 * size - (0 if mode == "SYMMETRIC" else 2)
+            j = O.floormod(j, O.max(period, 1))
+            return O.max(
+                O.min(O.min(j, 2 * size - (1 if mode == "SYMMETRIC" else 2) - j), size - 1), 0
+            )
         if mode == "SYMMETRIC":
             j = O.floormod(j, 2 * size)
             return O.min(j, 2 * size - 1 - j)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..loopir import op as O
-from ..loopir.expr import cast, const, const_int
+from ..loopir.expr import cast, const
 from ..loopir.ir_builder import IRBuilder, create
 from ..tensor.extern import extern
 from ..tensor.tensor import Tensor
 from .lines import each, variable
-from .utils import AT_LEAST_2, of_rank, prod, unravel_index
+from .utils import AT_LEAST_2, get_const_tuple, of_rank, prod, unravel_index
 
 _WIDE = "float64"
 """What is eliminated in, whatever float comes and goes."""
@@ -31,12 +31,12 @@ def pivots(data: Tensor) -> Tensor:
 
 
 def _eliminated(data: Tensor, name: str, each_pivot: bool) -> Tensor:
-    *batch, n = [const_int(d) or 0 for d in data.shape[:-1]]
+    *batch, n = get_const_tuple(data.shape[:-1])
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
         x, out, m = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
-        with each(ib, prod(batch), prod(batch) * n**3) as line:
+        with each(ib, prod(batch), prod(batch) * n * n * n) as line:
             at = unravel_index(line, batch)
             with ib.for_range(0, n, name="i") as i, ib.for_range(0, n, name="j") as j:
                 m[line, i, j] = cast(_WIDE, x[(*at, i, j)])
@@ -60,12 +60,12 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
     float type: by elimination with the largest element of each column, in float64. Where a matrix
     is singular, x has infinities or what is no number. Raises TilewrightError where `a` or `b` is
     no tensor."""
-    *batch, n, m = [const_int(d) or 0 for d in b.shape]
+    *batch, n, m = get_const_tuple(b.shape)
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
         x, y, out, w = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
-        with each(ib, prod(batch), prod(batch) * n**2 * (n + m)) as line:
+        with each(ib, prod(batch), prod(batch) * n * n * (n + m)) as line:
             at = unravel_index(line, batch)
             with ib.for_range(0, n, name="i") as i:
                 with ib.for_range(0, n, name="j") as j:
@@ -94,13 +94,13 @@ def solve_triangular(a: Tensor, b: Tensor, upper: bool = False, unit: bool = Fal
     """x (..., n, m) with a x = b, for matrices b (..., n, m) and the lower triangles (or `upper`
     ones) of a (..., n, n), with ones on their diagonals if `unit`; in float64, each column of x by
     itself. Raises TilewrightError where `a` or `b` is no tensor."""
-    *batch, n, m = [const_int(d) or 0 for d in b.shape]
+    *batch, n, m = get_const_tuple(b.shape)
     columns = prod(batch) * m
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
         x, y, out, w = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
-        with each(ib, columns, columns * n**2 // 2) as line:
+        with each(ib, columns, columns * n * n // 2) as line:
             *at, j = unravel_index(line, [*batch, m])
             with ib.for_range(0, n, name="step") as step:
                 i = n - 1 - step if upper else step
@@ -122,12 +122,12 @@ def cholesky(data: Tensor) -> Tensor:
     """The lower triangles l (..., n, n) with l l^T = data, of symmetric positive definite matrices,
     of which only the lower triangles are read; in float64. What is no number stands where a matrix
     is not positive definite. Raises TilewrightError where `data` is no tensor."""
-    *batch, n = [const_int(d) or 0 for d in data.shape[:-1]]
+    *batch, n = get_const_tuple(data.shape[:-1])
 
     def body(ins: Any, outs: Any) -> Any:
         ib = create()
         x, out, w = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
-        with each(ib, prod(batch), prod(batch) * n**3 // 3) as line:
+        with each(ib, prod(batch), prod(batch) * n * n * n // 3) as line:
             at = unravel_index(line, batch)
             with ib.for_range(0, n, name="i") as i, ib.for_range(0, n, name="j") as j:
                 w[line, i, j] = const(0, _WIDE)

@@ -55,11 +55,10 @@ class Builder:
             if all(v.is_constant for v in inputs):
                 known = evaluate_sizes(op, inputs, attrs)
                 if known is not None:
-                    return (
-                        constant_sizes(name, known)
-                        if known.dtype == object
-                        else constant(name, known)
-                    )
+                    if known.dtype != object:
+                        return constant(name, known)
+                    sized = next(v for v in inputs if v.has_sizes)
+                    return constant_sizes(name, known, attrs.get("dtype", sized.dtype))
             inputs = [self._computed(v) if v.has_sizes else v for v in inputs]
         shape, dtype = infer(op, inputs, attrs)
         out = Value(name, shape, dtype)
@@ -78,9 +77,17 @@ class Builder:
         """A constant that holds sizes, as a value that the network computes."""
         assert v.data is not None
         if v.data.ndim > 1:
-            flat = constant_sizes(v.name, v.data.reshape(-1))
+            flat = constant_sizes(v.name, v.data.reshape(-1), v.dtype)
             return self.add("reshape", [self._computed(flat)], v.name, shape=v.shape)
-        return self.add("extents", [], v.name, values=tuple(v.data.flat), rank=v.data.ndim)
+        found = self.add("extents", [], v.name, values=tuple(v.data.flat), rank=v.data.ndim)
+        return found if v.dtype == "int64" else self.add("cast", [found], v.name, dtype=v.dtype)
+
+    def output(self, v: Value, others: Sequence[Value], name: str) -> Value:
+        """A value as an output of the network: none of `others`, and no input; sizes are computed,
+        since they are known at each call only."""
+        if v.has_sizes:
+            return self._computed(v)
+        return self.add("identity", [v], name) if v.producer is None or v in others else v
 
     def sizes(self, data: Sequence[Any], name: str = "shape") -> Value:
         """A constant of whole numbers, some of which may not be known before the network runs."""

@@ -26,7 +26,8 @@ def topk(b: Builder, node: OnnxNode) -> list[Value]:
     if not x.shape:
         raise node.error("a number has no largest elements")
     axis = node.axis(node.get("axis", -1), len(x.shape))
-    k = int(node.get("k", 0) if b.opset < 10 else _one(node, 1))
+    k = node.get("k", 0) if b.opset < 10 else _one(node, 1)
+    k = k if isinstance(k, Size) and k == x.shape[axis] else int(k)  # whole lines are sorted
     if not 0 <= k <= x.shape[axis]:
         raise node.error(f"{k} elements of dimension {axis} of {x!r}")
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])

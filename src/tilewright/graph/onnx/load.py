@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from numbers import Integral
 from typing import Any
 
 from ...base.errors import ImportModelError
@@ -87,7 +88,8 @@ def _load(
     check_nodes(model, nodes, faults)
     check_functions(model, faults)
     known, held = model.initializers(graph, faults.noted)
-    inputs, objects, declared = _inputs(onnx, graph, {*known, *held}, shapes or {}, symbols, faults)
+    given_shapes = checked_shapes(shapes or {})
+    inputs, objects, declared = _inputs(onnx, graph, {*known, *held}, given_shapes, symbols, faults)
     with faults.noted():
         model.budget.declare(inputs)
     check_names(nodes, {*declared, *(t.name for t in weights_of(graph))}, graph.output, faults)
@@ -121,12 +123,26 @@ def _outputs(importer: Importer, names: Sequence[str]) -> list[Value]:
     """The values of outputs: one each, computed by a node, under its name."""
     outputs: list[Value] = []
     for name in names:
-        value = importer.known[name]
-        if value.producer is None or value in outputs:
-            value = importer.builder.add("identity", [value], name)
+        value = importer.builder.output(importer.known[name], outputs, name)
         value.name = name
         outputs.append(value)
     return outputs
+
+
+def checked_shapes(shapes: Any) -> Mapping[str, Sequence[Any]]:
+    """The shapes that a user gives; ImportModelError where they are none."""
+    if not isinstance(shapes, Mapping):
+        raise ImportModelError(
+            f"shapes are those of inputs by their names, {{'x': (1, 3)}}, got {shapes!r}"
+        )
+    for name, shape in shapes.items():
+        listed = isinstance(shape, Sequence) and not isinstance(shape, str)
+        if not listed or not all(d is None or isinstance(d, (str, Integral)) for d in shape):
+            raise ImportModelError(
+                f"the shape of input {name!r} is a tuple of numbers, or, of what stays open, names "
+                f"or None, got {shape!r}"
+            )
+    return shapes
 
 
 def open_inputs(model: Any, shapes: Mapping[str, Sequence[Any]]) -> tuple[str, list[Tensor]] | None:
@@ -134,6 +150,7 @@ def open_inputs(model: Any, shapes: Mapping[str, Sequence[Any]]) -> tuple[str, l
     tensors of numbers; None otherwise."""
     import onnx
 
+    shapes = checked_shapes(shapes)
     graph = read_model(onnx, model).proto.graph
     known = {t.name for t in weights_of(graph)}
     symbols = Symbols()
@@ -184,7 +201,7 @@ def _inputs(
                 inputs.append(value)
     for name in sorted({n for n in names if names.count(n) > 1}):
         faults.add(f"input {name!r} is declared twice")
-    unknown = sorted({*shapes} - {*names})
+    unknown = sorted({*map(str, shapes)} - {*names})
     if unknown:
         has = ", ".join(v.name for v in inputs) or "none"
         faults.add(f"the model has no input {unknown[0]!r} to shape; inputs: {has}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ..ir import Value
+from ..sizes import Size
 from .compose import Compose
 from .convert import Builder, Converter, OnnxNode
 from .window import Window, cropped, of_plane, plane, unplane, window_of
@@ -20,6 +21,12 @@ def _window(c: Compose, node: OnnxNode) -> tuple[Value, Window]:
             f"pads {list(w.padding)} must be less than the extent of a window, {list(w.reach)}: "
             "some windows would lie in the padding, and have no elements"
         )
+    if node.get("ceil_mode", 0):
+        for k, d in enumerate(data.shape[2:]):
+            s, reach = w.strides[k], w.reach[k]
+            last = (d + w.before[k] + w.after[k] + s - 1 - reach) // s * s
+            if isinstance(d, Size) and last >= d + w.before[k]:
+                raise node.error(f"a last window over {d} elements would begin behind them")
     return data, w
 
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from ..ir import Value
-from ..sizes import broadcast_shapes
+from ..sizes import agree, broadcast_shapes
 from .convert import Builder, OnnxNode
 
 
@@ -15,6 +15,8 @@ def product(b: Builder, node: OnnxNode, x: Value, y: Value, out_dtype: str = "")
     sums are taken in `out_dtype`, which the result has; by default, in that of both."""
     if not x.shape or not y.shape:
         raise node.error(f"product of {x!r} and {y!r}: a number has no rows")
+    if not agree(x.shape[-1], y.shape[max(len(y.shape) - 2, 0)]):
+        raise node.error(f"the rows of {x!r} are not as long as the columns of {y!r}")
     row, column = len(x.shape) == 1, len(y.shape) == 1
     x = b.add("reshape", [x], shape=(1, *x.shape)) if row else x
     y = b.add("reshape", [y], shape=(*y.shape, 1)) if column else y

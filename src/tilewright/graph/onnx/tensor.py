@@ -23,12 +23,14 @@ def reshape(b: Builder, node: OnnxNode) -> Value:
         if 0 in shape[len(x.shape) :]:
             raise node.error(f"shape {shape} copies a dimension that {x!r} does not have")
         shape = [x.shape[k] if d == 0 else d for k, d in enumerate(shape)]
+    found = shape
     if -1 in shape:
         known = prod(d for d in shape if d != -1)
-        shape[shape.index(-1)] = prod(x.shape) // known if known else 0
-    elif not same(prod(shape), prod(x.shape)):
+        left = prod(x.shape) // known if known else 0
+        found = [left if d == -1 else d for d in shape]
+    if not same(prod(found), prod(x.shape)):
         raise node.error(f"reshape of {prod(x.shape)} elements to {shape}")
-    return b.add("reshape", [x], node.name, shape=tuple(shape))
+    return b.add("reshape", [x], node.name, shape=tuple(found))
 
 
 def flatten(b: Builder, node: OnnxNode) -> Value:

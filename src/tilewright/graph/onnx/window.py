@@ -54,7 +54,15 @@ def window_of(node: OnnxNode, data: Value, kernel: Any, what: str) -> Window:
     rank = len(strides)
     pads = _pads(node, data.shape[2:], kernel, strides, dilation)
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
-    return Window(tuple(kernel), tuple(strides), before, after, tuple(dilation))
+    w = Window(tuple(kernel), tuple(strides), before, after, tuple(dilation))
+    if what == "convolution":
+        for k, (size, reach) in enumerate(zip(data.shape[2:], w.reach)):
+            if size > 0 and size + before[k] + after[k] < reach:
+                raise node.error(
+                    f"a window reaches over {reach} elements, and dimension {k + 2} of {data!r} "
+                    f"has {size}, with {before[k] + after[k]} beside it"
+                )
+    return w
 
 
 def auto_pad_of(node: OnnxNode) -> str:

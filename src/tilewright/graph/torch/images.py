@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir import Value
 from .convert import Call, Converter, each
+from .views import counting
 
 
 def _factors(sizes: Sequence[int], x: Value, scales: Sequence[float | None]) -> list[float]:
@@ -122,10 +123,10 @@ def columns(c: Call, x: Value, kernel: Any, dilation: Any, padding: Any, stride:
     lines = []
     for axis in range(2):
         count = (size[axis] + 2 * p[axis] - d[axis] * (k[axis] - 1) - 1) // s[axis] + 1
-        taps = np.arange(k[axis])[:, None] * d[axis] + np.arange(count)[None, :] * s[axis]
-        lines.append(taps)
-    out = c("take", x, c.integers(lines[0]), axis=2)  # (n, channels, taps, rows, width)
-    out = c("take", out, c.integers(lines[1]), axis=4)
+        taps = c.integers(np.arange(k[axis])[:, None] * d[axis])
+        lines.append(c("add", taps, counting(c, 0, count * s[axis], s[axis])))
+    out = c("take", x, lines[0], axis=2)  # (n, channels, taps, rows, width)
+    out = c("take", out, lines[1], axis=4)
     out = c.transpose(out, (0, 1, 2, 4, 3, 5))
     shape = (channels * k[0] * k[1], out.shape[4] * out.shape[5])
     return c.reshape(out, shape if single else (n, *shape))

@@ -255,9 +255,7 @@ def graph_of(name: str, inputs: Sequence[Value], outputs: Sequence[Value], b: Bu
     """A network; each output a value of its own, which a node computes."""
     found: list[Value] = []
     for value in outputs:
-        if value.producer is None or value in found:
-            value = b.add("identity", [value], "output")
-        found.append(value)
+        found.append(b.output(value, found, "output"))
     for k, value in enumerate(found):
         value.name = f"output_{k}"
     graph = Graph(name, inputs, found, b.nodes)

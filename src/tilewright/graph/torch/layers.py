@@ -15,6 +15,7 @@ from ..onnx.products import product
 from ..sizes import Size
 from .convert import Call, Converter, each
 from .reduce import moments, vector_norm
+from .views import counting
 
 
 def convolution(
@@ -75,7 +76,7 @@ def _max_pool(rank: int, indexed: bool = True) -> Converter:
             found = _pool(c, "MaxPool", x, rank, given)
             return [found[0], None] if indexed else found[0]
         values, places = _pool(c, "MaxPool", x, rank, given, 2)
-        plane = prod(x.shape[-rank:])
+        plane = c.value(prod(x.shape[-rank:]), places.dtype)
         return [values, c("mod", places, plane, fmod=0)]
 
     return convert
@@ -308,6 +309,8 @@ def attention(
     front = q.shape[:-2]
     if len(q.shape) != 4:
         q, k, v = (_in_four_heads(c, t) for t in (q, k, v))
+    if scale is None and isinstance(q.shape[3], Size):
+        q, scale = c("divide", q, c("sqrt", c.value(q.shape[3], q.dtype))), 1.0
     how = Scores(scale if scale is not None else 1 / sqrt(max(q.shape[3], 1)))
     if attn_mask is not None:
         mask = attn_mask
@@ -315,8 +318,12 @@ def attention(
             mask = c.broadcast(mask, (*front, *mask.shape[-2:]))
             mask = _in_four_heads(c, mask)
         (how.allowed if mask.dtype == "bool" else how.biases).append(in_four(c, mask))
-    if causal:
+    if causal and isinstance(q.shape[2], int) and isinstance(k.shape[2], int):
         how.allowed += all_of(c, [window_mask(q.shape[2], k.shape[2], 0, -1, 0)])
+    elif causal:
+        rows, columns = (counting(c, 0, x.shape[2], 1) for x in (q, k))
+        rows = c.reshape(rows, (1, 1, q.shape[2], 1))
+        how.allowed.append(in_four(c, c("less_equal", columns, rows)))
     out, _ = attend(c, q, k, v, how)
     return c.reshape(out, (*front, *out.shape[2:]))
 

@@ -11,6 +11,7 @@ from ...base.dtype import parse
 from ..ir import Value
 from ..sizes import broadcast_shapes
 from .convert import Call, Converter
+from .made import eye
 from .views import counting
 
 
@@ -29,9 +30,10 @@ def _turned(c: Call, x: Value) -> Value:
 def _first(c: Call, bad: Value) -> Value:
     """The place, counted from 1, of the first condition of each row that is true; 0 of none."""
     n = bad.shape[-1]
-    place = c("where", bad, c.constant(np.arange(1, n + 1), "int32"), c.number(n + 1, "int32"))
+    last = c.value(n + 1, "int32")
+    place = c("where", bad, c.cast(counting(c, 1, n + 1, 1), "int32"), last)
     found = c("reduce", place, type="min", axes=[len(bad.shape) - 1], keepdims=False)
-    return c("where", c("equal", found, n + 1), c.number(0, "int32"), found)
+    return c("where", c("equal", found, last), c.number(0, "int32"), found)
 
 
 def _singular(c: Call, x: Value) -> Value:
@@ -53,7 +55,7 @@ def _solved(c: Call, a: Value, b: Value) -> Value:
 
 
 def inverse(c: Call, x: Value, **_: Any) -> list[Value | None]:
-    one = c.broadcast(c.constant(np.eye(x.shape[-1]), x.dtype), x.shape)
+    one = c.broadcast(eye(c, x.shape[-1]), x.shape)
     return [_solved(c, x, one), _singular(c, x) if c.read[1] else None]
 
 

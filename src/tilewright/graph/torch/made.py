@@ -57,6 +57,10 @@ def arange(c: Call, *ends: Any, **_: Any) -> Value:
 
 
 def eye(c: Call, rows: int, columns: int | None = None, **_: Any) -> Value:
+    columns = rows if columns is None else columns
+    if isinstance(rows, Size) or isinstance(columns, Size):
+        down = c.reshape(counting(c, 0, rows, 1), (rows, 1))
+        return c.cast(c("equal", down, counting(c, 0, columns, 1)), c.dtype)
     return c.constant(np.eye(rows, columns), c.dtype)
 
 

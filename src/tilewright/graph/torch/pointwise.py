@@ -349,6 +349,7 @@ CONVERTERS: dict[str, Converter] = {
     "rsub": _reversed,
     "mul": multiply,
     "div": divide,
+    "true_divide": divide,
     "floor_divide": floor_divide,
     "remainder": _remainder(0),
     "fmod": _remainder(1),

@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import Value
 from ..onnx.tensor import FAR as _FAR
 from ..onnx.tensor import places
-from ..sizes import same, symbols_in
+from ..sizes import Size, larger, same, smaller, symbols_in
 from .convert import Call, Converter, each, order_in_memory
 
 
@@ -116,10 +116,17 @@ def roll(c: Call, x: Value, shifts: Any, axes: Any = ()) -> Value:
     axes = [axes] if isinstance(axes, int) else axes
     for axis, shift in zip(c.axes(axes, len(x.shape)), each(shifts, len(axes))):
         extent = x.shape[axis]
-        at = -shift % extent if extent else 0
+        at = _wrapped(-shift, extent) if extent else 0
         if at:
             x = c.join([c.part(x, axis, at, extent), c.part(x, axis, 0, at)], axis)
     return x
+
+
+def _wrapped(place: int, extent: Any) -> Any:
+    """A place counted from either end, from the first element on."""
+    if isinstance(extent, Size) and -extent <= place < extent:
+        return place + extent if place < 0 else place
+    return place % extent
 
 
 def _pads(x: Value, pads: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -170,8 +177,9 @@ def counting(c: Call, start: Any, end: Any, step: Any) -> Value:
 def unfold(c: Call, x: Value, axis: int, size: int, step: int) -> Value:
     """Windows along a dimension; their elements become the last one."""
     axis = c.axis(axis, len(x.shape))
-    starts = np.arange(0, x.shape[axis] - size + 1, step)
-    out = c("take", x, c.integers(starts[:, None] + np.arange(size)), axis=axis)
+    starts = counting(c, 0, x.shape[axis] - size + 1, step)
+    places = c("add", c.reshape(starts, (starts.shape[0], 1)), c.integers(np.arange(size)))
+    out = c("take", x, places, axis=axis)
     rank = len(out.shape)
     return c.transpose(out, [*(k for k in range(rank) if k != axis + 1), axis + 1])
 
@@ -182,9 +190,11 @@ def diagonal(c: Call, x: Value, offset: int = 0, first: int = 0, second: int = 1
     order = [*(k for k in range(rank) if k not in (a, b)), a, b]
     turned = c.transpose(x, order)
     rows, columns = turned.shape[-2:]
-    at = np.arange(max(0, -offset), max(0, -offset, min(rows, columns - offset)))
+    first, end = max(0, -offset), smaller(rows, columns - offset)
+    at = counting(c, first, larger(first, end), 1)
+    at = c("add", c("multiply", at, c.integers(columns + 1)), c.integers(offset))
     flat = c.reshape(turned, (*turned.shape[:-2], rows * columns))
-    return c("take", flat, c.integers(at * columns + at + offset), axis=rank - 2)
+    return c("take", flat, at, axis=rank - 2)
 
 
 def diagonal_scatter(
