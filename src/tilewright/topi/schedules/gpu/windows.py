@@ -30,9 +30,9 @@ from ..contraction import factors_of
 from ..machine import extent_of
 from .injective import arrange
 from .machine import GpuMachine
+from .operands import pitch_of
 from .packing import arrange_packed, part_of, restated
 from .planes import unpadded
-from .tensor_cores import pitch_of
 from .tile_plan import Steps, TilePlan
 
 Pair = tuple[int, int]
