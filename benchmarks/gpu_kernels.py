@@ -13,6 +13,7 @@ from tilewright import te, topi
 from tilewright.base.dtype import parse
 from tilewright.target.target import Target
 from tilewright.topi.schedules.gpu.machine import GpuMachine
+from tilewright.topi.schedules.gpu.operands import pitch_of, spread
 from tilewright.topi.schedules.gpu.packing import arrange_packed
 from tilewright.topi.tensor_intrin import (
     mma_gemm,
@@ -37,7 +38,7 @@ def _bind(stage: Any, **axes: Any) -> None:
 
 def _spread(stage: Any, extents: Sequence[int], vector: int) -> Any:
     """All axes of a stage in vectors over a block's threads (z, y, x); gives the outer loop."""
-    flat = stage.fuse(*stage.op.axis)
+    flat = stage.fuse(*stage.leaf_iter_vars)
     flat, lanes = stage.split(flat, factor=vector)
     stage.vectorize(lanes)
     for extent, tag in zip(reversed(extents), ("x", "y", "z")):
@@ -241,9 +242,9 @@ def tensor_matmul(
     for load, f, (rows, columns) in ((load_a, af, (fm, fk)), (load_b, bf, tile)):
         s[f].compute_at(s[cf], km)
         _load_fragments(s[f], load, rows, columns)
-    for shared in (aa, bb):
+    for shared, along in ((aa, True), (bb, t.packed)):
         s[shared].compute_at(s[cf], ko)
-        _fill_ahead(s[shared], t, parse(dtype).nbytes)
+        _fill_ahead(s[shared], t, parse(dtype).nbytes, along)
     for source, laid in ((a, left), (b, right)):
         if laid is not source:
             arrange_packed(s[laid], laid is left, GpuMachine.of(Target("cuda -arch=sm_80")))
@@ -313,9 +314,12 @@ def _load_fragments(stage: Any, load: Any, rows: int, columns: int) -> None:
     stage.tensorize(ii, load)
 
 
-def _fill_ahead(stage: Any, t: TensorTiles, nbytes: int) -> None:
-    """A tile of an operand in shared memory, some steps before it is used."""
+def _fill_ahead(stage: Any, t: TensorTiles, nbytes: int, along: bool) -> None:
+    """A tile of an operand, along whose rows the reduction runs or not, in shared memory, some
+    steps before it is used."""
     stage.storage_align(stage.op.axis[0], 32 // nbytes, 16 // nbytes)
+    if along:
+        spread(stage, pitch_of(t.depth * nbytes))
     rest = _spread(stage, (*t.warps, 32), 16 // nbytes)
     stage.unroll(rest)
     if t.stages > 1:

@@ -222,6 +222,24 @@ def test_devices_keep_the_separate_form() -> None:
     assert any("softmax" in g.name for g in groups)
 
 
+@pytest.mark.parametrize(
+    ("arch", "dtype", "n", "is_one"),
+    [
+        ("sm_80", "float16", 32, True),
+        ("sm_80", "bfloat16", 32, True),
+        ("sm_80", "float32", 32, False),
+        ("sm_75", "float16", 32, False),
+        ("sm_80", "float16", 8, False),  # rows that are no fragment
+    ],
+)
+def test_devices_with_tensor_cores_have_one_kernel(
+    arch: str, dtype: str, n: int, is_one: bool
+) -> None:
+    graph = attention((1, 2, 2, n, n, 16, 16))
+    _, groups = prepare(graph, Target(f"cuda -arch={arch}"), dtype)
+    assert any(node.op == "attention" for g in groups for node in g.nodes) == is_one
+
+
 def test_a_view_that_is_none_begins_behind_it() -> None:
     """Heads cut out of the middle of a dimension that was two cannot be read in place."""
     w = Writer()

@@ -145,6 +145,25 @@ def test_regions(mode: str, samples: int) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_filters_are_laid_when_a_network_is_compiled() -> None:
+    """They lie as products read them, and so no kernel lays them at each call."""
+    b = Builder(17)
+    x = Value("x", (1, 12, 9, 10), "float32")
+    y = b.add("conv2d", [x, b.constant(floats(24, 12, 3, 3) / 8, "w1")], "c1", **CONV)
+    y = b.add("relu", [y], "r1")
+    y = b.add("conv2d", [y, b.constant(floats(24, 24, 3, 3) / 8, "w2")], "c2", **CONV)
+    graph = Graph("net", [x], [y], b.nodes)
+    net = tg.compile(graph, "cuda -arch=sm_80", dtype="float16")
+    assert isinstance(net, DeviceExecutable)
+    shapes = [c.shape for c in net.constants if c.size > 1000]
+    assert len(shapes) == 2 and all(len(s) == 3 for s in shapes)  # (group, filter, reduction)
+    image = {"x": floats(1, 12, 9, 10)}
+    wanted = tg.compile(graph).run(image)["c2"]
+    net.device = tvm.simt(0)
+    found = net.run(image)["c2"]
+    assert np.abs(found - wanted).max() <= 1e-2 * np.abs(wanted).max()
+
+
 @pytest.mark.parametrize("target", ["cuda -arch=sm_80", "opencl", "opencl -device=mali"])
 @pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
 def test_of_one_dimension(target: str, kind: str) -> None:

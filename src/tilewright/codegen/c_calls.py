@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..base.dtype import parse
@@ -41,17 +42,23 @@ def call(p: Any, e: E.Call) -> str:
 
 
 def if_then_else(p: Any, e: E.Call) -> str:
-    """Only the side that is taken is evaluated; statements it needs stay inside."""
     condition, a, b = e.args
     if parse(condition.dtype).lanes > 1:
         return str(p.expr(E.Select(condition, a, b)))
+    return either(p, e, p.type(e.dtype), p.expr)
+
+
+def either(p: Any, e: E.Call, kind: str, write: Callable[[Any], str]) -> str:
+    """A choice by one condition, of a C type, of values as `write` writes them. Only the side that
+    is taken is evaluated; statements it needs stay inside."""
+    condition, a, b = e.args
     test = p.expr(condition)
-    first, x = p.captured(a)
-    second, y = p.captured(b)
+    first, x = p.captured(a, write)
+    second, y = p.captured(b, write)
     if not first and not second:
         return conditional(p, test, x, y, parse(e.dtype))
     name = p.names.fresh("v")
-    p.line(f"{p.type(e.dtype)} {name};")
+    p.line(f"{kind} {name};")
     with p.block(f"if ({bare(test)}) {{"):
         p.paste(first)
         p.line(f"{name} = {bare(x)};")

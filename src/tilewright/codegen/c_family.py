@@ -256,11 +256,12 @@ class Printer(Recursive):
         yield
         self.memo, self.shared = memo, shared
 
-    def captured(self, e: Any) -> tuple[list[str], str]:
-        """The statements that a value needs, and its text, without writing them."""
+    def captured(self, e: Any, write: Callable[[Any], str] | None = None) -> tuple[list[str], str]:
+        """The statements that a value needs, and its text (by `write`, as an expression otherwise),
+        without writing them."""
         lines, self.lines = self.lines, []
         with self.scope():
-            text = self.expr(e)
+            text = write(e) if write else self.expr(e)
         lines, self.lines = self.lines, lines
         return lines, text
 

@@ -15,6 +15,7 @@ from typing import Any
 from ..base.deep import recursive
 from ..base.dtype import DType, parse
 from ..loopir import expr as E
+from .c_calls import either
 from .c_family import bare
 
 _D = "__device__ __forceinline__"
@@ -164,6 +165,8 @@ def bits(p: Any, e: Any) -> str:
     contraction). A value that is used several times is in a variable, as a float."""
     t = parse(e.dtype)
     p.need("bfloat16" if t.lanes == 1 else f"bits {t.text} ")
+    if t.lanes == 1 and _is_choice(e) and id(e) not in p.shared:
+        return either(p, e, "unsigned short", lambda x: bits(p, x))
     sides = _sides(p, e)
     if sides is None:
         return _bits_of_float(p, e, t)
@@ -173,6 +176,11 @@ def bits(p: Any, e: Any) -> str:
         if product is not None and product[0] is E.Mul:
             return f"{_named(p, _FMA, t)}({', '.join(bits(p, v) for v in (*product[1:], y))})"
     return f"{_named(p, _OPERATIONS[kind][0], t)}({bits(p, a)}, {bits(p, b)})"
+
+
+def _is_choice(e: Any) -> bool:
+    """Whether a scalar is one of two values, by a condition."""
+    return isinstance(e, E.Call) and e.op.name == "tir.if_then_else"
 
 
 def _named(p: Any, name: str, t: DType) -> str:

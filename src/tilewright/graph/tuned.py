@@ -24,9 +24,13 @@ from ..auto_scheduler.task import SearchTask
 from ..auto_scheduler.transform import LayoutRewriteOption, Rearranged, apply_state
 from ..base.errors import CompileError, ScheduleError
 from ..base.mapped import give_back
+from ..loopir.expr import const_int
 from ..schedule.api import Schedule
+from ..target.host import has_llvm
 from ..target.target import Target
 from ..tensor.tensor import Tensor
+from ..topi.schedules.constants import Constants
+from ..topi.schedules.default import default_schedule
 from ..topi.schedules.machine import likely_sizes
 from .ir import Value, constant
 from .kernel import symbols_of, tensors
@@ -107,8 +111,10 @@ def find_tuned(group: Group, target: Target, history: DispatchContext) -> Tuned 
 def in_panels(group: Group, target: Target) -> Tuned | None:
     """The default schedule, for constants that lie in the panels that it would copy them into at
     each call; None where it reads everything as it lies."""
+    if "gpu" in target.keys:
+        return _laid_ahead(group, target)
     weights = (n.inputs[1] for n in group.nodes if n.op in _IN_PANELS)
-    if "gpu" in target.keys or not any(v.is_constant for v in weights):
+    if not any(v.is_constant for v in weights):
         return None
     if any(0 in v.shape for v in group.inputs):  # nothing is read
         return None
@@ -116,6 +122,29 @@ def in_panels(group: Group, target: Target) -> Tuned | None:
         task = task_of(group, target)
         found = of_state(task, State.default(task), recorded=False)
     return found if found.rearranged else None
+
+
+def _laid_ahead(group: Group, target: Target) -> Tuned | None:
+    """The default schedule for a device, for constants that lie as its products read them; None
+    where it reads all as it lies, or nothing is there to lay them."""
+    constant_inputs = [v.is_constant for v in group.inputs]
+    if ANCHOR not in group.kinds or not any(constant_inputs) or not has_llvm():
+        return None
+    with target:
+        inputs, out = tensors(group)
+        known = Constants(t for t, is_constant in zip(inputs, constant_inputs) if is_constant)
+        schedule = default_schedule(out, target, constants=known)
+    instead = {given: new for new, (given, _) in known.made.items()}
+    read = {t for stage in schedule.stages for t in stage.op.input_tensors}
+    if not instead or len(instead) < len(known.made) or read & instead.keys():
+        return None
+    args = [instead.get(t, t) for t in inputs]
+    rearranged = [
+        Rearranged(k, tuple(const_int(d) or 0 for d in new.shape), None, known.made[new])
+        for k, new in enumerate(args)
+        if new in known.made
+    ]
+    return Tuned("laid", schedule, [*args, out], rearranged, recorded=False)
 
 
 def of_state(task: SearchTask, state: State, recorded: bool = True) -> Tuned:

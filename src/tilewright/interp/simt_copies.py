@@ -16,6 +16,7 @@ from .simt_access import locate, same_bits
 from .simt_memory import Memory
 from .simt_shadow import RaceShadow
 from .simt_state import Array, State
+from .simt_traffic import sample
 
 ONE_QUEUE = -1
 
@@ -62,6 +63,7 @@ def async_store(st: State, m: Memory, dtype: str, index: Any, value: Any, limit:
     data[place.at] = new
     m.shadow.after(st, m, at, lanes, same)
     m.traffic.stores += place.at.size
+    sample(st, m, place.at, place.where, data.itemsize)
     m.shadow.writes[at] = -st.access(lanes)
     st.report.async_copies += place.at.size
     under_way = copies(st)

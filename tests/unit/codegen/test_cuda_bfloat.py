@@ -196,6 +196,21 @@ def test_a_product_is_added_on_bits() -> None:
     assert "tw_round_bfloat16" not in kernel and "tw_from_bfloat16" not in kernel
 
 
+def test_what_is_chosen_and_moved_stays_bits() -> None:
+    x = te.placeholder((64,), "bfloat16", "x")
+    zero = tir.const(0, "bfloat16")
+    y = te.compute((66,), lambda i: te.if_then_else(te.all(i > 0, i < 65), x[i - 1], zero), "y")
+    s = te.create_schedule(y.op)
+    s[y].bind(y.op.axis[0], te.thread_axis("threadIdx.x"))
+    f = tw.build(s, [x, y], "cuda -arch=sm_80")
+    text = str(f.imported_modules[0].get_source())
+    assert "? x[" in text and "tw_from_bfloat16" not in text[text.index("__global__") :]
+    a = np.arange(1, 65).astype(B)
+    got = np.zeros(66, B)
+    f.run_simt(a, got)
+    np.testing.assert_array_equal(got, np.pad(a, 1))
+
+
 @pytest.mark.skipif(bool(WHY), reason=WHY or "a disassembler is here")
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_instructions(arch: str) -> None:

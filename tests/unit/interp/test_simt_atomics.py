@@ -185,6 +185,20 @@ def test_a_pipeline_of_async_copies():
     run_kernel(pipeline(0), None, [a, b])
 
 
+@pytest.mark.parametrize(("step", "turns"), [(1, 1), (8, 8), (33, 1)])
+def test_copies_that_meet_in_banks_are_counted(step, turns):
+    def write(ib, k):
+        s = ib.allocate("float32", (33 * 32,), "s", scope="shared")
+        ib.emit(cp_async(s, k.tx * step, k.A, k.tx, 4))
+        ib.emit(call_intrin("int32", "tir.ptx_commit_group"))
+        ib.emit(call_intrin("int32", "tir.ptx_wait_group", 0))
+        sync(ib)
+        k.B[k.tx] = s[k.tx * step]
+
+    kernel = make_kernel(write, {"A": ("float32", 32), "B": ("float32", 32)})
+    assert run_kernel(kernel, None, [numbers(32), zeros(32)]).bank_conflicts == turns
+
+
 def test_copies_not_waited_for():
     a, b = numbers(512), zeros(512)
     for wait in (None, 2):

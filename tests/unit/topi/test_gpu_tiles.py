@@ -61,7 +61,9 @@ def test_products(dtype: str, size: tuple[int, int, int]) -> None:
     assert f"tw_cp_async<{width}, " in source and report.async_copies > 0
 
 
-@pytest.mark.parametrize("size", [(60, 144, 67), (24, 37, 40), (200, 28, 33)])
+@pytest.mark.parametrize(
+    "size", [(60, 144, 67), (24, 37, 40), (200, 28, 33), (64, 49, 8), (64, 196, 12)]
+)
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_no_side_of_a_product_in_registers_makes_threads_wait_for_banks(
     size: tuple[int, int, int], is_turned: bool

@@ -126,7 +126,10 @@ def test_channels_become_neighbours_in_vectors(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize(("c", "stride", "taps"), [(24, 1, 3), (67, 2, 3), (128, 2, 5)])
+@pytest.mark.parametrize(
+    ("c", "stride", "taps"),
+    [(24, 1, 3), (67, 2, 3), (128, 2, 5), (96, 1, 3), (32, 2, 5), (10, 2, 3), (144, 1, 5)],
+)
 def test_a_filter_for_each_channel(dtype: str, c: int, stride: int, taps: int) -> None:
     def make(x: Any, k: Any) -> Any:
         pad = taps // 2

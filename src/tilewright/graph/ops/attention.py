@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import topi
+from ...base.dtype import parse
 from ...loopir.expr import const
 from ...tensor.tensor import Tensor
 from ...topi import nn
@@ -39,7 +40,7 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
         def score(x: Tensor) -> Tensor:
             if a["scale"] != 1:
                 x = topi.multiply(x, const(a["scale"], x.dtype))
-            values = [x, *t[3:]]
+            values = [x, *(_as_wide(v, x.dtype) for v in t[3:])]
             for op, inputs, attrs in a["steps"]:
                 values.append(operation[op]([values[n] for n in inputs], dict(attrs)))
             return values[-1] if a["steps"] else x
@@ -50,6 +51,12 @@ def attention_op(operation: Mapping[str, Compute]) -> OpSpec:
         return attention(sizes, *sides, score, a["empty"], order, a.get("block", 0))
 
     return OpSpec(apply, OPAQUE)
+
+
+def _as_wide(v: Tensor, dtype: str) -> Tensor:
+    """What steps read of floats, in the type of the scores."""
+    narrow = parse(v.dtype).is_float and v.dtype != dtype
+    return topi.cast(v, dtype) if narrow else v
 
 
 OPS: dict[str, OpSpec] = {

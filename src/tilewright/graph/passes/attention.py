@@ -13,7 +13,8 @@ from math import prod
 from typing import Any
 
 from ...target.target import Target
-from ...topi.nn.attention import MASKED, NUMBERS, PLAIN
+from ...topi.nn.attention import MASKED, NUMBERS, PLAIN, Sizes
+from ...topi.nn.attention_cores import takes
 from ...topi.schedules.attention import keys_at_once
 from ...topi.schedules.machine import Machine
 from ..ir import Graph, Node, Value, constant
@@ -36,16 +37,17 @@ class _Found:
     empty: str
 
 
-def fuse_attention(graph: Graph, target: Target) -> Graph:
+def fuse_attention(graph: Graph, target: Target, dtype: str = "float32") -> Graph:
     """Compute each attention as one node, where its arrays can be read as they lie; of many keys as
-    many at a time as `target` has room for."""
+    many at a time as `target` has room for. On devices those that one kernel computes, whose values
+    will be of `dtype`."""
     readers, outputs = graph.consumers(), set(graph.outputs)
     instead: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         if node.op in SOFTMAX:
             found = _around(node, readers, outputs)
             made = None if found is None else _attention(found, readers, outputs)
-            if made is not None:
+            if made is not None and all(_is_taken(n, target, dtype) for n in made):
                 instead[made[-1].output] = [_in_blocks(n, target) for n in made]
     if instead:
         graph.nodes = [n for node in graph.nodes for n in instead.get(node.output, [node])]
@@ -53,8 +55,15 @@ def fuse_attention(graph: Graph, target: Target) -> Graph:
     return graph
 
 
+def _is_taken(node: Node, target: Target, dtype: str) -> bool:
+    if node.op != "attention" or "gpu" not in target.keys:
+        return True
+    a = node.attrs
+    return takes(Sizes(a["batch"], a["rows"], a["keys"], a["size"], a["last"]), dtype, target)
+
+
 def _in_blocks(node: Node, target: Target) -> Node:
-    if node.op == "attention":
+    if node.op == "attention" and "gpu" not in target.keys:
         rows, keys = node.attrs["rows"], node.attrs["keys"]
         node.attrs["block"] = keys_at_once(rows, keys, node.output.dtype, Machine.of(target))
     return node

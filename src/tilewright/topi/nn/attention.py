@@ -8,6 +8,7 @@ from typing import Any
 
 from ...loopir import op as O
 from ...loopir.expr import cast, const
+from ...target.target import Target
 from ...tensor.axes import reduce_axis
 from ...tensor.compute import compute
 from ...tensor.reduce import comm_reducer
@@ -15,6 +16,7 @@ from ...tensor.reduce import max as reduce_max
 from ...tensor.reduce import sum as reduce_sum
 from ...tensor.tensor import Tensor
 from ..elemwise import accumulator
+from .attention_cores import attention_on_cores, takes
 from .softmax import least
 
 ATTENTION = "attention_output"
@@ -65,6 +67,11 @@ def attention(
         a, b = query(i[: len(lead) - 1], i[-2], d.var), key(i[:at], i[-1], d.var)
         return reduce_sum(cast(wide, a) * cast(wide, b), axis=d)
 
+    places = list(order) if order is not None else list(range(len(lead) + 1))
+    if takes(sizes, dtype, Target.current(allow_none=True)):
+        sides = (query, key, value)
+        end = lambda whole, part: _end(whole, part, empty)  # noqa: E731
+        return attention_on_cores(sizes, *sides, dtype, score, end, places)
     scores = score(compute((*lead, sizes.keys), product, "T_scores"))
 
     def element_of(i: Sequence[Any], t: Any, e: Any) -> Any:
@@ -75,20 +82,22 @@ def attention(
     else:
         whole = _Parts(scores, element_of, sizes.last, empty == MASKED)
         total, sums = whole.total, whole.sums
-    places = list(order) if order is not None else list(range(len(lead) + 1))
 
     def element(*i: Any) -> Any:
         axes = [i[places.index(d)] for d in range(len(places))]
-        whole, zero = total(*axes[: total.ndim]), const(0, wide)
-        part = sums(*axes) / (
-            O.select(whole.equal(zero), zero + 1, whole) if empty == MASKED else whole
-        )
-        none = O.any(O.isnan(whole), whole.equal(zero))
-        return cast(dtype, O.select(none, zero, part) if empty == NUMBERS else part)
+        return cast(dtype, _end(total(*axes[: total.ndim]), sums(*axes), empty))
 
     shape = [(*lead, sizes.last)[d] for d in places]
     result: Tensor = compute(shape, element, "T_attention", ATTENTION)
     return result
+
+
+def _end(whole: Any, sums: Any, empty: str) -> Any:
+    """A result, of a row's sum of powers and its weighed values."""
+    zero = const(0, whole.dtype)
+    part = sums / (O.select(whole.equal(zero), zero + 1, whole) if empty == MASKED else whole)
+    none = O.any(O.isnan(whole), whole.equal(zero))
+    return O.select(none, zero, part) if empty == NUMBERS else part
 
 
 class _Parts:

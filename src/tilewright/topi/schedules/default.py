@@ -20,6 +20,7 @@ from ...tensor.op import ComputeOp, PlaceholderOp
 from ...tensor.tensor import Tensor
 from ..nn.recurrent_layer import LAYER
 from .attention import schedule_attention
+from .constants import Constants
 from .contraction import contraction_of, is_product, kept_inputs
 from .conv2d import schedule_conv2d_nchw, schedule_conv_nchwc, schedule_depthwise_nchwc
 from .decisions import Decisions
@@ -72,9 +73,12 @@ def default_schedule(
     outs: Tensor | Sequence[Tensor],
     target: Target | str | None = None,
     decisions: Decisions | None = None,
+    constants: Constants | None = None,
 ) -> Schedule:
     """A schedule for the computation of `outs` that needs no tuning. `decisions`: answers to what
     the rules leave open, which otherwise decide themselves; there stands then what they asked.
+    `constants`: inputs that are known before any call; there stands then what arguments are read in
+    their place.
     Raises TargetError where `target` is no target, as text, dict or Target, where `target` has no
     kind of target, or no attributes by name."""
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
@@ -85,7 +89,7 @@ def default_schedule(
         from .gpu import GPU_RULES  # who compiles for CPUs loads none of it
         from .gpu.machine import GpuMachine
 
-        _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen, decisions))
+        _schedule(s, outputs, GPU_RULES, GpuMachine.of(chosen, decisions, constants))
     else:
         _schedule(s, outputs, CPU_RULES, Machine.of(chosen, decisions))
     return s

@@ -11,9 +11,9 @@ from math import prod
 
 from ....base.dtype import parse
 from ....loopir.expr import const_int
-from ....schedule.api import Schedule
+from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
-from ..machine import extent_of, whole_vectors
+from ..machine import extent_of, largest_divisor, whole_vectors
 from .machine import GpuMachine, bind, fused
 from .operands import share
 from .reduce import inline_padding, schedule_reduce
@@ -22,6 +22,7 @@ from .tile_plan import BANKS
 PIXELS = 4  # of a line, a thread; one where channels are few
 LINES = 2
 ACROSS = 4  # threads of a block along a line
+ALIKE = 8  # vectors of 16 bytes in different banks
 ROOM = 32 << 10  # bytes of shared memory of a block, so that some have room
 
 
@@ -40,10 +41,10 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
     else:
         s[conv].set_scope("local")
     vector, wide = lanes * parse(data.dtype).nbytes, extent_of(s[conv].op.axis[3]) // lanes
-    wide, narrow = min(machine.warp, wide), wide * vector < BANKS
+    wide, narrow = _channels(wide, machine), wide * vector < BANKS
+    group = min(machine.warp, BANKS // vector)  # threads whose vectors are read at once
     strides = _strides(s, conv, data)
-    pitch = _pitch(wide, vector, strides[1]) if narrow else wide * vector
-    lines, across = _tile([extent_of(a) for a in s[conv].op.reduce_axis], strides, pitch)
+    lines, across = _tile([extent_of(a) for a in s[conv].op.reduce_axis], strides, wide * vector)
     stage = s[out]
     n, y, x, c = stage.op.axis
     c, lane = stage.split(c, factor=lanes)
@@ -74,9 +75,18 @@ def schedule_depthwise_nhwc(s: Schedule, conv: Tensor, out: Tensor, machine: Gpu
         else:
             t = s.cache_read(t, "shared", [conv.op])
         s[t].compute_at(stage, block)
-        if k == 0 and pitch > wide * vector:
-            s[t].storage_align(s[t].op.axis[2], pitch // parse(t.dtype).nbytes, 0)
+        if k == 0 and wide % group and own * strides[1] > 1:
+            _sort(s[t], own * strides[1])
         share(s[t], lanes, (across, wide), machine)
+
+
+def _channels(vectors: int, machine: GpuMachine) -> int:
+    """Vectors of channels of a block: all, or so many that those which are read at once are in
+    different banks, of two pixels too."""
+    if vectors > machine.warp or vectors <= ALIKE or vectors % ALIKE == 0:
+        return min(vectors, machine.warp)
+    even = largest_divisor(vectors, ALIKE)
+    return even if 2 * even >= ALIKE else vectors
 
 
 def _strides(s: Schedule, conv: Tensor, data: Tensor) -> list[int]:
@@ -87,23 +97,19 @@ def _strides(s: Schedule, conv: Tensor, data: Tensor) -> list[int]:
     return [max(1, (n - k) // max(1, e - 1)) for n, k, e in zip(sizes, window, ends)]
 
 
-def _pitch(wide: int, vector: int, stride: int) -> int:
-    """From pixel to pixel, in bytes: as many as its `wide` vectors have, or more where threads side
-    by side, which read pixels `stride` apart, would meet in banks."""
-    threads = range(max(1, BANKS // vector))
-    for pitch in range(wide * vector, wide * vector + BANKS, vector):
-        places = [(t // wide * stride * pitch + t % wide * vector) % BANKS for t in threads]
-        if len(set(places)) == len(threads):
-            return pitch
-    return wide * vector
+def _sort(stage: Stage, apart: int) -> None:
+    """Have pixels that threads side by side read at once, so many apart, follow each other, as they
+    are copied then: both ways they are in different banks."""
+    stage.transform_layout(lambda n, y, x, c: [n, y, x % apart, x // apart, c])
 
 
-def _tile(window: list[int], strides: list[int], pitch: int) -> tuple[int, int]:
-    """Lines of a thread, and threads along a line, whose data have room."""
+def _tile(window: list[int], strides: list[int], pixel: int) -> tuple[int, int]:
+    """Lines of a thread, and threads along a line, whose data have room: pixels of that many bytes
+    for windows that move by strides."""
     shapes = [(LINES, ACROSS), (LINES, 2), (1, 2), (1, 1)]
 
     def nbytes(lines: int, across: int) -> int:
         made = (lines, PIXELS * across)
-        return prod((m - 1) * t + k for m, t, k in zip(made, strides, window)) * pitch
+        return prod((m - 1) * t + k for m, t, k in zip(made, strides, window)) * pixel
 
     return next((x for x in shapes if nbytes(*x) <= ROOM), shapes[-1])

@@ -15,6 +15,8 @@ from ....schedule.relations import pass_down_extents
 from ....target.target import Target
 from ....tensor.axes import thread_axis
 from ....tensor.op import domain
+from ....tensor.tensor import Tensor
+from ..constants import Constants
 from ..decisions import Decisions, Value
 
 VECTOR_BYTES = 16  # a load of 128 bits is the widest on CUDA and Mali alike
@@ -29,7 +31,7 @@ class GpuMachine:
     loops that are marked. `shared_bytes`: of a block; `asynchronous`: whether copies to it need no
     thread to wait; `products`: types of operands and sums that tensor cores have; `warp_groups`:
     threads that a block may have where there are wgmma and TMA, 0 elsewhere; `decisions`: who
-    decides what these leave open."""
+    decides what these leave open; `constants`: which inputs are."""
 
     threads: int
     warp: int
@@ -40,17 +42,24 @@ class GpuMachine:
     products: frozenset[tuple[str, str]] = frozenset()
     warp_groups: int = 0
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
+    constants: Constants = field(default_factory=Constants, compare=False, repr=False)
 
     def choose(self, operation: str, question: str, options: Iterable[Sequence[int]]) -> Value:
         """One of some options, best first (see Decisions)."""
         return self.decisions.choose(operation, question, options)
+
+    def ahead(self, t: Tensor) -> Tensor:
+        """What is computed from a constant alone, once (see Constants)."""
+        return self.constants.ahead(t)
 
     def lanes(self, dtype: str) -> int:
         """Elements of the widest load."""
         return max(1, VECTOR_BYTES // parse(dtype).nbytes)
 
     @staticmethod
-    def of(target: Target, decisions: Decisions | None = None) -> GpuMachine:
+    def of(
+        target: Target, decisions: Decisions | None = None, constants: Constants | None = None
+    ) -> GpuMachine:
         most = int(target.attrs.get("max_threads_per_block", target.max_num_threads))
         shared = target.thread_warp_size > 1
         threads = min(256 if shared else 64, most)
@@ -65,6 +74,7 @@ class GpuMachine:
             able.matrix_products if most >= 128 else frozenset(),
             most if able.warp_groups else 0,
             Decisions() if decisions is None else decisions,
+            Constants() if constants is None else constants,
         )
 
     def stages(self, nbytes: int, steps: int) -> int:

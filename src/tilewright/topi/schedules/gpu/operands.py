@@ -13,6 +13,7 @@ from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..contraction import contraction_of
 from .machine import VECTOR_BYTES, GpuMachine, bind, fused
+from .tile_plan import BANKS
 
 DEPTH = 2  # fragments along the reduction in a tile of tensor cores: half the barriers of one
 LEAST_COPY = 4  # bytes of an asynchronous copy
@@ -85,6 +86,26 @@ def read_widened(op: Any, sides: tuple[Operand, Operand]) -> bool:
         if type(factor) is not ProducerLoad or factor.producer is not side.tensor:
             return False
     return True
+
+
+def pitch_of(row: int) -> int:
+    """Bytes from row to row of a tile: an odd number of 16, so that rows lie in other banks."""
+    return (row // VECTOR_BYTES | 1) * VECTOR_BYTES
+
+
+def spread(load: Stage, pitch: int) -> None:
+    """Have what is stored at once to a tile, 128 bytes, lie in different banks.
+
+    Two rows of 64 bytes follow each other 80 bytes apart, so that the second's last 16 lie in the
+    banks of the first's; those of four rows further, 64 bytes on. Of rows of 32 bytes 48 apart,
+    every other one of eight.
+    """
+    inner = {pitch_of(BANKS // 2): 4, pitch_of(BANKS // 4): 2}.get(pitch)
+    if inner is not None:
+        *_, row, column = load.op.axis
+        rows, row = load.split(row, factor=8)
+        far, near = load.split(row, factor=inner)
+        load.reorder(rows, near, far, column)
 
 
 def share(stage: Stage, lanes: int, threads: Sequence[int], machine: GpuMachine) -> IterVar:

@@ -58,7 +58,9 @@ def pack_operands(
         return product, out
     length = steps if any(kept) else -(-steps // deep) * deep
     packed = [
-        _filled(x, plan.shape[n]) if keep else _packed(x, plan.whole(n), steps, length)
+        _filled(x, plan.shape[n])
+        if keep
+        else machine.ahead(_packed(x, plan.whole(n), steps, length))
         for n, (x, keep) in enumerate(zip(sides, kept))
     ]
     element = product_of(op, [(t, not keep) for t, keep in zip(packed, kept)], length)
@@ -73,7 +75,8 @@ def pack_operands(
             s[product].compute_inline()
     for side, tensor, keep in zip(sides, packed, kept):
         if not keep:
-            arrange_packed(s[tensor], side.along, machine)
+            if isinstance(tensor.op, ComputeOp):
+                arrange_packed(s[tensor], side.along, machine)
         elif tensor is not side.tensor:
             s[tensor].compute_inline()
     return s[result].op.output(0), s[product if last else out].op.output(0)

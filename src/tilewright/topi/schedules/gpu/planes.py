@@ -32,6 +32,8 @@ from .packing import Replaced, restated
 
 RESULTS = 16  # of a thread
 BANKS = 32
+LINE = 4  # threads along a line, below which lines of elements are not shared out by themselves
+FAR = 2  # pixels from window to window, beyond which few elements are read twice
 PHASE = 8  # threads whose vectors are read from shared memory at once
 
 
@@ -46,6 +48,11 @@ class _Planes:
     filler: Any
     strides: tuple[int, int]
     reaches: tuple[int, int]
+
+    @property
+    def overlap(self) -> bool:
+        """Whether neighbouring windows read the same elements."""
+        return any(far >= stride for far, stride in zip(self.reaches, self.strides))
 
     @staticmethod
     def of(op: Any) -> _Planes | None:
@@ -127,18 +134,18 @@ class _Block:
 
     @staticmethod
     def of(op: Any, p: _Planes, machine: GpuMachine) -> _Block:
-        """What several threads of a line read is shared; unless windows move by several places, so
-        that vectors that neighbours read at once would lie in the same banks."""
+        """What several threads of a line read is shared, where windows overlap."""
         _, c, high, wide = (extent_of(a) for a in op.axis)
         lanes, vector = machine.lanes(op.output_dtype(0)), _vector(p, machine)
         across = -(-wide // lanes)
-        shared = across > 1 and p.strides[1] == 1 and sum(p.reaches) > 0
+        shared = across > 1 and p.strides[1] <= FAR and p.overlap
         rows = max(1, RESULTS // lanes) if shared or vector * p.strides[1] >= lanes else 1
         pitch = 0
         if shared:
             across = _rounded(across, machine)
-            line = (across - 1) * lanes + _near(p, vector, lanes)
-            rows, pitch = _in_banks(across, rows, line // lanes, vector)
+            line = (across - 1) * lanes * p.strides[1] + _near(p, vector, lanes)
+            line = -(-line // lanes // p.strides[1])
+            rows, pitch = _in_banks(across, rows, p.strides[0], line, vector)
         across = min(across, machine.threads)
         down = max(1, min(-(-high // rows), machine.threads // across))
         if pitch and across < PHASE:  # so that none of another channel are among those
@@ -167,7 +174,8 @@ class _Block:
 
     def nbytes(self, p: _Planes) -> int:
         """Bytes of shared memory."""
-        return self.deep * self.lines(p, 1) * self.pitch * parse(p.data.dtype).nbytes
+        lines = self.deep * self.lines(p, 1) * p.strides[1]
+        return lines * self.pitch * parse(p.data.dtype).nbytes
 
 
 def _near(p: _Planes, vector: int, lanes: int) -> int:
@@ -184,22 +192,24 @@ def _rounded(across: int, machine: GpuMachine) -> int:
     return min(-(-across // PHASE) * PHASE, machine.threads)
 
 
-def _in_banks(across: int, most: int, line: int, vector: int) -> tuple[int, int]:
+def _in_banks(across: int, most: int, stride: int, line: int, vector: int) -> tuple[int, int]:
     """Rows of a thread, and vectors from line to line, so that vectors that threads read at once
     lie in different banks, and what they have copied at once does: neighbours of a line where
     vectors are copied, which then follow each other, else elements of several lines."""
     if vector == 1:
-        step = {4: 2, 8: 4, 16: 8}.get(across, 1)
-        first = {4: 1, 8: 2, 16: 4}.get(across, 0)
+        step = {2: 2, 4: 2, 8: 4, 16: 8}.get(across, 1)
+        first = {2: 1, 4: 1, 8: 2, 16: 4}.get(across, 0)
         pitch = line + (first - line) % step
-        return (across if across < PHASE else most), pitch
+        return (max(1, across // stride) if across < PHASE else most), pitch
     if across >= PHASE:
         return most, line
     wanted = {n * across for n in range(PHASE // across)}
-    for rows in range(most, 0, -1):
-        if {n * rows * line % PHASE for n in range(PHASE // across)} == wanted:
-            return rows, line
-    return min(most, across), line | 1
+    for pitch in range(line, line + PHASE):
+        for rows in range(most, 0, -1):
+            step = rows * stride * pitch
+            if {n * step % PHASE for n in range(PHASE // across)} == wanted:
+                return rows, pitch
+    return most, line
 
 
 def _deep(channels: int, most: int, threads: int, machine: GpuMachine) -> int:
@@ -241,7 +251,7 @@ def schedule_planes(s: Schedule, windows: Tensor, out: Tensor, machine: GpuMachi
         s[tile].compute_at(s[out], at)
         s[tile].storage_align(s[tile].op.axis[-2], block.pitch, 0)
         vector = _vector(planes, machine)
-        if vector > 1:
+        if vector > 1 or block.across < LINE:
             share(s[tile], vector, threads, machine)
         else:
             if 2 * block.down * block.across == machine.warp:  # it copies to two channels at once
@@ -261,10 +271,13 @@ def schedule_planes(s: Schedule, windows: Tensor, out: Tensor, machine: GpuMachi
 def _share_lines(stage: Stage, threads: tuple[int, int, int]) -> None:
     """Share elements of lines out among the threads along them, lines among those down, channels
     among the others: no thread then has to divide by the length of a line."""
-    for axis, extent, tag in zip(stage.op.axis[1:], threads, "zyx"):
+    _, c, *kinds, y, x = stage.op.axis
+    for axis, extent, tag in zip((c, y, x), threads, "zyx"):
         rest, thread = stage.split(axis, factor=extent)
         stage.bind(thread, thread_axis((0, extent), f"threadIdx.{tag}"))
         stage.unroll(rest)
+    for axis in kinds:
+        stage.unroll(axis)
 
 
 def _in_registers(
@@ -273,8 +286,9 @@ def _in_registers(
     """What a thread reads, in vectors."""
     stage = s[near]
     stage.compute_at(s[out], thread)
-    *_, y, x = stage.op.axis
-    machine.unroll(stage, y)
+    _, _, *others, x = stage.op.axis
+    for axis in others:
+        machine.unroll(stage, axis)
     lanes = whole_vectors(extent_of(x), min(block.lanes, machine.lanes(near.dtype)))
     if lanes > 1:
         x, vector = stage.split(x, factor=lanes)
@@ -299,18 +313,22 @@ def _read_from_padded(
     down, right = p.before[0], p.before[1] + more
     rows = block.lines(p, extent_of(op.axis[2]))
     line = block.line(p, extent_of(op.axis[3]), vector)
+    kinds = p.strides[1] if block.pitch else 1
 
-    def element(*i: Any) -> Any:
-        *outer, y, x = i
+    def element(n: Any, c: Any, *place: Any) -> Any:
+        y, x = _from_kinds(place, kinds, block.lanes)
         inside = [place >= edge for place, edge in ((y, down), (x, right)) if edge]
         inside += [y < high + down] if rows > high + down else []
         inside += [x < wide + right] if line > wide + right else []
-        value = p.data(*outer, y - down if down else y, x - right if right else x)
+        value = p.data(n, c, y - down if down else y, x - right if right else x)
         return if_then_else(all_of(*inside), value, p.filler) if inside else value
 
-    padded = compute((n, c, rows, line), element, f"{p.data.op.name}.planes")
+    each = -(-line // (kinds * block.lanes)) * block.lanes
+    shape = (n, c, kinds, rows, each) if kinds > 1 else (n, c, rows, line)
+    padded = compute(shape, element, f"{p.data.op.name}.planes")
     *outer, y, x = p.load.indices
-    new = ProducerLoad(padded, [*outer, y, x + more if more else x])
+    place = _by_kinds(y, x + more if more else x, kinds, block.lanes)
+    new = ProducerLoad(padded, [*outer, *place])
     body = op.body[0]
     source = Replaced({id(p.load): new}).expr(body.source[0])
     taps = [reduce_axis((0, extent_of(k)), k.var.name) for k in op.reduce_axis]
@@ -325,6 +343,22 @@ def _read_from_padded(
         s[p.load.producer].compute_inline()
     loads = [e for e in walk(source) if type(e) is ProducerLoad and e is not new]
     return padded, list(dict.fromkeys(e.producer for e in loads))
+
+
+def _by_kinds(y: Any, x: Any, kinds: int, lanes: int) -> tuple[Any, ...]:
+    """Where an element of a line lies, whose vectors are of so many kinds: of each one windows of
+    neighbours, which begin as many vectors apart, read neighbouring vectors at once."""
+    if kinds == 1:
+        return y, x
+    return x // lanes % kinds, y, x // (lanes * kinds) * lanes + x % lanes
+
+
+def _from_kinds(place: tuple[Any, ...], kinds: int, lanes: int) -> tuple[Any, Any]:
+    """The line, and the element of it, that lies at a place of `_by_kinds`."""
+    if kinds == 1:
+        return place[0], place[1]
+    kind, y, at = place
+    return y, (at // lanes * kinds + kind) * lanes + at % lanes
 
 
 def _bind_output(s: Schedule, out: Tensor, block: _Block, machine: GpuMachine) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from ....schedule.api import Schedule, Stage
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, nearby
 from .machine import VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused
-from .operands import Operand, copies_of, fill, pipeline
+from .operands import Operand, copies_of, fill, pipeline, pitch_of, spread
 from .tile_plan import filling
 
 TILE = 4  # neighbouring rows and columns a thread
@@ -92,7 +92,11 @@ def schedule_in_registers(
         load = s[copy]
         load.compute_at(stage, outer)
         if side.along:
-            load.storage_align(load.op.axis[-2], depth, max(1, VECTOR_BYTES // nbytes))
+            row = min(depth, steps or depth) * nbytes
+            pitch = pitch_of(-(-row // VECTOR_BYTES) * VECTOR_BYTES)
+            load.storage_align(load.op.axis[-2], pitch // nbytes, 0)
+            if pitch > row:
+                spread(load, pitch)
         fill(load, side, (y, x), machine, stages)
 
 

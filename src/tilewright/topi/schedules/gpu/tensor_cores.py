@@ -19,8 +19,8 @@ from ...tensor_intrin import mma_gemm, mma_load, mma_store, wmma_gemm, wmma_load
 from ...tensor_intrin.mma import depth as mma_depth
 from ..machine import extent_of, nearby, whole_vectors
 from .machine import MOST_STAGES, VECTOR_BYTES, GpuMachine, bind, bind_blocks, fused, steps_of
-from .operands import Operand, copies_of, fill, pipeline, steps_of_tile
-from .tile_plan import BANKS, FRAGMENT, Steps, TilePlan
+from .operands import Operand, copies_of, fill, pipeline, pitch_of, spread, steps_of_tile
+from .tile_plan import FRAGMENT, Steps, TilePlan
 
 PAIRS = 8  # elements of a row that four lanes store at once
 _LANES = 32
@@ -111,7 +111,7 @@ def schedule_on_tensor_cores(
         load = s[copy]
         load.compute_at(s[total], step)
         load.storage_align(load.op.axis[-2], pitch // size, 0)
-        _spread(load, pitch)
+        spread(load, pitch)
         fill(load, side, (block[1] // columns, _LANES), machine, stages)
 
 
@@ -183,26 +183,6 @@ def _store_fragments(stage: Stage, columns: int, store: Any) -> None:
     bind(stage, warp, "threadIdx.y")
     stage.unroll(x)
     stage.tensorize(row, store)
-
-
-def pitch_of(row: int) -> int:
-    """Bytes from row to row of a tile: an odd number of 16, so that rows lie in other banks."""
-    return (row // VECTOR_BYTES | 1) * VECTOR_BYTES
-
-
-def _spread(load: Stage, pitch: int) -> None:
-    """Have what is stored at once to a tile, 128 bytes, lie in different banks.
-
-    Two rows of 64 bytes follow each other 80 bytes apart, so that the second's last 16 lie in the
-    banks of the first's; those of four rows further, 64 bytes on. Of rows of 32 bytes 48 apart,
-    every other one of eight.
-    """
-    inner = {pitch_of(BANKS // 2): 4, pitch_of(BANKS // 4): 2}.get(pitch)
-    if inner is not None:
-        *_, row, column = load.op.axis
-        rows, row = load.split(row, factor=8)
-        far, near = load.split(row, factor=inner)
-        load.reorder(rows, near, far, column)
 
 
 def _multiply(stage: Stage, unit: _Unit, deep: int) -> tuple[IterVar, IterVar]:

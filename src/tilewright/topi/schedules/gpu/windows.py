@@ -23,6 +23,7 @@ from ....loopir.visit import free_vars
 from ....schedule.api import Schedule
 from ....tensor.axes import reduce_axis
 from ....tensor.compute import compute
+from ....tensor.op import ComputeOp
 from ....tensor.reduce import sum as reduce_sum
 from ....tensor.tensor import Tensor
 from ...tensor_intrin.mma import depth
@@ -30,9 +31,9 @@ from ..contraction import factors_of
 from ..machine import extent_of
 from .injective import arrange
 from .machine import GpuMachine
+from .operands import pitch_of
 from .packing import arrange_packed, part_of, restated
 from .planes import unpadded
-from .tensor_cores import pitch_of
 from .tile_plan import Steps, TilePlan
 
 Pair = tuple[int, int]
@@ -225,7 +226,7 @@ class ConvolutionProduct:
 
     def restate(self, s: Schedule, conv: Tensor) -> Tensor:
         """Let the convolution read the product; returns that."""
-        image, weights = self._image(), self._weights()
+        image, weights = self._image(), self.machine.ahead(self._weights())
         windows = self._windows(image)
         w, sums = self.w, self.op.output_dtype(0)
         groups, share, width = w.groups, self.filters, self.width
@@ -250,7 +251,8 @@ class ConvolutionProduct:
             return part_of(product, (b, p, f) if w.last else (b, f, p), sides)
 
         restated(s, conv, compute([extent_of(a) for a in self.op.axis], again, self.op.name))
-        arrange_packed(s[weights], w.of[0] != 3, self.machine)  # neighbours may be filters
+        if isinstance(weights.op, ComputeOp):
+            arrange_packed(s[weights], w.of[0] != 3, self.machine)  # neighbours may be filters
         if image is not w.data and self.is_turned:
             arrange(s[image], list(s[image].op.axis), self.machine)
         elif image is not w.data:

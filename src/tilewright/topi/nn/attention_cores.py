@@ -1,0 +1,482 @@
+"""Scaled dot-product attention on tensor cores, in one kernel (CUDA, from sm_80 on).
+
+Rows of queries that share keys and values are cut into tiles of 64, each a block's: four warps have
+16 rows each. Keys and values come in tiles of 64, by asynchronous copies, the next one while this
+one is computed with; of a tile a warp makes its scores in the registers of mma's sums, what the
+computation does to scores element by element (scale, mask), the largest of each row (four threads
+have a row's parts, and shuffle), and powers less that. The sums of weighed values, and of powers,
+are scaled whenever the largest becomes another (online softmax; Milakov and Gimelshein: Online
+normalizer calculation for softmax, 2018). Powers, rounded to the operands' type, are an operand of
+the second product as they lie in registers: the sums of m16n8 of two neighbouring instructions are
+what one of m16n8k16 takes of its first operand (PTX ISA, "Matrix Fragments for mma.m16n8k16"), so
+no score is ever in memory (Dao: FlashAttention-2, 2023).
+
+Beyond the last key scores are -infinity, and values zeros; beyond the last row the last one is
+computed again, and not stored. It is an external operation with loops of its own, since no schedule
+keeps fragments between two products; barriers and waits are put in as for any kernel. Two tiles
+have arrays of their own, so that one barrier a tile is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from ...base.dtype import parse
+from ...loopir import op as O
+from ...loopir.buffer import Buffer, decl_buffer
+from ...loopir.calls import tvm_warp_shuffle
+from ...loopir.construct import cast
+from ...loopir.expr import Broadcast, BufferLoad, Call, StringImm, Var, const
+from ...loopir.iter import ProducerLoad
+from ...loopir.rewrite import Rewriter, handles
+from ...loopir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+    seq,
+    vstore,
+)
+from ...loopir.subst import substitute
+from ...loopir.visit import walk
+from ...target.target import Target
+from ...tensor.axes import thread_axis
+from ...tensor.compute import placeholder
+from ...tensor.extern import extern
+from ...tensor.op import ComputeOp, domain
+from ...tensor.tensor import Tensor
+from .softmax import least
+
+ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
+WARPS = ROWS // WARP_ROWS
+_LANES, _TILE, _PART = 32, 16, 8  # of a warp; a fragment's side, and a thread's elements of it
+_QUAD = 4  # threads that have a row of sums
+_VECTOR, _BANKS = 16, 128  # bytes, of a copy and of all banks
+_TYPES = {"float16": "fp16", "bfloat16": "bf16"}
+_WIDEST = 128  # elements of a key, and of a value: more have no room in registers
+_LEAST_ROWS = 16  # fewer are no fragment
+_BATCHES = 65535  # of a grid's second dimension
+_WIDE = "float32"
+
+Element = Callable[[Sequence[Any], Any, Any], Any]
+
+
+def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
+    """Whether attention of these sizes (see `attention.Sizes`) and that type is made so on a
+    target."""
+    if target is None or target.kind.name != "cuda" or dtype not in _TYPES:
+        return False
+    able = target.capabilities
+    known = able.async_copies and (dtype, _WIDE) in able.matrix_products
+    fits = 0 < max(sizes.size, sizes.last) <= _WIDEST and min(sizes.size, sizes.last) > 0
+    rows = prod(sizes.rows)
+    batches = 0 < prod(sizes.batch) <= _BATCHES
+    return bool(known and fits and rows >= _LEAST_ROWS and batches and sizes.keys > 0)
+
+
+def attention_on_cores(
+    sizes: Any,
+    query: Element,
+    key: Element,
+    value: Element,
+    dtype: str,
+    score: Callable[[Tensor], Tensor],
+    finish: Callable[[Any, Any], Any],
+    order: Sequence[int],
+) -> Tensor:
+    """As `attention`, where that is made so. `finish` makes a result of a row's sum of powers and
+    its weighed values."""
+    kernel = _Kernel(sizes, dtype, query, key, value, score, finish)
+    lead = (*sizes.batch, *sizes.rows, sizes.last)
+    shape = [lead[d] for d in order]
+    result: Tensor = extern(
+        [tuple(shape)],
+        kernel.inputs,
+        lambda ins, outs: kernel.body(ins, outs[0], order),
+        name="T_attention",
+        dtype=[dtype],
+    )
+    return result
+
+
+class _Reads(Rewriter):
+    """Expressions of tensors as expressions of buffers: what is computed element by element is
+    written out, and the scores are a value."""
+
+    def __init__(self, scores: Tensor, buffers: dict[Tensor, Buffer]) -> None:
+        self.scores, self.buffers = scores, buffers
+        self.value: Any = None
+
+    @handles(ProducerLoad)
+    def _read(self, e: ProducerLoad) -> Any:
+        if e.producer.op is self.scores.op:
+            return self.value
+        places = [self.expr(i) for i in e.indices]
+        if e.producer in self.buffers:
+            return BufferLoad(self.buffers[e.producer], places)
+        op = e.producer.op
+        assert isinstance(op, ComputeOp)
+        body = substitute(op.body[0], dict(zip((a.var for a in op.axis), places)))
+        return self.expr(body)
+
+
+class _Kernel:
+    """The statements of the kernel. `inputs`: tensors that it reads, but the scores."""
+
+    def __init__(
+        self,
+        sizes: Any,
+        dtype: str,
+        query: Element,
+        key: Element,
+        value: Element,
+        score: Callable[[Tensor], Tensor],
+        finish: Callable[[Any, Any], Any],
+    ) -> None:
+        self.sizes, self.dtype, self.finish = sizes, dtype, finish
+        self.sides = (query, key, value)
+        self.count = prod(sizes.rows)
+        self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), _WIDE, "T_scores")
+        self.seen = score(self.scores)
+        self.inputs = self._tensors()
+        self.steps = -(-sizes.keys // KEYS)
+        self.deep, self.wide = (-(-n // _TILE) for n in (sizes.size, sizes.last))
+        self.axes = [
+            thread_axis((0, -(-self.count // ROWS)), "blockIdx.x"),
+            thread_axis((0, prod(sizes.batch)), "blockIdx.y"),
+            thread_axis((0, WARPS), "threadIdx.y"),
+            thread_axis((0, _LANES), "threadIdx.x"),
+        ]
+        self.block, self.batch, self.warp, self.lane = (a.var for a in self.axes)
+        self.places = self._apart(self.batch, sizes.batch)
+
+    # -- tensors
+
+    def _tensors(self) -> list[Tensor]:
+        n = len(self.sizes.batch)
+        outer = [const(0)] * (n + len(self.sizes.rows) - 1)
+        zero = const(0)
+        query, key, value = self.sides
+        found: dict[Tensor, None] = {}
+        todo: list[Any] = [query(outer, zero, zero), key(outer[:n], zero, zero)]
+        todo += [value(outer[:n], zero, zero)]
+        todo.append(ProducerLoad(self.seen, [zero] * len(self.seen.shape)))
+        done: set[Tensor] = set()
+        while todo:
+            for e in walk(todo.pop()):
+                if type(e) is not ProducerLoad or e.producer in done:
+                    continue
+                t = e.producer
+                done.add(t)
+                op = t.op
+                if isinstance(op, ComputeOp) and not op.reduce_axis and op.num_outputs == 1:
+                    todo.append(op.body[0])
+                elif op is not self.scores.op:
+                    found[t] = None
+        return list(found)
+
+    def _apart(self, index: Any, extents: Sequence[int]) -> list[Any]:
+        """The digits of a number."""
+        found: list[Any] = []
+        for n, extent in enumerate(extents):
+            step = prod(extents[n + 1 :])
+            digit = O.indexdiv(index, step) if step > 1 else index
+            found.append(O.indexmod(digit, extent) if n else digit)
+        return found
+
+    # -- the whole
+
+    def body(self, ins: Sequence[Buffer], out: Buffer, order: Sequence[int]) -> Stmt:
+        self.reads = _Reads(self.scores, dict(zip(self.inputs, ins)))
+        q = self._shared("queries", ROWS, self.deep)
+        keys = [self._shared(f"keys_{n}", KEYS, self.deep) for n in range(self._tiles())]
+        values = [self._shared(f"values_{n}", KEYS, self.wide) for n in range(self._tiles())]
+        local = {
+            "q": (self.deep * _PART, self.dtype),
+            "s": (KEYS // _TILE * _PART, _WIDE),
+            "p": (KEYS // _TILE * _PART, self.dtype),
+            "o": (self.wide * _PART, _WIDE),
+            "f": (_PART, self.dtype),
+            "most": (2, _WIDE),
+            "total": (2, _WIDE),
+            "larger": (2, _WIDE),
+            "scale": (2, _WIDE),
+        }
+        self.local = {n: decl_buffer((c,), t, n, scope="local") for n, (c, t) in local.items()}
+        whole = seq(
+            self._fill(q, ROWS, self.sizes.size, self._query),
+            self._load_tile(keys[0], values[0], const(0)),
+            *self._zeros("o", self.wide),
+            *(self._store("most", h, const(float("-inf"), _WIDE)) for h in (0, 1)),
+            *(self._store("total", h, const(0, _WIDE)) for h in (0, 1)),
+            *(self._fragment("q", k * _PART, q, self._first(k), False) for k in range(self.deep)),
+            self._steps(keys, values),
+            *self._results(out, order),
+        )
+        for b in (q, *keys, *values, *self.local.values()):
+            whole = Allocate(b, whole)
+        for axis in reversed(self.axes):
+            whole = AttrStmt(axis, "thread_extent", domain(axis).extent, whole)
+        return whole
+
+    def _tiles(self) -> int:
+        """Tiles of keys that have arrays."""
+        return 2 if self.steps > 1 else 1
+
+    def _steps(self, keys: list[Buffer], values: list[Buffer]) -> Stmt:
+        """All tiles of keys, two a turn."""
+        if self.steps == 1:
+            return self._step(keys[0], values[0], const(0))
+        turn = Var("turn", "int32")
+        halves = []
+        for n in (0, 1):
+            step = turn * 2 + n
+            ahead = self._load_tile(keys[1 - n], values[1 - n], step + 1)
+            if n or self.steps % 2:
+                ahead = IfThenElse(step + 1 < self.steps, ahead)
+            half = seq(ahead, self._step(keys[n], values[n], step))
+            halves.append(IfThenElse(step < self.steps, half) if n and self.steps % 2 else half)
+        return For(turn, 0, -(-self.steps // 2), ForKind.SERIAL, seq(*halves))
+
+    # -- tiles in shared memory
+
+    def _shared(self, name: str, rows: int, tiles: int) -> Buffer:
+        """Rows of so many fragments, an odd number of 16 bytes apart."""
+        pitch = tiles * _TILE + _VECTOR // parse(self.dtype).nbytes
+        return decl_buffer((rows, pitch), self.dtype, name, scope="shared", data_alignment=16)
+
+    def _query(self, row: Any, d: Any) -> Any:
+        *rest, last = self._apart(self._row(row), self.sizes.rows)
+        return self.sides[0]([*self.places, *rest], last, d)
+
+    def _row(self, row: Any) -> Any:
+        """The number of a row of the block among all that share keys; of one beyond the end, of the
+        last."""
+        at = self.block * ROWS + row
+        return O.min(at, self.count - 1) if self.count % ROWS else at
+
+    def _load_tile(self, keys: Buffer, values: Buffer, step: Any) -> Stmt:
+        def side(n: int) -> Callable[[Any, Any], Any]:
+            return lambda row, d: self._of_keys(n, step * KEYS + row, d)
+
+        size, last = self.sizes.size, self.sizes.last
+        return seq(self._fill(keys, KEYS, size, side(1)), self._fill(values, KEYS, last, side(2)))
+
+    def _of_keys(self, n: int, t: Any, d: Any) -> Any:
+        value = self.sides[n](self.places, t, d)
+        if self.sizes.keys % KEYS == 0:
+            return value
+        return O.if_then_else(t < self.sizes.keys, value, const(0, self.dtype))
+
+    def _fill(self, to: Buffer, rows: int, size: int, element: Callable[[Any, Any], Any]) -> Stmt:
+        """Copy rows, with zeros behind the last of their elements, in vectors that threads share
+        out."""
+        tiles, pitch = -(-size // _TILE), int(to.shape[1])
+        lanes = next(n for n in (8, 4, 2, 1) if size % n == 0)
+        # what is between rows too, where those that are copied at once would meet in banks
+        even = tiles * _TILE * parse(self.dtype).nbytes % _BANKS == 0
+        row_vectors = (tiles * _TILE if even else pitch) // lanes
+        threads = WARPS * _LANES
+        number = self.warp * _LANES + self.lane
+        made: list[Stmt] = []
+        for first in range(0, rows * row_vectors, threads):
+            at = number + first
+            row, column = O.indexdiv(at, row_vectors), O.indexmod(at, row_vectors) * lanes
+            lane = Var("lane", "int32")
+            value = self.reads.expr(element(row, column + lane))
+            if row_vectors * lanes > size:
+                value = O.if_then_else(column < size, value, const(0, self.dtype))
+            store: Stmt = BufferStore(to, value, [row, column + lane])
+            if lanes > 1:
+                store = For(lane, 0, lanes, ForKind.VECTORIZED, store)
+            else:
+                store = For(lane, 0, 1, ForKind.SERIAL, store)
+            if rows * row_vectors % threads and first + threads > rows * row_vectors:
+                store = IfThenElse(at < rows * row_vectors, store)
+            made.append(store)
+        return AttrStmt(const(0), "pragma_async_scope", const(1), seq(*made))
+
+    # -- fragments
+
+    def _first(self, k: int) -> tuple[Any, Any]:
+        """Where a thread's address for its warp's rows of queries is."""
+        row = self.warp * WARP_ROWS + self.lane % _TILE
+        return row, O.indexdiv(self.lane, _TILE) * 8 + k * _TILE
+
+    def _fragment(
+        self, name: str, start: int, tile: Buffer, at: tuple[Any, Any], turned: bool
+    ) -> Stmt:
+        """Four matrices of 8 x 8 to a fragment, from addresses that lanes give."""
+        rows, pitch = (int(d) for d in tile.shape)
+        whole = (const(0, self.dtype), tile.data, const(0), const(rows * pitch), const(1))
+        pointer = Call("handle", "tir.tvm_access_ptr", whole)
+        place = at[0] * pitch + at[1]
+        args = (
+            const(turned, "bool"), const(4), StringImm(".b16"),
+            self.local[name].data, const(start), pointer, place,
+        )  # fmt: skip
+        return Evaluate(Call(self.dtype, "tir.ptx_ldmatrix", args))
+
+    def _multiply(self, a: tuple[str, int], sums: tuple[str, int]) -> list[Stmt]:
+        """A fragment of 16 x 16 by that in `f`."""
+        kinds = [StringImm(x) for x in ("m16n8k16", "row", "col")]
+        kinds += [StringImm(x) for x in (_TYPES[self.dtype], _TYPES[self.dtype], "fp32")]
+        made: list[Stmt] = []
+        for n in (0, 1):
+            args = (
+                *kinds, self.local[a[0]].data, const(a[1]), self.local["f"].data,
+                const(n * _PART // 2), self.local[sums[0]].data, const(sums[1] + n * _PART // 2),
+                const(False, "bool"),
+            )  # fmt: skip
+            made.append(Evaluate(Call(_WIDE, "tir.ptx_mma", args)))
+        return made
+
+    def _zeros(self, name: str, tiles: int) -> list[Stmt]:
+        none = Broadcast(const(0, _WIDE), _PART)
+        return [self._store(name, n * _PART, none) for n in range(tiles)]
+
+    def _load(self, name: str, at: int) -> Any:
+        return BufferLoad(self.local[name], [const(at)])
+
+    def _store(self, name: str, at: int, value: Any) -> Stmt:
+        return vstore(self.local[name], [const(at)], value)
+
+    # -- a tile of keys
+
+    def _step(self, keys: Buffer, values: Buffer, step: Any) -> Stmt:
+        tiles = KEYS // _TILE
+        low, high = self.lane % 8 + O.indexdiv(self.lane, 16) * 8, O.indexdiv(self.lane, 8) % 2 * 8
+        made = self._zeros("s", tiles)
+        for p in range(tiles):
+            for k in range(self.deep):
+                at = (low + p * _TILE, high + k * _TILE)
+                made.append(self._fragment("f", 0, keys, at, False))
+                made += self._multiply(("q", k * _PART), ("s", p * _PART))
+        made += self._scored(step)
+        made += self._softmax()
+        low, high = self.lane % _TILE, O.indexdiv(self.lane, _TILE) * 8
+        for p in range(tiles):
+            for e in range(self.wide):
+                at = (low + p * _TILE, high + e * _TILE)
+                made.append(self._fragment("f", 0, values, at, True))
+                made += self._multiply(("p", p * _PART), ("o", e * _PART))
+        return seq(*made)
+
+    def _scored(self, step: Any) -> list[Stmt]:
+        """What the softmax is taken of."""
+        made = []
+        even = self.sizes.keys % KEYS == 0
+        if even and self.seen is self.scores:
+            return []
+        for at in range(KEYS // _TILE * _PART):
+            p, n, j = at // _PART, at // 4 % 2, at % 4
+            t = step * KEYS + (self.lane % _QUAD * 2 + (p * _TILE + n * 8 + j % 2))
+            row = self.warp * WARP_ROWS + O.indexdiv(self.lane, _QUAD) + j // 2 * 8
+            self.reads.value = self._load("s", at)
+            digits = self._apart(self._row(row), self.sizes.rows)
+            read = ProducerLoad(self.seen, [*self.places, *digits, t])
+            value = self.reads.expr(read)
+            if not even:
+                none = const(float("-inf"), _WIDE)
+                value = O.if_then_else(t < self.sizes.keys, value, none)
+            made.append(self._store("s", at, value))
+        return made
+
+    def _softmax(self) -> list[Stmt]:
+        count = KEYS // _TILE * _PART
+        made: list[Stmt] = []
+        halves = [[at for at in range(count) if at % 4 // 2 == h] for h in (0, 1)]
+        for h, own in enumerate(halves):
+            most = self._load("most", h)
+            for at in own:
+                most = O.max(most, self._load("s", at))
+                made.append(self._store("larger", h, most))
+                most = self._load("larger", h)
+            made += self._of_quad("larger", h, O.max)
+            larger = self._load("larger", h)
+            base = least(larger)
+            made.append(self._store("scale", h, O.exp(self._load("most", h) - base)))
+            made.append(self._store("most", h, larger))
+            made.append(self._store("total", h, self._load("total", h) * self._load("scale", h)))
+            for at in own:
+                power = O.exp(self._load("s", at) - least(self._load("most", h)))
+                made.append(self._store("s", at, power))
+                total = self._load("total", h) + self._load("s", at)
+                made.append(self._store("total", h, total))
+        for at in range(self.wide * _PART):
+            made.append(
+                self._store("o", at, self._load("o", at) * self._load("scale", at % 4 // 2))
+            )
+        for at in range(0, count, 2):
+            pair = self.local["s"].vload([const(at)], f"{_WIDE}x2")
+            made.append(self._store("p", at, cast(f"{self.dtype}x2", pair)))
+        return made
+
+    def _of_quad(self, name: str, h: int, join: Callable[[Any, Any], Any]) -> list[Stmt]:
+        """What four threads have, joined, in each of them."""
+        made = []
+        for far in (1, 2):
+            own = self._load(name, h)
+            other = tvm_warp_shuffle(
+                const(0xFFFFFFFF, "uint32"), own, self.lane ^ far, _LANES, _LANES
+            )
+            made.append(self._store(name, h, join(own, other)))
+        return made
+
+    # -- the end
+
+    def _results(self, out: Buffer, order: Sequence[int]) -> list[Stmt]:
+        made: list[Stmt] = []
+        for h in (0, 1):
+            made += self._of_quad("total", h, lambda a, b: a + b)
+        last = self.sizes.last
+        pairs = last % 2 == 0 and order[-1] == len(order) - 1
+        for h in (0, 1):
+            row = self.warp * WARP_ROWS + O.indexdiv(self.lane, _QUAD) + h * 8
+            axes = [*self.places, *self._apart(self._row(row), self.sizes.rows)]
+            stores: list[Stmt] = []
+            for e in range(self.wide):
+                for n in (0, 1):
+                    column = e * _TILE + n * 8 + self.lane % _QUAD * 2
+                    at = e * _PART + n * 4 + h * 2
+                    stores.append(self._pair(out, order, axes, column, at, h, pairs))
+            body = seq(*stores)
+            if self.count % ROWS:
+                body = IfThenElse(self.block * ROWS + row < self.count, body)
+            made.append(body)
+        return made
+
+    def _pair(
+        self,
+        out: Buffer,
+        order: Sequence[int],
+        axes: list[Any],
+        column: Any,
+        at: int,
+        h: int,
+        whole: bool,
+    ) -> Stmt:
+        """Two neighbours of a row."""
+        last = self.sizes.last
+        ends = [self.finish(self._load("total", h), self._load("o", at + n)) for n in (0, 1)]
+
+        def place(e: Any) -> list[Any]:
+            every = [*axes, e]
+            return [every[d] for d in order]
+
+        if whole:
+            two = [self._store("o", at + n, ends[n]) for n in (0, 1)]
+            pair = cast(f"{self.dtype}x2", self.local["o"].vload([const(at)], f"{_WIDE}x2"))
+            store = seq(*two, vstore(out, place(column), pair))
+            return IfThenElse(column < last, store) if last % _TILE else store
+        stores = []
+        for n in (0, 1):
+            store = BufferStore(out, cast(self.dtype, ends[n]), place(column + n))
+            stores.append(IfThenElse(column + n < last, store) if last % _TILE else store)
+        return seq(*stores)

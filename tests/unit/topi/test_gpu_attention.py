@@ -1,0 +1,172 @@
+"""Attention on CUDA in one kernel (nn/attention_cores): softmax(q k^T) v, scores in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te, tir, topi
+from tilewright.rt.drivers import nvrtc
+from tilewright.topi.nn.attention import MASKED, NUMBERS, PLAIN, Sizes, attention
+from tilewright.topi.nn.attention_cores import takes
+
+TARGET = tw.Target("cuda -arch=sm_80")
+WHY = nvrtc.why_missing()
+KINDS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+OFF = {"float16": 4e-3, "bfloat16": 3e-2}
+
+
+class Made:
+    """Attention of batches of heads; of each group of heads one has keys and values."""
+
+    def __init__(
+        self,
+        dtype: str,
+        shape: tuple[int, int, int, int],
+        size: int,
+        last: int,
+        score: Any = None,
+        empty: str = PLAIN,
+        turned: bool = False,
+        beside: tuple[int, ...] | None = None,
+    ) -> None:
+        b, group, n, keys = shape
+        self.dtype, self.scale = dtype, size**-0.5
+        rng = np.random.default_rng(0)
+        shapes = [(b, group, n, size), (b, keys, size), (b, keys, last)]
+        self.arrays = [rng.uniform(-2, 2, s).astype(KINDS[dtype]) for s in shapes]
+        q, k, v = (te.placeholder(s, dtype, x) for s, x in zip(shapes, "qkv"))
+        self.inputs = [q, k, v]
+        if beside is not None:
+            mask = te.placeholder(beside, "float32", "mask")
+            self.inputs.append(mask)
+        given = self.inputs[3:]
+
+        def scored(x: Any) -> Any:
+            x = topi.multiply(x, tir.const(self.scale, "float32"))
+            return score(x, *given) if score is not None else x
+
+        self.order = [0, 2, 1, 3] if turned else [0, 1, 2, 3]
+        with TARGET:
+            self.out = attention(
+                Sizes((b,), (group, n), keys, size, last),
+                lambda outer, i, d: q(*outer, i, d),
+                lambda outer, t, d: k(*outer, t, d),
+                lambda outer, t, e: v(*outer, t, e),
+                dtype,
+                scored,
+                empty,
+                self.order,
+            )
+
+    def run(self, *more: Any, arch: str = "sm_80") -> tuple[str, Any, Any]:
+        """The source, simt's report and the result, in the order of the axes."""
+        target = tw.Target(f"cuda -arch={arch}")
+        with target:
+            s = topi.default_schedule(self.out, target)
+        f = tw.build(s, [*self.inputs, self.out], target, name="f")
+        result = np.zeros([int(d) for d in self.out.shape], KINDS[self.dtype])
+        (report,) = f.run_simt(*self.arrays, *more, result).values()
+        source = f.imported_modules[0].get_source()
+        return source, report, result.transpose(self.order).astype("float64")
+
+    def scores(self) -> Any:
+        q, k, _ = (x.astype("float64") for x in self.arrays)
+        return np.einsum("bgnd,btd->bgnt", q, k) * self.scale
+
+    def weighed(self, scores: Any) -> Any:
+        most = scores.max(-1, keepdims=True)
+        powers = np.exp(scores - np.where(np.isinf(most), 0, most))
+        v = self.arrays[2].astype("float64")
+        with np.errstate(invalid="ignore"):
+            return np.einsum("bgnt,bte->bgne", powers, v) / powers.sum(-1)[..., None]
+
+
+def close(got: Any, want: Any, dtype: str) -> None:
+    np.testing.assert_allclose(got, want, rtol=OFF[dtype], atol=OFF[dtype])
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "size", "last"),
+    [
+        ((2, 1, 64, 64), 64, 64),
+        ((1, 3, 50, 130), 40, 24),
+        ((2, 1, 70, 67), 72, 31),
+        ((1, 1, 16, 200), 16, 128),
+        ((1, 2, 33, 1), 20, 1),
+    ],
+)
+def test_rows_of_any_number(
+    dtype: str, shape: tuple[int, int, int, int], size: int, last: int
+) -> None:
+    made = Made(dtype, shape, size, last)
+    source, report, result = made.run()
+    close(result, made.weighed(made.scores()), dtype)
+    assert source.count("__global__") == 1 and "tw_mma" in source and not report.findings
+    assert report.bank_conflicts <= 1.1
+    assert size % 8 or report.async_copies > 0
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_later_keys_are_not_seen(dtype: str, turned: bool) -> None:
+    n = 90
+
+    def causal(x: Any) -> Any:
+        least = tir.const(float("-inf"), "float32")
+        return te.compute(
+            x.shape,
+            lambda *i: tir.if_then_else(i[-1] <= i[-2], x(*i), least),
+            name="causal",
+        )
+
+    made = Made(dtype, (1, 2, n, n), 32, 32, causal, turned=turned)
+    _, report, result = made.run()
+    scores = np.where(np.tri(n, dtype=bool), made.scores(), -np.inf)
+    close(result, made.weighed(scores), dtype)
+    assert not report.findings
+
+
+@pytest.mark.parametrize("empty", [PLAIN, MASKED, NUMBERS])
+def test_masks_are_added(empty: str) -> None:
+    b, group, n, keys = 2, 2, 37, 100
+    made = Made("float16", (b, group, n, keys), 32, 48, topi.add, empty, beside=(b, 1, n, keys))
+    rng = np.random.default_rng(1)
+    mask = np.where(rng.random((b, 1, n, keys)) < 0.4, -np.inf, rng.random((b, 1, n, keys)))
+    mask[0, 0, 5] = -np.inf  # nothing is seen
+    mask[1, 0, 7, :80] = -np.inf  # nothing of the first tile
+    _, report, result = made.run(mask.astype("float32"))
+    want = made.weighed(made.scores() + mask.astype("float32"))
+    want = want if empty == PLAIN else np.nan_to_num(want)
+    close(result, want, "float16")
+    assert not report.findings
+
+
+def test_what_one_kernel_takes() -> None:
+    sizes = Sizes((12,), (197,), 197, 64, 64)
+    assert takes(sizes, "float16", TARGET) and takes(sizes, "bfloat16", TARGET)
+    assert not takes(sizes, "float32", TARGET)
+    assert not takes(sizes, "float16", tw.Target("cuda -arch=sm_75"))
+    assert not takes(sizes, "float16", tw.Target("llvm"))
+    assert not takes(Sizes((12,), (1,), 197, 64, 64), "float16", TARGET)
+    assert not takes(Sizes((12,), (197,), 197, 256, 64), "float16", TARGET)
+
+
+@pytest.mark.skipif(bool(WHY), reason=WHY or "nvrtc is here")
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_fragments_stay_in_registers(dtype: str, arch: str) -> None:
+    made = Made(dtype, (12, 1, 384, 384), 64, 64)
+    target = tw.Target(f"cuda -arch={arch}")
+    with target:
+        s = topi.default_schedule(made.out, target)
+    f = tw.build(s, [*made.inputs, made.out], target, name="f")
+    text = str(f.imported_modules[0].get_source())
+    image, log = nvrtc.compile_cuda(text, arch, "cubin")
+    (used,) = nvrtc.resource_usage(image, log).values()
+    assert used.stack == 0 and used.spill_stores == 0
