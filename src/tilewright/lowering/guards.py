@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..arith import detect_linear_equation
 from ..arith.deduce import limits_where
 from ..arith.int_set import eval_set
 from ..arith.same import same_expr
@@ -16,7 +17,7 @@ from ..loopir import expr as E
 from ..loopir import stmt as S
 from ..loopir.copies import is_likely, strip_likely
 from ..loopir.effects import is_pure
-from ..loopir.expr import const_int
+from ..loopir.expr import const, const_int
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.visit import CHILDREN, walk
 
@@ -154,6 +155,19 @@ def limits_of(
         if end is not None and (uses_any(end, {**relaxed, var: None}) or not is_pure(end)):
             return None
     return low, high
+
+
+def ends_of(var: E.Var, gap: Any) -> tuple[Any, Any]:
+    """First and last value of `var` for which `gap` is zero or more, exactly: at least one of them
+    None, both where the gap is not so many times the variable and something else."""
+    found = detect_linear_equation(gap, [var])
+    step = const_int(found[0]) if len(found) == 2 else None
+    if not step:
+        return None, None
+    rest = found[1]
+    if step < 0:
+        return None, E.FloorDiv(rest, const(-step, rest.dtype))
+    return E.FloorDiv(const(step - 1, rest.dtype) - rest, const(step, rest.dtype)), None
 
 
 def uses_any(e: Any, variables: Mapping[E.Var, Any]) -> bool:

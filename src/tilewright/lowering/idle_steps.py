@@ -7,7 +7,6 @@ all their loops to find each guard false.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..arith.analyzer import Analyzer
@@ -21,7 +20,7 @@ from ..loopir.effects import is_pure
 from ..loopir.iter import THREAD_KEYS, Range
 from ..loopir.op import max as max_of
 from ..loopir.visit import CHILDREN, walk
-from .guards import gap_of, limits_of, range_of, uses_any
+from .guards import ends_of, gap_of, range_of, uses_any
 
 MOST_ENDS = 3
 """Different ends of guards: more are no tile's."""
@@ -31,9 +30,7 @@ class _Busy(Exception):
     """Something is done whose last step is not known."""
 
 
-def last_busy(
-    body: S.Stmt, var: E.Var, ranges: Mapping[E.Var, Range], analyzer: Analyzer
-) -> Any | None:
+def last_busy(body: S.Stmt, var: E.Var, analyzer: Analyzer) -> Any | None:
     """The last value of `var` for which a loop's body does anything that can be seen outside of it;
     None where that is not known. What is stored where the body allocates it is not seen."""
     hidden: set[E.Var] = set()
@@ -60,7 +57,7 @@ def last_busy(
         elif kind is S.Allocate:
             own.add(s.buffer.data)
         elif kind is S.IfThenElse and s.else_case is None:
-            end = _end_of(s.condition, var, relaxed, hidden, ranges, analyzer)
+            end = _end_of(s.condition, var, relaxed, hidden, analyzer)
             if end is not None:
                 if not any(same_expr(end, x) for x in ends):
                     ends.append(end)
@@ -86,7 +83,6 @@ def _end_of(
     var: E.Var,
     relaxed: dict[E.Var, Range],
     hidden: set[E.Var],
-    ranges: Mapping[E.Var, Range],
     analyzer: Analyzer,
 ) -> Any | None:
     """The last value of `var` with which a condition holds for any of the relaxed values."""
@@ -101,7 +97,7 @@ def _end_of(
         most = eval_set(gap, relaxed, analyzer).max_value if relaxed else gap
         if not isinstance(most, E.PrimExpr) or uses_any(most, relaxed):
             continue
-        limits = limits_of(var, most >= 0, ranges, {})
-        if limits is not None and limits[1] is not None and limits[1].dtype == var.dtype:
-            return limits[1]
+        _, last = ends_of(var, most)
+        if last is not None and last.dtype == var.dtype and is_pure(last):
+            return last
     return None

@@ -20,6 +20,7 @@ from ..loopir.visit import walk
 from .bounded import BoundedRewriter
 from .guards import (
     Guard,
+    ends_of,
     find_guards,
     gap_of,
     is_never,
@@ -230,9 +231,11 @@ class _Partitioner(BoundedRewriter):
             most = eval_set(gap, relaxed, self.analyzer).max_value
             if not isinstance(most, E.PrimExpr) or uses_any(most, {**relaxed, **self.threads}):
                 continue
-            limits = limits_of(var, most >= 0, self.ranges, {})
-            for low, high in [limits] if limits else []:
-                yield _known(low), _known(high)
+            low, high = ends_of(var, most)
+            yield self._known(low), self._known(high)
+
+    def _known(self, e: Any) -> int | None:
+        return None if e is None else const_int(self.analyzer.simplify(e))
 
     # -- splitting a loop
 
@@ -293,7 +296,7 @@ class _Partitioner(BoundedRewriter):
         """The steps of a loop from start to end (excluded), in which guards stay."""
         extent = rounded_rest(start, end)
         if extent is None:
-            extent = self.analyzer.simplify(self._busy_end(s, end) - start)
+            extent = self.analyzer.simplify(end - start)
         size = const_int(extent)
         if size is not None and size <= 0:
             return S.no_op()
@@ -302,18 +305,23 @@ class _Partitioner(BoundedRewriter):
             result: S.Stmt = self.stmt(copy)
             return result
         var = E.Var(s.loop_var.name, s.loop_var.dtype)
+        body = fresh_copy(s.body, {s.loop_var: fold_pair(E.Add, start, var)})
+        if size is None:
+            extent = self._busy_extent(var, extent, body)
         self._bind(var, const(0, var.dtype), extent)
         kept, self.in_rest = self.in_rest, True
-        body = self.stmt(fresh_copy(s.body, {s.loop_var: fold_pair(E.Add, start, var)}))
+        body = self.stmt(body)
         self.in_rest = kept
         return S.For(var, const(0, var.dtype), extent, s.kind, body, None, s.annotations)
 
-    def _busy_end(self, s: S.For, end: Any) -> Any:
-        """The end of a loop, or an earlier one, after which its body does nothing."""
+    def _busy_extent(self, var: E.Var, extent: Any, body: S.Stmt) -> Any:
+        """The steps of a part of a loop, or fewer, after which its body does nothing. The body's
+        variables have to be new: what is known of those of another copy need not hold."""
         if self.launches:  # threads of a block leave a loop together
-            return end
-        last = last_busy(s.body, s.loop_var, self.ranges, self.analyzer)
-        return end if last is None else min_of(end, last + 1)
+            return extent
+        self._bind(var, const(0, var.dtype), extent)
+        last = last_busy(body, var, self.analyzer)
+        return extent if last is None else self.analyzer.simplify(min_of(extent, last + 1))
 
     # -- a branch in the body
 
@@ -411,10 +419,6 @@ def _may_wait(body: S.Stmt) -> bool:
         if type(call) is E.Call and call.op.name == "tir.tvm_storage_sync":
             return True
     return False
-
-
-def _known(e: Any) -> int | None:
-    return None if e is None else const_int(e)
 
 
 def _around_all(body: S.Stmt) -> tuple[list[Any], dict[E.Var, Range]]:

@@ -68,6 +68,31 @@ def test_tiles_beyond_the_edge(n: int, seen: bool, monkeypatch: pytest.MonkeyPat
     assert len(calls) - before == (before if seen else -(-n // TILE))
 
 
+@pytest.mark.parametrize("n", [1, 5, 23, 75, 80, 150])
+@pytest.mark.parametrize("serial", [False, True])
+def test_pieces_of_rows_and_columns_in_one_loop(n: int, serial: bool) -> None:
+    """What is known of a part of it does not hold in another, nor of the loops within: columns are
+    five, in pieces of three."""
+    var, f, i, r, c = (E.Var(name) for name in "nfirc")
+    out = Buffer((2000,), "int32", "B")
+    row = E.FloorDiv(f, E.const(2)) * (PIECE * TILE) + i * TILE + r
+    column = E.FloorMod(f, E.const(2)) * 3 + c
+    place = row * 5 + column
+    store: S.Stmt = S.BufferStore(out, E.BufferLoad(out, [place]) + place + 1, [place])
+    store = S.IfThenElse(op.likely(column < 5), S.IfThenElse(op.likely(row < var), store))
+    body: S.Stmt = S.For(r, 0, TILE, UNROLLED, S.For(c, 0, 3, SERIAL, store))
+    whole = E.FloorDiv(var + (PIECE * TILE - 1), E.const(PIECE * TILE)) * 2
+    kind = SERIAL if serial else S.ForKind.PARALLEL
+    body = S.For(f, 0, whole, kind, S.For(i, 0, PIECE, SERIAL, body))
+    param = E.Var("B", "handle")
+    func = S.PrimFunc((param, var), body, None, {param: out})
+    got = evaluator.run(
+        partition_loops(func, LowerOptions()), {"B": np.zeros(2000, "int32")}, {"n": n}
+    )
+    want = np.where(np.arange(2000) < n * 5, np.arange(2000) + 1, 0)
+    np.testing.assert_array_equal(got["B"], want)
+
+
 def test_rows_of_virtual_threads() -> None:
     body = partition_loops(rows_in_tiles(False, virtual=True), LowerOptions()).body
     ends = [x.extent for x in walk(body) if type(x) is S.For]
