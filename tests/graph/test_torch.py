@@ -207,7 +207,7 @@ OPEN: dict[str, Any] = {
     "heads": lambda x: (
         _attended(*(t.t().contiguous()[None, None] for t in (x, x * 2, x + 1))),
         _attended(*(t[None, None] for t in (x, x * 2, x + 1)), is_causal=True),
-        _attended(*(t[None, None] for t in (x, torch.cat([x, x]), torch.cat([x, x]))), is_causal=True),
+        _attended(x[None, None], *[torch.cat([x, x])[None, None]] * 2, is_causal=True),
     ),
 }  # fmt: skip
 """Functions of a matrix (n, 6)."""
