@@ -15,7 +15,7 @@ from tests.unit.topi.test_gpu_tiles import SUMS, TARGET, built, close, windows
 from tilewright import te, topi
 from tilewright.base.dtype import parse
 from tilewright.topi.schedules.gpu.machine import GpuMachine
-from tilewright.topi.schedules.gpu.tensor_cores import pitch_of
+from tilewright.topi.schedules.gpu.operands import pitch_of
 from tilewright.topi.schedules.gpu.tile_plan import Steps, TilePlan
 
 SIZES = [  # images, channels, filters, height and width, taps, padding, stride, dilation
