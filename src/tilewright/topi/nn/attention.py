@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...loopir import op as O
@@ -69,9 +70,8 @@ def attention(
 
     places = list(order) if order is not None else list(range(len(lead) + 1))
     if takes(sizes, dtype, Target.current(allow_none=True)):
-        sides = (query, key, value)
-        end = lambda whole, part: _end(whole, part, empty)  # noqa: E731
-        return attention_on_cores(sizes, *sides, dtype, score, end, places)
+        sides, end = (query, key, value), partial(_end, empty=empty)
+        return attention_on_cores(sizes, sides, dtype, score, end, places)
     scores = score(compute((*lead, sizes.keys), product, "T_scores"))
 
     def element_of(i: Sequence[Any], t: Any, e: Any) -> Any:

@@ -82,17 +82,15 @@ def takes(sizes: Any, dtype: str, target: Target | None) -> bool:
 
 def attention_on_cores(
     sizes: Any,
-    query: Element,
-    key: Element,
-    value: Element,
+    sides: Sequence[Element],
     dtype: str,
     score: Callable[[Tensor], Tensor],
     finish: Callable[[Any, Any], Any],
     order: Sequence[int],
 ) -> Tensor:
-    """As `attention`, where that is made so. `finish` makes a result of a row's sum of powers and
-    its weighed values."""
-    kernel = _Kernel(sizes, dtype, query, key, value, score, finish)
+    """As `attention`, where that is made so. `sides`: queries, keys and values. `finish` makes a
+    result of a row's sum of powers and its weighed values."""
+    kernel = _Kernel(sizes, sides, dtype, score, finish)
     lead = (*sizes.batch, *sizes.rows, sizes.last)
     shape = [lead[d] for d in order]
     result: Tensor = extern(
@@ -132,15 +130,12 @@ class _Kernel:
     def __init__(
         self,
         sizes: Any,
+        sides: Sequence[Element],
         dtype: str,
-        query: Element,
-        key: Element,
-        value: Element,
         score: Callable[[Tensor], Tensor],
         finish: Callable[[Any, Any], Any],
     ) -> None:
-        self.sizes, self.dtype, self.finish = sizes, dtype, finish
-        self.sides = (query, key, value)
+        self.sizes, self.sides, self.dtype, self.finish = sizes, sides, dtype, finish
         self.count = prod(sizes.rows)
         self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), _WIDE, "T_scores")
         self.seen = score(self.scores)
@@ -165,8 +160,7 @@ class _Kernel:
         query, key, value = self.sides
         found: dict[Tensor, None] = {}
         todo: list[Any] = [query(outer, zero, zero), key(outer[:n], zero, zero)]
-        todo += [value(outer[:n], zero, zero)]
-        todo.append(ProducerLoad(self.seen, [zero] * len(self.seen.shape)))
+        todo += [value(outer[:n], zero, zero), ProducerLoad(self.seen, [zero] * self.seen.ndim)]
         done: set[Tensor] = set()
         while todo:
             for e in walk(todo.pop()):
@@ -292,11 +286,9 @@ class _Kernel:
             value = self.reads.expr(element(row, column + lane))
             if row_vectors * lanes > size:
                 value = O.if_then_else(column < size, value, const(0, self.dtype))
+            kind = ForKind.VECTORIZED if lanes > 1 else ForKind.SERIAL
             store: Stmt = BufferStore(to, value, [row, column + lane])
-            if lanes > 1:
-                store = For(lane, 0, lanes, ForKind.VECTORIZED, store)
-            else:
-                store = For(lane, 0, 1, ForKind.SERIAL, store)
+            store = For(lane, 0, lanes, kind, store)
             if rows * row_vectors % threads and first + threads > rows * row_vectors:
                 store = IfThenElse(at < rows * row_vectors, store)
             made.append(store)
