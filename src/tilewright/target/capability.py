@@ -18,7 +18,8 @@ class Capabilities:
     `dots`: what adds up products of neighbours, best first. `matrix_products`: (type of operands,
     type of sums) of products of fragments (WMMA). `async_copies`: whether there are copies to
     shared memory that no thread waits for. `warp_groups`: whether there are products of warp groups
-    on tiles in shared memory (wgmma), which tensor maps bring there.
+    on tiles in shared memory (wgmma), which tensor maps bring there. `masked_bytes`: of the smallest
+    elements of which some lanes of a vector are read alone, by one instruction; 0: of none.
     """
 
     vector_bytes: int
@@ -32,6 +33,7 @@ class Capabilities:
     matrix_products: frozenset[tuple[str, str]] = frozenset()
     async_copies: bool = False
     warp_groups: bool = False
+    masked_bytes: int = 0
 
 
 def architecture(triple: str) -> str:
@@ -160,4 +162,5 @@ def _x86(arch: str, features: frozenset[str]) -> Capabilities:
         has_fp16_convert="f16c" in features or full,
         has_bf16_convert="avx512bf16" in features,
         dots=x86_dots(features, full),
+        masked_bytes=1 if full else 4 if "avx2" in features else 0,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ def source(dtype: str) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("stride", [1, -1, 2, 3, 4, 5, -2, 0])
-@pytest.mark.parametrize("lanes", [2, 3, 8, 16])
+@pytest.mark.parametrize("lanes", [2, 3, 8, 13, 16])
 def test_strided_loads_and_stores(program: Any, dtype: str, stride: int, lanes: int) -> None:
     x = source(dtype)
     start = 100
@@ -45,6 +47,28 @@ def test_strided_loads_and_stores(program: Any, dtype: str, stride: int, lanes: 
     for lane, place in enumerate(places):
         want[place] = x[lane]
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "int8"])
+@pytest.mark.parametrize("lanes", [3, 5, 7, 11, 13])
+def test_uneven_vectors_touch_no_byte_beyond(program: Any, dtype: str, lanes: int) -> None:
+    """They may be read and written through masks, as vectors of more lanes: here up to the end of
+    memory that can be touched, and of what may be written."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    whole = np.frombuffer(memory, np.uint8)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    beyond = ctypes.c_void_p(whole.ctypes.data + page)
+    assert protect(beyond, ctypes.c_size_t(page), 0) == 0
+    p = program((dtype, lanes), (dtype, lanes + 16))
+    row = E.Ramp(0, 1, lanes)
+    code = p.compile(S.BufferStore(p.buffers[1], E.BufferLoad(p.buffers[0], [row]), [row]))
+    x = whole[:page].view(dtype)[-lanes:]
+    x[:] = np.arange(1, lanes + 1)
+    out = np.full(lanes + 16, 99, dtype)
+    code(x, out)
+    np.testing.assert_array_equal(out, [*range(1, lanes + 1), *[99] * 16])
+    assert protect(beyond, ctypes.c_size_t(page), 3) == 0
 
 
 def test_symbolic_strides(program: Any) -> None:

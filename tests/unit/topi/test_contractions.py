@@ -396,14 +396,27 @@ def test_rows_a_way_of_the_cache_apart_are_taken_few_at_a_time() -> None:
         assert register_tiles([13], 255, 8, 16, 0, crowded)[0].rows <= most
 
 
-@pytest.mark.parametrize(("per", "ci"), [(67, 30), (45, 30)])
-def test_vectors_of_odd_groups_are_not_spilled(per: int, ci: int) -> None:
+@pytest.mark.parametrize("cpu", ["haswell", "znver5"])
+@pytest.mark.parametrize(("per", "ci"), [(67, 30), (45, 30), (30, 50), (13, 11), (23, 11)])
+def test_vectors_of_odd_groups_are_not_spilled(per: int, ci: int, cpu: str) -> None:
     x, f, y = conv(1, 9, 11, 2 * ci, 2 * per, 3, 1, 1, 1, 2)
-    target = "llvm -mcpu=haswell"
+    target, register = f"llvm -mcpu={cpu}", "ymm" if cpu == "haswell" else "zmm"
     s = topi.schedules.default_schedule([y], target)
     lines = tvm.build(s, [x, f, y], target).get_source("asm").splitlines()
-    assert sum("vfmadd" in line and "ymm" in line for line in lines) >= per // 8
-    assert not [line for line in lines if "vmov" in line and "ymm" in line and "%rsp" in line]
+    assert sum("vfmadd" in line and register in line for line in lines) >= per // 8
+    spilled = [line for line in lines if "vmov" in line and register in line and "(%rsp)" in line]
+    assert not spilled
+
+
+def test_vectors_of_odd_groups_are_read_whole() -> None:
+    """In vectors of 8, 4 and 1, 13 floats took three loads and two shuffles a step, and counted as
+    three registers: 9 rows, 0.75 of the rate."""
+    x, f, y = conv(1, 11, 53, 33, 39, 3, 1, 1, 1, 3)
+    decisions = Decisions()
+    s = topi.schedules.default_schedule([y], "llvm -mcpu=znver5", decisions)
+    assert Tile(*decisions.taken["y.tile"]) == Tile(27, 1, 1)
+    lines = tvm.build(s, [x, f, y], "llvm -mcpu=znver5").get_source("asm").splitlines()
+    assert [line for line in lines if "zmm" in line and "{%k" in line]
 
 
 def test_panels_that_stream_from_the_second_level_cache_have_tall_tiles() -> None:

@@ -174,6 +174,10 @@ def _load_ramp(
         align = _align(f, buffer, at.base) if isinstance(at, E.Ramp) else size
         if mask is not None:
             return _masked_load(f, place, align, t, mask)
+        if _in_pieces(f, buffer, t):
+            wide, bits = _filled_up(t)
+            value = _masked_load(f, place, align, wide, bits)
+            return _shuffle(f, value, "poison", element, wide.lanes, range(t.lanes))
         return f.read(f"load {f.memory(t.text)}, ptr {place}, align {align}")
     if mask is None and stride == "0":
         one = f.read(f"load {element}, ptr {pointer(f, buffer, base)}, align {size}")
@@ -187,6 +191,24 @@ def _load_ramp(
     if mask is None:
         return _load_lanes(f, buffer, base, stride, t)
     return _gather(f, buffer, _as_vector(f, base, stride, t.lanes), t, mask)
+
+
+def _in_pieces(f: Emitter, buffer: Buffer, t: DType) -> bool:
+    """Whether so many lanes would be moved in vectors of 8, 4, 2 and 1, where one of more lanes can
+    leave some out. Not on the stack: what lies there LLVM keeps in registers, but not through
+    masks."""
+    least = f.module.target.capabilities.masked_bytes
+    if t.lanes.bit_count() == 1 or not 0 < least <= t.nbytes:
+        return False
+    fits = t.nbytes << t.lanes.bit_length() <= f.module.target.vector_bytes
+    return fits and buffer.data not in f.workspace.stack
+
+
+def _filled_up(t: DType) -> tuple[DType, str]:
+    """A vector of a power of two of lanes, and a mask of the first, which are those of `t`."""
+    lanes = 1 << t.lanes.bit_length()
+    bits = ", ".join(f"i1 {'true' if i < t.lanes else 'false'}" for i in range(lanes))
+    return parse(f"{t.element}x{lanes}"), f"<{bits}>"
 
 
 def _load_spread(f: Emitter, buffer: Buffer, base: str, stride: int, t: DType) -> str:
@@ -310,10 +332,15 @@ def _store_ramp(
         place = pointer(f, buffer, base)
         forward = isinstance(at, E.Ramp) and ramp[1] == "1"
         align = _align(f, buffer, at.base) if forward else size  # type: ignore[attr-defined]
-        if mask is None:
-            f.line(f"store {vec} {value}, ptr {place}, align {align}")
-        else:
+        if mask is not None:
             _masked_store(f, place, align, value, t, mask)
+        elif f.module.target.capabilities.masked_bytes == 1 and _in_pieces(f, buffer, t):
+            wide, bits = _filled_up(t)
+            picks = [min(i, t.lanes) for i in range(wide.lanes)]
+            value = _shuffle(f, value, "poison", element, t.lanes, picks)
+            _masked_store(f, place, align, value, wide, bits)
+        else:
+            f.line(f"store {vec} {value}, ptr {place}, align {align}")
     elif mask is None:
         start = t.lanes - 1 if stride == "0" else 0
         for lane in range(start, t.lanes):

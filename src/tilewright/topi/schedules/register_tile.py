@@ -20,7 +20,7 @@ BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
 EMBEDDED = 1.04  # of the time, where elements for all lanes, or a sum, lie in memory
 SPARE_WAYS = 2  # for the vector side
 BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
-BESIDE_ODD = 3  # registers; a vector of many is read from memory as it is used
+BESIDE_ODD = 3  # registers: for a mask, or the pieces of a vector, and operands on their way
 SUMS_OF_16 = 11  # registers for sums and weights where both sides are read in vectors
 
 
@@ -47,9 +47,10 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
     sizes = [extent_of(op.axis[i]) for i in form.rows]
     crowded = crowded_rows(form, op, machine)
     free = not form.both  # of what is read in vectors on both sides, nothing is filled up
+    alone = lanes <= machine.lanes(op.output_dtype(0))  # a group may take several vectors a row
     tiles = register_tiles(
         sizes, n, lanes, registers, form.panel, crowded, form.group,
-        machine.embeds and free, packed and free, _from_panel(op, lanes, machine),
+        machine.embeds and free and alone, packed and free, _from_panel(op, lanes, machine),
     )  # fmt: skip
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
@@ -94,8 +95,10 @@ def _vector_of(n: int, group: int, dtype: str, machine: Machine, packed: bool) -
     while n and lanes > least:
         lanes //= 2
     if group % lanes:  # a vector would reach into the next group
-        each = group // lanes + (group % lanes).bit_count()  # a rest lies in powers of two
-        return group, max(1, (machine.working - BESIDE_ODD) // each) + BESIDE_SUMS
+        each = -(-group // machine.lanes(dtype))  # a rest is some lanes of one
+        room = machine.working - BESIDE_ODD
+        rows = (n for n in range(room, 1, -1) if n * each + min(n, each) <= room)
+        return group, next(rows, 1) + BESIDE_SUMS
     return lanes, machine.working
 
 
