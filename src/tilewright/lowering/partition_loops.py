@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..arith.int_set import eval_set
@@ -20,17 +19,15 @@ from ..loopir.visit import walk
 from .bounded import BoundedRewriter
 from .guards import (
     Guard,
-    ends_of,
     find_guards,
     gap_of,
     is_never,
     limits_of,
-    range_of,
     rounded_rest,
     statement_count,
     uses_any,
 )
-from .idle_steps import last_busy
+from .idle_steps import first_busy, last_busy
 from .options import LowerOptions
 from .software_pipeline import STAGES
 
@@ -204,38 +201,21 @@ class _Partitioner(BoundedRewriter):
         return S.For(own, start, extent, s.kind, body.then_case, None, s.annotations)
 
     def _without_idle(self, s: S.For) -> S.For:
-        """A loop of constant extent without the steps at its ends in which guards hold in no step
-        of the loops within: those of a tile that lies beyond the edge."""
+        """A loop of constant extent without the steps at its ends in which nothing is done: those of
+        a tile that lies beyond the edge."""
         start, size = const_int(s.min), const_int(s.extent)
         if s.kind != S.ForKind.SERIAL or start is None or size is None:
             return s
-        own, first, last = s.loop_var, start, start + size - 1
-        for low, high in self._may_hold(own, *_around_all(s.body)):
-            first = first if low is None else max(first, low)
-            last = last if high is None else min(last, high)
+        own = s.loop_var
+        limits = [end(s.body, own, self.analyzer, self.threads) for end in (first_busy, last_busy)]
+        low, high = (None if x is None else const_int(x) for x in limits)
+        first = start if low is None else max(start, low)
+        last = start + size - 1 if high is None else min(start + size - 1, high)
         count = max(0, last - first + 1)
         if count == size:
             return s
         ends = (const(first, own.dtype), const(count, own.dtype))
         return S.For(own, *ends, s.kind, s.body, None, s.annotations)
-
-    def _may_hold(
-        self, var: E.Var, conditions: list[Any], relaxed: dict[E.Var, Range]
-    ) -> Iterator[tuple[int | None, int | None]]:
-        """First and last value of `var` with which parts of conditions hold for any of the relaxed
-        values."""
-        for part in (p for c in conditions for p in conjuncts(c)):
-            gap = gap_of(part)
-            if gap is None or not uses_any(gap, {var: None}) or not uses_any(gap, relaxed):
-                continue
-            most = eval_set(gap, relaxed, self.analyzer).max_value
-            if not isinstance(most, E.PrimExpr) or uses_any(most, {**relaxed, **self.threads}):
-                continue
-            low, high = ends_of(var, most)
-            yield self._known(low), self._known(high)
-
-    def _known(self, e: Any) -> int | None:
-        return None if e is None else const_int(self.analyzer.simplify(e))
 
     # -- splitting a loop
 
@@ -419,24 +399,6 @@ def _may_wait(body: S.Stmt) -> bool:
         if type(call) is E.Call and call.op.name == "tir.tvm_storage_sync":
             return True
     return False
-
-
-def _around_all(body: S.Stmt) -> tuple[list[Any], dict[E.Var, Range]]:
-    """Guards around all that a body does, and what the loops around it run over."""
-    conditions: list[Any] = []
-    relaxed: dict[E.Var, Range] = {}
-    while True:
-        if type(body) is S.For:
-            runs = range_of(body, relaxed, set())
-            if runs is None:
-                return conditions, relaxed
-            relaxed[body.loop_var] = runs
-            body = body.body
-        elif type(body) is S.IfThenElse and body.else_case is None and is_pure(body.condition):
-            conditions.append(strip_likely(body.condition))
-            body = body.then_case
-        else:
-            return conditions, relaxed
 
 
 def _without(body: S.Stmt, guards: list[Guard]) -> S.Stmt:

@@ -18,8 +18,8 @@ class Capabilities:
     `dots`: what adds up products of neighbours, best first. `matrix_products`: (type of operands,
     type of sums) of products of fragments (WMMA). `async_copies`: whether there are copies to
     shared memory that no thread waits for. `warp_groups`: whether there are products of warp groups
-    on tiles in shared memory (wgmma), which tensor maps bring there. `masked_bytes`: of the smallest
-    elements of which some lanes of a vector are read alone, by one instruction; 0: of none.
+    on tiles in shared memory (wgmma), which tensor maps bring there. `masked_bytes`: size of the
+    smallest elements that one instruction reads some lanes of; 0: there is none.
     """
 
     vector_bytes: int
