@@ -201,8 +201,8 @@ class _Partitioner(BoundedRewriter):
         return S.For(own, start, extent, s.kind, body.then_case, None, s.annotations)
 
     def _without_idle(self, s: S.For) -> S.For:
-        """A loop of constant extent without the steps at its ends in which nothing is done: those of
-        a tile that lies beyond the edge."""
+        """A loop of constant extent without the steps at its ends in which nothing is done: those
+        of a tile that lies beyond the edge."""
         start, size = const_int(s.min), const_int(s.extent)
         if s.kind != S.ForKind.SERIAL or start is None or size is None:
             return s

@@ -71,6 +71,27 @@ def test_uneven_vectors_touch_no_byte_beyond(program: Any, dtype: str, lanes: in
     assert protect(beyond, ctypes.c_size_t(page), 3) == 0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64", "int64"])
+def test_a_number_beside_zero_is_read_without_a_branch(program: Any, dtype: str) -> None:
+    """Where the condition does not hold, the index may be anything."""
+    p = program((dtype, N), (dtype, 8 * N))
+    i = E.Var("i", "int32")
+    at = E.FloorDiv(i, E.const(2)) * 3 - 17
+    inside = E.And(at >= 0, at < N)
+    read = E.BufferLoad(p.buffers[0], [at])
+    one = E.Call(dtype, "tir.if_then_else", (inside, read, E.const(0, dtype)))
+    value = E.Broadcast(one, 8) + E.Broadcast(E.const(1, dtype), 8)
+    body = S.BufferStore(p.buffers[1], value, [E.Ramp(i * 8, 1, 8)])
+    code = p.compile(S.For(i, 0, N, S.ForKind.SERIAL, body))
+    x, out = source(dtype)[:N], np.zeros(8 * N, dtype)
+    code(x, out)
+    places = np.arange(N) // 2 * 3 - 17
+    kept = (places >= 0) & (places < N)
+    want = np.where(kept, x[np.where(kept, places, 0)], 0) + 1
+    np.testing.assert_array_equal(out.reshape(N, 8), np.repeat(want[:, None], 8, 1).astype(dtype))
+    assert "select i1" in code.get_source("ll") and "ptr @zeros" in code.get_source("ll")
+
+
 def test_symbolic_strides(program: Any) -> None:
     x = source("float32")
     step = E.Var("step", "int32")

@@ -1,14 +1,21 @@
-"""tir.if_then_else: only the side that is chosen may be evaluated."""
+"""tir.if_then_else: only the side that is chosen may be evaluated.
+
+What is read beside zero for all lanes of a vector, as at the edges of images, needs no branch: an
+address is chosen.
+"""
 
 from __future__ import annotations
 
 from ...base.dtype import parse
 from ...loopir import expr as E
+from ...loopir.expr import const_int
 from ...loopir.op_table import CHEAP
 from ...loopir.visit import CHILDREN
 from .emitter import Emitter
+from .memory import load_or_zero
 
 _CHEAP = 16  # nodes that are rather evaluated in vain than branched around
+_ADDRESS = 64  # nodes of an index, most of which its neighbours share
 _DIVISIONS = (E.Div, E.Mod, E.FloorDiv, E.FloorMod)
 
 
@@ -26,7 +33,9 @@ def if_then_else(f: Emitter, e: E.Call) -> str:
             f"select {f.type(condition.dtype)} {test}, {kind} {f.expr(a)}, {kind} {f.expr(b)}"
         )
     if lanes == 1:
-        return _branch(f, test, a, b, kind)
+        spread = e is f.spread  # others are passed over, or LLVM takes them out of loops
+        value = _beside_zero(f, test, a, b) if spread else None
+        return _branch(f, test, a, b, kind) if value is None else value
     outer = f.mask
     bits = f"<{lanes} x i1>"
     ones = f.splat("true", "i1", lanes)
@@ -43,6 +52,13 @@ def _and(f: Emitter, test: str, outer: tuple[str, int] | None, bits: str, lanes:
         return test
     operand = outer[0] if outer[1] == lanes else f.splat(outer[0], "i1", lanes)
     return f.op(f"and {bits} {test}, {operand}")
+
+
+def _beside_zero(f: Emitter, test: str, a: E.PrimExpr, b: E.PrimExpr) -> str | None:
+    """A number that is read, or zero, without a branch; None where it is something else."""
+    if type(a) is not E.BufferLoad or not _is_zero(b):
+        return None
+    return load_or_zero(f, a, test) if all(_harmless(i, _ADDRESS) for i in a.indices) else None
 
 
 def _branch(f: Emitter, test: str, a: E.PrimExpr, b: E.PrimExpr, kind: str) -> str:
@@ -62,17 +78,29 @@ def _branch(f: Emitter, test: str, a: E.PrimExpr, b: E.PrimExpr, kind: str) -> s
     return f.effect(f"phi {kind} [ {yes}, %{yes_end} ], [ {no}, %{no_end} ]")
 
 
-def _harmless(e: E.PrimExpr) -> bool:
+def _is_zero(e: E.PrimExpr) -> bool:
+    """Whether an expression is the number of which all bits are zero, in each lane."""
+    while type(e) is E.Broadcast:
+        e = e.value
+    return isinstance(e, (E.IntImm, E.FloatImm)) and e.value == 0 and str(float(e.value)) == "0.0"
+
+
+def _defined(e: E.Div | E.Mod | E.FloorDiv | E.FloorMod) -> bool:
+    """Whether a division has a result whatever its operands are."""
+    return parse(e.dtype).is_float or (const_int(e.b) or 0) > 0
+
+
+def _harmless(e: E.PrimExpr, left: int = _CHEAP) -> bool:
     """Whether an expression may be evaluated although it is not needed: short, without reads,
-    integer divisions and calls that cost or do something."""
-    stack, left = [e], _CHEAP
+    integer divisions by what may be zero, and calls that cost or do something."""
+    stack = [e]
     while stack:
         x = stack.pop()
         left -= 1
         kind = type(x)
         if left < 0 or kind is E.BufferLoad:
             return False
-        if kind in _DIVISIONS and not parse(x.dtype).is_float:
+        if isinstance(x, _DIVISIONS) and not _defined(x):
             return False
         if isinstance(x, E.Call) and (x.op.row.cost > CHEAP or x.op.name == "tir.if_then_else"):
             return False

@@ -38,6 +38,7 @@ class Emitter:
         "align",
         "around",
         "can_fail",
+        "spread",
         "count",
         "current",
         "effects",
@@ -78,6 +79,7 @@ class Emitter:
         self.effects = 0
         self.current = "entry"
         self.can_fail = False
+        self.spread: Any = None
         self.values: dict[str, str] = {}
         self.memo: dict[int, tuple[Any, str]] = {}
         self.trail: list[tuple[dict[Any, Any], Any]] = []

@@ -262,6 +262,7 @@ def _broadcast(f: Emitter, e: E.Broadcast) -> str:
     t = parse(e.value.dtype)
     if t.lanes > 1:
         raise InternalError(f"broadcast of a {t.text}")
+    f.spread = e.value
     return f.splat(f.expr(e.value), f.type(t.element), e.lanes)
 
 

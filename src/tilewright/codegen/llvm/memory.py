@@ -33,6 +33,23 @@ def load(f: Emitter, e: E.BufferLoad) -> str:
     return _from_memory(f, value, t)
 
 
+def load_or_zero(f: Emitter, e: E.BufferLoad, test: str) -> str | None:
+    """The number of a BufferLoad where a condition (an i1 operand) holds, zero elsewhere, without a
+    branch: else the address is that of a zero. None for what lies on the stack, where LLVM follows
+    only addresses that it knows, and for vectors: those are many, and each address takes its time.
+    """
+    buffer, at = e.buffer, _flat(e.buffer, e.indices)
+    t = parse(e.dtype)
+    if f.mask is not None or e.predicate is not None or buffer.data in f.workspace.stack:
+        return None
+    if t.lanes > 1 or t.is_handle:
+        return None
+    place = pointer(f, buffer, index(f, at))
+    place = f.op(f"select i1 {test}, ptr {place}, ptr {f.module.zeros(t.nbytes)}")
+    value = f.read(f"load {f.memory(t.text)}, ptr {place}, align {t.nbytes}")
+    return _from_memory(f, value, t)
+
+
 def store(f: Emitter, s: S.BufferStore) -> None:
     """Write a BufferStore."""
     buffer, at = s.buffer, _flat(s.buffer, s.indices)

@@ -135,6 +135,14 @@ class ModuleBuilder(Recursive):
             )
         return known
 
+    def zeros(self, count: int) -> str:
+        """So many bytes of zeros, to read from."""
+        name = f"@zeros{count}"
+        text = f"{name} = private unnamed_addr global [{count} x i8] zeroinitializer, align {count}"
+        if text not in self.globals:
+            self.globals.append(text)
+        return name
+
     def message(self, text: str) -> int:
         """The number of a message of the present function."""
         return self.messages.setdefault(text, len(self.messages))

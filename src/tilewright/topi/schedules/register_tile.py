@@ -20,7 +20,6 @@ BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
 EMBEDDED = 1.04  # of the time, where elements for all lanes, or a sum, lie in memory
 SPARE_WAYS = 2  # for the vector side
 BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
-BESIDE_ODD = 3  # registers: for a mask, or the pieces of a vector, and operands on their way
 SUMS_OF_16 = 11  # registers for sums and weights where both sides are read in vectors
 
 
@@ -95,10 +94,14 @@ def _vector_of(n: int, group: int, dtype: str, machine: Machine, packed: bool) -
     while n and lanes > least:
         lanes //= 2
     if group % lanes:  # a vector would reach into the next group
-        each = -(-group // machine.lanes(dtype))  # a rest is some lanes of one
-        room = machine.working - BESIDE_ODD
-        rows = (n for n in range(room, 1, -1) if n * each + min(n, each) <= room)
-        return group, next(rows, 1) + BESIDE_SUMS
+        full = machine.lanes(dtype)
+        each = -(-group // full)  # a rest is some lanes of one
+        if each == 1:
+            return group, machine.working
+        # those of the vector side stay for all rows, beside one of the row side and, where it takes
+        # a vector, a mask
+        others = 1 + (not machine.embeds and (group % full).bit_count() > 1)
+        return group, max(1, (machine.working - others) // each - 1) + BESIDE_SUMS
     return lanes, machine.working
 
 

@@ -41,6 +41,9 @@ PARTS = 4  # of the second-level cache: one is for a part of a panel
 ROWS_IN_TIME = 1.5  # of a tile: so many times those whose sums take as long as loads from afar
 OF_PIECE, BEFORE, INLINE = 2, 1, 0  # where a padded copy is made
 MOST_TWICE = 1.5  # rows of a padded copy for each row of a piece that makes its own
+MANY_USES = 2048  # of an element: a copy of it is nothing beside them
+TALL = 3  # rows of a tile for each step of a window along them
+LONG_ROW = 8  # tiles, of which the outer ones read beside the image
 FEW_TILES = 2  # of rows, each of which asks for its share of the next panel
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
 WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
@@ -102,7 +105,8 @@ def tiles(
         again = _overlap(s[product].op, side.producer, axis, cut.size) > MOST_TWICE
     for pad in pads:
         piece = nest.piece if side is not None and pad is s[side.producer] else None
-        _place_pad(pad, s[out], piece, again, form.both, groups is None, machine)
+        seldom = form.both or _seldom_beside(s[product].op, tile, lanes)
+        _place_pad(pad, s[out], piece, again, seldom, groups is None, machine)
 
 
 def _rows(
@@ -224,24 +228,55 @@ def _overlap(op: Operation, side: Tensor, axis: IterVar, size: int) -> float:
     return 1.0
 
 
+def _seldom_beside(op: Operation, tile: Tile, lanes: int) -> bool:
+    """Whether a condition at each read of the row side costs less than a padded copy of it.
+
+    Elements of a tile that can lie beside the image are those at its ends, if it is of one line:
+    few where the window is short, or the tile tall, as those of one vector are, and none that has
+    to be asked for where it is as wide as the image and the steps along a row are written out. A
+    copy costs nothing beside very many products with each element, and most with few channels,
+    which it takes one by one.
+    """
+    form = contraction_of(op)
+    side = None if form is None else form.row_side
+    if form is None or side is None or not form.rows or tile.lines > 1:
+        return False
+    last = op.axis[form.rows[-1]]
+    width = extent_of(last)
+    moved = [x for x in side.indices if last.var in free_vars(x)]
+    along = [k for k in op.reduce_axis if any(k.var in free_vars(x) for x in moved)]
+    steps = max(map(extent_of, along), default=1)
+    if steps <= FEW_STEPS and (width == tile.rows or _uses(op, side) < MANY_USES):
+        return True
+    if tile.panels == 1:
+        return tile.rows >= TALL * steps
+    channels = const_int(side.producer.shape[-1]) or lanes
+    return channels < lanes and width >= LONG_ROW * tile.rows
+
+
+def _uses(op: Operation, side: ProducerLoad) -> float:
+    """Products with each element of a side, in the mean."""
+    products = prod(extent_of(axis) for axis in (*op.axis, *op.reduce_axis))
+    return products / max(1, prod(const_int(d) or 1 for d in side.producer.shape))
+
+
 def _place_pad(
     pad: Stage,
     out: Stage,
     piece: IterVar | None,
     again: bool,
-    little_work: bool,
+    inline_first: bool,
     inline: bool,
     machine: Machine,
 ) -> None:
     """A padded copy, made by each `piece` for itself or of all beforehand, first where pieces make
-    much of it `again`; or none, with its condition at each read, first where there is `little_work`
-    with each element, as in depthwise convolutions, and where this may be (`inline`): an
-    instruction reads memory."""
+    much of it `again`; or none, with its condition at each read, where this may be (`inline`: no
+    instruction reads memory), and before the others where it costs less (`inline_first`)."""
     ways = [OF_PIECE, BEFORE] if piece is not None else [BEFORE]
     if again:
         ways.reverse()
     if inline:
-        ways = [INLINE, *ways] if little_work else [*ways, INLINE]
+        ways = [INLINE, *ways] if inline_first else [*ways, INLINE]
     (way,) = machine.choose(pad.op.name, "pad", [(w,) for w in ways])
     if way == INLINE:
         pad.compute_inline()
