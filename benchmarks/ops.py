@@ -1,7 +1,7 @@
 """The operators of Ansor's benchmark: ours, tuned and untuned, beside the best libraries.
 
     python -m benchmarks.ops [--set suite|layers|odd|small] [--seed S] [--trials N] [--batch B]
-        [--cases SUBSTRING,...] [--json] [--peers-only] [--records FILE] [--out FILE]
+        [--cases SUBSTRING,...] [--draw N] [--json] [--peers-only] [--records FILE] [--out FILE]
 
 `suite`: Ansor's operators; `layers`: layers of networks; `odd`: shapes drawn by the seed.
 
@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,7 @@ Times = dict[str, dict[str, list[float]]]
 PEERS = ("onnxruntime", "torch", "torch_last", "openvino")
 OURS = ("default", "untuned", "tuned")
 SETS = ("suite", "layers", "odd", "small")
-USED = ("set", "trials", "batch", "rounds", "seconds", "threads")
+USED = ("set", "seed", "draw", "trials", "batch", "rounds", "seconds", "threads")
 # Between turns: the pools of threads of other libraries stop to spin.
 PAUSE_S = 0.1
 CLIP = 2.0
@@ -246,13 +247,18 @@ def main() -> int:
         "output (0: there are none)",
     )
     parser.add_argument("--set", choices=SETS, default="suite")
-    parser.add_argument("--seed", type=int, default=0, help="of --set odd")
+    parser.add_argument("--seed", type=int, default=0, help="of --set odd and --draw")
+    parser.add_argument("--draw", type=int, help="so many of the cases, taken by the seed")
     options = parser.parse_args()
     if options.set == "odd":
         options.set = f"odd:{options.seed}"
     chosen = select(cases_of(options.set, options.batch), options.cases)
     if not chosen:
         parser.error(f"no case's name contains {options.cases!r}")
+    if options.draw is not None:
+        if not 1 <= options.draw <= len(chosen):
+            parser.error(f"--draw takes 1 to {len(chosen)} cases of these, not {options.draw}")
+        chosen = random.Random(options.seed).sample(chosen, options.draw)
     rows: list[Row] = []
     with watched(), tempfile.TemporaryDirectory(prefix="tilewright-ops-") as folder:
         comparison = Comparison(options, Path(folder))
