@@ -263,7 +263,9 @@ def test_einsum_repeats_what_turns_out_to_be_one(extent: int) -> None:
     built = tw.build(te.create_schedule(out.op), [a, b, out], "llvm")
     x, y, found = floats(3, 4), floats(extent, 5), np.zeros((3, 5), "float32")
     built(x, y, found)
-    np.testing.assert_allclose(found, np.einsum("ij,jk->ik", x, y), rtol=1e-5)
+    # sums may cancel: each of two orders is wrong by a part of the products' sizes
+    most = 2 * 4 * np.finfo("float32").eps * np.einsum("ij,jk->ik", abs(x), abs(y))
+    assert np.all(np.abs(found - np.einsum("ij,jk->ik", x, y)) <= most)
 
 
 def test_lines_of_lengths_that_calls_give() -> None:
