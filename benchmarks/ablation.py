@@ -1,7 +1,8 @@
 """What each part of the search adds: the best after equal trials without it.
 
-    python -m benchmarks.ablation [--cases TEXT;TEXT] [--arms A,B] [--seeds 5] [--trials 64]
-        [--rounds 5] [--without-library] [--pairs] [--json] [--out FILE [--resume]]
+    python -m benchmarks.ablation [--set suite|layers|odd:SEED] [--cases TEXT;TEXT] [--arms A,B]
+        [--seeds 5] [--trials 64] [--rounds 5] [--without-library] [--pairs] [--json]
+        [--out FILE [--resume]]
 
 An arm is the search with one switch set (benchmarks/search_arms.py). It runs on the cases in which
 that changes what is searched, or how: sketches, their open columns, layouts of constants, the
@@ -167,6 +168,7 @@ def table(rows: Sequence[Row]) -> str:
 def parsed() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--set", default="suite", help="suite, layers or odd:SEED")
     parser.add_argument("--cases", default=DEFAULT_CASES, help="parts of names, ; between them")
     parser.add_argument("--arms", default=",".join(SWITCHES), help="of benchmarks/search_arms.py")
     parser.add_argument("--seeds", type=int, default=5)
@@ -184,7 +186,8 @@ def parsed() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
 def main() -> int:
     """Search, print the table."""
     parser, given = parsed()
-    how = {k: getattr(given, k) for k in ("arms", "seeds", "trials", "rounds", "without_library")}
+    names = ("set", "arms", "seeds", "trials", "rounds", "without_library")
+    how = {k: getattr(given, k) for k in names}
     params = {"default_schedule_first": 0} if given.without_library else {}
     try:
         arms = {n: a for n, a in arms_of(given.arms).items() if n != WHOLE}
@@ -193,7 +196,7 @@ def main() -> int:
         parser.error(str(problem))
     if given.without_library:
         arms = {n: a for n, a in arms.items() if n not in ("limited", "sketches")}
-    chosen = select(cases_of("suite"), given.cases)
+    chosen = select(cases_of(given.set), given.cases)
     changed = pairs(chosen, arms, **params)
     counts = {n: sum(n in found for found in changed.values()) for n in arms}
     few = [n for n, count in counts.items() if count < LEAST_CASES]
