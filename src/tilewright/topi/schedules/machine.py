@@ -65,6 +65,12 @@ class Machine:
         AVX-512."""
         return self.vector_bytes == 64
 
+    @property
+    def copies(self) -> bool:
+        """Whether an instruction's result takes the place of an operand, so that each product
+        begins with a load or a copy: before AVX."""
+        return self.vector_bytes == 16 and not self.fused
+
     @staticmethod
     def of(target: Target | None, decisions: Decisions | None = None) -> Machine:
         decisions = Decisions() if decisions is None else decisions

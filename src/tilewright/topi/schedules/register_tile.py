@@ -15,6 +15,7 @@ from .dots import groups_of
 from .machine import LINE, WAY, Machine, even, extent_of
 
 MOST_PANELS = 8
+MOST_LOADED = 12  # panels of a row, where each product begins with a load
 CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
 BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
 EMBEDDED = 1.04  # of the time, where elements for all lanes, or a sum, lie in memory
@@ -50,6 +51,7 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
     tiles = register_tiles(
         sizes, n, lanes, registers, form.panel, crowded, form.group,
         machine.embeds and free and alone, packed and free, _from_panel(op, lanes, machine),
+        machine.copies and free and not form.group,
     )  # fmt: skip
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
@@ -116,6 +118,7 @@ def register_tiles(
     embeds: bool = False,
     over: bool = True,
     load: Callable[[int], float] = lambda panels: 1.0,
+    copies: bool = False,
 ) -> list[Tile]:
     """The tiles for rows of `sizes` (0: not known) and n columns whose accumulators fit the
     registers beside their operands, best first. They divide a `panel` (0: there are none), and none
@@ -126,13 +129,18 @@ def register_tiles(
 
     With few chains FMAs wait for each other, with many loads for these; what of the tile lies
     outside is computed for nothing. Vectors that do not divide a `group` of columns read elements
-    of the row side for each, since the last ones are those of the next group.
+    of the row side for each, since the last ones are those of the next group. `copies`: where a
+    product takes the place of an operand, it begins with a load or a copy however many rows share
+    the operand, so that a row of many panels costs least (0.82 of the peak rate with 12, 0.67 with
+    two, measured), whose elements for all lanes are few.
     """
     *_, before, last = (1, 1, *sizes)
     widest = -(-n // lanes) * lanes if over else n
     found: list[tuple[float, Tile]] = []
-    for panels in range(1, MOST_PANELS + 1):
+    for panels in range(1, (MOST_LOADED if copies else MOST_PANELS) + 1):
         kept = (registers - panels - (BESIDE_SUMS - 1)) // panels
+        if copies and panels + BESIDE_SUMS <= registers:
+            kept = max(kept, 1)
         most = (registers - panels) // panels if embeds else kept
         if most < 1 or (panels > 1 and (0 < widest < panels * lanes or panel % (panels * lanes))):
             continue
@@ -145,7 +153,7 @@ def register_tiles(
             waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
             height = rows * lines
             broadcasts = BROADCAST / (1 if group % (panels * lanes) else panels)
-            loads = load(panels) / height + broadcasts
+            loads = (1.0 if copies else load(panels) / height) + broadcasts
             cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
             cost *= EMBEDDED if height > kept else 1.0
             found.append((cost, Tile(rows, lines, panels)))

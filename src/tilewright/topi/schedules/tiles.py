@@ -231,27 +231,36 @@ def _overlap(op: Operation, side: Tensor, axis: IterVar, size: int) -> float:
 def _seldom_beside(op: Operation, tile: Tile, lanes: int) -> bool:
     """Whether a condition at each read of the row side costs less than a padded copy of it.
 
-    Elements of a tile that can lie beside the image are those at its ends, if it is of one line:
-    few where the window is short, or the tile tall, as those of one vector are, and none that has
-    to be asked for where it is as wide as the image and the steps along a row are written out. A
-    copy costs nothing beside very many products with each element, and most with few channels,
-    which it takes one by one.
+    Elements of a tile that can lie beside the image are those at its ends, if the window moves
+    along one of its axes alone: few where the window is short, or the tile long, as those of one
+    vector are, and none that has to be asked for where it is as wide as the image and the steps
+    along a row are written out. A copy costs nothing beside very many products with each element,
+    and most with few channels, which it takes one by one.
     """
     form = contraction_of(op)
     side = None if form is None else form.row_side
-    if form is None or side is None or not form.rows or tile.lines > 1:
+    if form is None or side is None or not form.rows:
         return False
-    last = op.axis[form.rows[-1]]
-    width = extent_of(last)
-    moved = [x for x in side.indices if last.var in free_vars(x)]
-    along = [k for k in op.reduce_axis if any(k.var in free_vars(x) for x in moved)]
-    steps = max(map(extent_of, along), default=1)
-    if steps <= FEW_STEPS and (width == tile.rows or _uses(op, side) < MANY_USES):
+    *lines, last = (op.axis[i] for i in form.rows[-2:])
+    moves = {axis: _window(op, side, axis) for axis in (last, *lines)}
+    alone = tile.lines > 1 and moves[last] == 1 and tile.rows == extent_of(last)
+    if tile.lines > 1 and not alone:
+        return False
+    axis, length = (lines[0], tile.lines) if alone else (last, tile.rows)
+    width, steps = extent_of(axis), moves[axis]
+    if steps <= FEW_STEPS and (width == length or _uses(op, side) < MANY_USES):
         return True
     if tile.panels == 1:
-        return tile.rows >= TALL * steps
+        return length >= TALL * steps
     channels = const_int(side.producer.shape[-1]) or lanes
-    return channels < lanes and width >= LONG_ROW * tile.rows
+    return channels < lanes and width >= LONG_ROW * length
+
+
+def _window(op: Operation, side: ProducerLoad, axis: IterVar) -> int:
+    """Steps of the longest reduction that moves along an axis of a side as `axis` does."""
+    moved = [x for x in side.indices if axis.var in free_vars(x)]
+    along = [k for k in op.reduce_axis if any(k.var in free_vars(x) for x in moved)]
+    return max(map(extent_of, along), default=1)
 
 
 def _uses(op: Operation, side: ProducerLoad) -> float:
