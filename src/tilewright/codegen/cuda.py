@@ -207,7 +207,7 @@ class CudaPrinter(CLanguage):
         return f"tw_round_bfloat16({bare(x)})"
 
     def use(self, function: str) -> str:
-        if function in HALF_MATH or function == "__habs":
+        if function in HALF_MATH or function in ("__habs", "tw_exp2"):
             self.need(function)
         if function.startswith("__shfl"):
             self.need("warp")

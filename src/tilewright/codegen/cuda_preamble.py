@@ -125,6 +125,15 @@ _SHUFFLES = "".join(
 )
 _WARP = f"#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 700)\n{_SHUFFLES}#endif\n"
 
+# exp2f and __expf take two multiplications and a comparison more, to keep denormal results
+_EXP2 = f"""\
+{_D} float tw_exp2(float x) {{
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}}
+"""
+
 _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     "warp": ((), _WARP),
     "half": ((), H.HALF),
@@ -141,6 +150,7 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     "bfloat16": ((), cuda_bfloat.BFLOAT),
     **{name: (("bfloat16",), text) for name, text in cuda_bfloat.OPERATIONS.items()},
     "to odd": ((), H.TO_ODD),
+    "tw_exp2": ((), _EXP2),
     **{name: ((), text) for name, text in (*MMA_PARTS.items(), *HOPPER_PARTS.items())},
 }
 FROM_HEADER = frozenset(("half", "half compare", "__habs", *H.HALF_MATH))

@@ -111,6 +111,12 @@ def _isnan(x: Any) -> Any:
     return np.isnan(np.asarray(x, np.float64))
 
 
+def _exp2(x: Any) -> Any:
+    """2 to the power of x, with zeros for denormal results."""
+    power = np.exp2(np.asarray(x, np.float32))
+    return np.where(power < np.finfo(np.float32).tiny, np.float32(0), power)
+
+
 _PLAIN: dict[str, Function] = {
     **dict.fromkeys(("fmaxf", "fmax", "__hmax"), np.fmax),
     **dict.fromkeys(("fminf", "fmin", "__hmin"), np.fmin),
@@ -127,5 +133,6 @@ _PLAIN: dict[str, Function] = {
     **dict.fromkeys(("__float2half", "__float2half_rn", "__half2float"), lambda x: x),
     **dict.fromkeys(("__popc", "__popcll"), forms.popcount),
     **dict.fromkeys(("__clz", "__clzll"), forms.clz),
+    "tw_exp2": _exp2,
     **dict.fromkeys(("__saturatef",), lambda x: np.clip(x, 0, 1)),
 }

@@ -269,3 +269,9 @@ def test_functions_without_a_meaning():
         compute(lambda v: tir.call_intrin("float32", "tir.unheard", v), numbers(4))
     with pytest.raises(TilewrightError, match=r"as the device passes leave them, without tir\.ret"):
         compute(lambda v: tir.call_intrin("float32", "tir.ret", v), numbers(4))
+
+
+def test_powers_of_two_as_the_instruction_makes_them() -> None:
+    a = np.array([-np.inf, -149.0, -127.0, -126.0, 0.5, 128.0], np.float32)
+    found = compute(lambda v: call_pure_extern("float32", "tw_exp2", v), a)
+    assert found.tolist() == [0, 0, 0, np.float32(2.0**-126), np.float32(2**0.5), np.inf]

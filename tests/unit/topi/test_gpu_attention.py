@@ -132,6 +132,23 @@ def test_later_keys_are_not_seen(dtype: str, turned: bool) -> None:
     assert not report.findings
 
 
+def test_a_factor_of_the_scores_is_one_of_the_exponent() -> None:
+    source, _, _ = Made("float16", (1, 1, 64, 64), 64, 64).run()
+    factor = f"{float(np.float32(64**-0.5 / np.log(2))):.4f}"[:6]
+    assert source.count("tw_exp2(") == 1 + 2 + 32 and "__expf(" not in source
+    assert source.count(factor) == 2 * (2 + 32), "once for a score, once for the largest"
+
+
+def test_scores_that_a_mask_makes_the_least_numbers_are_weighed_alike() -> None:
+    mask = np.zeros((1, 1, 20, 70), np.float32)
+    mask[..., :5, :] = mask[..., 60:] = np.finfo(np.float32).min
+    made = Made("float16", (1, 1, 20, 70), 32, 32, topi.add, beside=mask.shape)
+    _, report, result = made.run(mask)
+    close(result, made.weighed((made.scores() + mask).astype("float32")), "float16")
+    np.testing.assert_allclose(result[0, 0, 0], made.arrays[2][0].mean(0), atol=4e-3)
+    assert not report.findings
+
+
 @pytest.mark.parametrize("empty", [PLAIN, MASKED, NUMBERS])
 def test_masks_are_added(empty: str) -> None:
     b, group, n, keys = 2, 2, 37, 100

@@ -9,7 +9,9 @@ are scaled whenever the largest becomes another (online softmax; Milakov and Gim
 normalizer calculation for softmax, 2018). Powers, rounded to the operands' type, are an operand of
 the second product as they lie in registers: the sums of m16n8 of two neighbouring instructions are
 what one of m16n8k16 takes of its first operand (PTX ISA, "Matrix Fragments for mma.m16n8k16"), so
-no score is ever in memory (Dao: FlashAttention-2, 2023).
+no score is ever in memory (Dao: FlashAttention-2, 2023). A power is one of two: what its exponent
+is multiplied by for that, and what all scores are, is one multiplication with the subtraction of
+the largest. Those below the least normal number are zeros, beside a sum of 1 at least.
 
 Beyond the last key scores are -infinity, and values zeros; beyond the last row the last one is
 computed again, and not stored. It is an external operation with loops of its own, since no schedule
@@ -20,17 +22,16 @@ have arrays of their own, so that one barrier a tile is enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from math import log, prod
 from typing import Any
 
 from ...base.dtype import parse
 from ...loopir import op as O
 from ...loopir.buffer import Buffer, decl_buffer
-from ...loopir.calls import tvm_warp_shuffle
+from ...loopir.calls import call_pure_extern, tvm_warp_shuffle
 from ...loopir.construct import cast
 from ...loopir.expr import Broadcast, BufferLoad, Call, StringImm, Var, const
 from ...loopir.iter import ProducerLoad
-from ...loopir.rewrite import Rewriter, handles
 from ...loopir.stmt import (
     Allocate,
     AttrStmt,
@@ -43,7 +44,6 @@ from ...loopir.stmt import (
     seq,
     vstore,
 )
-from ...loopir.subst import substitute
 from ...loopir.visit import walk
 from ...target.target import Target
 from ...tensor.axes import thread_axis
@@ -51,6 +51,7 @@ from ...tensor.compute import placeholder
 from ...tensor.extern import extern
 from ...tensor.op import ComputeOp, domain
 from ...tensor.tensor import Tensor
+from .attention_scores import Reads, factored
 from .softmax import least
 
 ROWS, KEYS, WARP_ROWS = 64, 64, 16  # of a block's tile, and of a warp
@@ -63,6 +64,7 @@ _WIDEST = 128  # elements of a key, and of a value: more have no room in registe
 _LEAST_ROWS = 16  # fewer are no fragment
 _BATCHES = 65535  # of a grid's second dimension
 _WIDE = "float32"
+_OF_TWO = 1 / log(2)
 
 Element = Callable[[Sequence[Any], Any, Any], Any]
 
@@ -103,27 +105,6 @@ def attention_on_cores(
     return result
 
 
-class _Reads(Rewriter):
-    """Expressions of tensors as expressions of buffers: what is computed element by element is
-    written out, and the scores are a value."""
-
-    def __init__(self, scores: Tensor, buffers: dict[Tensor, Buffer]) -> None:
-        self.scores, self.buffers = scores, buffers
-        self.value: Any = None
-
-    @handles(ProducerLoad)
-    def _read(self, e: ProducerLoad) -> Any:
-        if e.producer.op is self.scores.op:
-            return self.value
-        places = [self.expr(i) for i in e.indices]
-        if e.producer in self.buffers:
-            return BufferLoad(self.buffers[e.producer], places)
-        op = e.producer.op
-        assert isinstance(op, ComputeOp)
-        body = substitute(op.body[0], dict(zip((a.var for a in op.axis), places)))
-        return self.expr(body)
-
-
 class _Kernel:
     """The statements of the kernel. `inputs`: tensors that it reads, but the scores."""
 
@@ -139,6 +120,7 @@ class _Kernel:
         self.count = prod(sizes.rows)
         self.scores = placeholder((*sizes.batch, *sizes.rows, sizes.keys), _WIDE, "T_scores")
         self.seen = score(self.scores)
+        self.factor, self.alone = 1.0, True
         self.inputs = self._tensors()
         self.steps = -(-sizes.keys // KEYS)
         self.deep, self.wide = (-(-n // _TILE) for n in (sizes.size, sizes.last))
@@ -187,7 +169,7 @@ class _Kernel:
     # -- the whole
 
     def body(self, ins: Sequence[Buffer], out: Buffer, order: Sequence[int]) -> Stmt:
-        self.reads = _Reads(self.scores, dict(zip(self.inputs, ins)))
+        self.reads = Reads(self.scores, dict(zip(self.inputs, ins)))
         q = self._shared("queries", ROWS, self.deep)
         keys = [self._shared(f"keys_{n}", KEYS, self.deep) for n in range(self._tiles())]
         values = [self._shared(f"values_{n}", KEYS, self.wide) for n in range(self._tiles())]
@@ -364,8 +346,6 @@ class _Kernel:
         """What the softmax is taken of."""
         made = []
         even = self.sizes.keys % KEYS == 0
-        if even and self.seen is self.scores:
-            return []
         for at in range(KEYS // _TILE * _PART):
             p, n, j = at // _PART, at // 4 % 2, at % 4
             t = step * KEYS + (self.lane % _QUAD * 2 + (p * _TILE + n * 8 + j % 2))
@@ -373,12 +353,22 @@ class _Kernel:
             self.reads.value = self._load("s", at)
             digits = self._apart(self._row(row), self.sizes.rows)
             read = ProducerLoad(self.seen, [*self.places, *digits, t])
-            value = self.reads.expr(read)
+            value, score = self.reads.expr(read), self.reads.value
+            self.factor, value, self.alone = factored(value, score)
+            if even and value is score:
+                return []
             if not even:
                 none = const(float("-inf"), _WIDE)
                 value = O.if_then_else(t < self.sizes.keys, value, none)
             made.append(self._store("s", at, value))
         return made
+
+    def _power(self, score: Any, most: Any) -> Any:
+        """Of a score less the largest; where something was added to them, they may be too large to
+        be multiplied before."""
+        factor = const(self.factor * _OF_TWO, _WIDE)
+        exponent = score * factor - most * factor if self.alone else (score - most) * factor
+        return call_pure_extern(_WIDE, "tw_exp2", exponent)
 
     def _softmax(self) -> list[Stmt]:
         count = KEYS // _TILE * _PART
@@ -393,11 +383,11 @@ class _Kernel:
             made += self._of_quad("larger", h, O.max)
             larger = self._load("larger", h)
             base = least(larger)
-            made.append(self._store("scale", h, O.exp(self._load("most", h) - base)))
+            made.append(self._store("scale", h, self._power(self._load("most", h), base)))
             made.append(self._store("most", h, larger))
             made.append(self._store("total", h, self._load("total", h) * self._load("scale", h)))
             for at in own:
-                power = O.exp(self._load("s", at) - least(self._load("most", h)))
+                power = self._power(self._load("s", at), least(self._load("most", h)))
                 made.append(self._store("s", at, power))
                 total = self._load("total", h) + self._load("s", at)
                 made.append(self._store("total", h, total))

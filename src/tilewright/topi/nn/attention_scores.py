@@ -1,0 +1,62 @@
+"""What attention takes the softmax of, as expressions of a score that is in a register."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...loopir import op as O
+from ...loopir.buffer import Buffer
+from ...loopir.expr import BufferLoad, Call, FloatImm, Mul, Select
+from ...loopir.iter import ProducerLoad
+from ...loopir.rewrite import Rewriter, handles
+from ...loopir.subst import substitute
+from ...tensor.op import ComputeOp
+from ...tensor.tensor import Tensor
+
+
+class Reads(Rewriter):
+    """Expressions of tensors as expressions of buffers: what is computed element by element is
+    written out, and the scores are a value."""
+
+    def __init__(self, scores: Tensor, buffers: dict[Tensor, Buffer]) -> None:
+        self.scores, self.buffers = scores, buffers
+        self.value: Any = None
+
+    @handles(ProducerLoad)
+    def _read(self, e: ProducerLoad) -> Any:
+        if e.producer.op is self.scores.op:
+            return self.value
+        places = [self.expr(i) for i in e.indices]
+        if e.producer in self.buffers:
+            return BufferLoad(self.buffers[e.producer], places)
+        op = e.producer.op
+        assert isinstance(op, ComputeOp)
+        body = substitute(op.body[0], dict(zip((a.var for a in op.axis), places)))
+        return self.expr(body)
+
+
+def factored(e: Any, score: Any) -> tuple[float, Any, bool]:
+    """An expression of a score as a positive number times another one, which orders scores alike;
+    and whether that one is the score or -infinity."""
+    if e is score:
+        return 1.0, e, True
+    if type(e) is Mul and type(e.b) is FloatImm and e.b.value > 0:
+        factor, rest, alone = factored(e.a, score)
+        if alone:
+            return factor * e.b.value, rest, True
+    choice = _choice(e)
+    if choice is not None:
+        condition, value, other = choice
+        factor, rest, alone = factored(value, score)
+        if alone and type(other) is FloatImm and other.value == float("-inf"):
+            return factor, O.if_then_else(condition, rest, other), True
+    return 1.0, e, False
+
+
+def _choice(e: Any) -> tuple[Any, Any, Any] | None:
+    """The condition and the two values of a choice."""
+    if type(e) is Select:
+        return e.condition, e.true_value, e.false_value
+    if type(e) is Call and e.op.name == "tir.if_then_else":
+        return e.args[0], e.args[1], e.args[2]
+    return None
