@@ -91,7 +91,8 @@ def attention_on_cores(
     order: Sequence[int],
 ) -> Tensor:
     """As `attention`, where that is made so. `sides`: queries, keys and values. `finish` makes a
-    result of a row's sum of powers and its weighed values."""
+    result of a row's sum of powers and its weighed values: it is asked once a row, for 1, which
+    the values are multiplied by; where that is 0, whatever they are is 0."""
     kernel = _Kernel(sizes, sides, dtype, score, finish)
     lead = (*sizes.batch, *sizes.rows, sizes.last)
     shape = [lead[d] for d in order]
@@ -417,6 +418,9 @@ class _Kernel:
         made: list[Stmt] = []
         for h in (0, 1):
             made += self._of_quad("total", h, lambda a, b: a + b)
+            made.append(
+                self._store("scale", h, self.finish(self._load("total", h), const(1, _WIDE)))
+            )
         last = self.sizes.last
         pairs = last % 2 == 0 and order[-1] == len(order) - 1
         for h in (0, 1):
@@ -446,7 +450,7 @@ class _Kernel:
     ) -> Stmt:
         """Two neighbours of a row."""
         last = self.sizes.last
-        ends = [self.finish(self._load("total", h), self._load("o", at + n)) for n in (0, 1)]
+        ends = [self._result(h, at + n) for n in (0, 1)]
 
         def place(e: Any) -> list[Any]:
             every = [*axes, e]
@@ -462,3 +466,7 @@ class _Kernel:
             store = BufferStore(out, cast(self.dtype, ends[n]), place(column + n))
             stores.append(IfThenElse(column + n < last, store) if last % _TILE else store)
         return seq(*stores)
+
+    def _result(self, h: int, at: int) -> Any:
+        share, none = self._load("scale", h), const(0, _WIDE)
+        return O.select(share.equal(none), none, self._load("o", at) * share)
