@@ -84,6 +84,10 @@ def test_rows_of_whole_vectors_are_read_and_written_in_them() -> None:
     assert source.count("float4") >= 3
     f, _ = made("layer norm", (4, 768), "float16", SM80)
     assert "uint4" in f.imported_modules[0].get_source()
+    f, _ = made("softmax", (4, 144), "float16", SM80)  # powers, in float32, are in no memory
+    source = f.imported_modules[0].get_source()
+    assert "= tw_load_float16x8(" in source and " tw_store_float16x8(" in source
+    assert "tw_load_float16x4" not in source
 
 
 def test_powers_of_long_rows_wait_in_shared_memory() -> None:

@@ -8,20 +8,21 @@ wait in shared memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ....base.dtype import parse
+from ....loopir.visit import free_vars
 from ....schedule.api import Schedule, Stage
 from ....schedule.auto_inline import loads_of
 from ....tensor.op import ComputeOp
 from ....tensor.tensor import Tensor
 from ..machine import extent_of, whole_vectors
-from ..reduce import row_run
+from ..reduce import reads_of, row_run
 from ..softmax import dimension_of
 from .machine import GpuMachine, bind, fused
 from .reduce import (
     SHORT_ROW,
-    lanes_along,
     part_row,
     rows_by_warps,
     rows_of_block,
@@ -59,11 +60,13 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
             large.append(x)
         else:
             return False
-    lanes = min(_lanes(x, machine) for x in (stage, *large, *sums))
     rows = prod(shape[:-1])
+    lanes = _lanes([stage, *sums], large, machine)
     by_warps = rows_by_warps(rows, length, lanes, machine)
-    threads = machine.warp if by_warps else threads_for(length // lanes, machine)
     kept = [] if by_warps else [x for x in large if _waits(s, x, length)]
+    if kept:
+        lanes = _lanes([stage, *sums, *kept], [x for x in large if x not in kept], machine)
+    threads = machine.warp if by_warps else threads_for(length // lanes, machine)
     for x in (*small, *large):
         if x not in kept:
             x.compute_inline()
@@ -85,14 +88,29 @@ def schedule_rows(s: Schedule, out: Tensor, machine: GpuMachine) -> bool:
     return True
 
 
-def _lanes(stage: Stage, machine: GpuMachine) -> int:
-    """Elements of the widest accesses of a stage along rows."""
-    if stage.op.reduce_axis:
-        return lanes_along(stage, stage.op.reduce_axis[-1], machine)
-    lanes = min(
-        machine.lanes(stage.op.output_dtype(0)), lanes_along(stage, stage.op.axis[-1], machine)
-    )
-    return whole_vectors(extent_of(stage.op.axis[-1]), lanes)
+def _lanes(stages: Sequence[Stage], inlined: Sequence[Stage], machine: GpuMachine) -> int:
+    """Elements of the widest accesses that all of some stages make along rows, of which others are
+    `inlined` into them."""
+    found = []
+    for stage in stages:
+        reduced = stage.op.reduce_axis
+        length = extent_of((reduced or stage.op.axis)[-1])
+        if not reduced:
+            found.append(whole_vectors(length, machine.lanes(stage.op.output_dtype(0))))
+        todo = [stage.op]
+        while todo:
+            op = todo.pop()
+            assert isinstance(op, ComputeOp)
+            last = (op.reduce_axis or op.axis)[-1]
+            reads = reads_of(op.output(0)) if op.reduce_axis else loads_of(op)
+            for e in reads:
+                if not any(last.var in free_vars(i) for i in e.indices):
+                    continue  # the same for a whole row
+                if any(e.producer.op is x.op for x in inlined):
+                    todo.append(e.producer.op)
+                else:
+                    found.append(whole_vectors(length, machine.lanes(e.dtype)))
+    return min(found)
 
 
 def _waits(s: Schedule, stage: Stage, length: int) -> bool:
