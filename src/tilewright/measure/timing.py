@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -145,8 +145,10 @@ def _first_runs(
     module: Module, function: Function, args: list[Any], dev: Device, best: Best | None
 ) -> float | None:
     """Run a candidate for the first time; seconds of a run where it is clearly slower than the
-    best, else None."""
-    first = _timed(function, args, dev)
+    best, else None. What a first call has to load, in a new process that is the runtime and may take
+    longer than thousands of runs, is loaded before."""
+    run = function.prepare(*args)
+    first = _timed(run, dev)
     if best is None:
         return None
     limit = SLOW * best.cost
@@ -159,16 +161,16 @@ def _first_runs(
         while first > limit and (
             spent < _CHEAP or (tries < _TRIES and first < _HOPELESS * best.cost)
         ):
-            again = _timed(function, args, dev)
+            again = _timed(run, dev)
             spent, tries, first = spent + again, tries + 1, min(first, again)
     else:  # the first launch may have compiled the kernel, and the clock is the device's
         first = module.time_evaluator(function.name, dev, number=1)(*args).median
     return first if first > limit else None
 
 
-def _timed(function: Function, args: list[Any], dev: Device) -> float:
+def _timed(run: Callable[[], None], dev: Device) -> float:
     start = time.perf_counter()
-    function(*args)
+    run()
     dev.sync()
     return time.perf_counter() - start
 

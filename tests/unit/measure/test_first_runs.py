@@ -21,9 +21,16 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
+class _Function:
+    """What takes long to load."""
+
+    def prepare(self, *_: Any) -> Any:
+        return lambda: None
+
+
 def first_runs(best: Best | None = BEST) -> float | None:
     none: Any = None
-    return timing._first_runs(none, none, [], device("cpu", 0), best)
+    return timing._first_runs(none, _Function(), [], device("cpu", 0), best)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("disturbed", [[1.2e-3], [1.2e-3, 1.1e-3], [3e-3, 1.5e-3]])
@@ -58,3 +65,18 @@ def test_a_long_kernel_that_is_not_hopeless_gets_two_more_runs(runs: list[float]
 def test_one_run_is_enough_to_go_on(runs: list[float], seconds: float, best: Best | None) -> None:
     runs += [seconds]
     assert first_runs(best) is None
+
+
+def test_what_a_first_call_loads_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second worker's first candidate was given up, the pool of threads being compiled."""
+    order: list[str] = []
+
+    class Slow(_Function):
+        def prepare(self, *_: Any) -> Any:
+            order.append("loaded")
+            return lambda: order.append("run")
+
+    none: Any = None
+    monkeypatch.setattr(timing, "_timed", lambda run, _: run())
+    timing._first_runs(none, Slow(), [], device("cpu", 0), None)  # type: ignore[arg-type]
+    assert order == ["loaded", "run"]
