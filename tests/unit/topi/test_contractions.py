@@ -478,16 +478,40 @@ def test_what_loads_cost_decides_about_copies(cpu: str, afar: float, most: int) 
 
 
 def test_a_product_that_a_second_instruction_adds_has_a_register() -> None:
-    """Without it LLVM copied the sums about: 54 GFLOP/s where 71 were had."""
+    """Without it LLVM copied the sums about: 54 GFLOP/s where 71 were had. A row of many vectors
+    copies none at all."""
     target = "llvm -mcpu=x86-64-v2"
     a, b = te.placeholder((120, 80), name="a"), te.placeholder((80, 120), name="b")
     y = topi.matmul(a, b)
     s = topi.schedules.default_schedule([y], target)
     text = tvm.build(s, [a, b, y], target).get_source("asm")
     loop = max(re.split(r"^\.LBB.*\n|\sj\w+\s.*\n", text, flags=re.MULTILINE), key=_products)
-    assert _products(loop) == loop.count("addps") == 12
-    assert len(re.findall(r"movaps\s%xmm\d+, %xmm\d+", loop)) <= 6  # a row's copy of a vector
+    assert _products(loop) == loop.count("addps") == 10
+    assert loop.count("shufps") == 1 and not re.findall(r"movaps\s%xmm\d+, %xmm\d+", loop)
     assert not re.findall(r"ps\s%xmm\d+, [-\d]*\(%rsp", loop)
+
+
+@pytest.mark.parametrize(
+    ("shape", "k", "stride", "rows", "panels"),
+    [
+        ((56, 56, 72), 5, 2, (6, 12), (1,)),  # 4.5 vectors: two at a time were 4 of 6
+        ((28, 28, 120), 5, 1, (7,), (1,)),
+        ((14, 14, 480), 3, 1, (14,), (1,)),  # as wide as the image: nothing to ask for
+        ((14, 14, 512), 3, 1, (3, 4), (4,)),  # pixels 2 KiB apart share two sets of a cache
+        ((56, 56, 128), 3, 1, (3, 4), (3, 4)),  # three lines of pixels exceed their sets
+        ((112, 112, 32), 3, 1, (7, 8, 9, 14), (1,)),
+    ],
+)
+def test_windows_over_channels_have_a_tile_by_what_they_load(
+    shape: tuple[int, int, int], k: int, stride: int, rows: tuple[int, ...], panels: tuple[int, ...]
+) -> None:
+    h, w, c = shape
+    x, y = te.placeholder((1, h, w, c), name="x"), te.placeholder((k, k, c, 1), name="y")
+    out = topi.nn.depthwise_conv2d_nhwc(x, y, stride, k // 2, 1)
+    decisions = Decisions()
+    topi.schedules.default_schedule([out], "llvm -mcpu=znver5", decisions)
+    (tile,) = (Tile(*v) for key, v in decisions.taken.items() if key.endswith(".tile"))
+    assert min(rows) <= tile.rows <= max(rows) and tile.panels in panels and tile.lines == 1
 
 
 def _products(text: str) -> int:

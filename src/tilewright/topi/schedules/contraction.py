@@ -72,7 +72,7 @@ def contraction_of(op: Any, plain: bool = True) -> Contraction | None:
         groups = [_group_size(e, j) for e in (loads[0], loads[1])]
         if groups.count(0) == 1 and max(groups) >= LEAST_GROUP:
             at, group = groups.index(0), max(groups)
-        elif loads[0].indices[-1] is j and loads[1].indices[-1] is j:
+        elif all(_runs_along(e, j) for e in (loads[0], loads[1])):
             at, both = (0 if len(used[0]) < len(used[1]) else 1), True
         else:
             return None
@@ -123,6 +123,13 @@ def _uncast(e: Any) -> Any:
 
 def _variables(e: Any) -> set[Any]:
     return {v for x in walk(e) if type(x) is ProducerLoad for i in x.indices for v in free_vars(i)}
+
+
+def _runs_along(load: ProducerLoad, j: Any) -> bool:
+    """Whether j is the index of the last dimension, those of one element aside."""
+    sizes = list(map(const_int, load.producer.shape))
+    last = next((d for d in reversed(range(len(sizes))) if sizes[d] != 1), -1)
+    return load.indices[last] is j
 
 
 def _group_size(load: ProducerLoad, j: Any) -> int:

@@ -128,6 +128,7 @@ def extent_of(axis: Any) -> int:
 
 FMA_CHAINS = 8  # latency (4) times FMAs a cycle (2)
 WAY, LINE = 4096, 64  # bytes of a way of the first-level cache, and of a line
+SPARE_WAYS = 2  # for what a kernel reads beside
 PIECES = 2  # for each core, that threads share evenly
 PARALLEL_PRODUCTS = 1 << 18  # multiplications; fewer take less time than waking threads
 PARALLEL_STEPS = 1 << 15  # elements read

@@ -5,33 +5,22 @@ registers over all steps of a reduction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from math import prod
 from typing import Any
 
 from ...base.dtype import parse
 from .contraction import NARROW, Contraction, step_of
 from .dots import groups_of
-from .machine import LINE, WAY, Machine, even, extent_of
+from .machine import LINE, SPARE_WAYS, WAY, Machine, even, extent_of
+from .window_tile import Tile, waste, window_tiles
 
 MOST_PANELS = 8
 MOST_LOADED = 12  # panels of a row, where each product begins with a load
 CHAINS = 11  # of FMAs: the 8 that latency asks for ran at 0.6 to 0.7 of the rate of 12
 BROADCAST = 1.45  # loads of a vector, that an element for all lanes costs
 EMBEDDED = 1.04  # of the time, where elements for all lanes, or a sum, lie in memory
-SPARE_WAYS = 2  # for the vector side
 BESIDE_SUMS = 2  # vectors that a tile of one panel needs: one of each operand
-SUMS_OF_16 = 11  # registers for sums and weights where both sides are read in vectors
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Vectors that accumulate: `rows` of the last row axis times `lines` of the one before it,
-    `panels` in each row."""
-
-    rows: int
-    lines: int
-    panels: int
 
 
 def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple[int, Tile]:
@@ -42,16 +31,16 @@ def tile_of(op: Any, form: Contraction, machine: Machine, packed: bool) -> tuple
     groups = groups_of(op, form, machine)
     if groups is not None:
         lanes = groups.dot.lanes
-    if form.both:  # each element of the row side takes a register, and stays for its neighbours
-        registers = max(4, registers * SUMS_OF_16 // 16)
+    if form.both:
+        tiles = window_tiles(op, form, lanes, registers, machine)
+        return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
     sizes = [extent_of(op.axis[i]) for i in form.rows]
     crowded = crowded_rows(form, op, machine)
-    free = not form.both  # of what is read in vectors on both sides, nothing is filled up
     alone = lanes <= machine.lanes(op.output_dtype(0))  # a group may take several vectors a row
     tiles = register_tiles(
         sizes, n, lanes, registers, form.panel, crowded, form.group,
-        machine.embeds and free and alone, packed and free, _from_panel(op, lanes, machine),
-        machine.copies and free and not form.group,
+        machine.embeds and alone, packed, _from_panel(op, lanes, machine),
+        machine.copies and not form.group,
     )  # fmt: skip
     return lanes, Tile(*machine.choose(op.name, "tile", map(astuple, tiles)))
 
@@ -150,21 +139,17 @@ def register_tiles(
                 lines = even(before, max(1, most // rows))
             if rows * lines > 1 and crowded(rows, lines):
                 continue
-            waste = _waste(last, rows) * _waste(before, lines) * _waste(n, panels * lanes)
+            beyond = waste(last, rows) * waste(before, lines) * waste(n, panels * lanes)
             height = rows * lines
             broadcasts = BROADCAST / (1 if group % (panels * lanes) else panels)
             loads = (1.0 if copies else load(panels) / height) + broadcasts
-            cost = waste * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
+            cost = beyond * (max(1.0, CHAINS / (height * panels), loads) + loads / 8)
             cost *= EMBEDDED if height > kept else 1.0
             found.append((cost, Tile(rows, lines, panels)))
     found.sort(key=lambda item: item[0])
     ranked = [tile for _, tile in found] or [Tile(1, 1, 1)]
-    wastes = [_waste(n, tile.panels * lanes) for tile in ranked]
+    wastes = [waste(n, tile.panels * lanes) for tile in ranked]
     wide = [0 < n < tile.panels * lanes for tile in ranked]
     # one tile over the edge pays by what others compute for nothing, not by its loads
     least = next((w for w, beyond in zip(wastes, wide) if not beyond), wastes[0])
     return [t for t, w, beyond in zip(ranked, wastes, wide) if not beyond or w < least] or ranked
-
-
-def _waste(n: int, step: int) -> float:
-    return -(-n // step) * step / n if n else 1.0
