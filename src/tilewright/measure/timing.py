@@ -145,8 +145,8 @@ def _first_runs(
     module: Module, function: Function, args: list[Any], dev: Device, best: Best | None
 ) -> float | None:
     """Run a candidate for the first time; seconds of a run where it is clearly slower than the
-    best, else None. What a first call has to load, in a new process that is the runtime and may take
-    longer than thousands of runs, is loaded before."""
+    best, else None. What a first call has to load, which in a new process is the runtime and may
+    take longer than thousands of runs, is loaded before."""
     run = function.prepare(*args)
     first = _timed(run, dev)
     if best is None:

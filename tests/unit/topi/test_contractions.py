@@ -18,7 +18,8 @@ from tilewright.topi.schedules.contraction import contraction_of
 from tilewright.topi.schedules.decisions import Decisions
 from tilewright.topi.schedules.machine import Machine
 from tilewright.topi.schedules.matmul import PACKED, schedule_matmul
-from tilewright.topi.schedules.register_tile import Tile, crowded_rows, register_tiles
+from tilewright.topi.schedules.register_tile import crowded_rows, register_tiles
+from tilewright.topi.schedules.window_tile import Tile
 
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v2"]
 

@@ -9,7 +9,7 @@ from math import prod
 
 from .contraction import Contraction
 from .machine import PARALLEL_PRODUCTS, PIECES, Machine, bytes_of
-from .register_tile import Tile
+from .window_tile import Tile
 
 # Rows that cost as much as the copy of a panel for them; of one whose columns lie in memory.
 COPY_ROWS, TURNED_ROWS = 8, 16

@@ -34,7 +34,8 @@ from .machine import (
     work_of,
 )
 from .packing import pack, pack_ahead, splits_evenly
-from .register_tile import Tile, tile_of
+from .register_tile import tile_of
+from .window_tile import Tile
 
 LONG_PANEL = 3  # times the first-level cache, where its parts stay there
 PARTS = 4  # of the second-level cache: one is for a part of a panel
