@@ -515,6 +515,32 @@ def test_windows_over_channels_have_a_tile_by_what_they_load(
     assert min(rows) <= tile.rows <= max(rows) and tile.panels in panels and tile.lines == 1
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("c", "h", "w", "times", "k", "stride"),
+    [(6, 28, 28, 1, 5, 1), (5, 19, 37, 1, 3, 2), (3, 9, 50, 2, 3, 1), (4, 7, 7, 1, 7, 1)],
+)
+def test_windows_over_images_have_rows_of_vectors(
+    target: str, c: int, h: int, w: int, times: int, k: int, stride: int
+) -> None:
+    """Each sum was a chain of its own: vectors along lines had no second axis to serve."""
+    x, f = te.placeholder((2, c, h, w), name="x"), te.placeholder((c, times, k, k), name="f")
+    y = topi.nn.depthwise_conv2d_nchw(x, f, stride, k // 2, 1)
+    form = contraction_of(y.op)
+    assert form is not None and form.both and form.rows == (0, 2) and form.batch == (1,)
+    agree(y, x, f, target=target)
+    decisions = Decisions()
+    topi.schedules.default_schedule([y], target, decisions)
+    (tile,) = (Tile(*v) for key, v in decisions.taken.items() if key.endswith(".tile"))
+    assert tile.rows > 1
+
+
+def test_channels_of_a_group_are_no_windows_over_an_image() -> None:
+    x, y = te.placeholder((1, 64, 14, 14), name="x"), te.placeholder((64, 16, 3, 3), name="y")
+    form = contraction_of(topi.nn.group_conv2d_nchw(x, y, 1, 1, 1, 4).op)
+    assert form is not None and not form.both
+
+
 def _products(text: str) -> int:
     return text.count("mulps")
 

@@ -78,6 +78,8 @@ def contraction_of(op: Any, plain: bool = True) -> Contraction | None:
             return None
     elif j in used[0] or j in used[1]:
         at = 0 if j in used[0] else 1
+        if _slides(op, loads[at], used[1 - at], j):
+            at, both = 1 - at, True
     else:
         return None
     vector, row = loads[at], loads[1 - at]
@@ -123,6 +125,21 @@ def _uncast(e: Any) -> Any:
 
 def _variables(e: Any) -> set[Any]:
     return {v for x in walk(e) if type(x) is ProducerLoad for i in x.indices for v in free_vars(i)}
+
+
+def _slides(op: Any, load: ProducerLoad | None, theirs: set[Any], j: Any) -> bool:
+    """Whether windows slide along the last axis and another one over a side, and the other side
+    (of variables `theirs`) has an element for each of their steps: all that it serves are rows of
+    vectors, as in a depthwise convolution whose last axes are those of the image."""
+    if load is None:
+        return False
+    own = {a.var for a in op.axis} - theirs
+    slid = [set(free_vars(x)) for x in load.indices]
+    steps = {k.var for k in op.reduce_axis}
+    moved = [v for v in own if any(v in x and x & steps for x in slid)]
+    alone = all(any(k in x and x & own for x in slid) for k in steps)
+    shared = all(a.var not in theirs or any(a.var in x for x in slid) for a in op.axis)
+    return j in moved and len(moved) > 1 and alone and shared
 
 
 def _runs_along(load: ProducerLoad, j: Any) -> bool:

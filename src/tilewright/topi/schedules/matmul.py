@@ -71,7 +71,8 @@ def schedule_contraction(
         tiles(s, product, out, machine, form, False, alone)
         return
     few = 0 < m <= FEW_ROWS and form.in_order
-    straight = along_last(side, op.axis[-1].var)
+    slides = form.both and form.column < 0
+    straight = slides or along_last(side, op.axis[-1].var)
     far = bytes_of(side.producer) > machine.l2_bytes // 2
     long = steps >= SHORT_SUM * machine.lanes(product.dtype)
     able = {
@@ -85,6 +86,7 @@ def schedule_contraction(
     given = straight and isinstance(side.producer.op, PlaceholderOp)  # none that a copy computes
     if given and FEW_ROWS < m <= _worth_no_copy(form, side, op, machine):
         likely += [STRAIGHT] if groups_of(op, form, machine) is None else []
+    likely += [STRAIGHT] if slides else []
     likely += [PACKED] if able[PACKED] and m > FEW_ROWS else [SUMS] if few and far else []
     # plain sums are for threads of their own
     order = (STRAIGHT, DOTS, PLAIN, PACKED, SUMS) if alone else (STRAIGHT, PACKED, PLAIN, SUMS)
