@@ -18,7 +18,7 @@ from ...loopir.visit import free_vars, walk
 from ...schedule.api import Schedule, Stage
 from ...tensor.op import Operation, domain
 from ...tensor.tensor import Tensor
-from .contraction import Contraction, contraction_of, kept_inputs
+from .contraction import WRITTEN_OUT, Contraction, contraction_of, kept_inputs
 from .cuts import AHEAD, PANELS_FIRST, Cut, Rows, cuts
 from .dots import Groups, groups_of
 from .injective import arrange
@@ -47,7 +47,6 @@ TALL = 3  # rows of a tile for each step of a window along them
 LONG_ROW = 8  # tiles, of which the outer ones read beside the image
 FEW_TILES = 2  # of rows, each of which asks for its share of the next panel
 FEW_STEPS = 4  # of the innermost loop of a reduction: written out
-WRITTEN_OUT = 16  # steps of a reduction that are, where both sides are read in vectors
 
 
 def tiles(
