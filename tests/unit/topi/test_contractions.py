@@ -535,6 +535,23 @@ def test_windows_over_images_have_rows_of_vectors(
     assert tile.rows > 1
 
 
+def test_windows_of_any_size_have_a_tile() -> None:
+    k, c = te.var("k"), te.var("c")
+    x, f = te.placeholder((9, 11, c), name="x"), te.placeholder((k, c), name="f")
+    r = te.reduce_axis((0, k), "r")
+    y = te.compute(
+        (9, 12 - k, c), lambda i, j, q: te.sum(x[i, j + r, q] * f[r, q], axis=r), name="y"
+    )
+    decisions = Decisions()
+    s = topi.schedules.default_schedule([y], "llvm", decisions)
+    assert Tile(*decisions.taken["y.tile"]).rows >= 1
+    a, b = (np.random.default_rng(0).standard_normal(n, np.float32) for n in ((9, 11, 5), (3, 5)))
+    got = tvm.nd.array(np.zeros((9, 9, 5), np.float32))
+    tvm.build(s, [x, f, y], "llvm")(tvm.nd.array(a), tvm.nd.array(b), got)
+    want = sum(a[:, i : i + 9] * b[i] for i in range(3))
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
+
+
 def test_channels_of_a_group_are_no_windows_over_an_image() -> None:
     x, y = te.placeholder((1, 64, 14, 14), name="x"), te.placeholder((64, 16, 3, 3), name="y")
     form = contraction_of(topi.nn.group_conv2d_nchw(x, y, 1, 1, 1, 4).op)

@@ -84,7 +84,7 @@ class _Windows:
         self.far: list[tuple[int, int]] = []
         for k in op.reduce_axis:
             along = any(k.var in free_vars(side.indices[d]) for d in places)
-            tap = step_of(side, k.var) * size, extent_of(k)
+            tap = step_of(side, k.var) * size, max(1, extent_of(k))
             (self.near if along else self.far).append(tap)
         self._counts = cache(self._sets)
         self.covered = self._sets_of(self.line)
@@ -125,6 +125,7 @@ class _Windows:
         return _sums([(self.step, rows), *self.near])
 
     def _sets(self, rows: int) -> list[int]:
+        """Of the windows of a tile of so many rows, as `_sets_of`."""
         return self._sets_of([(self.step, rows), *self.near])
 
     def _sets_of(self, line: Sequence[tuple[int, int]]) -> list[int]:
