@@ -71,6 +71,33 @@ def test_uneven_vectors_touch_no_byte_beyond(program: Any, dtype: str, lanes: in
     assert protect(beyond, ctypes.c_size_t(page), 3) == 0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int16", "float64"])
+@pytest.mark.parametrize("stride", [2, 3, 4])
+@pytest.mark.parametrize("lanes", [4, 8, 13, 16])
+def test_lanes_apart_under_a_mask_touch_no_byte_beyond(
+    program: Any, dtype: str, stride: int, lanes: int
+) -> None:
+    """They are read as vectors, of which a mask leaves out what lies between, and behind."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    whole = np.frombuffer(memory, np.uint8)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(ctypes.c_void_p(whole.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
+    data = whole[:page].view(dtype)
+    for able in (1, lanes // 2, lanes):
+        x = data[-(stride * (able - 1) + 1) :]
+        x[:] = np.arange(1, len(x) + 1)
+        p, row = program((dtype, len(x)), (dtype, lanes)), E.Ramp(0, 1, lanes)
+        there = E.LT(row, E.Broadcast(E.const(able), lanes))
+        value = E.BufferLoad(p.buffers[0], [E.Ramp(0, stride, lanes)], there)
+        code = p.compile(S.BufferStore(p.buffers[1], value, [row]))
+        out = np.full(lanes, 99, dtype)
+        code(x, out)
+        want = [1 + stride * i if i < able else 0 for i in range(lanes)]
+        np.testing.assert_array_equal(out, want)
+    assert protect(ctypes.c_void_p(whole.ctypes.data + page), ctypes.c_size_t(page), 3) == 0
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float64", "int64"])
 def test_a_number_beside_zero_is_read_without_a_branch(program: Any, dtype: str) -> None:
     """Where the condition does not hold, the index may be anything."""

@@ -203,8 +203,9 @@ def _load_ramp(
         place = pointer(f, buffer, add64(f, base, str(1 - t.lanes)))
         value = f.read(f"load {f.memory(t.text)}, ptr {place}, align {size}")
         return _shuffle(f, value, value, element, t.lanes, range(t.lanes - 1, -1, -1))
-    if mask is None and is_constant(stride) and int(stride) in _SHUFFLED_STRIDES and t.lanes >= 4:
-        return _load_spread(f, buffer, base, int(stride), t)
+    spread = is_constant(stride) and int(stride) in _SHUFFLED_STRIDES and t.lanes >= 4
+    if spread and (mask is None or 0 < f.module.target.capabilities.masked_bytes <= t.nbytes):
+        return _load_spread(f, buffer, base, int(stride), t, mask)
     if mask is None:
         return _load_lanes(f, buffer, base, stride, t)
     return _gather(f, buffer, _as_vector(f, base, stride, t.lanes), t, mask)
@@ -228,8 +229,11 @@ def _filled_up(t: DType) -> tuple[DType, str]:
     return parse(f"{t.element}x{lanes}"), f"<{bits}>"
 
 
-def _load_spread(f: Emitter, buffer: Buffer, base: str, stride: int, t: DType) -> str:
-    """Every `stride`-th element, from full vectors that together span just those elements."""
+def _load_spread(
+    f: Emitter, buffer: Buffer, base: str, stride: int, t: DType, mask: str | None
+) -> str:
+    """Every `stride`-th element, from full vectors that together span just those elements; under a
+    `mask` of these, from vectors of which no other is read."""
     lanes, element = t.lanes, f.memory(t.element)
     span = (lanes - 1) * stride + 1
     size = parse(buffer.dtype).nbytes
@@ -238,11 +242,16 @@ def _load_spread(f: Emitter, buffer: Buffer, base: str, stride: int, t: DType) -
     while have < lanes:
         start = min(have * stride, span - lanes)
         place = pointer(f, buffer, add64(f, base, str(start)))
-        value = f.read(f"load {vec}, ptr {place}, align {size}")
-        picks = list(range(lanes))
+        picks, own = list(range(lanes)), [lanes] * lanes
         while have < lanes and have * stride < start + lanes:
-            picks[have] = lanes + have * stride - start
+            at = have * stride - start
+            picks[have], own[at] = lanes + at, have
             have += 1
+        if mask is None:
+            value = f.read(f"load {vec}, ptr {place}, align {size}")
+        else:
+            bits = _shuffle(f, mask, "zeroinitializer", "i1", lanes, own)
+            value = _masked_load(f, place, size, t, bits)
         result = _shuffle(f, result, value, element, lanes, picks)
     return result
 
