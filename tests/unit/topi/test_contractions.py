@@ -535,6 +535,20 @@ def test_windows_over_images_have_rows_of_vectors(
     assert tile.rows > 1
 
 
+@pytest.mark.parametrize("m", [3, 40, 300])
+def test_layers_of_a_perceptron_are_scheduled_together(m: int) -> None:
+    """The end of one sum is no padded copy of the next: it has its loops."""
+    shapes = {"a": (m, 30), "b": (30, 50), "c": (50, 20)}
+    a, b, c = (te.placeholder(n, name=x) for x, n in shapes.items())
+    y = topi.matmul(topi.nn.relu(topi.matmul(a, b)), c)
+    s = topi.schedules.default_schedule([y], "llvm")
+    rng = np.random.default_rng(0)
+    x = [rng.standard_normal(n, np.float32) for n in shapes.values()]
+    got = tvm.nd.array(np.zeros((m, 20), np.float32))
+    tvm.build(s, [a, b, c, y], "llvm")(*map(tvm.nd.array, x), got)
+    np.testing.assert_allclose(got.numpy(), np.maximum(x[0] @ x[1], 0) @ x[2], rtol=1e-4, atol=1e-4)
+
+
 def test_windows_of_any_size_have_a_tile() -> None:
     k, c = te.var("k"), te.var("c")
     x, f = te.placeholder((9, 11, c), name="x"), te.placeholder((k, c), name="f")

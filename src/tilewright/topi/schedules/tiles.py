@@ -60,7 +60,7 @@ def tiles(
 ) -> None:
     """Panels of columns, a register tile of rows at a time; `packed`: copied together first."""
     work, name = work_of(product), s[product].op.name
-    pads = kept_inputs(s, s[product].op)
+    pads = [x for x in kept_inputs(s, s[product].op) if not _has_loops(s, x)]
     lanes, tile = tile_of(s[product].op, form, machine, packed or form.panel > 0)
     width = tile.panels * lanes
     groups = groups_of(s[product].op, form, machine) if packed or form.panel else None
@@ -267,6 +267,12 @@ def _uses(op: Operation, side: ProducerLoad) -> float:
     """Products with each element of a side, in the mean."""
     products = prod(extent_of(axis) for axis in (*op.axis, *op.reduce_axis))
     return products / max(1, prod(const_int(d) or 1 for d in side.producer.shape))
+
+
+def _has_loops(s: Schedule, stage: Stage) -> bool:
+    """Whether a stage is scheduled already: as the end of other sums, which its loops make."""
+    cut = list(stage.leaf_iter_vars) != list(stage.op.axis)
+    return cut or any(x.attach_stage is stage for x in s.stages)
 
 
 def _place_pad(
