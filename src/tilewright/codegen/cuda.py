@@ -28,10 +28,9 @@ from .c_language import CLanguage, function_of
 from .c_memory import allocated, contiguous
 from .cuda_bfloat import bits
 from .cuda_calls import CUDA_CALLS
-from .cuda_half import HALF_MATH
 from .cuda_hopper import HOPPER_CALLS
 from .cuda_mma import MMA_CALLS, branch
-from .cuda_preamble import preamble, type_parts
+from .cuda_preamble import CALLED, preamble, type_parts
 from .cuda_shared import PART_BYTES, alignment, dynamic_shared
 from .cuda_types import is_builtin, memory_name, type_name
 from .cuda_wmma import WMMA_CALLS, declare, find_fragments
@@ -207,7 +206,7 @@ class CudaPrinter(CLanguage):
         return f"tw_round_bfloat16({bare(x)})"
 
     def use(self, function: str) -> str:
-        if function in HALF_MATH or function in ("__habs", "tw_exp2"):
+        if function in CALLED:
             self.need(function)
         if function.startswith("__shfl"):
             self.need("warp")

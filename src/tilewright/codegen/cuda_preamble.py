@@ -153,6 +153,8 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     "tw_exp2": ((), _EXP2),
     **{name: ((), text) for name, text in (*MMA_PARTS.items(), *HOPPER_PARTS.items())},
 }
+CALLED = frozenset(("__habs", "tw_exp2", *H.HALF_MATH))
+"""Parts that are functions which programs call by name."""
 FROM_HEADER = frozenset(("half", "half compare", "__habs", *H.HALF_MATH))
 """Parts that cuda_fp16.h has too, under the same names."""
 

@@ -30,7 +30,8 @@ class _Function:
 
 def first_runs(best: Best | None = BEST) -> float | None:
     none: Any = None
-    return timing._first_runs(none, _Function(), [], device("cpu", 0), best)  # type: ignore[arg-type]
+    function: Any = _Function()
+    return timing._first_runs(none, function, [], device("cpu", 0), best)
 
 
 @pytest.mark.parametrize("disturbed", [[1.2e-3], [1.2e-3, 1.1e-3], [3e-3, 1.5e-3]])
@@ -77,6 +78,7 @@ def test_what_a_first_call_loads_does_not_count(monkeypatch: pytest.MonkeyPatch)
             return lambda: order.append("run")
 
     none: Any = None
+    slow: Any = Slow()
     monkeypatch.setattr(timing, "_timed", lambda run, _: run())
-    timing._first_runs(none, Slow(), [], device("cpu", 0), None)  # type: ignore[arg-type]
+    timing._first_runs(none, slow, [], device("cpu", 0), None)
     assert order == ["loaded", "run"]

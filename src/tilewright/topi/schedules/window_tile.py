@@ -86,8 +86,7 @@ class _Windows:
             along = any(k.var in free_vars(side.indices[d]) for d in places)
             tap = step_of(side, k.var) * size, max(1, extent_of(k))
             (self.near if along else self.far).append(tap)
-        self._counts = cache(self._sets)
-        self.covered = self._sets_of(self.line)
+        self.crowd = cache(self._crowd)
 
     def tiles(self, registers: int) -> Iterator[Tile]:
         for panels in range(1, MOST_PANELS + 1):
@@ -101,16 +100,16 @@ class _Windows:
     def cost(self, tile: Tile, registers: int) -> float:
         """Of a product, in what one takes where nothing else does."""
         sums = tile.rows * tile.lines * tile.panels
-        line, taps = len(self._line(tile.rows)), prod(n for _, n in self.near)
+        line, taps = len(_sums(self._reads(tile.rows))), prod(n for _, n in self.near)
         fits = sums + (line + 1) * tile.panels <= registers * SUMS_OF_16 // 16
         loads = line / (tile.rows * taps) if fits else 1.0
         cost = max(1.0, CHAINS / sums) + LOADED * loads + AROUND / sums
         cost *= waste(self.last, tile.rows) * waste(self.before, tile.lines)
         cost *= waste(self.n, tile.panels * self.lanes)
         ways = self.machine.l1_bytes // WAY
-        leaves = self._crowd(self.covered, tile) > ways
+        leaves = self.crowd(0, tile.panels) > ways
         factors = [
-            (self._crowd(self._counts(tile.rows), tile) > ways - SPARE_WAYS, CROWDED),
+            (self.crowd(tile.rows, tile.panels) > ways - SPARE_WAYS, CROWDED),
             (leaves, FARTHER),
             (leaves and tile.panels == 1 < self.n // self.lanes, ALONE),
             (sums > MANY_SUMS, LONG),
@@ -120,25 +119,18 @@ class _Windows:
         ]
         return cost * prod(factor for true, factor in factors if true)
 
-    def _line(self, rows: int) -> set[int]:
-        """Where the vectors begin that a line of a tile reads."""
-        return _sums([(self.step, rows), *self.near])
+    def _reads(self, rows: int) -> list[tuple[int, int]]:
+        """The steps to the vectors that a line of a tile reads."""
+        return [(self.step, rows), *self.near]
 
-    def _sets(self, rows: int) -> list[int]:
-        """Of the windows of a tile of so many rows, as `_sets_of`."""
-        return self._sets_of([(self.step, rows), *self.near])
-
-    def _sets_of(self, line: Sequence[tuple[int, int]]) -> list[int]:
-        """How many lines of the cache windows over a line of pixels cover in one panel, by set."""
-        lines = {(x + y) // LINE for x in _sums(line) for y in _sums(self.far)}
+    def _crowd(self, rows: int, panels: int) -> int:
+        """The most lines of a set of the cache, of those that windows over `rows` of a tile cover
+        in some panels; over a whole line of pixels for 0."""
+        line = self._reads(rows) if rows else self.line
         counts = [0] * (WAY // LINE)
-        for at in lines:
+        for at in {(x + y) // LINE for x in _sums(line) for y in _sums(self.far)}:
             counts[at % len(counts)] += 1
-        return counts
-
-    def _crowd(self, counts: list[int], tile: Tile) -> int:
-        """The most lines of a set."""
-        beside = max(1, self.vector // LINE) * tile.panels
+        beside = max(1, self.vector // LINE) * panels
         return max(sum(counts[n - q] for q in range(beside)) for n in range(len(counts)))
 
 
